@@ -1,0 +1,530 @@
+/* test_db.c - the blocking connection, the audit and the migration: every call of libpq, in order. */
+#include "app/store/database_url.h"
+#include "app/store/db.h"
+#include "app/store/db_impl.h"
+#include "test/asserts.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
+#define ONE_HOST        "postgresql://one:5001/seckill"
+#define THREE_HOSTS     "postgresql://one:5001,two:5002,three:5003/seckill"
+
+struct pg_conn {
+    ConnStatusType status;
+};
+
+static char said[16384];     /* each call ends with ";" */
+static const char *hosts;    /* of each attempt: u: up, b: refused, n: out of memory */
+static const char *encoding; /* of the server */
+static int failing_at;       /* this statement fails; -1: none does */
+static bool is_lost;         /* with the connection */
+static unsigned opened;      /* connections that are not closed */
+static PQnoticeProcessor on_notice;
+static PGresult *arriving[4]; /* from the last one to the first one */
+static int arriving_count;
+
+static void say(const char *format, ...) PRINTF_LIKE(1, 2);
+
+static void say(const char *format, ...)
+{
+    size_t len = strlen(said);
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(said + len, sizeof(said) - len, format, args);
+    va_end(args);
+}
+
+#define ASSERT_SAID(wanted) assert_said(wanted, __FILE__, __LINE__)
+
+static void assert_said(const char *wanted, const char *file, int line)
+{
+    if (strcmp(said, wanted) != 0) {
+        print_error("expected \"%s\", got \"%s\"\n", wanted, said);
+        _fail(file, line);
+    }
+    said[0] = '\0';
+}
+
+static int reset(void **state UNUSED)
+{
+    said[0] = '\0';
+    hosts = "u";
+    encoding = "UTF8";
+    failing_at = -1;
+    is_lost = false;
+    opened = 0;
+    arriving_count = 0;
+    return 0;
+}
+
+/* -- libpq -- */
+
+PGconn *PQconnectdbParams(const char *const *keywords, const char *const *values,
+                          int expand_dbname)
+{
+    PGconn *pg;
+    char host = *hosts++;
+
+    say("connect");
+    for (size_t i = 0; keywords[i] != NULL; i++)
+        say(" %s=%s", keywords[i], values[i]);
+    say(" %d;", expand_dbname);
+    if (host == 'n')
+        return NULL;
+    pg = calloc(1, sizeof(*pg));
+    assert_non_null(pg);
+    pg->status = host == 'u' ? CONNECTION_OK : CONNECTION_BAD;
+    opened++;
+    return pg;
+}
+
+void PQfinish(PGconn *pg)
+{
+    opened -= pg != NULL;
+    free(pg);
+}
+
+ConnStatusType PQstatus(const PGconn *pg)
+{
+    return pg == NULL ? CONNECTION_BAD : pg->status;
+}
+
+char *PQerrorMessage(const PGconn *pg)
+{
+    static char text[40];
+
+    assert_non_null(pg);
+    snprintf(text, sizeof(text), "words %zu", strlen(hosts));
+    return text;
+}
+
+const char *PQparameterStatus(const PGconn *pg, const char *name)
+{
+    assert_non_null(pg);
+    assert_string_equal(name, "server_encoding");
+    return encoding;
+}
+
+PQnoticeProcessor PQsetNoticeProcessor(PGconn *pg, PQnoticeProcessor processor, void *arg)
+{
+    assert_non_null(pg);
+    assert_null(arg);
+    on_notice = processor;
+    return NULL;
+}
+
+/* Whether this statement fails. A file is said by its path. */
+static bool statement_fails(PGconn *pg, const char *sql)
+{
+    const char *name = sql;
+
+    for (const struct embedded *file = embedded_files; file->path != NULL; file++) {
+        if (strcmp(file->bytes, sql) == 0)
+            name = strrchr(file->path, '/') + 1;
+    }
+    say("%s", name);
+    if (failing_at != 0) {
+        failing_at--;
+        return false;
+    }
+    failing_at--;
+    if (is_lost)
+        pg->status = CONNECTION_BAD;
+    return true;
+}
+
+PGresult *PQexec(PGconn *pg, const char *sql)
+{
+    bool fails = statement_fails(pg, sql);
+
+    say(";");
+    return PQmakeEmptyPGresult(NULL, fails ? PGRES_FATAL_ERROR : PGRES_COMMAND_OK);
+}
+
+static PGresult *row_of(ExecStatusType status, const char *const values[], int count)
+{
+    static char name[] = "column";
+    PGresAttDesc columns[3] = {{.name = name}, {.name = name}, {.name = name}};
+    PGresult *result = PQmakeEmptyPGresult(NULL, status);
+
+    assert_int_equal(PQsetResultAttrs(result, count, columns), 1);
+    for (int i = 0; i < count; i++) {
+        char text[100];
+
+        snprintf(text, sizeof(text), "%s", values[i] != NULL ? values[i] : "");
+        assert_int_equal(PQsetvalue(result, 0, i, values[i] != NULL ? text : NULL,
+                                    values[i] != NULL ? (int)strlen(text) : -1),
+                         1);
+    }
+    return result;
+}
+
+/* The one row of each statement that returns some. */
+static const struct {
+    const char *statement; /* the end of it */
+    const char *values[3];
+    int count;
+} answers[] = {
+    {"new_migrations.sql", {"step", "the step", "change tables"}, 3},
+    {"changed_functions.sql", {"warning", "the warning", NULL}, 3},
+    {"grants.sql", {"grant rights", NULL, NULL}, 1},
+    {"publish_cell($1)", {"the cell", NULL, NULL}, 1},
+    {"join_aggregate($1::json)", {"subscribe", NULL, NULL}, 1},
+};
+
+PGresult *PQexecParams(PGconn *pg, const char *sql, int count, const Oid *types,
+                       const char *const *values, const int *lengths, const int *formats,
+                       int result_format)
+{
+    bool fails = statement_fails(pg, sql);
+
+    assert_int_equal(result_format, 0);
+    assert_true((lengths == NULL) == (count == 1));
+    assert_true((types == NULL) == (count == 1));
+    assert_true((formats == NULL) == (count == 1));
+    if (count == 1)
+        say(" %s", values[0] != NULL ? values[0] : "null");
+    say(";");
+    if (fails)
+        return PQmakeEmptyPGresult(NULL, PGRES_FATAL_ERROR);
+    for (size_t i = 0; i < COUNT_OF(answers); i++) {
+        const char *at = strstr(said, answers[i].statement);
+
+        for (; at != NULL && strchr(at, ';') + 1 != said + strlen(said);)
+            at = strstr(at + 1, answers[i].statement);
+        if (at != NULL)
+            return row_of(PGRES_TUPLES_OK, answers[i].values, answers[i].count);
+    }
+    return PQmakeEmptyPGresult(NULL, PGRES_TUPLES_OK);
+}
+
+/* Each check of the audit finds two rows. */
+int PQsendQuery(PGconn *pg, const char *sql)
+{
+    static const char *const row[] = {"a row"};
+
+    if (statement_fails(pg, sql))
+        return 0;
+    arriving[2] = row_of(PGRES_SINGLE_TUPLE, row, 1);
+    arriving[1] = row_of(PGRES_SINGLE_TUPLE, row, 1);
+    arriving[0] = PQmakeEmptyPGresult(NULL, PGRES_TUPLES_OK);
+    arriving_count = 3;
+    return 1;
+}
+
+int PQsetSingleRowMode(PGconn *pg)
+{
+    assert_non_null(pg);
+    if (failing_at-- == 0) {
+        while (arriving_count > 0)
+            PQclear(arriving[--arriving_count]);
+        return 0;
+    }
+    return 1;
+}
+
+PGresult *PQgetResult(PGconn *pg)
+{
+    assert_non_null(pg);
+    if (arriving_count == 0)
+        return NULL;
+    if (failing_at-- == 0) { /* the last row is an error */
+        while (arriving_count > 0)
+            PQclear(arriving[--arriving_count]);
+        return PQmakeEmptyPGresult(NULL, PGRES_FATAL_ERROR);
+    }
+    return arriving[--arriving_count];
+}
+
+/* -- opening -- */
+
+#define CONNECT(sessions, url, name, port)                                               \
+    "connect connect_timeout=10 target_session_attrs=" sessions                          \
+    " fallback_application_name=seckill client_encoding=UTF8 dbname=" url " host=" name  \
+    " hostaddr= port=" port " 1;"
+#define CONNECT_ONE   CONNECT("any", ONE_HOST, "one", "5001")
+#define CONNECT_FIRST CONNECT("primary", THREE_HOSTS, "one", "5001")
+#define CONNECT_2     CONNECT("primary", THREE_HOSTS, "two", "5002")
+#define CONNECT_3     CONNECT("primary", THREE_HOSTS, "three", "5003")
+
+static void test_db_open__takes_the_first_host_that_answers(void **state UNUSED)
+{
+    /* clang-format off */
+    static const struct {
+        const char *url, *hosts, *encoding;
+        enum status status;
+        const char *said, *why;
+    } rows[] = {
+        {ONE_HOST, "u", "UTF8", STATUS_OK, CONNECT_ONE, ""},
+        {THREE_HOSTS, "uuu", "UTF8", STATUS_OK, CONNECT_FIRST, ""},
+        {THREE_HOSTS, "buu", "UTF8", STATUS_OK, CONNECT_FIRST CONNECT_2, ""},
+        {THREE_HOSTS, "bbu", "UTF8", STATUS_OK, CONNECT_FIRST CONNECT_2 CONNECT_3, ""},
+        {THREE_HOSTS, "bbb", "UTF8", STATUS_IO, CONNECT_FIRST CONNECT_2 CONNECT_3,
+         "check the database URL: words 2; words 1; words 0"},
+        {ONE_HOST, "n", "UTF8", STATUS_NO_MEMORY, CONNECT_ONE, "out of memory"},
+        {THREE_HOSTS, "bn", "UTF8", STATUS_NO_MEMORY, CONNECT_FIRST CONNECT_2, "out of memory"},
+        {ONE_HOST, "u", "LATIN1", STATUS_INVALID, CONNECT_ONE,
+         "the encoding of the database is LATIN1; it must be UTF8"},
+        {ONE_HOST, "u", NULL, STATUS_INVALID, CONNECT_ONE,
+         "the encoding of the database is unknown; it must be UTF8"},
+        {"postgresql://one:x/", "u", "UTF8", STATUS_INVALID, "",
+         "SECKILL_DATABASE_URL has a port that is not 1 to 65535"},
+    };
+    /* clang-format on */
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        struct db *const untouched = (struct db *)(void *)said;
+        struct db *db = untouched;
+        struct err err = {0};
+
+        hosts = rows[i].hosts;
+        encoding = rows[i].encoding;
+        ASSERT_STATUS(db_open(rows[i].url, &db, &err), rows[i].status);
+        ASSERT_SAID(rows[i].said);
+        ASSERT_NUMBER(opened, ==, rows[i].status == STATUS_OK);
+        if (rows[i].status == STATUS_OK) {
+            on_notice(NULL, "not printed");
+            db_close(db);
+        } else {
+            ASSERT_STATUS(err.status, rows[i].status);
+            assert_string_equal(err.text, rows[i].why);
+            assert_ptr_equal(db, untouched);
+        }
+        ASSERT_NUMBER(opened, ==, 0);
+    }
+    db_close(NULL);
+}
+
+static struct db *open_one(void)
+{
+    struct db *db = NULL;
+    struct err err = {0};
+
+    hosts = "uu";
+    ASSERT_STATUS(db_open(ONE_HOST, &db, &err), STATUS_OK);
+    said[0] = '\0';
+    return db;
+}
+
+static void test_db_run__reports_what_failed(void **state UNUSED)
+{
+    for (int loses = 0; loses < 2; loses++) {
+        struct db *db = open_one();
+        struct err err = {0};
+
+        is_lost = loses == 1;
+        ASSERT_STATUS(db_run(db, "first", "doing", &err), STATUS_OK);
+        failing_at = 0;
+        ASSERT_STATUS(db_run(db, "second", "doing", &err),
+                      loses == 1 ? STATUS_IO : STATUS_REFUSED);
+        assert_string_equal(err.text, "doing: words 1");
+        ASSERT_SAID("first;second;");
+        db_close(db);
+    }
+}
+
+/* -- audit -- */
+
+static unsigned steps, rows_found;
+static char title[200];
+
+static void on_step(const char *check, unsigned done, unsigned of, void *arg)
+{
+    ASSERT_NUMBER(done, ==, steps++);
+    ASSERT_NUMBER(of, ==, 20); /* the files of sql/audit */
+    snprintf(title, sizeof(title), "%s", check);
+    assert_ptr_equal(arg, &steps);
+    if (done == 0)
+        say("(%s)", check);
+}
+
+static void on_row(const char *check, const char *row, void *arg)
+{
+    assert_string_equal(row, "a row");
+    if (steps > 0)
+        assert_string_equal(check, title);
+    assert_ptr_equal(arg, &steps);
+    rows_found++;
+}
+
+static void test_db_audit__runs_every_check_in_one_snapshot(void **state UNUSED)
+{
+    static const char begin[] =
+        "begin isolation level repeatable read, read only;"
+        "(every unpaid order belongs to a batch in the index of deadlines)";
+    struct db_audit audit = {.on_row = on_row, .on_step = on_step, .arg = &steps};
+    struct db *db = open_one();
+    struct err err = {0};
+    uint64_t broken = 7;
+
+    steps = rows_found = 0;
+    ASSERT_STATUS(db_audit(db, &audit, &broken, &err), STATUS_OK);
+    ASSERT_NUMBER(steps, ==, 20);
+    ASSERT_NUMBER(rows_found, ==, 40);
+    ASSERT_NUMBER(broken, ==, 40);
+    said[strlen(begin)] = '\0';
+    assert_string_equal(said, begin);
+    audit.on_step = NULL;
+    steps = 0;
+    said[0] = '\0';
+    ASSERT_STATUS(db_audit(db, &audit, &broken, &err), STATUS_OK);
+    ASSERT_CONTAINS(said, "voucher_cells.sqlrollback;");
+    db_close(db);
+}
+
+/* The snapshot, a query, its mode, and each of its results; then nothing more is asked. */
+static void test_db_audit__stops_at_a_failure(void **state UNUSED)
+{
+    static const struct {
+        enum status status;
+        const char *why;
+        unsigned steps, found;
+    } rows[] = {
+        {STATUS_REFUSED, "snapshot: words 1", 0, 0},
+        {STATUS_IO, ": words 1", 1, 0},
+        {STATUS_IO, ": words 1", 1, 0},
+        {STATUS_REFUSED, ": words 1", 1, 0},
+        {STATUS_REFUSED, ": words 1", 1, 1},
+        {STATUS_REFUSED, ": words 1", 1, 2},
+        {STATUS_IO, ": words 1", 2, 2},
+    };
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        struct db_audit audit = {.on_row = on_row, .on_step = on_step, .arg = &steps};
+        struct db *db = open_one();
+        struct err err = {0};
+        uint64_t broken = 7;
+
+        steps = rows_found = 0;
+        failing_at = (int)i;
+        ASSERT_STATUS(db_audit(db, &audit, &broken, &err), rows[i].status);
+        ASSERT_CONTAINS(err.text, rows[i].why);
+        if (rows[i].steps > 0)
+            ASSERT_CONTAINS(err.text, title);
+        ASSERT_NUMBER(steps, ==, rows[i].steps);
+        ASSERT_NUMBER(rows_found, ==, rows[i].found);
+        ASSERT_NUMBER(broken, ==, 7);
+        ASSERT_CONTAINS(said, "rollback;");
+        said[0] = '\0';
+        db_close(db);
+    }
+}
+
+/* -- migration -- */
+
+static void on_migrate_step(const char *path, void *arg)
+{
+    assert_ptr_equal(arg, &steps);
+    say("(step: %s)", path);
+}
+
+static void on_warning(const char *text, void *arg)
+{
+    assert_ptr_equal(arg, &steps);
+    say("(warning: %s)", text);
+}
+
+#define LOCK   "select pg_advisory_lock(5265717969);"
+#define UNLOCK "select pg_advisory_unlock(5265717969);"
+
+/* What a migration executes, one after the other. */
+static const char *const migration[] = {
+    LOCK,
+    "begin;",
+    "begin_migration.sql;",
+    "grants.sql the role;",
+    "schema_rights.sql;",
+    "new_migrations.sql;(step: the step)",
+    "change tables;",
+    "changed_functions.sql;(warning: the warning)",
+    "grant rights;",
+    "select set_cell($1) 1/2;",
+    "commit;",
+    CONNECT_ONE,
+    "select publish_cell($1) " ONE_HOST ";",
+    "select join_aggregate($1::json) the cell;",
+    "subscribe;",
+};
+
+enum { FIRST_IN_TRANSACTION = 1, LAST_IN_TRANSACTION = 9 };
+
+static const struct db_migration migration_options = {.cell = "1/2",
+                                                      .aggregate = ONE_HOST,
+                                                      .service_role = "the role",
+                                                      .on_step = on_migrate_step,
+                                                      .on_warning = on_warning,
+                                                      .arg = &steps};
+
+static void test_db_migrate__executes_the_steps(void **state UNUSED)
+{
+    struct db_migration options = migration_options;
+    struct db *db = open_one();
+    struct err err = {0};
+    char wanted[2000] = "";
+
+    for (size_t i = 0; i < COUNT_OF(migration); i++)
+        strcat(wanted, migration[i]);
+    strcat(wanted, UNLOCK);
+    ASSERT_STATUS(db_migrate(db, &options, &err), STATUS_OK);
+    ASSERT_SAID(wanted);
+    ASSERT_NUMBER(opened, ==, 1);
+    options.is_dry_run = true;
+    ASSERT_STATUS(db_migrate(db, &options, &err), STATUS_OK);
+    ASSERT_SAID(LOCK "begin;begin_migration.sql;grants.sql the role;schema_rights.sql;"
+                     "new_migrations.sql;(step: the step)changed_functions.sql;"
+                     "(warning: the warning)rollback;" UNLOCK);
+    options = (struct db_migration){.service_role = NULL};
+    ASSERT_STATUS(db_migrate(db, &options, &err), STATUS_OK);
+    ASSERT_SAID(LOCK "begin;begin_migration.sql;grants.sql null;schema_rights.sql;"
+                     "new_migrations.sql;change tables;changed_functions.sql;"
+                     "grant rights;commit;" UNLOCK);
+    db_close(db);
+}
+
+/* Each statement fails once: what follows is rolled back, or left out behind the commit. */
+static void test_db_migrate__stops_at_a_failure(void **state UNUSED)
+{
+    int statement = 0;
+
+    for (size_t i = 0; i < COUNT_OF(migration); i++) {
+        struct db *db = open_one();
+        struct err err = {0};
+        char wanted[2000] = "";
+
+        if (strncmp(migration[i], "connect", 7) == 0) {
+            db_close(db);
+            continue;
+        }
+        failing_at = statement++;
+        for (size_t k = 0; k < i; k++)
+            strcat(wanted, migration[k]);
+        strncat(wanted, migration[i], strcspn(migration[i], ";") + 1);
+        if (i >= FIRST_IN_TRANSACTION && i <= LAST_IN_TRANSACTION)
+            strcat(wanted, "rollback;");
+        strcat(wanted, UNLOCK);
+        ASSERT_STATUS(db_migrate(db, &migration_options, &err), STATUS_REFUSED);
+        ASSERT_SAID(wanted);
+        ASSERT_NUMBER(opened, ==, 1);
+        db_close(db);
+    }
+}
+
+#define CASE(test) cmocka_unit_test_setup(test, reset)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        CASE(test_db_open__takes_the_first_host_that_answers),
+        CASE(test_db_run__reports_what_failed),
+        CASE(test_db_audit__runs_every_check_in_one_snapshot),
+        CASE(test_db_audit__stops_at_a_failure),
+        CASE(test_db_migrate__executes_the_steps),
+        CASE(test_db_migrate__stops_at_a_failure),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
