@@ -10,6 +10,7 @@
 
 #define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
 #define ONE_HOST        "postgresql://one:5001/seckill"
+#define TWO_HOSTS       "postgresql://one:5001,two:5002/seckill"
 #define THREE_HOSTS     "postgresql://one:5001,two:5002,three:5003/seckill"
 
 struct pg_conn {
@@ -22,6 +23,8 @@ static const char *encoding; /* of the server */
 static int failing_at;       /* this statement fails; -1: none does */
 static bool is_lost;         /* with the connection */
 static unsigned opened;      /* connections that are not closed */
+static bool is_null;         /* all values of rows are */
+static const char *kind;     /* of the steps of all plans; NULL: see answers[] */
 static PQnoticeProcessor on_notice;
 static PGresult *arriving[4]; /* from the last one to the first one */
 static int arriving_count;
@@ -55,7 +58,8 @@ static int reset(void **state UNUSED)
     hosts = "u";
     encoding = "UTF8";
     failing_at = -1;
-    is_lost = false;
+    is_lost = is_null = false;
+    kind = NULL;
     opened = 0;
     arriving_count = 0;
     return 0;
@@ -145,41 +149,91 @@ PGresult *PQexec(PGconn *pg, const char *sql)
     return PQmakeEmptyPGresult(NULL, fails ? PGRES_FATAL_ERROR : PGRES_COMMAND_OK);
 }
 
-static PGresult *row_of(ExecStatusType status, const char *const values[], int count)
+static int64_t big_endian(const char *bytes, size_t len)
+{
+    uint64_t value = 0;
+
+    for (size_t i = 0; i < len; i++)
+        value = value << 8 | (unsigned char)bytes[i];
+    return (int64_t)value;
+}
+
+/* The array of texts in the binary format: dimensions, has nulls, type, count, first index. */
+static void say_texts(const char *bytes, int len)
+{
+    int at = 20;
+
+    ASSERT_NUMBER(big_endian(bytes, 4), ==, 1);
+    ASSERT_NUMBER(big_endian(bytes + 8, 4), ==, 25);
+    say(" {");
+    for (int64_t i = 0; i < big_endian(bytes + 12, 4); i++) {
+        int text_len = (int)big_endian(bytes + at, 4);
+
+        say("%s%.*s", i > 0 ? "," : "", text_len, bytes + at + 4);
+        at += 4 + text_len;
+    }
+    say("}");
+    ASSERT_NUMBER(at, ==, len);
+}
+
+/* The paths, the contents, and whether it is a dry run. */
+static void say_files(const char *const *values, const int *lengths, const int *formats,
+                      const Oid *types)
+{
+    static const Oid wanted[] = {1009, 1009, 20};
+
+    assert_memory_equal(types, wanted, sizeof(wanted));
+    for (int i = 0; i < 3; i++)
+        ASSERT_NUMBER(formats[i], ==, 1);
+    say_texts(values[0], lengths[0]);
+    say_texts(values[1], lengths[1]);
+    ASSERT_NUMBER(lengths[2], ==, 8);
+    say(" %d", (int)big_endian(values[2], 8));
+}
+
+/* The one row of each statement that returns some. */
+struct answer {
+    const char *statement; /* a part of it */
+    int rows;              /* all the same */
+    int count;
+    const char *values[3];
+};
+static const struct answer answers[] = {
+    {"new_migrations.sql", 2, 3, {"step", "the step", "change tables"}},
+    {"changed_functions.sql", 1, 3, {"warning", "the warning", NULL}},
+    {"grants.sql", 1, 1, {"grant rights"}},
+    {"publish_cell($1)", 1, 1, {"the cell"}},
+    {"join_aggregate($1::json)", 1, 1, {"subscribe"}},
+};
+
+static PGresult *rows_of(ExecStatusType status, const struct answer *answer)
 {
     static char name[] = "column";
     PGresAttDesc columns[3] = {{.name = name}, {.name = name}, {.name = name}};
     PGresult *result = PQmakeEmptyPGresult(NULL, status);
 
-    assert_int_equal(PQsetResultAttrs(result, count, columns), 1);
-    for (int i = 0; i < count; i++) {
+    assert_int_equal(PQsetResultAttrs(result, answer->count, columns), 1);
+    for (int at = 0; at < answer->rows * answer->count; at++) {
+        int column = at % answer->count;
+        const char *value = is_null ? NULL
+                            : column == 0 && answer->count == 3 && kind != NULL
+                                ? kind
+                                : answer->values[column];
         char text[100];
 
-        snprintf(text, sizeof(text), "%s", values[i] != NULL ? values[i] : "");
-        assert_int_equal(PQsetvalue(result, 0, i, values[i] != NULL ? text : NULL,
-                                    values[i] != NULL ? (int)strlen(text) : -1),
+        snprintf(text, sizeof(text), "%s", value != NULL ? value : "");
+        assert_int_equal(PQsetvalue(result, at / answer->count, column, text,
+                                    value != NULL ? (int)strlen(text) : -1),
                          1);
     }
     return result;
 }
 
-/* The one row of each statement that returns some. */
-static const struct {
-    const char *statement; /* the end of it */
-    const char *values[3];
-    int count;
-} answers[] = {
-    {"new_migrations.sql", {"step", "the step", "change tables"}, 3},
-    {"changed_functions.sql", {"warning", "the warning", NULL}, 3},
-    {"grants.sql", {"grant rights", NULL, NULL}, 1},
-    {"publish_cell($1)", {"the cell", NULL, NULL}, 1},
-    {"join_aggregate($1::json)", {"subscribe", NULL, NULL}, 1},
-};
-
 PGresult *PQexecParams(PGconn *pg, const char *sql, int count, const Oid *types,
                        const char *const *values, const int *lengths, const int *formats,
                        int result_format)
 {
+    size_t begin = strlen(said);
     bool fails = statement_fails(pg, sql);
 
     assert_int_equal(result_format, 0);
@@ -188,16 +242,16 @@ PGresult *PQexecParams(PGconn *pg, const char *sql, int count, const Oid *types,
     assert_true((formats == NULL) == (count == 1));
     if (count == 1)
         say(" %s", values[0] != NULL ? values[0] : "null");
+    else
+        say_files(values, lengths, formats, types);
     say(";");
     if (fails)
         return PQmakeEmptyPGresult(NULL, PGRES_FATAL_ERROR);
     for (size_t i = 0; i < COUNT_OF(answers); i++) {
-        const char *at = strstr(said, answers[i].statement);
+        const struct answer *answer = &answers[i];
 
-        for (; at != NULL && strchr(at, ';') + 1 != said + strlen(said);)
-            at = strstr(at + 1, answers[i].statement);
-        if (at != NULL)
-            return row_of(PGRES_TUPLES_OK, answers[i].values, answers[i].count);
+        if (strstr(said + begin, answer->statement) != NULL)
+            return rows_of(PGRES_TUPLES_OK, answer);
     }
     return PQmakeEmptyPGresult(NULL, PGRES_TUPLES_OK);
 }
@@ -205,12 +259,12 @@ PGresult *PQexecParams(PGconn *pg, const char *sql, int count, const Oid *types,
 /* Each check of the audit finds two rows. */
 int PQsendQuery(PGconn *pg, const char *sql)
 {
-    static const char *const row[] = {"a row"};
+    static const struct answer row = {"", 1, 1, {"a row"}};
 
     if (statement_fails(pg, sql))
         return 0;
-    arriving[2] = row_of(PGRES_SINGLE_TUPLE, row, 1);
-    arriving[1] = row_of(PGRES_SINGLE_TUPLE, row, 1);
+    arriving[2] = rows_of(PGRES_SINGLE_TUPLE, &row);
+    arriving[1] = rows_of(PGRES_SINGLE_TUPLE, &row);
     arriving[0] = PQmakeEmptyPGresult(NULL, PGRES_TUPLES_OK);
     arriving_count = 3;
     return 1;
@@ -260,6 +314,7 @@ static void test_db_open__takes_the_first_host_that_answers(void **state UNUSED)
         const char *said, *why;
     } rows[] = {
         {ONE_HOST, "u", "UTF8", STATUS_OK, CONNECT_ONE, ""},
+        {TWO_HOSTS, "uu", "UTF8", STATUS_OK, CONNECT("primary", TWO_HOSTS, "one", "5001"), ""},
         {THREE_HOSTS, "uuu", "UTF8", STATUS_OK, CONNECT_FIRST, ""},
         {THREE_HOSTS, "buu", "UTF8", STATUS_OK, CONNECT_FIRST CONNECT_2, ""},
         {THREE_HOSTS, "bbu", "UTF8", STATUS_OK, CONNECT_FIRST CONNECT_2 CONNECT_3, ""},
@@ -431,16 +486,26 @@ static void on_warning(const char *text, void *arg)
 #define LOCK   "select pg_advisory_lock(5265717969);"
 #define UNLOCK "select pg_advisory_unlock(5265717969);"
 
+static const struct embedded files[] = {
+    {.path = "sql/migrations/1.sql", .bytes = "migrate"},
+    {.path = "sql/functions/f.sql", .bytes = "function"},
+    {.path = "sql/audit/a.sql", .bytes = "audit"},
+    {.path = NULL},
+};
+
+#define FILES "{sql/migrations/1.sql,sql/functions/f.sql} {migrate,function}"
+
 /* What a migration executes, one after the other. */
 static const char *const migration[] = {
     LOCK,
     "begin;",
     "begin_migration.sql;",
     "grants.sql the role;",
-    "schema_rights.sql;",
-    "new_migrations.sql;(step: the step)",
+    "schema_rights.sql " FILES " 0;",
+    "new_migrations.sql " FILES " 0;(step: the step)",
+    "change tables;(step: the step)",
     "change tables;",
-    "changed_functions.sql;(warning: the warning)",
+    "changed_functions.sql " FILES " 0;(warning: the warning)",
     "grant rights;",
     "select set_cell($1) 1/2;",
     "commit;",
@@ -450,11 +515,12 @@ static const char *const migration[] = {
     "subscribe;",
 };
 
-enum { FIRST_IN_TRANSACTION = 1, LAST_IN_TRANSACTION = 9 };
+enum { FIRST_IN_TRANSACTION = 1, LAST_IN_TRANSACTION = 10 };
 
 static const struct db_migration migration_options = {.cell = "1/2",
                                                       .aggregate = ONE_HOST,
                                                       .service_role = "the role",
+                                                      .files = files,
                                                       .on_step = on_migrate_step,
                                                       .on_warning = on_warning,
                                                       .arg = &steps};
@@ -474,14 +540,47 @@ static void test_db_migrate__executes_the_steps(void **state UNUSED)
     ASSERT_NUMBER(opened, ==, 1);
     options.is_dry_run = true;
     ASSERT_STATUS(db_migrate(db, &options, &err), STATUS_OK);
-    ASSERT_SAID(LOCK "begin;begin_migration.sql;grants.sql the role;schema_rights.sql;"
-                     "new_migrations.sql;(step: the step)changed_functions.sql;"
-                     "(warning: the warning)rollback;" UNLOCK);
-    options = (struct db_migration){.service_role = NULL};
+    ASSERT_SAID(LOCK
+                "begin;begin_migration.sql;grants.sql the role;schema_rights.sql " FILES
+                " 1;new_migrations.sql " FILES
+                " 1;(step: the step)(step: the step)changed_functions.sql " FILES
+                " 1;(warning: the warning)rollback;" UNLOCK);
+    options = (struct db_migration){.files = files};
     ASSERT_STATUS(db_migrate(db, &options, &err), STATUS_OK);
-    ASSERT_SAID(LOCK "begin;begin_migration.sql;grants.sql null;schema_rights.sql;"
-                     "new_migrations.sql;change tables;changed_functions.sql;"
-                     "grant rights;commit;" UNLOCK);
+    ASSERT_SAID(LOCK "begin;begin_migration.sql;grants.sql null;schema_rights.sql " FILES
+                     " 0;new_migrations.sql " FILES
+                     " 0;change tables;change tables;changed_functions.sql " FILES
+                     " 0;grant rights;commit;" UNLOCK);
+    db_close(db);
+}
+
+/* No right to grant, and a cell that has joined before. */
+static void test_db_migrate__may_have_nothing_to_do(void **state UNUSED)
+{
+    struct db *db = open_one();
+    struct err err = {0};
+
+    is_null = true;
+    ASSERT_STATUS(db_migrate(db, &migration_options, &err), STATUS_OK);
+    ASSERT_SAID(LOCK
+                "begin;begin_migration.sql;grants.sql the role;schema_rights.sql " FILES
+                " 0;new_migrations.sql " FILES " 0;changed_functions.sql " FILES
+                " 0;select set_cell($1) 1/2;commit;" CONNECT_ONE
+                "select publish_cell($1) " ONE_HOST ";" UNLOCK);
+    db_close(db);
+}
+
+static void test_db_migrate__refuses(void **state UNUSED)
+{
+    struct db *db = open_one();
+    struct err err = {0};
+
+    kind = "refusal";
+    ASSERT_STATUS(db_migrate(db, &migration_options, &err), STATUS_INVALID);
+    assert_string_equal(err.text, "the step");
+    ASSERT_SAID(LOCK
+                "begin;begin_migration.sql;grants.sql the role;schema_rights.sql " FILES
+                " 0;new_migrations.sql " FILES " 0;rollback;" UNLOCK);
     db_close(db);
 }
 
@@ -523,6 +622,8 @@ int main(void)
         CASE(test_db_audit__runs_every_check_in_one_snapshot),
         CASE(test_db_audit__stops_at_a_failure),
         CASE(test_db_migrate__executes_the_steps),
+        CASE(test_db_migrate__may_have_nothing_to_do),
+        CASE(test_db_migrate__refuses),
         CASE(test_db_migrate__stops_at_a_failure),
     };
 
