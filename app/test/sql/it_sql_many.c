@@ -140,6 +140,91 @@ test_place_many__a_refused_batch_does_not_change_the_others(void **state UNUSED)
                         "1: 4, 2: 6, 3: 1, 4: 2");
 }
 
+/* The calls for a voucher wait for each other, those for another one do not. */
+static void test_place_many__locks_each_voucher(void **state UNUSED)
+{
+    int64_t first = sandbox_voucher(sandbox, 5, 1);
+    int64_t second = sandbox_voucher(sandbox, 5, 1);
+    char list[64], wanted[64];
+
+    snprintf(list, sizeof(list), "%" PRId64 ", %" PRId64, second, first);
+    snprintf(wanted, sizeof(wanted), "5265717/%" PRId64 " 5265717/%" PRId64, first,
+             second);
+    sandbox_do(sandbox, "begin");
+    place_each(list, "1, 1", "null");
+    assert_string_equal(
+        sandbox_text(sandbox,
+                     "select string_agg(classid || '/' || objid, ' ' order by objid)"
+                     " from pg_locks where locktype = 'advisory' and objsubid = 2"
+                     " and pid = pg_backend_pid()"),
+        wanted);
+    sandbox_do(sandbox, "commit");
+}
+
+/* The batch of 16 shoppers from `first` with that many tickets, and the last one once more if
+   `is_twice`. */
+static void place_large(int64_t voucher, int first, int last, bool is_twice, int tickets)
+{
+    sandbox_do(sandbox,
+               "select place_many(array[%" PRId64 "], '{1}', '{16}',"
+               " array(select case when %s and i = %d then i - 1 else i end"
+               "  from generate_series(%d, %d) i), array_fill(0::bigint, '{16}'), null,"
+               " array(select i <= %d from generate_series(1, 16) i))",
+               voucher, is_twice ? "true" : "false", last, first, last, tickets);
+}
+
+/* Orders that are placed together have an entry each in the index of deadlines. A batch that is
+   left to place_orders() has one, if all its shoppers are new. */
+static void test_place_many__places_plain_batches_together(void **state UNUSED)
+{
+    static const struct {
+        int stock;
+        bool is_guarded;
+        int first, tickets;
+        const char *begin;
+        const char *wanted; /* entries, orders */
+    } rows[] = {
+        {16, false, 1, 0, "-1 min", "16 16"}, /* the last ones */
+        {15, false, 1, 16, "-1 min", "1 15"}, /* too little stock */
+        {99, true, 1, 16, "-1 min", "16 16"}, /* all tickets */
+        {99, true, 1, 15, "-1 min", "15 15"}, /* one is missing, and 15 are few */
+        {99, false, 1, 16, "1 min", " 0"},    /* not yet */
+    };
+    int64_t other = sandbox_voucher(sandbox, 99, 1);
+
+    sandbox_do(sandbox, "select place_orders(%" PRId64 ", '{1}', '{0}', null)", other);
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        int64_t voucher = sandbox_voucher(sandbox, rows[i].stock, 1);
+
+        sandbox_do(sandbox,
+                   "update voucher set requires_ticket = %s, begin_at = now() + interval"
+                   " '%s' where id = %" PRId64,
+                   rows[i].is_guarded ? "true" : "false", rows[i].begin, voucher);
+        place_large(voucher, 1, 16, false, rows[i].tickets);
+        assert_string_equal(
+            sandbox_text(sandbox,
+                         "select concat(sum((due_to_id is not null)::int), ' ', count(*))"
+                         " from voucher_order where voucher_id = %" PRId64,
+                         voucher),
+            rows[i].wanted);
+    }
+}
+
+/* A shopper who is in a batch twice, or has ordered before, is decided by place_orders(). */
+static void test_place_many__finds_shoppers_that_are_not_new(void **state UNUSED)
+{
+    int64_t voucher = sandbox_voucher(sandbox, 99, 1);
+
+    place_large(voucher, 1, 16, true, 16);
+    place_large(voucher, 14, 29, false, 16);
+    assert_string_equal(sandbox_text(sandbox,
+                                     "select concat_ws(' ', count(*), count(distinct"
+                                     " user_id), min(user_id), max(user_id)) from"
+                                     " voucher_order where voucher_id = %" PRId64,
+                                     voucher),
+                        "29 29 1 29");
+}
+
 /* An array of `count` numbers or keys. */
 static void append(char *text, size_t size, const char *element, bool is_first)
 {
@@ -249,6 +334,9 @@ int main(void)
         MANY_CASE(test_place_many__places_only_with_a_ticket),
         MANY_CASE(test_place_many__leaves_out_held_and_missing_vouchers),
         MANY_CASE(test_place_many__a_refused_batch_does_not_change_the_others),
+        MANY_CASE(test_place_many__locks_each_voucher),
+        MANY_CASE(test_place_many__places_plain_batches_together),
+        MANY_CASE(test_place_many__finds_shoppers_that_are_not_new),
         MANY_CASE(test_place_many__decides_as_place_orders_does),
     };
 

@@ -94,6 +94,50 @@ test_place_orders__returns_the_voucher_to_all_without_a_ticket(void **state UNUS
         "{NULL} 100 3 2 t t");
 }
 
+/* A batch with and without tickets returns what one of those with tickets does, and the positions
+   are those of its own requests. */
+static void
+test_place_orders__decides_tickets_by_a_batch_of_their_own(void **state UNUSED)
+{
+    int64_t guarded = guarded_voucher(9), twin = sandbox_voucher(sandbox, 9, 1);
+
+    place(twin, "1,2", "0,0", "a,b");
+    place(guarded, "1,2", "0,0", "a,b");
+    sandbox_do(sandbox,
+               "create table answers as"
+               " select 1 as at, * from place_orders(%" PRId64
+               ", '{9,1,8,2,3,4}', '{1,2,3,4,5,6}', '{x,a,y,b,c,d}', '{f,t,f,t,t,f}')"
+               " union all select 2, * from place_orders(%" PRId64
+               ", '{1,2,3}', '{2,4,5}', '{a,b,c}')",
+               guarded, twin);
+    assert_string_equal(
+        sandbox_text(sandbox, "select verdicts from answers where at = 1"),
+        "{9,2,9,2,1,9}");
+    assert_string_equal(
+        sandbox_text(
+            sandbox,
+            "select concat_ws(' ', o.user_id, o.fence, o.request_key) from"
+            " answers a, voucher_order o where a.at = 1 and o.id = order_ids[5]"),
+        "3 5 c");
+    /* six numbers of each repeated request; the two vouchers differ by their times */
+    assert_string_equal(sandbox_text(sandbox,
+                                     "select concat_ws(' ', details[1], details[2],"
+                                     " details[6], details[7], details[8], details[12],"
+                                     " cardinality(details)) from answers where at = 1"),
+                        "2 100 0 4 100 0 12");
+    assert_string_equal(
+        sandbox_text(sandbox,
+                     "select concat_ws(' ', array_positions(order_ids, null), price,"
+                     " expiry - decided_at, new_stock, new_version, opens < decided_at,"
+                     " closes > decided_at) from answers where at = 1"),
+        "{1,3,6} 100 00:15:00 6 4 t t");
+    assert_string_equal(
+        sandbox_text(sandbox, "select concat_ws(' ', price, expiry - decided_at,"
+                              " new_stock, new_version) from answers where at = 2"),
+        "100 00:15:00 6 3");
+    sandbox_do(sandbox, "drop table answers");
+}
+
 /* -- stock -- */
 
 static void test_place_orders__places_all_in_request_order(void **state UNUSED)
@@ -165,6 +209,7 @@ static const char *batches(int64_t voucher)
 static void test_place_orders__new_shoppers_share_a_deadline(void **state UNUSED)
 {
     int64_t voucher = sandbox_voucher(sandbox, 1000, 2);
+    int64_t other = sandbox_voucher(sandbox, 1000, 2);
 
     place_many(voucher, 1, 100, "null");
     assert_string_equal(batches(voucher), "1 of 16");
@@ -174,8 +219,21 @@ static void test_place_orders__new_shoppers_share_a_deadline(void **state UNUSED
     assert_string_equal(batches(voucher), "16 of 1 2 of 16");
     place_many(voucher, 601, 601, "null"); /* 601 twice */
     assert_string_equal(batches(voucher), "32 of 1 2 of 16");
-    place(voucher, "801,802", "0,0", NULL); /* a small batch */
-    assert_string_equal(batches(voucher), "34 of 1 2 of 16");
+    place_many(other, 801, 900, "null"); /* an order of another voucher does not count */
+    place_many(voucher, 801, 900, "null");
+    assert_string_equal(batches(voucher), "32 of 1 3 of 16");
+    place(voucher, "901,902", "0,0", NULL); /* a small batch */
+    assert_string_equal(batches(voucher), "34 of 1 3 of 16");
+    assert_string_equal(
+        sandbox_text(
+            sandbox,
+            "select concat_ws(' ', count(*), count(request_key), min(request_key))"
+            " from voucher_order where voucher_id = %" PRId64
+            " and user_id between 201 and 300 and slot = 1 and fence is null"
+            " and status = 'unpaid' and price_cents = 100"
+            " and expires_at = created_at + interval '900 s'",
+            voucher),
+        "16 16 k1");
 }
 
 static void test_place_orders__sells_new_shoppers_exactly_the_stock(void **state UNUSED)
@@ -238,9 +296,28 @@ static void test_place_orders__ids_grow_and_fit_the_voucher(void **state UNUSED)
                      0);
 }
 
+/* Requests with and without a fence get their ids in the order of the requests. */
+static void test_place_orders__ids_follow_the_requests(void **state UNUSED)
+{
+    int64_t voucher = sandbox_voucher(sandbox, 100, 1);
+
+    assert_string_equal(place(voucher, "5,4,3,2", "0,7,0,7", NULL), "1 1 1 1");
+    assert_string_equal(
+        sandbox_text(sandbox,
+                     "select string_agg(user_id::text, ' ' order by id) from"
+                     " voucher_order where voucher_id = %" PRId64,
+                     voucher),
+        "5 4 3 2");
+}
+
 static void test_place_orders__no_voucher(void **state UNUSED)
 {
     assert_string_equal(place(999999999, "1,2", "0,5", "a,NULL"), "8 8");
+    assert_string_equal(
+        sandbox_text(sandbox,
+                     "select concat_ws(' ', order_ids, details, price, new_stock)"
+                     " from place_orders(999999999, '{1,2}', '{0,5}', null)"),
+        "{NULL,NULL}");
 }
 
 /* -- shoppers -- */
@@ -294,6 +371,44 @@ static void test_place_orders__sold_out_still_knows_its_shoppers(void **state UN
 
     assert_string_equal(place(voucher, "1,1", "0,0", "a,NULL"), "1 1");
     assert_string_equal(place(voucher, "1,1,2,2", "0,0,0,0", "a,b,NULL,c"), "2 3 4 4");
+}
+
+/* "VERDICTS / SHOPPERS / POSITIONS": the shoppers of the orders that are named, "-" for none, and
+   the positions of the repeated requests. */
+static const char *named_orders(int64_t voucher, const char *users, const char *keys)
+{
+    sandbox_do(sandbox,
+               "drop table if exists answer; create table answer as"
+               " select verdicts, order_ids, details from place_orders(%" PRId64
+               ", '{%s}', array_fill(0::bigint, array[cardinality('{%s}'::int[])]),"
+               " '{%s}')",
+               voucher, users, users, keys);
+    return sandbox_text(
+        sandbox,
+        "select concat_ws(' / ', array_to_string(verdicts, ' '),"
+        " (select string_agg(coalesce(o.user_id::text, '-'), ' ' order by i.at)"
+        "  from unnest(order_ids) with ordinality i (id, at)"
+        "  left join voucher_order o on o.voucher_id = %" PRId64 " and o.id = i.id),"
+        " (select string_agg(d::text, ' ' order by at)"
+        "  from unnest(details) with ordinality x (d, at) where at %% 6 = 1))"
+        " from answer",
+        voucher);
+}
+
+/* In each way through a batch: while there is stock, when it has run out, when the sale ended. */
+static void test_place_orders__names_the_earlier_orders(void **state UNUSED)
+{
+    int64_t voucher = sandbox_voucher(sandbox, 4, 1);
+
+    assert_string_equal(named_orders(voucher, "1,2,3", "a,b,c"), "1 1 1 / 1 2 3");
+    assert_string_equal(named_orders(voucher, "2,4,5,1,3,3", "b,d,e,x,c,y"),
+                        "2 1 4 3 2 3 / 2 4 - 1 3 3 / 1 5");
+    assert_string_equal(named_orders(voucher, "9,2,1", "z,b,a"), "4 2 2 / - 2 1 / 2 3");
+    sandbox_do(sandbox,
+               "select patch_voucher(%" PRId64 ", null, null, now() - interval '1 h',"
+               " now() - interval '1 us', null)",
+               voucher);
+    assert_string_equal(named_orders(voucher, "9,2,1", "z,b,q"), "6 2 3 / - 2 1 / 2");
 }
 
 /* -- the window -- */
@@ -475,6 +590,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         AUDITED_CASE(test_place_orders__places_only_with_a_ticket),
         AUDITED_CASE(test_place_orders__returns_the_voucher_to_all_without_a_ticket),
+        AUDITED_CASE(test_place_orders__decides_tickets_by_a_batch_of_their_own),
         AUDITED_CASE(test_place_orders__places_all_in_request_order),
         AUDITED_CASE(test_place_orders__returns_the_stored_rows),
         AUDITED_CASE(test_place_orders__new_shoppers_share_a_deadline),
@@ -483,11 +599,13 @@ int main(void)
         AUDITED_CASE(test_place_orders__conflicts_use_up_no_stock),
         AUDITED_CASE(test_place_orders__changes_the_version_once_or_not),
         AUDITED_CASE(test_place_orders__ids_grow_and_fit_the_voucher),
+        AUDITED_CASE(test_place_orders__ids_follow_the_requests),
         AUDITED_CASE(test_place_orders__no_voucher),
         AUDITED_CASE(test_place_orders__same_shopper_in_one_batch),
         AUDITED_CASE(test_place_orders__already_ordered_names_a_live_order),
         AUDITED_CASE(test_place_orders__fills_the_lowest_free_slot),
         AUDITED_CASE(test_place_orders__sold_out_still_knows_its_shoppers),
+        AUDITED_CASE(test_place_orders__names_the_earlier_orders),
         AUDITED_CASE(test_place_orders__before_and_after_the_sale),
         AUDITED_CASE(test_place_orders__checks_the_window_under_the_lock),
         AUDITED_CASE(test_place_orders__key_repeats_in_every_state),

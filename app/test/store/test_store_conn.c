@@ -346,6 +346,23 @@ static void test_connect__reports_a_host_that_answered(void **state UNUSED)
     conn = NULL;
 }
 
+/* Of several that answered, the last one. */
+static void test_connect__reports_the_last_host_that_answered(void **state UNUSED)
+{
+    options.database_url = THREE_HOSTS;
+    open_conn();
+    fake_ready(UV_WRITABLE);
+    fake_read("2 1 5;");
+    pass_ms(0);
+    fake_ready(UV_WRITABLE);
+    fake_read("1 0 5;");
+    pass_ms(0);
+    said[0] = '\0';
+    fake_next = PGRES_POLLING_FAILED;
+    fake_ready(UV_WRITABLE);
+    ASSERT_CONTAINS(said, "down 0 unsafe 'durability is none, see");
+}
+
 static void test_connect__has_a_time_limit(void **state UNUSED)
 {
     open_conn();
@@ -771,6 +788,11 @@ static void test_proof__a_server_that_is_unsafe_is_left(void **state UNUSED)
         ASSERT_CONTAINS(said, ";q io '");
         ASSERT_CONTAINS(said, "no result;behind io '");
         ASSERT_NUMBER(store_conn_pending(conn), ==, 0);
+        pass_ms(10);
+        come_up();
+        place(&query); /* on the next server, nothing of the first one is left */
+        fake_read("11;12;sync;" PROOF "sync;");
+        ASSERT_SAID(PLACED "q ok 11;");
         end(NULL);
         reset(NULL);
     }
@@ -881,6 +903,8 @@ static void test_check__fails_later(void **state UNUSED)
     said[0] = '\0';
     pass_ms(0);
     ASSERT_SAID("backoff 0 40 250;finish;down 1 io 'send: words of libpq';");
+    pass_ms(10);
+    come_up();
 }
 
 /* -- time -- */
@@ -914,9 +938,25 @@ static void test_deadline__reads_what_has_arrived(void **state UNUSED)
     fake_arrive("11;12;sync;" PROOF "sync;");
     pass_ms(TIMEOUT_MS);
     ASSERT_SAID("q ok 11;");
+    ASSERT_NUMBER(fake_due_ms(), ==, -1);
     fake_drop_arrivals();
     pass_ms(TIMEOUT_MS);
     assert_true(store_conn_is_up(conn));
+    ASSERT_SAID("");
+}
+
+/* The clock of libuv may be ahead. */
+static void test_deadline__the_timer_may_be_early(void **state UNUSED)
+{
+    struct query query = query_named("q");
+
+    come_up();
+    place(&query);
+    said[0] = '\0';
+    pass_ms(100);
+    simulated_timers[0].callback(simulated_timers[0].timer);
+    assert_true(store_conn_is_up(conn));
+    ASSERT_NUMBER(fake_due_ms(), ==, TIMEOUT_MS - 100);
     ASSERT_SAID("");
 }
 
@@ -931,7 +971,7 @@ static void test_deadline__waits_for_an_answer_that_is_arriving(void **state UNU
     said[0] = '\0';
     ASSERT_NUMBER(write(fake_socket[1], "x", 1), ==, 1);
     simulated_us += TIMEOUT_MS * INT64_C(1000);
-    simulated_timers[0].callback((uv_timer_t *)simulated_timers[0].timer);
+    simulated_timers[0].callback(simulated_timers[0].timer);
     ASSERT_SAID("");
     ASSERT_NUMBER(fake_due_ms(), ==, 0);
     ASSERT_NUMBER(read(fake_socket[0], &byte, 1), ==, 1);
@@ -1120,6 +1160,7 @@ int main(void)
         CASE(test_connect__fails),
         CASE(test_connect__takes_the_hosts_in_turn),
         CASE(test_connect__reports_a_host_that_answered),
+        CASE(test_connect__reports_the_last_host_that_answered),
         CASE(test_connect__has_a_time_limit),
         CASE(test_connect_ms__is_a_part_of_several_hosts),
         CASE(test_resolve__takes_the_addresses_in_turn),
@@ -1145,6 +1186,7 @@ int main(void)
         CASE(test_check__fails_later),
         CASE(test_deadline__starts_when_a_query_is_the_oldest),
         CASE(test_deadline__reads_what_has_arrived),
+        CASE(test_deadline__the_timer_may_be_early),
         CASE(test_deadline__waits_for_an_answer_that_is_arriving),
         CASE(test_input__answers_before_the_end_of_the_stream),
         CASE(test_input__passes_notifications_on),
