@@ -143,13 +143,14 @@ test_place_many__a_refused_batch_does_not_change_the_others(void **state UNUSED)
 /* The calls for a voucher wait for each other, those for another one do not. */
 static void test_place_many__locks_each_voucher(void **state UNUSED)
 {
-    int64_t first = sandbox_voucher(sandbox, 5, 1);
-    int64_t second = sandbox_voucher(sandbox, 5, 1);
-    char list[64], wanted[64];
+    int64_t first, second;
+    char list[64];
+
+    sandbox_do(sandbox, "select setval('voucher_id_seq', 2147483648 + 5)");
+    first = sandbox_voucher(sandbox, 5, 1);
+    second = sandbox_voucher(sandbox, 5, 1);
 
     snprintf(list, sizeof(list), "%" PRId64 ", %" PRId64, second, first);
-    snprintf(wanted, sizeof(wanted), "5265717/%" PRId64 " 5265717/%" PRId64, first,
-             second);
     sandbox_do(sandbox, "begin");
     place_each(list, "1, 1", "null");
     assert_string_equal(
@@ -157,8 +158,15 @@ static void test_place_many__locks_each_voucher(void **state UNUSED)
                      "select string_agg(classid || '/' || objid, ' ' order by objid)"
                      " from pg_locks where locktype = 'advisory' and objsubid = 2"
                      " and pid = pg_backend_pid()"),
-        wanted);
+        "5265717/6 5265717/7"); /* the lower 31 bits */
     sandbox_do(sandbox, "commit");
+    /* only the lower 20 bits of the voucher's id are in that of an order */
+    assert_string_equal(
+        sandbox_text(sandbox,
+                     "select string_agg((id %% 1048576)::text, ' ' order by voucher_id)"
+                     " from voucher_order where voucher_id in (%s)",
+                     list),
+        "6 7");
 }
 
 /* The batch of 16 shoppers from `first` with that many tickets, and the last one once more if

@@ -299,8 +299,10 @@ static void test_place_orders__ids_grow_and_fit_the_voucher(void **state UNUSED)
 /* Requests with and without a fence get their ids in the order of the requests. */
 static void test_place_orders__ids_follow_the_requests(void **state UNUSED)
 {
-    int64_t voucher = sandbox_voucher(sandbox, 100, 1);
+    int64_t voucher;
 
+    sandbox_do(sandbox, "select setval('voucher_id_seq', 3 * 1048576 + 5)");
+    voucher = sandbox_voucher(sandbox, 100, 1);
     assert_string_equal(place(voucher, "5,4,3,2", "0,7,0,7", NULL), "1 1 1 1");
     assert_string_equal(
         sandbox_text(sandbox,
@@ -308,6 +310,13 @@ static void test_place_orders__ids_follow_the_requests(void **state UNUSED)
                      " voucher_order where voucher_id = %" PRId64,
                      voucher),
         "5 4 3 2");
+    /* only the lower 20 bits of the voucher's id are in that of an order */
+    assert_int_equal(
+        sandbox_number(sandbox,
+                       "select count(*) from voucher_order where voucher_id ="
+                       " %" PRId64 " and id %% 1048576 = 6",
+                       voucher),
+        4);
 }
 
 static void test_place_orders__no_voucher(void **state UNUSED)

@@ -51,6 +51,7 @@ static struct {
 } fake_errors[FAKE_ARRIVALS_MAX];
 static size_t fake_error_count;
 static PGnotify *fake_notify;
+static unsigned fake_nulls; /* that a dead connection may return; 0: it is alive */
 static struct {
     uv_handle_t *handle;
     uv_close_cb closed;
@@ -202,6 +203,7 @@ static inline void fake_reset(void)
     fake_encoding = "UTF8";
     fake_next = PGRES_POLLING_OK;
     fake_unsent = 0;
+    fake_nulls = 0;
     fake_poll = NULL;
     fake_resolve = NULL;
     fake_taken = fake_arrived = fake_error_count = 0;
@@ -217,6 +219,14 @@ static inline void fake_end(void)
     assert_null(fake_poll);
     close(fake_socket[0]);
     close(fake_socket[1]);
+}
+
+/* A notification with this payload arrives. */
+static inline void fake_notify_of(char *payload)
+{
+    fake_notify = calloc(1, sizeof(*fake_notify));
+    assert_non_null(fake_notify);
+    fake_notify->extra = payload;
 }
 
 /* -- libpq -- */
@@ -262,7 +272,7 @@ PostgresPollingStatusType PQconnectPoll(PGconn *pg)
 
 int PQsocket(const PGconn *pg)
 {
-    assert_ptr_equal(pg, fake_pg);
+    assert_non_null(pg);
     return fake_socket[0];
 }
 
@@ -398,12 +408,14 @@ int PQconsumeInput(PGconn *pg)
 int PQisBusy(PGconn *pg)
 {
     assert_ptr_equal(pg, fake_pg);
-    return fake_taken == fake_arrived;
+    return fake_taken == fake_arrived && fake_nulls == 0;
 }
 
 PGresult *PQgetResult(PGconn *pg)
 {
     assert_ptr_equal(pg, fake_pg);
+    if (fake_taken == fake_arrived && fake_nulls-- > 0)
+        return NULL;
     assert_true(fake_taken < fake_arrived);
     return fake_arriving[fake_taken++];
 }
@@ -485,6 +497,7 @@ int uv_poll_stop(uv_poll_t *poll)
 void uv_close(uv_handle_t *handle, uv_close_cb closed)
 {
     assert_true(handle != (uv_handle_t *)fake_poll); /* it was stopped */
+    assert_true(handle->type == UV_TIMER || handle->type == UV_POLL);
     if (handle->type == UV_TIMER)
         simulated_timers[0] = (struct simulated_timer){.timer = NULL};
     fake_closing[fake_closing_count].handle = handle;

@@ -958,6 +958,10 @@ static void test_deadline__the_timer_may_be_early(void **state UNUSED)
     assert_true(store_conn_is_up(conn));
     ASSERT_NUMBER(fake_due_ms(), ==, TIMEOUT_MS - 100);
     ASSERT_SAID("");
+    fake_fail("consume", 0); /* when it is read at the deadline */
+    pass_ms(TIMEOUT_MS - 100);
+    ASSERT_SAID("backoff 0 40 250;finish;down 1 io 'connection lost: words of libpq';"
+                "q io 'connection lost: words of libpq' no result;");
 }
 
 /* A large answer is arriving: the timer looks again in the next turn. */
@@ -1004,19 +1008,47 @@ static void test_input__answers_before_the_end_of_the_stream(void **state UNUSED
 
 static void test_input__passes_notifications_on(void **state UNUSED)
 {
-    PGnotify *notify = calloc(1, sizeof(*notify));
     static char payload[] = "17";
 
-    assert_non_null(notify);
-    come_up();
-    notify->extra = payload;
-    fake_notify = notify;
-    fake_ready(UV_READABLE);
-    ASSERT_SAID("notify 17;");
-    fake_ready(UV_WRITABLE); /* only to write */
+    open_conn();
+    fake_ready(UV_WRITABLE);
+    said[0] = '\0';
+    fake_notify_of(payload);
+    fake_ready(UV_READABLE); /* before the connection is up */
+    ASSERT_SAID("");
+    fake_read(SESSION PROOF "sync;");
+    ASSERT_SAID("up;notify 17;");
+    fake_notify_of(payload);
+    fake_ready(UV_WRITABLE); /* nothing to read */
     ASSERT_SAID("flush;");
     fake_ready(UV_READABLE | UV_WRITABLE);
-    ASSERT_SAID("flush;");
+    ASSERT_SAID("flush;notify 17;");
+}
+
+/* libpq says that it is not busy, and has no result. */
+static void test_input__ends_at_a_dead_connection(void **state UNUSED)
+{
+    struct query query = query_named("q");
+
+    come_up();
+    place(&query);
+    said[0] = '\0';
+    fake_nulls = 2;
+    fake_fail("consume", 0);
+    fake_ready(UV_READABLE);
+    ASSERT_NUMBER(fake_nulls, ==, 0);
+    ASSERT_CONTAINS(said, "q io 'connection lost: words of libpq' no result;");
+}
+
+static void test_input__ignores_a_socket_that_is_closed(void **state UNUSED)
+{
+    uv_poll_t closed = {0};
+
+    come_up();
+    closed.data = conn;
+    fake_fail("consume", 0);
+    fake_on_poll(&closed, 0, UV_READABLE | UV_WRITABLE);
+    ASSERT_SAID("");
 }
 
 static void test_flush__waits_until_all_is_written(void **state UNUSED)
@@ -1128,6 +1160,16 @@ static void test_follow__leaves_another_server(void **state UNUSED)
             THREE_HOSTS, "10.0.0.2", "5002"));
 }
 
+static void send_to_closed(void)
+{
+    struct query query = query_named("late");
+
+    assert_false(store_conn_is_up(conn));
+    assert_false(
+        store_conn_send(conn, &query.query, STATEMENT_RETIRE, &(struct store_params){0}));
+    say("refused;");
+}
+
 static void test_close__answers_all_queries(void **state UNUSED)
 {
     struct query first = query_named("first"), second = query_named("second");
@@ -1137,8 +1179,9 @@ static void test_close__answers_all_queries(void **state UNUSED)
     place(&second);
     said[0] = '\0';
     fake_read("11;");
+    in_answer = send_to_closed;
     end(NULL);
-    ASSERT_SAID("finish;first cancelled 'closed' no result;"
+    ASSERT_SAID("finish;first cancelled 'closed' no result;refused;"
                 "second cancelled 'closed' no result;");
     conn = NULL;
 }
@@ -1190,6 +1233,8 @@ int main(void)
         CASE(test_deadline__waits_for_an_answer_that_is_arriving),
         CASE(test_input__answers_before_the_end_of_the_stream),
         CASE(test_input__passes_notifications_on),
+        CASE(test_input__ends_at_a_dead_connection),
+        CASE(test_input__ignores_a_socket_that_is_closed),
         CASE(test_flush__waits_until_all_is_written),
         CASE(test_abandon__nobody_is_answered),
         CASE(test_leave__breaks_a_connection_that_is_up),
