@@ -231,6 +231,8 @@ static inline void fake_notify_of(char *payload)
 
 /* -- libpq -- */
 
+/* NOLINTBEGIN(readability-inconsistent-declaration-parameter-name): the names are those here */
+
 PGconn *PQconnectStartParams(const char *const *keywords, const char *const *values,
                              int expand_dbname)
 {
@@ -549,5 +551,7 @@ int uv_cancel(uv_req_t *request)
     say("cancel;");
     return 0;
 }
+
+/* NOLINTEND(readability-inconsistent-declaration-parameter-name) */
 
 #endif

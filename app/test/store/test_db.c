@@ -67,6 +67,8 @@ static int reset(void **state UNUSED)
 
 /* -- libpq -- */
 
+/* NOLINTBEGIN(readability-inconsistent-declaration-parameter-name): the names are those here */
+
 PGconn *PQconnectdbParams(const char *const *keywords, const char *const *values,
                           int expand_dbname)
 {
@@ -293,6 +295,8 @@ PGresult *PQgetResult(PGconn *pg)
     }
     return arriving[--arriving_count];
 }
+
+/* NOLINTEND(readability-inconsistent-declaration-parameter-name) */
 
 /* -- opening -- */
 
