@@ -231,7 +231,8 @@ static inline void fake_notify_of(char *payload)
 
 /* -- libpq -- */
 
-/* NOLINTBEGIN(readability-inconsistent-declaration-parameter-name): the names are those here */
+/* NOLINTBEGIN(readability-inconsistent-declaration-parameter-name,readability-function-size,readability-identifier-naming):
+   the functions are those of libpq, and have shorter names of parameters here */
 
 PGconn *PQconnectStartParams(const char *const *keywords, const char *const *values,
                              int expand_dbname)
@@ -552,6 +553,6 @@ int uv_cancel(uv_req_t *request)
     return 0;
 }
 
-/* NOLINTEND(readability-inconsistent-declaration-parameter-name) */
+/* NOLINTEND(readability-inconsistent-declaration-parameter-name,readability-function-size,readability-identifier-naming) */
 
 #endif

@@ -67,7 +67,8 @@ static int reset(void **state UNUSED)
 
 /* -- libpq -- */
 
-/* NOLINTBEGIN(readability-inconsistent-declaration-parameter-name): the names are those here */
+/* NOLINTBEGIN(readability-inconsistent-declaration-parameter-name,readability-function-size,readability-identifier-naming):
+   the functions are those of libpq, and have shorter names of parameters here */
 
 PGconn *PQconnectdbParams(const char *const *keywords, const char *const *values,
                           int expand_dbname)
@@ -184,6 +185,10 @@ static void say_files(const char *const *values, const int *lengths, const int *
 {
     static const Oid wanted[] = {1009, 1009, 20};
 
+    if (lengths == NULL || formats == NULL) {
+        fail_msg("expected the lengths and formats of the parameters, got NULL");
+        return;
+    }
     assert_memory_equal(types, wanted, sizeof(wanted));
     for (int i = 0; i < 3; i++)
         ASSERT_NUMBER(formats[i], ==, 1);
@@ -296,7 +301,7 @@ PGresult *PQgetResult(PGconn *pg)
     return arriving[--arriving_count];
 }
 
-/* NOLINTEND(readability-inconsistent-declaration-parameter-name) */
+/* NOLINTEND(readability-inconsistent-declaration-parameter-name,readability-function-size,readability-identifier-naming) */
 
 /* -- opening -- */
 
@@ -490,6 +495,15 @@ static void on_warning(const char *text, void *arg)
 #define LOCK   "select pg_advisory_lock(5265717969);"
 #define UNLOCK "select pg_advisory_unlock(5265717969);"
 
+/* At most `max` bytes of `words`. */
+static void append(char *text, size_t size, const char *words, size_t max)
+{
+    size_t len = strlen(text);
+    size_t part = strlen(words) < max ? strlen(words) : max;
+
+    snprintf(text + len, size - len, "%.*s", (int)part, words);
+}
+
 static const struct embedded files[] = {
     {.path = "sql/migrations/1.sql", .bytes = "migrate"},
     {.path = "sql/functions/f.sql", .bytes = "function"},
@@ -537,8 +551,8 @@ static void test_db_migrate__executes_the_steps(void **state UNUSED)
     char wanted[2000] = "";
 
     for (size_t i = 0; i < COUNT_OF(migration); i++)
-        strcat(wanted, migration[i]);
-    strcat(wanted, UNLOCK);
+        append(wanted, sizeof(wanted), migration[i], SIZE_MAX);
+    append(wanted, sizeof(wanted), UNLOCK, SIZE_MAX);
     ASSERT_STATUS(db_migrate(db, &options, &err), STATUS_OK);
     ASSERT_SAID(wanted);
     ASSERT_NUMBER(opened, ==, 1);
@@ -604,11 +618,11 @@ static void test_db_migrate__stops_at_a_failure(void **state UNUSED)
         }
         failing_at = statement++;
         for (size_t k = 0; k < i; k++)
-            strcat(wanted, migration[k]);
-        strncat(wanted, migration[i], strcspn(migration[i], ";") + 1);
+            append(wanted, sizeof(wanted), migration[k], SIZE_MAX);
+        append(wanted, sizeof(wanted), migration[i], strcspn(migration[i], ";") + 1);
         if (i >= FIRST_IN_TRANSACTION && i <= LAST_IN_TRANSACTION)
-            strcat(wanted, "rollback;");
-        strcat(wanted, UNLOCK);
+            append(wanted, sizeof(wanted), "rollback;", SIZE_MAX);
+        append(wanted, sizeof(wanted), UNLOCK, SIZE_MAX);
         ASSERT_STATUS(db_migrate(db, &migration_options, &err), STATUS_REFUSED);
         ASSERT_SAID(wanted);
         ASSERT_NUMBER(opened, ==, 1);
