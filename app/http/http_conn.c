@@ -194,9 +194,8 @@ static void drain_end(struct drain *drain)
 {
     drain->conns->drained_count--;
     conn_end(drain->conns, drain->conn);
-    uv_poll_stop(&drain->poll);
-    close(drain->fd);
     uv_close((uv_handle_t *)&drain->poll, conn_on_drain_closed);
+    close(drain->fd);
 }
 
 static void conn_on_drain_readable(uv_poll_t *poll, int status UNUSED, int events UNUSED)

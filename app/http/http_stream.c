@@ -51,9 +51,8 @@ static void stream_end(struct stream *stream)
     list_remove(&stream->link);
     stream->http->stream_count--;
     conn_end(&stream->http->conns, stream->conn);
-    uv_poll_stop(&stream->poll);
-    close(stream->fd);
     uv_close((uv_handle_t *)&stream->poll, stream_on_closed);
+    close(stream->fd);
 }
 
 /* The client has sent something, or is gone. */
