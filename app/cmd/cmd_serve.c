@@ -325,7 +325,7 @@ static int cmd_serve(int argc, char **argv UNUSED, const struct config *config,
 
     if (argc > 1)
         return EXIT_USAGE;
-    service.config = *config;
+    service = (struct service){.config = *config};
     status = check_keys(config, reterr);
     if (status == STATUS_OK)
         status = ticket_check_secret(config->ticket_secret, reterr);

@@ -1,0 +1,629 @@
+/*
+ * test_serve.c - `seckill serve` with fake workers and scripted signals.
+ *
+ * Each call of a worker, of the service manager and of the log is a word of a trace.
+ */
+#include "app/cmd/cmd.h"
+#include "app/cmd/notify.h"
+#include "app/cmd/worker.h"
+#include "app/core/log.h"
+#include "app/http/http.h"
+#include "base/clock.h"
+#include "test/asserts.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
+#define SECRET          "0123456789abcdef0123456789abcdef"
+
+struct worker {
+    size_t index;
+    struct metrics *metrics;
+    int64_t last_turn_us;
+};
+
+/* What happens before a wait for a signal ends. */
+struct step {
+    int number;        /* -1: the wait is over */
+    const char *ups;   /* "pr": Postgres and Redis are up in all workers */
+    size_t stands;     /* the number of the worker whose loop stands; 0: none */
+    const char *trace; /* until then; NULL: any */
+};
+
+static struct {
+    char trace[8000];
+    const char *fails;
+    int64_t mono_us, cores;
+    struct worker workers[256];
+    size_t worker_count;
+    const struct step *steps;
+    struct rlimit limit;
+    bool has_manager, cannot_limit;
+    int64_t watchdog_us;
+    int64_t level;
+} fake;
+
+static struct config config;
+
+__attribute__((format(printf, 1, 2))) static void add(const char *format, ...)
+{
+    size_t len = strlen(fake.trace);
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(fake.trace + len, sizeof(fake.trace) - len, format, args);
+    va_end(args);
+    len = strlen(fake.trace);
+    snprintf(fake.trace + len, sizeof(fake.trace) - len, ";");
+}
+
+static void assert_trace(const char *wanted)
+{
+    if (strcmp(fake.trace, wanted) != 0)
+        fail_msg("expected\n  \"%s\", got\n  \"%s\"", wanted, fake.trace);
+    fake.trace[0] = '\0';
+}
+
+static bool fails(const char *name)
+{
+    return fake.fails != NULL && strcmp(fake.fails, name) == 0;
+}
+
+/* -- the machine -- */
+
+int64_t clock_mono_us(void)
+{
+    return fake.mono_us;
+}
+
+int64_t clock_real_us(void)
+{
+    return 5000000;
+}
+
+uint64_t clock_ms_until(int64_t at_us)
+{
+    return at_us > fake.mono_us ? (uint64_t)(at_us - fake.mono_us + 999) / 1000 : 0;
+}
+
+int64_t clock_shift_us(int64_t add_us)
+{
+    fake.mono_us += add_us;
+    return add_us;
+}
+
+// NOLINTBEGIN(readability-inconsistent-declaration-parameter-name): reserved names
+long __sysconf(int name); // NOLINT: the name in glibc
+
+/* The sanitizers ask for other values before main(). */
+long sysconf(int name)
+{
+    return name == _SC_NPROCESSORS_ONLN && fake.steps != NULL ? fake.cores
+                                                              : __sysconf(name);
+}
+
+int getrlimit(__rlimit_resource_t resource, struct rlimit *ret_limit)
+{
+    assert_int_equal(resource, RLIMIT_NOFILE);
+    *ret_limit = fake.limit;
+    return fails("getrlimit") ? -1 : 0;
+}
+
+int setrlimit(__rlimit_resource_t resource, const struct rlimit *limit)
+{
+    assert_int_equal(resource, RLIMIT_NOFILE);
+    if (fake.cannot_limit)
+        return -1;
+    fake.limit = *limit;
+    return 0;
+}
+
+int pthread_sigmask(int how, const sigset_t *signals, sigset_t *ret_old UNUSED)
+{
+    add("sigmask(%d,%d%d%d%d)", how == SIG_BLOCK, sigismember(signals, SIGTERM),
+        sigismember(signals, SIGINT), sigismember(signals, SIGHUP),
+        sigismember(signals, SIGUSR1));
+    return 0;
+}
+
+static int wait_for_signal(void)
+{
+    const struct step *step = fake.steps++;
+    int64_t woken_us;
+
+    if (step->trace != NULL)
+        assert_trace(step->trace);
+    else if (step->number != SIGTERM)
+        fake.trace[0] = '\0';
+    woken_us = fake.mono_us;
+    fake.mono_us += 10;
+    for (size_t i = 0; i < fake.worker_count; i++) {
+        struct worker *worker = &fake.workers[i];
+
+        worker->metrics->postgres_up = strchr(step->ups, 'p') != NULL;
+        worker->metrics->redis_up = strchr(step->ups, 'r') != NULL;
+        worker->last_turn_us = step->stands == i + 1 ? woken_us : fake.mono_us;
+    }
+    fake.mono_us += 10;
+    return step->number;
+}
+
+int sigwaitinfo(const sigset_t *signals, siginfo_t *ret_info UNUSED)
+{
+    assert_int_equal(sigismember(signals, SIGTERM), 1);
+    add("wait");
+    return wait_for_signal();
+}
+
+int sigtimedwait(const sigset_t *signals, siginfo_t *ret_info UNUSED,
+                 const struct timespec *period)
+{
+    assert_int_equal(sigismember(signals, SIGTERM), 1);
+    add("wait(%d.%09d)", (int)period->tv_sec, (int)period->tv_nsec);
+    return wait_for_signal();
+}
+
+// NOLINTEND(readability-inconsistent-declaration-parameter-name)
+
+/* -- the log and the configuration -- */
+
+void log_event(enum log_level level, const char *event, const char *format, ...)
+{
+    char fields[400];
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(fields, sizeof(fields), format, args);
+    va_end(args);
+    add("%d %s %.60s", (int)level, event, fields);
+}
+
+const char *log_plain(const char *text, char ret_copy[LOG_TEXT_BYTES])
+{
+    snprintf(ret_copy, LOG_TEXT_BYTES, "%s", text);
+    return ret_copy;
+}
+
+void log_set_level(enum log_level level)
+{
+    fake.level = level;
+}
+
+enum status log_start(struct err *reterr)
+{
+    return fails("log") ? err_set(reterr, STATUS_IO, "log failed") : STATUS_OK;
+}
+
+void log_stop(void)
+{
+    add("log_stop");
+}
+
+uint64_t log_dropped(void)
+{
+    return 0;
+}
+
+bool log_shows(enum log_level level UNUSED)
+{
+    return true;
+}
+
+/* -- the service manager and the socket -- */
+
+enum status notify_init(struct notify *notify, struct err *reterr)
+{
+    *notify =
+        (struct notify){.fd = fake.has_manager ? 9 : -1, .watchdog_us = fake.watchdog_us};
+    return fails("notify") ? err_set(reterr, STATUS_INVALID, "notify failed") : STATUS_OK;
+}
+
+void notify_send(const struct notify *notify UNUSED, const char *lines)
+{
+    add("send(%s)", lines);
+}
+
+void notify_clear(struct notify *notify UNUSED)
+{
+    add("notify_clear");
+}
+
+enum status http_listen(const char *address, size_t count, int *ret_fds,
+                        unsigned *ret_port, struct err *reterr)
+{
+    add("listen(%s,%zu)", address, count);
+    for (size_t i = 0; i < count; i++)
+        ret_fds[i] = 30 + (int)i;
+    *ret_port = 81;
+    return fails("listen") ? err_set(reterr, STATUS_REFUSED, "listen failed") : STATUS_OK;
+}
+
+/* -- workers -- */
+
+void worker_keys_free(struct worker_keys *keys)
+{
+    if (keys == NULL)
+        return;
+    auth_free(keys->auth);
+    free(keys);
+}
+
+enum status worker_start(const struct worker_options *options, struct worker **ret_worker,
+                         struct err *reterr)
+{
+    struct worker *worker = &fake.workers[fake.worker_count];
+    char name[20];
+
+    snprintf(name, sizeof(name), "worker%zu", options->index);
+    worker_keys_free(options->keys);
+    assert_int_equal(options->metrics->started_us, 5000000);
+    assert_ptr_equal(options->all_metrics->loops[options->index], options->metrics);
+    add("start(%zu,%d,%zu,%zu,%s,%s)%s", options->index, options->listen_fd,
+        options->connections_max, options->listeners_max,
+        options->early_release != NULL ? "early" : "late", options->config->listen,
+        options->config->dev_login == 1 ? ";tokens" : "");
+    if (fails(name))
+        return err_set(reterr, STATUS_IO, "%s failed", name);
+    *worker = (struct worker){.index = options->index, .metrics = options->metrics};
+    fake.worker_count++;
+    *ret_worker = worker;
+    return STATUS_OK;
+}
+
+void worker_stop(struct worker *worker)
+{
+    add("stop(%zu)", worker->index);
+}
+
+void worker_join(struct worker *worker)
+{
+    metrics_publish_state(worker->metrics, strdup("{}"));
+    add("join(%zu)", worker->index);
+}
+
+void worker_wake(struct worker *worker)
+{
+    add("wake(%zu)", worker->index);
+}
+
+int64_t worker_last_turn_us(const struct worker *worker)
+{
+    return worker->last_turn_us;
+}
+
+void worker_set_keys(struct worker *worker, struct worker_keys *keys)
+{
+    assert_non_null(keys->auth);
+    add("keys(%zu)", worker->index);
+    worker_keys_free(keys);
+}
+
+/* -- helpers -- */
+
+// NOLINTBEGIN(concurrency-mt-unsafe): no threads in this program
+static int setup(void **state UNUSED)
+{
+    memset(&fake, 0, sizeof(fake));
+    fake.mono_us = 1000;
+    fake.cores = 2;
+    fake.limit = (struct rlimit){100000, 100000};
+    fake.level = -1;
+    config = (struct config){.listen = "127.0.0.1:0",
+                             .workers = 2,
+                             .jwt_secret = SECRET,
+                             .jwt_public_key = "",
+                             .jwt_private_key = "",
+                             .jwt_keys = "",
+                             .jwt_issuer = "",
+                             .jwt_audience = "",
+                             .ticket_secret = "",
+                             .tls_cert = "",
+                             .tls_key = "",
+                             .tls_priority = "NORMAL",
+                             .listeners_max = 100,
+                             .log_level = LOG_DEBUG,
+                             .early_release = CONFIG_AUTO};
+    unsetenv("SECKILL_WORKERS");
+    unsetenv("SECKILL_JWT_SECRET_FILE");
+    setenv("SECKILL_JWT_SECRET", SECRET, 1);
+    return 0;
+}
+
+static int serve(const struct step *steps, struct err *reterr)
+{
+    static char name[] = "serve";
+    char *argv[] = {name, NULL};
+
+    fake.steps = steps;
+    fake.worker_count = 0;
+    *reterr = (struct err){0};
+    return command_serve.run(1, argv, &config, reterr);
+}
+
+static const struct step at_once[] = {{SIGTERM, "", 0, NULL}};
+
+#define BEGIN "sigmask(1,1110);listen(127.0.0.1:0,2);"
+#define STARTED                                                                          \
+    "start(0,30,49904,100,early,127.0.0.1:0);start(1,31,49904,100,early,127.0.0.1:0);"
+#define SERVING "2 serving listen=127.0.0.1:0 port=81 workers=2;"
+#define END                                                                              \
+    "2 draining signal=15;send(STOPPING=1\nSTATUS=draining);stop(0);stop(1);join(0);"    \
+    "join(1);notify_clear;2 stopped ;log_stop;"
+#define WAKES "wake(0);wake(1);"
+
+/* -- tests -- */
+
+static void test_serve__runs_until_a_signal(void **state UNUSED)
+{
+    static const struct step steps[] = {
+        {-1, "pr", 0, NULL},
+        {SIGHUP, "p", 0, "send(READY=1\nSTATUS=serving);" WAKES "wait;"},
+        {SIGINT, "", 0,
+         "keys(0);keys(1);2 reloaded ;send(STATUS=Redis is down);send(WATCHDOG=1);" WAKES
+         "wait;"}};
+    struct err err;
+
+    assert_int_equal(serve(steps, &err), EXIT_FINE);
+    ASSERT_CONTAINS(fake.trace, "2 draining signal=2;");
+    assert_int_equal(fake.level, LOG_DEBUG);
+    setup(NULL);
+    assert_int_equal(serve(at_once, &err), EXIT_FINE);
+    assert_trace(BEGIN STARTED SERVING "wait;" END);
+    config.early_release = CONFIG_OFF;
+    assert_int_equal(serve(at_once, &err), EXIT_FINE);
+    ASSERT_CONTAINS(fake.trace, "start(1,31,49904,100,late,");
+}
+
+/* The service manager learns each change of the readiness once. */
+static void test_serve__reports_readiness_and_pings(void **state UNUSED)
+{
+    static const struct step steps[] = {
+        {-1, "", 0, BEGIN STARTED SERVING "wait(0.050000000);"},
+        {-1, "", 0, "send(STATUS=Postgres is down);" WAKES "wait(0.050000000);"},
+        {-1, "p", 0, "send(WATCHDOG=1);" WAKES "wait(0.050000000);"},
+        {-1, "pr", 2,
+         "send(STATUS=Redis is down);send(WATCHDOG=1);" WAKES "wait(0.050000000);"},
+        {-1, "pr", 0, "send(READY=1\nSTATUS=serving);" WAKES "wait(1.000000000);"},
+        {-1, "pr", 1, "send(WATCHDOG=1);" WAKES "wait(1.000000000);"},
+        {-1, "r", 0, WAKES "wait(1.000000000);"},
+        {SIGTERM, "", 0,
+         "send(STATUS=Postgres is down);send(WATCHDOG=1);" WAKES "wait(0.050000000);"}};
+    struct err err;
+
+    fake.has_manager = true;
+    assert_int_equal(serve(steps, &err), EXIT_FINE);
+    assert_trace(END);
+}
+
+static void test_serve__bypasses_locks_when_that_is_set(void **state UNUSED)
+{
+    static const struct step steps[] = {
+        {-1, "p", 0, NULL},
+        {SIGTERM, "", 0, "send(READY=1\nSTATUS=serving);" WAKES "wait(0.250000000);"}};
+    struct err err;
+
+    fake.has_manager = true;
+    fake.watchdog_us = 1000000; /* a fourth of it is the longest period */
+    config.redis_down = CONFIG_BYPASS;
+    assert_int_equal(serve(steps, &err), EXIT_FINE);
+    fake.trace[0] = '\0';
+    fake.watchdog_us = 8000004;
+    assert_int_equal(serve((const struct step[]){{-1, "p", 0, NULL},
+                                                 {SIGTERM, "", 0,
+                                                  "send(READY=1\nSTATUS=serving);" WAKES
+                                                  "wait(1.000000000);"}},
+                           &err),
+                     EXIT_FINE);
+    fake.trace[0] = '\0';
+    fake.watchdog_us = 1;
+    assert_int_equal(serve(at_once, &err), EXIT_FINE);
+    ASSERT_CONTAINS(fake.trace, "wait(0.000000000);");
+    fake.watchdog_us = 8; /* 2 us */
+    assert_int_equal(serve(at_once, &err), EXIT_FINE);
+    ASSERT_CONTAINS(fake.trace, "wait(0.000002000);");
+}
+
+static void test_serve__fails_with_a_reason(void **state UNUSED)
+{
+    static const struct {
+        const char *fails;
+        int code;
+        const char *why, *trace;
+    } rows[] = {
+        {"log", EXIT_FAILED, "log failed", "sigmask(1,1110);"},
+        {"listen", EXIT_FAILED, "SECKILL_LISTEN: listen failed", BEGIN "log_stop;"},
+        {"worker0", EXIT_FAILED, "worker0 failed",
+         BEGIN "start(0,30,49904,100,early,127.0.0.1:0);notify_clear;log_stop;"},
+        {"worker1", EXIT_FAILED, "worker1 failed",
+         BEGIN STARTED "stop(0);join(0);notify_clear;log_stop;"},
+    };
+    struct err err;
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        setup(NULL);
+        fake.fails = rows[i].fails;
+        assert_int_equal(serve(at_once, &err), rows[i].code);
+        assert_string_equal(err.text, rows[i].why);
+        assert_trace(rows[i].trace);
+    }
+    setup(NULL);
+    fake.fails = "notify";
+    assert_int_equal(serve(at_once, &err), EXIT_FINE);
+    ASSERT_CONTAINS(fake.trace, "1 notify_failed why=\"notify failed\";listen(");
+}
+
+static void test_serve__refuses_invalid_settings(void **state UNUSED)
+{
+    static char serve_name[] = "serve", what[] = "what";
+    char *argv[] = {serve_name, what, NULL};
+    struct err err = {0};
+
+    assert_int_equal(command_serve.run(2, argv, &config, &err), EXIT_USAGE);
+    assert_string_equal(err.text, "");
+    config.jwt_secret = "short";
+    assert_int_equal(serve(at_once, &err), EXIT_USAGE);
+    ASSERT_CONTAINS(err.text, "SECKILL_JWT_SECRET");
+    setup(NULL);
+    config.ticket_secret = "short";
+    assert_int_equal(serve(at_once, &err), EXIT_USAGE);
+    ASSERT_CONTAINS(err.text, "SECKILL_TICKET_SECRET");
+    setup(NULL);
+    config.tls_priority = "nonsense";
+    assert_int_equal(serve(at_once, &err), EXIT_USAGE);
+    ASSERT_CONTAINS(err.text, "SECKILL_TLS_PRIORITY");
+    setup(NULL);
+    config.tls_cert = "x";
+    assert_int_equal(serve(at_once, &err), EXIT_USAGE);
+    ASSERT_CONTAINS(err.text, "SECKILL_TLS_CERT_FILE");
+    assert_trace("");
+    assert_int_equal(fake.level, -1);
+}
+
+static void test_reload__that_is_refused_keeps_the_keys(void **state UNUSED)
+{
+    static const struct step steps[] = {{SIGHUP, "", 0, NULL}, {SIGTERM, "", 0, NULL}};
+    struct err err;
+
+    setenv("SECKILL_WORKERS", "many", 1);
+    assert_int_equal(serve(steps, &err), EXIT_FINE);
+    ASSERT_CONTAINS(fake.trace, "0 reload_refused why=\"SECKILL_WORKERS");
+    assert_null(strstr(fake.trace, "keys("));
+    setup(NULL);
+    setenv("SECKILL_JWT_SECRET", "short", 1);
+    assert_int_equal(serve(steps, &err), EXIT_FINE);
+    ASSERT_CONTAINS(fake.trace, "0 reload_refused why=\"SECKILL_JWT_SECRET");
+    assert_null(strstr(fake.trace, "keys("));
+}
+
+static void test_serve__warns_of_exposed_files(void **state UNUSED)
+{
+    static const struct step steps[] = {{SIGHUP, "", 0, NULL}, {SIGTERM, "", 0, NULL}};
+    char path[] = "/tmp/test_serve.XXXXXX";
+    struct err err;
+    int fd;
+
+    config.exposed[0] = "SECKILL_JWT_KEYS_FILE";
+    config.exposed[1] = "SECKILL_TLS_KEY_FILE";
+    config.exposed_count = 2;
+    assert_int_equal(serve(at_once, &err), EXIT_FINE);
+    ASSERT_CONTAINS(fake.trace, "1 secret_exposed setting=SECKILL_JWT_KEYS_FILE ");
+    ASSERT_CONTAINS(fake.trace, "1 secret_exposed setting=SECKILL_TLS_KEY_FILE ");
+    setup(NULL);
+    config.exposed[0] = "SECKILL_JWT_KEYS_FILE"; /* public keys */
+    config.exposed_count = 1;
+    config.jwt_alg = CONFIG_RS256;
+    assert_int_equal(serve(at_once, &err), EXIT_USAGE); /* none is set */
+    assert_null(strstr(fake.trace, "secret_exposed"));
+    setup(NULL);
+    fd = mkstemp(path);
+    assert_int_equal(write(fd, SECRET, 32), 32);
+    assert_int_equal(fchmod(fd, 0644), 0);
+    close(fd);
+    unsetenv("SECKILL_JWT_SECRET");
+    setenv("SECKILL_JWT_SECRET_FILE", path, 1);
+    assert_int_equal(serve(steps, &err), EXIT_FINE);
+    unlink(path);
+    ASSERT_CONTAINS(fake.trace, "1 secret_exposed setting=SECKILL_JWT_SECRET_FILE ");
+    ASSERT_CONTAINS(fake.trace, "keys(0);keys(1);2 reloaded ;");
+}
+
+static void test_serve__issues_tokens_on_loopback_only(void **state UNUSED)
+{
+    static const struct {
+        const char *listen, *event;
+    } rows[] = {
+        {"127.0.0.1:0", ";1 dev_login listen=127.0.0.1:0 "},
+        {"127.1.2.3:0", ";1 dev_login listen=127.1.2.3:0 "},
+        {"localhost:0", ";1 dev_login listen=localhost:0 "},
+        {"[::1]:0", ";1 dev_login listen=[::1]:0 "},
+        {"128.0.0.1:0", ";0 dev_login_refused listen=128.0.0.1:0 "},
+        {"[::2]:0", ";0 dev_login_refused listen=[::2]:0 "},
+        {"localhosts:0", ";0 dev_login_refused listen=localhosts:0 "},
+    };
+    struct err err;
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        setup(NULL);
+        config.dev_login = 1;
+        config.listen = rows[i].listen;
+        add("%s", "");
+        assert_int_equal(serve(at_once, &err), EXIT_FINE);
+        ASSERT_CONTAINS(fake.trace, rows[i].event);
+        assert_int_equal(strstr(fake.trace, ";tokens;") != NULL,
+                         strstr(rows[i].event, "refused") == NULL);
+        assert_int_equal(strstr(fake.trace, "dev_login_refused") != NULL,
+                         strstr(rows[i].event, "refused") != NULL);
+    }
+    setup(NULL);
+    assert_int_equal(serve(at_once, &err), EXIT_FINE);
+    assert_null(strstr(fake.trace, "dev_login"));
+}
+
+/* 64 descriptors are reserved for each worker, and for the process. */
+static void test_serve__divides_the_descriptors(void **state UNUSED)
+{
+    static const struct {
+        int64_t workers, cores;
+        rlim_t soft, hard;
+        bool cannot_limit;
+        int64_t listeners;
+        const char *part;
+    } rows[] = {
+        {1, 9, 1000, 2000, false, 10000, "start(0,30,1872,1404,"},
+        {1, 9, 1000, 2000, true, 10000, "start(0,30,872,654,"},
+        {1, 9, 128, 128, false, 10000, "start(0,30,16,12,"},
+        {1, 9, 129, 129, false, 10000, "start(0,30,16,12,"},
+        {1, 9, 145, 145, false, 10000, "start(0,30,17,12,"},
+        {1, 9, 10000, 10000, false, 7404, "start(0,30,9872,7404,"},
+        {0, 3, 10000, 10000, false, 1, "start(2,32,3248,1,"},
+        {0, 0, 10000, 10000, false, 1, "listen(127.0.0.1:0,1)"},
+        {0, 257, 100000, 100000, false, 1, "listen(127.0.0.1:0,256)"},
+        {256, 1, 100000, 100000, false, 1, "listen(127.0.0.1:0,256)"},
+        {4, 1, 10000, 10000, false, 1, "listen(127.0.0.1:0,4)"},
+    };
+    struct err err;
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        setup(NULL);
+        fake.cores = rows[i].cores;
+        fake.limit = (struct rlimit){rows[i].soft, rows[i].hard};
+        fake.cannot_limit = rows[i].cannot_limit;
+        config.workers = rows[i].workers;
+        config.listeners_max = rows[i].listeners;
+        fake.fails = rows[i].workers == 256 || rows[i].cores == 257 ? "listen" : NULL;
+        assert_int_equal(serve(at_once, &err),
+                         fake.fails == NULL ? EXIT_FINE : EXIT_FAILED);
+        ASSERT_CONTAINS(fake.trace, rows[i].part);
+        if ((strstr(fake.trace, ";1 file_limit ") != NULL) !=
+            (rows[i].listeners == 10000))
+            fail_msg("row %zu: %s", i, fake.trace);
+    }
+    setup(NULL);
+    fake.fails = "getrlimit";
+    assert_int_equal(serve(at_once, &err), EXIT_FINE);
+}
+
+// NOLINTEND(concurrency-mt-unsafe)
+#define TEST(function) cmocka_unit_test_setup(function, setup)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(test_serve__runs_until_a_signal),
+        TEST(test_serve__reports_readiness_and_pings),
+        TEST(test_serve__bypasses_locks_when_that_is_set),
+        TEST(test_serve__fails_with_a_reason),
+        TEST(test_serve__refuses_invalid_settings),
+        TEST(test_reload__that_is_refused_keeps_the_keys),
+        TEST(test_serve__warns_of_exposed_files),
+        TEST(test_serve__issues_tokens_on_loopback_only),
+        TEST(test_serve__divides_the_descriptors),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
