@@ -201,20 +201,6 @@ static void assert_header(const struct client_reply *reply, const char *name,
         fail_msg("%s: %s", name, value != NULL ? value : "none");
 }
 
-/* Also where there is no IPv6. */
-static void test_listen__takes_an_address_in_brackets(void **state)
-{
-    struct err why = {0};
-    unsigned port = 0;
-    int fd = -1;
-
-    (void)state;
-    if (http_listen("[::1]:0", 1, &fd, &port, &why) == STATUS_INVALID)
-        fail_msg("[::1]:0: expected that it is an address, got: %s", why.text);
-    if (fd >= 0)
-        close(fd);
-}
-
 static void test_answer__of_html_has_a_content_policy(void **state)
 {
     static const char *const targets[] = {"/html", "/page"};
@@ -691,7 +677,6 @@ static void test_stream__ends_when_the_server_quiesces(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_listen__takes_an_address_in_brackets),
         cmocka_unit_test(test_answer__of_html_has_a_content_policy),
         cmocka_unit_test(test_answer__of_json_has_no_content_policy),
         cmocka_unit_test(test_answer_page__with_a_request_id_has_the_same_headers),

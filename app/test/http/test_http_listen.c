@@ -1,0 +1,160 @@
+/* test_http_listen.c - which addresses are accepted, and what the sockets are. */
+#include "app/http/http.h"
+#include "test/asserts.h"
+
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
+#define INVALID         "is not an address: must be host:port, the port 0 to 65535"
+
+static int option_of(int fd, int name)
+{
+    int value = -1;
+    socklen_t len = sizeof(value);
+
+    assert_int_equal(getsockopt(fd, SOL_SOCKET, name, &value, &len), 0);
+    return value;
+}
+
+static unsigned port_of(int fd)
+{
+    struct sockaddr_in6 address = {0}; /* large enough for both families */
+    socklen_t len = sizeof(address);
+
+    assert_int_equal(getsockname(fd, (struct sockaddr *)&address, &len), 0);
+    return ntohs(address.sin6_port);
+}
+
+static int open_descriptors(void)
+{
+    int count = 0;
+
+    for (int fd = 0; fd < 1024; fd++)
+        count += fcntl(fd, F_GETFD) >= 0;
+    return count;
+}
+
+static void test_listen__refuses_what_is_no_address(void **state UNUSED)
+{
+    static const char *const rows[] = {
+        "",
+        "127.0.0.1",
+        ":80",
+        "127.0.0.1:",
+        "127.0.0.1:x",
+        "127.0.0.1:65536",
+        "127.0.0.1:000001",
+        "127.0.0.1:-1",
+        "127.0.0.1:1x",
+        "[::1]",
+    };
+    struct err err;
+    unsigned port = 7;
+    int fd = -1;
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        err = (struct err){0};
+        if (http_listen(rows[i], 1, &fd, &port, &err) != STATUS_INVALID ||
+            strstr(err.text, INVALID) == NULL)
+            fail_msg("\"%s\": %s", rows[i], err.text);
+    }
+    err = (struct err){0};
+    ASSERT_STATUS(http_listen("127.0.0.256:0", 1, &fd, &port, &err), STATUS_INVALID);
+    ASSERT_CONTAINS(err.text, "\"127.0.0.256:0\" is not an address: ");
+    assert_int_equal(fd, -1);
+    assert_int_equal(port, 7);
+}
+
+static void test_listen__binds_sockets_that_share_a_port(void **state UNUSED)
+{
+    int fds[4] = {-1, -1, -1, -1}, other = -1, before;
+    unsigned port = 0, other_port = 0;
+    char address[40];
+    struct err err = {0};
+
+    ASSERT_STATUS(http_listen("127.0.0.1:0", 3, fds, &port, &err), STATUS_OK);
+    assert_int_equal(fds[3], -1);
+    ASSERT_BETWEEN(port, 1, 65535);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(port_of(fds[i]), port);
+        assert_int_equal(option_of(fds[i], SO_TYPE), SOCK_STREAM);
+        assert_int_equal(option_of(fds[i], SO_ACCEPTCONN), 1);
+        assert_int_equal(option_of(fds[i], SO_REUSEADDR), 1);
+        assert_int_equal(option_of(fds[i], SO_REUSEPORT), 1);
+        assert_int_equal(fcntl(fds[i], F_GETFD), FD_CLOEXEC);
+        assert_int_equal(fcntl(fds[i], F_GETFL) & O_NONBLOCK, O_NONBLOCK);
+    }
+    /* another process with the same option would get a part of the connections */
+    before = open_descriptors();
+    snprintf(address, sizeof(address), "127.0.0.1:%u", port);
+    ASSERT_STATUS(http_listen(address, 1, &other, &other_port, &err), STATUS_REFUSED);
+    ASSERT_CONTAINS(err.text, "cannot listen on 127.0.0.1:");
+    ASSERT_CONTAINS(err.text, "Address already in use");
+    assert_int_equal(open_descriptors(), before);
+    for (int i = 0; i < 3; i++)
+        close(fds[i]);
+    ASSERT_STATUS(http_listen(address, 1, fds, &other_port, &err), STATUS_OK);
+    assert_int_equal(other_port, port);
+    close(fds[0]);
+    ASSERT_STATUS(http_listen("192.0.2.1:0", 1, fds, &port, &err), STATUS_REFUSED);
+}
+
+/* The address 127.1.2.34 with so many zeros that it is `len` bytes long. */
+static enum status listen_to_long_host(size_t len)
+{
+    static const char end[] = "7f.1.2.34:0";
+    char address[300] = "0x";
+    unsigned port = 0;
+    int fd = -1;
+    enum status status;
+
+    memset(address + 2, '0', len - 2);
+    memcpy(address + len + 2 - (sizeof(end) - 1), end, sizeof(end));
+    status = http_listen(address, 1, &fd, &port, NULL);
+    if (status == STATUS_OK)
+        close(fd);
+    return status;
+}
+
+static void test_listen__takes_a_host_of_255_bytes(void **state UNUSED)
+{
+    ASSERT_STATUS(listen_to_long_host(255), STATUS_OK);
+    ASSERT_STATUS(listen_to_long_host(256), STATUS_INVALID);
+}
+
+/* Also where there is no IPv6. */
+static void test_listen__takes_an_address_in_brackets(void **state UNUSED)
+{
+    static const char *const rows[] = {"[::1]:0", "[::ffff:127.0.0.1]:0"};
+    struct err err = {0};
+    unsigned port = 0;
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        int fd = -1;
+
+        if (http_listen(rows[i], 1, &fd, &port, &err) == STATUS_INVALID)
+            fail_msg("%s: expected that it is an address, got: %s", rows[i], err.text);
+        if (fd >= 0)
+            close(fd);
+    }
+    ASSERT_STATUS(http_listen("[127.0.0.1:0", 1, &(int){-1}, &port, &err),
+                  STATUS_INVALID);
+    ASSERT_STATUS(http_listen("127.0.0.1]:0", 1, &(int){-1}, &port, &err),
+                  STATUS_INVALID);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_listen__refuses_what_is_no_address),
+        cmocka_unit_test(test_listen__binds_sockets_that_share_a_port),
+        cmocka_unit_test(test_listen__takes_a_host_of_255_bytes),
+        cmocka_unit_test(test_listen__takes_an_address_in_brackets),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
