@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -14,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -29,8 +31,55 @@ static struct {
     int saved_fd, read_fd;
     char text[1 << 20];
     size_t len;
-    bool is_torn; /* a read ended within a line */
+    bool is_torn;                /* a read ended within a line */
+    size_t last_len, before_len; /* of the last read, and of the one before */
 } output;
+
+/* -- results of write(): scripted ones first, then those of the system -- */
+
+#define ALL_BUT_ONE (-2) /* bytes are written */
+
+static struct {
+    const struct step {
+        ssize_t result;
+        int error; /* is set after a success, too, as an earlier call may have done */
+    } * steps;
+    size_t count;
+    unsigned polls;
+} script;
+
+// NOLINTBEGIN(readability-inconsistent-declaration-parameter-name): those of the C library
+ssize_t write(int fd, const void *bytes, size_t len)
+{
+    struct step step;
+    size_t part = len;
+
+    if (script.count == 0)
+        return syscall(SYS_write, fd, bytes, len);
+    step = *script.steps++;
+    script.count--;
+    if (step.result == ALL_BUT_ONE)
+        part = len - 1;
+    else
+        part = step.result > 0 ? (size_t)step.result : 0;
+    if (part > 0)
+        ASSERT_NUMBER(syscall(SYS_write, fd, bytes, part), ==, part);
+    errno = step.error;
+    return step.result == ALL_BUT_ONE ? (ssize_t)part : step.result;
+}
+
+int poll(struct pollfd *fds, nfds_t count, int timeout_ms)
+{
+    struct timespec timeout = {timeout_ms / 1000, timeout_ms % 1000 * 1000000L};
+
+    script.polls += timeout_ms == -1;
+    ASSERT_NUMBER(count, <=, 1);
+    return ppoll(fds, count, timeout_ms >= 0 ? &timeout : NULL, NULL);
+}
+
+// NOLINTEND(readability-inconsistent-declaration-parameter-name)
+
+/* -- output -- */
 
 /* In packet mode each read returns what one write of at most PIPE_BUF bytes has written. */
 static void capture(void)
@@ -40,7 +89,7 @@ static void capture(void)
     assert_int_equal(pipe2(fds, O_CLOEXEC | O_DIRECT), 0);
     output.saved_fd = dup(STDERR_FILENO);
     output.read_fd = fds[0];
-    output.len = 0;
+    output.len = output.last_len = 0;
     output.text[0] = '\0';
     output.is_torn = false;
     dup2(fds[1], STDERR_FILENO);
@@ -65,6 +114,8 @@ static bool read_packet(void)
     len = read(output.read_fd, end, sizeof(output.text) - output.len - 1);
     if (len <= 0)
         return false;
+    output.before_len = output.last_len;
+    output.last_len = (size_t)len;
     output.len += (size_t)len;
     output.text[output.len] = '\0';
     output.is_torn = output.is_torn || end[len - 1] != '\n';
@@ -136,6 +187,87 @@ static void test_log_stop__writes_the_waiting_lines(void **state UNUSED)
     assert_int_equal(dropped, 0);
 }
 
+/* Each line leaves without another one or the end of the thread. */
+static void test_log_event__wakes_the_thread(void **state UNUSED)
+{
+    uint64_t dropped;
+    struct err err;
+
+    capture();
+    assert_int_equal(log_start(&err), STATUS_OK);
+    for (int i = 0; i < 5; i++) {
+        fill(i, 1);
+        if (!read_packet())
+            fail_msg("line %d of 5 was not written", i + 1);
+    }
+    log_stop();
+    release();
+    close(output.read_fd);
+    assert_int_equal(count_lines(&dropped), 5);
+}
+
+static void test_log_event__writes_lines_of_the_level(void **state UNUSED)
+{
+    capture();
+    assert_true(log_shows(LOG_INFO));
+    assert_false(log_shows(LOG_DEBUG));
+    log_event(LOG_DEBUG, "hidden", "n=1");
+    log_event(LOG_ERROR, "plain", "%s", "");
+    log_set_level(LOG_DEBUG);
+    log_event(LOG_DEBUG, "shown", "n=%d", 2);
+    log_set_level(LOG_INFO);
+    release();
+    read_rest();
+    ASSERT_CONTAINS(output.text, "Z level=error event=plain\nts=");
+    ASSERT_CONTAINS(output.text, "Z level=debug event=shown n=2\n");
+    if (strstr(output.text, "hidden") != NULL)
+        fail_msg("expected no line of the event hidden, got \"%s\"", output.text);
+}
+
+static void test_log_event__writes_the_rest_of_a_line(void **state UNUSED)
+{
+    static const struct step steps[] = {{-1, EINTR}, {0, EAGAIN},  {0, EIO},
+                                        {1, EAGAIN}, {-1, EAGAIN}, {ALL_BUT_ONE, EIO}};
+
+    capture();
+    script.steps = steps;
+    script.count = sizeof(steps) / sizeof(steps[0]);
+    script.polls = 0;
+    log_event(LOG_INFO, "parts", "%s", padding);
+    ASSERT_NUMBER(script.count, ==, 0);
+    ASSERT_NUMBER(script.polls, ==, 1); /* for the one failure with EAGAIN */
+    release();
+    read_rest();
+    assert_int_equal(strncmp(output.text, "ts=2", 4), 0);
+    ASSERT_CONTAINS(output.text, "Z level=info event=parts ");
+    assert_string_equal(strchr(output.text, '\0') - strlen(padding) - 1,
+                        "01234567890123456789012345678901234567890123456789"
+                        "012345678901234567890123456789\n");
+}
+
+static void test_log_plain__replaces_what_ends_a_quoted_field(void **state UNUSED)
+{
+    static const char *const rows[][2] = {
+        {"", ""},
+        {"two words", "two words"},
+        {"a\"b\"", "a'b'"},
+        {"\\a\\", " a "},
+        {"a\nb\x01", "a b "},
+        {"\x1f\x7f", " \x7f"},
+        {"\xc3\xa9!", "\xc3\xa9!"},
+    };
+    char copy[LOG_TEXT_BYTES], text[LOG_TEXT_BYTES + 1];
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        assert_ptr_equal(log_plain(rows[i][0], copy), copy);
+        assert_string_equal(copy, rows[i][1]);
+    }
+    memset(text, '"', LOG_TEXT_BYTES);
+    text[LOG_TEXT_BYTES] = '\0';
+    ASSERT_NUMBER(strspn(log_plain(text, copy), "'"), ==, LOG_TEXT_BYTES - 1);
+    ASSERT_NUMBER(strlen(copy), ==, LOG_TEXT_BYTES - 1);
+}
+
 static void test_log_event__truncates_a_long_line(void **state UNUSED)
 {
     capture();
@@ -166,6 +298,54 @@ static void test_log_event__drops_lines_that_nobody_reads(void **state UNUSED)
     ASSERT_BETWEEN(dropped, 1, LINES - 1);
     assert_int_equal(reported, dropped);
     assert_int_equal(count_lines(&reported), LINES - (int)dropped);
+}
+
+/* The buffer has room for 64 lines of 1 KiB; they leave in writes of PIPE_BUF bytes. */
+static void test_log_event__fills_the_buffer_before_it_drops(void **state UNUSED)
+{
+    uint64_t before = log_dropped();
+    struct err err;
+
+    capture();
+    assert_int_equal(log_start(&err), STATUS_OK);
+    while (log_dropped() == before)
+        log_event(LOG_INFO, "long", "%2000s", "x");
+    while (strstr(output.text, "event=log_dropped") == NULL && read_packet())
+        continue;
+    log_stop();
+    release();
+    close(output.read_fd);
+    if (output.before_len != PIPE_BUF)
+        fail_msg("expected %d bytes in the last write of lines, got %zu", PIPE_BUF,
+                 output.before_len);
+}
+
+/* They are reported once lines can be written again. */
+static void test_log_dropped__counts_lines_that_are_not_written(void **state UNUSED)
+{
+    uint64_t before = log_dropped(), reported;
+    struct err err;
+    int captured_fd, fds[2];
+
+    capture();
+    captured_fd = dup(STDERR_FILENO);
+    assert_int_equal(pipe2(fds, O_CLOEXEC), 0);
+    dup2(fds[1], STDERR_FILENO);
+    close(fds[0]);
+    close(fds[1]);
+    assert_int_equal(log_start(&err), STATUS_OK);
+    fill(0, 10);
+    for (int i = 0; i < DEADLINE_MS && log_dropped() < before + 10; i++)
+        poll(NULL, 0, 1);
+    dup2(captured_fd, STDERR_FILENO);
+    close(captured_fd);
+    fill(10, 1);
+    log_stop();
+    release();
+    read_rest();
+    assert_int_equal(count_lines(&reported), 1);
+    ASSERT_NUMBER(log_dropped(), ==, before + 10);
+    ASSERT_NUMBER(reported, ==, before + 10);
 }
 
 static void test_log_start__says_why_no_thread_starts(void **state UNUSED)
@@ -210,15 +390,22 @@ static void test_log_stop__does_not_wait_for_a_reader(void **state UNUSED)
     release();
     assert_int_equal(thread_count(), threads);
     ASSERT_NUMBER(unread, >, before);
-    ASSERT_NUMBER(log_dropped(), >, unread); /* the lines that could not be written */
+    /* and now those, too, that could not be written */
+    ASSERT_BETWEEN(log_dropped(), unread + 1, before + LINES);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_log_stop__writes_the_waiting_lines),
+        cmocka_unit_test(test_log_event__wakes_the_thread),
+        cmocka_unit_test(test_log_event__writes_lines_of_the_level),
+        cmocka_unit_test(test_log_event__writes_the_rest_of_a_line),
+        cmocka_unit_test(test_log_plain__replaces_what_ends_a_quoted_field),
         cmocka_unit_test(test_log_event__truncates_a_long_line),
         cmocka_unit_test(test_log_event__drops_lines_that_nobody_reads),
+        cmocka_unit_test(test_log_event__fills_the_buffer_before_it_drops),
+        cmocka_unit_test(test_log_dropped__counts_lines_that_are_not_written),
         cmocka_unit_test(test_log_start__says_why_no_thread_starts),
         cmocka_unit_test(test_log_stop__does_not_wait_for_a_reader),
     };
