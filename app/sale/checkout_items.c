@@ -25,7 +25,6 @@ struct item *item_create(struct checkout *checkout)
         return NULL;
     *item = (struct item){.checkout = checkout};
     list_init(&item->link);
-    list_init(&item->deadline);
     checkout->in_flight++;
     return item;
 }

@@ -11,13 +11,10 @@
 #include "app/sale/checkout.h"
 
 #include "app/test/sale/simulated_time.h"
+#include "test/asserts.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
-
-#include <cmocka.h>
 
 #define CALLS_MAX      80
 #define TIMEOUT_MS     20000
@@ -49,7 +46,9 @@ static struct {
 static struct {
     size_t count; /* requested and not yet answered */
     struct rlock *requested[CALLS_MAX];
-    uint32_t wait_ms; /* of the last request */
+    char name[40]; /* this and the options are of the last request */
+    struct rlock_acquire_options options;
+    bool is_down;
     int64_t fence;
     size_t held;
     size_t released;
@@ -66,21 +65,24 @@ enum { LOCK_FREE, LOCK_REQUESTED, LOCK_HELD };
 /* -- the log -- */
 
 static struct {
-    size_t unknown, spans; /* lines of the events outcome_unknown and span */
-    char fields[400];      /* of the last line */
+    size_t unknown;   /* lines of the event outcome_unknown */
+    char fields[400]; /* of the last line */
+    char spans[1000]; /* of each line of the event span: its name and times, then ";" */
 } fake_log;
 
 void log_event(enum log_level level UNUSED, const char *event, const char *format, ...)
 {
+    size_t len = strlen(fake_log.spans);
     va_list arguments;
 
     if (strcmp(event, "outcome_unknown") == 0)
         fake_log.unknown++;
-    if (strcmp(event, "span") == 0)
-        fake_log.spans++;
     va_start(arguments, format);
     vsnprintf(fake_log.fields, sizeof(fake_log.fields), format, arguments);
     va_end(arguments);
+    if (strcmp(event, "span") == 0)
+        snprintf(fake_log.spans + len, sizeof(fake_log.spans) - len, "%s;",
+                 strstr(fake_log.fields, " name=") + 1);
 }
 
 const char *log_plain(const char *text, char ret_copy[LOG_TEXT_BYTES] UNUSED)
@@ -148,14 +150,13 @@ void rlock_acquire(struct rlock_client *client UNUSED, struct rlock *lock,
                    const struct rlock_acquire_options *options, rlock_cb callback,
                    void *arg)
 {
-    assert_memory_equal(name, "lock:order:", strlen("lock:order:"));
-    assert_true(name_len > strlen("lock:order:"));
+    snprintf(fake_locks.name, sizeof(fake_locks.name), "%.*s", (int)name_len, name);
     assert_int_equal(lock->state, LOCK_FREE);
     lock->state = LOCK_REQUESTED;
     lock->callback = callback;
     lock->arg = arg;
     lock->on_lost = options->on_lost;
-    fake_locks.wait_ms = options->wait_ms;
+    fake_locks.options = *options;
     assert_true(fake_locks.count < CALLS_MAX);
     fake_locks.requested[fake_locks.count++] = lock;
 }
@@ -208,7 +209,7 @@ int64_t rlock_safe_for_us(const struct rlock *lock, int64_t now_us)
 
 bool rlock_client_is_up(const struct rlock_client *client UNUSED)
 {
-    return true;
+    return !fake_locks.is_down;
 }
 
 void rlock_flush(struct rlock_client *client UNUSED)
@@ -250,13 +251,13 @@ static inline void on_answer(enum outcome outcome, const struct order *order, vo
 }
 
 static inline int open_with(void **state, bool bypass, size_t batch_max,
-                            bool early_release)
+                            bool early_release, uint32_t lock_wait_ms)
 {
     static struct early_release early;
     struct checkout_options options = {.loop = &fixture.loop,
                                        .metrics = &fixture.metrics,
                                        .lease_ms = 30000,
-                                       .lock_wait_ms = UINT32_MAX,
+                                       .lock_wait_ms = lock_wait_ms,
                                        .timeout_ms = TIMEOUT_MS,
                                        .batch_max = batch_max,
                                        .vouchers_max = 3,
@@ -281,29 +282,29 @@ static inline int open_with(void **state, bool bypass, size_t batch_max,
 
 static inline int open_checkout(void **state)
 {
-    return open_with(state, false, 8, false);
+    return open_with(state, false, 8, false, UINT32_MAX);
 }
 
 static inline int open_bypassing_checkout(void **state)
 {
-    return open_with(state, true, 8, false);
+    return open_with(state, true, 8, false, UINT32_MAX);
 }
 
 static inline int open_checkout_of_large_batches(void **state)
 {
-    return open_with(state, false, QUEUE_MAX, false);
+    return open_with(state, false, QUEUE_MAX, false, UINT32_MAX);
 }
 
 /* A batch of this size needs more memory than there is. */
 static inline int open_checkout_of_impossible_batches(void **state)
 {
-    return open_with(state, false, (size_t)1 << 57, false);
+    return open_with(state, false, (size_t)1 << 57, false, UINT32_MAX);
 }
 
 /* With two lanes. */
 static inline int open_releasing_checkout(void **state)
 {
-    int status = open_with(state, false, 8, true);
+    int status = open_with(state, false, 8, true, UINT32_MAX);
 
     fake_store.room = 2;
     return status;

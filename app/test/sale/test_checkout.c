@@ -1,6 +1,17 @@
 /* test_checkout.c - the checkout: batches, locks, deadlines. */
 #include "app/test/sale/checkout_fixture.h"
 
+#include <sys/random.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+static bool has_no_random;
+
+ssize_t getrandom(void *buffer, size_t count, unsigned flags)
+{
+    return has_no_random ? -1 : syscall(SYS_getrandom, buffer, count, flags);
+}
+
 /* -- batches -- */
 
 /* The orders of shoppers 1 and 2 are one batch. */
@@ -52,6 +63,42 @@ static void test_checkout_turn__looks_up_what_was_released_and_lost(void **state
     answer_store(STATUS_OK, VERDICT_PLACED);
     for (int user = 1; user <= 3; user++)
         assert_answered(user, OUTCOME_PLACED);
+}
+
+/* How long the row was held decides, not how long the commit took. */
+static void test_checkout_turn__is_slow_if_the_row_was_held_long(void **state UNUSED)
+{
+    static const struct {
+        int held_ms, durable_ms;
+        bool is_slow;
+    } rows[] = {
+        {TIMEOUT_MS / 10 - 1, 0, false},
+        {TIMEOUT_MS / 10, 0, true},
+        {0, TIMEOUT_MS / 10, false},
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct call pair = *submit_pair(), next;
+
+        assert_non_null(pair.released);
+        pass_ms(rows[i].held_ms);
+        pair.released(pair.arg);
+        pass_ms(rows[i].durable_ms);
+        submit_locked(3, 7);
+        pass_ms(2);
+        if (fake_store.count != 2 || fake_store.calls[1].is_slow != rows[i].is_slow)
+            fail_msg("row %zu: expected two batches, the second %s, got %zu", i,
+                     rows[i].is_slow ? "slow" : "not slow", fake_store.count);
+        next = fake_store.calls[1];
+        next.released(next.arg);
+        answer_store(STATUS_OK, VERDICT_PLACED);
+        submit_locked(4, 7);
+        pass_ms(2);
+        assert_false(fake_store.calls[1].is_slow); /* the row was free at once */
+        answer_store(STATUS_OK, VERDICT_PLACED);
+        answer_store(STATUS_OK, VERDICT_PLACED);
+        memset(fixture.shoppers, 0, sizeof(fixture.shoppers));
+    }
 }
 
 /* Is a batch early? Its answer comes after as many ms. */
@@ -302,17 +349,10 @@ static void test_checkout__log_lines_name_the_request(void **state UNUSED)
     answer_locks(STATUS_OK);
     answer_store(STATUS_OK, VERDICT_NONE);
     assert_string_equal(fake_log.fields, "request_id=r voucher_id=7 user_id=1 fence=101");
-    assert_int_equal(fake_log.spans, 0);
-    request.user_id = 2;
-    request.trace = "request_id=r traceparent=00-4bf92f3577b34da6a3ce929d0e0e4736-"
-                    "00f067aa0ba902b7-01";
-    assert_true(submit_request(&request));
-    answer_locks(STATUS_OK);
-    answer_store(STATUS_OK, VERDICT_PLACED);
-    assert_int_equal(fake_log.spans, STAGE_COUNT);
+    assert_string_equal(fake_log.spans, "");
     submit_locked(3, 7); /* the memory of an earlier request is used again */
     answer_store(STATUS_OK, VERDICT_NONE);
-    assert_string_equal(fake_log.fields, "voucher_id=7 user_id=3 fence=103");
+    assert_string_equal(fake_log.fields, "voucher_id=7 user_id=3 fence=102");
 }
 
 static void assert_stage(enum metrics_stage stage, uint64_t expected_us)
@@ -322,10 +362,18 @@ static void assert_stage(enum metrics_stage stage, uint64_t expected_us)
                  (uintmax_t)expected_us, (uintmax_t)fixture.metrics.stages[stage].sum);
 }
 
+/* The order is traced, so its stages are spans, too. */
 static void test_checkout__measures_each_stage(void **state UNUSED)
 {
+    const struct checkout_request request = {
+        .voucher_id = 7,
+        .user_id = 1,
+        .arrived_us = clock_mono_us(),
+        .trace = "request_id=r traceparent=00-4bf92f3577b34da6a3ce929d0e0e4736-"
+                 "00f067aa0ba902b7-01"};
+
     fake_locks.is_slow = true;
-    assert_true(submit(1, 7));
+    assert_true(submit_request(&request));
     pass_us(100);
     fake_store.room = 0;
     answer_locks(STATUS_OK);
@@ -341,6 +389,35 @@ static void test_checkout__measures_each_stage(void **state UNUSED)
     assert_stage(STAGE_COMMIT, 3000);
     assert_stage(STAGE_UNLOCK, 4);
     assert_stage(STAGE_TOTAL, 3124);
+    assert_string_equal(fake_log.spans,
+                        "name=lock start_us=1700000000000001 duration_us=100;"
+                        "name=queue start_us=1700000000000101 duration_us=20;"
+                        "name=commit start_us=1700000000000121 duration_us=3000;"
+                        "name=unlock start_us=1700000000003121 duration_us=4;"
+                        "name=order start_us=1700000000000001 duration_us=3124;");
+    submit_locked(2, 7); /* the memory of a traced order is used again */
+    answer_store(STATUS_OK, VERDICT_PLACED);
+    answer_releases();
+    assert_null(strstr(fake_log.spans, ";name=order start_us=1700000000003125"));
+}
+
+/* Each transaction and each wait for a lock counts. */
+static void test_checkout__measures_the_stages_of_repetitions(void **state UNUSED)
+{
+    assert_true(submit(1, 7));
+    answer_locks(STATUS_OK);
+    pass_us(30);
+    answer_store(STATUS_BUSY, 0);
+    pass_us(40);
+    answer_store(STATUS_OK, VERDICT_STALE_FENCE);
+    pass_us(500);
+    answer_locks(STATUS_OK);
+    pass_us(7);
+    answer_store(STATUS_OK, VERDICT_PLACED);
+    assert_stage(STAGE_LOCK, 500);
+    assert_stage(STAGE_QUEUE, 0);
+    assert_stage(STAGE_COMMIT, 77);
+    assert_stage(STAGE_TOTAL, 577);
 }
 
 static void test_checkout__counts_locks_that_expired(void **state UNUSED)
@@ -380,10 +457,83 @@ static void test_checkout_print_queues__prints_the_queues_with_orders(void **sta
 /* So that a lock held elsewhere is answered "in progress", not "unavailable". */
 static void test_checkout__lock_wait_ends_before_the_deadline(void **state UNUSED)
 {
+    fake_locks.is_down = true; /* it waits for Redis, too */
     assert_true(submit(1, 7));
-    assert_in_range(fake_locks.wait_ms, TIMEOUT_MS / 2, TIMEOUT_MS - TICK_MS - 1);
+    ASSERT_NUMBER(fake_locks.options.wait_ms, ==, TIMEOUT_MS * 9 / 10);
+    assert_string_equal(fake_locks.name, "lock:order:1");
+    ASSERT_NUMBER(fake_locks.options.lease_ms, ==, 30000);
+    assert_true(fake_locks.options.watchdog);
     answer_locks(STATUS_BUSY);
     assert_answered(1, OUTCOME_IN_PROGRESS);
+}
+
+static int open_checkout_with_short_waits(void **state)
+{
+    return open_with(state, false, 8, false, 70);
+}
+
+static void test_checkout__lock_wait_is_that_of_the_options(void **state UNUSED)
+{
+    assert_true(submit(1, 7));
+    ASSERT_NUMBER(fake_locks.options.wait_ms, ==, 70);
+    answer_locks(STATUS_BUSY);
+}
+
+static void test_checkout__bypass_waits_only_while_redis_is_up(void **state UNUSED)
+{
+    assert_true(submit(1, 7));
+    ASSERT_NUMBER(fake_locks.options.wait_ms, ==, TIMEOUT_MS * 9 / 10);
+    fake_locks.is_down = true;
+    assert_true(submit(2, 7));
+    ASSERT_NUMBER(fake_locks.options.wait_ms, ==, 0);
+    answer_locks(STATUS_BUSY);
+}
+
+static void test_checkout__bypass_needs_a_shopper_who_waits(void **state UNUSED)
+{
+    assert_true(submit(1, 7));
+    pass_ms(TIMEOUT_MS);
+    assert_answered(1, OUTCOME_UNAVAILABLE);
+    answer_locks(STATUS_DOWN);
+    assert_true(submit(2, 7));
+    answer_locks(STATUS_CANCELLED); /* the service ends */
+    assert_answered(2, OUTCOME_UNAVAILABLE);
+    assert_true(submit(3, 7));
+    answer_locks(STATUS_BUSY);
+    assert_answered(3, OUTCOME_IN_PROGRESS);
+    ASSERT_NUMBER(fake_store.count, ==, 0);
+}
+
+/* A queue needs random bytes for its map, and an order without lock and key for its key. */
+static void test_checkout__without_random_bytes_orders_are_refused(void **state UNUSED)
+{
+    static const struct {
+        enum status lock;
+        struct text key;
+        bool has_queue;
+        enum outcome outcome;
+    } rows[] = {
+        {STATUS_OK, {0}, false, OUTCOME_OVERLOADED},
+        {STATUS_DOWN, {"key", 3}, false, OUTCOME_OVERLOADED},
+        {STATUS_DOWN, {0}, true, OUTCOME_UNAVAILABLE},
+        {STATUS_DOWN, {"key", 3}, true, OUTCOME_PLACED},
+    };
+
+    for (int i = 0; i < 4; i++) {
+        if (rows[i].has_queue) {
+            submit_locked(10 + i, 7);
+            answer_store(STATUS_OK, VERDICT_PLACED);
+        }
+        has_no_random = true;
+        assert_true(submit_with_key(i + 1, 7, rows[i].key));
+        answer_locks(rows[i].lock);
+        has_no_random = false;
+        if (fake_store.count > 0) {
+            assert_string_equal(fake_store.calls[0].placements[0]->key.bytes, "key");
+            answer_store(STATUS_OK, VERDICT_PLACED);
+        }
+        assert_answered(i + 1, rows[i].outcome);
+    }
 }
 
 static void test_checkout__bypass_replaces_the_fence_by_a_key(void **state UNUSED)
@@ -396,9 +546,14 @@ static void test_checkout__bypass_replaces_the_fence_by_a_key(void **state UNUSE
     first = fake_store.calls[0].placements[0];
     second = fake_store.calls[0].placements[1];
     assert_int_equal(first->fence, 0);
-    assert_in_range(first->key.len, REQUEST_KEY_MAX + 1, 80);
-    assert_true(first->key.len != second->key.len ||
-                memcmp(first->key.bytes, second->key.bytes, first->key.len) != 0);
+    ASSERT_NUMBER(first->key.len, ==, REQUEST_KEY_MAX + 1);
+    ASSERT_NUMBER(second->key.len, ==, REQUEST_KEY_MAX + 1);
+    ASSERT_NUMBER(strspn(first->key.bytes, "-0123456789abcdef"), ==, REQUEST_KEY_MAX + 1);
+    for (size_t at = 1; at < REQUEST_KEY_MAX; at += 16) { /* each of four numbers */
+        if (memcmp(first->key.bytes + at, second->key.bytes + at, 16) == 0)
+            fail_msg("expected different keys, got %s and %s", first->key.bytes,
+                     second->key.bytes);
+    }
     answer_store(STATUS_OK, VERDICT_PLACED);
     assert_answered(2, OUTCOME_PLACED);
 }
@@ -457,6 +612,26 @@ static void test_checkout__lock_lost_in_the_queue_places_nothing(void **state UN
     fake_store.room = 1;
     turn();
     assert_int_equal(fake_store.count, 0);
+}
+
+/* In a transaction the fence and the constraints decide. */
+static void test_checkout__lock_lost_in_a_transaction_is_taken_again(void **state UNUSED)
+{
+    struct rlock *lock;
+
+    submit_locked(1, 7);
+    lock = fake_locks.requested[0];
+    lock->state = LOCK_FREE;
+    fake_locks.held--;
+    lock->on_lost(lock, STATUS_LOST, lock->arg);
+    ASSERT_NUMBER(fixture.metrics.lock_lost, ==, 1);
+    assert_unanswered(1);
+    answer_store(STATUS_OK, VERDICT_STALE_FENCE);
+    assert_unanswered(1);
+    ASSERT_NUMBER(fake_locks.count, ==, 1);
+    answer_locks(STATUS_OK);
+    answer_store(STATUS_OK, VERDICT_PLACED);
+    assert_answered(1, OUTCOME_PLACED);
 }
 
 static void test_checkout__expired_lease_is_not_sent(void **state UNUSED)
@@ -530,7 +705,19 @@ static void test_checkout__deadline_in_each_state(void **state UNUSED)
     assert_int_equal(fake_locks.raised_above, 0);
 }
 
-/* Not before the deadline, and at most a tick of 20 ms after it. */
+static void test_checkout__deadline_while_a_lock_is_released(void **state UNUSED)
+{
+    fake_locks.is_slow = true;
+    submit_locked(1, 7);
+    pass_ms(TIMEOUT_MS - TICK_MS / 2);
+    answer_store(STATUS_OK, VERDICT_PLACED);
+    assert_unanswered(1);
+    pass_ms(TICK_MS / 2); /* the release has not taken 20 ms */
+    assert_answered(1, OUTCOME_PLACED);
+    assert_logged(0);
+    answer_releases();
+}
+
 /* The requests of shoppers 3 and 4 waited elsewhere before they were submitted. */
 static void test_checkout__deadlines_are_in_order_of_arrival(void **state UNUSED)
 {
@@ -557,6 +744,7 @@ static void test_checkout__deadlines_are_in_order_of_arrival(void **state UNUSED
     answer_locks(STATUS_OK);
 }
 
+/* Not before the deadline, and at most a tick of 20 ms after it. */
 static void test_checkout__deadline_is_met_within_a_tick(void **state UNUSED)
 {
     for (int user = 1; user <= QUEUE_MAX; user++) {
@@ -590,6 +778,7 @@ int main(void)
         TEST(test_checkout_turn__batches_grow_while_one_commits),
         TEST_EARLY(test_checkout_turn__sends_the_next_batch_when_the_row_is_free),
         TEST_EARLY(test_checkout_turn__looks_up_what_was_released_and_lost),
+        TEST_EARLY(test_checkout_turn__is_slow_if_the_row_was_held_long),
         TEST_EARLY(test_checkout_turn__releases_early_if_others_wait),
         TEST(test_checkout_turn__releases_early_only_if_it_may),
         TEST_EARLY(test_checkout_turn__releases_early_only_if_that_is_faster),
@@ -608,18 +797,29 @@ int main(void)
         TEST(test_checkout__snapshot_of_a_batch_is_for_the_catalogue),
         TEST(test_checkout__log_lines_name_the_request),
         TEST(test_checkout__measures_each_stage),
+        TEST(test_checkout__measures_the_stages_of_repetitions),
         TEST(test_checkout__counts_locks_that_expired),
         TEST(test_checkout_print_queues__prints_the_queues_with_orders),
         TEST(test_checkout__lock_wait_ends_before_the_deadline),
+        TEST_WITH(open_checkout_with_short_waits,
+                  test_checkout__lock_wait_is_that_of_the_options),
+        TEST_WITH(open_bypassing_checkout,
+                  test_checkout__bypass_waits_only_while_redis_is_up),
+        TEST_WITH(open_bypassing_checkout,
+                  test_checkout__bypass_needs_a_shopper_who_waits),
+        TEST_WITH(open_bypassing_checkout,
+                  test_checkout__without_random_bytes_orders_are_refused),
         TEST_WITH(open_bypassing_checkout,
                   test_checkout__bypass_replaces_the_fence_by_a_key),
         TEST(test_checkout__stale_fence_is_renewed_once),
         TEST(test_checkout__deadline_while_a_stale_lock_is_released),
         TEST(test_checkout__deadline_while_a_new_fence_is_awaited),
         TEST(test_checkout__lock_lost_in_the_queue_places_nothing),
+        TEST(test_checkout__lock_lost_in_a_transaction_is_taken_again),
         TEST(test_checkout__expired_lease_is_not_sent),
         TEST(test_checkout__slow_release_delays_the_answer_20_ms),
         TEST(test_checkout__deadline_in_each_state),
+        TEST(test_checkout__deadline_while_a_lock_is_released),
         TEST(test_checkout__deadlines_are_in_order_of_arrival),
         TEST(test_checkout__deadline_is_met_within_a_tick),
     };
