@@ -28,17 +28,13 @@ static const struct problem_row {
 
 /* -- rendering -- */
 
-/* Fill the reply, whose headers may have been added. Returns its body, which the caller
-   frees after the use of the reply; NULL: out of memory. */
+/* Set the status and the type of the reply, whose headers may have been added. Returns its
+   body, to be freed by the caller; NULL: out of memory. */
 static char *render(const struct json_problem *problem, struct http_reply *reply)
 {
-    char *text = json_print_problem(problem);
-
     reply->status = problem->status;
     reply->content_type = "application/problem+json";
-    reply->body = text;
-    reply->body_len = text != NULL ? strlen(text) : 0;
-    return text;
+    return json_print_problem(problem);
 }
 
 static struct http_page *render_page(const struct json_problem *problem,
@@ -55,8 +51,11 @@ static struct http_page *render_page(const struct json_problem *problem,
     if (problem->status == 401)
         http_reply_add(&reply, "WWW-Authenticate", "Bearer");
     text = render(problem, &reply);
-    if (text != NULL)
+    if (text != NULL) {
+        reply.body = text;
+        reply.body_len = strlen(text);
         page = http_page_create(&reply);
+    }
     free(text);
     return page;
 }

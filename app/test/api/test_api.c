@@ -202,6 +202,8 @@ static void test_api__answers_without_memory(void **state UNUSED)
         {"GET /v1/orders/71/events", ADMIN, NULL, NULL, "read order 71 of 0;list events 7 71 0 21 in 2000;",
          "503" RETRY " overloaded"},
         {"PATCH /v1/vouchers/7", ADMIN, NULL, "{}", "", "503" RETRY " overloaded"},
+        {"GET /v1/vouchers?limit=x", NULL, NULL, NULL, "", "503" RETRY " overloaded"},
+        {PLACE, SHOPPER, NULL, NULL, "", "409 Retry-After: 2 not_started"}, /* was printed before */
     };
     static const struct row without_pages[] = {
         {"GET /v1/vouchers/7", NULL, NULL, NULL, "read voucher 7;", "503" RETRY " overloaded"},
@@ -219,6 +221,7 @@ static void test_api__answers_without_memory(void **state UNUSED)
     assert_null(api_create(&options));
     json_get_alloc_funcs(&json_malloc, &json_free);
     fake.has_no_pages = false;
+    ask(PLACE, SHOPPER, NULL, NULL);
     json_set_alloc_funcs(no_memory, json_free);
     assert_null(api_create(&options));
     ASSERT_ROWS(rows);
