@@ -2,7 +2,9 @@
 #include "app/auth/auth.h"
 
 #include "app/auth/base64.h"
+#include "app/auth/jws.h"
 
+#include <openssl/crypto.h>
 #include <openssl/ec.h>
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
@@ -480,6 +482,96 @@ static void test_auth_make__key_pairs(void **state)
 
 /* -- issuer and audience -- */
 
+/* -- without memory -- */
+
+static int fails_at; /* the allocation of OpenSSL that fails; 0: none does */
+
+static bool fails(void)
+{
+    return fails_at > 0 && --fails_at == 0;
+}
+
+static void *openssl_malloc(size_t size, const char *file, int line)
+{
+    (void)file;
+    (void)line;
+    return fails() ? NULL : malloc(size);
+}
+
+static void *openssl_realloc(void *memory, size_t size, const char *file, int line)
+{
+    (void)file;
+    (void)line;
+    return fails() ? NULL : realloc(memory, size);
+}
+
+static void openssl_free(void *memory, const char *file, int line)
+{
+    (void)file;
+    (void)line;
+    free(memory);
+}
+
+#define BYTES(array, count)                                                              \
+    (struct text)                                                                        \
+    {                                                                                    \
+        (const char *)(array), count                                                     \
+    }
+
+/* Whether the n-th allocation was reached. The first five are of the signature's numbers. */
+static bool verify_without(int n, const struct jws_key *key, struct text signature,
+                           bool is_good)
+{
+    struct text text = BYTES("text", 4);
+    enum status status;
+    bool is_reached;
+
+    fails_at = n;
+    status = jws_verify(key, text, signature);
+    is_reached = fails_at == 0;
+    fails_at = 0;
+    if (n <= 5 && status != STATUS_NO_MEMORY)
+        fail_msg("allocation %d: expected no_memory, got %s", n, status_name(status));
+    if (status == STATUS_OK && !is_good)
+        fail_msg("allocation %d: a wrong signature was accepted", n);
+    return is_reached;
+}
+
+static void test_jws__accepts_nothing_wrong_without_memory(void **state)
+{
+    unsigned char made[JWS_SIGNATURE_BYTES_MAX], wrong[64];
+    char *ec_private, *ec_public;
+    struct jws_key *signer, *judge;
+    bool is_reached = true;
+    size_t len;
+
+    (void)state;
+    make_pair(EVP_EC_gen("P-256"), &ec_private, &ec_public);
+    signer = jws_key_create(CONFIG_ES256, JWS_SIGN, ec_private);
+    judge = jws_key_create(CONFIG_ES256, JWS_VERIFY, ec_public);
+    for (int n = 1; is_reached; n++) {
+        bool is_made;
+
+        fails_at = n;
+        is_made = jws_sign(signer, BYTES("text", 4), made, &len);
+        is_reached = fails_at == 0;
+        fails_at = 0;
+        if (is_made)
+            assert_int_equal(jws_verify(judge, BYTES("text", 4), BYTES(made, len)),
+                             STATUS_OK);
+        assert_true(is_made || is_reached);
+        assert_false(is_made && n == 1);
+    }
+    memcpy(wrong, made, sizeof(wrong));
+    wrong[40] ^= 1;
+    for (int n = 1; verify_without(n, judge, BYTES(made, len), true); n++)
+        verify_without(n, judge, BYTES(wrong, sizeof(wrong)), false);
+    jws_key_free(signer);
+    jws_key_free(judge);
+    free(ec_private);
+    free(ec_public);
+}
+
 static void test_auth_check__issuer_and_audience_where_configured(void **state)
 {
     static const struct {
@@ -592,10 +684,13 @@ int main(void)
         cmocka_unit_test(test_auth_check__uses_the_key_that_the_token_names),
         cmocka_unit_test(test_auth_make__signs_with_the_first_key),
         cmocka_unit_test(test_auth_make__key_pairs),
+        cmocka_unit_test(test_jws__accepts_nothing_wrong_without_memory),
         cmocka_unit_test(test_auth_check__issuer_and_audience_where_configured),
         cmocka_unit_test(test_auth_create__refuses_bad_keys_and_shows_none),
         cmocka_unit_test(test_auth_create__limits_the_number_of_keys),
     };
 
+    if (CRYPTO_set_mem_functions(openssl_malloc, openssl_realloc, openssl_free) != 1)
+        return 1;
     return cmocka_run_group_tests(tests, create, destroy);
 }
