@@ -176,8 +176,7 @@ void item_requeue(struct item *item, struct queue *queue)
 {
     if (!queue->is_slow)
         item->tries++;
-    if (item->is_answered || item->tries >= TRIES_MAX ||
-        !item_may_be_sent(item, queue, clock_mono_us())) {
+    if (item->tries >= TRIES_MAX || !item_may_be_sent(item, queue, clock_mono_us())) {
         item_finish(item, OUTCOME_UNAVAILABLE);
         return;
     }

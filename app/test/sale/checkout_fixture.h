@@ -390,9 +390,11 @@ static inline void answer_locks(enum status status)
         struct rlock *lock = requested[i];
 
         lock->state = status == STATUS_OK ? LOCK_HELD : LOCK_FREE;
-        fake_locks.held += status == STATUS_OK;
-        lock->fence = ++fake_locks.fence;
-        lock->safe_until_us = clock_mono_us() + 30000000;
+        if (status == STATUS_OK) {
+            fake_locks.held++;
+            lock->fence = ++fake_locks.fence;
+            lock->safe_until_us = clock_mono_us() + 30000000;
+        }
         lock->callback(lock, status, lock->arg);
     }
     turn();

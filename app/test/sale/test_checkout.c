@@ -6,10 +6,20 @@
 #include <unistd.h>
 
 static bool has_no_random;
+static uint64_t next_number; /* 0: random numbers */
 
+// NOLINTNEXTLINE(readability-inconsistent-declaration-parameter-name): those of the C library
 ssize_t getrandom(void *buffer, size_t count, unsigned flags)
 {
-    return has_no_random ? -1 : syscall(SYS_getrandom, buffer, count, flags);
+    uint64_t *numbers = buffer;
+
+    if (has_no_random)
+        return -1;
+    if (next_number == 0)
+        return syscall(SYS_getrandom, buffer, count, flags);
+    for (size_t i = 0; i < count / sizeof(*numbers); i++)
+        numbers[i] = next_number++;
+    return (ssize_t)count;
 }
 
 /* -- batches -- */
@@ -491,10 +501,12 @@ static void test_checkout__bypass_waits_only_while_redis_is_up(void **state UNUS
 
 static void test_checkout__bypass_needs_a_shopper_who_waits(void **state UNUSED)
 {
+    fake_store.room = 0; /* a queued order would wait for a connection */
     assert_true(submit(1, 7));
     pass_ms(TIMEOUT_MS);
     assert_answered(1, OUTCOME_UNAVAILABLE);
     answer_locks(STATUS_DOWN);
+    ASSERT_NUMBER(checkout_in_flight(fixture.checkout), ==, 0);
     assert_true(submit(2, 7));
     answer_locks(STATUS_CANCELLED); /* the service ends */
     assert_answered(2, OUTCOME_UNAVAILABLE);
@@ -536,23 +548,25 @@ static void test_checkout__without_random_bytes_orders_are_refused(void **state 
     }
 }
 
+/* The keys are random numbers; here they count, and the map of the queues takes 5 and 6. */
 static void test_checkout__bypass_replaces_the_fence_by_a_key(void **state UNUSED)
 {
-    struct placement *first, *second;
+    static const char *const keys[] = {
+        "-0000000000000001000000000000000200000000000000030000000000000004",
+        "-000000000000000700000000000000080000000000000009000000000000000a"};
 
     assert_true(submit(1, 7));
     assert_true(submit(2, 7));
+    next_number = 1;
     answer_locks(STATUS_DOWN);
-    first = fake_store.calls[0].placements[0];
-    second = fake_store.calls[0].placements[1];
-    assert_int_equal(first->fence, 0);
-    ASSERT_NUMBER(first->key.len, ==, REQUEST_KEY_MAX + 1);
-    ASSERT_NUMBER(second->key.len, ==, REQUEST_KEY_MAX + 1);
-    ASSERT_NUMBER(strspn(first->key.bytes, "-0123456789abcdef"), ==, REQUEST_KEY_MAX + 1);
-    for (size_t at = 1; at < REQUEST_KEY_MAX; at += 16) { /* each of four numbers */
-        if (memcmp(first->key.bytes + at, second->key.bytes + at, 16) == 0)
-            fail_msg("expected different keys, got %s and %s", first->key.bytes,
-                     second->key.bytes);
+    next_number = 0;
+    ASSERT_NUMBER(fake_store.calls[0].count, ==, 2);
+    for (int i = 0; i < 2; i++) {
+        const struct placement *placement = fake_store.calls[0].placements[i];
+
+        ASSERT_NUMBER(placement->fence, ==, 0);
+        assert_string_equal(placement->key.bytes, keys[i]);
+        ASSERT_NUMBER(placement->key.len, ==, REQUEST_KEY_MAX + 1);
     }
     answer_store(STATUS_OK, VERDICT_PLACED);
     assert_answered(2, OUTCOME_PLACED);
@@ -682,8 +696,10 @@ static void test_checkout__deadline_in_each_state(void **state UNUSED)
     assert_true(submit(1, 7)); /* LOCKING */
     pass_ms(TIMEOUT_MS + TICK_MS);
     assert_answered(1, OUTCOME_UNAVAILABLE);
-    answer_locks(STATUS_OK); /* too late: released */
+    fake_store.room = 0;
+    answer_locks(STATUS_OK); /* too late: released at once */
     assert_int_equal(fake_locks.held, 0);
+    fake_store.room = 1;
 
     submit_locked(2, 7); /* SENT */
     submit_locked(3, 7); /* QUEUED */
@@ -716,6 +732,21 @@ static void test_checkout__deadline_while_a_lock_is_released(void **state UNUSED
     assert_answered(1, OUTCOME_PLACED);
     assert_logged(0);
     answer_releases();
+}
+
+static void
+test_checkout__sends_only_with_a_fiftieth_of_the_time_left(void **state UNUSED)
+{
+    fake_store.room = 0;
+    submit_locked(1, 7);
+    pass_us(1);
+    submit_locked(2, 7);
+    pass_us(TIMEOUT_MS * INT64_C(980) - 1);
+    fake_store.room = 1;
+    turn();
+    assert_answered(1, OUTCOME_UNAVAILABLE);
+    assert_sent(2, 2);
+    answer_store(STATUS_OK, VERDICT_PLACED);
 }
 
 /* The requests of shoppers 3 and 4 waited elsewhere before they were submitted. */
@@ -820,6 +851,7 @@ int main(void)
         TEST(test_checkout__slow_release_delays_the_answer_20_ms),
         TEST(test_checkout__deadline_in_each_state),
         TEST(test_checkout__deadline_while_a_lock_is_released),
+        TEST(test_checkout__sends_only_with_a_fiftieth_of_the_time_left),
         TEST(test_checkout__deadlines_are_in_order_of_arrival),
         TEST(test_checkout__deadline_is_met_within_a_tick),
     };

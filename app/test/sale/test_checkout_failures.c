@@ -128,11 +128,25 @@ static void test_checkout__repeats_nothing_that_takes_too_long(void **state UNUS
     submit_locked(1, 7);
     pass_ms(TIMEOUT_MS * 2 / 5);
     submit_locked(2, 7);
+    fake_store.slow_room = 0; /* it is known before a connection is free */
     answer_store(STATUS_BUSY, 0);
     assert_answered(1, OUTCOME_UNAVAILABLE);
+    fake_store.slow_room = 1;
+    turn();
     assert_int_equal(fake_store.calls[0].count, 1); /* the other one has time */
     answer_store(STATUS_OK, VERDICT_PLACED);
     assert_answered(2, OUTCOME_PLACED);
+}
+
+/* Nothing was placed, so the outcome is not unknown. */
+static void test_checkout__deadline_after_a_failed_transaction(void **state UNUSED)
+{
+    submit_locked(1, 7);
+    fake_store.slow_room = 0;
+    fail_slowly();
+    pass_ms(TIMEOUT_MS);
+    assert_answered(1, OUTCOME_UNAVAILABLE);
+    assert_logged(0);
 }
 
 /* Only a transaction that has waited for its row shows that a voucher is slow. */
@@ -242,6 +256,7 @@ int main(void)
         TEST(test_checkout__slow_voucher_becomes_fast_again),
         TEST(test_checkout__waits_for_a_row_until_the_deadline),
         TEST(test_checkout__repeats_nothing_that_takes_too_long),
+        TEST(test_checkout__deadline_after_a_failed_transaction),
         TEST(test_checkout__lost_connection_makes_no_voucher_slow),
         TEST(test_checkout__cancelled_orders_are_unknown),
         TEST(test_checkout__unknown_commit_is_looked_up),
