@@ -115,7 +115,8 @@ static void readings_on_read(enum status status, const struct voucher *vouchers,
     list_append_all(&answered, &reading->requests);
     if (status == STATUS_OK) {
         page = print_page(reading, vouchers, count, now_us);
-        status = page != NULL ? STATUS_OK : STATUS_NO_MEMORY;
+        if (page == NULL)
+            status = STATUS_NO_MEMORY;
     }
     if (list_is_empty(&reading->next)) {
         list_remove(&reading->link);

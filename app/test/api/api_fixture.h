@@ -583,7 +583,7 @@ void store_restock_voucher(struct store *store UNUSED, int64_t voucher_id, int64
 
 /* -- requests -- */
 
-#define UNANSWERED_MAX 64
+#define UNANSWERED_MAX 128
 
 static struct metrics metrics;
 static struct http_request *unanswered[UNANSWERED_MAX]; /* when their ask() returned */

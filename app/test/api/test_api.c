@@ -38,6 +38,7 @@ static void test_routes__are_open_to_their_callers(void **state UNUSED)
         {"OPTIONS /v1/vouchers", NULL, NULL, NULL, "", "204 Allow: GET, HEAD, POST, OPTIONS"},
         {"OPTIONS *", NULL, NULL, NULL, "", "204 Allow: GET, HEAD, POST, PATCH, OPTIONS"},
         {"GET *", NULL, NULL, NULL, "", "404 not_found"},
+        {"OPTIONS /v1/nothing", NULL, NULL, NULL, "", "404 not_found"},
         {"GET /healthz", NULL, NULL, NULL, "", "200 {\"status\":\"alive\"}"},
         {"GET /metrics", NULL, NULL, NULL, "", "200 text/plain; version=0.0.4; charset=utf-8 metrics"},
         {"GET /web/nothing", NULL, NULL, NULL, "", "404 not_found"},
@@ -219,6 +220,7 @@ static void test_api__answers_without_memory(void **state UNUSED)
     fake.has_no_pages = true;
     ASSERT_ROWS(without_pages);
     assert_null(api_create(&options));
+    api_free(NULL);
     json_get_alloc_funcs(&json_malloc, &json_free);
     fake.has_no_pages = false;
     ask(PLACE, SHOPPER, NULL, NULL);

@@ -189,13 +189,13 @@ static void assert_starts_a_read(const char *line, size_t reads)
 /* At most one read of a page is under way; requests that arrive meanwhile share the next. */
 static void test_readings__are_shared(void **state UNUSED)
 {
-    static const char *const others[] = {"GET /v1/vouchers",
-                                         "GET /v1/vouchers?limit=19",
-                                         "GET /v1/vouchers?cursor=0_7",
-                                         "GET /v1/vouchers?state=open",
-                                         "GET /v1/vouchers?state=open&cursor=8_7",
-                                         "GET /v1/vouchers?state=open&cursor=9_7",
-                                         "GET /v1/vouchers/8"};
+    static const char *const others[] = {
+        "GET /v1/vouchers", "GET /v1/vouchers?limit=19", "GET /v1/vouchers?cursor=0_7",
+        "GET /v1/vouchers?state=open", "GET /v1/vouchers?state=open&cursor=8_7",
+        "GET /v1/vouchers?state=open&cursor=9_7", "GET /v1/vouchers/8",
+        /* in the buckets of others */
+        "GET /v1/vouchers/71", "GET /v1/vouchers?limit=83",
+        "GET /v1/vouchers?cursor=0_71"};
 
     fake.holds_reads = true;
     ask("GET /v1/vouchers/7", NULL, NULL, NULL);

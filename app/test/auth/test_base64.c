@@ -12,9 +12,14 @@ static void test_base64__known_texts(void **state)
 {
     static const struct {
         const char *bytes, *text;
-    } rows[] = {{"", ""},           {"f", "Zg"},        {"fo", "Zm8"},
-                {"foo", "Zm9v"},    {"foob", "Zm9vYg"}, {"fooba", "Zm9vYmE"},
-                {"\xff\xef", "_-8"}};
+    } rows[] = {{"", ""},
+                {"f", "Zg"},
+                {"fo", "Zm8"},
+                {"foo", "Zm9v"},
+                {"foob", "Zm9vYg"},
+                {"fooba", "Zm9vYmE"},
+                {"\xff\xef", "_-8"},
+                {"foobarba", "Zm9vYmFyYmE"}};
     char text[16], bytes[8];
     size_t len;
 

@@ -250,6 +250,7 @@ static void test_log_plain__replaces_what_ends_a_quoted_field(void **state UNUSE
     static const char *const rows[][2] = {
         {"", ""},
         {"two words", "two words"},
+        {"100%% %d", "100%% %d"},
         {"a\"b\"", "a'b'"},
         {"\\a\\", " a "},
         {"a\nb\x01", "a b "},
