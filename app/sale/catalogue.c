@@ -1,12 +1,12 @@
 /*
  * catalogue.c - reads vouchers on demand, in batches, and refreshes those in use.
  *
- * At most one read is under way; entries requested meanwhile go into the next one. The
+ * At most one read is under way; entries requested meanwhile go into the next read. The
  * age of an entry counts from the moment before its read was sent, so a notification
  * that arrives during the read makes the result outdated instead of being lost.
  *
- * At most MISSING_MAX entries of vouchers that do not exist are kept, the latest read. So
- * requests for random ids neither fill the catalogue nor make it grow.
+ * Of the entries of vouchers that do not exist, only the MISSING_MAX that were read last are
+ * kept. So requests for random ids do not fill the catalogue.
  */
 #include "app/sale/catalogue.h"
 
@@ -37,7 +37,7 @@ struct catalogue {
     int64_t read_sent_us;
     bool is_reading;
     bool is_clock_due; /* the next read is sent even if it has no ids */
-    /* the offset of the database's clock to clock_mono_us(), its error and age */
+    /* the offset of the database's clock to clock_mono_us(), its error, and when it was measured */
     int64_t offset_us;
     int64_t offset_error_us;
     int64_t offset_taken_us; /* 0: no sample */
@@ -117,7 +117,7 @@ static void entry_update(struct catalogue *catalogue, const struct voucher *vouc
         return;
     entry->exists = true;
     if (voucher->version < entry->version)
-        return; /* a batch has returned a newer one */
+        return; /* a batch has returned a newer version */
     entry->version = voucher->version;
     entry->begin_us = voucher->begin_us;
     entry->end_us = voucher->end_us;
@@ -144,8 +144,8 @@ static void catalogue_on_read(enum status status, const struct voucher *vouchers
         sample_clock(catalogue, database_now_us);
         LIST_EACH(struct catalogue_entry, entry, &catalogue->reading, link) {
             entry->exists = false;
-            /* only what arrived during the read may be newer: the database may be another one
-               now, a standby that knows less */
+            /* A version that is older than the read does not count: after a failover, the
+               database may have lost it. */
             if (entry->read_us < catalogue->read_sent_us)
                 entry->version = 0;
             entry->read_us = catalogue->read_sent_us;

@@ -1,11 +1,11 @@
 /*
  * catalogue.h - what one loop knows of the vouchers.
  *
- * A voucher is read from Postgres when it is first requested, and again while it is in
- * use. An entry is valid for CATALOGUE_FRESH_US; a notification ends this time early.
- * After that it is read again before it is used. So a lost notification, a lost
- * connection or a defect elsewhere makes an entry outdated for that time at most. The
- * state of a voucher that a batch of orders returns counts as a read.
+ * A voucher is read from Postgres when it is first requested, and at intervals while it is
+ * in use. Its entry is valid for CATALOGUE_FRESH_US, or until a notification says that the
+ * voucher has changed. An invalid entry is read again before it is used. So a lost
+ * notification, a lost connection or a defect elsewhere makes an entry outdated for at most
+ * CATALOGUE_FRESH_US. A snapshot that a batch of orders returns counts as a read.
  *
  * Threads: the owning loop's only.
  */
@@ -52,20 +52,22 @@ struct catalogue_wait {
 
 struct catalogue;
 
-/** @store, @metrics  outlive the catalogue, which sets catalogue_read_us. NULL: out of memory */
+/** @store, @metrics  outlive the catalogue, which sets metrics->catalogue_read_us
+ *
+ * NULL: out of memory. */
 struct catalogue *catalogue_create(uv_loop_t *loop, struct store *store,
                                    struct metrics *metrics);
 
-/** To be called when no wait is open: store_close() answers them all. The loop frees the
+/** To be called when no wait is open; store_close() answers all waits. The loop frees the
  *  memory in a later turn. Accepts NULL. */
 void catalogue_close(struct catalogue *catalogue);
 
-/** The entry if it is valid; else NULL: then call catalogue_read(), or try again. */
+/** NULL: the entry is not valid; call catalogue_read(), or try again later. */
 const struct catalogue_entry *catalogue_get(struct catalogue *catalogue, int64_t id);
 
-/** Read the entry, in one query with all others that this turn requests. The callback is
- *  called exactly once, never from inside this call. The number of entries is limited;
- *  beyond it the answer is STATUS_NO_MEMORY. */
+/** Read the entry, in one query with the other entries that are requested in this turn. The
+ *  callback is called exactly once, never from inside this call. Its status is
+ *  STATUS_NO_MEMORY if the catalogue is full. */
 void catalogue_read(struct catalogue *catalogue, int64_t id, struct catalogue_wait *wait,
                     catalogue_cb callback, void *arg);
 
@@ -76,7 +78,7 @@ void catalogue_turn(struct catalogue *catalogue);
 void catalogue_update(struct catalogue *catalogue,
                       const struct voucher_snapshot *snapshot);
 
-/** The voucher has changed, or with 0 any voucher: its entry is no longer valid. */
+/** Make the entry of a changed voucher invalid; 0: all entries. */
 void catalogue_invalidate(struct catalogue *catalogue, int64_t id);
 
 /**
@@ -92,8 +94,9 @@ int64_t catalogue_now_us(const struct catalogue *catalogue, int64_t *ret_error_u
  * Whether the database's clock and that of this machine differ by more than CLOCK_DIFFERS_US
  * plus the error of the estimate. The estimate is renewed at least once a minute.
  *
- * @did_differ         the last answer; if true, half of CLOCK_DIFFERS_US is the limit
- * @ret_difference_us  the database's minus this machine's; untouched while there is no estimate
+ * @did_differ         the previous result; if true, the limit is half of CLOCK_DIFFERS_US
+ * @ret_difference_us  the database's clock minus this machine's; untouched if there is no
+ *                     estimate yet
  */
 bool catalogue_clock_differs(const struct catalogue *catalogue, bool did_differ,
                              int64_t *ret_difference_us);

@@ -32,7 +32,7 @@ struct checkout_options {
     size_t vouchers_max;                 /* vouchers in one transaction */
     size_t queue_max;                    /* requests in flight */
     bool bypass_locks;                   /* while Redis is down: sell without locks */
-    struct early_release *early_release; /* shared by the workers; NULL: never */
+    struct early_release *early_release; /* shared by the workers; NULL: off */
 };
 
 #define CHECKOUT_TRACE_BYTES 160
@@ -41,7 +41,7 @@ struct checkout_request {
     int64_t voucher_id;
     int64_t user_id;
     struct text key;    /* Idempotency-Key, up to REQUEST_KEY_MAX; copied; NULL: none */
-    bool has_ticket;    /* a valid one */
+    bool has_ticket;    /* the request has a valid ticket */
     int64_t arrived_us; /* clock_mono_us() */
     const char *trace;  /* more fields for the log, up to CHECKOUT_TRACE_BYTES - 1 bytes;
                            copied; NULL: none */
@@ -55,8 +55,8 @@ typedef void (*checkout_cb)(enum outcome outcome, const struct order *order, voi
 struct checkout *checkout_create(const struct checkout_options *options);
 
 /**
- * Accept an order request. It is answered exactly once, within timeout_ms, whatever
- * happens to the client or to the servers; never from inside this call.
+ * Accept an order request. The callback is called exactly once, within timeout_ms of the
+ * arrival, even if the client or a server fails. It is never called from inside this call.
  *
  * Returns  false: refused, since queue_max requests are in flight or memory is out; the
  *          callback is not called

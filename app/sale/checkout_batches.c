@@ -3,16 +3,16 @@
  *
  * A voucher has at most one transaction under way; the orders queued meanwhile form the
  * next batch. Small batches of different vouchers share a transaction, as a bundle. On a slow
- * disk a transaction releases the voucher's row before it is durable: then the next batch may
- * be sent, and the orders of the first are answered when a barrier behind it is durable.
+ * disk a transaction releases the voucher's row before it is durable, so the next batch is sent
+ * earlier. The orders of the first batch are answered when a barrier behind it is durable.
  *
  * When a transaction was rolled back for a transient reason, its orders return to the head
- * of their queue: a bounded number of times if it failed at once, and otherwise as long as
- * they have time for another that takes as long. A voucher whose row is held is slow: it gets
- * a bounded share of the connections, so the others keep selling.
+ * of their queue while their deadline leaves time for another transaction of that duration.
+ * An order whose transactions fail quickly returns a bounded number of times. A voucher whose
+ * row is held is slow: it gets a bounded share of the connections, so the others keep selling.
  *
  * A bundle that Postgres refuses is sent again voucher by voucher. A voucher that was left out
- * of several bundles, because its row was held, is sent alone, and waits for the row. When
+ * of several bundles, because its row was held, is sent alone and waits for the row. When
  * Postgres refuses a row, the batch is split until that row is alone. When the connection was
  * lost, the outcome is looked up before any answer, and the orders that did not commit return
  * to the queue.
@@ -228,8 +228,8 @@ static void note_refill(struct checkout *checkout, const struct batch *batch)
             dispatch_refill(voucher_id, checkout->queued + orders, clock_mono_us());
 }
 
-/* Whether its bundle was refused, perhaps because of another voucher, or has left it out
-   because its row was held, and not for the first time. */
+/* Whether its bundle was refused, perhaps because of another voucher, or several bundles have left
+   it out because its row was held. */
 static bool must_be_alone(const struct batch *batch, enum status status)
 {
     return status == STATUS_REFUSED ||
@@ -249,7 +249,7 @@ static void checkout_on_placed(enum status status,
     if (snapshot != NULL)
         catalogue_update(checkout->options.catalogue, snapshot);
     if (batch->bundled > 0 && must_be_alone(batch, status)) {
-        batch->queue->is_slow = true; /* which keeps it out of bundles */
+        batch->queue->is_slow = true; /* keeps the queue out of bundles */
         batch_requeue(batch);
         batch_end(batch);
         return;
@@ -267,7 +267,7 @@ static void checkout_on_placed(enum status status,
         break;
     case STATUS_BUSY:
     case STATUS_DOWN:
-        if (status == STATUS_BUSY && batch->bundled == 0) /* else another waited */
+        if (status == STATUS_BUSY && batch->bundled == 0) /* bundles skip held rows */
             queue_note_time(batch->queue, took_us, true, checkout_timeout_us(checkout));
         batch_requeue(batch);
         batch_end(batch);
@@ -318,8 +318,8 @@ void checkout_send(struct checkout *checkout, struct list *batches)
 
 /* -- look-up of unknown batches -- */
 
-/* Without a lock an order is looked up by its key, which may be that of an earlier one unless
-   it was generated. */
+/* An order without a lock is looked up by its key. If the shopper chose the key, the order that is
+   found may be an earlier one. */
 static bool was_placed_before(const struct item *item, const struct batch *batch)
 {
     return item->placement.verdict == VERDICT_PLACED && item->placement.fence == 0 &&

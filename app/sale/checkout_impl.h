@@ -26,7 +26,7 @@ struct item {
     int64_t state_since_us;
     enum item_state state;
     enum outcome outcome; /* set in UNLOCKING */
-    unsigned tries;       /* transactions that failed at once */
+    unsigned tries;       /* transactions that failed quickly */
     bool is_answered;
     bool was_stale; /* its fence was refused once */
     char key[KEY_BYTES];
@@ -38,11 +38,11 @@ struct batch {
     struct list link; /* in queue->split_batches, checkout->unknown or ->free_batches */
     struct checkout *checkout;
     struct queue *queue;
-    struct store_batch orders; /* of the items, see batch_item(); room for batch_max */
-    size_t bundled;   /* orders of its bundle; 0: it is alone in its transaction */
+    struct store_batch orders; /* its placements, see batch_item(); room for batch_max */
+    size_t bundled;   /* orders in its bundle; 0: it is alone in its transaction */
     bool is_released; /* its voucher's row is free, its commit is not durable yet */
     int64_t sent_us;
-    int64_t sent_at_us; /* the same, not too late, by the database's clock */
+    int64_t sent_at_us; /* the same by the database's clock, or a little earlier */
 };
 
 struct checkout {
@@ -59,7 +59,7 @@ struct checkout {
     struct list free_batches;
     size_t in_flight; /* items that exist */
     size_t queued;    /* items in QUEUED */
-    size_t bundled;   /* orders under way in transactions that vouchers share */
+    size_t bundled;   /* orders under way in bundles */
 };
 
 /* -- items; see checkout_items.c -- */
@@ -76,18 +76,21 @@ void item_enqueue(struct item *item);
 /** Return the item to the head of its queue, or answer it if it may not be placed any more. */
 void item_requeue(struct item *item, struct queue *queue);
 
-/** Whether its lock and its time suffice for another transaction of this queue. */
+/** Whether the lock is held long enough, and the deadline is far enough away, for another
+ *  transaction of this queue. */
 bool item_may_be_sent(const struct item *item, const struct queue *queue, int64_t now_us);
 
-/** Note the end of a stage, and log it as a span if the order is traced. Returns now. */
+/** Note the end of a stage, and log it as a span if the order is traced. Returns
+ *  the current time. */
 int64_t item_end_stage(struct item *item, enum metrics_stage stage, int64_t began_us);
 
-/** Enter a state; `ended` is the stage of the one before. */
+/** Enter a state; `ended` is the stage that ends. */
 void item_advance(struct item *item, enum item_state state, enum metrics_stage ended);
 
 /**
- * The shopper's newest order has an equal or greater fence. Another instance got that one,
- * and a failover of Redis has lowered the counter since: raise it, and lock again, once.
+ * Handle a stale fence: a failover of Redis has lowered the fence counter, so the fence of the
+ * item is not greater than that of the shopper's newest order. Raise the counter, and take the
+ * lock again. To be called once per item.
  */
 void item_renew_fence(struct item *item);
 
@@ -98,7 +101,8 @@ void item_finish(struct item *item, enum outcome outcome);
 /** Answer an item whose deadline has passed. */
 void item_time_out(struct item *item);
 
-/** A slow Redis must not delay an answer that Postgres has given. */
+/** Answer the items whose lock has not been released in time: a slow Redis must not delay an
+ *  answer that Postgres has given. */
 void checkout_answer_overdue_unlocks(struct checkout *checkout, int64_t now_us);
 
 int64_t checkout_timeout_us(const struct checkout *checkout);
@@ -114,8 +118,8 @@ struct batch *batch_form(struct checkout *checkout, struct queue *queue);
 /** Send batches of different vouchers in one transaction, and empty the list. */
 void checkout_send(struct checkout *checkout, struct list *batches);
 
-/** Whether a batch that is sent now releases its row before it is durable. One that nobody waits
- *  for gains nothing from that. */
+/** Whether a batch that is sent now releases its row before it is durable. This gains nothing
+ *  while only one request is in flight. */
 bool checkout_releases_early(const struct checkout *checkout);
 
 /** Find out whether the batches of lost connections were committed. */

@@ -10,10 +10,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TRIES_MAX      5     /* transactions of an order that may fail at once */
+#define TRIES_MAX      5     /* transactions of an order that may fail quickly */
 #define UNLOCK_WAIT_US 20000 /* an answer waits this long for the release of its lock */
 
-/* -- memory: free lists, so that a sale allocates nothing once it runs -- */
+/* -- memory: free lists, so that a running sale allocates nothing -- */
 
 struct item *item_create(struct checkout *checkout)
 {
@@ -68,7 +68,7 @@ int64_t item_end_stage(struct item *item, enum metrics_stage stage, int64_t bega
     return now_us;
 }
 
-/* Unless it was answered. Does not free it. */
+/* Answers the item unless it has been answered. Does not free it. */
 static void item_answer(struct item *item, enum outcome outcome)
 {
     struct checkout *checkout = item->checkout;
@@ -187,9 +187,9 @@ void item_requeue(struct item *item, struct queue *queue)
 
 /* -- lock -- */
 
-/* An order without a lock has no fence by which its outcome could be looked up; a
-   generated request key replaces the fence. It is longer than a key of a shopper can be,
-   so it is never equal to one. */
+/* An order without a lock has no fence, so its outcome is looked up by its request key. If the
+   shopper sent no key, one is generated. A generated key is longer than any key that a shopper
+   can send, so the two are never equal. */
 static void item_bypass_lock(struct item *item)
 {
     uint64_t random[4];
@@ -242,13 +242,14 @@ static void checkout_on_locked(struct rlock *lock, enum status status, void *arg
         item_finish(item, OUTCOME_UNAVAILABLE);
 }
 
-/* Ends before the request's deadline: "in progress" says more than "unavailable". */
+/* The wait ends before the request's deadline, because the answer "in progress" says more than
+   "unavailable". */
 static uint32_t lock_wait_ms(const struct checkout_options *options)
 {
     uint32_t most_ms = options->timeout_ms / 10 * 9;
 
     if (options->bypass_locks && !rlock_client_is_up(options->locks))
-        return 0; /* it sells without the lock instead */
+        return 0; /* the order is placed without a lock instead */
     return options->lock_wait_ms < most_ms ? options->lock_wait_ms : most_ms;
 }
 

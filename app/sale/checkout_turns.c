@@ -17,8 +17,8 @@
  * states, so its lock and its memory are always released.
  *
  * At the end of each turn of the loop, checkout_turn() forms batches of the queued orders.
- * dispatch.c decides when a batch is sent, checkout_batches.c what happens to it then, and
- * checkout_items.c is the life of a single request.
+ * dispatch.c decides when a batch is sent. checkout_batches.c handles batches, and
+ * checkout_items.c handles single requests.
  */
 #include "app/sale/checkout_impl.h"
 #include "app/sale/dispatch.h"
@@ -33,7 +33,7 @@
 
 #define TICK_MS          20 /* between checks of deadlines and unknown batches */
 #define PRINT_QUEUES_MAX 20
-#define FORM_AGAIN_US    1000 /* when memory was out */
+#define FORM_AGAIN_US    1000 /* delay of the next attempt when memory is out */
 
 /* -- requests -- */
 
@@ -167,7 +167,7 @@ static struct dispatch_queue observe_queue(const struct queue *queue)
     return seen;
 }
 
-/* NULL: the queue waits, for the delay that was chosen. */
+/* NULL: the queue waits for ret_choice->delay_us. */
 static struct batch *next_batch(struct checkout *checkout, struct queue *queue,
                                 const struct dispatch *dispatch,
                                 struct dispatch_choice *ret_choice)
@@ -185,7 +185,7 @@ static struct batch *next_batch(struct checkout *checkout, struct queue *queue,
 
 static void checkout_on_tick(uv_timer_t *timer);
 
-/* Be called again in time for the queues that wait. */
+/* Wakes the loop in time for the delayed queues. */
 static void wake_in(struct checkout *checkout, int64_t delay_us)
 {
     if (delay_us != DISPATCH_LATER)

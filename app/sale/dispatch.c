@@ -12,7 +12,7 @@ static bool fits_bundle(const struct dispatch_queue *queue)
     return queue->orders <= DISPATCH_BUNDLED_MAX && !queue->is_slow && !queue->has_half;
 }
 
-/* -- the rules: until when a batch is delayed; now: not at all -- */
+/* -- the rules: each returns when its delay ends; now_us: no delay -- */
 
 static int64_t input_until_us(const struct dispatch *dispatch,
                               const struct dispatch_queue *queue)
@@ -37,7 +37,8 @@ static int64_t refill_until_us(const struct dispatch *dispatch,
                                                           : dispatch->now_us;
 }
 
-/* If the bundle under way releases its rows early, another one pays when it is as large. */
+/* If bundles release their rows early, a second bundle pays when it is as large as the one under
+   way. */
 static int64_t bundle_until_us(const struct dispatch *dispatch,
                                const struct dispatch_queue *queue)
 {

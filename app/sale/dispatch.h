@@ -9,13 +9,14 @@
  *   1  the loop has input to read                       2 ms     the input may be more orders
  *   2  an earlier batch of its voucher has released     2 ms     early releases would make batches
  *      the row and is not durable yet                            small
- *   3  fewer orders wait than the large transaction     2 ms     shoppers who have just been answered
- *      had that ended last                                       order again
+ *   3  a large transaction has ended, and fewer         2 ms     shoppers who have just been answered
+ *      orders have come since then than it had                   order again
  *   4  it fits into a bundle, and another bundle is     10 ms    one large transaction costs less than
  *      under way                                                 two small ones
  *
- * Rule 3 counts from the end of the transaction, the others from when the oldest order of the batch
- * began to wait. Half of a batch that Postgres has refused is not delayed.
+ * The delay of rule 3 begins at the end of the large transaction, the other delays begin when the
+ * oldest order of the batch was queued. The halves of a batch that Postgres has refused are not
+ * delayed.
  *
  * These functions have no side effects.
  */
@@ -27,14 +28,14 @@
 #include <stdint.h>
 
 #define DISPATCH_BUNDLED_MAX 63 /* orders of a voucher in a bundle; more gain little */
-#define DISPATCH_LARGE_MIN   16 /* orders of a large transaction */
+#define DISPATCH_LARGE_MIN   16 /* orders that make a transaction large */
 #define DISPATCH_LATER       INT64_MAX
 
-/** As many orders are expected again after a large transaction. All zero: none. */
+/** The orders expected after a large transaction, as many as it had. All zero: none. */
 struct dispatch_refill {
     int64_t voucher_id; /* of the transaction; 0: it was a bundle */
     int64_t until_us;
-    size_t waiting; /* orders that end the delay */
+    size_t waiting; /* this many waiting orders end the delay */
 };
 
 /** What is under way, and what waits. All times are those of clock_mono_us(). */
@@ -53,15 +54,15 @@ struct dispatch {
 /** The queue of a voucher that has no transaction under way. */
 struct dispatch_queue {
     int64_t voucher_id;
-    int64_t since_us;   /* the oldest order began to wait */
+    int64_t since_us;   /* when the oldest order was queued */
     size_t orders;      /* counted up to DISPATCH_BUNDLED_MAX + 1 */
     bool is_slow;       /* its transactions wait for the row */
-    bool has_half;      /* of a batch that Postgres has refused */
-    bool has_undurable; /* a batch that has released the row and is not durable yet */
+    bool has_half;      /* it has half of a batch that Postgres has refused */
+    bool has_undurable; /* a batch has released the row and is not durable yet */
 };
 
 struct dispatch_choice {
-    bool is_bundled; /* it may share a transaction */
+    bool is_bundled; /* the batch may share a transaction */
     int64_t
         delay_us; /* 0: send the batch. DISPATCH_LATER: ask again when a transaction has ended */
 };
@@ -71,10 +72,10 @@ struct dispatch_choice dispatch_choose(const struct dispatch *dispatch,
                                        const struct dispatch_queue *queue);
 
 /**
- * What to expect when a large transaction has ended well.
+ * What to expect after a large transaction has committed.
  *
  * @voucher_id  0: it was a bundle
- * @waiting     orders in all queues when as many have come again
+ * @waiting     number of orders in all queues that ends the delay
  */
 struct dispatch_refill dispatch_refill(int64_t voucher_id, size_t waiting,
                                        int64_t now_us);

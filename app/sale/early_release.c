@@ -5,11 +5,11 @@
 
 #define WINDOW_US      100000
 #define WINDOW_BATCHES 4
-#define IDLE_US        1000000 /* then the next load may be another one */
+#define IDLE_US        1000000 /* after so long without a batch, the load may have changed */
 #define RATE_WEIGHT    4
-#define TRIALS_KEPT    8  /* whose mean is the gain */
-#define PAUSE_WINDOWS  2  /* between trials, for each trial kept */
-#define GAIN_STEP      40 /* of the gain, for which the pause has one window more */
+#define TRIALS_KEPT    8  /* maximum number of trials in the mean `gain` */
+#define PAUSE_WINDOWS  2  /* windows between two trials, per trial in the mean */
+#define GAIN_STEP      40 /* a gain of this size adds one to PAUSE_WINDOWS */
 
 void early_release_init(struct early_release *early)
 {
@@ -43,15 +43,16 @@ static int64_t excess(int64_t a, int64_t b)
     return (a - b) * 1000 / (a + b + 1);
 }
 
-/* The larger and the surer the gain is, the later is the next trial. */
+/* The next trial is later if the gain is larger, or the mean of more trials. */
 static void plan_trial(struct early_release *early, int64_t window_us, int64_t now_us)
 {
     early->trial_at_us = now_us + window_us * early->trials *
                                       (PAUSE_WINDOWS + llabs(early->gain) / GAIN_STEP);
 }
 
-/* A shopper also waits where the service does not see it, before its request is read. So the
-   rate counts more than the waits, which decide if the service is not busy. */
+/* The service does not see how long a request waits before it is read. So the rate counts more
+   than the measured waits. If the service is not busy, both rates are equal, and the waits
+   decide. */
 static void judge(struct early_release *early)
 {
     const struct early_window *with = &early->last[true], *without = &early->last[false];
@@ -83,7 +84,7 @@ static void window_end(struct early_release *early, int64_t took_us, int64_t now
         early->is_trial = false;
         judge(early);
         plan_trial(early, took_us, now_us);
-    } else if (is_other) { /* no trial yet: perhaps a server stood still */
+    } else if (is_other) { /* no trial now: the change may be a pause of a server */
         restart_trials(early, now_us);
     } else
         early->is_trial = now_us >= early->trial_at_us;
@@ -107,7 +108,7 @@ void early_release_note(struct early_release *early, size_t orders, int64_t wait
 
         early->waited_us += waited_us;
         early->orders += (int64_t)orders;
-        /* The last: most orders have begun to wait in it. */
+        /* The last condition: the mean wait fits into the window, so most orders arrived in it. */
         if (took_us >= WINDOW_US && early->batches > WINDOW_BATCHES &&
             took_us * early->orders >= early->waited_us)
             window_end(early, took_us, now_us);
