@@ -194,7 +194,7 @@ static enum status read_file(const struct setting *setting, const char *path,
     return STATUS_OK;
 }
 
-/* Both names of a secret have one field, and that of the file comes second. */
+/* A secret and its file are two settings with one field. The file comes second. */
 static enum status read_path(const struct setting *setting, const char *path,
                              struct config *config, struct err *reterr)
 {

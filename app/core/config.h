@@ -8,7 +8,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-/* In the order of their choices. */
+/* Each in the order of the choices of its setting. */
 enum config_alg { CONFIG_HS256, CONFIG_RS256, CONFIG_ES256 };
 enum config_redis_down { CONFIG_REJECT, CONFIG_BYPASS };
 enum config_early_release { CONFIG_AUTO, CONFIG_OFF };
@@ -89,14 +89,14 @@ struct config {
  * @ret_config  set on STATUS_OK; to be cleared with config_clear()
  *
  * Returns  STATUS_OK; STATUS_INVALID: `reterr` names the variable, its value and the
- *          allowed values, or the setting that an unknown SECKILL_* is most similar to.
- *          It shows no secret
+ *          allowed values, or an unknown SECKILL_* and the most similar setting. It shows
+ *          no secret
  */
 MUST_CHECK enum status config_read(struct config *ret_config, struct err *reterr);
 
 void config_clear(struct config *config);
 
-/** True: nothing but spaces, tabs and line breaks; also for "". */
+/** True: the text is "" or has only spaces, tabs and line breaks. */
 bool config_is_blank(const char *text);
 
 /** Print the table of settings for --help. */

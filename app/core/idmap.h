@@ -1,5 +1,5 @@
 /*
- * idmap.h - a hash table from a 64-bit id, which is not 0, to a pointer.
+ * idmap.h - a hash table from 64-bit ids other than 0 to pointers.
  *
  * The ids may come from anybody: each map has its own random key, so nobody can choose ids
  * that collide.

@@ -23,7 +23,7 @@
 
 #define LINE_BYTES   1024
 #define BUFFER_BYTES 65536
-#define STOP_S       1 /* at most, to write the last lines */
+#define STOP_S       1 /* maximum time to write the last lines */
 
 static enum log_level shown = LOG_INFO;
 
@@ -70,7 +70,7 @@ static size_t format_line(char *line, enum log_level level, const char *event,
     return len + 1;
 }
 
-/* False: nothing more can be written. An error of the log cannot be logged. */
+/* False: a write failed. An error of the log cannot be logged. */
 static bool write_all(const char *lines, size_t len)
 {
     while (len > 0) {
@@ -133,7 +133,7 @@ const char *log_plain(const char *text, char ret_copy[LOG_TEXT_BYTES])
 
 /* -- the thread -- */
 
-/* Waits for lines and takes them. 0: to be stopped. */
+/* Waits for lines and takes them. 0: the thread is to stop. */
 static size_t take(char **ret_lines, uint64_t *ret_dropped)
 {
     size_t len;

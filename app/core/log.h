@@ -1,4 +1,4 @@
-/* log.h - one logfmt line per event on standard error. Any thread, except log_start(),
+/* log.h - one logfmt line per event on standard error. Threads: any, except for log_start(),
    log_stop() and log_set_level(). */
 #ifndef LOG_H
 #define LOG_H
@@ -13,20 +13,20 @@ enum log_level { LOG_ERROR, LOG_WARN, LOG_INFO, LOG_DEBUG };
 /** Set the least severe level to be logged, before threads start. Initially LOG_INFO. */
 void log_set_level(enum log_level level);
 
-/** Let a thread write from now on: log_event() returns at once, also if the reader of standard
- *  error is slow, and drops a line if 64 KiB are waiting. To be called after signals are
- *  blocked and before the threads that log are started. */
+/** Start a thread that writes the lines. From then on log_event() returns at once, even if the
+ *  reader of standard error is slow. It drops a line if 64 KiB are waiting. To be called after
+ *  signals are blocked and before the threads that log are started. */
 MUST_CHECK enum status log_start(struct err *reterr);
 
 /** Write the waiting lines, for at most a second, and end the thread. To be called when the
  *  other threads have ended. */
 void log_stop(void);
 
-/** Lines dropped so far, or not written because of an error. When lines can be written again,
- *  `event=log_dropped lines=N` reports them. */
+/** Number of lines that were dropped, or not written because of an error. When lines can be
+ *  written again, `event=log_dropped lines=N` reports them. */
 uint64_t log_dropped(void);
 
-/** Whether lines of that level are written: check it before computing costly fields. */
+/** Whether lines of this level are written. Check it before computing costly fields. */
 bool log_shows(enum log_level level);
 
 /**
@@ -45,7 +45,7 @@ void log_event(enum log_level level, const char *event, const char *format, ...)
  *  backslashes and control characters. Returns the copy. */
 const char *log_plain(const char *text, char ret_copy[LOG_TEXT_BYTES]);
 
-/** The same, with a copy that is valid in the enclosing block. */
+/** log_plain() with a copy that is valid in the enclosing block. */
 #define LOG_PLAIN(text) log_plain(text, (char[LOG_TEXT_BYTES]){0})
 
 #endif

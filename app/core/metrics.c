@@ -71,7 +71,7 @@ struct printer {
     struct metrics sum; /* of all loops */
 };
 
-/* Up to the times, a struct metrics is an array of 64-bit atomics. */
+/* Up to started_us, a struct metrics is an array of 64-bit atomics. */
 static struct printer printer_of(FILE *out, const struct all_metrics *all)
 {
     struct printer printer = {.out = out, .all = all};
@@ -100,7 +100,7 @@ static void print_value(const struct printer *printer, const char *name, const c
     fprintf(printer->out, "%s %" PRIu64 "\n", name, value);
 }
 
-/* `label` is `key="value"` or "". Printed are the values divided by `unit`. */
+/* `label` is `key="value"` or "". The values are printed divided by `unit`. */
 static void print_histogram(const struct printer *printer, const char *name,
                             const char *label, const struct metrics_histogram *histogram,
                             const uint64_t *bounds, double unit)
@@ -339,7 +339,8 @@ void metrics_publish_state(struct metrics *metrics, char *state)
     free(atomic_exchange(&metrics->state, state));
 }
 
-/* A state that is being printed belongs to no loop, so that no loop waits. */
+/* Takes a state from its loop while printing it, so no loop waits. Puts it back unless the loop
+   has published a newer one. */
 void metrics_print_loops(FILE *out, const struct all_metrics *all)
 {
     static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;

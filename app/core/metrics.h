@@ -59,7 +59,7 @@ enum metrics_stage { METRICS_STAGES(X) STAGE_COUNT };
 #undef X
 /* clang-format on */
 
-#define METRICS_STATUSES    19 /* that are counted one by one, and "other" */
+#define METRICS_STATUSES    19 /* HTTP statuses that have a counter, and "other" */
 #define METRICS_BUCKETS_MAX 16
 
 struct metrics_histogram {
@@ -85,9 +85,9 @@ struct metrics {
     _Atomic uint64_t redis_reconnects;
     _Atomic uint64_t postgres_reconnects;
     _Atomic uint64_t redis_up;
-    _Atomic uint64_t redis_degraded; /* grants some locks only */
+    _Atomic uint64_t redis_degraded; /* Redis grants only some locks */
     _Atomic uint64_t postgres_up;
-    _Atomic uint64_t postgres_failure; /* enum status, while it is down */
+    _Atomic uint64_t postgres_failure; /* enum status, while Postgres is down */
     _Atomic uint64_t lists;            /* enum lists_state */
     _Atomic uint64_t bypassing;
     _Atomic uint64_t expiry_leader;
@@ -95,8 +95,8 @@ struct metrics {
     _Atomic uint64_t log_dropped;
     _Atomic int64_t started_us;        /* clock_real_us() at the start of the service */
     _Atomic int64_t catalogue_read_us; /* clock_mono_us() of the last read; 0: none */
-    _Atomic uint64_t durability;       /* enum durability; used of the first loop */
-    /* the database's clock minus that of this machine; of the first loop */
+    _Atomic uint64_t durability;       /* enum durability; read from the first loop */
+    /* the database's clock minus this machine's; read from the first loop */
     _Atomic int64_t clock_difference_us;
     _Atomic(char *) state; /* see metrics_publish_state() */
 };
@@ -106,7 +106,7 @@ struct all_metrics {
     size_t count;
 };
 
-/** Whether the database of the lists is connected; NONE: they have no database of their own. */
+/** Whether the database of the lists is connected; NONE: there is no such database. */
 enum lists_state { LISTS_NONE, LISTS_DOWN, LISTS_UP };
 
 /* -- counting: by the owning loop only -- */
@@ -137,17 +137,17 @@ extern const char *const durability_names[];
 /** The labels of outcomes, which are also the codes of the API errors. */
 extern const char *const metrics_outcome_names[OUTCOME_COUNT];
 
-/** Replace what the loop says about itself: JSON from malloc(), owned by the metrics then, or
- *  NULL. */
+/** Replace the published state of the loop.
+ *  @state  JSON from malloc(), owned by the metrics from then on; NULL: none */
 void metrics_publish_state(struct metrics *metrics, char *state);
 
 /* -- reading: any thread -- */
 
 struct metrics_health {
-    bool has_postgres;            /* in all loops: any of them may receive an order */
-    enum status postgres_failure; /* of one of the loops without it */
+    bool has_postgres;            /* in all loops, because any loop may receive orders */
+    enum status postgres_failure; /* of a loop that is not connected */
     bool has_redis;
-    bool has_locks; /* at least some of them */
+    bool has_locks; /* at least some locks can be granted */
     bool is_ready;
 };
 
@@ -157,13 +157,13 @@ struct metrics_health metrics_health(const struct all_metrics *all, bool bypasse
 /** Print the sums of all loops as Prometheus text (version 0.0.4). */
 void metrics_print(FILE *out, const struct all_metrics *all);
 
-/** Print the stats of the dashboard, of all loops, as a JSON object. */
+/** Print the stats of the dashboard as a JSON object: the sums of all loops. */
 void metrics_print_stats(FILE *out, const struct all_metrics *all);
 
-/** Print an array with these stats of each loop, and the state it last published or null. */
+/** Print a JSON array with the stats of each loop, and its published state or null. */
 void metrics_print_loops(FILE *out, const struct all_metrics *all);
 
-/** Print the upper bounds of the histograms in those stats, as two members of a JSON
+/** Print the upper bounds of the histograms in the stats, as two members of a JSON
  *  object. */
 void metrics_print_bounds(FILE *out);
 

@@ -60,28 +60,28 @@ struct order {
 
 /* Numbered as place_orders() in sql/ returns them; look-ups return NONE too. */
 enum verdict {
-    VERDICT_NONE = 0, /* a look-up found no order; place_orders() was not understood */
+    VERDICT_NONE = 0, /* a look-up found no order, or the answer is malformed */
     VERDICT_PLACED = 1,
     VERDICT_REPEATED = 2,        /* an order with this request key exists */
-    VERDICT_ALREADY_ORDERED = 3, /* order.id is that of the existing order */
+    VERDICT_ALREADY_ORDERED = 3, /* order.id names the existing order */
     VERDICT_SOLD_OUT = 4,
     VERDICT_NOT_STARTED = 5,
     VERDICT_SALE_ENDED = 6,
-    VERDICT_STALE_FENCE = 7, /* not above the fences of the shopper's orders */
+    VERDICT_STALE_FENCE = 7, /* not greater than the fences of the shopper's orders */
     VERDICT_NO_VOUCHER = 8,
     VERDICT_TICKET_REQUIRED = 9,
 };
 
 /* What can happen to Postgres without the loss of an acknowledged order. */
 enum durability {
-    DURABILITY_UNKNOWN, /* it has never been connected */
+    DURABILITY_UNKNOWN, /* not connected yet */
     DURABILITY_NONE,
     DURABILITY_LOCAL,  /* a crash */
     DURABILITY_REMOTE, /* the loss of the server: a synchronous standby is attached */
 };
 
-/* How an order request ended: X(enum word, name). The name is the label of the metric, and
-   the code of the error where the outcome is one. */
+/* How an order request ended: X(enum word, name). The name is the label of the metric. If the
+   outcome is an error, the name is also its code. */
 /* clang-format off */
 #define ORDER_OUTCOMES(X) \
     X(PLACED,          "placed") \
@@ -106,7 +106,7 @@ enum outcome { ORDER_OUTCOMES(X) OUTCOME_COUNT };
 /* Changes of an order; each is a function in sql/. */
 enum change { CHANGE_PAY, CHANGE_CANCEL, CHANGE_REFUND, CHANGE_REDEEM };
 
-/* Numbered as those functions return them. */
+/* Numbered as these functions return them. */
 enum change_verdict {
     CHANGE_DONE = 1,
     CHANGE_REPEATED = 2, /* the same payment was applied before; nothing changed */

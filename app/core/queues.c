@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#define FAILED_US_MIN 10000 /* below the shortest wait for a lock */
+#define FAILED_US_MIN 10000 /* less than the shortest lock_timeout */
 
 void queues_init(struct queues *queues)
 {

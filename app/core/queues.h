@@ -3,7 +3,7 @@
  *
  * The queues that may send form a ring and are served in turns, so a hot voucher does not
  * starve a quiet one. Slow queues form a ring of their own, so that they can be given fewer
- * connections. A queue whose transaction is under way leaves its ring until that has ended.
+ * connections. A queue with a transaction under way is in no ring.
  * An empty queue is removed.
  */
 #ifndef QUEUES_H
@@ -17,7 +17,7 @@ struct queue {
     struct list items;         /* the caller's, in order of arrival */
     struct list split_batches; /* the caller's; sent before the items */
     int64_t voucher_id;
-    int64_t took_us;    /* of the last transaction */
+    int64_t took_us;    /* duration of the last transaction */
     bool is_busy;       /* set by the caller while a transaction is under way */
     bool is_slow;       /* see queue_note_time() */
     unsigned unflushed; /* the caller's: released transactions that are not durable yet */
@@ -43,9 +43,10 @@ MUST_CHECK struct queue *queues_get(struct queues *queues, int64_t voucher_id);
 void queues_update(struct queues *queues, struct queue *queue);
 
 /**
- * Note how long a transaction took, before queues_update(). The queue is slow if that is a
- * tenth of `timeout_us`, the time of a request. It is also slow if the transaction failed
- * after a hundredth of it and at least 10 ms: then it waited for a lock.
+ * Note how long a transaction took. To be called before queues_update(). The queue is slow if
+ * the transaction took at least a tenth of `timeout_us`, the time limit of a request. It is also
+ * slow if the transaction failed after at least a hundredth of `timeout_us` and 10 ms: then it
+ * waited for a row lock.
  */
 void queue_note_time(struct queue *queue, int64_t took_us, bool has_failed,
                      int64_t timeout_us);

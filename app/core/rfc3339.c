@@ -7,7 +7,8 @@
 
 #define DAY_S 86400
 
-/* Without a lock of the C library: each answer to a placed order prints two times. */
+/* Does not use gmtime_r(), which takes a lock of the C library: each answer to a placed order
+   prints two timestamps. */
 static void civil_from_days(int64_t days, int *ret_year, int *ret_month, int *ret_day)
 {
     int64_t era, day_of_era, year_of_era, day_of_year, month_from_march;
@@ -82,8 +83,8 @@ static bool read_seconds(const char *text, int64_t *ret_s)
     struct tm valid = time;
     int second = read_digits(text + 17, 2);
 
-    /* It changes what the calendar does not have: a wrong day changes the month, too, and a
-       wrong minute the hour. */
+    /* timegm() normalises invalid fields: an invalid day also changes the month, and an invalid
+       minute changes the hour. */
     *ret_s = timegm(&valid) + second;
     return text[4] == '-' && text[7] == '-' &&
            (text[10] == 'T' || text[10] == 't' || text[10] == ' ') && text[13] == ':' &&

@@ -1,4 +1,4 @@
-/* siphash.h - a keyed hash whose collisions nobody finds without the key. */
+/* siphash.h - a keyed hash; without the key nobody can find collisions. */
 #ifndef SIPHASH_H
 #define SIPHASH_H
 

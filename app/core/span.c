@@ -10,7 +10,7 @@
 #include <string.h>
 
 #define HEX     "[0123456789abcdef]"
-#define SAMPLED 1 /* of the flags */
+#define SAMPLED 1 /* a bit of the flags */
 
 struct span span_begin(const char *fields)
 {

@@ -15,12 +15,13 @@ struct span {
     uint64_t id;
 };
 
-/** The span of a request with these fields of http_trace(). It is traced if they have a sampled
- *  traceparent of version 00. Source: W3C Trace Context, w3.org/TR/trace-context */
+/** The span of a request with these fields of http_trace(). The request is traced if the fields
+ *  have a sampled traceparent of version 00. Source: W3C Trace Context, w3.org/TR/trace-context */
 struct span span_begin(const char *fields);
 
-/** Log a part of the order, or the whole order if `part` is NULL. Does nothing if it is not traced.
- *  @began_us  as by clock_mono_us() */
+/** Log a part of the order, or the whole order if `part` is NULL. Does nothing if the order is
+ *  not traced.
+ *  @began_us  by clock_mono_us() */
 void span_log(const struct span *span, const char *part, int64_t began_us,
               int64_t took_us);
 

@@ -14,16 +14,16 @@ struct text {
     size_t len;
 };
 
-/** Whether it is `other`; an absent text is none. */
+/** Whether the text equals `other`. An absent text equals nothing. */
 bool text_is(struct text text, const char *other);
 
-/** Whether `part` occurs in it. */
+/** Whether `part` occurs in the text. */
 bool text_has(struct text text, const char *part);
 
-/** 1..2^63-1 in decimal digits without sign, spaces or leading zeros. */
+/** Parse 1..2^63-1 in decimal digits without sign, spaces or leading zeros. */
 MUST_CHECK bool text_parse_id(struct text text, int64_t *ret_id);
 
-/** A document under way, at a fixed address; written to `out`. */
+/** A document that is being written to `out`. It must not be moved. */
 struct text_document {
     FILE *out;
     char *text;
