@@ -13,7 +13,7 @@
 
 /* -- lists -- */
 
-/* "": it is not given. */
+/* "": the keyword is not given. */
 static const char *value_of(const PQconninfoOption *options, const char *keyword)
 {
     while (strcmp(options->keyword, keyword) != 0)
@@ -82,7 +82,7 @@ static enum status check_host(const PQconninfoOption *options, unsigned number,
     if (host.port[0] != '\0' && !is_port(host.port))
         return err_set(reterr, STATUS_INVALID,
                        SETTING " has a port that is not 1 to 65535");
-    /* the rest of a password that contains @; "@name" is an abstract socket */
+    /* text before an @ may be the rest of a password; "@name" is an abstract socket */
     at = strrchr(host.name, '@');
     if (at != NULL && at != host.name)
         return err_set(reterr, STATUS_INVALID,
@@ -118,7 +118,7 @@ enum status database_url_check(const char *url, unsigned *ret_host_count,
     PQconninfoOption *options = PQconninfoParse(url, &words);
     enum status status;
 
-    if (options == NULL) /* the words of libpq quote parts of the value */
+    if (options == NULL) /* libpq's message quotes parts of the value */
         status = err_set(reterr, STATUS_INVALID,
                          SETTING " is not a libpq URI or keyword string: %.*s...",
                          words == NULL ? 0 : (int)strcspn(words, "\""),

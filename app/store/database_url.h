@@ -12,7 +12,7 @@
 
 #include <stdbool.h>
 
-/** A host of the URL. "": not given, the default of libpq. */
+/** A host of the URL. An empty field stands for the default of libpq. */
 struct database_host {
     char name[256];   /* or the directory of a socket */
     char address[64]; /* numeric */
@@ -25,7 +25,7 @@ struct database_host {
  * @ret_host_count  set on STATUS_OK, at least 1; may be NULL
  *
  * Returns  STATUS_OK; STATUS_INVALID: `reterr` names the setting and shows no part of the
- *          value, because a password may stand anywhere in a malformed one
+ *          value, because a malformed value may have a password anywhere
  */
 MUST_CHECK enum status database_url_check(const char *url, unsigned *ret_host_count,
                                           struct err *reterr);
@@ -34,10 +34,10 @@ MUST_CHECK enum status database_url_check(const char *url, unsigned *ret_host_co
 MUST_CHECK bool database_url_host(const char *url, unsigned number,
                                   struct database_host *ret_host);
 
-/** Whether the name must be resolved before a connection. */
+/** Whether the host has a name that must be resolved before connecting. */
 bool database_host_is_named(const struct database_host *host);
 
-/* Titles and keys are UTF-8, which another encoding cannot store. */
+/* Titles and keys are UTF-8, which a database with another encoding cannot store. */
 #define DATABASE_NOT_UTF8 "the encoding of the database is %s; it must be UTF8"
 
 #endif

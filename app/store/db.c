@@ -16,7 +16,8 @@ enum status db_open(const char *database_url, struct db **ret_db, struct err *re
     unsigned hosts = 1;
     enum status status = database_url_check(database_url, &hosts, reterr);
     struct database_host host;
-    /* a later setting wins: the URL over the first ones, the host over those of the URL */
+    /* a later keyword overrides an earlier one: `dbname`, the URL, overrides those before it; the
+       host overrides the hosts of the URL */
     /* clang-format off */
     const char *const keywords[] = {"connect_timeout", "target_session_attrs",
         "fallback_application_name", "client_encoding", "dbname", "host", "hostaddr", "port",
@@ -34,7 +35,7 @@ enum status db_open(const char *database_url, struct db **ret_db, struct err *re
     db = calloc(1, sizeof(*db));
     if (db == NULL)
         goto out;
-    /* libpq itself would not leave a host that refuses the login or lacks the database */
+    /* libpq would not try the next host after one that refuses the login or lacks the database */
     for (unsigned i = 0; i < hosts && PQstatus(db->conn) != CONNECTION_OK; i++) {
         PQfinish(db->conn);
         db->conn = database_url_host(database_url, i, &host)

@@ -13,12 +13,12 @@
 struct db;
 
 /**
- * Of several hosts the primary is taken, unless the URL has target_session_attrs.
+ * Connect; of several hosts to the primary, unless the URL has target_session_attrs.
  *
  * @ret_db  set on STATUS_OK; close with db_close()
  *
- * Returns  STATUS_OK; STATUS_IO; STATUS_INVALID: the URL, or the encoding is not UTF8;
- *          STATUS_NO_MEMORY
+ * Returns  STATUS_OK; STATUS_IO; STATUS_INVALID: the URL is invalid, or the encoding is
+ *          not UTF8; STATUS_NO_MEMORY
  */
 MUST_CHECK enum status db_open(const char *database_url, struct db **ret_db,
                                struct err *reterr);
@@ -26,12 +26,12 @@ void db_close(struct db *db); /* accepts NULL */
 
 struct db_migration {
     bool is_dry_run;          /* only report the steps */
-    const char *cell;         /* "K/N": what the database shall be; NULL: no change */
-    const char *aggregate;    /* URL of a cell that shall replicate to it; NULL: none */
+    const char *cell;         /* "K/N": make the database this cell; NULL: no change */
+    const char *aggregate;    /* URL of a cell to be replicated here; NULL: none */
     const char *service_role; /* receives the rights of the service; may be NULL */
     const struct embedded *files;                 /* NULL: embedded_files */
     void (*on_step)(const char *path, void *arg); /* before each step; may be NULL */
-    /* for each right of another role that endangers the functions; may be NULL */
+    /* called for each right of another role that endangers the functions; may be NULL */
     void (*on_warning)(const char *text, void *arg);
     void *arg;
 };
@@ -49,7 +49,7 @@ MUST_CHECK enum status db_migrate(struct db *db, const struct db_migration *opti
                                   struct err *reterr);
 
 /**
- * Run the checks of sql/audit on one snapshot of the database.
+ * Run the checks of sql/audit on one database snapshot.
  *
  * @on_row      called for each row that fails a check; `row` describes it
  * @on_step     called before each check, for progress; may be NULL

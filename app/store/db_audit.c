@@ -1,8 +1,8 @@
 /*
  * db_audit.c - runs the checks of sql/audit.
  *
- * Each check is a query for rows that should not exist; all see one snapshot. They do not
- * rely on the constraints that should prevent such rows: an index can be corrupt, a
+ * Each check is a query for rows that should not exist. All checks see one database snapshot.
+ * They do not rely on the constraints that should prevent such rows: an index can be corrupt, a
  * constraint dropped, a row changed by hand.
  */
 #include "app/store/db.h"

@@ -2,12 +2,12 @@
  * db_migrate.c - applies the migrations and functions that are built into the program.
  *
  * The table schema_file records each applied file with its checksum. A migration is
- * applied once, in a transaction of its own. One that has changed since is refused: two
- * databases of one version would differ. A function is applied again whenever its file has
+ * applied once, in a transaction of its own. A migration that has changed since is refused, as
+ * databases of the same version would differ. A function is applied again whenever its file has
  * changed. The transaction of the last migration includes the functions and the rights, so
  * no session sees the new tables with the old functions.
  *
- * Three queries plan what to do: they get all files and return the steps, a row each.
+ * Three queries plan the work: they take all files and return one row per step.
  */
 #include "app/store/db.h"
 #include "app/store/db_impl.h"
@@ -21,8 +21,7 @@
 struct run {
     struct db *db;
     const struct db_migration *options;
-    struct store_params
-        files; /* of the plans: paths, contents, whether it is a dry run */
+    struct store_params files; /* parameters of the plans: paths, contents, is_dry_run */
 };
 
 /* -- plans -- */
@@ -97,7 +96,7 @@ static enum status execute_plan(const struct run *run, const char *path,
 
 /* -- rights and cells -- */
 
-/* Call a function of one parameter. Its text, or NULL, goes to `ret_text` unless that is NULL. */
+/* Calls a function of one parameter. `ret_text` (may be NULL) is set unless the result is NULL. */
 static enum status call(struct db *db, const char *sql, const char *value,
                         char **ret_text, struct err *reterr)
 {
@@ -110,7 +109,8 @@ static enum status call(struct db *db, const char *sql, const char *value,
     return status;
 }
 
-/* Not in the transaction: one that has written cannot create the slot of a subscription. */
+/* Runs after the commit: a transaction that has written cannot create the replication slot of a
+   subscription. */
 static enum status join_cell(struct db *db, const char *url, struct err *reterr)
 {
     char *join = NULL, *subscribe = NULL;

@@ -103,8 +103,9 @@ static uint32_t whole_ms(int64_t us)
     return us < 1000 ? 1 : (uint32_t)(us / 1000);
 }
 
-/* First the server cancels the statement, then it counts as hung, and what is left then is
-   for the look-up of the outcome. A machine that is merely busy must not appear hung. */
+/* Divides the time into three parts. After the first the server cancels the statement, after the
+   second it counts as hung, and the third is for the look-up of the outcome. A server that is only
+   busy must not appear hung. */
 void store_limit(struct call *call, int64_t left_us)
 {
     uint32_t least_ms = call->store->options.timeout_ms / 4 + GRACE_MS_MIN;
@@ -120,7 +121,7 @@ struct store_limits store_limits(const struct store *store, enum role role)
     uint32_t timeout_ms = store->options.timeout_ms;
 
     switch (role) {
-    case ROLE_MAIN: /* waits for migrations only */
+    case ROLE_MAIN: /* waits only for locks of migrations */
         return (struct store_limits){timeout_ms, timeout_ms / 4 + 1, 0};
     case ROLE_READS:
     case ROLE_LISTS: /* see store_reads.c */

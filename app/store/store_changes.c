@@ -1,23 +1,23 @@
 /*
  * store_changes.c - changes of vouchers and of placed orders.
  *
- * A voucher has a queue of changes, and at most one of its transactions is under way. The
- * changes of orders of one kind that wait meanwhile share the next.
+ * A voucher has a queue of changes, and at most one of its transactions is under way. Changes
+ * of the same kind to its orders that wait meanwhile share the next transaction.
  *
  * A transaction that cannot lock its rows in a short time is tried again until the deadline
- * of its changes. Its queue is slow from then on, and slow queues use one of the two
- * connections only. So a voucher whose row is held delays its own changes, and those of other
- * vouchers only while its first attempt lasts.
+ * of its changes. From then on its queue is slow, and slow queues use only one of the two
+ * connections. So a voucher whose row is held delays the changes of other vouchers only
+ * during its first attempt.
  *
- * Promise: a change is answered by its deadline: STATUS_BUSY if it was not made.
+ * Guarantee: a change is answered by its deadline, with STATUS_BUSY if it was not made.
  */
 #include "app/store/store_impl.h"
 #include "base/clock.h"
 
 #include <string.h>
 
-#define CHANGES_MAX 4096      /* not answered yet */
-#define SHARED_MAX  500       /* in a transaction: the voucher's sale waits meanwhile */
+#define CHANGES_MAX 4096 /* changes not answered yet */
+#define SHARED_MAX  500  /* changes in a transaction; the voucher's sale waits for it */
 #define NEW_VOUCHER INT64_MAX /* in place of an id, for the queue of new vouchers */
 
 /** Changes of one kind to orders of one voucher, made by one transaction. */
@@ -27,7 +27,7 @@ struct changes_call {
     size_t count;
 };
 
-/* NULL: it changes a voucher. */
+/* NULL: the call changes a voucher. */
 static struct changes_call *changes_of(struct call *call)
 {
     return call->statement <= STATEMENT_REDEEM_ORDER
@@ -42,7 +42,7 @@ static size_t count_of(struct call *call)
     return orders != NULL ? orders->count : 1;
 }
 
-/* The store's timeout is half of it. */
+/* The store's timeout is half of that of a request. */
 static int64_t request_timeout_us(const struct store *store)
 {
     return store->options.timeout_ms * INT64_C(2000);
@@ -78,7 +78,7 @@ static void answer_change(const struct order_change *change, enum status status,
                      change->arg);
 }
 
-/* One row per change, in their order. */
+/* Whether the result has one row per change, in the order of the changes. */
 static bool is_well_formed(const struct changes_call *call, const PGresult *result)
 {
     for (int row = 0; row < PQntuples(result); row++) {
@@ -101,7 +101,7 @@ static void store_on_orders_changed(struct store_query *query, enum status statu
     store_call_free(&call->call);
 }
 
-/* It returns to its queue if it waited for a lock, otherwise it is answered. */
+/* Returns the call to its queue if it waited for a lock. Otherwise answers it. */
 static void store_on_change(struct store_query *query, enum status status,
                             const PGresult *result, const struct err *why)
 {
@@ -156,7 +156,7 @@ static void add_change(struct changes_call *call, struct order_change *change)
         call->call.deadline_us = change->deadline_us;
 }
 
-/* Late changes leave the call. Returns false: the whole call is late and answered. */
+/* Answers the late changes of the call. False: the whole call is late, or changes a voucher. */
 static bool drop_late_changes(struct call *call, int64_t latest_us)
 {
     struct changes_call *orders = changes_of(call);
@@ -179,7 +179,7 @@ static bool drop_late_changes(struct call *call, int64_t latest_us)
     return false;
 }
 
-/* What has no time left for another transaction is answered. */
+/* Answers the changes that have no time left for another transaction. */
 static void drop_late(struct store *store, struct queue *queue, int64_t now_us)
 {
     int64_t latest_us = now_us + queue_needs_us(queue, request_timeout_us(store));
@@ -192,7 +192,7 @@ static void drop_late(struct store *store, struct queue *queue, int64_t now_us)
     }
 }
 
-/* The outcome is unknown, and the connection stays: the server cancels it soon. */
+/* Answers a late call as unknown. The connection stays: the server cancels the statement soon. */
 static void abandon_late(struct store *store, unsigned i, int64_t now_us)
 {
     struct call *call = store->changes.sent[i];
@@ -230,7 +230,7 @@ void store_take_changes(struct store *store, struct list *calls)
 
 /* -- queues -- */
 
-/* NULL: the call is answered instead. */
+/* NULL: too many changes wait, or memory is out. */
 static struct queue *queue_of(struct store *store, int64_t voucher_id)
 {
     return store->changes.count < CHANGES_MAX
@@ -264,7 +264,7 @@ void store_change_voucher(struct call *call, enum statement statement, int64_t v
         enqueue(call, queue);
 }
 
-/* Changes that wait to be sent share a transaction. */
+/* A call of the queue that another change can join; NULL: none. */
 static struct changes_call *waiting_call(struct queue *queue, enum statement statement)
 {
     LIST_EACH(struct call, waiting, &queue->items, query.link) {

@@ -35,7 +35,7 @@ bool params_copy(struct store_params *params, const struct store_params *from)
     return true;
 }
 
-/* To the end of the last parameter. */
+/* Appends to the last parameter. */
 static void put(struct store_params *params, const void *bytes, size_t len)
 {
     if (params->used + len > params->size) {
@@ -88,7 +88,7 @@ void params_int64(struct store_params *params, int64_t value)
 
 void params_time(struct store_params *params, int64_t unix_us)
 {
-    /* the ends of int64 mean infinity on both sides */
+    /* INT64_MIN and INT64_MAX mean infinity here and in Postgres */
     if (unix_us != INT64_MAX)
         unix_us = unix_us < INT64_MIN + EPOCH_US ? INT64_MIN : unix_us - EPOCH_US;
     params_int64(params, unix_us);

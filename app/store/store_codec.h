@@ -14,7 +14,7 @@
 
 #define STORE_PARAMS_MAX 12
 
-/** The parameters of one query, in a buffer that is reused by the next. Zero-initialise. */
+/** The parameters of one query. The next query reuses the buffer. Zero-initialise. */
 struct store_params {
     char *bytes;
     size_t used, size;
@@ -26,15 +26,15 @@ struct store_params {
 
 void params_begin(struct store_params *params);
 void params_clear(struct store_params *params); /* frees */
-/** Copy complete parameters into cleared ones. False: out of memory, now or before. */
+/** Copy parameters into cleared ones. False: memory is out, or `from` is incomplete. */
 MUST_CHECK bool params_copy(struct store_params *params, const struct store_params *from);
 void params_null(struct store_params *params);
 void params_int64(struct store_params *params, int64_t value);
 void params_time(struct store_params *params, int64_t unix_us);
 void params_text(struct store_params *params, const struct text *text);
 
-/* An array: begin, then `count` elements. The types have the ids of pg_type.dat of Postgres,
-   which never change. */
+/* An array: params_array_begin(), then `count` elements. The types are numbered as in
+   pg_type.dat of Postgres, where the numbers never change. */
 enum params_type { PARAMS_BOOL = 16, PARAMS_INT64 = 20, PARAMS_TEXT = 25 };
 void params_array_begin(struct store_params *params, enum params_type type, size_t count);
 void params_element_bool(struct store_params *params, bool value);
@@ -59,7 +59,7 @@ struct text result_text(const PGresult *result, int row, int column);
 /** An iterator over an array of integers. */
 struct result_array {
     const char *next, *end;
-    size_t count; /* of elements left */
+    size_t count; /* number of elements left */
 };
 
 /** Empty for NULL and for malformed arrays. */

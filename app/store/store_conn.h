@@ -6,8 +6,8 @@
  * store_conn_send() and are answered in that order, each after the commit of its own
  * transaction. If a proof follows the statement (store_statements.h), the query is answered
  * after the proof. The connection opens itself, and reopens itself after a failure: at the
- * next host of the URL, with back-off when all have failed. A server that is read-only, such
- * as a standby, is left.
+ * next host of the URL, with back-off when all hosts have failed. It leaves a server that is
+ * read-only, such as a standby.
  */
 #ifndef STORE_CONN_H
 #define STORE_CONN_H
@@ -39,11 +39,11 @@ typedef void (*store_query_cb)(struct store_query *query, enum status status,
 /** A statement under way, in the caller's memory until it is answered. */
 struct store_query {
     struct list link;
-    /* How long the server may work on it: then the server cancels it, which is STATUS_BUSY.
-       The session's limit is kept if it is at least half of this. */
+    /* After this time the server cancels the statement, which is STATUS_BUSY. The session's
+       limit is kept if it is between half of this and this. */
     uint32_t statement_ms;
-    /* A server that has not answered in this time counts as hung. It starts when all queries
-       before this one are answered. */
+    /* A server that has not answered in this time counts as hung. The time starts when all
+       queries before this one are answered. */
     uint32_t timeout_ms;
     store_query_cb done;
     /* set by the connection: */
@@ -58,14 +58,14 @@ struct store_backend {
     int64_t start_us;
 };
 
-/** What the server said when the session began, and in some fields later. */
+/** Answers of the server when the session began; some fields are updated later. */
 struct store_session {
     struct store_backend backend;
     int64_t server_start_us;    /* distinguishes the server from others */
     enum durability durability; /* in the last proof */
-    int64_t configured_us;      /* in the last proof: when its configuration was read */
+    int64_t configured_us; /* in the last proof: when the server read its configuration */
     int64_t cell, cells;
-    int64_t age_s; /* of a reader: came with the last answer */
+    int64_t age_s; /* of a reader: from the last answer */
 };
 
 struct store_conn_options {
@@ -77,28 +77,29 @@ struct store_conn_options {
     bool is_reader;
     uint32_t timeout_ms;   /* to connect; a part of it for each of several hosts */
     uint32_t statement_ms; /* initial limit of the session, see struct store_query */
-    uint32_t lock_ms;      /* limit of a wait for a lock: STATUS_BUSY; 0: unlimited */
-    uint32_t idle_ms;      /* the server ends a session without queries; 0: never */
-    const char *listen;    /* a channel, or NULL */
+    uint32_t lock_ms;   /* limit of a wait for a lock, then STATUS_BUSY; 0: unlimited */
+    uint32_t idle_ms;   /* the server ends a session that is idle for so long; 0: never */
+    const char *listen; /* a channel, or NULL */
     void (*on_up)(struct store_conn *conn, void *arg);
-    /* When all hosts in turn have failed, with the reason of one that answered if there is
-       one; and, with `was_up`, when an established connection fails, before its queries are
-       answered. */
+    /* Called when all hosts have failed in turn, with the reason of a host that answered if
+       there is one. Also called, with `was_up`, when an established connection fails, before its
+       queries are answered. */
     void (*on_down)(struct store_conn *conn, bool was_up, const struct err *why,
                     void *arg);
-    void (*on_notify)(const char *payload, void *arg); /* NULL if `listen` is */
+    void (*on_notify)(const char *payload, void *arg); /* NULL if `listen` is NULL */
     void *arg;
 };
 
 MUST_CHECK enum status store_conn_open(const struct store_conn_options *options,
                                        struct store_conn **ret_conn);
 
-/** Answers all queries STATUS_CANCELLED; a part of `owner` until all handles have closed. */
+/** Answer all queries with STATUS_CANCELLED, and close. The connection is a part of `owner` until
+ *  all its handles have closed. */
 void store_conn_close(struct store_conn *conn, struct closing *owner);
 
 bool store_conn_is_up(const struct store_conn *conn);
 
-/** The last session, even if the server was left; during on_down, that which failed. */
+/** The last session, even if the connection has ended; during on_down, the session that failed. */
 const struct store_session *store_conn_session(const struct store_conn *conn);
 
 /** Ask the server for a proof, unless queries are under way. */
@@ -111,12 +112,13 @@ void store_conn_leave(struct store_conn *conn, const struct err *why);
 /** Queries sent and not answered. */
 unsigned store_conn_pending(const struct store_conn *conn);
 
-/** In on_down: connect again at store_conn_follow() only, since another one seeks a server. */
+/** To be called in on_down. The connection then reconnects only at store_conn_follow(), because
+ *  another connection seeks a server. */
 void store_conn_rest(struct store_conn *conn);
 
 /**
- * Use the server of `leader`, which has just come up: leave any other server, whose queries
- * then fail, and do not wait before the next attempt.
+ * Use the server of `leader`, which has just come up. A connection to another server leaves it,
+ * and its queries fail. A connection that waits for its next attempt connects at once.
  */
 void store_conn_follow(struct store_conn *conn, const struct store_conn *leader);
 
@@ -132,7 +134,7 @@ MUST_CHECK bool store_conn_send(struct store_conn *conn, struct store_query *que
                                 const struct store_params *params);
 
 /**
- * Forget a query that was sent: the server executes it, and nobody is answered.
+ * Forget a query that was sent. The server executes it, but its callback is not called.
  *
  * Returns  false: memory is out, and the query stays
  */

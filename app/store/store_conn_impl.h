@@ -16,47 +16,47 @@ enum state {
 struct store_conn {
     struct store_conn_options options;
     PGconn *pg;      /* NULL in WAITING, RESOLVING and CLOSED */
-    uv_poll_t *poll; /* freed by itself when it has closed */
+    uv_poll_t *poll; /* frees itself when it has closed */
     uv_poll_cb on_poll;
     int poll_events;
     struct list pending; /* store_query, in the order of sending */
-    struct list failed;  /* store_query, to be answered by fail() */
+    struct list failed;  /* store_query, for store_conn_answer_failed() */
     uv_timer_t timer;
     uv_timer_cb on_timer;
     unsigned pending_count;
-    unsigned attempts; /* since it was up */
+    unsigned attempts; /* since the connection was up */
     unsigned host;     /* of this or the next attempt */
     unsigned host_count;
     struct database_host target;
     struct err round; /* why this round through the hosts has failed so far */
     uv_getaddrinfo_t resolve;
-    unsigned resolve_host; /* whose name it resolves */
+    unsigned resolve_host; /* the host whose name is being resolved */
     bool is_resolving;
-    bool is_wait_cancelled; /* the wait of the oldest pending query for the standby */
-    bool is_committed;      /* the oldest pending query is, and waits for its proof */
-    bool is_reconfigured;   /* the server was, between the last two proofs */
+    bool is_wait_cancelled; /* somebody cancelled a commit's wait for the standby */
+    bool is_committed;      /* the oldest pending query waits for its proof */
+    bool is_reconfigured;   /* the server was reconfigured between the last two proofs */
     uint32_t statement_ms;  /* the session's statement_timeout for the next query */
     int64_t deadline_us;    /* of the oldest pending query */
     enum state state;
     struct store_session session;
-    struct store_query check; /* of the session, while the connection is up */
+    struct store_query check; /* see store_conn_check() */
     struct err broken;        /* a failure found while sending; text "": none */
     struct closing closing;
-    struct closing *owner; /* counts this connection */
+    struct closing *owner; /* waits for this connection */
 };
 
 /* -- store_conn_socket.c -- */
 
-/** Call the timer in `in_us`, or at once. */
+/** Let the timer expire in `in_us`, or at once if that is not positive. */
 void store_conn_arm(struct store_conn *conn, int64_t in_us);
 
-/** Watch the socket of libpq, which may be another one than before. False: no event handle. */
+/** Prepare to watch the socket of libpq, which may have changed. False: no event handle. */
 MUST_CHECK bool store_conn_start_polling(struct store_conn *conn);
 void store_conn_poll_for(struct store_conn *conn, int events);
 /** To be called before libpq may close the socket. */
 void store_conn_stop_polling(struct store_conn *conn);
 
-/** Whether it has failed while sending; the timer will close it. */
+/** Whether the connection has failed while sending. The timer will close it. */
 static inline bool store_conn_is_broken(const struct store_conn *conn)
 {
     return conn->broken.text[0] != '\0';
@@ -65,15 +65,16 @@ static inline bool store_conn_is_broken(const struct store_conn *conn)
 /** Close the connection, answer its queries, and try the next host. `why` may be conn->broken;
  *  callbacks may close the connection. */
 void store_conn_fail(struct store_conn *conn, const struct err *why);
-/** The same with STATUS_IO. */
+/** store_conn_fail() with STATUS_IO. */
 void store_conn_fail_io(struct store_conn *conn, const char *doing, const char *words);
-/** The same by the timer, as soon as the caller has returned. */
+/** Let the timer call store_conn_fail() as soon as the caller has returned. */
 void store_conn_fail_later(struct store_conn *conn, enum status status, const char *what,
                            const char *why);
 
 /** Close the connection; its queries are left in `failed`, for store_conn_answer_failed(). */
 void store_conn_drop(struct store_conn *conn);
-/** If the server must not be used any more, what it has done is unknown. */
+/** Answer the queries in `failed`. If the server must not be used any more, their outcome is
+ *  unknown. */
 void store_conn_answer_failed(struct store_conn *conn, const struct err *why);
 
 /** Send a statement that has no parameters, without a Sync. False: libpq failed. */
@@ -85,7 +86,7 @@ MUST_CHECK bool store_conn_send_bare(struct store_conn *conn, enum statement sta
 void store_connect(struct store_conn *conn);
 void store_connect_continue(struct store_conn *conn, PostgresPollingStatusType next);
 
-/** The limit of the present step of an attempt. */
+/** The time limit of the present step of an attempt. */
 uint32_t store_connect_ms(const struct store_conn *conn);
 
 /** Take an answer of an attempt in STATE_PREPARING. */

@@ -1,9 +1,9 @@
 /*
  * store_conn_open.c - attempts to connect: the name of the host, the connection, the session.
  *
- * Each attempt takes the next host. With several hosts, one that does not answer costs a part
- * of the timeout only. A name server that does not answer holds up the hosts with names; their
- * attempts share one request, which cannot be cancelled.
+ * Each attempt takes the next host. If there are several hosts, a host that does not answer costs
+ * only a part of the timeout. A name server that does not answer delays the hosts that have names:
+ * their attempts share one request, which cannot be cancelled.
  */
 #include "app/core/embed.h"
 #include "app/core/metrics.h"
@@ -14,8 +14,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#define HOST_PART   5   /* of the timeout, for one host of several */
-#define HOST_MS_MIN 200 /* a login takes that long on a busy machine */
+#define HOST_PART   5   /* one of several hosts gets this fraction of the timeout */
+#define HOST_MS_MIN 200 /* a login can take this long on a busy machine */
 
 /* -- session -- */
 
@@ -159,8 +159,8 @@ void store_connect_continue(struct store_conn *conn, PostgresPollingStatusType n
                             next == PGRES_POLLING_READING ? UV_READABLE : UV_WRITABLE);
 }
 
-/* By default libpq prints them. One says that somebody has cancelled a commit's wait for the
-   standby; the server reports that commit as successful. */
+/* By default libpq prints notices. One notice says that somebody has cancelled a commit's wait for
+   the standby; the server reports that commit as successful. */
 static void conn_on_notice(void *arg, const PGresult *notice)
 {
     struct store_conn *conn = arg;
@@ -172,8 +172,8 @@ static void conn_on_notice(void *arg, const PGresult *notice)
 
 static void start_connecting(struct store_conn *conn)
 {
-    /* a later keyword overrides an earlier one, unless it is empty: the URL may set the name,
-       not the encoding */
+    /* a later keyword overrides an earlier one, unless it is empty: the URL may set the
+       application name, but not the encoding */
     /* clang-format off */
     const char *const keywords[] = {
         "fallback_application_name", "dbname", "host", "hostaddr", "port", "client_encoding",
@@ -213,7 +213,7 @@ static void connect_resolved(struct store_conn *conn, const struct addrinfo *fou
 
 static void start_resolving(struct store_conn *conn);
 
-/* The answer may be that to an earlier attempt, at another host. */
+/* The answer may belong to an earlier attempt, at another host. */
 static void conn_on_resolved(uv_getaddrinfo_t *request, int failure,
                              struct addrinfo *found)
 {

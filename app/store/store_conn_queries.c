@@ -6,18 +6,18 @@
  * are under way) -> UP, and back to WAITING after a failure. One timer serves as back-off, as
  * deadline of an attempt, and as deadline of the oldest query.
  *
- * A query is one statement followed by a Sync, so the server commits each by itself. Its
- * rows arrive before the commit: a query is done when the answer to its Sync has arrived.
- * A statement with a barrier is two statements and a Sync: their common commit waits until
- * what the first one has changed or seen is durable. The proof and another Sync follow. The
- * query is done when the proof says that commits are as durable as required. If they are not,
- * the outcome of the query is unknown, and the connection leaves the server. If the server was
- * reconfigured between this proof and the one before, the commit may have been less durable
- * than both say: the barrier and the proof are sent again.
+ * A query is one statement followed by a Sync, so the server commits each query separately.
+ * The rows arrive before the commit, so a query is done when the answer to its Sync has
+ * arrived. A query with a barrier is two statements and a Sync: their common commit waits until
+ * everything that the first statement has changed or read is durable. The proof and another
+ * Sync follow. The query is done when the proof says that commits are as durable as required.
+ * If they are not, the outcome of the query is unknown, and the connection leaves the server.
+ * If the server was reconfigured between this proof and the previous one, the commit may have
+ * been less durable than both proofs say. Then the barrier and the proof are sent again.
  *
  * The session's statement_timeout and lock_timeout make the server answer before the
- * deadline. The first is changed, by a query of its own, when it does not suit the next
- * query, which is rare. A server that has not answered by the deadline counts as hung: the
+ * deadline. If the statement_timeout does not suit the next query, which is rare, a separate
+ * query changes it. A server that has not answered by the deadline counts as hung: the
  * connection is closed, and the outcome of all its queries is unknown.
  */
 #include "app/store/store_conn_impl.h"
@@ -41,13 +41,13 @@ static bool send_sync(struct store_conn *conn)
 #endif
 }
 
-/* As a transaction of its own. */
+/* Sends the statement as a separate transaction. */
 static bool send_alone(struct store_conn *conn, enum statement statement)
 {
     return store_conn_send_bare(conn, statement) && send_sync(conn);
 }
 
-/* NULL: nothing is under way. */
+/* NULL: no query is under way. */
 static struct store_query *oldest(const struct store_conn *conn)
 {
     return LIST_FIRST(struct store_query, &conn->pending, link);
@@ -64,8 +64,8 @@ static void start_deadline(struct store_conn *conn)
     store_conn_arm(conn, query->timeout_ms * INT64_C(1000));
 }
 
-/* What an error means for the session: STATUS_OK: it stays; STATUS_REFUSED: the same, and a retry
-   is useless; otherwise it is closed. */
+/* What an error means for the session. STATUS_OK: the session stays; STATUS_REFUSED: the session
+   stays, but a retry is useless; others: the session is closed. */
 static enum status session_after(const char *sqlstate)
 {
     static const struct {
@@ -116,8 +116,8 @@ static void answer_oldest(struct store_conn *conn)
     PQclear(result);
 }
 
-/* The rows of the barrier are dropped. An error of the commit, which may follow the rows,
-   replaces them. */
+/* Keeps the rows of the statement and drops those of the barrier. An error of the commit, which may
+   follow the rows, replaces them. */
 static void keep_result(struct store_conn *conn, PGresult *result)
 {
     struct store_query *query = oldest(conn);
@@ -132,7 +132,7 @@ static void keep_result(struct store_conn *conn, PGresult *result)
     query->result = result;
 }
 
-/* The oldest query, whose barrier and proof are sent again, becomes the last one pending. */
+/* Sends the barrier and the proof of the oldest query again. It becomes the last query pending. */
 static void prove_again(struct store_conn *conn)
 {
     struct store_query *query = LIST_SHIFT(struct store_query, &conn->pending, link);
@@ -216,7 +216,7 @@ static void take_results(struct store_conn *conn)
     }
 }
 
-/* What arrived before the end of the stream is valid. */
+/* Input that arrived before the end of the stream is valid. */
 static void take_input(struct store_conn *conn)
 {
     PGconn *pg = conn->pg;
@@ -261,7 +261,7 @@ static void check_deadline(struct store_conn *conn)
 
     if (oldest(conn) == NULL)
         return;
-    if (left_us > 0 || poll(&socket, 1, 0) > 0) { /* in parts, if it is large */
+    if (left_us > 0 || poll(&socket, 1, 0) > 0) { /* a large one comes in parts */
         store_conn_arm(conn, left_us);
         return;
     }

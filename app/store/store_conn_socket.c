@@ -11,7 +11,7 @@
 #include <stdlib.h>
 
 #define BACKOFF_MS_MIN 40
-#define BACKOFF_MS_MAX 250 /* one connection in all seeks a server */
+#define BACKOFF_MS_MAX 250 /* short, because only one connection seeks a server */
 
 /* -- polling -- */
 
@@ -77,7 +77,7 @@ void store_conn_drop(struct store_conn *conn)
     conn->is_committed = false;
 }
 
-/* Whether a server has answered. */
+/* Whether the reason is the answer of a server. */
 static bool is_refusal(const struct err *why)
 {
     return why->status != STATUS_IO && why->status != STATUS_TIMEOUT;

@@ -1,18 +1,18 @@
 /*
- * store_expiry.c - expires overdue orders, several times a second: a read of the batches that are
- * due, the oldest first, then one call after the other, each for a voucher and under the lock of
- * its row.
+ * store_expiry.c - expires overdue orders.
  *
+ * A run starts every INTERVAL_MS. It reads the batches that are due, the oldest first. Then it
+ * makes one call per voucher, one after the other, each under the lock of the voucher's row.
  * While calls make progress, the next read follows at once. Without progress the run ends: no
  * order is overdue, or another store expires them.
  *
- * It has a connection of its own with one statement under way, so payments and orders wait
- * for one such call at most. An advisory lock of the session makes one store the only one
- * that expires orders. Postgres ends the session, and so releases the lock, when the process
- * ends, and also when it sends nothing for a while.
+ * Expiry has a connection of its own with one statement under way, so payments and orders wait
+ * for at most one such call. An advisory lock of the session ensures that only one store expires
+ * orders. Postgres ends the session, and so releases the lock, when the process ends, and also
+ * when it sends nothing for a while.
  *
  * A voucher whose row is held, or whose batches do not get fewer, is left out for the rest of the
- * run: it must not keep the others from expiring.
+ * run, so that it does not keep the others from expiring.
  */
 #include "app/core/log.h"
 #include "app/store/store_impl.h"
@@ -21,7 +21,7 @@
 
 #define INTERVAL_MS 600
 
-/* With store->params. */
+/* Sends store->params. */
 static void send_expiry(struct store *store, enum statement statement,
                         store_query_cb done)
 {
@@ -93,7 +93,7 @@ static void store_on_expired(struct store_query *query, enum status status,
     expire_next(store);
 }
 
-/* A row: a voucher, and the first orders of its batches that are due. */
+/* Each row has a voucher, and the first order of each of its due batches. */
 static void keep_due(struct expiry *expiry, const PGresult *result)
 {
     size_t used = 0;

@@ -9,27 +9,27 @@
 
 /** What all calls have in common: each kind of call embeds it as `call`. */
 struct call {
-    struct store_query query; /* its link serves the store's lists, too */
+    struct store_query query; /* its link is also used by the store's lists */
     struct store *store;
-    enum status status;  /* of one that is answered without the server, perhaps later */
+    enum status status;  /* an answer that is given later, or without the server */
     struct reads *reads; /* of a read */
     /* of a call that may wait for its connection: */
-    store_query_cb done; /* answers and frees it; query.done leads to it */
+    store_query_cb done; /* answers and frees the call; query.done calls it */
     enum statement statement;
     struct store_params params;
     int64_t deadline_us;
     struct list sent;    /* in a list of calls under way that may be abandoned */
-    unsigned rows;       /* that a read may return */
-    struct queue *queue; /* of a change: those of its voucher */
+    unsigned rows;       /* maximum number that a read returns */
+    struct queue *queue; /* of a change: the queue of its voucher */
     int64_t sent_us;     /* of a change */
 };
 
-/** Placing the batches of a transaction, or resolving one. */
+/** A call that places the batches of a transaction, or resolves one batch. */
 struct batch_call {
     struct call call;
     store_batch_cb callback;
     struct list batches; /* store_batch, not answered yet */
-    /* of batches that are placed, until their barrier is answered: */
+    /* the barrier of an early release, and the reason of a failure: */
     struct store_query barrier;
     bool has_barrier;
     struct err why;
@@ -55,11 +55,11 @@ struct rows_call {
     void *arg;
 };
 
-/** Indices of store->conns. The server processes the statements of a connection in their order, so
- *  what may be slow has its own. The lanes are at and behind ROLE_LANE; each takes one batch at
- *  a time. */
+/** Indices of store->conns. The server executes the statements of a connection one after the other,
+ *  so calls that may be slow have their own connections. ROLE_LANE is the first lane; each lane
+ *  executes one transaction at a time. */
 enum role {
-    ROLE_MAIN, /* what the sale reads, and notifications */
+    ROLE_MAIN, /* reads of the sale, and notifications */
     ROLE_READS,
     ROLE_CHANGES,
     ROLE_SLOW_CHANGES, /* changes of slow vouchers first */
@@ -77,7 +77,7 @@ struct suspect {
 /** Overdue batches of orders of one voucher. */
 struct due {
     int64_t voucher_id;
-    size_t first, count; /* in expiry.firsts */
+    size_t first, count; /* the range in expiry.firsts */
 };
 
 #define STORE_RESERVE      128
@@ -88,14 +88,14 @@ struct due {
 struct expiry {
     uv_timer_t timer;
     bool is_leader;
-    bool was_refused; /* in the last run; logged once */
+    bool was_refused; /* a call of the last run was refused; logged once */
     /* of the run under way: */
     bool is_running;
-    bool is_refused;                     /* for a voucher */
-    uint64_t expired;                    /* logged at its end */
+    bool is_refused;                     /* a call was refused */
+    uint64_t expired;                    /* orders; logged at the end */
     struct due due[EXPIRY_DUE_MAX];      /* what the last read returned */
     int64_t firsts[EXPIRY_DUE_MAX];      /* the first order of each batch */
-    size_t due_count, due_at;            /* due_at: the one that is being expired */
+    size_t due_count, due_at;            /* due_at: the entry that is being expired */
     int64_t skipped[EXPIRY_SKIPPED_MAX]; /* vouchers, until the end of the run */
     size_t skipped_count;
 };
@@ -106,7 +106,7 @@ struct reads {
     struct list waiting; /* call */
     struct list sent;    /* call, by its `sent` */
     size_t waiting_count;
-    unsigned rows; /* of those under way */
+    unsigned rows; /* of the reads in `sent` */
 };
 
 struct store {
@@ -115,7 +115,7 @@ struct store {
     unsigned conn_count;
     struct store_params params; /* of the call that is being sent */
     struct list unsent;         /* call, answered by unsent_timer */
-    struct list lookup_calls;   /* sent by a flush while few are under way */
+    struct list lookup_calls;   /* lookup_call, sent by a flush while few are under way */
     struct list lookups_sent;   /* lookup_call, by its `sent` */
     struct reads reads[2];      /* on ROLE_READS and ROLE_LISTS */
     struct {
@@ -126,16 +126,16 @@ struct store {
     struct expiry *expiry;
     struct list resolving; /* batch_call, waiting until the suspects are gone */
     struct list suspects;
-    size_t retiring; /* how many suspects, from the first, retire_query terminates */
+    size_t retiring; /* number of first suspects that retire_query terminates */
     struct store_query retire_query;
     uv_timer_t unsent_timer;
     uv_timer_t retire_timer;
     uv_timer_t deadline_timer; /* while calls wait */
     uv_timer_cb on_deadlines;
     bool is_up, is_state_reported;
-    bool is_refused; /* the reported reason is what a server said */
+    bool is_refused; /* the reported reason is the answer of a server */
     bool is_closed;
-    struct list reserve; /* of `reserved`, by the link of its query */
+    struct list reserve; /* free blocks of `reserved`, linked by their query */
     struct batch_call reserved[STORE_RESERVE]; /* blocks for when memory is out */
     struct closing closing;
     void (*closed)(void *arg);
@@ -145,8 +145,8 @@ struct store {
 /* -- calls -- */
 
 /**
- * A zeroed block for what must not fail, so that every call is answered. When memory is
- * out, it comes from the reserve of the store. Aborts when that is empty.
+ * Allocate a zeroed block. When memory is out, the block comes from the reserve of the store,
+ * so that every call is answered. Aborts when the reserve is empty.
  */
 void *store_alloc(struct store *store, size_t size);
 void store_free(struct store *store, void *block);
@@ -155,7 +155,7 @@ void store_free(struct store *store, void *block);
 void *store_call_new(struct store *store, size_t size, store_query_cb done);
 void store_call_free(struct call *call);
 
-/** The same for rows, and begin store->params. */
+/** Create a call that is answered with rows, and begin store->params. */
 struct rows_call *store_rows_call_new(struct store *store, store_query_cb done,
                                       void *arg);
 
@@ -167,40 +167,41 @@ void store_answer_unsent(struct call *call);
 
 /** The limits of a query that has none of its own. */
 struct store_limits {
-    uint32_t timeout_ms; /* then the server counts as hung */
+    uint32_t timeout_ms; /* after this time the server counts as hung */
     uint32_t statement_ms, lock_ms;
 };
 struct store_limits store_limits(const struct store *store, enum role role);
 
-/** Send on the connection for this role. What cannot be sent is answered STATUS_DOWN later.
- *  Without limits of its own the query gets those of the role. */
+/** Send on the connection for this role. A call that cannot be sent is answered STATUS_DOWN
+ *  later. A query without limits gets the limits of the role. */
 void store_send(enum role role, struct call *call, enum statement statement,
                 const struct store_params *params);
 
-/** Set the limits of a transaction whose outcome is needed in `left_us`. */
+/** Set the limits of a transaction whose outcome is needed within `left_us`. */
 void store_limit(struct call *call, int64_t left_us);
 
-/** `given_us`, or if that is 0, the default. */
+/** `given_us`; if it is 0, the default deadline. */
 int64_t store_deadline_us(const struct store *store, int64_t given_us);
 
-/** Calls wait: they are to be timed out. */
+/** Let a timer answer waiting calls at their deadlines. */
 void store_watch_deadlines(struct store *store);
 
-/** Answer the calls in `sent` whose deadline has passed. The connection stays: its other
- *  calls are not late, and the server cancels what it works on too long. */
+/** Answer the calls in `sent` whose deadline has passed. The connection stays open: its other
+ *  calls are not late, and the server cancels statements that take too long. */
 void store_abandon_late(enum role role, struct list *sent, int64_t now_us);
 
 /* -- kinds of calls -- */
 
-/** How many orders or events make as long an answer as one voucher. */
+/** Number of orders or events whose text is about as long as that of a voucher. */
 #define SMALL_ROWS 8
 
-/** Send store->params on the connection for reads, or for lists, as soon as that has room.
- *  @rows  vouchers at most, or what is as long */
+/** Send store->params on the connection for reads, or for lists, as soon as the connection has
+ *  room.
+ *  @rows  maximum number of vouchers, or of groups of SMALL_ROWS orders or events */
 void store_read(struct call *call, enum statement statement, unsigned rows);
 void store_init_reads(struct store *store);
 void store_send_reads(struct store *store);
-/** False: no read is under way. */
+/** False: no read waits or is under way. */
 bool store_time_out_reads(struct store *store, int64_t now_us);
 
 /** Queue a change of a voucher's row with store->params. @voucher_id  0: a new voucher */
@@ -208,17 +209,17 @@ void store_change_voucher(struct call *call, enum statement statement,
                           int64_t voucher_id);
 void store_send_changes(struct store *store);
 void store_time_out_changes(struct store *store, int64_t now_us);
-/** Move all that wait to `calls`. */
+/** Move all waiting changes to `calls`. */
 void store_take_changes(struct store *store, struct list *calls);
 
-/** Start the timer of store->expiry; the owner closes it. */
+/** Start the timer of store->expiry; store_close() closes it. */
 void store_start_expiry(struct store *store);
 void store_set_expiry_leader(struct store *store, bool is_leader);
 
 void store_send_lookups(struct store *store);
 void store_time_out_lookups(struct store *store, int64_t now_us);
 
-/** Terminate the suspects, then look up the batches that wait for it. */
+/** Terminate the suspects, then look up the batches that wait for their end. */
 void store_resolve_step(struct store *store);
 
 /** Remember the server process of a lane that failed while batches were under way. */
@@ -226,12 +227,12 @@ void store_suspect(struct store *store, struct store_backend backend);
 
 /* -- rows -- */
 
-/** The row of an order whose columns start at `first`. False: it is not understood. */
+/** Decode an order whose columns start at `first`. False: it is malformed. */
 MUST_CHECK bool store_decode_order(const PGresult *result, int row, int first,
                                    struct order *ret_order);
 
-/** The next elements of `detail`, in the order of order_detail() in sql/. False: they are not
- *  understood. */
+/** Decode the next elements of `detail`, in the order of order_detail() in sql/. False: they are
+ *  malformed. */
 MUST_CHECK bool store_decode_detail(struct result_array *detail, struct order *ret_order);
 
 #endif

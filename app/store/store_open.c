@@ -1,6 +1,6 @@
 /*
- * store_open.c - the connections of one loop: how they are opened, their state, the turns in
- * which calls of all kinds are sent, and the end.
+ * store_open.c - opens and closes the connections of one loop, reports their state, and sends
+ * the calls of each turn.
  */
 #include "app/store/store_impl.h"
 #include "base/clock.h"
@@ -48,7 +48,7 @@ static enum role role_of(const struct store *store, const struct store_conn *con
     return role;
 }
 
-/* One session has found that the server is less durable than required, which holds for all. */
+/* A session has found that the server is less durable than required, so all sessions leave it. */
 static void leave_server(struct store *store, const struct err *why)
 {
     for (unsigned i = 0; i < store->conn_count; i++) {
@@ -76,7 +76,7 @@ static void store_on_conn_up(struct store_conn *conn, void *arg)
     report_state(store, NULL);
 }
 
-/* The session for expiry is not counted: Postgres ends that of a process that stood still. */
+/* Reconnects for expiry are not counted: Postgres ends that session if the process was paused. */
 static void store_on_conn_down(struct store_conn *conn, bool was_up,
                                const struct err *why, void *arg)
 {
@@ -226,7 +226,7 @@ enum status store_open(const struct store_options *options, struct store **ret_s
 
     if (status != STATUS_OK)
         return status;
-    if (options->lists_url != NULL && /* the reason names the other setting */
+    if (options->lists_url != NULL && /* its message names the other setting */
         database_url_check(options->lists_url, NULL, &why) != STATUS_OK)
         return err_set(reterr, STATUS_INVALID, "SECKILL_LISTS_%s",
                        why.text + strlen("SECKILL_"));
@@ -261,7 +261,7 @@ static void store_on_closed(void *owner)
         closed(closed_arg);
 }
 
-/* Calls that no connection holds, and calls that their callbacks add. */
+/* Cancels the calls that no connection holds, and calls that their callbacks add. */
 static void cancel_waiting(struct store *store)
 {
     struct call *call;

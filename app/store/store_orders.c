@@ -4,8 +4,8 @@
  * A batch whose connection failed may have been committed, or may still be committed by a
  * server process that has not noticed the failure. So store_resolve_orders() terminates
  * that process, identified by pid and start, and waits until it is gone. Only then is the
- * result of a look-up final. After a failover the process is on another server and not found:
- * what it commits there is lost, since the standby that was promoted no longer receives it.
+ * result of a look-up final. After a failover the process is on the old server and not found.
+ * What it commits there is lost, because the promoted standby no longer receives it.
  */
 #include "app/store/store_impl.h"
 #include "base/clock.h"
@@ -15,7 +15,7 @@
 #define MALFORMED        "malformed answer of the database"
 #define RETIRE_AGAIN_MS  5
 #define LOOKUP_MAX       1000 /* keys in one query */
-#define LOOKUPS_SENT_MAX 2    /* statements on the connection with one more look-up */
+#define LOOKUPS_SENT_MAX 2 /* queries pending on the connection, the look-up included */
 
 /* "place" returns a row per batch; "find" and "resolve" one per placement. */
 enum batch_column {
@@ -235,7 +235,7 @@ static void store_on_placed(struct store_query *query, enum status status,
         answer_batches(call, status);
 }
 
-/* Without the barrier the orders may be lost yet. */
+/* Until the barrier is answered, the orders may still be lost. */
 static void store_on_barrier(struct store_query *query, enum status status,
                              const PGresult *result UNUSED, const struct err *why)
 {
@@ -248,8 +248,8 @@ static void store_on_barrier(struct store_query *query, enum status status,
     answer_batches(call, call->call.status);
 }
 
-/* Batches of slow vouchers take the first half of the lanes only, the others take the last
-   idle lane: so no number of slow vouchers occupies all lanes. */
+/* Batches of slow vouchers take only the first half of the lanes. Other batches take the last idle
+   lane. So slow vouchers never occupy all lanes. */
 static unsigned lanes_for(const struct store *store, bool is_slow)
 {
     unsigned lanes = store->options.lanes;
@@ -271,8 +271,8 @@ unsigned store_batch_room(const struct store *store, bool is_slow)
     return room;
 }
 
-/* The barrier is a transaction of its own behind the one that releases the row. It is on
-   the same session: another one could have been opened after a crash that lost the orders. */
+/* The barrier is a separate transaction behind the one that releases the row. It uses the same
+   session: another session may have been opened after a crash that lost the orders. */
 static void send_early(struct store_conn *lane, struct batch_call *call,
                        enum statement statement)
 {
@@ -319,7 +319,7 @@ void store_place_orders(struct store *store, struct list *batches,
 
 /* -- resolving -- */
 
-/* False: the row is not understood. */
+/* False: the row is malformed. */
 static bool decode_found(const PGresult *result, int row, int64_t voucher_id,
                          struct placement *placement)
 {
@@ -354,7 +354,7 @@ static void store_on_resolved(struct store_query *query, enum status status,
 
 void store_suspect(struct store *store, struct store_backend backend)
 {
-    /* forgotten, it could commit what was answered as not done */
+    /* if it were forgotten, it could commit orders that were answered as not placed */
     struct suspect *suspect = store_alloc(store, sizeof(*suspect));
 
     suspect->backend = backend;
@@ -462,7 +462,7 @@ static void store_on_found(struct store_query *query, enum status status,
     LIST_DRAIN(struct key_lookup, lookup, &call->lookups, link) {
         if (status == STATUS_OK &&
             !decode_found(result, row++, call->voucher_id, &lookup->placement))
-            status = STATUS_IO; /* also of the look-ups that follow */
+            status = STATUS_IO; /* also for the look-ups that follow */
         lookup->callback(status, &lookup->placement, lookup->arg);
     }
     store_call_free(&call->call);
@@ -510,7 +510,7 @@ static void put_lookups(struct store_params *params, const struct lookup_call *c
         params_element_text(params, &lookup->placement.key);
 }
 
-/* While two are under way the next one grows, as batches do. */
+/* While two queries are under way, new look-ups join the next one. */
 void store_send_lookups(struct store *store)
 {
     while (!list_is_empty(&store->lookup_calls) &&

@@ -6,14 +6,14 @@
    number.
 
    What a statement has changed or read can be lost in a crash until it is durable. So two
-   others follow a statement whose result becomes an answer, in the same write:
+   other statements follow each statement whose result becomes an answer, in the same write:
      STATEMENT_BARRIER ends the transaction. It makes the commit wait until everything that
      the transaction has changed or read is durable.
      STATEMENT_PROOF is a transaction of its own. It returns what the commit survives. */
 /* clang-format off */
 #define STORE_STATEMENTS(X) \
     X(PLACE,            "place",            BARRIER) \
-    X(PLACE_EARLY,      "place_early",      NOTHING) /* a query of its own follows: BARRIER */ \
+    X(PLACE_EARLY,      "place_early",      NOTHING) /* BARRIER follows as a separate query */ \
     X(PLACE_MANY,       "place_many",       BARRIER) \
     X(PLACE_MANY_EARLY, "place_many_early", NOTHING) /* as with PLACE_EARLY */ \
     X(BARRIER,          "barrier",          PROOF) \
@@ -32,7 +32,7 @@
     X(LEAD_EXPIRY,      "lead_expiry",      NOTHING) \
     X(READ_VOUCHER,     "read_voucher",     BARRIER) \
     X(READ_VOUCHERS,    "read_vouchers",    BARRIER) \
-    X(LIST_ORDERS,      "list_orders",      BARRIER) /* to LIST_ENDED: lists, see store_reads.c */ \
+    X(LIST_ORDERS,      "list_orders",      BARRIER) /* lists up to LIST_ENDED, see store_reads.c */ \
     X(VOUCHER_EVENTS,   "voucher_events",   BARRIER) \
     X(ORDER_EVENTS,     "order_events",     BARRIER) \
     X(LIST_ANY,         "list_any",         BARRIER) /* these four in the order of enum voucher_state */ \

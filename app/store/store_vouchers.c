@@ -42,7 +42,7 @@ static struct voucher decode_voucher(const PGresult *result, int row)
     };
 }
 
-/* Without a voucher the result is one row that has only the clock of the database. */
+/* If there is no voucher, the result is one row with only the clock of the database. */
 static void store_on_vouchers(struct store_query *query, enum status status,
                               const PGresult *result, const struct err *why UNUSED)
 {
@@ -64,7 +64,7 @@ static void store_on_vouchers(struct store_query *query, enum status status,
     store_call_free(&call->call);
 }
 
-/* The answer is one voucher; a row without it says that there is none. */
+/* The answer is one voucher. A row without an id means that there is none. */
 static void answer_one(struct store_query *query, enum status status,
                        const PGresult *result, const struct err *why,
                        bool is_rule_violated)
@@ -86,7 +86,7 @@ static void store_on_voucher(struct store_query *query, enum status status,
                constraint != NULL && strcmp(constraint, "voucher_window") == 0);
 }
 
-/* A CHECK, or an overflow: of all numbers only the stock changes. */
+/* A violated CHECK or an overflow concerns the stock: no other number changes. */
 static void store_on_restocked(struct store_query *query, enum status status,
                                const PGresult *result, const struct err *why)
 {
