@@ -17,12 +17,12 @@
 #include "app/store/store.h"
 #include "redis/conn.h"
 
-/* In a cluster the keys of revoked tokens begin with it: one connection has them all. */
+/* In a cluster the keys of revoked tokens begin with this tag: one connection has them all. */
 #define API_REVOKED_TAG "{revoked:}"
 
 struct api;
 
-/** All borrowed; they outlive the api. */
+/** All pointers are borrowed and outlive the api. */
 struct api_options {
     const struct auth *auth;
     struct redis_conn *revocations; /* for look-ups of revoked tokens */
@@ -45,7 +45,7 @@ struct api_options {
 struct api *api_create(const struct api_options *options);
 void api_free(struct api *api); /* accepts NULL */
 
-/** Verify tokens by `auth` from now on; borrowed. */
+/** Verify tokens with `auth` from now on; borrowed. */
 void api_set_auth(struct api *api, const struct auth *auth);
 
 /** For struct http_options: the size of a request's context, and the callbacks, whose

@@ -1,4 +1,4 @@
-/* api_dev.c - tokens for anyone, where SECKILL_DEV_LOGIN permits it: for development. */
+/* api_dev.c - issues tokens to anyone if SECKILL_DEV_LOGIN permits it, for development. */
 #include "app/api/api_routes.h"
 #include "base/clock.h"
 
@@ -16,7 +16,7 @@ struct login {
     struct text role;
 };
 
-/* Refuses pages of other sites whose host name was made to resolve to this service. */
+/* Prevents DNS rebinding: refuses pages of other sites whose host name resolves to this service. */
 static bool is_host_local(const struct http_request *request)
 {
     static const char *const hosts[] = {"127.0.0.1", "localhost", "[::1]"};

@@ -3,7 +3,7 @@
  *
  * The key "revoked:ID", with any value, revokes the token with that `jti`. It should expire
  * with the token, so that the list stays short. A look-up costs one round trip and no
- * allocation; those of a turn leave in one write.
+ * allocation; the look-ups of a turn leave in one write.
  */
 #include "app/api/api_routes.h"
 
@@ -58,7 +58,7 @@ static void check_role(struct api_request *request)
         api_answer_problem(request, PROBLEM_FORBIDDEN);
 }
 
-/* Whether the token is revoked is unknown. */
+/* It is unknown whether the token is revoked. */
 static void pass_unchecked(struct api_request *request)
 {
     if (request->api->options.bypass_locks)
@@ -67,7 +67,7 @@ static void pass_unchecked(struct api_request *request)
         api_answer_problem(request, PROBLEM_UNAVAILABLE);
 }
 
-/* Without a reply there is no number. */
+/* redis_reply_int() returns false if there is no reply. */
 static void identity_on_looked_up(struct redis_command *command,
                                   enum status status UNUSED,
                                   const struct redis_reply *reply)
@@ -108,7 +108,7 @@ void api_identify(struct api_request *request, api_handler *identified)
     }
     if (!read_token(request))
         return;
-    if (request->identity.role == AUTH_SHOPPER && /* one payment service calls for all */
+    if (request->identity.role == AUTH_SHOPPER && /* payments come from one caller */
         api_is_limited(request, "shopper", request->api->options.user_limiter,
                        (uint64_t)request->identity.user_id))
         return;

@@ -1,8 +1,8 @@
 /*
  * api_life.c - changes of an order (pay, cancel, refund, redeem) and its history.
  *
- * An order is read before it is changed: to find its voucher, and so that a request of
- * another shopper takes no lock. The database alone decides whether the change is valid.
+ * An order is read before it is changed: to find its voucher, and so that a request for the
+ * order of another shopper takes no lock. The database alone decides whether the change is valid.
  */
 #include "app/api/api_routes.h"
 #include "app/core/log.h"
@@ -12,7 +12,7 @@
 
 /* -- changes -- */
 
-/* The payment service has the money, and the shopper has no voucher for it. */
+/* Logged because the payment service has the money, and the shopper has no voucher for it. */
 static void log_refused_payment(const struct api_request *request,
                                 const struct order *order, enum change_verdict verdict)
 {
@@ -123,7 +123,7 @@ static void list_events(struct api_request *request, int64_t voucher_id)
     struct event_filter filter = {.voucher_id = voucher_id,
                                   .order_id = request->list.order_id,
                                   .after_id = request->list.after_id,
-                                  /* one more shows if a page follows */
+                                  /* one more shows whether a page follows */
                                   .limit = request->list.limit + 1,
                                   .deadline_us = api_deadline_us(request)};
 
@@ -146,7 +146,7 @@ static void life_on_order(enum status status, const struct order *order, void *a
         api_answer_failure(request, status, false);
 }
 
-/* The first page begins with the placement, whose id is that of the order. */
+/* The first event is the placement, whose id is the id of the order. */
 void api_list_order_events(struct api_request *request)
 {
     request->list.order_id = request->id;

@@ -26,7 +26,8 @@ static void orders_on_key_found(enum status status, const struct placement *plac
         api_answer_uncounted(request, request->place.refusal, NULL);
 }
 
-/* Refused by memory, and identified: the key may name an order placed before. */
+/* Admission has refused the request, and the caller is identified. The key may have placed an order
+   before. */
 static void find_by_key(struct api_request *request)
 {
     struct key_lookup *lookup = &request->place.lookup;
@@ -42,7 +43,7 @@ static void find_by_key(struct api_request *request)
                       orders_on_key_found, request);
 }
 
-/* Admitted, and identified. */
+/* The request is admitted, and the caller is identified. */
 static void submit(struct api_request *request)
 {
     const struct checkout_request order = {.voucher_id = request->id,

@@ -1,8 +1,8 @@
 /*
  * api_problem.h - answers: the problems of the API (RFC 9457), and JSON documents.
  *
- * Each of these answers the request and may be called once for it. If memory is out, the
- * answer is PROBLEM_OVERLOADED instead.
+ * Each of these functions answers the request, so one of them is called per request. If memory
+ * is out, the answer is PROBLEM_OVERLOADED instead.
  */
 #ifndef API_PROBLEM_H
 #define API_PROBLEM_H
@@ -76,14 +76,14 @@ void api_answer_rate_limited(struct api_request *request, const char *policy,
 void api_answer_allow(struct api_request *request, const char *allow);
 
 /**
- * A store call that failed: 404, 500 or 503.
+ * Answer after a store call that failed: 404, 500 or 503.
  *
  * @was_write  a lost connection leaves the outcome unknown
  */
 void api_answer_failure(struct api_request *request, enum status status, bool was_write);
 
-/** The status, type and headers of `reply`, with `text` from malloc(), freed here; NULL: out of
- *  memory. */
+/** Answer with the status, type and headers of `reply`, and with `text` from malloc(), freed here;
+ *  NULL: out of memory. */
 void api_answer_text(struct api_request *request, struct http_reply *reply, char *text);
 
 /**
@@ -95,8 +95,8 @@ void api_answer_text(struct api_request *request, struct http_reply *reply, char
 void api_answer_json(struct api_request *request, unsigned status, char *text,
                      const char *location);
 
-/** The same for a list, 200, with its age if that may be more than nothing. To be called in the
- *  callback of the list. */
+/** A JSON list, 200, with its age if it may be older than the request. To be called in the callback
+ *  of the list. */
 void api_answer_list(struct api_request *request, char *text);
 
 #endif

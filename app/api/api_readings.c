@@ -1,9 +1,9 @@
 /*
  * api_readings.c - requests that read the same vouchers share a read and its answer.
  *
- * Of a page at most one read is under way; the requests that arrive meanwhile share the
- * next one. So an answer is never older than its request, and a page is read and printed
- * once, however many ask for it.
+ * At most one read of a page is under way. The requests that arrive meanwhile share the next
+ * read. So an answer is never older than its request, and many requests share the cost of
+ * reading and printing a page.
  */
 #include "app/api/api_routes.h"
 
@@ -16,7 +16,7 @@ struct api_reading {
     struct list link; /* in api->readings */
     struct api *api;
     struct api_reading_key key;
-    struct list requests; /* which the read under way answers */
+    struct list requests; /* answered by the read under way */
     struct list next;     /* requests that arrived later */
 };
 
@@ -90,7 +90,7 @@ static struct http_page *print_page(const struct api_reading *reading,
     snprintf(age, sizeof(age), "%" PRId64, age_s);
     if (age_s >= 0)
         http_reply_add(&reply, "Age", age);
-    /* a cache keeps it for a second, however old it is */
+    /* a cache keeps the answer for a second, whatever its age */
     snprintf(control, sizeof(control), "public, max-age=%" PRId64,
              age_s >= 0 ? age_s + 1 : 1);
     http_reply_add(&reply, "Cache-Control", control);

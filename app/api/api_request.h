@@ -37,12 +37,12 @@ struct api_route {
 typedef void (*api_admit)(struct api_request *request,
                           const struct catalogue_entry *entry);
 
-struct api_place { /* also of a request for a ticket */
+struct api_place { /* for orders and tickets */
     struct catalogue_wait wait;
     api_admit admit; /* called when the catalogue has the voucher */
     struct key_lookup lookup;
     struct text key;      /* Idempotency-Key; bytes NULL: none */
-    enum outcome refusal; /* by admission; the answer if the key placed no order */
+    enum outcome refusal; /* by admission; the answer if the key has placed no order */
     bool needs_ticket;
     unsigned pow_bits; /* required for a ticket */
 };
@@ -54,7 +54,7 @@ struct api_change {
 
 struct api_list {
     unsigned limit;
-    int64_t order_id; /* of events; 0: those of a voucher */
+    int64_t order_id; /* whose events are listed; 0: all of the voucher */
     int64_t after_id;
     struct list link; /* of requests that share a reading, see api_readings.c */
 };
@@ -66,7 +66,7 @@ struct api_request {
     int64_t id;                      /* of the path; 0: the route has none */
     int64_t arrived_us;              /* clock_mono_us() */
     struct identity identity;        /* set by api_identify() */
-    struct redis_command revocation; /* of its look-up */
+    struct redis_command revocation; /* looks up the token in the revocation list */
     api_handler *identified;         /* called when the revocation check has passed */
     json_t *body;                    /* released with the answer; NULL: none */
     union {

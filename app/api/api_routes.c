@@ -14,9 +14,9 @@ enum callers {
     SHOPPER = 1 << AUTH_SHOPPER,
     PAYMENT = 1 << AUTH_PAYMENT,
     ADMIN = 1 << AUTH_ADMIN,
-    /* The handler refuses by memory before it calls api_identify(), and before it checks
-       whether the service is full: a refusal reveals nothing private and costs least. If
-       memory does not know the voucher, the caller is identified first. */
+    /* The handler calls admission before it calls api_identify(), and before it checks whether
+       the service is full, because a refusal from memory reveals nothing private and costs
+       least. If the catalogue does not have the voucher, the caller is identified first. */
     MEMORY_FIRST = 1 << 8,
     READS_BODY = 1 << 9,
 };
@@ -25,7 +25,7 @@ enum callers {
 /* clang-format off */
 #define ROUTE(method, path, tag, callers, handler) {path, HTTP_##method, ROUTE_##tag, callers, handler}
 
-/* The rows of a path stand in the order of its Allow header. */
+/* The rows of a path are in the order of its Allow header. */
 static const struct api_route routes[] = {
     ROUTE(POST,  "/v1/vouchers/{id}/orders",  PLACE,          SHOPPER | MEMORY_FIRST,              api_place_order),
     ROUTE(POST,  "/v1/vouchers/{id}/ticket",  TICKET,         SHOPPER | MEMORY_FIRST | READS_BODY, api_make_ticket),
@@ -57,7 +57,7 @@ static const struct api_route routes[] = {
 /* clang-format on */
 #define ROUTE_ROWS (sizeof(routes) / sizeof(routes[0]))
 
-/* Whether `path` has the form of `pattern`; what stands for {id} goes to `ret_id`. */
+/* Whether `path` matches `pattern`; `ret_id` gets the part that matches {id}. */
 static bool matches(const char *pattern, const char *path, struct text *ret_id)
 {
     *ret_id = (struct text){0};
@@ -76,7 +76,7 @@ static bool matches(const char *pattern, const char *path, struct text *ret_id)
     return *path == '\0';
 }
 
-/* The row of path and method, or one of the path alone; NULL: the path is unknown. */
+/* The row with this path and method, or else a row with this path; NULL: the path is unknown. */
 static const struct api_route *find_route(const char *path, enum http_method method,
                                           struct text *ret_id)
 {
@@ -107,7 +107,7 @@ static void answer_allow(struct api_request *request)
     api_answer_allow(request, allow);
 }
 
-/* Operators are never refused: probes are frequent and must be true. */
+/* Routes of operators are never refused: probes are frequent, and their answers must be true. */
 static bool is_refused(struct api_request *request)
 {
     static const char limited[] = "/v1/";
@@ -126,7 +126,7 @@ static bool is_refused(struct api_request *request)
     return api_is_limited(request, "address", limiter, address_key(address));
 }
 
-/* A body is kept only for its reader, and after the token. */
+/* A body is kept only if the route reads it, and only after the token has been checked. */
 bool api_reads_body(struct http_request *http, void *arg)
 {
     struct api_request *request = http->context;
@@ -141,7 +141,7 @@ bool api_reads_body(struct http_request *http, void *arg)
     if (!(route->callers & ROLES))
         return request->api->options.dev_login;
     status = api_check_token(request);
-    /* without memory, the token is checked again when the body has arrived */
+    /* if memory is out, the token is checked again when the body has arrived */
     return status == STATUS_NO_MEMORY ||
            (status == STATUS_OK && route->callers & 1U << request->identity.role);
 }

@@ -11,10 +11,10 @@
 /**
  * Identify the caller, then call `identified` with request->identity set.
  *
- * A token that has an id is looked up in the revocation list first: then `identified` is
- * called after this function has returned. A caller without a valid token, above the rate
- * limit, or of a role that the route does not permit is answered here. The handler that
- * `identified` is may call this again: that calls the next one at once.
+ * If the token has an id, the revocation list is looked up first, and `identified` is called
+ * after this function has returned. A caller without a valid token, above the rate limit, or
+ * with a role that the route does not permit is answered here. `identified` may call this
+ * function again with another handler, which is then called at once.
  */
 void api_identify(struct api_request *request, api_handler *identified);
 
@@ -26,8 +26,8 @@ void api_identify(struct api_request *request, api_handler *identified);
  */
 MUST_CHECK enum status api_check_token(struct api_request *request);
 
-/** Take a token of `key`; a limiter of NULL has no limit. True: none is left, the request
- *  is answered. */
+/** Take a token of `key` from the limiter; NULL: there is no limit. True: no token is left, and
+ *  the request is answered. */
 MUST_CHECK bool api_is_limited(struct api_request *request, const char *policy,
                                struct limiter *limiter, uint64_t key);
 
@@ -72,19 +72,19 @@ api_handler api_stream_voucher;
 
 /* api_admit.c */
 
-/** Call `on_entry` with the voucher of the path: at once if memory has it; otherwise when the
- *  caller is identified and Postgres has been asked. Answers if that fails. */
+/** Call `on_entry` with the voucher of the path: at once if the catalogue has it, otherwise when
+ *  the caller is identified and the voucher has been read. Answers the request if that fails. */
 void api_find_entry(struct api_request *request, api_admit on_entry);
 
-/** The answer to an order request; `order` as checkout_cb has it. */
+/** Answer an order request; `order` as in checkout_cb. */
 void api_answer_outcome(struct api_request *request, enum outcome outcome,
                         const struct order *order);
 
-/** The same for a request that the checkout has not accepted, and so has not counted. */
+/** The same for a request that the checkout has not accepted. Also counts the outcome. */
 void api_answer_uncounted(struct api_request *request, enum outcome outcome,
                           const struct order *order);
 
-/** 200, or 201 with its Location. */
+/** Answer with an order: 200, or 201 with its Location. */
 void api_answer_order(struct api_request *request, unsigned status,
                       const struct order *order);
 

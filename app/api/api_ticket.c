@@ -1,7 +1,7 @@
 /*
  * api_ticket.c - purchase tickets: issued while a sale is open, sent with the order.
  *
- * Like an order, a request for a ticket is refused by memory first. Issuing one costs a
+ * Like an order, a request for a ticket passes admission first. Issuing a ticket costs a
  * few hashes and needs no backend. If the voucher requires a proof of work, a request
  * without a body gets a challenge; a request with the solution gets a ticket.
  */
@@ -34,7 +34,7 @@ bool api_has_ticket(struct api_request *request)
            ticket_is_good(&request->api->options.tickets, &subject, ticket, now_s());
 }
 
-/* @bits  of the proof of work; read for a challenge */
+/* @bits  of the proof of work; only a challenge has it */
 static void answer_issued(struct api_request *request, enum ticket_kind kind,
                           unsigned bits)
 {
@@ -80,7 +80,7 @@ static void check_proof(struct api_request *request, unsigned bits)
         answer_issued(request, TICKET_PURCHASE, 0);
 }
 
-/* Admitted, and identified. */
+/* The request is admitted, and the caller is identified. */
 static void issue(struct api_request *request)
 {
     unsigned bits = request->place.pow_bits;

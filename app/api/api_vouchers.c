@@ -23,7 +23,7 @@ static void answer_window(struct api_request *request)
     api_answer_invalid_field(request, "end_at", "must be after begin_at");
 }
 
-/* A ticket that cannot be issued would close the sale to everyone. */
+/* If tickets could not be issued, this setting would close the sale to everyone. */
 static bool can_require_ticket(struct api_request *request, int64_t requires_ticket)
 {
     if (requires_ticket <= 0 || request->api->options.tickets.secret[0] != '\0')
@@ -75,7 +75,7 @@ static void vouchers_on_restocked(enum status status, const struct voucher *vouc
 
 /* clang-format off */
 #define VOUCHER(field) offsetof(struct voucher, field)
-/* What can be changed; required when a voucher is created. */
+/* The fields that can be changed; `required`: needed to create a voucher. */
 #define CHANGEABLE_FIELDS(required) \
     {"title",           JSON_FIELD_TEXT,    required, 1, TITLE_CHARS_MAX,       VOUCHER(title)}, \
     {"description",     JSON_FIELD_TEXT,    false,    0, DESCRIPTION_CHARS_MAX, VOUCHER(description)}, \

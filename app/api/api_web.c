@@ -37,7 +37,7 @@ static const struct {
     {".yaml", "application/yaml"},
 };
 
-/* The path has no other dots than that of the ending, and perhaps of ".gz" behind it. */
+/* A path has dots only in its ending, which ".gz" may follow. */
 static const char *type_of(const char *path)
 {
     for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
@@ -95,7 +95,7 @@ static struct http_page *page_create(const struct embedded *file)
     return http_page_create(&reply);
 }
 
-/* Rendered at first use. */
+/* A page is rendered at first use. */
 void api_read_page(struct api_request *request)
 {
     const struct embedded *file = choose_file(request->http);

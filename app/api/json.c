@@ -118,7 +118,7 @@ enum status json_read(struct text body, const struct json_field *fields, void *t
         json_loadb(body.bytes, body.len, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &error);
     if (root == NULL && (json_error_code(&error) == json_error_unknown ||
                          json_error_code(&error) == json_error_out_of_memory))
-        return STATUS_NO_MEMORY; /* each syntax error has another code */
+        return STATUS_NO_MEMORY; /* syntax errors have other codes */
     if (!json_is_object(root))
         return STATUS_INVALID;
     for (const struct json_field *field = fields; field->name != NULL; field++)

@@ -24,7 +24,7 @@ struct json_field {
     const char *name;
     enum json_kind kind;
     bool is_required;
-    int64_t min, max; /* of a number or time; of a text's characters */
+    int64_t min, max; /* of a number or time; of the length of a text in characters */
     size_t offset;    /* of the field in the struct to be filled */
 };
 
@@ -43,7 +43,7 @@ struct json_errors {
  * unchanged; unknown fields and null are errors.
  *
  * @fields        ends with a row whose name is NULL
- * @ret_document  owns the texts; NULL, or released by the caller, in any case
+ * @ret_document  owns the texts; may be NULL; the caller releases it in any case
  * @ret_errors    one row per invalid field; none: the body is valid
  *
  * Returns  STATUS_OK; STATUS_INVALID: not JSON, not an object, or a duplicate name;
@@ -65,9 +65,9 @@ extern const char *const json_status_names[];
 /** Returns the length. */
 size_t json_print_order(const struct order *order, char ret_text[JSON_ORDER_BYTES]);
 
-/* The following return text that the caller frees; NULL: out of memory. If there are more
-   than `limit` items, that many are printed, and the cursor of the next page: the id of the
-   last one. */
+/* The following functions return text that the caller frees; NULL: out of memory. If there are
+   more than `limit` items, `limit` items are printed. The cursor of the next page is then the id
+   of the last of them. */
 
 char *json_print_voucher(const struct voucher *voucher, int64_t now_us);
 /** @next_cursor  NULL: the list ends here */

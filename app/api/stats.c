@@ -11,16 +11,16 @@
 #define EVERY_MS     1000
 #define KEPT_MS      600000
 #define KEPT_KEY_S   "3600" /* after the last instance has stopped */
-#define EXPIRE_EVERY 60     /* of the writes */
-#define ENTRIES_MAX  "6000" /* per answer: those of ten instances */
+#define EXPIRE_EVERY 60     /* writes per EXPIRE */
+#define ENTRIES_MAX  "6000" /* per answer: ten minutes of ten instances */
 #define INSTANCE_MAX 96
 
 struct stats {
     struct stats_options options;
     uv_timer_t timer;
     struct stats_read add, expire; /* the writes */
-    unsigned writing;              /* how many of them are under way */
-    unsigned count;                /* of the writes */
+    unsigned writing;              /* number of writes under way */
+    unsigned count;                /* number of writes so far */
     char instance[INSTANCE_MAX];   /* "host/pid" */
 };
 
@@ -163,7 +163,7 @@ struct stats *stats_open(const struct stats_options *options)
     stats->options = *options;
     stats->add.stats = stats->expire.stats = stats;
     if (gethostname(host, sizeof(host) - 1) != 0 || strpbrk(host, "\"\\") != NULL)
-        host[0] = '\0'; /* it needs escapes in JSON */
+        host[0] = '\0'; /* it would need escapes in JSON */
     snprintf(stats->instance, INSTANCE_MAX, "%s/%d", host[0] != '\0' ? host : "instance",
              (int)getpid());
     uv_timer_init(options->loop, &stats->timer);

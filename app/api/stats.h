@@ -6,7 +6,7 @@
  * also the minutes before it was opened, whichever instance serves it. Nothing else uses
  * the stream: stats that Redis does not accept are lost.
  *
- * The commands leave by redis_conn_flush(). Threads: the loop's only.
+ * redis_conn_flush() sends the commands. Threads: the loop's only.
  */
 #ifndef STATS_H
 #define STATS_H
@@ -24,17 +24,17 @@ struct stats_options {
     uv_loop_t *loop;
     struct redis_conn *conn; /* borrowed; closed before stats_close() */
     const struct all_metrics *all_metrics;
-    bool is_publisher; /* adds the stats of the instance; one loop of each does */
+    bool is_publisher; /* true in one loop of each instance: adds its stats */
 };
 
-/** A command under way; of a read, in the caller's memory until it is answered. */
+/** A command under way. That of a read is in the caller's memory until it is answered. */
 struct stats_read {
     struct redis_command command;
     struct stats *stats;
     void (*done)(struct stats_read *read, char *text);
 };
 
-/** NULL: out of memory. That Redis is down is no error. */
+/** NULL: out of memory. It is no error if Redis is down. */
 struct stats *stats_open(const struct stats_options *options);
 
 /**
