@@ -64,7 +64,7 @@ static char *encode_header(const struct auth *auth, const char *kid)
     return text;
 }
 
-/* An invalid key must stop the start, not refuse every token later. */
+/* An invalid key must stop the start. Otherwise it would refuse every token later. */
 static enum status add_key(struct auth *auth, const char *variable, const char *kid,
                            const char *text, struct err *reterr)
 {
@@ -208,7 +208,7 @@ void auth_free(struct auth *auth)
 {
     if (auth == NULL)
         return;
-    if (auth->alg != CONFIG_HS256) /* otherwise one of the keys */
+    if (auth->alg != CONFIG_HS256) /* otherwise the signer is one of the keys */
         clear_key(&auth->signer);
     for (size_t i = 0; i < auth->key_count; i++)
         clear_key(&auth->keys[i]);
@@ -228,7 +228,7 @@ struct token {
     struct text signature;
 };
 
-/* False: the value is not "Bearer" and two parts in front of a dot. */
+/* False: the value is not "Bearer" and a text with two dots or more. */
 static bool split_token(struct text authorization, struct token *ret_token)
 {
     static const char scheme[] = "Bearer ";
@@ -254,8 +254,8 @@ static bool split_token(struct text authorization, struct token *ret_token)
     return true;
 }
 
-/* STATUS_REFUSED: the part is not JSON in base64, or a name occurs twice in it. jansson
-   gives every syntax error a code of its own. */
+/* STATUS_REFUSED: the part is not JSON in base64, or a name occurs twice in it. In jansson every
+   syntax error has a code of its own. */
 static enum status read_part(struct text part, json_t **ret_json)
 {
     char bytes[AUTH_TOKEN_BYTES_MAX];
@@ -285,7 +285,7 @@ static bool is_string(const json_t *json, const char *wanted)
 }
 
 /* NULL: no key verifies a token with this header. `crit` lists extensions that the receiver
-   must understand; there are none. */
+   must understand; this receiver understands none. */
 static const struct key *choose_key(const struct auth *auth, const json_t *header)
 {
     const json_t *kid = json_object_get(header, "kid");
@@ -356,7 +356,7 @@ static bool read_claims(const struct auth *auth, const json_t *claims, int64_t n
            has_audience(json_object_get(claims, "aud"), auth->audience);
 }
 
-/* Most libraries write the header for HS256 as auth_make() does; only others are parsed. */
+/* Most libraries write the header for HS256 as auth_make() does; only other headers are parsed. */
 static enum status find_key(const struct auth *auth, struct text text,
                             const struct key **ret_key)
 {

@@ -1,9 +1,9 @@
 /*
  * auth.h - verifies and issues bearer tokens (JWT).
  *
- * The algorithm is fixed by configuration: a token with any other, "none" included, is
- * refused. So is a token whose header has `crit` (RFC 7515, section 4.1.11), and one in
- * which a name occurs twice: other readers could see other claims.
+ * The algorithm is fixed by configuration: a token with another algorithm, such as "none", is
+ * refused. A token whose header has `crit` (RFC 7515, section 4.1.11) is refused too, and a
+ * token in which a name occurs twice, because other readers could see other claims.
  *
  * There may be several keys, each with a name. A token that names a key (`kid`) is
  * verified with that key only. So a new key can be added before the first token is

@@ -24,7 +24,7 @@
 struct jws_key {
     enum config_alg alg;
     SHA256_CTX inner, outer; /* of HS256: both have read the secret */
-    EVP_PKEY *pair;          /* of the others; the public or private half */
+    EVP_PKEY *pair;          /* of the other algorithms; the public or private key */
 };
 
 const char *const jws_alg_names[] = {"HS256", "RS256", "ES256"};
@@ -125,7 +125,7 @@ static void make_mac(const struct jws_key *key, struct text text,
     SHA256_Final(ret_mac, &outer);
 }
 
-/* -- ES256: OpenSSL writes its two numbers in DER, a token as fixed bytes -- */
+/* -- ES256: OpenSSL encodes the two numbers in DER, a token has NUMBER_BYTES of each -- */
 
 /* Returns  the length in DER; 0: failed */
 static size_t to_der(struct text signature, unsigned char ret_der[DER_BYTES_MAX])

@@ -33,7 +33,8 @@ void jws_key_free(struct jws_key *key); /* accepts NULL */
  *
  * @signature  the bytes, decoded
  *
- * Returns  STATUS_OK; STATUS_REFUSED: it is not of this key and text; STATUS_NO_MEMORY
+ * Returns  STATUS_OK; STATUS_REFUSED: not a signature of this text by this key;
+ *          STATUS_NO_MEMORY
  */
 MUST_CHECK enum status jws_verify(const struct jws_key *key, struct text text,
                                   struct text signature);

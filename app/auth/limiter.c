@@ -2,8 +2,8 @@
  * limiter.c - a bucket is stored as the time at which it is full again.
  *
  * That time alone describes a bucket of `burst` tokens that is refilled at `rate` (the
- * generic cell rate algorithm of ATM): taking a token moves it by 1/rate, and a token is
- * available while it is less than burst/rate in the future.
+ * generic cell rate algorithm of ATM): taking a token moves the time by 1/rate, and a token
+ * is available while the time is less than burst/rate in the future.
  */
 #include "app/auth/limiter.h"
 

@@ -26,7 +26,7 @@ void limiter_free(struct limiter *limiter); /* accepts NULL */
 /** Take a token of `key`. Returns 0, or the microseconds until one is available. */
 MUST_CHECK int64_t limiter_take(struct limiter *limiter, uint64_t key, int64_t now_us);
 
-/** The share of buckets in use, in per mille, of a sample. 0 if `limiter` is NULL. */
+/** The share of buckets in use, in per mille, estimated from a sample. 0 if `limiter` is NULL. */
 unsigned limiter_fill(const struct limiter *limiter, int64_t now_us);
 
 /** The rate given to limiter_create(). */

@@ -62,7 +62,7 @@ int64_t ticket_make(const struct tickets *tickets, const struct ticket_subject *
                     int64_t now_s, char ret_text[TICKET_BYTES])
 {
     int64_t expires_s = now_s + tickets->ttl_s;
-    unsigned char raw[RAW_BYTES] = {0}; /* not valid if HMAC fails */
+    unsigned char raw[RAW_BYTES] = {0}; /* an invalid ticket, if HMAC fails */
 
     if (!make_raw(tickets, subject, expires_s, raw))
         memset(raw, 0, sizeof(raw));
