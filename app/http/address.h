@@ -18,7 +18,7 @@ struct address_networks {
     size_t count;
     struct {
         uint8_t address[16];
-        unsigned bits; /* of the 128 */
+        unsigned bits; /* length of the prefix, 0..128 */
     } rows[ADDRESS_NETWORKS_MAX];
 };
 

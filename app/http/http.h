@@ -64,11 +64,11 @@ struct http_request {
     alignas(max_align_t) unsigned char memory[]; /* of the context */
 };
 
-/** The value of a header; bytes NULL: absent. `*ret_repeated` (may be NULL) tells whether
- *  the header occurs more than once; then the value is the first. */
+/** The value of a header; bytes NULL: absent. `*ret_repeated` (may be NULL) is true if the
+ *  header occurs more than once; then the value is the first one. */
 struct text http_header(const struct http_request *request, const char *name,
                         bool *ret_repeated);
-/** The same for a parameter of the query, percent-decoded. */
+/** As http_header(), for a parameter of the query, percent-decoded. */
 struct text http_query(const struct http_request *request, const char *name,
                        bool *ret_repeated);
 
@@ -84,7 +84,7 @@ void http_client_address(const struct http_request *request, uint8_t ret_address
  */
 const char *http_trace(struct http_request *request);
 
-/** The same if the client sent an id or a traceparent; otherwise NULL. */
+/** As http_trace() if the client sent an id or a traceparent; otherwise NULL. */
 const char *http_trace_sent(struct http_request *request);
 
 /* -- replies -- */
@@ -115,7 +115,7 @@ static inline void http_reply_add(struct http_reply *reply, const char *name,
 void http_answer(struct http_request *request, const struct http_reply *reply);
 
 /** A reply that is rendered once and sent many times. If it has an ETag, requests whose
- *  If-None-Match names that are answered 304 instead. NULL: out of memory. */
+ *  If-None-Match names it are answered 304 instead. NULL: out of memory. */
 struct http_page;
 struct http_page *http_page_create(const struct http_reply *reply);
 void http_page_free(struct http_page *page); /* accepts NULL */
@@ -130,10 +130,10 @@ struct http_listener {
     int64_t content, sent_us; /* of the last event, for print_event(); 0 at first */
 };
 
-/** Answer by events until the client leaves, sends something or reads too slowly, or the server
- *  quiesces. False: not possible (TLS, HEAD, listeners_max, memory): the request is still to be
- *  answered. Beyond listeners_max the answer closes the connection. Otherwise the client would
- *  occupy a descriptor until it asks again. */
+/** Answer with events until the client leaves, sends something or reads too slowly, or the server
+ *  quiesces. False: this is not possible (TLS, HEAD, listeners_max, memory), and the request must
+ *  still be answered. Beyond listeners_max that answer closes the connection; otherwise the client
+ *  would occupy a descriptor until it asks again. */
 MUST_CHECK bool http_stream(struct http_request *request, int64_t id);
 
 /* -- the server -- */
@@ -150,11 +150,11 @@ struct http_options {
     unsigned request_timeout_s;     /* for a body to arrive, and for an answer to leave */
     size_t listeners_max;
     size_t context_bytes; /* of the context of a request */
-    /* Whether to keep the body of a request, whose head has arrived. Otherwise the body is
-       received without being stored. */
+    /* Called when the head of a request has arrived: whether to keep its body. Otherwise the
+       body is received without being stored. */
     bool (*reads_body)(struct http_request *request, void *arg);
-    /* A request has arrived. One that has a defect or is too large is passed without its
-       body, and must be answered at once. */
+    /* Called when a request has arrived. A request that has a defect or is too large is passed
+       without its body, and must be answered at once. */
     void (*handle)(struct http_request *request, void *arg);
     /* Returns the length of the event that a listener should receive now; 0: none */
     size_t (*print_event)(struct http_listener *listener,
@@ -204,7 +204,7 @@ void http_set_tls(struct http *http, struct http_tls *tls);
 MUST_CHECK enum status http_start(const struct http_options *options,
                                   struct http **ret_http, struct err *reterr);
 
-/** To be called once a turn, last: sends the answers of the turn. */
+/** Send the answers of this turn; to be called at the end of each turn of the loop. */
 void http_turn(struct http *http);
 
 /** Accept the connections that are already queued, then no more. Answers from now on

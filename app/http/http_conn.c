@@ -8,8 +8,8 @@
  *
  * A socket that is closed while data arrive is reset, and the reset can destroy an answer
  * that the client has not read yet. So after an answer that did not wait for the whole
- * request, or if data are waiting, a duplicate of the socket stays open: what arrives there
- * is discarded until the client closes, for a bounded time and amount.
+ * request, or if data are waiting, a duplicate of the socket stays open. Data that arrive there
+ * are discarded until the client closes the connection, for a bounded time and amount.
  */
 #include "app/http/http_impl.h"
 
@@ -211,14 +211,14 @@ static void conn_on_drain_readable(uv_poll_t *poll, int status UNUSED, int event
         drain_end(drain);
 }
 
-/* The connection is closed by libmicrohttpd. False: it is not to be drained, or resources
-   are short. */
+/* To be called when libmicrohttpd closes the connection. False: the connection is not to be
+   drained, or resources are short. */
 static bool drain_begin(struct conns *conns, struct conn *conn)
 {
     const union MHD_ConnectionInfo *info =
         MHD_get_connection_info(conn->connection, MHD_CONNECTION_INFO_CONNECTION_FD);
     struct drain *drain;
-    int unread = 0; /* after an answer of libmicrohttpd, to a head that is too large */
+    int unread = 0; /* > 0 after libmicrohttpd itself has refused a head */
 
     (void)ioctl(info->connect_fd, FIONREAD, &unread);
     if (conn->state == CONN_ENDING || conns->is_stopped ||
@@ -310,7 +310,7 @@ static void shut_down(struct conn *conn)
         return;
     }
     info = MHD_get_connection_info(conn->connection, MHD_CONNECTION_INFO_CONNECTION_FD);
-    if (conn->state == CONN_WRITING) /* the kernel would keep what nobody reads */
+    if (conn->state == CONN_WRITING) /* the kernel would keep unread data */
         setsockopt(info->connect_fd, SOL_SOCKET, SO_LINGER, &discard, sizeof(discard));
     shutdown(info->connect_fd, SHUT_RDWR);
     conn->state = CONN_ENDING;
@@ -328,16 +328,16 @@ bool conns_sweep(struct conns *conns)
         seen += conn->state != CONN_DRAINED;
         if (is_overdue(conns, conn, now_ms))
             shut_down(conn);
-        /* those states may be in a handshake */
+        /* in these states a handshake may be under way */
         if ((conn->state == CONN_OPENING || conn->state == CONN_ENDING) &&
             conn->since_ms < conns->handshakes_since_ms)
             conns->handshakes_since_ms = conn->since_ms;
     }
-    if (seen + conns->drained_count < conns->count) /* memory was short for one */
+    if (seen + conns->drained_count < conns->count) /* one has no struct conn */
         conns->handshakes_since_ms = 0;
     if (conns->peak_count < SHRINK_FROM || conns->count > conns->peak_count / 2)
         return false;
     conns->peak_count = conns->count;
-    conns_clear(conns); /* the memory of those in its list would stay in the process */
+    conns_clear(conns); /* malloc_trim() follows; free conns would keep memory */
     return true;
 }

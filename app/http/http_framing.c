@@ -2,14 +2,14 @@
  * http_framing.c - finds requests whose end another server could see elsewhere.
  *
  * Behind a proxy, a request with two meanings is the start of request smuggling: the proxy
- * and this server must agree where each request ends. So whatever RFC 9112 does not allow
- * in a head is refused, and its connection is closed.
+ * and this server must agree where each request ends. So a request whose head violates
+ * RFC 9112 is refused, and its connection is closed.
  *
  * libmicrohttpd before 1.0 is lenient, and shows only parsed headers. But it parses in
  * place: in a valid head the parts are adjacent, each CR and LF replaced by NUL. A bare LF,
- * a NUL in a value and a folded line leave another distance, and so are found. The lines of
- * a chunked body are seen only if they arrive together with data; what remains unseen
- * cannot be used, because the answer to a chunked request closes its connection.
+ * a NUL in a value and a folded line change a distance, and so are found. The lines of a
+ * chunked body are checked only if they arrive together with data. The other lines cannot be
+ * exploited, because the answer to a chunked request closes its connection.
  */
 #include "app/http/http_impl.h"
 
@@ -21,7 +21,7 @@
 #define QUERY_COST_MAX 4096
 
 struct framing {
-    const char *next_line; /* where it must begin */
+    const char *next_line; /* where the next line must begin */
     struct text encoding, length;
     unsigned encodings, lengths, hosts;
     bool has_request_id;

@@ -31,14 +31,14 @@ struct conn {
     uint64_t since_ms;   /* when the state began, by the loop's clock */
     enum conn_state state;
     bool is_refused;   /* the answer was sent before the whole request had arrived */
-    bool is_stream;    /* the first conn_end() is not the last */
+    bool is_stream;    /* the first conn_end() does not end it */
     bool is_query_cut; /* the request has more parameters than fit into memory */
 };
 
 struct conns {
     const struct http_options *options;
     uint64_t swept_ms;
-    uint64_t handshakes_since_ms; /* earlier ones have ended; as of the last sweep */
+    uint64_t handshakes_since_ms; /* earlier handshakes had ended at the last sweep */
     size_t count;
     size_t peak_count; /* since conns_sweep() returned true */
     size_t drained_count;
@@ -50,8 +50,8 @@ struct conns {
 
 /** @options  outlive the conns */
 void conns_init(struct conns *conns, const struct http_options *options);
-void conns_stop(struct conns *conns);  /* end those in CONN_DRAINED, and allow no more */
-void conns_clear(struct conns *conns); /* when all connections have closed */
+void conns_stop(struct conns *conns);  /* end draining, and start it no more */
+void conns_clear(struct conns *conns); /* free the list of free conns */
 
 /** For MHD_start_daemon(): whether the address may open a connection. `arg`: the conns. */
 enum MHD_Result conns_accept(void *arg, const struct sockaddr *sockaddr, socklen_t len);
@@ -62,7 +62,7 @@ void conns_notify(void *arg, struct MHD_Connection *connection, void **slot,
 
 void conn_end(struct conns *conns, struct conn *conn); /* accepts NULL */
 
-/** NULL if memory was short when it was opened: then it has no timeouts. */
+/** NULL if memory was out when the connection was opened: then it has no timeouts. */
 struct conn *conn_of(struct MHD_Connection *connection);
 
 /** Accepts NULL. */
@@ -80,7 +80,7 @@ struct http {
     struct MHD_Daemon *daemon;
     struct conns conns;
     struct list free_requests;
-    struct list streams; /* the next to visit first */
+    struct list streams; /* in the order of their next visits */
     size_t stream_count;
     uint64_t visited_ms;
     struct http_options options;
@@ -96,7 +96,7 @@ struct http {
 void http_check_head(struct http_request *request, const char *method,
                      const char *version);
 
-/** Check what precedes a part of the body. */
+/** Check the bytes before a part of the body. */
 void http_check_chunk(struct http_request *request, const char *data);
 
 /** For MHD_OPTION_URI_LOG_CALLBACK: bounds the query. */
@@ -118,7 +118,7 @@ void http_queue(struct http_request *request, unsigned status,
 
 #define STREAMS_VISIT_MS 25
 
-void streams_visit(struct http *http); /* to be called that often, or more often */
+void streams_visit(struct http *http); /* to be called at least that often */
 void streams_end(struct http *http);
 
 /* -- http_trace.c -- */
@@ -135,13 +135,13 @@ bool http_copy_request_id(const struct http_request *request,
 
 /* -- http_tls.c -- */
 
-/** The option by which each handshake retrieves the certificate from http_tls_use(). */
+/** The option by which each handshake retrieves the certificate that http_tls_use() has set. */
 struct MHD_OptionItem http_tls_option(void);
 
 /** Use `tls` for the handshakes of this thread from now on; NULL: none. */
 void http_tls_use(struct http_tls *tls);
 
-/** Free those kept with `tls` that were replaced before all handshakes under way. */
+/** Free the predecessors of `tls` that were replaced before all handshakes under way began. */
 void http_tls_free_old(struct http_tls *tls, uint64_t handshakes_since_ms);
 
 #endif

@@ -27,8 +27,8 @@ static int socket_bind(const struct addrinfo *address, bool is_shared)
     return -1;
 }
 
-/* Binding with SO_REUSEPORT succeeds beside another process with the same option, and each
-   would get a part of the connections: so a probe is bound without it first. */
+/* With SO_REUSEPORT, bind() succeeds even if another process has bound the address with the same
+   option. Then each would get a part of the connections. So a probe is bound without it first. */
 static bool bind_all(struct addrinfo *address, size_t count, int *ret_fds,
                      unsigned *ret_port)
 {
@@ -38,7 +38,7 @@ static bool bind_all(struct addrinfo *address, size_t count, int *ret_fds,
 
     if (probe < 0)
         return false;
-    /* a port chosen by the kernel is for all of them; its offset is the same in both families */
+    /* all sockets get the port that the kernel chose; its offset is the same in both families */
     getsockname(probe, address->ai_addr, &len);
     *ret_port = ntohs(((struct sockaddr_in *)(void *)address->ai_addr)->sin_port);
     close(probe);

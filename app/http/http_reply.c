@@ -63,14 +63,14 @@ static bool is_last(const struct http_request *request)
     return request->http->is_quiesced || request->is_chunked || request->is_last;
 }
 
-/* What a token gives access to is stored by no browser or proxy. Only reads can be stored. */
+/* Browsers and proxies must not store what a token gives access to. Only reads can be stored. */
 static bool is_private(const struct http_request *request)
 {
     return (request->method == HTTP_GET || request->method == HTTP_HEAD) &&
            http_lookup(request, MHD_HTTP_HEADER_AUTHORIZATION, NULL) != NULL;
 }
 
-/* Replaces what a page permits to those without a token. */
+/* Replaces the Cache-Control that a page has for requests without a token. */
 static bool forbid_storing(struct MHD_Response *response)
 {
     static const char name[] = MHD_HTTP_HEADER_CACHE_CONTROL;
@@ -81,7 +81,7 @@ static bool forbid_storing(struct MHD_Response *response)
            add_header(response, name, "no-store");
 }
 
-/* The headers that differ from answer to answer. */
+/* Adds the headers that differ from answer to answer. */
 static bool add_individual(const struct http_request *request,
                            struct MHD_Response *response)
 {
@@ -128,7 +128,7 @@ static void queue_individual(struct http_request *request, unsigned status,
         MHD_destroy_response(response); /* the connection holds its own reference */
 }
 
-/* Comes first: a log line may generate the request id that the answer carries. */
+/* To be called first: a log line may generate the request id that the answer carries. */
 static void notify_answered(struct http_request *request, unsigned status)
 {
     const struct http_options *options = &request->http->options;
@@ -204,8 +204,8 @@ static struct MHD_Response *page_copy(const struct http_page *page)
     return response;
 }
 
-/* Updates Date once a second instead of per answer, also for answers still to be sent. If
-   that fails, libmicrohttpd adds the header itself. */
+/* Updates Date once a second instead of per answer. Answers that are not yet sent get the new date
+   too. If the update fails, libmicrohttpd adds the header itself. */
 static void page_date(struct http_page *page)
 {
     time_t now_s = (time_t)(clock_real_us() / 1000000);

@@ -25,8 +25,7 @@ struct search {
     bool any_case;
     size_t count;
     struct text first;
-    struct text
-        last[FORWARDED_MAX]; /* at their number modulo the size; set by the search */
+    struct text last[FORWARDED_MAX]; /* value number n is at n % FORWARDED_MAX */
 };
 
 static enum MHD_Result search_one(void *arg, enum MHD_ValueKind kind UNUSED,

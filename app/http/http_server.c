@@ -169,7 +169,7 @@ static enum MHD_Result server_on_request(void *arg, struct MHD_Connection *conne
     if (!request->is_answered && !request->is_suspended) {
         request_handle(request);
         if (request->conn != NULL && request->conn->is_stream)
-            return MHD_YES; /* suspended: comes again */
+            return MHD_YES; /* suspended: the daemon calls again */
     }
     return request->is_broken ? MHD_NO : MHD_YES;
 }
@@ -190,7 +190,8 @@ static void server_on_completed(void *arg, struct MHD_Connection *connection UNU
     *request_slot = NULL;
 }
 
-/* In place. A NUL would truncate the path, so that two paths would look the same. */
+/* Unescapes in place, except %00: a NUL would truncate the path, and two paths would look the
+   same. */
 static size_t unescape(void *arg UNUSED, struct MHD_Connection *connection UNUSED,
                        char *text)
 {

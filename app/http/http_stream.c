@@ -2,12 +2,12 @@
  * http_stream.c - server-sent events.
  *
  * libmicrohttpd looks at all suspended connections whenever it resumes one, so thousands of
- * suspended listeners would slow down every answer. Therefore the socket of a listener is
- * taken over: libmicrohttpd finds an unconnected one in its place, and closes that.
+ * suspended listeners would slow down every answer. Therefore take_socket() puts an unconnected
+ * socket in the place of the listener's socket. libmicrohttpd closes the unconnected one.
  *
- * The listeners are visited in turn, each four times a second. The events of a visit are
- * bounded, which leaves time for orders: many listeners receive them more rarely. Nothing is
- * queued: a listener whose small socket buffer is full is disconnected.
+ * The listeners are visited in turn, each four times a second. The number of events per visit
+ * is bounded, which leaves time for orders: if there are many listeners, each receives events
+ * more rarely. Nothing is queued: a listener whose small socket buffer is full is disconnected.
  *
  * After its request a client has nothing to send. So a listener that leaves, sends something
  * or shuts down its side is disconnected as soon as the loop sees this. Otherwise the bytes
@@ -27,7 +27,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define VISITS_OF_ALL    10  /* in a quarter of a second */
+#define VISITS_OF_ALL    10  /* visits until each listener is visited: 250 ms */
 #define EVENTS_PER_VISIT 100 /* 4,000 a second */
 #define BUFFER_BYTES     8192
 #define SEND_FLAGS       (MSG_DONTWAIT | MSG_NOSIGNAL)

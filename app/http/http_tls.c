@@ -16,7 +16,7 @@
 
 struct http_tls {
     struct http_tls *older; /* handshakes may still use it */
-    uint64_t replaced_ms;   /* when it became older, by the loop's clock */
+    uint64_t replaced_ms;   /* by the loop's clock */
     gnutls_pcert_st chain[CHAIN_MAX];
     unsigned chain_count;
     gnutls_privkey_t key;
