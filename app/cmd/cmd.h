@@ -19,7 +19,7 @@ struct command {
        `reterr` means invalid arguments. */
     int (*run)(int argc, char **argv, const struct config *config, struct err *reterr);
     bool reads_config;   /* otherwise `config` is zeroed */
-    bool lists_settings; /* in its help */
+    bool lists_settings; /* its help lists the settings */
 };
 
 extern const struct command command_serve, command_migrate, command_token, command_audit,

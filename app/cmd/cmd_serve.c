@@ -29,7 +29,7 @@ struct service {
     struct config config;
     size_t count;
     size_t started;
-    size_t connections_max; /* per worker, with listeners */
+    size_t connections_max; /* per worker, listeners included */
     size_t listeners_max;
     unsigned port;
     int listen_fds[WORKERS_MAX];
@@ -45,7 +45,8 @@ struct service {
 
 /* Each connection needs a descriptor: raise the soft limit to the hard limit. The workers share
    the descriptors that are not reserved, and listeners get at most three quarters of a share.
-   So listeners leave room for orders, and clients for the connections to Postgres and Redis. */
+   So listeners leave descriptors for orders, and clients leave descriptors for the connections to
+   Postgres and Redis. */
 static void limit_connections(struct service *service)
 {
     size_t wanted = (size_t)service->config.listeners_max;
@@ -134,7 +135,7 @@ static enum status keys_create(const struct config *config, struct worker_keys *
     return status;
 }
 
-/* Fails before anything is started. */
+/* Checks the keys before anything is started. */
 static enum status check_keys(const struct config *config, struct err *reterr)
 {
     struct worker_keys *keys = NULL;

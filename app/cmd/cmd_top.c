@@ -1,4 +1,4 @@
-/* cmd_top.c - `seckill top`: runs the script seckill-top, from where this program was found. */
+/* cmd_top.c - `seckill top`: runs the script seckill-top from the folder of this program. */
 #include "app/cmd/cmd.h"
 
 #include <errno.h>

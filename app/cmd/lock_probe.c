@@ -1,4 +1,4 @@
-/* lock_probe.c - takes and releases a lock every two seconds, of each bucket of a cluster. */
+/* lock_probe.c - takes and releases a lock every two seconds; in a cluster, one per bucket. */
 #include "app/cmd/lock_probe.h"
 
 #include <string.h>
@@ -6,7 +6,8 @@
 #define PERIOD_MS 2000
 #define LEASE_MS  1000
 
-/* Of all instances: busy proves as much as a grant. In a cluster a bucket has one. */
+/* All instances use the same locks: busy proves as much as a grant. In a cluster each bucket has
+   one lock. */
 static const char prefix[] = "lock:probe:", letters[] = "ABCDEFGHIJKLMNOP";
 
 _Static_assert(sizeof(letters) == LOCK_PROBE_LOCKS + 1, "a lock for each letter");

@@ -3,7 +3,7 @@
  *
  * A connection proves little: a Redis that is out of memory, or may not write, accepts
  * connections and refuses every lock. So the probe takes locks of its own every two seconds,
- * and when a connection goes up or down. In a cluster they are spread over all masters.
+ * and when a connection goes up or down. In a cluster these locks are spread over all masters.
  *
  * Threads: the loop's only.
  */
@@ -22,7 +22,7 @@ enum lock_probe_state {
 
 struct lock_probe {
     struct rlock_client *locks;
-    unsigned count; /* of locks to take: 1, or of a cluster LOCK_PROBE_LOCKS */
+    unsigned count; /* locks to take: LOCK_PROBE_LOCKS in a cluster, else 1 */
     /* Called when the state changes, or the reason why it is not LOCK_PROBE_UP. */
     void (*on_state)(enum lock_probe_state state, const struct err *why, void *arg);
     void *arg;
@@ -33,13 +33,13 @@ struct lock_probe {
     struct err why, reported;
 };
 
-/** Begin; the fields up to `arg` are set, the others zero. */
+/** Start; the fields up to `arg` must be set, the others zero. */
 void lock_probe_start(struct lock_probe *probe, uv_loop_t *loop);
 
 /** For rlock_client_options.on_state; @arg  the struct lock_probe */
 void lock_probe_on_connection(bool is_up, const struct err *why, void *arg);
 
-/** Stop before the client is closed; the loop closes the timer. */
+/** Stop; to be called before the client is closed. The loop closes the timer in a later turn. */
 void lock_probe_close(struct lock_probe *probe);
 
 #endif

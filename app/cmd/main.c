@@ -23,8 +23,8 @@ static int print_usage(FILE *out, int code)
     return code;
 }
 
-/* A descriptor that the caller has closed would be reused by the next file or socket, which
-   would then receive what is printed. False: there is no /dev/null. */
+/* If the caller has closed a standard descriptor, the next file or socket would get its number, and
+   receive what is printed. False: there is no /dev/null. */
 static bool open_standard_files(void)
 {
     for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {

@@ -23,7 +23,7 @@ struct notify {
 /**
  * Read NOTIFY_SOCKET, WATCHDOG_USEC and WATCHDOG_PID.
  *
- * @notify  always set; without a manager, or on failure, to one that sends nothing
+ * @notify  always set; without a manager, or on failure, it sends nothing
  *
  * Returns  STATUS_OK, also without a manager; STATUS_INVALID; STATUS_IO
  * Source   sd_notify(3), sd_watchdog_enabled(3)

@@ -32,7 +32,7 @@
 
 #define ORDER_LANES    4
 #define PUBLISH_US     INT64_C(1000000) /* between two states, see /v1/debug/state */
-#define SLOW_CLIENT_US INT64_C(5000000) /* during shutdown, to receive an answer */
+#define SLOW_CLIENT_US INT64_C(5000000) /* time to receive an answer during shutdown */
 
 struct worker {
     struct worker_options options;
@@ -54,8 +54,8 @@ struct worker {
     struct limiter *user_limiter;
     struct limiter *address_limiter;
     _Atomic int64_t last_turn_us;
-    int64_t published_us; /* clock_mono_us() of the last state; 0: none */
-    int64_t draining_us;  /* since when, the same; 0: not draining */
+    int64_t published_us; /* clock_mono_us() when the state was published; 0: due */
+    int64_t draining_us;  /* clock_mono_us() when draining began; 0: not draining */
     bool clock_differs;   /* as last logged */
 };
 
@@ -69,7 +69,7 @@ static void worker_on_voucher_changed(int64_t voucher_id, void *arg)
         catalogue_invalidate(worker->catalogue, voucher_id);
 }
 
-/** Log it, and publish the state of the worker in this turn. */
+/** Log the state of a dependency, and publish the state of the worker in this turn. */
 static void report_dependency(struct worker *worker, const char *dependency, bool is_up,
                               const struct err *why)
 {
@@ -167,7 +167,7 @@ static void worker_on_wake(uv_async_t *wake)
 
 void worker_set_keys(struct worker *worker, struct worker_keys *keys)
 {
-    /* the worker has not yet used the keys that are replaced */
+    /* keys that are replaced here have not been used yet */
     worker_keys_free(atomic_exchange(&worker->new_keys, keys));
     uv_async_send(&worker->wake);
 }
@@ -245,9 +245,9 @@ static void publish_state(struct worker *worker, int64_t now_us)
         note_clock(worker);
 }
 
-/* All requests are answered, and clients had some time to receive the answers. A proxy had some
-   time to use its idle connections for the last time: it learns from an answer, or by a new
-   connection, that it must use another instance. */
+/* Whether all requests are answered, clients had time to receive the answers, and a proxy had time
+   to use its idle connections once more. A proxy learns from an answer, or by a new connection,
+   that it must use another instance. */
 static bool is_drained(const struct worker *worker, int64_t now_us)
 {
     int64_t for_us = now_us - worker->draining_us;
@@ -281,7 +281,7 @@ static void worker_on_turn_end(uv_prepare_t *prepare)
     now_us = clock_mono_us();
     if (now_us - worker->published_us >= PUBLISH_US) {
         publish_state(worker, now_us);
-        /* without orders nothing else would notice a change */
+        /* without orders nothing else notices that the durability has changed */
         store_check(worker->store);
     }
     atomic_store_explicit(&worker->last_turn_us, now_us, memory_order_relaxed);
@@ -482,7 +482,7 @@ enum status worker_start(const struct worker_options *options, struct worker **r
     worker->options = *options;
     uv_prepare_init(&worker->loop, &worker->turn_end);
     worker->turn_end.data = worker;
-    /* cannot fail: the first handle of this kind is libuv's own */
+    /* cannot fail: libuv already has a handle of this kind */
     uv_async_init(&worker->loop, &worker->wake, worker_on_wake);
     worker->wake.data = worker;
     status = open_servers(worker, reterr);
@@ -508,7 +508,7 @@ enum status worker_start(const struct worker_options *options, struct worker **r
 
 void worker_wake(struct worker *worker)
 {
-    uv_async_send(&worker->wake); /* without new keys */
+    uv_async_send(&worker->wake); /* there are no new keys */
 }
 
 int64_t worker_last_turn_us(const struct worker *worker)

@@ -12,7 +12,7 @@
 
 struct worker;
 
-/** What may be replaced while a worker runs; from calloc(). */
+/** The keys of a worker, which can be replaced while it runs; from calloc(). */
 struct worker_keys {
     struct auth *auth;
     struct http_tls *tls; /* NULL: plain HTTP */
@@ -27,7 +27,7 @@ struct worker_options {
     size_t listeners_max; /* at most SECKILL_LISTENERS_MAX */
     struct metrics *metrics;
     const struct all_metrics *all_metrics;
-    struct early_release *early_release; /* NULL: never */
+    struct early_release *early_release; /* NULL: off */
 };
 
 /**
@@ -40,13 +40,13 @@ struct worker_options {
 MUST_CHECK enum status worker_start(const struct worker_options *options,
                                     struct worker **ret_worker, struct err *reterr);
 
-/** Use these keys from the next turn on; the worker owns them then. Returns at once; one
- *  calling thread at a time. */
+/** Use these keys from the next turn on. The worker owns them. Returns at once; one calling
+ *  thread at a time. */
 void worker_set_keys(struct worker *worker, struct worker_keys *keys);
 
 void worker_keys_free(struct worker_keys *keys); /* accepts NULL */
 
-/** Make the loop complete a turn, also without events. Returns at once; any thread. */
+/** Make the loop complete a turn, even without events. Returns at once; any thread. */
 void worker_wake(struct worker *worker);
 
 /** clock_mono_us() at the end of the last turn; 0: none yet. Any thread. */
