@@ -1,5 +1,5 @@
 -- every event of an order comes after the order
--- By id: times may fall when the clock is set back.
+-- Compares ids, because times may fall when the clock is set back.
 select format('voucher %s: event %s of order %s: there is no such order before it',
               e.voucher_id, e.id, e.order_id)
 from order_event e

@@ -1,6 +1,5 @@
--- Note that this database is alive: a copy of it is as old as the time that the copy shows. Called
--- often by the instance that expires orders; writes every few seconds, and waits for no disk and no
--- standby. Returns 0.
+-- Note the time in this database, so that a copy of it shows its age. Called often by the instance
+-- that expires orders. Writes every few seconds, and waits for no disk and no standby. Returns 0.
 create or replace function beat() returns integer
 language plpgsql security definer set search_path from current
 as $$

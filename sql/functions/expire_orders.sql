@@ -1,4 +1,4 @@
--- Expire those of these orders that are unpaid and overdue; returns how many. Skips an order
+-- Expire the orders of p_orders that are unpaid and overdue. Returns their number. Skips an order
 -- that another session has locked: waiting here would block the sale.
 create or replace function expire_orders(p_voucher bigint, p_orders bigint[]) returns bigint
 language plpgsql security definer

@@ -1,5 +1,5 @@
 -- What earlier requests of these shoppers did. For each shopper and request key (which may be
--- NULL), in the order of the request:
+-- NULL), in their order:
 --   2 repeated         the key made order `order_id`; `detail` is its order_detail()
 --   3 already ordered  the shopper's live orders have reached the limit; `order_id` is one
 --   0 none             neither

@@ -1,7 +1,7 @@
 -- Give a role the rights of the service: to read, and to call the functions that write, which
--- run with the rights of their owner. `seckill migrate` repeats it for every role that has
--- them. With one role for service and owner all works, but nothing keeps the service from
--- changing an order without its history.
+-- run with the rights of their owner. `seckill migrate` calls it again for every role that has
+-- these rights. The service also works with the role of the owner, but then nothing keeps it
+-- from changing an order without its history.
 create or replace function grant_service(p_role text) returns void
 language plpgsql
 as $$

@@ -1,5 +1,5 @@
--- Check that this database may receive a copy of a cell, which publish_cell() describes, for
--- `seckill migrate --aggregate`. A new database becomes an aggregate: it has no cell of its own.
+-- For `seckill migrate --aggregate`: check that this database may receive a copy of the cell that
+-- publish_cell() describes. A new database becomes an aggregate, which has no cell of its own.
 -- Returns the statement that subscribes to the cell; NULL: it has been executed before.
 create or replace function join_aggregate(p_cell json) returns text
 language plpgsql

@@ -6,9 +6,9 @@
 --   5 no order      there is no such order; `changed` is NULL
 --   6 payment used  this payment has paid another order
 --
--- 6 comes before 3 and 4, after which the caller returns the money: it would be that of the
--- other order. A payment after the deadline is too late even if the order is still unpaid: it
--- expires here.
+-- 6 has precedence over 3 and 4. After 3 and 4 the caller returns the money, which would be the
+-- money of the other order. A payment after the payment deadline is too late even if the order
+-- is still unpaid. Then the order expires here.
 create or replace function pay_order(p_voucher bigint, p_order bigint, p_actor text,
     p_payment_ref text, p_amount_cents bigint,
     out verdict smallint, out changed voucher_order)
@@ -37,7 +37,7 @@ begin
     elsif changed.price_cents <> p_amount_cents then
         verdict := 4;
     else
-        -- waits for a session that is paying another order with it
+        -- waits for a session that is paying another order with this payment
         insert into payment (payment_ref, order_id) values (p_payment_ref, p_order)
         on conflict do nothing;
         if found then

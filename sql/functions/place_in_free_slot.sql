@@ -1,5 +1,5 @@
--- Place one order of a shopper who already has orders, in the lowest free slot. Called by
--- place_orders() only, which holds the lock of the voucher `v`.
+-- Place one order of a shopper who already has orders, in the lowest free slot. Called only by
+-- place_orders(), which holds the lock of the voucher `v`.
 create or replace function place_in_free_slot(v voucher, p_at timestamptz, p_user bigint,
     p_fence bigint, p_key text,
     out verdict smallint, out order_id bigint, out detail bigint[])
@@ -9,7 +9,7 @@ set plan_cache_mode = force_generic_plan set jit = off
 as $$
 declare
     v_slots smallint[];
-    v_newest_fence bigint; -- or one that is not older than p_fence, if there is one
+    v_newest_fence bigint; -- of live orders, or a fence of an ended order that makes p_fence stale
 begin
     -- again: earlier rows of the same batch may have changed the answer
     select f.verdict, f.order_id, f.detail into verdict, order_id, detail

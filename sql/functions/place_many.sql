@@ -6,11 +6,11 @@
 --   p_users, p_fences, p_keys,
 --   p_tickets                   as in place_orders()
 --
--- Returns a row for each batch as place_orders() does, with the number of the batch. There is
--- no row if the voucher's row is locked by another session, or missing: nothing was decided.
--- So no voucher makes the others wait. Only calls of this function wait for each other, by an
--- advisory lock of each voucher: otherwise two instances that sell the same vouchers would leave
--- out most of each other's.
+-- Returns a row for each batch as place_orders() does, with the number of the batch. A batch has
+-- no row, and was not decided, if the voucher's row is missing or locked by another session. So
+-- no voucher makes the others wait. Only calls of this function wait for each other, by an
+-- advisory lock of each voucher. Otherwise two instances that sell the same vouchers would often
+-- find the rows of these vouchers locked by each other.
 --
 -- If there is stock for all requests of a batch, no required ticket is missing, and none of its
 -- shoppers is in it twice or has ordered the voucher before, all are placed. All such batches need
@@ -29,7 +29,7 @@ as $$
 declare
     v_now timestamptz;
     v_locked bigint[]; -- batches
-    v_plain bigint[];  -- those whose requests are all placed
+    v_plain bigint[];  -- batches whose requests are all placed
     v_ids bigint[];
 begin
     perform pg_advisory_xact_lock(5265717, (b.voucher % 2147483648)::integer)

@@ -45,7 +45,7 @@ begin
         return;
     end if;
     -- The service checks tickets by its catalogue, which may be older than the voucher. The
-    -- requests with a ticket are decided by a call of their own.
+    -- requests with a ticket are decided by a separate call.
     if v.requires_ticket and false = any (p_tickets) then
         v_with := array(select i from generate_series(1, n) i where p_tickets[i] order by i);
         select * into verdicts, order_ids, details, price, decided_at, expiry, new_stock,

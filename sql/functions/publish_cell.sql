@@ -1,5 +1,6 @@
--- Publish what an aggregate of cells receives: all that lists read. Not the table payment, in which
--- two cells may have the same payment_ref. Returns what join_aggregate() needs.
+-- Publish the tables that an aggregate of cells receives: all tables that lists read. The table
+-- payment is not published, because two cells may have the same payment_ref. Returns the argument of
+-- join_aggregate().
 create or replace function publish_cell(p_url text) returns json
 language plpgsql
 as $$

@@ -1,4 +1,4 @@
--- Make this copy of a cell a cell of its own, one of more cells: 1/2 becomes 1/4 or 3/4. It keeps the
+-- Make this copy of a cell a cell of a larger number of cells: 1/2 becomes 1/4 or 3/4. It keeps the
 -- vouchers of its new number with their orders and history, and deletes the others. For the owner,
 -- while no instance is connected. Returns how many vouchers were deleted.
 --
@@ -24,7 +24,7 @@ begin
             ' are those whose number leaves % when divided by %', v_cell.number, v_cell.cells, p_number,
             p_cells, v_cell.number, v_cell.cells;
     end if;
-    perform pg_stat_clear_snapshot(); -- an earlier query of this transaction may have taken one
+    perform pg_stat_clear_snapshot(); -- an earlier query may have taken a snapshot
     -- a superuser has all rights
     select string_agg(format('%s of %s', a.pid, a.usename), ', ' order by a.pid) into v_sessions
     from pg_stat_activity a join pg_roles r on r.oid = a.usesysid

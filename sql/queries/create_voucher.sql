@@ -1,5 +1,5 @@
 -- Create a voucher.
--- Returns the clock even without a voucher, whose columns are then NULL.
+-- Returns the clock even if there is no voucher. Then the other columns are NULL.
 select v.*, clock_timestamp()
 from (values (1)) as always
 left join lateral (

@@ -1,2 +1,2 @@
--- Expire the unpaid orders of the batches that begin with $2 of the voucher $1.
+-- Expire overdue orders of the voucher $1, in the batches whose first orders are $2.
 select expired, ended from expire_batches($1, $2)

@@ -1,5 +1,5 @@
--- The orders of the shopper $1, of the voucher $2 or, if that is 0, of all, with ids below $3, $4 at
--- most. One look-up per segment of vouchers. A block is 64 segments. Blocks without vouchers are
+-- At most $4 orders of the shopper $1 with ids below $3, of the voucher $2 or, if $2 is 0, of all
+-- vouchers. One look-up per segment of vouchers. A block is 64 segments. Blocks without vouchers are
 -- skipped, because ids that were not made by next_voucher_id() may leave gaps of any size.
 with recursive block (n) as (
     (select id >> 22 from voucher where $2::bigint = 0 order by id limit 1)

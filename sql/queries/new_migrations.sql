@@ -1,5 +1,5 @@
 -- The migrations that are not applied yet, in their order, each in a transaction of its own. A refusal
--- for each that was applied and is not as it was. $1, $2: paths and contents of all files.
+-- for each applied migration that has changed or is unknown. $1, $2: paths and contents of all files.
 with file as (
     select path, content, position, encode(sha256(convert_to(content, 'UTF8')), 'hex') as checksum
     from unnest($1::text[], $2::text[]) with ordinality f (path, content, position)

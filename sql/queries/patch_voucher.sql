@@ -1,5 +1,5 @@
--- Change the voucher $1; a NULL leaves its column as it is.
--- Returns the clock even without a voucher, whose columns are then NULL.
+-- Change the voucher $1; a NULL leaves its column unchanged.
+-- Returns the clock even if there is no voucher. Then the other columns are NULL.
 select v.*, clock_timestamp()
 from (values (1)) as always
 left join lateral (

@@ -1,5 +1,5 @@
 -- The order $1, if it belongs to the shopper $2 or $2 is 0. The id of its voucher ends with the
--- same 20 bits as its own.
+-- same 20 bits as the id of the order.
 select o.*
 from (select id
       from voucher
