@@ -48,7 +48,7 @@ EMBED    := $(sort $(wildcard sql/*/*.sql app/cmd/help/*.txt)) app/api/openapi.y
             $(WEB:%=$(BUILD)/%.gz) $(BUILD)/app/web/dygraphs.js.gz
 LIB_OBJ  := $(LIB_SRC:%.c=$(BUILD)/%.o)
 APP_OBJ  := $(APP_SRC:%.c=$(BUILD)/%.o) $(BUILD)/embedded.o
-# Each test_*.c and it_*.c is a program. The other files in the folder are linked to all.
+# Each test_*.c and it_*.c is a program. The other files in the folder are linked to all programs.
 LIB_TEST_SRC := $(sort $(wildcard lib/test/*.c))
 APP_TEST_SRC := $(sort $(wildcard app/test/*.c app/test/*/*.c))
 programs      = $(patsubst %.c,$(BUILD)/%,$(foreach f,$(2),$(if $(filter $(1),$(notdir $(f))),$(f))))
@@ -94,8 +94,8 @@ $(BUILD)/librlock.a: $(LIB_OBJ)
 	$(call say,AR)
 	$(Q)rm -f $@ && ar rcs $@ $^
 
-# What is installed: an archive whose only global names are those of the library, rlock_*, and
-# a shared library with those of its headers.
+# The installed libraries: an archive whose only global symbols are rlock_*, and a shared library
+# that exports the symbols of the headers.
 SONAME = librlock.so.0
 $(BUILD)/install/librlock.a: $(LIB_OBJ)
 	@mkdir -p $(@D)
@@ -149,7 +149,7 @@ $(BUILD)/embedded.o: $(BUILD)/embedded.c $(EMBED) | build/deps.ok
 	$(Q)$(CC) $(ALL_CFLAGS) -c -o $@ $<
 
 $(INTEROP): $(filter-out $(INTEROP).o,$(INTEROP_SRC:%.c=$(BUILD)/%.o))
-# lib/test/torture.c counts the blocks of malloc() of the objects, and lets it fail.
+# lib/test/torture.c counts the blocks that the objects allocate, and makes malloc() fail.
 WRAP_MALLOC = $(patsubst %,-Wl$(,)--wrap=%,malloc calloc realloc free strdup)
 $(LIB_UNIT) $(LIB_IT) $(INTEROP): %: %.o $(LIB_TEST_OBJ) $(BUILD)/librlock.a
 	$(call say,LD)
@@ -426,7 +426,7 @@ check-most: check-address check-pages check-proof check-chaos check-docs check-p
             check-contract-requests check-contract-follow_python
 check-all: check-most check-lint-fast
 check-tests: check-most check-it
-# Only in CI: what takes minutes, or needs npm, PyPI, Maven Central and Go's proxy.
+# Only in CI: checks that take minutes, or need npm, PyPI, Maven Central and Go's proxy.
 check-ci: TORTURE = check-torture
 check-ci: check-tests check-lint check-access check-model check-interop check-contract \
           check-bench check-kubernetes check-lists check-cells
@@ -537,7 +537,7 @@ $(FUZZERS:%=%.fuzz): %.fuzz: $(BUILD)/app/test/fuzz/%
 	    -rss_limit_mb=1024 -print_final_stats=1 -artifact_prefix=var/fuzz/$*- \
 	    var/fuzz/$* $(wildcard app/test/fuzz/corpus/$*)
 
-# Each in a copy of the sources, below build/mutants.
+# Each mutant is tested in a copy of the sources, below build/mutants.
 COUNT_MUTANTS = $(if $(filter-out 0,$(COUNT)),$(COUNT),100)
 MUTANTS_VENV  = var/mutants libclang 18.1.1 pglast==8.7 luaparser==4.2.0
 RUN_MUTANTS   = LINK_LIB='$(CC) $(LDFLAGS) $(WRAP_MALLOC) $(LIB_TEST_OBJ) -- $(LIBS_TEST)' \
@@ -565,8 +565,8 @@ lint: ## run clang-tidy, cppcheck, clang-format, shellcheck and the checks of th
 format: build/deps.ok ## format the C sources with clang-format
 	clang-format -i $(C_FILES)
 
-# The findings of clang and cppcheck depend on their versions. Those of Debian 12 count; with
-# other versions they are printed as advice.
+# The findings of clang and cppcheck depend on their versions. The versions of Debian 12 decide; the
+# findings of other versions are printed as advice.
 JUDGES = $(call once,JUDGES,$(shell clang-tidy --version | grep -q 'version 14\.' && echo yes))
 LINT   = .ci/check.sh $(if $(JUDGES),,--advice)
 
@@ -599,8 +599,8 @@ check-format: build/deps.ok
 	@$(LINT) clang-format $(if $(LINTED_FILES),clang-format --dry-run --Werror $(LINTED_FILES),true)
 check-shell: build/deps.ok
 	$(CHECK) shellcheck $(if $(LINTED_SCRIPTS),shellcheck -x $(LINTED_SCRIPTS),true)
-# The checks across files (ctu) take all tests for one program with all fakes in it, and the
-# address of an output parameter for a use of its value.
+# Two checks across files (ctu) are off: they take all tests for one program with all fakes in it,
+# and the address of an output parameter for a use of its value.
 check-cppcheck: build/deps.ok
 	@$(LINT) cppcheck $(if $(LINTED_SRC),cppcheck --quiet --std=c11 --enable=warning$(,)performance$(,)portability \
 	    --inline-suppr --suppress=ctuuninitvar --suppress=ctunullpointer --error-exitcode=1 -Ilib -I. $(LINTED_SRC),true)
