@@ -5,7 +5,7 @@
 #define MUST_CHECK __attribute__((warn_unused_result))
 #define PRINTF_LIKE(format_index, first_index)                                           \
     __attribute__((format(printf, format_index, first_index)))
-/* The name of a function for the linker, where a program may see it. */
+/* The symbol of an exported function whose name in C lacks the prefix of the library. */
 #define SYMBOL(name) __asm__(name)
 #define UNUSED       __attribute__((unused))
 

@@ -1,7 +1,7 @@
-/* backoff.c - computes a pause; the caller brings the random number. */
+/* backoff.c - computes a pause from a random number of the caller. */
 #include "base/backoff.h"
 
-#define DOUBLINGS_MAX 32 /* any uint32_t has passed any other by then */
+#define DOUBLINGS_MAX 32 /* 1 << 32 exceeds any max_ms */
 
 uint32_t backoff_ms(unsigned attempt, uint32_t min_ms, uint32_t max_ms, uint64_t random)
 {

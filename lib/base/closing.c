@@ -1,4 +1,4 @@
-/* closing.c - counts what is open. */
+/* closing.c - counts the open handles and parts of an owner. */
 #include "base/closing.h"
 
 void closing_start(struct closing *closing, void (*closed)(void *owner), void *owner)

@@ -3,8 +3,8 @@
  *
  * libuv closes a handle in a later turn of the loop, and its memory must stay until then.
  * An owner starts a struct closing, closes each handle and part through it, and ends with
- * closing_done(); when the last of them has closed, `closed` is called, once, and may
- * free the owner.
+ * closing_done(). When all of them have closed, `closed` is called once, and may free the
+ * owner.
  *
  * Threads: the loop's only.
  */
@@ -24,7 +24,7 @@ void closing_start(struct closing *closing, void (*closed)(void *owner), void *o
 /** Close `handle`; its `data` is used from now on. */
 void closing_handle(struct closing *closing, uv_handle_t *handle);
 
-/** Count a part that closes by itself; it must call closing_done() on what this returns. */
+/** Count a part that closes by itself. The part must pass the result to closing_done(). */
 struct closing *closing_part(struct closing *closing);
 
 /** A part has closed, or the owner has nothing more to close. Takes a struct closing *. */

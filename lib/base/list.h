@@ -1,8 +1,8 @@
 /*
  * list.h - an intrusive doubly linked list.
  *
- * A struct list is either the head of a list or a link in one. list_init() and
- * list_remove() leave a link in no list; list_remove() may be called on it again.
+ * A struct list is either the head of a list or a link in a list. After list_init() or
+ * list_remove() a link is in no list, and list_remove() has no effect on it.
  */
 #ifndef BASE_LIST_H
 #define BASE_LIST_H
@@ -34,11 +34,13 @@ struct list {
          &item->member != (head);                                                        \
          item = item##_next, item##_next = list_item(item->member.next, type, member))
 
-/** Take out the first struct until the list is empty. The body may change the list. */
+/** Remove the first struct and run the body, until the list is empty. The body may change
+ *  the list. */
 #define LIST_DRAIN(type, item, head, member)                                             \
     for (type * item; (item = LIST_SHIFT(type, head, member)) != NULL;)
 
-/** The same for the structs that are in the list now; structs that the body appends stay. */
+/** As LIST_DRAIN, for the structs that are in the list now. Structs that the body appends
+ *  stay. */
 #define LIST_DRAIN_PRESENT(type, item, head, member)                                     \
     for (type *item##_last = list_item((head)->prev, type, member),                      \
               *item = LIST_SHIFT(type, head, member);                                    \
@@ -46,7 +48,7 @@ struct list {
          item = item == item##_last ? NULL : LIST_SHIFT(type, head, member))
 /* NOLINTEND(bugprone-macro-parentheses) */
 
-/** The first struct, taken out; NULL when the list is empty. */
+/** Remove and return the first struct; NULL if the list is empty. */
 #define LIST_SHIFT(type, head, member)                                                   \
     (list_is_empty(head) ? NULL : list_item(list_shift(head), type, member))
 
@@ -74,7 +76,7 @@ static inline size_t list_count(const struct list *list)
     return count;
 }
 
-/** Insert `link`, which is in no list, right after `at`; after a head: as the first. */
+/** Insert `link`, which is in no list, right after `at`; after a head: as the first link. */
 static inline void list_insert_after(struct list *at, struct list *link)
 {
     link->prev = at;
@@ -96,14 +98,14 @@ static inline void list_remove(struct list *link)
     list_init(link);
 }
 
-/** The first link, taken out; NULL when the list is empty. */
+/** Remove and return the first link; NULL if the list is empty. */
 static inline struct list *list_shift(struct list *head)
 {
     struct list *first = head->next;
 
     if (first == head)
         return NULL;
-    /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): it ignores the removal */
+    /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): the check ignores the removal */
     list_remove(first);
     return first;
 }

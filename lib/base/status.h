@@ -17,7 +17,7 @@ enum status {
     STATUS_IO,        /* the connection failed; the outcome is unknown */
     STATUS_DOWN,      /* not connected; nothing was sent or done */
     STATUS_REFUSED,   /* the server replied with an error; nothing was changed */
-    STATUS_UNSAFE,    /* done, but on too few replicas; undone again */
+    STATUS_UNSAFE,    /* too few replicas confirmed it; it was undone */
     STATUS_CANCELLED, /* ended by the caller, or by closing the client */
     STATUS_NO_MEMORY,
 };
