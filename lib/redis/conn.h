@@ -7,10 +7,10 @@
  * is closed, all commands in progress end with STATUS_TIMEOUT, and the connection is
  * opened again with back-off.
  *
- * It connects to a primary only: of several hosts to the one that is, with sentinels to
- * the one that they name, in a cluster to the master of one key. A server that has become
- * a replica, or whose slot has moved, is left. Siblings in a cluster whose keys have the
- * same master share a socket.
+ * It connects only to a primary: with several hosts, to the host that is the primary; with
+ * sentinels, to the primary that they name; in a cluster, to the master of one key. It
+ * leaves a server that has become a replica, or whose slot has moved. Connections to one
+ * cluster (siblings) share a socket if their keys have the same master.
  *
  * Guarantee: every command that redis_conn_end() accepts ends exactly once, never from
  * inside redis_conn_end() or redis_conn_flush().
@@ -38,14 +38,14 @@ struct redis_command;
 /**
  * Tells how a command ended.
  *
- * @status  STATUS_OK; STATUS_REFUSED: `reply` is the error; without a reply
- *          STATUS_TIMEOUT, STATUS_IO: unknown; STATUS_CANCELLED: closed
- * @reply   valid during the callback
+ * @status  STATUS_OK; STATUS_REFUSED: `reply` is the error; STATUS_TIMEOUT, STATUS_IO: the
+ *          outcome is unknown; STATUS_CANCELLED: the connection was closed
+ * @reply   valid during the callback; NULL: there was none
  */
 typedef void (*redis_command_cb)(struct redis_command *command, enum status status,
                                  const struct redis_reply *reply);
 
-/** In the caller's memory, which may not move from redis_conn_end() until it ends. */
+/** In the caller's memory. It may not move from redis_conn_end() until the command ends. */
 struct redis_command {
     struct list link;
     struct redis_conn *conn;
@@ -57,16 +57,18 @@ struct redis_conn_options {
     uv_loop_t *loop;             /* borrowed, outlives the connection */
     const struct redis_url *url; /* copied */
     uint32_t timeout_ms;         /* to connect, and per command */
-    /* In a cluster the key whose master is wanted; REDIS_KEY_MAX bytes are copied. */
+    /* In a cluster: connect to the master of this key. REDIS_KEY_MAX bytes are copied. */
     const char *key;
-    /* One of those that it may share a socket with; NULL: it is the first, or shares none.
-       They must be closed in one turn, and their commands end by the last of these calls. */
+    /* Any of the connections that it may share a socket with; NULL: there is none yet.
+       Siblings must be closed in the same turn of the loop; a command of a closed one may
+       end only when the last is closed. */
     struct redis_conn *sibling;
     /* Called when the connection goes up or down, and when the reason why it is down
        changes; may be NULL. */
     void (*on_state)(bool is_up, const struct err *why, void *arg);
     /* Called with each message of a subscribed channel, {kind, channel, text}. NULL: do not
-       send SUBSCRIBE or SSUBSCRIBE. These and their opposites must name one channel each. */
+       send SUBSCRIBE or SSUBSCRIBE. A command that subscribes or unsubscribes must name one
+       channel. */
     void (*on_message)(const struct redis_reply *reply, void *arg);
     void *arg;
 };
@@ -76,7 +78,7 @@ struct redis_conn_options {
  *
  * @ret_conn  set on STATUS_OK; end it with redis_conn_close()
  *
- * Returns  STATUS_OK, STATUS_NO_MEMORY; others as of redis_tls_open()
+ * Returns  STATUS_OK, STATUS_NO_MEMORY; others as redis_tls_open()
  */
 MUST_CHECK enum status redis_conn_open(const struct redis_conn_options *options,
                                        struct redis_conn **ret_conn, struct err *reterr);
@@ -92,8 +94,8 @@ void redis_conn_close(struct redis_conn *conn, void (*closed)(void *arg), void *
 bool redis_conn_is_up(const struct redis_conn *conn);
 
 /**
- * Whether a command was refused because another master has the keys now, and the connection
- * is going there. Until it is up, or reported down, commands cannot be sent.
+ * Whether the connection is going to another master, because a reply said that this master
+ * has the keys now. Until it is up, or reported down, commands cannot be sent.
  */
 bool redis_conn_is_moving(const struct redis_conn *conn);
 
@@ -103,7 +105,8 @@ void redis_conn_follow(struct redis_conn *conn, const struct redis_conn *other);
 /** Whether all its commands must name keys of one slot. */
 bool redis_conn_is_cluster(const struct redis_conn *conn);
 
-/** Of one that is up: whether it is to a cluster whose slots have channels (Redis 7.0). */
+/** Whether the server is in a cluster with channels per slot (Redis 7.0 or later). The
+ *  connection must be up. */
 bool redis_conn_is_sharded(const struct redis_conn *conn);
 
 /**
@@ -126,7 +129,7 @@ MUST_CHECK enum status redis_conn_end(struct redis_conn *conn,
                                       struct redis_command *command,
                                       redis_command_cb done);
 
-/** All of it for a command whose arguments are texts; NULL follows the last one. */
+/** Begin, write and end a command whose arguments are texts. NULL follows the last one. */
 MUST_CHECK enum status redis_conn_words(struct redis_conn *conn,
                                         struct redis_command *command,
                                         redis_command_cb done, const char *const *words);
@@ -135,8 +138,8 @@ MUST_CHECK enum status redis_conn_words(struct redis_conn *conn,
 uint64_t redis_conn_unique_number(struct redis_conn *conn);
 
 /**
- * Called from a command's callback: its reply belonged to another command. The connection
- * is closed, all commands in progress end with STATUS_IO, and it is opened again.
+ * Report, from a command's callback, that its reply belonged to another command. The
+ * connection is closed and opened again; all commands in progress end with STATUS_IO.
  */
 void redis_conn_report_mismatch(struct redis_conn *conn);
 

@@ -1,10 +1,11 @@
 /*
- * conn_commands.c - commands, their replies, and the deadline of the oldest.
+ * conn_commands.c - commands, their replies, and the deadline of the oldest command.
  *
- * Commands end by a reply, by the timer or by redis_conn_close() only. A callback may
- * close the connection, so the state is checked again after each callback.
+ * Only a reply, the timer or redis_conn_close() ends a command. A callback may close the
+ * connection, so the state is checked again after each callback.
  *
- * A connection that shares the socket of another, its carrier, writes and waits there.
+ * A connection that uses the socket of another, its carrier, also uses the buffer, the list
+ * of commands and the timer of the carrier.
  */
 #include "base/clock.h"
 #include "redis/conn_impl.h"
@@ -100,10 +101,10 @@ void redis_conn_flush(struct redis_conn *conn)
         redis_socket_wire(conn->socket)->len == 0 || conn->broken.status != STATUS_OK)
         return;
     if (redis_socket_flush(conn->socket, &conn->broken) != STATUS_OK)
-        redis_conn_wake_at(conn, 0); /* no callbacks from here */
+        redis_conn_wake_at(conn, 0); /* a flush calls no callback */
 }
 
-/** Anything else on a subscribed connection is the reply to a command. */
+/** All else that arrives on a subscribed connection is a reply to a command. */
 static bool is_message(const struct redis_reply *reply)
 {
     const char *word = redis_reply_text(redis_reply_at(reply, 0), NULL);
@@ -140,7 +141,7 @@ void redis_conn_take_reply(struct redis_conn *conn, const struct redis_reply *re
     conn->is_answering = true;
     if (is_error && conn->url.topology == REDIS_CLUSTER &&
         redis_discovery_moved(reply, &conn->host, &command->conn->moved_to))
-        conn->is_moving = true; /* what was sent meanwhile gets the same reply */
+        conn->is_moving = true; /* commands in progress get the same reply */
     command->done(command, is_error ? STATUS_REFUSED : STATUS_OK, reply);
     if (conn->state != CONN_UP)
         return;
@@ -152,7 +153,7 @@ void redis_conn_take_reply(struct redis_conn *conn, const struct redis_reply *re
 
 static bool is_pong(const struct redis_reply *reply)
 {
-    const struct redis_reply *first = redis_reply_at(reply, 0); /* of a subscriber */
+    const struct redis_reply *first = redis_reply_at(reply, 0); /* for a subscriber */
     const char *text = redis_reply_text(first == NULL ? reply : first, NULL);
 
     return text != NULL && strcasecmp(text, "PONG") == 0;

@@ -40,8 +40,8 @@ static void conn_on_address(struct redis_command *command, enum status status,
 }
 
 /**
- * During a failover its leader knows the next primary up to a second before it names it.
- * The role is checked when we connect to it.
+ * The sentinel that leads a failover knows the next primary up to a second before it names
+ * that server. The handshake checks the role of the server.
  */
 static void conn_on_replicas(struct redis_command *command, enum status status,
                              const struct redis_reply *reply)
@@ -58,7 +58,7 @@ static void conn_on_subscribed(struct redis_command *command UNUSED,
                                enum status status UNUSED,
                                const struct redis_reply *reply UNUSED)
 {
-    /* without the channel an attempt that fails asks again */
+    /* if it failed, the next attempt that fails asks again */
 }
 
 static void conn_on_switch(const struct redis_reply *message, void *arg)
@@ -92,7 +92,7 @@ static void conn_on_guide_state(bool is_up, const struct err *why, void *arg)
     struct err err = {0};
 
     if (is_up) {
-        conn->is_answered = send_question(conn) != STATUS_OK; /* then ask the next */
+        conn->is_answered = send_question(conn) != STATUS_OK; /* failed: ask the next */
         redis_conn_flush(conn->guide);
     } else if (conn->state == CONN_ASKING) {
         err_set(&err, STATUS_IO, "sentinel: %s", why->text);

@@ -11,12 +11,12 @@
 
 enum conn_state {
     CONN_PAUSING,
-    CONN_ASKING, /* the guide, which has not answered */
+    CONN_ASKING, /* waits until the guide names the primary */
     CONN_RESOLVING,
     CONN_CONNECTING,
     CONN_HANDSHAKE,
     CONN_UP,
-    CONN_LOST, /* by the carrier; the timer reports it */
+    CONN_LOST, /* the carrier has lost the socket; the timer reports it */
     CONN_CLOSED,
 };
 
@@ -24,8 +24,8 @@ struct redis_conn {
     uv_loop_t *loop;
     struct redis_url url;
     char key[REDIS_KEY_MAX + 1];
-    struct list siblings;       /* a ring of them, without a head */
-    struct redis_conn *carrier; /* whose socket and list `pending` it uses, or itself */
+    struct list siblings;       /* a ring of connections, without a head */
+    struct redis_conn *carrier; /* it uses the socket and `pending` of this one */
     int64_t timeout_us;
     void (*on_state)(bool is_up, const struct err *why, void *arg);
     void (*on_message)(const struct redis_reply *reply, void *arg);
@@ -40,7 +40,7 @@ struct redis_conn {
     size_t command_begin;        /* where the unfinished command begins in the wire */
     struct redis_handshake handshake;
     struct redis_command probe;
-    struct err broken;   /* a write failed: the timer closes the connection */
+    struct err broken;   /* a write failed, or the carrier: the timer reports it */
     struct err reported; /* the last reason given to on_state */
     struct err round;    /* the reasons why the hosts of this round have failed */
 
@@ -54,15 +54,15 @@ struct redis_conn {
     unsigned next_host;     /* in url.hosts */
     unsigned tried;         /* hosts of this round that have failed */
     struct redis_host host; /* of this or the last attempt */
-    bool is_named;          /* a sentinel or a node named `host`, which has not failed */
+    bool is_named;          /* a sentinel or a node named `host`, and it has not failed */
 
     struct redis_conn *guide; /* to the sentinels */
     struct redis_command ask, ask_replicas, subscribe;
-    bool is_answered;           /* by the sentinel that the guide is connected to */
-    bool is_answering;          /* since the timer has last fired */
+    bool is_answered;           /* the sentinel of the guide has replied */
+    bool is_answering;          /* a reply has come since the timer last fired */
     struct redis_host moved_to; /* cluster: where the slot is now */
-    bool is_moving;             /* there, when the pending commands have ended */
-    unsigned moves;             /* since an attempt with a host of the URL */
+    bool is_moving;             /* to `moved_to`, when the pending commands have ended */
+    unsigned moves;             /* followed since an attempt with a host of the URL */
     uint64_t last_number;
     uv_getaddrinfo_t resolve;
     bool is_resolving;
@@ -87,7 +87,8 @@ void redis_conn_leave(struct redis_conn *conn, const struct err *why);
 
 void redis_conn_close_socket(struct redis_conn *conn);
 
-/** The siblings that use its socket lose it, or if `why` is NULL leave it, without callbacks. */
+/** Detach the siblings that use its socket, without callbacks. They report `why` later; if
+ *  it is NULL, they only connect again. */
 void redis_conn_part_siblings(struct redis_conn *conn, const struct err *why);
 
 /** Connect to the server at `host` soon. */
@@ -115,7 +116,7 @@ void redis_conn_check_up(struct redis_conn *conn); /* the timer has fired */
 void redis_guide_options(struct redis_conn *conn, struct redis_conn_options *ret_options,
                          struct redis_url *ret_url);
 
-/** Await the name of the primary; of the next sentinel if this one has answered. */
+/** Wait for a sentinel to name the primary: for the next one if this one has answered. */
 void redis_guide_ask(struct redis_conn *conn);
 
 #endif

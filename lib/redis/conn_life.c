@@ -2,20 +2,20 @@
  * conn_life.c - the life of a connection: pause, resolve, connect, handshake, up, and again.
  *
  * One timer serves all deadlines; its meaning depends on the state: the end of a pause,
- * the deadline for connecting, or the deadline of the oldest command. After a
- * second without a reply it sends a PING, so that a hung server is noticed before the next
+ * the deadline for connecting, or the deadline of the oldest command. After a second
+ * without a reply it sends a PING, so that a hung server is noticed before the next
  * command.
  *
  * The handshake must succeed before commands are accepted.
  *
- * With several hosts each attempt takes the next one and a part of the timeout. The pause
- * follows a round in which all have failed. With sentinels the guide names the host.
+ * With several hosts each attempt uses the next host, for a part of the timeout. When all
+ * hosts have failed (a round), a pause follows. With sentinels the guide names the host.
  *
- * In a cluster the connection is to the master of one key. Any node names that by MOVED,
- * and the connection goes there; if the slot moves later, when what was sent is answered.
- * Siblings that come up at the same node close their sockets and use that of the first,
- * their carrier. When it is lost, each of them reports that, and connects by itself; when
- * one has to move, all connect again.
+ * In a cluster the connection goes to the master of one key. The other nodes name this
+ * master by MOVED. If the slot moves later, the connection follows it when all commands in
+ * progress are answered. Of siblings at the same node only the first, the carrier, has a
+ * socket: the others close theirs and use it. When this socket is lost, each sibling
+ * reports the loss and connects by itself. When one sibling has to move, all connect again.
  */
 #include "base/backoff.h"
 #include "base/clock.h"
@@ -29,9 +29,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define HOST_PART     5  /* of the timeout, for one host of several */
+#define HOST_PART     5  /* of the timeout: an attempt with one of several hosts */
 #define ADDRESSES_MAX 60 /* of one name; divisible by any small number of addresses */
-#define MOVES_MAX     5  /* from node to node of a cluster in one attempt */
+#define MOVES_MAX     5  /* MOVED replies that one attempt follows */
 
 static void complete_handshake(struct redis_conn *conn)
 {
@@ -146,7 +146,7 @@ static bool is_numeric(const char *name)
            uv_ip6_addr(name, 0, (struct sockaddr_in6 *)&unused) == 0;
 }
 
-/** Of several addresses later attempts take others. */
+/** If the name has several addresses, each attempt uses another one. */
 static void conn_on_resolved(uv_getaddrinfo_t *request, int failure,
                              struct addrinfo *found)
 {
@@ -174,7 +174,7 @@ static void conn_on_resolved(uv_getaddrinfo_t *request, int failure,
         redis_conn_lose(conn, STATUS_IO, &err);
 }
 
-/** In a thread of libuv: hiredis would block the loop on a slow name server. */
+/** Resolve in a thread of libuv: hiredis would block the loop on a slow name server. */
 static void resolve(struct redis_conn *conn)
 {
     static const struct addrinfo hints = {.ai_family = AF_UNSPEC,

@@ -1,5 +1,5 @@
 /*
- * conn_state.c - the state of a connection, its timer, and its way from one server to another.
+ * conn_state.c - the state of a connection, its timer, and its moves between servers.
  *
  * A callback may close the connection, so the state is checked again after each callback.
  */
@@ -12,7 +12,7 @@
 
 #define PAUSE_MIN_MS  20
 #define PAUSE_MAX_MS  500
-#define GUIDED_MAX_MS 100     /* the same where a failover is to be expected */
+#define GUIDED_MAX_MS 100     /* with sentinels or a cluster: a failover may end soon */
 #define STEADY_US     1000000 /* up for this long, the next pause is short again */
 
 bool redis_conn_is_up(const struct redis_conn *conn)
@@ -51,7 +51,7 @@ static int64_t next_pause_us(struct redis_conn *conn)
            backoff_ms(conn->failures++, PAUSE_MIN_MS, max_ms, random_u64());
 }
 
-/** Add the reason why the host has failed to those of this round. */
+/** Add `why` the host has failed to the reasons of this round. */
 static void add_reason(struct redis_conn *conn, const struct err *why)
 {
     const struct redis_host *host = &conn->host;
@@ -64,7 +64,7 @@ static void add_reason(struct redis_conn *conn, const struct err *why)
                 before.text[0] == '\0' ? "" : "; ", host->name, host->port, why->text);
 }
 
-/** The attempt has failed: take the next host. Whether none is left in this round. */
+/** The attempt has failed: choose the next host. Returns whether the round is over. */
 static bool advance_host(struct redis_conn *conn)
 {
     conn->next_host = (conn->next_host + 1) % conn->url.host_count;

@@ -20,9 +20,9 @@ MUST_CHECK enum status redis_discovery_check(const struct redis_reply *hello,
                                              struct err *reterr);
 
 /**
- * Read the error "MOVED slot host:port"; false: it is another one.
+ * Read the error "MOVED slot host:port"; false: it is another error.
  *
- * @from  where it comes from; its name is also that of a host that is not named
+ * @from  the node that sent it; its name replaces an empty host
  */
 bool redis_discovery_moved(const struct redis_reply *error, const struct redis_host *from,
                            struct redis_host *ret_host);

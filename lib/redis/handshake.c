@@ -44,7 +44,7 @@ enum status redis_handshake_read(struct redis_handshake *handshake,
     bool is_hello = strcmp(verb, "HELLO") == 0, is_exists = strcmp(verb, "EXISTS") == 0;
     const char *text = redis_reply_text(reply, NULL);
 
-    /* ASK: the slot of the key is being moved, from here. */
+    /* ASK: this node still has the slot of the key, which is being moved to another. */
     if (is_exists && text != NULL && redis_error_has_code(text, "ASK"))
         return STATUS_OK;
     if (is_error || (text == NULL && !is_hello && !is_exists) ||

@@ -1,6 +1,6 @@
 /*
- * handshake.h - the first commands of a connection: login, database, and whether the
- * server is the one that is wanted.
+ * handshake.h - the first commands of a connection: login, choice of the database, and a
+ * check of the server.
  *
  * AUTH, SELECT, PING, HELLO and EXISTS leave in one write. PING detects a server that is
  * still loading its data, HELLO a replica and a server that is too old. In a cluster
@@ -19,7 +19,7 @@ struct redis_handshake {
     bool has_shards; /* Redis 7.0 or later */
 };
 
-/** Add the commands to `wire`. `key` is for a cluster. */
+/** Add the commands to `wire`. `key` is used in a cluster only. */
 void redis_handshake_start(struct redis_handshake *handshake, const struct redis_url *url,
                            const char *key, struct redis_wire *wire);
 

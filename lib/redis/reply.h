@@ -1,4 +1,4 @@
-/* reply.h - reads a server's reply, whichever library has parsed it. */
+/* reply.h - reads a server's reply, and hides the library that has parsed it. */
 #ifndef REDIS_REPLY_H
 #define REDIS_REPLY_H
 
@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/** Valid during the callback that gets it. NULL, for no reply, is accepted everywhere. */
+/** Valid during the callback that gets it. All functions accept NULL, for no reply. */
 struct redis_reply;
 
 /** Set `ret_value` if the reply is an integer. */

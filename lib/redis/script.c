@@ -44,7 +44,8 @@ static bool is_unknown_script(const struct redis_reply *error)
     return text != NULL && strncmp(text, "NOSCRIPT", 8) == 0;
 }
 
-/** Whether the reply can belong to this call: it starts with its number. An error has none. */
+/** Whether the reply can belong to this call. A result begins with the number of the call;
+ *  an error has no number. */
 static bool is_ours(const struct redis_script_call *call, enum status status,
                     const struct redis_reply *reply)
 {

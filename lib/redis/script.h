@@ -4,8 +4,8 @@
  * A call is sent as EVALSHA. If the server does not have the script (first use, restart,
  * SCRIPT FLUSH), the same call is sent again as EVAL, which also stores the script.
  *
- * Replies carry no id, only an order. If something between the client and the server
- * loses or repeats one, every later call gets the reply of its neighbour, and a lock that
+ * Replies carry no id, only an order. If something between the client and the server loses
+ * or repeats a reply, every later call gets the reply of its neighbour, and a lock that
  * another owner holds seems granted. Therefore each call carries a number that the script
  * returns; on a mismatch the connection is closed and the outcome of the call is unknown.
  */
@@ -36,7 +36,7 @@ struct redis_script_call {
     /* Called once if the server does not have the script: begin, write and end the call
        again, and flush. `done` is not called if that fails. */
     void (*send_again)(struct redis_script_call *call);
-    bool with_body;  /* start with EVAL: the call cannot be sent a second time */
+    bool with_body;  /* send EVAL at once: the call must not be sent twice */
     uint64_t number; /* set by script.c */
 };
 

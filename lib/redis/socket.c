@@ -6,9 +6,8 @@
  * written from our own buffer, once per flush, with MSG_NOSIGNAL (the write of hiredis
  * raises SIGPIPE). The poll waits for writability only while the system's buffer is full.
  *
- * After redis_socket_close() the struct stays until the loop has closed the poll handle,
- * so an event handler that closes can return into the code below, which then finds
- * `context` NULL.
+ * After redis_socket_close() the struct stays until the loop has closed the poll handle, so
+ * an event handler may close the socket: its caller then finds `context` NULL.
  *
  * In a child after fork() an inherited socket reads and writes nothing.
  */
@@ -30,7 +29,7 @@ struct redis_socket {
     unsigned process;
     bool is_unix;
     bool is_connected;
-    bool is_full; /* the system did not accept all: wait until it is writable */
+    bool is_full; /* the system did not accept all bytes: wait until it is writable */
 };
 
 static void socket_on_poll(uv_poll_t *poll, int status, int events);
@@ -260,8 +259,8 @@ static void socket_on_poll(uv_poll_t *poll, int status, int events)
         finish_connect(socket);
         return;
     }
-    /* A poll that reports an error has stopped; reading returns the error, but first what
-       came before it: then the next poll reports the error again. */
+    /* A poll that reports an error has stopped. A read returns the bytes that came before
+       the error; if there are none, it returns the error. Else the next poll reports it. */
     if (status < 0 || (events & UV_READABLE) != 0)
         redis_socket_read(socket);
     if (status < 0 && socket->context != NULL)

@@ -23,11 +23,11 @@ struct redis_socket;
 struct redis_socket_options {
     uv_loop_t *loop;               /* borrowed */
     const struct redis_host *host; /* borrowed, outlives the socket */
-    struct redis_tls *tls;         /* borrowed likewise; NULL for none */
-    const char *ip; /* numeric address of the host; NULL: its name is that of a socket */
+    struct redis_tls *tls;         /* borrowed, outlives the socket; NULL: no TLS */
+    const char *ip; /* numeric; NULL: the name of the host is the path of a socket */
     void (*on_connected)(void *arg);
     void (*on_reply)(const struct redis_reply *reply, bool is_error, void *arg);
-    void (*on_failed)(const struct err *why, void *arg); /* close it then */
+    void (*on_failed)(const struct err *why, void *arg); /* must close the socket */
     void *arg;
 };
 

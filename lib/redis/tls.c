@@ -54,7 +54,7 @@ struct redis_tls {
 
 static int load_key(SSL_CTX *settings, const char *path)
 {
-    SSL_CTX_set_default_passwd_cb_userdata(settings, ""); /* do not ask at the terminal */
+    SSL_CTX_set_default_passwd_cb_userdata(settings, ""); /* do not ask for a password */
     return SSL_CTX_use_PrivateKey_file(settings, path, SSL_FILETYPE_PEM);
 }
 

@@ -8,13 +8,13 @@ struct redisContext;
 struct redis_tls;
 
 /**
- * Load the files that `url` names: cert with the key, and the certificate authorities of
- * cacert; without that those of the system, or of SSL_CERT_FILE and SSL_CERT_DIR.
+ * Load the files that `url` names: cert with its key, and the authorities in cacert.
+ * Without cacert, load those of the system, or of SSL_CERT_FILE and SSL_CERT_DIR.
  *
  * @ret_tls  set on STATUS_OK; end it with redis_tls_close(), which accepts NULL
  *
  * Returns  STATUS_OK; STATUS_INVALID: this build has no TLS; STATUS_IO: a file cannot be
- *          loaded, and the message has its parameter; STATUS_NO_MEMORY
+ *          loaded, and the message names its parameter; STATUS_NO_MEMORY
  */
 MUST_CHECK enum status redis_tls_open(const struct redis_url *url,
                                       struct redis_tls **ret_tls, struct err *reterr);

@@ -15,7 +15,7 @@ struct span {
     const char *begin, *end;
 };
 
-/** The text, for positions in it, and what is known of it so far. */
+/** The text, to compute positions, and the parts that have been parsed. */
 struct parser {
     const char *text;
     struct redis_url url;
@@ -47,7 +47,7 @@ static bool cut_at(struct span *span, char mark, struct span *ret_head)
     return true;
 }
 
-/** Split `span` at the first `mark`; what follows it, or an empty span of NULL. */
+/** Split `span` at the first `mark`. Returns the part after it; without a mark, NULLs. */
 static struct span cut_tail(struct span *span, char mark)
 {
     struct span head, tail = *span;
@@ -136,7 +136,7 @@ static enum status parse_login(struct parser *parser, struct span login)
     return STATUS_OK;
 }
 
-/** @host  its port is the default */
+/** @host  on entry `port` is the default */
 static enum status parse_host(const struct parser *parser, struct span rest,
                               struct redis_host *host)
 {
@@ -226,7 +226,7 @@ static enum status parse_parameter(struct parser *parser, struct span one)
     return refuse(parser, begin, "unknown parameter for this scheme");
 }
 
-/** `query` is what follows the ?, and `begin` is NULL without one. */
+/** @query  the part after the ?; `begin` is NULL if there is none */
 static enum status parse_query(struct parser *parser, struct span query, const char *end)
 {
     const struct redis_url *url = &parser->url;
@@ -245,7 +245,7 @@ static enum status parse_query(struct parser *parser, struct span query, const c
     return STATUS_OK;
 }
 
-/** The login ends at the last @, so a password may contain one unencoded. */
+/** The login ends at the last @, so a password may contain an unencoded @. */
 static bool cut_login(struct span *rest, struct span *ret_login)
 {
     const char *at = memrchr(rest->begin, '@', (size_t)(rest->end - rest->begin));
@@ -286,7 +286,7 @@ static const struct {
     const char *prefix;
     enum redis_topology topology;
     bool is_tls;
-    uint16_t port; /* where the URL has none */
+    uint16_t port; /* if the URL has none */
 } schemes[] = {
     {"redis://", REDIS_HOSTS, false, 6379},
     {"rediss://", REDIS_HOSTS, true, 6379},

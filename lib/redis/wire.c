@@ -46,7 +46,7 @@ size_t redis_wire_digits(char out[REDIS_DIGITS_MAX], uint64_t value)
     return len;
 }
 
-/** A mark, a number and the end of the line. The buffer has room. */
+/** Write a mark, a number and the end of the line. The buffer must have room. */
 static void put_head(struct redis_wire *wire, char mark, size_t number)
 {
     char *at = wire->data + wire->len;
@@ -89,7 +89,7 @@ void redis_wire_shift(struct redis_wire *wire, size_t count)
     wire->begin += count;
     rest = wire->len - wire->begin;
     if (rest >= wire->begin)
-        return; /* moving so much for so little room does not pay */
+        return; /* moving the rest would cost more than the room is worth */
     if (rest > 0)
         memmove(wire->data, wire->data + wire->begin, rest);
     wire->begin = 0;

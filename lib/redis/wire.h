@@ -10,7 +10,7 @@
 struct redis_wire {
     char *data;
     size_t begin; /* where the unsent bytes begin */
-    size_t len;   /* where they end; 0: all is sent */
+    size_t len;   /* where the unsent bytes end; 0: there are none */
     size_t size_bytes;
     bool failed; /* memory ran out; later additions are missing */
 };
@@ -23,10 +23,10 @@ void redis_wire_array(struct redis_wire *wire, size_t count);
 /** Add an argument; any bytes. */
 void redis_wire_bulk(struct redis_wire *wire, const void *data, size_t len);
 
-/** Drop what was added after `len`, and the failure. */
+/** Drop what was added after `len`, and clear `failed`. */
 void redis_wire_cut(struct redis_wire *wire, size_t len);
 
-/** `count` more bytes have been sent. Not while a command is being added. */
+/** `count` more bytes have been sent. Do not call this while a command is being added. */
 void redis_wire_shift(struct redis_wire *wire, size_t count);
 
 #define REDIS_DIGITS_MAX 20 /* of a uint64_t */
