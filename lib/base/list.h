@@ -76,7 +76,7 @@ static inline size_t list_count(const struct list *list)
     return count;
 }
 
-/** Insert `link`, which is in no list, right after `at`; after a head: as the first link. */
+/** Insert `link`, which is in no list, after `at`; after a head: as the first link. */
 static inline void list_insert_after(struct list *at, struct list *link)
 {
     link->prev = at;
