@@ -50,21 +50,22 @@ struct rlock;
 /*
  * -- kinds --
  *
- * Use one kind per name (read and write count as one). A key of another type is refused
- * (STATUS_REFUSED), so reentrant excludes the others, and they exclude each other, by
- * errors; so do semaphores and read/write locks, but these two do not notice each other.
- * Plain and fair exclude each other as owners, but plain passes the queue of fair. Plain
- * finds a key of getset busy; getset refuses one of plain or fair. The keys that belong
- * to a lock with a queue are refused as names of locks while they exist; the fence counter
- * and the key of the waiters, "<fence_key>:waiting", always.
+ * Use one kind per name (read and write count as one). If kinds are mixed, a call refuses
+ * a key of another Redis type (STATUS_REFUSED). So reentrant locks (hashes), semaphores and
+ * read/write locks (sorted sets), and all other kinds (strings) exclude each other by
+ * errors. Semaphores and read/write locks do not notice each other. Plain and fair exclude
+ * each other, but plain ignores the queue of fair. Plain finds a key of getset busy; getset
+ * refuses a key of plain or fair. The keys that belong to a lock with a queue are refused
+ * as names of locks while they exist. The keys of the fence counter and of the waiters,
+ * "<fence_key>:waiting", are always refused as names.
  */
 
 /**
  * A string with the owner's value, set by SET NX PX, deleted if it still has that value.
  * Not reentrant: its owner finds it busy, too. A client hands a released lock to its own
- * next waiter; while another client waits, at most 16 times or for 10 ms in a row, and
- * then none of its calls that can wait tries for up to 64 ms or until another client has
- * released the lock.
+ * next waiter. While another client waits, it does so at most 16 times or for 10 ms in a
+ * row. Then it yields: its calls that can wait do not try for up to 64 ms, or until another
+ * client has released the lock.
  *
  * Source  Redis "SET NX PX" pattern; fencing: M. Kleppmann, "How to do distributed
  *         locking", 2016
@@ -73,15 +74,15 @@ extern const struct rlock_kind rlock_plain;
 
 /**
  * As plain, and on the wire the same, but a client passes a released lock to its own next
- * waiter that wants the same lease, without the server: at most 16 times in a row, and
- * within 10 ms and a tenth of the lease after the server has granted or renewed it. Then
- * it releases the lock, and leaves the next turn to another client that waits. New callers
- * queue behind the waiters of their client.
+ * waiter that wants the same lease, without the server. It does so at most 16 times in a
+ * row, and only within 10 ms and within a tenth of the lease after the server has granted or
+ * renewed the lock. Then it releases the lock, and leaves the next turn to another client
+ * that waits. New callers queue behind the waiters of their client.
  *
  * Each owner has a fence of its own, greater than those of the owners before it; compare
- * only fences of one name. A loss that only the server knows of, such as a forced release
- * or a failover, is found by the last owner in a row. The others do not notice it; their
- * fences are smaller than that of the new owner.
+ * only fences of one name. Only the last owner in a row notices a loss that only the server
+ * knows of, such as a forced release or a failover. The fences of all owners in the row are
+ * smaller than that of the new owner.
  *
  * Source  D. Dice, V. Marathe, N. Shavit, "Lock cohorting", PPoPP 2012
  */
@@ -98,13 +99,12 @@ extern const struct rlock_kind rlock_reentrant;
 
 /**
  * As plain, but waiters are served in the order in which they reached the server. Each
- * sends a heartbeat. A waiter that died is skipped within RLOCK_FAIR_BEAT_MS * 3, or that
- * long after the next call if no waiter was heard for RLOCK_FAIR_BEAT_MS * 2; a waiter
- * whose process stands still for longer than RLOCK_FAIR_BEAT_MS * 3 while others are
- * heard may lose its place. The order survives up to 30 s in which the server stands
- * still, or nobody reaches it. A live
- * waiter never is, whatever the clocks of the clients show. The keys "<name>:queue" and
- * "<name>:beats" belong to the lock.
+ * waiter sends a heartbeat every RLOCK_FAIR_BEAT_MS. A waiter that died is skipped after
+ * RLOCK_FAIR_BEAT_MS * 3; if no waiter was heard for RLOCK_FAIR_BEAT_MS * 2, this time
+ * begins with the next call. A live waiter is never skipped, whatever the clocks of the
+ * clients show, unless its process stands still for longer than RLOCK_FAIR_BEAT_MS * 3
+ * while others are heard. The order survives up to 30 s in which the server stands still or
+ * cannot be reached. The keys "<name>:queue" and "<name>:beats" belong to the lock.
  *
  * Source  Redisson, RFairLock, with a queue of our own
  */
@@ -113,31 +113,33 @@ extern const struct rlock_kind rlock_fair;
 
 /**
  * At most `permits` owners at once (see the options), also after crashes: each permit has
- * a lease of its own. All calls for a name give the same number; with a smaller one a
- * call waits until fewer are in use. Waiters take turns as with plain. Fences tell
- * permits apart, and grow, but an older permit may be valid beside a newer one.
+ * a lease of its own. All calls for a name should give the same number of permits; a call
+ * with a smaller number waits until fewer permits are in use. Waiters take turns as with
+ * plain. Fences tell permits apart, and grow, but an older permit may be valid beside a
+ * newer one.
  */
 extern const struct rlock_kind rlock_semaphore;
 
-/** The same with the queue of rlock_fair: permits are given in the order of arrival. */
+/** As rlock_semaphore, with the queue of rlock_fair: permits are given in the order of
+ *  arrival. */
 extern const struct rlock_kind rlock_fair_semaphore;
 
 /**
  * Two kinds for one name: many owners of rlock_read or one of rlock_write. Waiters are
  * queued as with rlock_fair, writers and readers apart. Writers go first, but not before
- * readers who waited already when the last writer was granted. So a reader waits for at
- * most one writer that is granted after its arrival. A writer waits for owners, for
- * writers that arrived before it, and before each of them and itself for readers that
- * arrived before the last writer was granted.
+ * readers that were already waiting when the last writer was granted. So a reader waits for
+ * at most one writer that is granted after its arrival. A writer waits for owners, for
+ * writers that arrived before it, and for the readers that go before each of these writers
+ * and before itself.
  *
- * A `holder` other than 0 that has the lock may not change it to the other kind, nor write
- * twice: STATUS_INVALID at once, since it would wait for itself. It may read twice, also
- * while a writer waits.
+ * A `holder` other than 0 that has the lock may not acquire the other kind, nor write
+ * twice, because it would wait for itself: the call ends with STATUS_INVALID at once. A
+ * holder may read twice, also while a writer waits.
  *
- * The fence of a reader is greater than those of earlier writers and smaller than those
- * of later ones. The resource must refuse a read with a smaller fence than any write had,
- * and a write with a smaller one than any read or write had. Then no write is based on a
- * replaced value, and all that a reader reads is of one state.
+ * The fence of a reader is greater than the fences of earlier writers and smaller than the
+ * fences of later writers. The resource must refuse a read whose fence is smaller than that
+ * of any write, and a write whose fence is smaller than that of any read or write. Then no
+ * write is based on a replaced value, and all that a reader reads belongs to one state.
  *
  * "<name>:queue", "<name>:beats" and "<name>:readers" belong to these locks. Names of
  * semaphores and of read/write locks with these endings are refused (STATUS_REFUSED).
@@ -148,10 +150,11 @@ extern const struct rlock_kind rlock_read, rlock_write;
  * A string with the end of the lease by its owner's clock, as used before Redis 2.6.12;
  * for study, and to share locks with programs that still use it. Its limits: two clients
  * whose clocks differ by more than the lease can both hold it, and the value names no
- * owner, so two acquires in the same millisecond are one. Here the three commands run in
- * one script. A program that sends them one by one may, when it fails to acquire, still
- * change the owner's value; the owner then finds its lock lost. The key never expires on
- * the server. No watchdog, no extend. A string that is no time in ms is refused.
+ * owner, so two acquires in the same millisecond cannot be told apart. Here GET, SETNX and
+ * GETSET run in one script. A program that sends them one by one may change the owner's
+ * value even when it fails to acquire; the owner then finds its lock lost. The key never
+ * expires on the server. The watchdog and rlock_extend() refuse this kind. A string that is
+ * not a time in ms is refused.
  */
 extern const struct rlock_kind rlock_getset;
 
@@ -172,8 +175,8 @@ typedef void (*rlock_cb)(struct rlock *lock, enum status status, void *arg);
  * while a call is in progress or the lock is held. The fields are internal.
  */
 struct rlock {
-    struct list link;            /* in a list of the library's */
-    struct list watch_link;      /* in the watchdog's */
+    struct list link;            /* in a list of the library */
+    struct list watch_link;      /* in a list of the watchdog */
     struct rlock_batch *batch;   /* of the operation in progress */
     struct rlock_waiter *waiter; /* while it waits for another owner */
     const struct rlock_kind *kind;
@@ -181,12 +184,12 @@ struct rlock {
     void *arg;
     rlock_cb on_lost;
     void *lost_arg;
-    struct rlock *subject; /* the lock to give to the callback instead */
+    struct rlock *subject; /* the lock for which this one stands in */
     struct rlock_client *client;
     const char *reason;    /* of STATUS_INVALID */
     int64_t safe_until_us; /* clock_mono_us() until which the lease surely runs */
     int64_t renew_at_us;
-    int64_t began_us; /* the call; once held, the grant */
+    int64_t began_us; /* when the call began; once held: when it was granted */
     uint64_t serial;  /* makes the owner's value unique; getset: is the value */
     uint64_t holder;
     int64_t fence;
@@ -201,9 +204,9 @@ struct rlock {
     uint16_t slot;    /* position in the batch */
     uint16_t name_len;
     uint8_t state;
-    uint8_t status; /* enum status for the callback, while that is due */
-    uint8_t tries;  /* of a copy: releases; else grants with a stale fence */
-    uint8_t passes; /* that are left: the fences which follow its own are reserved */
+    uint8_t status; /* enum status, while the callback is due */
+    uint8_t tries;  /* releases of a copy; otherwise grants with a stale fence */
+    uint8_t passes; /* that are left; a fence after its own is reserved for each */
     bool watched;
     bool in_doubt;     /* the outcome of an earlier try of this acquire is unknown */
     bool is_cancelled; /* before its rlock_sync_acquire() */
@@ -216,7 +219,7 @@ struct rlock {
 enum rlock_event {
     RLOCK_EVENT_GRANTED,
     RLOCK_EVENT_BUSY,
-    RLOCK_EVENT_FAILED, /* an acquire or a release, other than by BUSY, LOST, CANCELLED */
+    RLOCK_EVENT_FAILED, /* acquire or release; not with BUSY, LOST or CANCELLED */
     RLOCK_EVENT_RENEWED,
     RLOCK_EVENT_RELEASED, /* also of a grant that the library released itself */
     RLOCK_EVENT_LOST,
@@ -230,14 +233,14 @@ struct rlock_client_options {
        rediss://, rediss-sentinel:// and rediss-cluster:// for TLS, with the parameters
        cacert=PATH, and cert=PATH&key=PATH for mutual TLS; unix:/path */
     const char *redis_url;
-    /* The counter of fencing tokens; NULL: "lock:fence". If it is missing, no number, or
+    /* The counter of fencing tokens; NULL: "lock:fence". If it is missing, not a number, or
        more than a hundred years ahead of the server's clock in microseconds, the next
-       grant begins it anew at that clock. A key of another type is refused */
+       grant restarts it at that clock. A key of another type is refused */
     const char *fence_key;
     uint32_t timeout_ms; /* per command; then STATUS_TIMEOUT; at least 1 */
     void (*on_state)(bool is_up, const struct err *why, void *arg); /* may be NULL */
-    /* Called in the loop with each event of a lock, which is `us` after its grant, or
-       before that after its rlock_acquire(). It may not call the library. NULL: no cost */
+    /* Called in the loop with each event of a lock; `us` is the time since the grant, or
+       before it since rlock_acquire(). It may not call the library. NULL: no cost */
     void (*on_event)(const char *name, size_t name_len, enum rlock_event event,
                      int64_t us, void *arg);
     void *arg;
@@ -249,7 +252,7 @@ struct rlock_acquire_options {
     uint16_t permits;              /* of a semaphore: at least 1; of other kinds: 0 */
     uint64_t holder; /* reentrant: which holder of this client, e.g. a thread's number. A
                           waiting call does not notice a grant to the same holder at once,
-                          but within two seconds. Read and write: see there */
+                          but within two seconds. Read and write: see rlock_read */
     uint32_t lease_ms; /* RLOCK_LEASE_MS_MIN..RLOCK_LEASE_MS_MAX; 0:
                           RLOCK_LEASE_MS_DEFAULT */
     bool watchdog;     /* renew the lease after each third of it, until the release */
@@ -268,10 +271,10 @@ struct rlock_acquire_options {
     uint16_t replicas_wait_ms; /* how long to wait for them: at least 1, less than the
                                   client's timeout_ms. The wait delays later commands of
                                   the client, including the heartbeats of kind fair */
-    uint32_t hold_min_ms;      /* of plain, at most lease_ms: for how long after the grant
-                                  the name stays taken at least. An earlier release ends at
-                                  once and keeps it until then. Waiters may notice the end
-                                  up to two seconds late */
+    uint32_t hold_min_ms;      /* of plain, at most lease_ms: the least time for which the
+                                  name stays taken after the grant. An earlier release ends
+                                  at once, but the name stays taken. Waiters may notice the
+                                  end up to two seconds late */
 };
 
 #define RLOCK_TIME_BUCKETS 17
@@ -291,7 +294,7 @@ struct rlock_stats {
     struct {
         const struct rlock_kind *kind; /* of the lock; NULL: there was none */
         struct err err;
-    } errors[STATUS_NO_MEMORY + 1]; /* by status: the last failure or loss that had it */
+    } errors[STATUS_NO_MEMORY + 1]; /* by status: the last failure or loss with it */
 };
 
 /** Why a server refused a call, or the login. */
@@ -325,9 +328,9 @@ MUST_CHECK enum status rlock_client_open(const struct rlock_client_options *opti
 /**
  * End the client. Calls in progress end with STATUS_CANCELLED before this returns.
  * Locks that are still held are left to their lease, and their memory is the caller's
- * again. Releases in progress are completed, and locks that acquires in progress still
- * get are released, if the server replies within the timeout. Until `closed` is called,
- * calls end with STATUS_CANCELLED and a release sends nothing.
+ * again. Releases in progress are completed, and grants of acquires in progress are
+ * released, if the server replies within the timeout. Until `closed` is called, calls end
+ * with STATUS_CANCELLED and a release sends nothing.
  *
  * @client  may be NULL: then `closed` is called at once
  * @closed  called by the loop when the memory is about to be freed; may be NULL
@@ -373,20 +376,19 @@ enum rlock_refusal rlock_refusal(const struct err *err);
  *              STATUS_BUSY       held by another owner during all of wait_ms
  *              STATUS_INVALID    bad name or option; or `lock` is held or in another
  *                                call, which continues; or the holder may not have it
- *                                (read and write); rlock_client_why()
+ *                                (read and write); see rlock_client_why()
  *              STATUS_DOWN       not connected, or the server accepts no calls now
  *                                (BUSY, LOADING, READONLY, MASTERDOWN, TRYAGAIN,
  *                                CLUSTERDOWN) during all of wait_ms; not held
  *              STATUS_TIMEOUT,
- *              STATUS_IO         unknown, also at the end of wait_ms, which covers
- *                                reconnects (of kind getset at once). If the server
- *                                grants it, the library releases it as soon as possible;
- *                                the lease ends it at the latest.
- *                                A server that executes the call after the timeout does
- *                                not grant it, except in the first round trip of a
- *                                connection
+ *              STATUS_IO         unknown. Within wait_ms the call is tried again, also
+ *                                after a reconnect (not of kind getset). If the server
+ *                                grants the lock, the library releases it as soon as
+ *                                possible; the lease ends it at the latest. A server
+ *                                that executes the call after the timeout does not grant
+ *                                it, except in the first round trip of a connection
  *              STATUS_REFUSED    the server replied with an error (out of memory, a key
- *                                of another type, ...), or refuses the login;
+ *                                of another type, ...), or refuses the login; see
  *                                rlock_client_why(), rlock_refusal()
  *              STATUS_UNSAFE     too few replicas have it; released
  *              STATUS_CANCELLED  by rlock_cancel() or rlock_client_close()
@@ -419,7 +421,7 @@ void rlock_cancel(struct rlock_client *client, struct rlock *lock);
  *              STATUS_CANCELLED  it was released meanwhile, or the client was closed.
  *                                After a release without a callback the memory of `lock`
  *                                may be gone: use it only to tell which lock it was
- *              others            as of rlock_acquire(); the lock still counts as held,
+ *              others            as for rlock_acquire(); the lock still counts as held,
  *                                until the end of the old or of the new lease,
  *                                whichever is earlier. STATUS_NO_MEMORY may come from
  *                                inside the call
@@ -428,15 +430,15 @@ void rlock_extend(struct rlock_client *client, struct rlock *lock, uint32_t leas
                   rlock_cb callback, void *arg);
 
 /**
- * Release a held lock if it is still ours, compared and deleted in one step. Of kind
- * reentrant: this one grant. Before hold_min_ms has passed the key is kept until then.
+ * Release a held lock if it is still ours; the server compares and deletes in one step. Of
+ * kind reentrant: release this one grant. The name stays taken until hold_min_ms has passed.
  *
  * @callback  NULL: the memory of `lock` is the caller's again on return; else gets
  *              STATUS_OK         released
  *              STATUS_LOST       it had expired or was taken; another owner's lock is
  *                                untouched
  *              STATUS_NOT_OWNER  not held
- *              STATUS_INVALID    of another client; it stays held, also without a
+ *              STATUS_INVALID    a lock of another client; it stays held, also without a
  *                                callback
  *              STATUS_TIMEOUT,
  *              STATUS_IO,
@@ -486,22 +488,22 @@ int64_t rlock_safe_for_us(const struct rlock *lock, int64_t now_us);
 
 /** What rlock_inspect() or rlock_list() found. The strings are valid during the callback. */
 struct rlock_info {
-    const struct rlock_client *client; /* that has asked */
-    const char *name, *owner; /* of several owners, to inspect: whose lease ends first */
+    const struct rlock_client *client; /* of the call */
+    const char *name, *owner; /* rlock_inspect(): the owner whose lease ends first */
     size_t name_len, owner_len;
     int64_t remaining_ms; /* -1: the key does not expire */
     int64_t count;        /* reentrant: how often its owner holds it; semaphore, read,
                              write: how many hold it; else 1 */
     int64_t waiters;      /* clients that wait by pub/sub; -1: not known */
     bool is_ours;         /* its owner belongs to this client */
-    bool is_near; /* it belongs to a client on a host of this name: their ids begin
-                             with a hash of it */
+    bool is_near; /* its owner is on a host with the same name as ours: ids of clients
+                             begin with a hash of the host name */
 };
 
 /**
  * Find out who holds `name`.
  *
- * @callback  gets STATUS_OK and `info`; STATUS_NOT_FOUND: free; others as of
+ * @callback  gets STATUS_OK and `info`; STATUS_NOT_FOUND: free; others as for
  *            rlock_acquire()
  */
 void rlock_inspect(struct rlock_client *client, const char *name, size_t name_len,
@@ -510,12 +512,13 @@ void rlock_inspect(struct rlock_client *client, const char *name, size_t name_le
                    void *arg);
 
 /**
- * Call `each` for every owner of `name`; of all locks on the server or cluster if that is
- * NULL. That scans all keys, 200 in a call, and leaves out getset, which names no owner.
- * A lock that comes or goes meanwhile may be missing, or be there twice.
+ * Call `each` for every owner of `name`. If `name` is NULL, call it for every owner of all
+ * locks on the server or cluster. This scans all keys, 200 per command, and leaves out
+ * getset, which names no owner. A lock that is acquired or released meanwhile may be
+ * missing, or be listed twice.
  *
  * @each      returns whether to go on; may not close the client
- * @callback  gets STATUS_OK after the last one; others as of rlock_inspect()
+ * @callback  gets STATUS_OK after the last owner; others as for rlock_inspect()
  */
 void rlock_list(struct rlock_client *client, const char *name, size_t name_len,
                 bool (*each)(const struct rlock_info *info, void *arg),
@@ -524,8 +527,8 @@ void rlock_list(struct rlock_client *client, const char *name, size_t name_len,
 /**
  * Delete the lock `name`, whatever client holds it, and wake its waiters.
  *
- * @callback  gets STATUS_OK; STATUS_NOT_FOUND: it was free; STATUS_REFUSED: the key is
- *            neither a string nor a hash; others as of rlock_acquire()
+ * @callback  gets STATUS_OK; STATUS_NOT_FOUND: it was free; STATUS_REFUSED: the key holds
+ *            no lock; others as for rlock_acquire()
  */
 void rlock_force_release(struct rlock_client *client, const char *name, size_t name_len,
                          void (*callback)(enum status status, void *arg), void *arg);

@@ -12,10 +12,10 @@
  * a pause with jitter or, with RLOCK_GROUP_ALL, when the busy member is released. A try
  * takes at most 1.5 s and at most half of the lease. Once its result is certain, the
  * members that have not replied get 50 ms more, or a twentieth of the lease if that is
- * less. In a group that is then held, a member that is granted even later counts as held
- * from that moment.
+ * less. If the group is then held, a member that is granted even later counts as held from
+ * that moment.
  *
- * Threads  all calls on a group and its callbacks: that of the loop of its clients
+ * Threads  all calls on a group and its callbacks: the thread of the loop of its clients
  * Blocks   never
  * Source   Redlock, redis.io/docs/latest/develop/use/patterns/distributed-locks;
  *          Redisson, RedissonMultiLock
@@ -93,8 +93,8 @@ void rlock_group_free(struct rlock_group *group);
  *              STATUS_CANCELLED  by rlock_group_cancel() or rlock_group_free()
  *              others            the status of a member whose call failed for another
  *                                reason in the last try
- *            Unless STATUS_OK no member is held: grants of servers that reply have been
- *            released.
+ *            With every status but STATUS_OK no member is held: grants of servers that
+ *            reply have been released.
  */
 void rlock_group_acquire(struct rlock_group *group,
                          const struct rlock_group_options *options,
@@ -108,8 +108,8 @@ void rlock_group_cancel(struct rlock_group *group);
  *
  * @callback  gets STATUS_OK: as many as needed were extended; STATUS_LOST: too few are
  *            still held, and these are released; on_lost is not called; STATUS_NOT_OWNER:
- *            not held, or in another call; others as of rlock_extend(), and the group
- *            still counts as held
+ *            not held, or in another call; others as for rlock_extend(), and the
+ *            group still counts as held
  */
 void rlock_group_extend(struct rlock_group *group, uint32_t lease_ms,
                         rlock_group_cb callback, void *arg);
@@ -118,8 +118,8 @@ void rlock_group_extend(struct rlock_group *group, uint32_t lease_ms,
  * Release all members.
  *
  * @callback  gets STATUS_OK: as many as needed were still ours; STATUS_LOST: fewer were;
- *            STATUS_NOT_OWNER: not held, or in another call; if unknown the first other
- *            status of a member, as of rlock_release()
+ *            STATUS_NOT_OWNER: not held, or in another call. If neither is certain: the
+ *            first other status of a member, as for rlock_release()
  */
 void rlock_group_release(struct rlock_group *group, rlock_group_cb callback, void *arg);
 
@@ -141,19 +141,19 @@ int64_t rlock_group_safe_for_us(const struct rlock_group *group, int64_t now_us)
 int64_t rlock_group_fence(const struct rlock_group *group, size_t index);
 
 /**
- * How the member at `index` answered the last acquire or extension, in its last try: a
- * status and its words, such as those of a server that refused. It stays until the next
- * one begins; with rlock_sync.h, too, where any thread may call this until then.
+ * How the member at `index` answered the last try of the last acquire or extension: a
+ * status and a message, such as the error of a server. The result is valid until the next
+ * acquire or extension begins. With rlock_sync.h any thread may call this until then.
  */
 const struct err *rlock_group_why(const struct rlock_group *group, size_t index);
 
 /**
- * Call `each` for every owner of the members, whatever group or client that is, as
- * rlock_list(). The group may be in any state, or be freed meanwhile. It flushes its
+ * Call `each` for every owner of the members, in this or any other group or client, as
+ * rlock_list() does. The group may be in any state, or be freed meanwhile. It flushes its
  * clients by itself.
  *
- * @each      the client of `info` tells the server; returns whether to go on with this
- *            member
+ * @each      returns whether to go on with this member; `info->client` identifies the
+ *            server
  * @callback  called last; gets STATUS_OK, or the status of the first member whose call
  *            failed
  */

@@ -43,8 +43,8 @@ MUST_CHECK enum status rlock_sync_start(struct rlock_sync **ret_sync, struct err
 
 /**
  * Close the clients as rlock_client_close() does, and end the thread. Calls in progress
- * return STATUS_CANCELLED, and so do calls that begin meanwhile, when the clients are
- * closed: then the library uses no lock of the callers any more. May be called again.
+ * return STATUS_CANCELLED. Calls that begin meanwhile return when the clients are closed:
+ * then the library no longer uses the callers' locks. May be called again.
  *
  * @sync  may be NULL
  *
@@ -58,12 +58,12 @@ void rlock_sync_free(struct rlock_sync *sync);
 /**
  * Open a client and wait until it is connected.
  *
- * @options     as of rlock_client_open(); `loop` is ignored
+ * @options     as for rlock_client_open(); `loop` is ignored
  * @ret_client  set on STATUS_OK and STATUS_DOWN; end it with rlock_sync_close_client(), or
  *              leave it to rlock_sync_close()
  *
  * Returns  STATUS_OK; STATUS_DOWN: not connected yet, `reterr` says why; the client keeps
- *          trying; STATUS_CANCELLED; others as of rlock_client_open()
+ *          trying; STATUS_CANCELLED; others as for rlock_client_open()
  * Blocks   up to timeout_ms
  */
 MUST_CHECK enum status rlock_sync_open(struct rlock_sync *sync,
@@ -81,14 +81,14 @@ MUST_CHECK enum status rlock_sync_open(struct rlock_sync *sync,
  */
 void rlock_sync_close_client(struct rlock_sync *sync, struct rlock_client *client);
 
-/** A number of this thread's, unique in the process: `holder` of the options if 0. */
+/** The number of this thread, unique in the process. It replaces a `holder` of 0. */
 uint64_t rlock_sync_holder(void);
 
 /*
- * The calls of rlock.h. They return the status that the callback gets there, and set
- * `reterr` (may be NULL) to the message. `holder` 0 of the options means the calling
- * thread. on_lost gets NULL for `arg`; it knows its lock or group. rlock_fence() needs no
- * counterpart: any thread may call it.
+ * The calls of rlock.h. They return the status that its callback gets, and set `reterr`
+ * (may be NULL) to the message. `holder` 0 in the options means the calling thread. on_lost
+ * gets its lock or group, and NULL for `arg`. rlock_fence() needs no counterpart: any thread
+ * may call it.
  */
 
 MUST_CHECK enum status rlock_sync_acquire(struct rlock_sync *sync,
@@ -108,7 +108,7 @@ MUST_CHECK enum status rlock_sync_force_release(struct rlock_sync *sync,
                                                 struct err *reterr);
 
 /**
- * End the rlock_sync_acquire() of another thread that waits with this lock. If the lock is
+ * End the rlock_sync_acquire() of `lock` in which another thread waits. If the lock is
  * neither held nor in a call, its next rlock_sync_acquire() returns STATUS_CANCELLED.
  */
 void rlock_sync_cancel(struct rlock_sync *sync, struct rlock_client *client,
