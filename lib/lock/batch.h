@@ -1,10 +1,10 @@
 /*
  * batch.h - many locks in one script call.
  *
- * A lock joins a batch of locks that need the same operation (an acquire: and lease);
- * rlock_batch_flush() sends all batches. Each lock gets its own result through its
- * operation (struct rlock_op); a batch knows nothing of what follows from it. A lock may
- * leave its batch at any time: a release takes the place of a renewal in progress.
+ * A lock joins a batch of locks that need the same operation (for an acquire, also with the
+ * same lease); rlock_batch_flush() sends all batches. Each lock gets its own result through
+ * its operation (struct rlock_op). A lock may leave its batch at any time: a release takes
+ * the place of a renewal in progress.
  */
 #ifndef LOCK_BATCH_H
 #define LOCK_BATCH_H
@@ -22,7 +22,7 @@ void rlock_batches_clear(struct rlock_batches *batches);
 bool rlock_batches_are_completed(const struct rlock_batches *batches);
 
 /**
- * Add `lock`, which is in no batch. On STATUS_NO_MEMORY it is in none. The batch leaves in
+ * Add `lock`, which is in no batch. On STATUS_NO_MEMORY it is in no batch. The batch leaves in
  * the next turn of the loop, or before that by rlock_batch_flush(). A release before
  * hold_min_ms has passed keeps the name taken until then.
  */
@@ -41,7 +41,7 @@ void rlock_batch_replace(struct rlock *lock, struct rlock *other);
 /** Send all batches. The loop soon ends the batches that cannot be sent. */
 void rlock_batch_flush(struct rlock_client *client);
 
-/** Give the locks that could not be sent their result. */
+/** Give a result to the locks that could not be sent. */
 void rlock_batch_complete_failed(struct rlock_client *client);
 
 /** Call `on_cancel` for every lock in a batch. */

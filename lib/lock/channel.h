@@ -17,8 +17,8 @@ struct rlock_channel {
     bool has_command;   /* `command` is in progress */
     bool is_subscribed; /* messages arrive */
     bool is_refused;    /* messages never arrive on this connection */
-    int own_releases;   /* of this client, without a reply yet; wait.c has the two */
-    int own_messages;   /* of its releases that are to come; below 0: came too early */
+    int own_releases;   /* by this client, without a reply yet; set by wait.c */
+    int own_messages; /* of its releases, still to come; below 0: came before the reply */
     size_t name_len;
     char name[RLOCK_CHANNEL_MAX];
 };
@@ -30,7 +30,7 @@ void rlock_channels_init(struct rlock_channels *channels,
 void rlock_channels_close(struct rlock_client *client);
 void rlock_channels_clear(struct rlock_channels *channels);
 
-/** NULL: it has no listeners. */
+/** The channel of the lock; NULL: it has no listeners. */
 struct rlock_channel *rlock_channel_find(struct rlock_client *client,
                                          const struct rlock *lock);
 

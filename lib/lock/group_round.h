@@ -36,7 +36,7 @@ struct group_member {
     struct rlock_client *client;
     struct rlock lock;
     enum group_call call; /* in progress */
-    unsigned round;       /* the last one that awaits or awaited it */
+    unsigned round;       /* the last round that awaited it */
     enum status status;   /* of its call in this round; STATUS_TIMEOUT: none yet */
     struct err why;       /* of its last acquire or extension */
     size_t name_len;
@@ -45,7 +45,7 @@ struct group_member {
 
 struct rlock_group {
     struct list link; /* among the groups of a struct rlock_sync */
-    uv_timer_t timer; /* the time of the round */
+    uv_timer_t timer; /* ends the round */
     uv_idle_t soon;   /* runs while there are answers */
     struct closing closing;
     bool is_closed;      /* all its uv handles have closed */
@@ -57,8 +57,8 @@ struct rlock_group {
     void *arg, *lost_arg;
     int64_t give_up_at_us;
     unsigned failures;         /* tries and waits of this acquire that failed */
-    enum status status;        /* of the last one */
-    struct group_member *busy; /* the first member that was busy then, or NULL */
+    enum status status;        /* of the last of these */
+    struct group_member *busy; /* the first busy member in the last of these, or NULL */
     unsigned round;
     void (*then)(struct rlock_group *group);
     unsigned awaited; /* members that have not answered */
@@ -72,26 +72,27 @@ struct rlock_group {
 void rlock_round_begin(struct rlock_group *group,
                        void (*then)(struct rlock_group *group));
 
-/** Call rlock_acquire() for it, unless an earlier call on it is in progress. */
+/** Call rlock_acquire() for the member, unless an earlier call on it is in progress. */
 void rlock_round_acquire(struct group_member *member,
                          const struct rlock_acquire_options *options);
 
 /** Call rlock_extend() for all members that are held and in no call. */
 void rlock_round_extend(struct rlock_group *group, uint32_t lease_ms);
 
-/** Cancel or release all members; await earlier releases, too. Not held: STATUS_LOST. */
+/** Cancel or release all members, and await earlier releases. A member that is not held gets
+ *  STATUS_LOST. */
 void rlock_round_undo(struct rlock_group *group);
 
-/** Send all calls. Without any the round ends in the next turn of the loop. */
+/** Send all calls. If there are none, the round ends in the next turn of the loop. */
 void rlock_round_run(struct rlock_group *group, uint64_t ms);
 
-/** A round without calls. */
+/** Run a round without calls, for `ms`. */
 void rlock_round_pause(struct rlock_group *group, uint64_t ms);
 
 /** The status of the round. `denied`: the status of a member that counts as a refusal. */
 enum status rlock_round_status(const struct rlock_group *group, enum status denied);
 
-/** End the round, if any, and cancel or release all members without awaiting it. */
+/** End the round, if any, and cancel or release all members without awaiting replies. */
 void rlock_round_abandon(struct rlock_group *group);
 
 /** Free a group in GROUP_FREED when no call and no handle refers to it any more. */

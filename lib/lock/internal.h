@@ -1,9 +1,9 @@
 /*
  * internal.h - the data of a client and of its locks; for lib/lock only.
  *
- * It declares no functions but three: each file declares its own in its header, and
- * lib/README.md says which file may call which. A struct below belongs to the file named
- * in the section above it; other files do not change its fields.
+ * Each file declares its functions in its own header, and lib/README.md says which file may
+ * call which. A struct below belongs to the file named in the heading of its section; other
+ * files do not change its fields.
  */
 #ifndef LOCK_INTERNAL_H
 #define LOCK_INTERNAL_H
@@ -26,7 +26,7 @@
 enum rlock_state {
     RLOCK_IDLE = 0,
     RLOCK_ACQUIRING,
-    RLOCK_PASSED, /* by another owner; the loop calls the callback soon */
+    RLOCK_PASSED, /* granted by another owner; the loop calls the callback soon */
     RLOCK_HELD,
     RLOCK_EXTENDING, /* held, too */
     RLOCK_RELEASING,
@@ -42,7 +42,7 @@ struct rlock_result {
     bool is_stale;        /* a grant whose fence is smaller than an earlier one */
     int64_t sent_us;      /* clock_mono_us() when it was first sent */
     int64_t fence;        /* of a grant */
-    int64_t granted_us;   /* when the client learnt of its grants: once per batch */
+    int64_t granted_us;   /* when the client got the reply to its batch */
     int64_t remaining_ms; /* STATUS_BUSY: of the owner's lease; below 0: not known */
     unsigned receivers;   /* clients that got the message of a release */
     const struct redis_reply *reply; /* of a query that is STATUS_OK */
@@ -59,11 +59,11 @@ enum rlock_class_id {
 /** The lock has left its batch. */
 typedef void rlock_on_result(struct rlock_client *client, struct rlock *lock,
                              const struct rlock_result *result);
-/** The client is being closed. Calls no callback of a user and adds nothing to a batch; may
- *  replace locks in batches. */
+/** The client is being closed. The function calls no callback of a user and adds nothing to
+ *  a batch; it may replace locks in batches. */
 typedef void rlock_on_cancel(struct rlock_client *client, struct rlock *lock);
 
-/** An operation of a kind: its script, what is written for it, what gets the result. */
+/** An operation of a kind: its script, keys and arguments, and the receiver of its result. */
 struct rlock_op {
     enum rlock_script script;
     enum rlock_class_id class_id;
@@ -80,14 +80,15 @@ struct rlock_op {
 
 struct rlock_kind {
     struct rlock_op acquire, acquire_wait, renew, extend, release;
-    struct rlock_op keep; /* released before hold_min_ms; not of every kind */
+    struct rlock_op keep; /* a release before hold_min_ms; of plain only */
     /* Write the name of the channel on which releases are published; NULL: there is
        none. */
     size_t (*channel)(const struct rlock *lock, char ret_name[RLOCK_CHANNEL_MAX]);
     bool can_renew; /* and extend */
     bool is_cohort; /* passes a lock among the waiters of a client */
     bool is_queued; /* the server keeps a queue of the waiters and wakes one of them */
-    bool is_shared; /* several may hold it; if queued, an empty message wakes them all */
+    bool
+        is_shared; /* several may hold it; if queued, an empty message wakes all waiters */
     bool has_permits;
 };
 
@@ -101,7 +102,7 @@ struct rlock_server {
     struct redis_script_call raise;
     int64_t raise_sent_us;
     bool is_raising;
-    int64_t last_fence;   /* the greatest one that any grant has taken */
+    int64_t last_fence;   /* the greatest fence that this client knows of */
     int64_t ahead_us;     /* upper bound of the server's clock minus clock_mono_us() */
     char *waiting_key;    /* exists while a lock of kind plain has waiters */
     size_t tag_len;       /* of the tag with which its keys begin */
@@ -136,41 +137,42 @@ struct rlock_channel;
 
 struct rlock_channel_events {
     void (*on_subscribed)(struct rlock_channel *channel);
-    void (*on_cut_off)(struct rlock_channel *channel); /* no messages for a while */
+    void (*on_cut_off)(
+        struct rlock_channel *channel); /* no messages until on_subscribed */
     void (*on_message)(struct rlock_channel *channel, const char *text, size_t text_len);
 };
 
 struct rlock_channels {
     const struct rlock_channel_events *events;
-    struct redis_conn *first;                   /* of the servers' connections for them */
+    struct redis_conn *first; /* of the servers' connections for channels */
     struct list buckets[RLOCK_CHANNEL_BUCKETS]; /* struct rlock_channel */
     unsigned count;
 };
 
 /* -- waiters: wait.c -- */
 
-/** The turns that this client takes with others at a name (at all with its hash). */
+/** How this client takes turns with others at a name, or at all names with its hash. */
 struct rlock_turns {
     unsigned count; /* releases since the last yield */
     int64_t since_us;
     int64_t yield_us; /* how long the next yield lasts at most */
     int64_t yield_until_us;
     bool is_contended; /* another client waits */
-    bool was_taken;    /* by another owner, since the last yield */
+    bool was_taken;    /* another client has had the lock since the last yield */
 };
 
 #define RLOCK_TURNS 64
 
 struct rlock_waits {
     struct list all;   /* struct rlock_waiter, in use or not */
-    struct list spare; /* those not in use */
+    struct list spare; /* struct rlock_waiter, not in use */
     struct rlock_turns turns[RLOCK_TURNS];
-    bool has_turns; /* some were contended */
+    bool has_turns; /* a name was contended at some time */
 };
 
 /* -- renewals: watchdog.c -- */
 
-#define RLOCK_WATCHDOG_BUCKETS 256 /* eighths of an octave of any uint32_t */
+#define RLOCK_WATCHDOG_BUCKETS 256 /* eight for each power of two of a lease */
 
 struct rlock_watchdog {
     struct list buckets[RLOCK_WATCHDOG_BUCKETS]; /* locks of about the same lease */
@@ -230,7 +232,7 @@ static inline struct rlock_server *rlock_server_of(struct rlock_client *client,
     return &client->servers[lock->bucket];
 }
 
-/** What is known of a call that has just ended with `status`. */
+/** The message for a call that has just ended with `status`. */
 static inline const char *rlock_client_words(const struct rlock_client *client,
                                              enum status status)
 {

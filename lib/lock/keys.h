@@ -21,7 +21,7 @@ MUST_CHECK enum status rlock_keys_init(struct rlock_client *client, const char *
                                        struct err *reterr);
 void rlock_keys_clear(struct rlock_client *client);
 
-/** Set the key and the bucket of `lock`, where it is 0. NULL; else why it may not have this name. */
+/** Set the key and the bucket (0 before) of `lock`. Returns why the name is refused, or NULL. */
 const char *rlock_keys_set_name(struct rlock_client *client, struct rlock *lock,
                                 const char *name, size_t name_len);
 
@@ -35,7 +35,7 @@ size_t rlock_keys_owner(const struct rlock_client *client, uint64_t number,
 uint64_t rlock_keys_hold_left_ms(const struct rlock *lock);
 
 /**
- * Send keys and arguments of a script call, for each lock these, a letter each:
+ * Write keys or arguments of a script call, for each lock one per letter:
  *
  *     F  key of the fence counter    o  value of the owner
  *     W  key of the waiters          h  value of the holder

@@ -20,10 +20,10 @@ void rlock_orphan_clear(struct rlock_client *client);
  */
 void rlock_orphan_now(struct rlock_client *client, const struct rlock *lock);
 
-/** The server may hold `lock` or not: release a copy as soon as that is possible. */
+/** The lock may exist on the server: release a copy as soon as that is possible. */
 void rlock_orphan_unknown(struct rlock_client *client, const struct rlock *lock);
 
-/** The same for a lock whose release is in progress: release a copy in a second. */
+/** As rlock_orphan_unknown(), but release the copy after a second. */
 void rlock_orphan_later(struct rlock_client *client, const struct rlock *lock);
 
 /** Let a copy take over the release of `lock` that is in progress. */

@@ -3,15 +3,15 @@
  *
  * A script takes many locks and treats each on its own: the value of one key never
  * affects another lock. It returns the results as one string, a character per lock in the
- * order of the keys: '1' done; '0' not (held by another owner, or not ours); 'E' the
- * server refused this one; 'X' the holder may not have it. A release whose message reached n clients returns '1' + n, at
- * most '9'.
+ * order of the keys: '1' done; '0' not done (held by another owner, or not ours); 'E' the
+ * server refused this lock; 'X' the holder may not have the lock. A release whose message
+ * reached n clients returns '1' + n, at most '9'.
  *
  * The acquiring scripts return {clock us, fence, results, numbers}. Without `numbers` the
- * fence of lock i is `fence` plus i. With them, the number of a granted lock is its
- * fence, and that of a busy one the ms that its lease still runs (below 0: not known).
+ * fence of lock i is `fence` plus i. With `numbers`, the number of a granted lock is its
+ * fence, and the number of a busy lock is the rest of its lease in ms (below 0: not known).
  * {clock us} alone: the call came too late and nothing was done. If `fence` is equal to the
- * clock, the counter was missing or unusable and has begun anew.
+ * clock, the counter was missing or unusable and has been restarted.
  *
  * The last ARGV is the number of the call (redis/script.h), which is not in the lists
  * below. The script returns it as the first element, or as "number results".
@@ -54,7 +54,7 @@
     /* fence key, (name, queue, beats, readers)...; as semaphore_acquire */                 \
     X(READ_ACQUIRE, read_acquire)                                                           \
     X(WRITE_ACQUIRE, write_acquire)                                                         \
-    /* the same keys but the first; (holder, serial)... -> results */                       \
+    /* these keys without the fence key; (holder, serial)... -> results */                  \
     X(SEMAPHORE_RELEASE, semaphore_release)                                                 \
     X(FAIR_SEMAPHORE_RELEASE, fair_semaphore_release)                                       \
     X(RW_RELEASE, rw_release)                                                               \

@@ -4,7 +4,7 @@
 
 #include "lock/internal.h"
 
-/** Open a connection to it; the callbacks get `server`. As redis_conn_open(). */
+/** Open a connection to the server; the callbacks get `server`. As redis_conn_open(). */
 MUST_CHECK enum status
 rlock_server_connect(struct rlock_server *server,
                      void (*on_state)(bool is_up, const struct err *why, void *arg),
@@ -18,8 +18,8 @@ rlock_server_connect(struct rlock_server *server,
 void rlock_server_connected(struct rlock_server *server);
 
 /**
- * Grants took the fences from `fence` + 1 to `fence` + `count`. Whether they are greater
- * than all before; otherwise the counter is being raised.
+ * Grants took the fences from `fence` + 1 to `fence` + `count`. Returns whether they are
+ * greater than all earlier fences; if not, the counter is being raised.
  */
 MUST_CHECK bool rlock_server_saw_fences(struct rlock_server *server, int64_t fence,
                                         unsigned count);
@@ -41,7 +41,7 @@ uint64_t rlock_server_latest_us(const struct rlock_server *server, int64_t sent_
 enum status rlock_server_refused(struct rlock_client *client,
                                  const struct redis_reply *error);
 
-/** Why a call could not be sent: STATUS_DOWN, or STATUS_REFUSED if the login was. */
+/** Why a call could not be sent: STATUS_DOWN, or STATUS_REFUSED if the login was refused. */
 enum status rlock_server_why_down(const struct rlock_server *server);
 
 #endif

@@ -23,7 +23,7 @@ void rlock_state_end_extension(struct rlock_client *client, struct rlock *lock);
 /** Held -> releasing. */
 void rlock_state_release(struct rlock_client *client, struct rlock *lock);
 
-/** Held or lost -> idle at once; a copy is released. Without effect in other states. */
+/** Held or lost -> idle at once; if held, a copy is released. No effect in other states. */
 void rlock_state_drop(struct rlock_client *client, struct rlock *lock);
 
 /** Any state but answering -> answering -> idle: the loop calls the callback soon. */
@@ -31,7 +31,7 @@ void rlock_state_answer(struct rlock_client *client, struct rlock *lock,
                         enum status status);
 
 /**
- * Have the loop call `callback` for `lock`, whose state and call in progress stay.
+ * Have the loop call `callback` for `lock`. The state and the call in progress do not change.
  *
  * @reason  of STATUS_INVALID: a static text for rlock_client_why(); else NULL
  */
@@ -39,7 +39,7 @@ void rlock_state_answer_unchanged(struct rlock_client *client, struct rlock *loc
                                   enum status status, const char *reason,
                                   rlock_cb callback, void *arg);
 
-/** Call the callbacks that are due; those they add wait for the next turn. */
+/** Call the callbacks that are due. Callbacks that they add wait for the next turn. */
 void rlock_state_call_back(struct rlock_client *client);
 
 /* -- results, for the operations of all kinds: see struct rlock_op -- */

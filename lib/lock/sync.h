@@ -10,8 +10,8 @@ struct rlock_sync_call {
     struct rlock_sync *sync;
     struct rlock_client *client; /* whose rlock_client_why() goes to `reterr`, or NULL */
     struct err *reterr;          /* may be NULL */
-    /* Run once by the thread that leads the loop; causes one rlock_sync_answer(), now or
-       later. */
+    /* Called once by the thread that leads the loop; must cause one rlock_sync_answer(),
+       now or later. */
     void (*begin)(struct rlock_sync_call *call);
 
     /* Set by sync.c. */
@@ -22,7 +22,7 @@ struct rlock_sync_call {
     enum status status;
 };
 
-/** Have the call begun and sleep until it is answered; returns its status. */
+/** Pass the call to the loop and sleep until it is answered; returns its status. */
 enum status rlock_sync_run(struct rlock_sync_call *call);
 
 /** In the loop: wake the caller, which then owns `call` again. */

@@ -16,9 +16,9 @@ void rlock_waits_close(struct rlock_client *client);
 void rlock_waits_clear(struct rlock_client *client);
 
 /**
- * The try of `lock` found it busy, or failed in a way that may pass. STATUS_OK: it goes on
- * waiting; STATUS_NO_MEMORY: it cannot wait; else its time is up, with the result of the
- * try.
+ * A try to acquire `lock` found it busy, or failed for a reason that may pass. Returns
+ * STATUS_OK: it goes on waiting; STATUS_NO_MEMORY: it cannot wait; otherwise its time is up
+ * and this is the status of the try.
  */
 MUST_CHECK enum status rlock_wait_on(struct rlock_client *client, struct rlock *lock,
                                      const struct rlock_result *result);
@@ -26,16 +26,16 @@ MUST_CHECK enum status rlock_wait_on(struct rlock_client *client, struct rlock *
 /** The connection is up again: the waiters whose try failed try again. */
 void rlock_waits_resume(struct rlock_client *client);
 
-/** `lock` waits no more; `is_granted`: because it was granted. Harmless otherwise. */
+/** End the wait of `lock`, if it waits. @is_granted  because it was granted */
 void rlock_wait_end(struct rlock_client *client, struct rlock *lock, bool is_granted);
 
 /** Whether `lock`, which is about to be acquired, has to wait for another client first. */
 bool rlock_wait_must_yield(struct rlock_client *client, const struct rlock *lock);
 
 /**
- * `lock` is being released: the next waiter of this client tries right after that, unless
- * another client shall have its turn. With `may_pass_on`, the waiter that gets it without
- * the server is returned instead, where there is one.
+ * `lock` is being released. The next waiter of this client tries right after the release,
+ * unless it is the turn of another client. With `may_pass_on`, if that waiter can get the
+ * lock without the server, its wait ends and it is returned; otherwise NULL is returned.
  */
 struct rlock *rlock_wait_releasing(struct rlock_client *client, struct rlock *lock,
                                    bool may_pass_on);

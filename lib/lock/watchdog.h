@@ -6,13 +6,13 @@
 
 void rlock_watchdog_init(struct rlock_client *client);
 
-/** Stop. The watched locks get `on_cancel` of their renewal. */
+/** Stop. Calls `on_cancel` of the renewal of each watched lock. */
 void rlock_watchdog_close(struct rlock_client *client);
 
 /** The lease of a held lock was set by a call sent at `sent_us`: watch it from then on. */
 void rlock_watchdog_set(struct rlock_client *client, struct rlock *lock, int64_t sent_us);
 
-/** The rest of a watched lock's lease is in doubt: renew it now. */
+/** It is not certain how long the lease of a watched lock still runs: renew it now. */
 void rlock_watchdog_hurry(struct rlock_client *client, struct rlock *lock);
 
 /** Stop watching; a renewal in progress is ignored. Harmless if it is not watched. */

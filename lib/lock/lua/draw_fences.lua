@@ -6,12 +6,12 @@
 -- executed; the client learns that clock from each reply.
 --
 -- Fences come from one counter. It is increased by the number of locks before any lock is set, so
--- nothing has changed if that is refused. The fence of lock i is the returned number plus i, with
--- gaps for busy locks. A missing counter starts at the clock in microseconds, which is more than any
--- earlier counter can have reached, so fences keep growing after the server lost its data. A
--- counter that is no number, below zero or too great gives no fence: it starts at the clock too. A returned
--- number that is equal to the clock tells the client of such a start. A key of another type belongs
--- to another program and is not changed.
+-- nothing has changed if the increase is refused. The fence of lock i is the returned number plus i,
+-- with gaps for busy locks. A missing counter starts at the clock in microseconds, which is more than
+-- any earlier counter can have reached, so fences keep growing after the server lost its data. A
+-- counter that is not a number, below zero or too great gives no fence: it is restarted at the clock.
+-- After both, the returned number is equal to the clock. A key of another type belongs to another
+-- program and is not changed.
 if clock > ARGV[2] + 0 then return {ARGV[#ARGV], clock} end
 local fence = redis.pcall('INCRBY', KEYS[1], count)
 local why = type(fence) == 'table' and fence.err

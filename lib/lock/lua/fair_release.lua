@@ -1,4 +1,5 @@
--- An owner, who is not in the queue, or a waiter that leaves wakes the head if the name is free.
+-- Called for an owner, which is not in the queue, or for a waiter that leaves. Wakes the head of the
+-- queue if the name is then free.
 local now = redis.call('TIME')
 local ms = math.floor(now[1] * 1000 + now[2] / 1000)
 local function leave(name, queue, beats, owner)

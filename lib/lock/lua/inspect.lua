@@ -1,15 +1,15 @@
--- KEYS[1] is a lock. Or with two more arguments, the beginning of names and a cursor, those names are
--- scanned for locks, and the key is any of the same slot. Returns the next cursor ('0': no more) and
--- for each owner {name, owner, remaining ms, count, clients that wait}; of one lock, that whose lease
--- ends first is the first. A scan writes nothing, and skips what this user may not read and all keys
--- without an owner value of ours or of Redisson.
+-- KEYS[1] is the lock to inspect. With two more arguments, a prefix and a cursor, the script scans the
+-- names with this prefix for locks; KEYS[1] is then any key of the same slot. Returns the next cursor
+-- ('0': no more) and for each owner {name, owner, remaining ms, count, clients that wait}. The owners
+-- of a lock are ordered by the ends of their leases. A scan writes nothing, and skips keys that this
+-- user may not read and keys without an owner value of ours or of Redisson.
 local now = redis.call('TIME')
 local clock = now[1] * 1000000 + now[2]
 local reply = {ARGV[#ARGV], '0'}
 local function owners_of(name, type)
   if type == 'string' then
     return {{redis.call('GETRANGE', name, 0, 127), redis.call('PTTL', name), 1}}
-  elseif type == 'hash' then -- the holder is the shortest field: our others begin with it
+  elseif type == 'hash' then -- the holder is the shortest field: our other fields begin with it
     local holder
     for _, field in ipairs(redis.call('HKEYS', name)) do
       if not holder or #field < #holder then holder = field end

@@ -1,4 +1,4 @@
--- leave() may return the digit of the results. It also ends a wait.
+-- leave() may return the character of the lock in the results. It also ends a wait.
 local now = redis.call('TIME')
 local clock = now[1] * 1000000 + now[2]
 local function release(name, holder, serial, ...)

@@ -1,7 +1,7 @@
--- The holders of a semaphore or of a read/write lock are a sorted set of "client:holder:serial" by the
--- end of their leases in us on the clock of the server; that of a writer is negative. A lease that has
--- ended counts for nothing, and the key expires with the last one. A name that a queue may have is
--- refused: it is a sorted set, too.
+-- The holders of a semaphore or of a read/write lock are a sorted set of "client:holder:serial". The
+-- score is the end of the lease in us on the clock of the server, negative for a writer. A lease that
+-- has ended does not count, and the key expires with the last lease. A name that may be the key of a
+-- queue is refused, because a queue is a sorted set, too.
 local is_of_queue = {[':queue'] = true, [':beats'] = true, [':readers'] = true}
 local function check(name)
   local first = redis.call('ZRANGE', name, 0, 0)[1]

@@ -1,4 +1,4 @@
--- A holder that reads already may read again, also while a writer waits, which waits for this holder.
+-- A holder that already reads may read again while a writer waits: the writer waits for this holder.
 local function take(clock, lease_us, holder, serial, wait, _, name, queue, beats, readers)
   local member, owner = holder .. ':' .. serial, holder:sub(1, 37) .. serial
   local ms = math.floor(clock / 1000)

@@ -1,4 +1,4 @@
--- Whether the lock is held by this holder, unless that is 0, in another grant.
+-- Whether this holder has the lock already, by another grant. Holder 0 never has.
 local function holds(name, holder)
   if holder:sub(-2) == ':0' then return false end
   for _, member in ipairs(redis.call('ZRANGE', name, 0, -1)) do

@@ -1,6 +1,6 @@
--- Waiting writers are in `queue`, waiting readers in `readers`, and both in `beats`, which also has for
--- '-' the arrival of the last reader that waited when a writer was granted. Readers up to that one are
--- due: they go before the next writer. All other readers go after the writers that wait. So a reader
+-- Waiting writers are in `queue`, waiting readers in `readers`, and both in `beats`. The score of '-' in
+-- `beats` is the arrival of the last reader that waited when a writer was granted. Readers up to that
+-- one are due: they go before the next writer. Other readers go after the waiting writers. So a reader
 -- waits for at most one writer that is granted after its arrival, and a writer only for owners, for
 -- writers that came before it, and for readers that came before the last writer was granted.
 local function first_reader(queue, beats, readers, ms)

@@ -1,4 +1,4 @@
--- A fair semaphore has a queue. Its head takes a permit, and wakes the next one if there are more.
+-- A fair semaphore has a queue. The head takes a permit, and wakes the next waiter if any are left.
 local function take(clock, lease_us, holder, serial, wait, permits, name, queue, beats)
   local member, owner = holder .. ':' .. serial, holder:sub(1, 37) .. serial
   local ms = math.floor(clock / 1000)
