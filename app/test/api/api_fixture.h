@@ -1,9 +1,9 @@
 /*
- * api_fixture.h - the API of a loop with fake backends, which say what they are asked for.
+ * api_fixture.h - the API of a loop with fake backends, which record their calls.
  *
  * To be included by one source of a test program: it defines the functions of http.h, store.h and
- * others in place of the real ones. Answers are texts: the status, the headers, and the body; of a
- * problem its code and what varies.
+ * others in place of the real ones. An answer is printed as text: the status, the headers, and the
+ * body. Of a problem only the code and the members that vary are printed.
  */
 #ifndef API_FIXTURE_H
 #define API_FIXTURE_H
@@ -20,28 +20,28 @@
 #define TEXT_BYTES 8192
 #define TIMEOUT_MS 2000
 
-/* -- what the fakes do and say -- */
+/* -- the behaviour and the records of the fakes -- */
 
 static struct {
-    enum status status; /* of the answers of the store, the catalogue and Redis */
-    enum status second; /* not OK: of a call that follows a read */
-    bool has_no_pages;  /* memory is out */
+    enum status status; /* of answers from the store, the catalogue and Redis */
+    enum status second; /* not OK: the status of a call that follows a read */
+    bool has_no_pages;  /* no memory for pages */
     bool shows_debug;
     bool is_redis_down, is_revoked, is_cluster;
     bool has_entry; /* the catalogue has entry */
     struct catalogue_entry entry;
     struct order order;
     struct voucher voucher;
-    size_t count; /* of rows, which are equal but for their ids */
+    size_t count; /* number of rows; they differ only in their ids */
     enum change_verdict verdict;
-    enum verdict found; /* by key */
+    enum verdict found; /* the result of a look-up by key */
     enum outcome outcome;
     bool is_checkout_full;
     int64_t age_s, rate_wait_us;
     size_t pending;
     bool is_foreign;
     struct metrics_health health;
-    bool holds_reads; /* until the test answers them */
+    bool holds_reads; /* reads wait until the test answers them */
     store_vouchers_cb held[4];
     void *held_args[4];
     size_t held_count;
@@ -143,7 +143,7 @@ struct http_page {
     char text[TEXT_BYTES];
 };
 
-/* "404 not_found", the headers, and what of the body differs from other answers of this code */
+/* Appends the code of a problem, and the members that vary between problems with this code. */
 static inline void print_problem(char *text, const char *body)
 {
     json_t *root = json_loads(body, 0, NULL);
@@ -586,7 +586,8 @@ void store_restock_voucher(struct store *store UNUSED, int64_t voucher_id, int64
 #define UNANSWERED_MAX 128
 
 static struct metrics metrics;
-static struct http_request *unanswered[UNANSWERED_MAX]; /* when their ask() returned */
+static struct http_request
+    *unanswered[UNANSWERED_MAX]; /* no answer when ask() returned */
 static size_t unanswered_count;
 
 static inline int open_api(void **state UNUSED)
@@ -651,7 +652,7 @@ static inline void handle(struct http_request *request, const char *body)
     api_handle(request, api);
 }
 
-/* "METHOD PATH" or "METHOD PATH?QUERY"; what `as` presents is "Bearer ..." or NULL. */
+/* @line  "METHOD PATH" or "METHOD PATH?QUERY"; @as  a token behind "Bearer "; NULL: none */
 static inline const char *ask(const char *line, const char *as, const char *headers,
                               const char *body)
 {

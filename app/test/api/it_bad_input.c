@@ -103,8 +103,8 @@ static int setup(void **state)
 
 /* -- bodies -- */
 
-/* The valid body with one field replaced: `value` NULL leaves it out. `more` stands at the
-   end. */
+/* The valid body with one field replaced; `value` NULL leaves the field out. `more` is inserted
+   before the closing brace. */
 static const char *write_body(const struct body *body, const struct field *changed,
                               const char *value, const char *more)
 {
@@ -154,7 +154,7 @@ static size_t count_taken(const struct body *body, const struct field *field,
     return taken;
 }
 
-/* One beyond each bound. */
+/* Tries the value below the minimum and the value above the maximum. */
 static size_t count_numbers_taken(const struct body *body, const struct field *field)
 {
     char below[32], above[32];
@@ -254,7 +254,7 @@ static void test_body__without_the_expected_members_is_refused(void **state)
     free(after);
 }
 
-/* The control of the tests above. */
+/* A control: the bodies that the tests above change are valid. */
 static void test_body__valid_is_accepted(void **state)
 {
     (void)state;
@@ -289,7 +289,7 @@ static void test_rules__between_fields(void **state)
     static const struct {
         const char *line, *body;
         int status;
-        const char *field; /* or the code */
+        const char *field; /* 422: the field; otherwise the code */
     } rows[] = {
         {"POST /v1/vouchers",
          "{\"title\":\"t\",\"price_cents\":1,\"face_value_cents\":1,\"stock\":1,"

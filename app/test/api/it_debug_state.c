@@ -18,7 +18,7 @@ static int setup(void **state)
     return 0;
 }
 
-/* What is at "state.queues.0.depth" of the one worker; NULL: nothing. */
+/* The value at a path of the only worker, such as "state.queues.0.depth"; NULL: none. */
 static json_t *look_up(const struct client_reply *reply, const char *path)
 {
     json_t *at = json_array_get(json_object_get(reply->json, "workers"), 0);
@@ -43,7 +43,7 @@ static const struct client_reply *read_state(void)
     return EXPECT(request(service, admin(), NULL, "GET /v1/debug/state"), 200, NULL);
 }
 
-/* Queries under way on the connections that carry orders, all of which are up. */
+/* Queries under way on the connections that carry orders. All these connections must be up. */
 static int64_t count_pending(const struct client_reply *reply)
 {
     json_t *connection;
@@ -58,8 +58,8 @@ static int64_t count_pending(const struct client_reply *reply)
     return pending;
 }
 
-/* One order is in a transaction, the others in its queue. An order whose transaction has
-   waited for long returns to the queue for a moment. */
+/* One order is in a transaction, the others are in the queue. An order whose transaction has
+   waited for a long time returns to the queue for a moment. */
 static bool is_stuck(void *arg)
 {
     const char *voucher_id = arg;
@@ -95,7 +95,7 @@ static struct client *start_order(struct order_burst *burst, size_t i)
     return client;
 }
 
-/* The row of the voucher is locked meanwhile. */
+/* The orders wait because the row of the voucher is locked. */
 static void test_state__shows_the_orders_that_wait(void **state)
 {
     struct order_burst burst = {.first_user = 1};

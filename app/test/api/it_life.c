@@ -47,7 +47,7 @@ static void order(int64_t user_id, const char *voucher_id, char *ret_id)
     snprintf(ret_id, ID_SIZE, "%s", reply_text(reply, "id"));
 }
 
-/* An order of shopper 7 for a voucher of its own. */
+/* Shopper 7 orders a new voucher. */
 static void make_order(char *ret_voucher_id, char *ret_id)
 {
     make_voucher(one, &(struct sale){.stock = 5}, ret_voucher_id);
@@ -59,7 +59,7 @@ static const struct client_reply *pay(const char *id, const char *body)
     return request(one, payment(), body, "POST /v1/orders/%s/pay", id);
 }
 
-/* Each order has a payment of its own. */
+/* Each order has a different payment_ref. */
 static const struct client_reply *pay_in_full(const char *id)
 {
     char body[128];
@@ -190,7 +190,7 @@ static void test_pay__logs_one_line_for_any_payment_ref(void **state UNUSED)
 static void test_pay__its_body_is_checked(void **state UNUSED)
 {
     static const struct {
-        const char *body, *field; /* NULL: no 422 but a 400 */
+        const char *body, *field; /* field NULL: 400 instead of 422 */
     } rows[] = {
         {"{}", "payment_ref"},
         {"{}", "amount_cents"},
@@ -293,7 +293,8 @@ static void test_redeem__is_final(void **state UNUSED)
     assert_int_equal(stock_left(one, voucher), 4);
 }
 
-/* Status for: nobody, another shopper, the shopper of the order, payment, admin. */
+/* The columns are the expected status for a caller without a token, another shopper, the shopper
+   of the order, payment and admin. */
 static void test_life__requires_the_role(void **state UNUSED)
 {
     static const struct {
@@ -315,7 +316,7 @@ static void test_life__requires_the_role(void **state UNUSED)
         EXPECT(request(one, NULL, rows[i].body, "%s", target), rows[i].nobody, NULL);
         EXPECT(request(one, shopper(8), rows[i].body, "%s", target), rows[i].stranger,
                NULL);
-        if (rows[i].admin == 200) /* a new order for each role that may change it */
+        if (rows[i].admin == 200)
             pay_in_full(id);
         if (rows[i].own == 409)
             request(one, admin(), NULL, "POST /v1/orders/%s/cancel", id);
@@ -423,7 +424,7 @@ static bool are_all_expired(void *arg)
     return stock_left(hopeful->service, hopeful->voucher_id) == MANY;
 }
 
-/* They expire in batches, so other orders are placed between two batches. */
+/* Orders expire in batches, so other orders are placed between two batches. */
 static void test_expiry__of_very_many_lets_the_sale_go_on(void **state)
 {
     char voucher[ID_SIZE], other[ID_SIZE];
@@ -452,7 +453,7 @@ static void test_expiry__of_very_many_lets_the_sale_go_on(void **state)
 
 struct scramble {
     char order_id[ID_SIZE];
-    size_t done[2], refused, other; /* done: cancels, payments */
+    size_t done[2], refused, other; /* done[0]: cancels, done[1]: payments */
 };
 
 static size_t scramble_write(size_t k, char *buf, size_t size, void *arg)

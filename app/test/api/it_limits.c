@@ -25,7 +25,7 @@ static bool is_serving(void *arg)
     return request(arg, NULL, NULL, "GET /readyz")->status == 200;
 }
 
-/* With few requests: the limits of these services are small. */
+/* Waits for the service with few requests, because its limits are small. */
 static struct service *serve_limited(struct fixture *fixture, const char *const *env)
 {
     struct service *service = fixture_spawn(fixture, env);
@@ -56,7 +56,7 @@ struct origin {
     int64_t since_us, admitted;
 };
 
-/* A burst of two, and one more for each second that has passed. */
+/* The limit is a burst of two, and one more for each second that has passed. */
 static void note_admitted(struct origin *origin)
 {
     origin->admitted++;
@@ -64,7 +64,7 @@ static void note_admitted(struct origin *origin)
                   2 + (clock_mono_us() - origin->since_us) / 1000000);
 }
 
-/* Use what is left of the burst; the next request is refused. */
+/* Use the rest of the burst: send requests until one is refused. */
 static void use_up(struct service *service, struct origin *origin, const char *headers)
 {
     const struct client_reply *reply;
@@ -224,7 +224,7 @@ struct drip {
     const char *piece;
 };
 
-/* Send a piece; whether the service has closed the connection. */
+/* Sends a piece. Returns whether the service has closed the connection. */
 static bool is_cut_off(void *arg)
 {
     struct drip *drip = arg;

@@ -458,7 +458,8 @@ static void test_list__user_id_is_for_admins(void **state)
     EXPECT(request(service, NULL, NULL, "GET /v1/orders"), 401, "unauthenticated");
 }
 
-/* A voucher that no shopper has asked for is not in memory: only a token starts a read. */
+/* A voucher that no shopper has asked for is not in memory. Only a request with a valid token
+   makes the service read it. */
 static void test_place__without_a_token_reads_no_voucher(void **state)
 {
     static const char id[] = "9223372036854775806";
@@ -538,7 +539,6 @@ static bool is_seen(void *arg)
     return request(service, admin(), NULL, "GET /v1/orders/%s", id)->status == 200;
 }
 
-/* With SECKILL_LOCK_WAIT_MS an order waits for the shopper's lock. */
 static void test_lock__is_waited_for_when_configured(void **state)
 {
     const char *const env[] = {"SECKILL_LOCK_WAIT_MS=10000", NULL};
@@ -556,8 +556,7 @@ static bool somebody_waits(void *arg)
     return strcmp(redis_do(arg, "PUBSUB CHANNELS rlock:lock:order:83"), "1") == 0;
 }
 
-/* The order ends before the lease of the foreign lock, so it was the release that woke
-   it. */
+/* The order ends before the lease of the foreign lock, so the release woke it. */
 static void test_lock__release_wakes_the_waiter(void **state)
 {
     static const char *const release[] = {"seckill", "lock", "release", "lock:order:83",

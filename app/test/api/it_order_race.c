@@ -59,7 +59,7 @@ static void test_race__a_thousand_for_a_hundred(void **state)
     assert_locks_go(state);
 }
 
-/* Repeated requests: request k is of shopper k % users; all have the same key or none. */
+/* Repeated requests. Shopper k % users sends request k; all have the same key, or none has one. */
 struct repeats {
     struct order_burst burst;
     int64_t users;
@@ -145,7 +145,7 @@ static void test_race__a_limit_of_three_holds(void **state)
 
     make_everywhere(&(struct sale){.stock = 1000, .per_user_limit = 3},
                     repeats.burst.voucher_id);
-    run_repeats(&repeats, 60, 1200); /* each shopper 120 times, 6 at once */
+    run_repeats(&repeats, 60, 1200); /* 120 of each shopper, 6 at once */
     assert_int_equal(repeats.burst.tally[TALLY_PLACED], 30);
     assert_int_equal(sql_live_orders(*state, repeats.burst.voucher_id), 30);
     assert_int_equal(sql_number(*state,
@@ -178,7 +178,7 @@ struct mix {
     char voucher_ids[MANY][ID_SIZE];
     size_t of_other; /* request k goes to the last voucher if k is a multiple of this */
     int64_t sent_us[8000];
-    int64_t total_us[2]; /* of the first voucher and of the last */
+    int64_t total_us[2]; /* sum of latencies, of the first voucher and of the last */
     size_t placed;
     size_t placed_other;
 };
@@ -223,7 +223,8 @@ static void test_race__many_vouchers_at_once(void **state)
     free(mix);
 }
 
-/* On average an order of the quiet one takes about as long as one of the hot one. */
+/* On average an order for the quiet voucher takes at most three times as long as one for the hot
+   voucher. */
 static void test_race__a_hot_voucher_does_not_starve_a_quiet_one(void **state)
 {
     struct mix *mix = calloc(1, sizeof(*mix));
@@ -241,8 +242,8 @@ static void test_race__a_hot_voucher_does_not_starve_a_quiet_one(void **state)
     free(mix);
 }
 
-/* Somebody else holds the row of one voucher, so its orders wait; those of the other are
-   placed meanwhile. */
+/* Another session holds the row of one voucher, so the orders for this voucher wait. Orders for
+   the other voucher are placed meanwhile. */
 static void test_race__a_stuck_voucher_does_not_stop_another(void **state)
 {
     char stuck[ID_SIZE], quiet[ID_SIZE], head[1024], statement[80];

@@ -26,13 +26,13 @@ static int teardown(void **state)
     return fixture_close(*state);
 }
 
-/* The expected answer to orders at a service; each order is of a new shopper. */
+/* The answer that a service must give to orders of new shoppers. */
 struct look {
     struct service *service;
     const char *voucher_id;
     int status;
     const char *code;
-    int in_a_row; /* requests, so that they reach all workers */
+    int in_a_row; /* as many requests as reach all workers */
 };
 
 static bool is_answered_so(void *arg)
@@ -49,7 +49,7 @@ static bool is_answered_so(void *arg)
     return true;
 }
 
-/* Wait until both instances answer so. */
+/* Wait until both instances answer orders with this status and code. */
 static void assert_becomes(const char *voucher_id, int status, const char *code)
 {
     struct look look = {one, voucher_id, status, code, 8};
@@ -127,9 +127,9 @@ static int compare_us(const void *a, const void *b)
     return (one_us > other_us) - (one_us < other_us);
 }
 
-/* How long `two` takes to see the sale open or close: by a PATCH at `one`, which sends a
-   notification, or by an update of the row, which sends none. Without the time of a look,
-   which is long on a busy machine. */
+/* How long `two` takes to see that the sale opens or closes: after a PATCH at `one`, which sends a
+   notification, or after an update of the row, which sends none. The time of one check, which is
+   long on a busy machine, is subtracted. */
 static int64_t time_to_see_us(struct fixture *fixture, const char *id, bool is_open,
                               bool is_notified)
 {
@@ -186,7 +186,7 @@ static void test_patch__moves_the_window_without_a_notification(void **state)
     assert_becomes(id, 409, "not_started");
 }
 
-/* Sell all there is, so that both instances know. */
+/* Sell the whole stock and wait until both instances know. */
 static void sell_out(const char *id)
 {
     struct look look = {one, id, 409, "sold_out", 1};

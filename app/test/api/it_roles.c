@@ -62,7 +62,7 @@ static const struct row {
     {"GET /openapi.yaml", NULL, NONE, EVERYONE},
 };
 
-static struct service *service; /* of the default configuration */
+static struct service *service; /* the default configuration */
 static struct service *strict;  /* also requires issuer and audience */
 static char voucher_id[ID_SIZE];
 static int64_t next_user = 1000;
@@ -73,7 +73,7 @@ static int setup(void **state)
                                "SECKILL_LISTENERS_MAX=0", NULL};
     const char *const with_tickets[] = {
         "SECKILL_TICKET_SECRET=a secret of tickets, 32 bytes or more of it",
-        "SECKILL_LISTENERS_MAX=0", NULL}; /* a stream has an end */
+        "SECKILL_LISTENERS_MAX=0", NULL}; /* one event ends a stream */
     struct fixture *fixture = fixture_open();
 
     *state = fixture;
@@ -90,7 +90,7 @@ static int teardown(void **state)
     return fixture_close(*state);
 }
 
-/* The claims of a valid token, then more or other ones. */
+/* A token with valid claims, followed by `more` claims, which may repeat a name. */
 static const char *token_with(const char *sub, const char *more)
 {
     char claims[400];
@@ -100,7 +100,7 @@ static const char *token_with(const char *sub, const char *more)
     return token_hs256(NULL, claims, FIXTURE_SECRET);
 }
 
-/* With a token id, so it is looked up in the deny-list. */
+/* It has a token id, so the service looks it up in the deny-list. */
 static const char *payment_token(void)
 {
     return token_with("3", ",\"role\":\"payment\",\"jti\":\"p-1\"");
@@ -202,7 +202,7 @@ static void test_roles__each_on_every_route(void **state)
 
 #define BAD_MAX 40
 
-/* Each has one fault and the role admin, which may call nearly every route. */
+/* Each token has one fault. Its role is admin, which may call nearly every route. */
 struct bad_token {
     const char *what;
     const char *token;

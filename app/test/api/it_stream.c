@@ -144,7 +144,7 @@ static struct service *serve_limited(struct fixture *fixture)
 struct sale_of {
     struct service *service;
     char voucher_id[ID_SIZE];
-    int64_t user_id; /* of the last order */
+    int64_t user_id; /* shopper of the last order */
 };
 
 static bool is_order_placed(void *arg)
@@ -155,7 +155,7 @@ static bool is_order_placed(void *arg)
                     201, "");
 }
 
-/* Even if all connections to Postgres must be opened again. */
+/* The service can place orders even if it must reopen all connections to Postgres. */
 static void test_stream__leaves_descriptors_for_orders(void **state)
 {
     static struct listener listeners[LISTENERS];

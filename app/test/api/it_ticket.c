@@ -21,7 +21,7 @@ static int setup(void **state)
 
 /* -- vouchers and tickets -- */
 
-/* In every loop. */
+/* Every loop knows that the voucher requires a ticket. */
 static bool is_complete(void *arg)
 {
     for (int i = 0; i < 16; i++) {
@@ -93,7 +93,8 @@ static void test_ticket__lets_its_shopper_order_this_voucher(void **state)
     assert_int_equal(sql_live_orders(*state, id), 1);
 }
 
-/* A change of which no loop is notified: the orders that follow are admitted by the old row. */
+/* No loop is notified of this change, so the catalogue admits the orders, and Postgres refuses
+   them. */
 static void test_ticket__is_needed_before_the_catalogue_knows(void **state)
 {
     char id[ID_SIZE];

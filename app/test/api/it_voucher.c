@@ -126,9 +126,9 @@ static const struct bad_value {
     {"end_at", NULL},
     {"end_at", "null"},
     {"end_at", "\"never\""},
-    {"end_at", "\"2030-01-01T00:00:00Z\""},      /* equal to the begin */
-    {"end_at", "\"2029-12-31T23:59:59Z\""},      /* before it */
-    {"end_at", "\"2030-01-01T01:00:00+02:00\""}, /* before it, in UTC */
+    {"end_at", "\"2030-01-01T00:00:00Z\""},      /* equal to begin_at */
+    {"end_at", "\"2029-12-31T23:59:59Z\""},      /* before begin_at */
+    {"end_at", "\"2030-01-01T01:00:00+02:00\""}, /* before begin_at in UTC */
     {"pay_within_s", "null"},
     {"pay_within_s", "0"},
     {"pay_within_s", "-5"},
@@ -433,7 +433,7 @@ static void test_restock__adds_and_removes(void **state)
         const char *add;
         int status;
         const char *code;
-        int64_t total; /* afterwards; before, 10 of which one is sold */
+        int64_t total; /* total stock afterwards; at first 10, one of which is sold */
     } steps[] = {
         {"5", 200, NULL, 15},
         {"-3", 200, NULL, 12},
@@ -547,7 +547,7 @@ static void test_list__walks_each_state_without_gaps_or_repeats(void **state)
     };
     char id[ID_SIZE];
 
-    for (int i = 0; i < 25; i++) { /* with equal times the id decides */
+    for (int i = 0; i < 25; i++) { /* equal times are ordered by id */
         make_voucher(
             service,
             &(struct sale){.stock = 1, .begin_in_s = 9999 + i / 10, .end_in_s = 99999},

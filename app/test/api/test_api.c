@@ -105,8 +105,7 @@ static bool keeps_body(const char *path, const char *as)
 static void test_bodies__are_kept_for_permitted_callers(void **state UNUSED)
 {
     assert_true(keeps_body("/v1/vouchers", ADMIN));
-    assert_true(
-        keeps_body("/v1/vouchers", "out of memory")); /* the token is checked again */
+    assert_true(keeps_body("/v1/vouchers", "out of memory")); /* checked later */
     assert_false(keeps_body("/v1/vouchers", SHOPPER));
     assert_false(keeps_body("/v1/vouchers", "stranger 1"));
     assert_false(keeps_body("/v1/vouchers/7/orders", SHOPPER));
@@ -171,7 +170,7 @@ static void test_revocations__are_looked_up_by_the_id_of_the_token(void **state 
     fake.is_revoked = true;
     ASSERT_TEXT(ask("GET /v1/orders/71", "shopper 5 abc", NULL, NULL), UNAUTHENTICATED);
     fake.is_revoked = false;
-    fake.status = STATUS_IO; /* of the command, then also of the read */
+    fake.status = STATUS_IO; /* of the EXISTS command; a read would fail too */
     ASSERT_TEXT(ask("GET /v1/orders/71", "shopper 5 abc", NULL, NULL),
                 "503" RETRY " unavailable");
     ASSERT_TEXT(did, LIMITED "EXISTS {revoked:}abc;");

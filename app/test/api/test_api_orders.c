@@ -29,7 +29,8 @@ static void test_place__answers_each_outcome(void **state UNUSED)
     }
 }
 
-/* A page per second up to 63, then one rendered for each. */
+/* The answers for 1 to 63 s are prepared pages. An answer for a longer time is rendered for each
+   request. */
 static void test_place__says_when_a_sale_begins(void **state UNUSED)
 {
     /* clang-format off */
@@ -93,7 +94,7 @@ test_place__an_unknown_voucher_is_read_for_callers_with_a_token(void **state UNU
     ASSERT_TEXT(ask(PLACE, SHOPPER, NULL, NULL), "503" RETRY " unavailable");
     ASSERT_NUMBER(metrics.outcomes[OUTCOME_UNAVAILABLE], ==, 1);
     ask("POST /v1/vouchers/7/ticket", SHOPPER, NULL, NULL);
-    ASSERT_NUMBER(metrics.outcomes[OUTCOME_UNAVAILABLE], ==, 1); /* it is no order */
+    ASSERT_NUMBER(metrics.outcomes[OUTCOME_UNAVAILABLE], ==, 1); /* orders only */
 }
 
 /* The key may name an order that was placed before. */
@@ -225,7 +226,7 @@ static void test_life__answers_each_verdict(void **state UNUSED)
     /* clang-format off */
     static const struct {
         enum change_verdict verdict;
-        const char *answer, *code; /* code: of the log line of a payment */
+        const char *answer, *code; /* code: in the log line of a refused payment */
     } rows[] = {
         {CHANGE_DONE, "200 " ORDER, NULL},
         {CHANGE_REPEATED, "200 " ORDER, NULL},
@@ -262,7 +263,7 @@ static void test_failures__have_their_answers(void **state UNUSED)
     static const struct {
         const char *of_read, *of_write;
         enum status status;
-        bool is_logged; /* of a write */
+        bool is_logged; /* for a write */
     } rows[] = {
         {"404 not_found", "404 not_found", STATUS_NOT_FOUND, false},
         {"503" RETRY " overloaded", "503" RETRY " overloaded", STATUS_NO_MEMORY, false},

@@ -74,7 +74,7 @@ static void test_vouchers__are_written(void **state UNUSED)
         "422 invalid: requires_ticket requires SECKILL_TICKET_SECRET, which is not set");
     ASSERT_TEXT(ask(PATCH_VOUCHER, ADMIN, NULL, "{\"requires_ticket\":false}"),
                 "200 " V7);
-    fake.status = STATUS_INVALID; /* by the rules of the table */
+    fake.status = STATUS_INVALID; /* a constraint of the table is violated */
     ASSERT_TEXT(ask(WRITE_VOUCHER, ADMIN, NULL, CREATE "}"),
                 "422 invalid: end_at must be after begin_at");
     ASSERT_TEXT(ask(RESTOCK, ADMIN, NULL, "{\"add\":1}"),

@@ -164,7 +164,7 @@ static void test_event__comes_every_fifteen_seconds_without_a_change(void **stat
         assert_next(&listener, "");
         pass_us(1);
         assert_next(&listener, i < 2 ? "data" : ":\n\n");
-        fake.is_fresh = i == 0; /* then Postgres does not answer */
+        fake.is_fresh = i == 0; /* later the entry is old: Postgres does not answer */
     }
 }
 

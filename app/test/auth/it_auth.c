@@ -16,7 +16,7 @@ static int setup(void **state)
     return 0;
 }
 
-/* Replace {} by a time in claims. */
+/* The claims of a pattern, with {} replaced by a time. */
 static const char *claims_of(const char *pattern)
 {
     static char claims[600];
@@ -155,7 +155,7 @@ static void test_token__other_headers_are_refused(void **state)
         dot = strrchr(token, '.');
         dot[1] = '\0'; /* no signature at all */
         assert_refused(headers[i], token);
-        dot[0] = '\0'; /* nor its dot */
+        dot[0] = '\0'; /* and no second dot */
         assert_refused(headers[i], token);
     }
 }
@@ -185,7 +185,7 @@ static void test_token__forged_is_refused(void **state)
     assert_refused("no secret", token_hs256(NULL, claims, ""));
     snprintf(good, sizeof(good), "%s", token_hs256(NULL, claims, FIXTURE_SECRET));
     len = strlen(good);
-    for (size_t i = 0; i < len - 1; i++) { /* the last one carries unused bits */
+    for (size_t i = 0; i < len - 1; i++) { /* the last character has unused bits */
         snprintf(bad, sizeof(bad), "%s", good);
         bad[i] = bad[i] == 'A' ? 'B' : 'A';
         assert_refused(bad, bad);
@@ -390,8 +390,8 @@ static void test_role__anyone_may_read_vouchers(void **state)
 
 /* -- rates -- */
 
-/* Send `requests` requests. The limiter must let pass a burst of twice `rate`, and `rate` for
-   each second that this takes. @user_id  0: another shopper each time */
+/* Sends `requests` requests. At most a burst of twice `rate`, and `rate` more for each second that
+   this takes, may pass the limiter. @user_id  0: another shopper for each request */
 static void assert_limited_to(struct service *limited, int64_t user_id, int64_t rate,
                               int64_t requests)
 {

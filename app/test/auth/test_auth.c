@@ -56,8 +56,8 @@ static size_t encode(const char *json, char *to)
     return base64_encode(json, strlen(json), to);
 }
 
-/* The value of a header with a token of these parts, also where no library would write
-   them. To be freed. */
+/* The value of an Authorization header with a token of these parts, which may be malformed. The
+   caller frees it. */
 static char *sign_by(const EVP_MD *digest, const char *secret, const char *header,
                      const char *claims)
 {
@@ -320,7 +320,7 @@ static void test_auth_check__uses_the_key_that_the_token_names(void **state)
         const char *kid;
         const char *secret;
         enum status status;
-        enum status status_with_only; /* SECKILL_JWT_SECRET beside the file */
+        enum status status_with_only; /* if SECKILL_JWT_SECRET is set too */
     } rows[] = {
         {",\"kid\":\"new\"", NEW, STATUS_OK, STATUS_OK},
         {",\"kid\":\"2026-01\"", OLD, STATUS_OK, STATUS_OK},
@@ -390,7 +390,7 @@ static void test_auth_make__signs_with_the_first_key(void **state)
     auth_free(judge);
 }
 
-/* A new key pair as PEM; both texts to be freed. */
+/* A new key pair as PEM. The caller frees both texts. */
 static void make_pair(EVP_PKEY *pair, char **ret_private, char **ret_public)
 {
     BIO *private_bio = BIO_new(BIO_s_mem()), *public_bio = BIO_new(BIO_s_mem());

@@ -23,7 +23,7 @@
 #define SEEDS_MAX 200
 
 struct parts {
-    char header[PART_MAX], claims[PART_MAX]; /* not encoded; the header is empty: raw */
+    char header[PART_MAX], claims[PART_MAX]; /* not encoded */
     size_t header_len, claims_len;
 };
 
@@ -168,7 +168,7 @@ static size_t make_token(char *text)
     case 1:
         text[strlen("Bearer ") + below(len - strlen("Bearer "))] = "AQgw.-_=a"[below(9)];
         break;
-    case 2: /* bits that no byte uses */
+    case 2: /* unused bits of the last character */
         text[len - 1] = (char)(text[len - 1] ^ (int)(1 + below(7)));
         break;
     default:

@@ -60,8 +60,8 @@ static void test_limiter_take__many_keys_do_not_free_a_busy_one(void **state)
     limiter_free(limiter);
 }
 
-/* A table with four places for each key: a key that others have pushed out begins with a full
-   bucket, and never more buckets are kept than there are places. */
+/* The table has four places for each key. A key whose bucket was replaced begins with a full
+   bucket. The table never keeps more buckets than it has places. */
 static void test_limiter_take__replaces_the_bucket_that_is_full_first(void **state)
 {
     struct limiter *limiter = limiter_create(1);
@@ -70,7 +70,7 @@ static void test_limiter_take__replaces_the_bucket_that_is_full_first(void **sta
     (void)state;
     while (limiter_take(limiter, 77, 1000000) == 0)
         ;
-    /* all later than the bucket of 77, which is the first to be full in its set */
+    /* these buckets are full later than the bucket of key 77 */
     for (uint64_t key = 1000; key < 301000; key++) {
         for (int i = 0; i < 2; i++)
             assert_int_equal(limiter_take(limiter, key, 1500000), 0);
@@ -82,7 +82,7 @@ static void test_limiter_take__replaces_the_bucket_that_is_full_first(void **sta
     limiter_free(limiter);
 }
 
-/* Keys of one set: the high bits of their product with the golden ratio are 0. */
+/* All keys are in one set, because the high bits of their product with the golden ratio are 0. */
 static void test_limiter_take__replaces_within_a_full_set(void **state)
 {
     static const uint64_t golden_inverse = UINT64_C(0xf1de83e19937733d);

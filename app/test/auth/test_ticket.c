@@ -103,7 +103,7 @@ static void test_ticket_is_proof__known_hashes(void **state)
     }
 }
 
-/* All instances, of any version, print the same. */
+/* Instances of all versions print the same tickets. */
 static void test_ticket_make__known_tickets(void **state)
 {
     static const struct ticket_subject challenge = {TICKET_CHALLENGE, 7, 70};
@@ -116,7 +116,7 @@ static void test_ticket_make__known_tickets(void **state)
     assert_string_equal(text, "AAAAAHE_s3iZMb-Y2mzxL0GFuzvgETP1");
 }
 
-/* Half of all nonces would be a proof of one bit. */
+/* The proof requires one bit, so half of all nonces would satisfy it. */
 static void test_ticket_is_proof__refuses_a_long_nonce(void **state)
 {
     static const char challenge[] = "0123456789abcdef0123456789abcdef";

@@ -6,7 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* As stated by every --help. */
+/* The exit codes that every --help states. */
 #define EXIT_HOLDS  0
 #define EXIT_BROKEN 1
 #define EXIT_FAILED 2
@@ -91,7 +91,8 @@ static const struct bad_setting {
     {"SECKILL_TLS_PRIORITY", "NONE", "position 1"},
 };
 
-/* Not shown in the message: it may contain a password, or another setting is missing. */
+/* The error message does not show these values: a value may contain a password, or the fault is
+   that another setting is missing. */
 static const struct bad_setting bad_hidden_settings[] = {
     {"SECKILL_REDIS_URL", "http://127.0.0.1", "redis://"},
     {"SECKILL_REDIS_URL", "127.0.0.1:6379", "redis://"},
@@ -176,7 +177,7 @@ static void test_setting__weak_secret_is_refused_and_not_shown(void **state)
     }
 }
 
-/* Every command refuses it, and shows no part of a password. */
+/* Every command refuses the URL and shows no part of a password. */
 static void test_setting__invalid_database_url_is_refused_by_commands(void **state)
 {
     static const char *const commands[] = {"audit", "migrate"};
@@ -328,7 +329,7 @@ static void test_serve__address_in_use_is_refused(void **state)
     outcome = RUN(state, env, "serve");
     assert_int_equal(outcome->code, EXIT_FAILED);
     assert_contains(outcome->err, setting + strlen("SECKILL_LISTEN="));
-    for (int i = 0; i < 20; i++) /* and the first one still serves */
+    for (int i = 0; i < 20; i++) /* the first service still serves */
         EXPECT(request(service, NULL, NULL, "GET /healthz"), 200, NULL);
 }
 

@@ -88,7 +88,7 @@ static bool is_reported(void *arg)
            strstr(reply->body, "\"postgres\":\"not_utf8\"") != NULL;
 }
 
-/* It becomes ready without a restart when the database has been made anew. */
+/* The service becomes ready without a restart when the database has been created again. */
 static void test_serve__is_not_ready_with_an_encoding_other_than_utf8(void **state)
 {
     struct fixture *fixture = *state;
@@ -188,7 +188,8 @@ struct awaited {
     const char *words;
 };
 
-/* Unknown vouchers are read too, with the clock of Postgres. */
+/* The order makes the service read the voucher, which need not exist, and with it the clock of
+   Postgres. */
 static bool logs(void *arg)
 {
     const struct awaited *awaited = arg;
@@ -200,7 +201,7 @@ static bool logs(void *arg)
                ->code == 0;
 }
 
-/* The role of the service finds this function before that of pg_catalog. */
+/* The role of the service finds this function before pg_catalog.clock_timestamp(). */
 static void set_clock(int seconds)
 {
     as_superuser("create or replace function wrong.clock_timestamp() returns timestamptz"

@@ -55,7 +55,8 @@ static void request_all(struct service *service, struct order_burst *burst,
     }
 }
 
-/** After SIGSTOP and requests. Each is placed or refused. */
+/** Drains a service that received its requests while it was stopped by SIGSTOP. Each order must be
+ *  placed or refused. */
 static void drain_stopped(struct fixture *fixture, struct service *service,
                           struct client **clients, size_t count)
 {
@@ -72,7 +73,8 @@ static void drain_stopped(struct fixture *fixture, struct service *service,
     assert_int_equal(redis_order_locks(fixture), 0);
 }
 
-/* A voucher that `hasty` knows, too. It may be too hasty to create one. */
+/* Creates a voucher at another service and waits until `hasty` knows it. The timeout of `hasty`
+   may be too short to create one. */
 static void make_known(struct fixture *fixture, struct service *hasty, char *ret_id)
 {
     char target[64];
@@ -118,7 +120,7 @@ static void test_drain__answers_requests_not_yet_read(void **state)
     char request[1024];
 
     make_voucher(service, &(struct sale){.stock = 1000}, burst.voucher_id);
-    for (size_t i = 0; i < CLIENTS; i++) { /* connections that are accepted */
+    for (size_t i = 0; i < CLIENTS; i++) { /* the service accepts the connections */
         static const char hello[] = "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n";
 
         clients[i] = client_open(&service->address);
@@ -167,7 +169,7 @@ static void test_drain__under_load_loses_nothing(void **state)
                              .arg = &burst};
 
     make_voucher(service, &(struct sale){.stock = 3000}, burst.voucher_id);
-    assert_int_equal(load_run(&plan), 3000); /* later ones are refused a connection */
+    assert_int_equal(load_run(&plan), 3000); /* later connections are refused */
     assert_int_equal(service_wait(service), 0);
     assert_int_equal(redis_order_locks(*state), 0);
     burst_check(*state, &burst, 3000);
@@ -220,7 +222,7 @@ static void test_drain__does_not_wait_for_idle_or_slow_clients(void **state)
             client_write(clients[i], beginnings[i % 3], strlen(beginnings[i % 3])));
     }
     EXPECT(request(service, NULL, NULL, "GET /healthz"), 200, NULL);
-    assert_int_equal(service_stop(service), 0); /* although all are connected */
+    assert_int_equal(service_stop(service), 0); /* all clients are still connected */
     for (size_t i = 0; i < COUNT_OF(clients); i++)
         client_close(clients[i]);
 }
@@ -246,7 +248,7 @@ static void test_drain__ends_while_redis_hangs(void **state)
     }
     assert_int_equal(service_wait(service), 0);
     assert_int_equal(sql_live_orders(*state, burst.voucher_id), 0);
-    /* without the commands that it has buffered, which would take locks for a lease */
+    /* A resumed Redis would execute buffered commands, and the locks would last for a lease. */
     fixture_servers(*state, "kill", "redis");
     fixture_servers(*state, "start", "redis");
 }
@@ -261,7 +263,7 @@ static void test_drain__ends_while_postgres_hangs(void **state)
     make_known(*state, service, burst.voucher_id); /* every loop reads it */
     fixture_servers(*state, "pause", "postgres");
     request_all(service, &burst, clients, CLIENTS);
-    /* on a slow machine some wait for the voucher instead, and hold no lock */
+    /* On a slow machine some requests still wait for the voucher and hold no lock. */
     service_signal(service, SIGTERM);
     for (size_t i = 0; i < CLIENTS; i++) {
         const struct client_reply *reply = client_read(clients[i], &patience);

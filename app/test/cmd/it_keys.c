@@ -21,7 +21,7 @@ static int teardown(void **state)
     return fixture_close(*state);
 }
 
-/* A token with these claims and sub and exp; `kid` may be NULL. */
+/* A token with these claims, and with sub and exp; `kid` may be NULL. */
 static const char *token_of(const char *kid, const char *secret, const char *claims)
 {
     char header[128] = "{\"alg\":\"HS256\",\"typ\":\"JWT\"}";
@@ -212,8 +212,8 @@ struct refusal {
     const char *token, *voucher_id;
 };
 
-/* The catalogue forgets the voucher if the machine pauses for 0.8 s: then the token is looked
-   up. */
+/* If the machine pauses for 0.8 s, the entry of the voucher expires, and the service looks up the
+   token. */
 static bool is_refused_from_memory(void *arg)
 {
     const struct refusal *refusal = arg;

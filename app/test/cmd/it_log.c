@@ -22,7 +22,7 @@ static int teardown(void **state)
 struct piped {
     struct service *service;
     int read_fd;
-    char text[1 << 17]; /* what was read last: all that a pipe holds, in whole lines */
+    char text[1 << 17]; /* the whole lines that were read last; a pipe holds no more */
 };
 
 static void serve_into_pipe(struct fixture *fixture, struct piped *piped)
@@ -40,7 +40,7 @@ static void serve_into_pipe(struct fixture *fixture, struct piped *piped)
     service_await(piped->service, "/readyz", 200);
 }
 
-/* Each request is a line of the log. */
+/* The service logs a line for each request. */
 static bool has_dropped_lines(void *arg)
 {
     static const char name[] = "\nseckill_log_dropped_total ";

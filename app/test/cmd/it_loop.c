@@ -3,9 +3,9 @@
  * with clients that leave before the answer.
  *
  * The epoll threads of libmicrohttpd can wait for ever when exactly a multiple of 128
- * events is ready. Therefore the clients come in such numbers and send while the service
- * is stopped, so that it finds all of them at once. There is one worker, so that the
- * numbers are exact.
+ * events is ready. Therefore the number of clients is such a multiple, and they send while
+ * the service is stopped, so that all events are ready at once. With one worker the number
+ * of its events is exact.
  */
 #include "app/test/load_clients.h"
 
@@ -158,9 +158,9 @@ static void test_leaving__while_suspended(void **state)
     for (int64_t user = 1; user <= 300; user++)
         request_and_leave(voucher_id, user, user % 2);
     EXPECT(request(service, NULL, NULL, "GET /healthz"), 200,
-           NULL); /* after it has read them */
+           NULL); /* the service has read all requests */
     fixture_servers(*state, "resume", "redis");
-    assert_true(becomes_true(are_placed, &wait)); /* all that were not reset */
+    assert_true(becomes_true(are_placed, &wait)); /* those that were not reset */
     assert_true(becomes_true(nothing_in_flight, NULL));
     assert_int_equal(sql_number(*state,
                                 "select count(*) - count(distinct user_id) from "
@@ -181,13 +181,13 @@ static void test_leaving__while_suspended(void **state)
 
 #define ROUNDS_MAX   30
 #define LEVEL_ROUNDS 3
-#define LEVEL_KIB    512 /* 6,000 times 100 bytes would be more */
+#define LEVEL_KIB    512 /* less than a leak of 100 bytes for each of 6,000 requests */
 
 /* The memory kept for reuse depends on the largest number of clients so far, so it grows
    at first; then it must stay level. */
 static void test_leaving__frees_the_memory(void **state)
 {
-    /* a sanitizer would keep the origin of each allocation */
+    /* By default a sanitizer keeps more freed memory, and a call stack of each allocation. */
     const char *const env[] = {"SECKILL_WORKERS=1",
                                "ASAN_OPTIONS=quarantine_size_mb=1:malloc_context_size=0",
                                NULL};

@@ -82,7 +82,7 @@ static void remove_file(struct files *files, const char *path)
 
 struct steps {
     unsigned count;
-    char text[8192]; /* each followed by a space */
+    char text[8192]; /* the paths, each followed by a space */
     char warnings[2048];
 };
 
@@ -129,7 +129,7 @@ static enum status migrate(const struct sandbox *sandbox, const struct files *fi
     return migrate_with(sandbox, options, ret_steps, ret_err);
 }
 
-/* Applies these files; fails unless the steps are these. */
+/* Migrates with these files. Fails unless the steps are `expected`. */
 static void assert_migrates(const struct sandbox *sandbox, const struct files *files,
                             const char *expected)
 {
@@ -141,7 +141,7 @@ static void assert_migrates(const struct sandbox *sandbox, const struct files *f
     assert_string_equal(steps.text, expected);
 }
 
-/* Fails unless this is refused, for this reason. */
+/* Fails unless migrating with these files is refused with this status and reason. */
 static void assert_refuses(const struct sandbox *sandbox, const struct files *files,
                            enum status expected, const char *why)
 {
@@ -346,7 +346,7 @@ static void test_db_migrate__renews_the_rights_of_the_service(void **state)
 
 /* -- upgrades -- */
 
-/* With orders in every state. */
+/* A migrated database with orders in every state. */
 static struct sandbox *database_in_use(struct fixture *fixture, const char *name)
 {
     struct sandbox *sandbox = sandbox_open(fixture, name);
@@ -562,7 +562,7 @@ static void test_db_migrate__a_new_signature_drops_the_old_one(void **state)
     sandbox_close(sandbox);
 }
 
-/* From a release in which orders did not tell of their tickets. */
+/* Upgrades from a release whose functions had no parameter for tickets. */
 static void test_db_migrate__replaces_functions_without_tickets(void **state)
 {
     struct sandbox *sandbox = sandbox_open(*state, "function_tickets");
@@ -682,7 +682,8 @@ static void await_blocked(struct sandbox *sandbox, const PGconn *session)
         assert_true(clock_mono_us() < give_up_us);
 }
 
-/* A call that is under way ends as it began; the session's next call is the new one. */
+/* A call that is under way executes the old function. The next call of its session executes the
+   new one. */
 static void test_db_migrate__replaces_a_function_in_use(void **state)
 {
     struct sandbox *sandbox = database_in_use(*state, "function_in_use");

@@ -16,12 +16,12 @@
 #define SILENCE_MS  1000
 
 static int socket_fd;   /* the socket of the service manager */
-static int messages[2]; /* what has arrived there: written by the reader, to be read */
+static int messages[2]; /* a socket pair: from `reader` to the test */
 static pthread_t reader;
 static char notify_socket[128];
 
-/* A socket of datagrams keeps ten of them, and the service drops what exceeds that. This
-   thread reads at once, also while the test waits for something else. */
+/* A datagram socket keeps ten datagrams; the service drops further ones. Therefore this thread
+   reads all the time, also while the test waits for something else. */
 static void *read_messages(void *arg UNUSED)
 {
     char lines[256];
@@ -96,7 +96,7 @@ static void discard_received(void)
         continue;
 }
 
-/* `lines` arrives, and before it only pings and the missing dependency. */
+/* Wait until `lines` arrives. Before it only pings and the missing dependency may arrive. */
 static void await_lines(const char *lines)
 {
     const char *message;
@@ -157,7 +157,7 @@ static bool is_loop(const char *task)
     return strcmp(name, "loop 0\n") == 0;
 }
 
-/* The thread of the only loop. */
+/* The thread id of the only loop. */
 static pid_t find_loop(pid_t pid)
 {
     char task[64];
@@ -186,7 +186,7 @@ static void test_notify__no_ping_while_a_loop_hangs(void **state)
     discard_received();
     while (pings < 10 && receive(SILENCE_MS) != NULL)
         pings++;
-    /* before anything can fail: a traced thread outlives its process */
+    /* Detach before an assertion can fail, because a traced thread outlives its process. */
     assert_return_code(ptrace(PTRACE_DETACH, loop, NULL, NULL), 0);
     assert_in_range(pings, 0, 2); /* from checks that had begun */
     await_lines("WATCHDOG=1");

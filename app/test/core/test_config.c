@@ -25,13 +25,13 @@ static int teardown(void **state UNUSED)
 }
 
 // NOLINTBEGIN(concurrency-mt-unsafe): no threads in this program
-/* Without any setting. */
+/* Removes all settings. */
 static int clear(void **state UNUSED)
 {
     return clearenv();
 }
 
-/* `len` bytes: the text, repeated. */
+/* Writes `len` bytes: the text, repeated. */
 static void write_file(const char *text, size_t len, mode_t mode)
 {
     FILE *file = fopen(path, "we");
@@ -43,7 +43,7 @@ static void write_file(const char *text, size_t len, mode_t mode)
     assert_int_equal(chmod(path, mode), 0);
 }
 
-/* The number of the next file that is opened. */
+/* The next free file descriptor. */
 static int next_fd(void)
 {
     int fd = dup(STDIN_FILENO);
@@ -88,7 +88,7 @@ static void test_read__values(void **state UNUSED)
 {
     static const struct {
         const char *value;
-        int64_t number; /* of SECKILL_TICKET_TTL_S; -1: refused */
+        int64_t number; /* the value of SECKILL_TICKET_TTL_S; -1: refused */
     } rows[] = {
         {"5", 5},     {"3600", 3600}, {"0007", 7},
         {"4", -1},    {"3601", -1},   {"", 120},
@@ -231,7 +231,7 @@ static void test_read__invalid_files(void **state UNUSED)
                    "file or directory");
 }
 
-/* The mode of a pipe says nothing. */
+/* The mode of a pipe is not checked. */
 static void test_read__a_pipe(void **state UNUSED)
 {
     struct config config;

@@ -57,8 +57,8 @@ static void test_idmap_next__returns_every_value_once(void **state UNUSED)
     idmap_clear(&map);
 }
 
-/* Slots that look-ups of absent ids visit, one from each slot: of a run of n taken slots
-   n + (n - 1) + ... + 1. */
+/* The number of taken slots that look-ups of absent ids visit, one look-up from each slot. A run
+   of n taken slots costs n + (n - 1) + ... + 1. */
 static uint64_t count_probes(const int64_t *ids)
 {
     static char value;
@@ -98,7 +98,7 @@ static void test_idmap_get__chosen_ids_cost_as_much_as_random_ones(void **state 
     assert_in_range(chosen_probes, random_probes / 10 * 9, random_probes / 10 * 11);
 }
 
-/* The vector of 8 bytes in the authors' reference implementation. */
+/* The result for 8 bytes in the test vectors of the authors. */
 static void test_siphash__has_the_published_result(void **state UNUSED)
 {
     static const uint64_t key[2] = {UINT64_C(0x0706050403020100),

@@ -31,7 +31,7 @@ static struct {
     int saved_fd, read_fd;
     char text[1 << 20];
     size_t len;
-    bool is_torn;                /* a read ended within a line */
+    bool is_torn;                /* a packet ended within a line */
     size_t last_len, before_len; /* of the last read, and of the one before */
 } output;
 
@@ -81,7 +81,7 @@ int poll(struct pollfd *fds, nfds_t count, int timeout_ms)
 
 /* -- output -- */
 
-/* In packet mode each read returns what one write of at most PIPE_BUF bytes has written. */
+/* In packet mode each read returns the bytes of one write of at most PIPE_BUF bytes. */
 static void capture(void)
 {
     int fds[2];
@@ -102,7 +102,7 @@ static void release(void)
     close(output.saved_fd);
 }
 
-/* False: end of file, or nothing arrives in time. */
+/* Reads a packet. False: end of file, or nothing arrives in time. */
 static bool read_packet(void)
 {
     struct pollfd readable = {.fd = output.read_fd, .events = POLLIN};
@@ -136,7 +136,7 @@ static long number_after(const char *line, const char *words)
     return at != NULL ? strtol(at + strlen(words), NULL, 10) : -1;
 }
 
-/* Each line is whole, and their numbers rise. Returns how many there are. */
+/* Asserts that each line is whole and that their numbers rise. Returns the number of lines. */
 static int count_lines(uint64_t *ret_dropped)
 {
     char line[LINE_BYTES];
@@ -176,7 +176,7 @@ static void test_log_stop__writes_the_waiting_lines(void **state UNUSED)
     struct err err;
 
     capture();
-    fill(0, 1); /* without the thread */
+    fill(0, 1); /* the thread does not run yet */
     if (log_start(&err) == STATUS_OK) {
         fill(1, 10);
         log_stop();
@@ -373,7 +373,7 @@ static long thread_count(void)
     return stat("/proc/self/task", &tasks) == 0 ? (long)tasks.st_nlink : -1;
 }
 
-/* The last case: the thread is given up. */
+/* This test is the last, because log_stop() abandons the thread. */
 static void test_log_stop__does_not_wait_for_a_reader(void **state UNUSED)
 {
     long threads = thread_count();
@@ -391,7 +391,7 @@ static void test_log_stop__does_not_wait_for_a_reader(void **state UNUSED)
     release();
     assert_int_equal(thread_count(), threads);
     ASSERT_NUMBER(unread, >, before);
-    /* and now those, too, that could not be written */
+    /* lines that were not written count, too */
     ASSERT_BETWEEN(log_dropped(), unread + 1, before + LINES);
 }
 

@@ -19,7 +19,7 @@ static int setup(void **state UNUSED)
     return 0;
 }
 
-/* To be freed. */
+/* The caller frees the text. */
 static char *printed(void (*print)(FILE *out, const struct all_metrics *all))
 {
     struct text_document document;
@@ -204,7 +204,7 @@ static void test_print__gauges_of_dependencies(void **state UNUSED)
 static void test_print__age_of_the_oldest_catalogue(void **state UNUSED)
 {
     static const struct {
-        int64_t first_s, second_s; /* since it was read */
+        int64_t first_s, second_s; /* since each loop read its catalogue */
         int age_s;
     } rows[] = {{100, 200, 200}, {300, 200, 300}, {-100, -200, 0}};
 
@@ -276,7 +276,7 @@ static void test_print_bounds__of_stages_and_batches(void **state UNUSED)
 static void test_health__needs_every_loop(void **state UNUSED)
 {
     static const struct {
-        uint64_t postgres_up, redis_up, redis_degraded; /* of the second loop */
+        uint64_t postgres_up, redis_up, redis_degraded; /* the second loop */
         bool bypasses_locks;
         struct metrics_health wanted;
     } rows[] = {
@@ -288,7 +288,7 @@ static void test_health__needs_every_loop(void **state UNUSED)
     };
 
     first.postgres_up = first.redis_up = 1;
-    first.postgres_failure = STATUS_TIMEOUT; /* of the past */
+    first.postgres_failure = STATUS_TIMEOUT; /* a past failure: ignored */
     second.postgres_failure = STATUS_REFUSED;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         struct metrics_health found;
@@ -337,7 +337,7 @@ static void test_print_loops__prints_the_last_state(void **state UNUSED)
     assert_states("null},", "null}]");
     metrics_publish_state(&second, strdup("{\"n\":1}"));
     assert_states("null},", "{\"n\":1}}]");
-    assert_states("null},", "{\"n\":1}}]"); /* it is kept */
+    assert_states("null},", "{\"n\":1}}]"); /* printing keeps it */
     metrics_publish_state(&first, strdup("{\"n\":2}"));
     metrics_publish_state(&second, strdup("{\"n\":3}"));
     assert_states("{\"n\":2}},", "{\"n\":3}}]");

@@ -92,7 +92,7 @@ static void test_rfc3339_parse__refuses(void **state UNUSED)
     assert_int_equal(us, 7);
 }
 
-/* '/' and ':' are the neighbours of the digits. */
+/* '/' and ':' are the bytes before '0' and after '9'. */
 static void test_rfc3339_parse__refuses_a_wrong_byte(void **state UNUSED)
 {
     static const char valid[] = "2030-01-01T00:00:00.5+08:00", wrong[] = "/:x";

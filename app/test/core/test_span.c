@@ -18,7 +18,7 @@
 
 static char logged[300];
 
-/* As in log.h: keeps the line. */
+/* Replaces the function of log.h, and keeps the line. */
 void log_event(enum log_level level, const char *event, const char *format, ...)
 {
     va_list arguments;

@@ -15,7 +15,7 @@ static const char *const methods[] = {"get", "post", "put", "patch", "delete"};
 #define PATCH        8u
 
 struct path {
-    char target[100]; /* with {id} */
+    char target[100]; /* may contain {id} */
     unsigned methods; /* bit i: methods[i] */
 };
 
@@ -47,7 +47,8 @@ static unsigned method_bit(const char *line)
     return 0;
 }
 
-/* The paths and methods in it, by its indentation: "  /path:", then "    method:". */
+/* Reads the paths and methods of the API description by their indentation: "  /path:", then
+   "    method:". */
 static size_t read_paths(char *yaml, struct path *paths)
 {
     size_t count = 0;

@@ -24,9 +24,9 @@ static int setup(void **state)
 
 #define SMUGGLED "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
 
-/* test_http.c has all others. */
+/* Cases that need an order; test_http.c has all others. */
 static const struct bad_frame {
-    const char *bytes; /* behind a shopper's order */
+    const char *bytes; /* follow the headers of an order */
     const char *detail;
 } bad_frames[] = {
     {"Content-Length: 0\r\nContent-Length: 36\r\n\r\n" SMUGGLED,
@@ -90,7 +90,8 @@ static void test_framing__every_valid_head_is_accepted(void **state)
     client_close(client);
 }
 
-/* An answer to chunks closes the connection, so what follows them is never a request. */
+/* The answer to a chunked request closes the connection, so no bytes behind the chunks are read as
+   a request. */
 static void test_chunks__bare_lf_is_refused_where_a_body_is_read(void **state)
 {
     static const char *const chunks[] = {"3\nabc\r\n0\r\n\r\n", "3\nabc\n0\n\n"};
@@ -141,7 +142,7 @@ static void test_options__of_the_server_lists_all_methods(void **state)
     EXPECT(request(service, NULL, NULL, "GET *"), 404, "not_found");
 }
 
-/* Of `count` parameters, the last filled up to `len` bytes in total. */
+/* A query of `count` parameters; the last one is filled up so that all have `len` bytes. */
 static const struct client_reply *get_with_query(size_t count, size_t len)
 {
     char *bytes = malloc(len + 4 * count + 64);
@@ -190,7 +191,7 @@ static void write_head(struct client *client, const char *line, size_t body_len)
     assert_true(client_write(client, head, (size_t)len));
 }
 
-/* The client receives the answer although it sends its whole body first. */
+/* A client that sends its whole body first receives the answer. */
 static void test_body__too_large_is_answered_after_all_was_sent(void **state)
 {
     static const size_t sizes[] = {65537, MIB, MIB + 1000, 7 * MIB};
@@ -225,7 +226,7 @@ static bool is_alone(void *arg)
     return open_connections() <= 1;
 }
 
-/* Neither an endless body nor a client that waits keeps a connection open. */
+/* Neither an endless body nor a client that stops sending keeps a connection open. */
 static void test_body__is_drained_for_a_bounded_time_and_amount(void **state)
 {
     struct client *endless = client_open(&service->address);
@@ -270,7 +271,7 @@ static bool has_received_all(void *arg)
     return open_connections() > UPLOADS;
 }
 
-/* Bodies of callers without a token, or for routes that read none. */
+/* The service stores no body from a caller without a token or for a route that reads none. */
 static void test_body__without_a_token_is_not_stored(void **state)
 {
     static const char *const lines[] = {"POST /v1/vouchers", "GET /healthz",

@@ -169,7 +169,7 @@ static void test_body__huge_is_refused(void **state)
     char *junk = calloc(1, 1 << 20);
 
     assert_true(client_write(client, head, sizeof(head) - 1));
-    client_write(client, junk, 1 << 20); /* part of it; the rest never comes */
+    client_write(client, junk, 1 << 20); /* the rest of the body never comes */
     client_close(client);
     client = client_open(&service->address);
     assert_true(client_write(client, head, strlen(head) - 4)); /* the head never ends */
@@ -253,8 +253,8 @@ static void test_order__needs_no_body_and_reads_none(void **state)
 
 static const struct bad_head {
     const char *name;
-    const char *bytes; /* {}: a shopper's order so far, before Content-Length */
-    const char *code;  /* NULL: libmicrohttpd may answer itself */
+    const char *bytes; /* {}: the head of an order, before Content-Length */
+    const char *code;  /* NULL: the answer may be that of libmicrohttpd */
 } bad_heads[] = {
     {"two keys",
      "{}Content-Length: 0\r\nIdempotency-Key: a\r\nIdempotency-Key: b\r\n\r\n",
@@ -285,7 +285,7 @@ static const struct bad_head {
      "{}Transfer-Encoding: chunked\r\n\r\nzz\r\nabc\r\n0\r\n\r\n", NULL},
 };
 
-/* The head of an order up to its own headers. */
+/* The head of an order without the headers that a case adds. */
 static char *order_head(int64_t user_id, char *ret_text, size_t size)
 {
     snprintf(ret_text, size,

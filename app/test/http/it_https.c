@@ -74,7 +74,7 @@ struct wish {
     const char *words;
 };
 
-/* Each loop loads the certificate: all must present it. */
+/* Whether all loops present the certificate; each loads it by itself. */
 static bool is_shown(void *arg)
 {
     const struct wish *wish = arg;
@@ -107,7 +107,7 @@ static bool is_up(void *arg)
     return curl(wish->fixture, wish->service, "-f", "/readyz")->code == 0;
 }
 
-/* @setting  one more, "NAME=value"; NULL: none */
+/* @setting  an additional setting, "NAME=value"; NULL: none */
 static struct wish serve_tls(struct fixture *fixture, const struct pair *pair,
                              const char *setting)
 {
@@ -161,7 +161,7 @@ static void test_tls__a_pair_that_does_not_match_is_refused(void **state)
 
     wish = serve_tls(fixture, &first, NULL);
     assert_int_equal(rename(second.key, first.key),
-                     0); /* the key without its certificate */
+                     0); /* the key changes, the certificate does not */
     service_signal(wish.service, SIGHUP);
     wish.words = "event=reload_refused";
     AWAIT(is_logged, &wish);

@@ -37,7 +37,7 @@ static void test_address_parse__takes_what_proxies_write(void **state)
     }
 }
 
-/* The last row has one byte more than is copied. */
+/* The last row is one byte longer than the parser's buffer. */
 static void test_address_parse__refuses_invalid_text(void **state)
 {
     static const char *const rows[] = {"",

@@ -56,8 +56,9 @@ static void echo(struct http_request *request)
                                                     .body_len = (size_t)len});
 }
 
-/* With X-Echo the answer is the request. "/stream" is a stream where possible, "/page" is a prepared page, "/html" is made for each request, the rest is JSON.
-   The answer to a request with a defect names it. */
+/* Answers a request with a defect with the name of the defect, and a request with X-Echo with the
+   request. "/stream" is a stream if possible, "/page" a prepared page, "/html" rendered HTML; any
+   other path is JSON. */
 static void handle(struct http_request *request, void *arg)
 {
     bool is_html = strcmp(request->path, "/html") == 0;
@@ -230,7 +231,7 @@ static void test_answer__of_json_has_no_content_policy(void **state)
     client_close(conn);
 }
 
-/* With an additional header the page is copied, with all its headers. */
+/* To add a header, the service copies the page with all its headers. */
 static void test_answer_page__with_a_request_id_has_the_same_headers(void **state)
 {
     struct client *conn = client_open(&site.address);
@@ -429,7 +430,7 @@ static size_t frame_text(const struct bad_frame *frame, char *bytes, size_t size
     return len;
 }
 
-/* A strict libmicrohttpd may answer itself, without an id of the request. */
+/* A strict libmicrohttpd may send its own answer, which has no X-Request-Id. */
 static void test_framing__ambiguous_is_refused_and_closed(void **state)
 {
     char text[400];
@@ -564,7 +565,7 @@ static void test_connection__beyond_the_limit_is_closed(void **state)
 
     (void)state;
     site.events_left = 1;
-    listen_to(&heard); /* counts too */
+    listen_to(&heard); /* a stream counts as a connection */
     assert_heard(&heard, "data: 1 of 7");
     for (size_t i = 1; i < CONNECTIONS_MAX; i++) {
         conns[i] = client_open(&site.address);
@@ -585,7 +586,7 @@ static void test_connection__beyond_the_limit_is_closed(void **state)
     assert_true(runs_until(is_alone, NULL));
 }
 
-/* The events that it does not read fill its buffer and that of the service. */
+/* The unread events fill the client's receive buffer and the service's send buffer. */
 static void test_stream__of_a_client_that_does_not_read_ends(void **state)
 {
     struct sockaddr_in peer = {.sin_family = AF_INET,
@@ -616,7 +617,7 @@ static void test_stream__of_a_client_that_sends_ends(void **state)
     client_close(heard.conn);
 }
 
-/* Also while there are events, which it could still read. */
+/* The stream ends although there are events that the client could still read. */
 static void test_stream__of_a_client_that_shuts_down_ends(void **state)
 {
     struct heard heard;
@@ -630,14 +631,14 @@ static void test_stream__of_a_client_that_shuts_down_ends(void **state)
     client_close(heard.conn);
 }
 
-/* The kernel takes little of what it sends before the loop sees it. */
+/* What a listener sends stays in the kernel of the service until the loop sees it: at most 64 KB. */
 static void test_stream__buffers_little_of_a_client(void **state)
 {
     static const char junk[4096];
     struct heard heard;
     struct pollfd writable = {.events = POLLOUT};
     size_t sent = 0;
-    int unsent = 0; /* still in the kernel on the side of the client */
+    int unsent = 0; /* bytes in the client's send buffer */
 
     (void)state;
     site.events_left = 1;
@@ -655,7 +656,7 @@ static void test_stream__buffers_little_of_a_client(void **state)
     client_close(heard.conn);
 }
 
-/* No connection is accepted after it, so it is the last test. */
+/* This test is the last, because the server accepts no connection afterwards. */
 static void test_stream__ends_when_the_server_quiesces(void **state)
 {
     struct client *other = client_open(&site.address);

@@ -32,7 +32,7 @@ static struct {
     int freed;                /* certificates */
 } site;
 
-/* Each certificate has one key. Stands in for the function of GnuTLS. */
+/* Replaces the function of GnuTLS, to count freed keys. Each certificate has one key. */
 void gnutls_privkey_deinit(gnutls_privkey_t key)
 {
     void (*real)(gnutls_privkey_t);
@@ -193,7 +193,7 @@ static void replace(void)
 {
     struct http_tls *tls = new_tls();
 
-    site.freed = 0; /* GnuTLS frees keys while it reads one */
+    site.freed = 0; /* new_tls() has made GnuTLS free keys too */
     http_set_tls(site.http, tls);
 }
 
@@ -203,7 +203,7 @@ static void test_set_tls__frees_the_old_certificates(void **state UNUSED)
     struct http_tls *next[REPLACED];
 
     begin_handshake(&client);
-    end_handshake(&client); /* its connection stays open */
+    end_handshake(&client); /* the connection stays open */
     for (int i = 0; i < REPLACED; i++)
         next[i] = new_tls();
     site.freed = 0;
@@ -213,14 +213,14 @@ static void test_set_tls__frees_the_old_certificates(void **state UNUSED)
     client_end(&client);
 }
 
-/* The key is used at the end of an RSA handshake. */
+/* An RSA handshake uses the key at its end. */
 static void test_set_tls__keeps_a_certificate_during_the_handshake(void **state UNUSED)
 {
     struct tls_client client;
     uint64_t start_ms;
 
     begin_handshake(&client);
-    while (!is_readable(&client)) /* until it has been sent */
+    while (!is_readable(&client)) /* the server has sent its certificate */
         uv_run(&site.loop, UV_RUN_NOWAIT);
     replace();
     start_ms = uv_now(&site.loop);
