@@ -631,7 +631,7 @@ static void test_stream__of_a_client_that_shuts_down_ends(void **state)
     client_close(heard.conn);
 }
 
-/* What a listener sends stays in the kernel of the service until the loop sees it: at most 64 KB. */
+/* The kernel keeps what a listener sends until the loop sees it, but at most 64 KB. */
 static void test_stream__buffers_little_of_a_client(void **state)
 {
     static const char junk[4096];

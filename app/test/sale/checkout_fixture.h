@@ -26,7 +26,7 @@
 
 static struct {
     unsigned room, slow_room;
-    int64_t created_us; /* of the orders in the answers */
+    int64_t created_us; /* created_us of the orders in the answers */
     size_t count;
     struct call {
         int64_t voucher_id;
@@ -35,16 +35,16 @@ static struct {
         store_batch_cb callback;
         void *arg;
         bool is_lookup, is_slow;
-        bool is_behind; /* in the transaction of the call before it */
+        bool is_behind; /* shares the transaction of the call before it */
         void (*released)(void *arg);
         int64_t deadline_us;
     } calls[CALLS_MAX];
-    bool has_snapshot; /* the next answer */
-    size_t snapshots;  /* that the catalogue got */
+    bool has_snapshot; /* the next answer has a snapshot */
+    size_t snapshots;  /* number of snapshots that the catalogue received */
 } fake_store;
 
 static struct {
-    size_t count; /* requested and not yet answered */
+    size_t count; /* locks requested and not yet answered */
     struct rlock *requested[CALLS_MAX];
     char name[40]; /* this and the options are of the last request */
     struct rlock_acquire_options options;
@@ -53,11 +53,11 @@ static struct {
     size_t held;
     size_t released;
     size_t flushes;
-    bool is_slow; /* keep releases until answer_releases() */
+    bool is_slow; /* releases wait for answer_releases() */
     enum status release_status;
     size_t releasing_count;
     struct rlock *releasing[CALLS_MAX];
-    int64_t raised_above; /* 0: not yet */
+    int64_t raised_above; /* argument of the last raise; 0: none */
 } fake_locks;
 
 enum { LOCK_FREE, LOCK_REQUESTED, LOCK_HELD };
@@ -301,7 +301,7 @@ static inline int open_checkout_of_impossible_batches(void **state)
     return open_with(state, false, (size_t)1 << 57, false, UINT32_MAX);
 }
 
-/* With two lanes. */
+/* Two lanes, with early release. */
 static inline int open_releasing_checkout(void **state)
 {
     int status = open_with(state, false, 8, true, UINT32_MAX);
@@ -315,7 +315,7 @@ static inline void turn(void)
     checkout_turn(fixture.checkout);
 }
 
-/* Every test ends with nothing in flight, nothing queued and no lock held: checked here for all. */
+/* Runs a test and checks that it ends with nothing in flight, nothing queued and no lock held. */
 static inline void run_and_check(void **state)
 {
     fixture.test(state);
@@ -335,7 +335,7 @@ static inline void run_and_check(void **state)
     fixture.has_passed = true;
 }
 
-/* What a failed test has left in flight cannot be closed. */
+/* A checkout with orders in flight, which a failed test leaves, cannot be closed. */
 static inline int close_checkout(void **state UNUSED)
 {
     if (!fixture.has_passed)
@@ -363,7 +363,7 @@ static inline bool submit_request(const struct checkout_request *request)
     return checkout_submit(fixture.checkout, request, on_answer, shopper);
 }
 
-/* Shopper `user`, also the index of the answer, orders voucher `voucher_id`. */
+/* Shopper `user` orders a voucher. `user` is also the index of the answer. */
 static inline bool submit_with_key(int user, int64_t voucher_id, struct text key)
 {
     struct checkout_request request = {.voucher_id = voucher_id,
@@ -406,7 +406,7 @@ static inline void submit_locked(int user, int64_t voucher_id)
     answer_locks(STATUS_OK);
 }
 
-/* Orders of these shoppers that are queued together, so that they form one batch. */
+/* These shoppers order voucher 7. Their orders are queued together, so they form one batch. */
 static inline void submit_batch(int first_user, int last_user)
 {
     fake_store.room = 0;
@@ -455,7 +455,7 @@ static inline void assert_unanswered(int user)
                  metrics_outcome_names[fixture.shoppers[user].outcome]);
 }
 
-/* The oldest call has the orders of these shoppers, in this order. */
+/* Asserts that the oldest call has the orders of these shoppers, in this order. */
 static inline void assert_sent(int first_user, int last_user)
 {
     const struct call *call = &fake_store.calls[0];

@@ -7,8 +7,8 @@
 
 #define CLIENTS 100
 
-static struct service *patient; /* for all tests; creates the vouchers */
-static struct service *service; /* of the running test */
+static struct service *patient; /* shared by all tests; creates the vouchers */
+static struct service *service; /* started by the running test */
 static const struct client_wait patience = {.timeout_ms = CLIENT_TIMEOUT_MS};
 
 static int setup(void **state)
@@ -62,7 +62,7 @@ static bool is_complete(void *arg)
     return reply->status == 201 || reply_is(reply, 409, "already_ordered");
 }
 
-/* The row of the voucher is locked until all are answered. */
+/* The row of the voucher is locked until all orders are answered. */
 static void test_deadline__answers_an_order_that_hangs(void **state)
 {
     const char *const env[] = {"SECKILL_ORDER_TIMEOUT_MS=700", NULL};
@@ -85,7 +85,7 @@ static void test_deadline__answers_an_order_that_hangs(void **state)
     }
     sql_session(*state, NULL);
     service_await(service, "/readyz", 200);
-    while (settling.user_id < CLIENTS) { /* it recovers */
+    while (settling.user_id < CLIENTS) { /* the service recovers */
         settling.user_id++;
         AWAIT(is_complete, &settling);
     }
@@ -151,8 +151,8 @@ static size_t keyed_write(size_t k, char *buf, size_t size, void *arg)
     return client_format(&request, buf, size);
 }
 
-/* Refusals that must be looked up wait for Postgres as orders do. Those above the limit
-   are refused as overloaded, the others at their deadline. */
+/* A request with a key that memory refuses waits for a look-up in Postgres. Requests above the
+   limit are answered "overloaded" at once, the others at their deadline. */
 static void test_queue__of_look_ups_has_a_limit(void **state)
 {
     const char *const env[] = {"SECKILL_QUEUE_MAX=10", "SECKILL_WORKERS=1",
@@ -212,7 +212,7 @@ static bool holds_40_locks(void *arg)
     return redis_order_locks(arg) == 40;
 }
 
-/* The batch takes longer than the lease: the watchdog keeps the locks. */
+/* The batch takes longer than the lease, so the watchdog must renew the locks. */
 static void test_lease__is_renewed_while_the_order_is_under_way(void **state)
 {
     const char *const env[] = {"SECKILL_LOCK_LEASE_MS=9000", NULL};

@@ -11,7 +11,7 @@
 #define BURST 3000
 
 static const char *const short_lease[] = {"SECKILL_LOCK_LEASE_MS=500", NULL};
-static struct service *victim; /* of the running test */
+static struct service *victim; /* the service that dies or stops */
 
 static int setup(void **state)
 {
@@ -48,8 +48,8 @@ struct retry {
     int64_t user_id;
 };
 
-/* The lock of the dead instance lasts until its lease ends. So may that of this order, before
-   its transaction, on a machine that stalls. */
+/* A retry is refused until the lease of the dead instance's lock ends. On a machine that stalls,
+   the lease of this order may end before its transaction ("unavailable"). */
 static bool is_complete(void *arg)
 {
     struct retry *retry = arg;
@@ -109,7 +109,7 @@ static void test_kill__leaves_the_other_instance_alone(void **state)
                              .halfway_at = BURST / 3,
                              .arg = &burst};
 
-    victim = fixture_serve(*state, NULL); /* with leases that do not end */
+    victim = fixture_serve(*state, NULL); /* no lease ends during the test */
     plan.services[0] = victim;
     plan.services[1] = fixture_serve(*state, NULL);
     make_voucher(plan.services[1], &(struct sale){.stock = BURST}, burst.voucher_id);
@@ -120,7 +120,7 @@ static void test_kill__leaves_the_other_instance_alone(void **state)
     assert_int_equal(service_stop(plan.services[1]), 0);
 }
 
-/* A stopped process loses its locks; when it continues it must not sell twice. */
+/* The locks of a stopped process expire. When it continues, it must not sell twice. */
 static void test_stop__longer_than_the_lease(void **state)
 {
     struct order_burst burst = {.first_user = 1};
@@ -144,7 +144,7 @@ static void test_stop__longer_than_the_lease(void **state)
     }
     EXPECT(request(victim, NULL, NULL, "GET /healthz"), 200, NULL);
     service_signal(victim, SIGSTOP);
-    sql_session(*state, NULL); /* Postgres commits its batch; its locks expire */
+    sql_session(*state, NULL); /* Postgres commits the batch; the locks expire */
     victim = other;
     for (retry.user_id = 1; retry.user_id <= 50; retry.user_id++) {
         AWAIT(is_complete, &retry);

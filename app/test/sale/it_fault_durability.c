@@ -1,10 +1,10 @@
 /*
- * it_fault_durability.c - somebody makes Postgres less durable in the middle of a sale: nothing
- * is acknowledged from then on, nothing that was acknowledged is lost in a crash, and the sale
- * continues when the setting is back.
+ * it_fault_durability.c - an administrator makes Postgres less durable during a sale. From then on
+ * no order is acknowledged; no acknowledged order is lost in a crash; the sale continues when the
+ * setting is restored.
  *
- * A commit takes 10 ms, and the WAL writer is so slow that a commit that does not wait is lost
- * in a crash.
+ * A commit takes 10 ms. The WAL writer is so slow that a crash loses a commit that does not wait
+ * for the flush.
  */
 #include "app/test/load_clients.h"
 
@@ -17,10 +17,10 @@
 #define CONNECTIONS  64
 #define VOUCHERS_MAX 20
 
-/* By early release (or none), and what an order must survive. */
+/* With early release, without it, and with a synchronous standby. */
 static struct service *early, *plain, *replicated;
 
-/* It receives the WAL as a standby does, until the test ends it. */
+/* The process that receives the WAL as a standby does, until the test ends it. */
 static pid_t standby;
 
 static void administer_all(struct fixture *fixture, const char *const *statements)
@@ -40,7 +40,7 @@ static void end_standby(void)
 
 static int setup(void **state)
 {
-    /* with that right the service can tell which WAL sender is a synchronous standby */
+    /* pg_read_all_stats lets the service see which WAL sender is a synchronous standby. */
     static const char *const statements[] = {
         "grant pg_read_all_stats to seckill_service",
         "alter system set commit_delay = 10000",
@@ -73,7 +73,7 @@ static int teardown(void **state)
     return fixture_close(*state);
 }
 
-/* What a test has lowered is raised again, whatever happened in it. */
+/* Restores the settings after each test, also if it failed. */
 static int mend(void **state)
 {
     static const char *const raise[] = {
@@ -96,10 +96,10 @@ static int mend(void **state)
 
 /* -- lowering -- */
 
-/** How the server becomes less durable, at once for all sessions. */
+/** A statement that makes the server less durable for all sessions. */
 struct lowering {
     const char *statement;
-    const char *setting, *value; /* that a session sees then */
+    const char *setting, *value; /* what a session then sees */
 };
 
 static const struct lowering lazy = {"alter system set synchronous_commit = off",
@@ -137,7 +137,7 @@ static void lower(struct fixture *fixture, const struct lowering *lowering)
     AWAIT(is_seen, &seen);
 }
 
-/* -- a sale during which it happens -- */
+/* -- a sale during which the server becomes less durable -- */
 
 static bool is_not_durable(void *arg)
 {
@@ -152,7 +152,7 @@ struct sale_run {
     const struct lowering *lowering;
     size_t vouchers;
     char voucher_ids[VOUCHERS_MAX][ID_SIZE];
-    char *lowered_at; /* by the database's clock */
+    char *lowered_at; /* time by the clock of the database */
 };
 
 static size_t run_write(size_t k, char *buf, size_t size, void *arg)
@@ -178,7 +178,8 @@ static void run_halfway(void *arg)
     run->lowered_at = sql_text(run->fixture, "select clock_timestamp()::text");
 }
 
-/* Per shopper: 0 no order, 1 one from before, 2 one that was decided after the lowering. */
+/* `rows` has a digit for each shopper. 0: no order, 1: an order created before the lowering, 2: an
+   order created after it. */
 static void check_acknowledged(const struct sale_run *run)
 {
     char *rows =
@@ -275,7 +276,7 @@ static void test_lowered__full_page_writes(void **state)
     raise_and_sell(state, plain);
 }
 
-/* Sessions that exist keep what they have; others are refused. */
+/* `statement` applies to new sessions only. Existing sessions go on; new ones are refused. */
 static void lower_new_sessions(void **state, const char *statement)
 {
     char voucher_id[ID_SIZE];
@@ -300,7 +301,7 @@ static void test_lowered__by_database(void **state)
     lower_new_sessions(state, "alter database seckill set synchronous_commit = off");
 }
 
-/* Nobody orders, so only a check of its own can tell. */
+/* There are no orders, so only the periodic check of the service can notice the change. */
 static void test_lowered__while_idle(void **state)
 {
     char voucher_id[ID_SIZE];
@@ -328,7 +329,7 @@ static void sell_replicated(void **state, const struct lowering *lowering,
     end_standby();
 }
 
-/* As an operator does whose standby has failed, or Patroni. */
+/* An operator, or Patroni, drops a standby that has failed. */
 static void test_lowered__the_standby_is_dropped(void **state)
 {
     sell_replicated(state, &alone, 1);

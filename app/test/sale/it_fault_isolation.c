@@ -1,5 +1,5 @@
 /*
- * it_fault_isolation.c - what is slow delays only itself: vouchers whose rows are held, slow
+ * it_fault_isolation.c - slow work delays no other work: vouchers whose rows are held, slow
  * transactions, mass expiry, heavy reads. All requests go to one event loop.
  */
 #include "app/test/load_clients.h"
@@ -12,7 +12,7 @@
 
 #define HELD_MAX   70
 #define PAYMENT    "{\"payment_ref\":\"%s\",\"amount_cents\":8000}"
-#define SLACK_MS   20000 /* for a busy machine, beyond a deadline */
+#define SLACK_MS   20000 /* how late an answer may be on a busy machine */
 #define BURST      300
 #define TIMEOUT(s) "SECKILL_ORDER_TIMEOUT_MS=" s "000"
 
@@ -20,10 +20,11 @@ static const char *const env_6_s[] = {"SECKILL_WORKERS=1", TIMEOUT("6"), NULL};
 static const char *const env_20_s[] = {"SECKILL_WORKERS=1", TIMEOUT("20"), NULL};
 static const char *const env_60_s[] = {"SECKILL_WORKERS=1", TIMEOUT("60"), NULL};
 
-static struct service *service; /* of the running test */
+static struct service *service; /* started by the running test */
 static const struct client_wait patience = {.timeout_ms = CLIENT_TIMEOUT_MS};
 
-/* Vouchers whose rows a session holds, each with an order of a shopper: 1, 2, ... */
+/* Vouchers whose rows a session holds. Shoppers 1, 2, ... have one order each, for one voucher
+   each. */
 static struct held {
     size_t count;
     char voucher_ids[HELD_MAX][ID_SIZE];
@@ -42,7 +43,7 @@ static int teardown(void **state)
     return fixture_close(*state);
 }
 
-/* Whatever became of a test, it slows down none that follow. */
+/* Removes what slows the server down, also after a failed test. */
 static int mend(void **state)
 {
     sql_session(*state, NULL);
@@ -84,7 +85,7 @@ static void hold_rows(void **state)
     sql_session(*state, statement);
 }
 
-/* A request for each held voucher, on connections of their own; none is awaited. */
+/* Sends a request for each held voucher, each on a new connection, without waiting for answers. */
 static void send_to_held(const char *pattern, char ids[][ID_SIZE])
 {
     for (size_t i = 0; i < held.count; i++) {
@@ -118,8 +119,9 @@ static void read_held(int status)
     }
 }
 
-/* A worker has two connections for changes, so two may be under way when the time ends, and their
-   outcome is unknown if Postgres has not cancelled them by then. The others were not sent. */
+/* All changes time out. A worker has two connections for changes, so two changes may be under way
+   at the deadline; their outcome is unknown unless Postgres has cancelled them. The others were
+   not sent. */
 static void read_held_in_vain(void)
 {
     int unknown = 0;
@@ -200,7 +202,7 @@ static void test_changes__are_answered_by_their_deadline(void **state)
     read_held(200);
 }
 
-/* As a migration does. */
+/* A migration may lock a table like this. */
 static void test_changes__and_all_else_while_a_table_is_locked(void **state)
 {
     int64_t before_us;
@@ -263,7 +265,7 @@ static void test_orders__held_vouchers_delay_no_other(void **state)
     assert_int_equal(reconnects(), 0);
 }
 
-/* The trigger counts all transactions, also when they are rolled back. */
+/* Makes orders slow. The trigger counts all transactions, also those that are rolled back. */
 static void make_slow(struct fixture *fixture, double seconds)
 {
     sql_do(fixture, "create sequence transactions");
@@ -276,7 +278,7 @@ static void make_slow(struct fixture *fixture, double seconds)
     sql_do(fixture, "grant usage on sequence transactions to " SERVICE_ROLE);
 }
 
-/* A sixth of the timeout is not enough, the timeout is. */
+/* The transaction takes more than a sixth of the timeout and less than the timeout. */
 static void test_orders__a_slow_transaction_sells_once(void **state)
 {
     char voucher_id[ID_SIZE];
@@ -289,7 +291,7 @@ static void test_orders__a_slow_transaction_sells_once(void **state)
     assert_int_equal(sql_live_orders(*state, voucher_id), 1);
 }
 
-/* What can never be in time is not repeated. */
+/* The service does not repeat a transaction that cannot end before its deadline. */
 static void test_orders__a_transaction_that_is_too_slow_is_tried_once(void **state)
 {
     char voucher_id[ID_SIZE];
@@ -313,7 +315,7 @@ static void test_orders__a_transaction_that_is_too_slow_is_tried_once(void **sta
 #define HELD_BATCHES  1200
 #define PAYMENTS      20
 
-/* All orders of these vouchers. */
+/* Makes all orders of these vouchers overdue. */
 static void make_overdue(struct fixture *fixture, const char *voucher_ids, int hours)
 {
     sql_do(fixture,
@@ -338,7 +340,8 @@ static bool none_is_overdue(void *arg)
     return overdue(arg) == 0;
 }
 
-/* About half a second per call, so that all calls take longer than payments may wait. */
+/* A call of expiry takes about half a second, and all calls together take longer than a payment may
+   wait. */
 static void make_expiry_slow(struct fixture *fixture)
 {
     sql_do(fixture,
@@ -387,7 +390,7 @@ static bool only_held_are_overdue(void *arg)
     return overdue(arg) == HELD_BATCHES;
 }
 
-/* More batches of the held voucher are due than one look takes, and they are due first. */
+/* More batches of the held voucher are due than one query returns, and they are due first. */
 static void test_expiry__of_a_held_voucher_delays_no_other(void **state)
 {
     char voucher_id[ID_SIZE], order_id[ID_SIZE];
@@ -429,7 +432,7 @@ static void assert_expiry_works(struct fixture *fixture, int64_t user_id)
     make_order(user_id, voucher_id, order_id);
     make_overdue(fixture, voucher_id, 1);
     assert_true(becomes_true(none_is_overdue, fixture));
-    AWAIT(one_session_expires, fixture); /* that of a leader that was stopped has ended */
+    AWAIT(one_session_expires, fixture); /* the session of a stopped leader has ended */
 }
 
 static bool is_leader(void *arg)
@@ -462,7 +465,7 @@ static void test_expiry__one_instance_does_it_another_takes_over(void **state)
     AWAIT(one_leads, instances);
     leader = instances[0];
     service = instances[1];
-    service_signal(leader, SIGSTOP); /* it hangs, and its connections stay */
+    service_signal(leader, SIGSTOP); /* its connections stay open */
     assert_expiry_works(*state, 2);
     AWAIT(is_leader, service);
     service_signal(leader, SIGCONT);
@@ -510,7 +513,7 @@ static void mix_answer(size_t k, const struct client_reply *reply, void *arg)
         *(reply->status == 503 ? &mix->refused : &mix->listed) += reply->status > 0;
 }
 
-/* Lists of vouchers with long descriptions: 400 KB each. */
+/* Reads lists of vouchers with long descriptions while others order. Each list has 400 KB. */
 static void run_mix(void **state, struct mix *mix)
 {
     struct load_plan plan = {.connections = 300,
@@ -532,7 +535,7 @@ static void run_mix(void **state, struct mix *mix)
     assert_int_equal(reconnects(), 0);
 }
 
-/* The sessions report these within a second. */
+/* How often the table of vouchers was read. Sessions report this within a second. */
 static int64_t reads_of_vouchers(struct fixture *fixture)
 {
     return sql_number(fixture, "select coalesce(idx_scan, 0) + seq_scan"

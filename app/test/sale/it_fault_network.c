@@ -1,6 +1,6 @@
 /*
- * it_fault_network.c - lost answers of Postgres and Redis: the command was executed, and the
- * service must find that out.
+ * it_fault_network.c - lost answers of Postgres and Redis. The server has executed the command, and
+ * the service must find out.
  */
 #include "app/test/fixture_proxy.h"
 #include "app/test/load_clients.h"
@@ -11,7 +11,7 @@
 #define BURST  400
 #define ROUNDS 12
 
-static struct proxy proxy; /* of the running test */
+static struct proxy proxy; /* started by the running test */
 
 static int setup(void **state)
 {
@@ -72,7 +72,7 @@ static void run_losing_burst(struct fixture *fixture, struct service *service)
     make_voucher(service, &(struct sale){.stock = BURST}, burst.voucher_id);
     assert_int_equal(load_run(&plan), BURST);
     assert_int_equal(burst.tally[TALLY_LOST], 0);
-    assert_int_equal(burst.tally[TALLY_UNKNOWN], 0); /* it can be looked up at once */
+    assert_int_equal(burst.tally[TALLY_UNKNOWN], 0); /* look-ups are possible at once */
     proxy_drop(&proxy, 0);
     service_await(service, "/readyz", 200);
     AWAIT(no_locks, fixture);
@@ -101,8 +101,8 @@ static void test_redis__lost_answers_in_a_burst(void **state)
         run_losing_burst(fixture, service);
 }
 
-/* The answer to a commit is lost: the order is looked up, and the shopper gets 201. After
-   the order before it the service has no other query to send. */
+/* The answer to a commit is lost. The service looks the order up, and the shopper gets 201. An
+   earlier order reads the voucher, so the order is the only query that the proxy can hit. */
 static void test_postgres__a_commit_whose_answer_is_lost_is_found(void **state)
 {
     struct fixture *fixture = *state;

@@ -11,7 +11,7 @@
 #define TIMEOUT_MS 2000
 #define BURST      4000
 
-/* One answers within the timeout while Postgres hangs, the other waits until it is back. */
+/* `impatient` has a short timeout; the timeout of `patient` is longer than any outage here. */
 static struct service *impatient, *patient;
 
 static int setup(void **state)
@@ -37,7 +37,7 @@ static void await_both(const char *target)
     service_await(patient, target, 200);
 }
 
-/* Postgres runs for the next test, whatever happened in this one. */
+/* Makes Postgres run again, also after a failed test. */
 static int mend(void **state)
 {
     fixture_mend(*state, "postgres");
@@ -58,7 +58,7 @@ static void make_known(int64_t stock, char *ret_id)
     await_both(target);
 }
 
-/* Postgres stays down until all of these are answered. */
+/* Asserts how requests are answered while Postgres is down. */
 static void assert_refused(int64_t user_id, const char *voucher_id, const char *key)
 {
     const struct client_reply *reply = place_order(impatient, user_id, voucher_id, key);
@@ -265,7 +265,7 @@ static void run_cutter(void **state, const char *function)
     assert_int_equal(load_run(&plan), BURST);
     assert_int_equal(cutter.burst.tally[TALLY_LOST], 0);
     assert_int_equal(cutter.burst.tally[TALLY_UNKNOWN],
-                     0); /* it can be looked up at once */
+                     0); /* look-ups are possible at once */
     await_both("/readyz");
     burst_check(*state, &cutter.burst, BURST);
     burst_finish(patient, &cutter.burst, BURST);
@@ -292,7 +292,7 @@ static int drop_poison(void **state)
     return mend(state);
 }
 
-/* While the voucher's row is locked, the orders collect in the same batches. */
+/* While the voucher's row is locked, the orders queue up, so they share batches. */
 static void test_poison__fails_alone(void **state)
 {
     struct client *clients[NEIGHBOURS];

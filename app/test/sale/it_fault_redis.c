@@ -8,12 +8,13 @@
 
 #define BURST 3000
 
-/* A lock that is left behind refuses its shopper for longer than a test waits. */
+/* A leaked lock blocks its shopper for longer than a test waits. */
 #define LONG_LEASE "SECKILL_LOCK_LEASE_MS=600000"
 
 static const char *const bypassing[] = {"SECKILL_ORDER_TIMEOUT_MS=10000",
                                         "SECKILL_REDIS_DOWN=bypass", LONG_LEASE, NULL};
-/* Both reject orders without Redis; one does so soon, the other waits until it is back. */
+/* Both reject orders while Redis is down. `impatient` has a short timeout; the timeout of `patient`
+   is longer than any outage here. */
 static struct service *impatient, *patient;
 
 static int setup(void **state)
@@ -39,7 +40,7 @@ static void await_both(const char *target)
     service_await(patient, target, 200);
 }
 
-/* Redis runs for the next test, whatever happened in this one. */
+/* Makes Redis run again, also after a failed test. */
 static int mend(void **state)
 {
     fixture_mend(*state, "redis");
@@ -58,7 +59,7 @@ static void make_known(int64_t stock, char *ret_id)
     await_both(target);
 }
 
-/* Redis stays down until all of these are answered. */
+/* Asserts how requests are answered while Redis is down. */
 static void assert_unavailable(const char *voucher_id)
 {
     for (int64_t user = 1; user <= 4; user++) {
@@ -124,8 +125,8 @@ static bool is_placed(void *arg)
            201;
 }
 
-/* Redis takes a lock after the service has given up on it: that must not refuse the
-   shopper until the lease ends. */
+/* Redis grants a lock after the service has given up. The service must release this orphan before
+   its lease ends. */
 static void test_reject__hung_leaves_no_lock_behind(void **state)
 {
     char voucher_id[ID_SIZE];
@@ -138,7 +139,7 @@ static void test_reject__hung_leaves_no_lock_behind(void **state)
     fixture_servers(*state, "resume", "redis");
     for (attempt.user_id = 1; attempt.user_id <= 3; attempt.user_id++)
         AWAIT(is_placed, &attempt);
-    AWAIT(no_locks, *state); /* long before their leases end */
+    AWAIT(no_locks, *state); /* long before the leases end */
 }
 
 static void test_reject__waits_for_a_short_hang(void **state)
@@ -209,7 +210,7 @@ static void test_reject__killed_in_a_burst(void **state)
     run_burst(state, patient, kill_and_start);
 }
 
-/* Redis answers, but with an error: nothing was done. */
+/* Redis answers with an error and does nothing. */
 static void test_reject__refusing_writes(void **state)
 {
     char voucher_id[ID_SIZE];
@@ -218,7 +219,7 @@ static void test_reject__refusing_writes(void **state)
     make_known(100, voucher_id);
     redis_do(*state, "CONFIG SET maxmemory 1");
     assert_unavailable(voucher_id);
-    service_await(impatient, "/readyz", 503); /* though it is connected */
+    service_await(impatient, "/readyz", 503); /* although Redis is connected */
     reply = EXPECT(request(impatient, NULL, NULL, "GET /metrics"), 200, NULL);
     ASSERT_CONTAINS(reply->body, "seckill_dependency_up{dependency=\"redis\"} 0");
     redis_do(*state, "CONFIG SET maxmemory 0");
@@ -310,7 +311,7 @@ static int wake_both(void **state)
     return mend(state);
 }
 
-/* The others stand still, so that it is the new one that begins the counter anew. */
+/* The other instances are stopped, so the new one must reset the counter. */
 static void test_fence__a_new_instance_starts_with_an_unusable_counter(void **state)
 {
     char voucher_id[ID_SIZE];
@@ -348,7 +349,8 @@ static void test_fence__a_key_of_another_type_is_not_ready(void **state)
     assert_sane_fences(*state);
 }
 
-/* Of an earlier build: it blocks its shopper at this voucher, and nobody else. */
+/* An order of an earlier build has an extreme fence. It blocks only its shopper, and only for this
+   voucher. */
 static void test_fence__an_extreme_one_of_an_order_is_repaired(void **state)
 {
     char voucher_id[ID_SIZE];
@@ -370,7 +372,7 @@ static void test_fence__an_extreme_one_of_an_order_is_repaired(void **state)
 
 #define IN_A_ROW 16 /* requests that very likely reach every loop of a service */
 
-/* By each loop of it. */
+/* Whether each loop of a service bypasses the locks. */
 static bool is_bypassed(void *arg)
 {
     for (int i = 0; i < IN_A_ROW; i++) {
@@ -391,7 +393,7 @@ static void assert_bypassed(struct service *at)
     ASSERT_CONTAINS(reply->body, "seckill_dependency_up{dependency=\"redis\"} 0");
 }
 
-/* By no loop of it. */
+/* Whether no loop of a service bypasses the locks. */
 static bool is_not_bypassed(void *arg)
 {
     for (int i = 0; i < IN_A_ROW; i++) {

@@ -70,7 +70,7 @@ static int64_t number_after(const char *line, const char *name)
     return strtoll(strstr(line, name) + strlen(name), NULL, 10);
 }
 
-/* A part lies within the order and names it as its parent. */
+/* Checks that the span of a part lies within the span of the order and names it as its parent. */
 static void check_part(const char *log, const char *name, const char *order)
 {
     const char *span = find_span(log, name);
@@ -85,7 +85,7 @@ static void check_part(const char *log, const char *name, const char *order)
     assert_memory_equal(strstr(span, "parent_id=") + strlen("parent_id="), id, 16);
     assert_memory_not_equal(strstr(span, "span_id=") + strlen("span_id="), id, 16);
     ASSERT_BETWEEN(part_us, 0, order_us);
-    /* both starts are taken from the difference of two clocks, at different moments */
+    /* The starts may differ: the offset between the two clocks is read again for each span. */
     assert_true(start_us >= order_start_us - 1000000);
 }
 
@@ -105,7 +105,7 @@ static void test_span__of_each_stage_if_the_trace_is_sampled(void **state UNUSED
     assert_non_null(strstr(order, " parent_id=" PARENT " name=order "));
     for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
         check_part(log, parts[i], order);
-    assert_null(find_span(order + 1, "order")); /* of the other order there is none */
+    assert_null(find_span(order + 1, "order")); /* the other order is not sampled */
     free(log);
 }
 

@@ -35,7 +35,7 @@ static void split_url(const struct fixture *fixture, char ret_login[160],
         strndupa(strrchr(at, ':') + 1, strcspn(strrchr(at, ':') + 1, "/")));
 }
 
-/** Another server with this configuration; `mode` is one more word for it, or NULL. */
+/** Starts another server with this configuration; `mode` is an additional argument, or NULL. */
 static pid_t start_server(const struct fixture *fixture, unsigned port,
                           const char *config, const char *mode)
 {
@@ -91,7 +91,7 @@ static void redis_cli(struct fixture *fixture, const char *url, const char *verb
 }
 
 /**
- * Orders need the lock; tokens with an id the deny-list; the dashboard the stream.
+ * Checks all uses of Redis: the lock of orders, the deny-list of tokens, the stream of stats.
  *
  * @redis  URL of the server that has the keys
  * @lock   the key of shopper 2's lock
@@ -151,7 +151,7 @@ static void test_serve__behind_a_sentinel(void **state)
     waitpid(sentinel, NULL, 0);
 }
 
-/** The masters of a cluster. The second has the bucket of shopper 5's lock only: {1}. */
+/** The masters of a cluster. The second has only the hash slot of shopper 5's lock, {1}. */
 static struct node {
     unsigned port;
     char config[200], url[40];
@@ -218,7 +218,7 @@ static void start_cluster(struct fixture *fixture)
     AWAIT(have_all_slots, NULL);
 }
 
-/** Whether it is ready, and its Redis in this state. */
+/** Whether the service is ready and reports this state of Redis. */
 static bool has_redis(struct service *service, const char *state)
 {
     const struct client_reply *reply = request(service, NULL, NULL, "GET /readyz");

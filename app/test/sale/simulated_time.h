@@ -74,7 +74,7 @@ static struct simulated_timer *simulated_timer_next(int64_t end_us)
     return next;
 }
 
-/* Let time pass: the timers fire when they are due, each followed by `turn`. */
+/* Let time pass. Each timer fires when it is due; then `turn` is called. */
 static inline void simulated_time_pass_us(int64_t us, void (*turn)(void))
 {
     int64_t end_us = simulated_us + us;

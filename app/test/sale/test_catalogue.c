@@ -75,7 +75,7 @@ static const struct catalogue_entry *get(int64_t id)
     return catalogue_get(fixture.catalogue, id);
 }
 
-/* One wait for an entry, and its answer. */
+/* A wait for an entry, and the answer. */
 struct reader {
     struct catalogue_wait wait;
     int answers;
@@ -170,7 +170,7 @@ static void fill_catalogue(struct reader *readers)
         start_read(id, &readers[id - 1]);
 }
 
-/* None of the vouchers exists. */
+/* Answers all reads: none of the vouchers exists. */
 static void answer_all(const struct reader *readers)
 {
     for (turn(); fake_store.callback != NULL;)
@@ -194,7 +194,7 @@ static void test_catalogue_read__full_is_answered_by_the_turn(void **state UNUSE
     free(readers);
 }
 
-/* Requests for random ids lock no voucher out: the latest 4,096 of them are kept. */
+/* Requests for random ids must not fill the catalogue: it keeps the latest 4,096 missing ids. */
 static void test_catalogue__missing_vouchers_are_bounded(void **state UNUSED)
 {
     struct reader *readers = calloc(ENTRIES_MAX, sizeof(*readers));
@@ -226,7 +226,7 @@ static void test_catalogue_get__valid_for_800_ms(void **state UNUSED)
     answer_with_stock(7, 5); /* the refresh under way */
 }
 
-/* The age counts from the moment before the read. */
+/* The age of an entry counts from the start of its read. */
 static void test_catalogue_get__slow_read_is_old_already(void **state UNUSED)
 {
     struct reader reader;
@@ -314,11 +314,11 @@ static void test_catalogue_update__counts_as_a_read(void **state UNUSED)
     pass_us(700000);
     catalogue_update(fixture.catalogue, &snapshot);
     assert_int_equal(get(7)->stock_left, 3);
-    answer_with_stock(7, 5); /* read before: its version is older */
+    answer_with_stock(7, 5); /* ignored: its version is older */
     assert_int_equal(reader.stock_left, 3);
 }
 
-/* A standby that was promoted may know less than the primary before it. */
+/* A promoted standby may lack the last changes of the old primary. */
 static void test_catalogue_read__believes_a_database_that_knows_less(void **state UNUSED)
 {
     struct voucher_snapshot snapshot = {.voucher_id = 7, .version = 9, .stock_left = 0};
@@ -370,7 +370,7 @@ static void test_catalogue_now__keeps_the_best_sample_for_10_s(void **state UNUS
     assert_int_equal(catalogue_now_us(fixture.catalogue, &error_us), 14005000);
     assert_int_equal(error_us, 1000);
     simulated_us += 1000000;
-    read_clock(4000, 15100000); /* less exact, but the other is too old */
+    read_clock(4000, 15100000); /* less exact, but the other reading is too old */
     assert_int_equal(catalogue_now_us(fixture.catalogue, &error_us), 15102000);
     assert_int_equal(error_us, 2000);
     read_clock(2000, 15200000); /* more exact */
@@ -378,7 +378,7 @@ static void test_catalogue_now__keeps_the_best_sample_for_10_s(void **state UNUS
     assert_int_equal(error_us, 1000);
 }
 
-/* @difference_us  of the database's clock to that of this machine */
+/* @difference_us  the clock of the database minus the clock of this machine */
 static bool differs(int64_t difference_us, bool did_differ)
 {
     int64_t told_us = -1;
@@ -392,7 +392,7 @@ static bool differs(int64_t difference_us, bool did_differ)
     return result;
 }
 
-/* The error is 1000 us. */
+/* The error of the clock is 1000 us. */
 static void test_catalogue_clock__differs_by_more_than_a_second(void **state UNUSED)
 {
     for (int64_t sign = -1; sign <= 1; sign += 2) {
@@ -412,7 +412,8 @@ static void test_catalogue_clock__is_unknown_before_a_read(void **state UNUSED)
     assert_int_equal(difference_us, 7);
 }
 
-/* However short the machine has been up; and again soon if there is no answer. */
+/* The clock is read at once even if the machine has just booted, and again soon if the read
+   fails. */
 static void test_catalogue_clock__is_read_at_the_start(void **state UNUSED)
 {
     for (size_t reads = 1; reads <= 3; reads++) {

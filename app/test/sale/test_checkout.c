@@ -44,7 +44,7 @@ test_checkout_turn__sends_the_next_batch_when_the_row_is_free(void **state UNUSE
     turn();
     pass_us(1999);
     assert_int_equal(fake_store.count,
-                     1); /* more may come while the first is not durable */
+                     1); /* waits for more orders while the first batch is not durable */
     pass_us(1);
     assert_int_equal(fake_store.count, 2);
     assert_unanswered(1);
@@ -54,7 +54,7 @@ test_checkout_turn__sends_the_next_batch_when_the_row_is_free(void **state UNUSE
     assert_answered(2, OUTCOME_PLACED);
     answer_store(STATUS_OK, VERDICT_PLACED);
     assert_answered(3, OUTCOME_PLACED);
-    submit_locked(4, 7); /* all are durable: nothing delays it */
+    submit_locked(4, 7); /* all batches are durable, so it is sent at once */
     assert_int_equal(fake_store.count, 1);
     answer_store(STATUS_OK, VERDICT_PLACED);
 }
@@ -125,7 +125,7 @@ static bool is_early_if(int early_ms, int plain_ms)
 static void test_checkout_turn__releases_early_if_others_wait(void **state UNUSED)
 {
     assert_true(is_early_if(0, 0));
-    submit_locked(1, 7); /* nobody waits for it */
+    submit_locked(1, 7); /* no other order waits */
     assert_null(fake_store.calls[0].released);
     answer_store(STATUS_OK, VERDICT_PLACED);
 }
@@ -135,7 +135,7 @@ static void test_checkout_turn__releases_early_only_if_it_may(void **state UNUSE
     assert_false(is_early_if(0, 0));
 }
 
-/* Commits are slow because Postgres is busy, and a second transaction makes that worse. */
+/* Commits are slow because Postgres is busy. A second transaction makes them slower. */
 static void test_checkout_turn__releases_early_only_if_that_is_faster(void **state UNUSED)
 {
     assert_true(is_early_if(20, 10));
@@ -166,7 +166,7 @@ static void test_checkout_turn__serves_vouchers_in_turns(void **state UNUSED)
     for (int user = 1; user <= 20; user++)
         submit_locked(user, 7);
     submit_locked(21, 8);
-    answer_store(STATUS_OK, VERDICT_PLACED); /* the first of 7 */
+    answer_store(STATUS_OK, VERDICT_PLACED); /* the first batch of voucher 7 */
     assert_int_equal(fake_store.calls[0].voucher_id, 8);
     answer_store(STATUS_OK, VERDICT_PLACED);
     assert_answered(21, OUTCOME_PLACED);
@@ -187,7 +187,7 @@ static void test_checkout_turn__delays_after_a_large_batch(void **state UNUSED)
         submit_locked(user, 7);
         assert_int_equal(fake_store.count, 0);
     }
-    submit_locked(37, 7); /* 16 have come again, beside the one that was queued */
+    submit_locked(37, 7); /* 16 shoppers are back, besides the one that was queued */
     assert_int_equal(fake_store.calls[0].count, 17);
     answer_store(STATUS_OK, VERDICT_PLACED);
 }
@@ -320,7 +320,7 @@ static void test_checkout_submit__copies_the_key(void **state UNUSED)
 static void test_checkout__batch_has_the_earliest_deadline(void **state UNUSED)
 {
     for (int first = 1; first <= 4;
-         first += 3) { /* the memory of the first batch is used again */
+         first += 3) { /* the second batch reuses the memory of the first */
         int64_t deadline_us = clock_mono_us() + TIMEOUT_MS * INT64_C(1000);
 
         fake_store.room = 0;
@@ -434,7 +434,7 @@ static void test_checkout__counts_locks_that_expired(void **state UNUSED)
 {
     submit_locked(1, 7);
     answer_store(STATUS_OK, VERDICT_PLACED);
-    assert_int_equal(fake_locks.flushes, 1); /* its release leaves at once */
+    assert_int_equal(fake_locks.flushes, 1); /* the release is sent at once */
     assert_int_equal(fixture.metrics.lock_lost, 0);
     fake_locks.release_status = STATUS_LOST;
     submit_locked(2, 7);
@@ -450,11 +450,11 @@ static void test_checkout_print_queues__prints_the_queues_with_orders(void **sta
     FILE *out = open_memstream(&text, &size);
 
     fake_store.room = 2;
-    submit_locked(1, 7); /* which is sent, so voucher 7 is busy */
+    submit_locked(1, 7); /* sent, so voucher 7 is busy */
     submit_locked(2, 7);
     submit_locked(3, 7);
     pass_us(500);
-    submit_locked(4, 8); /* which is sent, too */
+    submit_locked(4, 8); /* sent */
     checkout_print_queues(fixture.checkout, out);
     fclose(out);
     assert_string_equal(text, "{\"voucher_id\":\"7\",\"depth\":2,\"oldest_us\":500,"
@@ -464,7 +464,7 @@ static void test_checkout_print_queues__prints_the_queues_with_orders(void **sta
         answer_store(STATUS_OK, VERDICT_PLACED);
 }
 
-/* So that a lock held elsewhere is answered "in progress", not "unavailable". */
+/* An order whose lock is held elsewhere must be answered "in progress", not "unavailable". */
 static void test_checkout__lock_wait_ends_before_the_deadline(void **state UNUSED)
 {
     fake_locks.is_down = true; /* it waits for Redis, too */
@@ -580,7 +580,7 @@ static void test_checkout__stale_fence_is_renewed_once(void **state UNUSED)
     fence = fake_store.calls[0].placements[0]->fence;
     answer_store(STATUS_OK, VERDICT_STALE_FENCE);
     assert_unanswered(1);
-    assert_int_equal(fake_locks.raised_above, fence); /* before it asks for the lock */
+    assert_int_equal(fake_locks.raised_above, fence); /* raised before the lock request */
     answer_locks(STATUS_OK);
     assert_true(fake_store.calls[0].placements[0]->fence > fence);
     answer_store(STATUS_OK, VERDICT_STALE_FENCE);
@@ -668,7 +668,7 @@ static void test_checkout__expired_lease_is_not_sent(void **state UNUSED)
     assert_answered(3, OUTCOME_UNAVAILABLE);
 }
 
-/* Checked by the tick, so a tick more at most. */
+/* The tick checks the time, so the answer may be a tick later. */
 static void test_checkout__slow_release_delays_the_answer_20_ms(void **state UNUSED)
 {
     fake_locks.is_slow = true;
@@ -716,7 +716,7 @@ static void test_checkout__deadline_in_each_state(void **state UNUSED)
     answer_store(STATUS_OK, VERDICT_NONE);
     submit_locked(5, 7);
     pass_ms(TIMEOUT_MS + TICK_MS);
-    answer_store(STATUS_OK, VERDICT_STALE_FENCE); /* nobody waits for a new fence */
+    answer_store(STATUS_OK, VERDICT_STALE_FENCE); /* answered: no new fence is needed */
     assert_logged(3);
     assert_int_equal(fake_locks.raised_above, 0);
 }
@@ -794,7 +794,7 @@ static void test_checkout__deadline_is_met_within_a_tick(void **state UNUSED)
     answer_locks(STATUS_BUSY);
 }
 
-/* Read by AddressSanitizer: calloc() returns NULL for an impossible batch. */
+/* AddressSanitizer calls this function: calloc() must return NULL for an impossible batch. */
 // NOLINTBEGIN(bugprone-reserved-identifier, readability-identifier-naming)
 const char *__asan_default_options(void);
 const char *__asan_default_options(void)

@@ -1,7 +1,7 @@
 /* test_checkout_bundles.c - the checkout: vouchers that share a transaction. */
 #include "app/test/sale/checkout_fixture.h"
 
-#define LONG 64 /* orders of a voucher that share no transaction */
+#define LONG 64 /* a queue of this length shares no transaction with other vouchers */
 
 /* Shoppers 1, 2 and 3 order vouchers 7, 8 and 9 at the same time. */
 static void submit_bundle(void)
@@ -29,7 +29,7 @@ static void test_checkout__short_queues_share_a_transaction(void **state UNUSED)
     assert_answered(3, OUTCOME_PLACED);
 }
 
-/* Three vouchers at most, in this test. */
+/* In this test a bundle has at most three vouchers. */
 static void
 test_checkout__a_transaction_has_a_bounded_number_of_vouchers(void **state UNUSED)
 {
@@ -50,7 +50,7 @@ test_checkout__a_transaction_has_a_bounded_number_of_vouchers(void **state UNUSE
     assert_answered(6, OUTCOME_PLACED);
 }
 
-/* Eight orders at most, in this test. The next bundle waits for the first. */
+/* In this test a bundle has at most eight orders. The next bundle waits for the first. */
 static void
 test_checkout__a_transaction_has_a_bounded_number_of_orders(void **state UNUSED)
 {
@@ -116,7 +116,7 @@ static void test_checkout__orders_gather_while_a_bundle_is_under_way(void **stat
     assert_answered(5, OUTCOME_PLACED);
 }
 
-/* Returns how many vouchers are under way 1 ms later. */
+/* Returns how many vouchers have an order under way 1 ms later. */
 static size_t submit_two_bundles(void)
 {
     size_t count;
@@ -144,7 +144,7 @@ static void test_checkout__second_bundle_is_sent_after_an_early_one(void **state
     assert_int_equal(submit_two_bundles(), 6);
 }
 
-/* Its commit may take long, and no shopper waits for it longer than that. */
+/* A commit under way may take long. The next bundle waits at most 10 ms for it. */
 static void test_checkout__gathers_for_10_ms_at_most(void **state UNUSED)
 {
     submit_bundle();
@@ -159,7 +159,8 @@ static void test_checkout__gathers_for_10_ms_at_most(void **state UNUSED)
     assert_answered(4, OUTCOME_PLACED);
 }
 
-/* No row is held then, so the vouchers go on sharing a transaction. */
+/* A lost connection does not mean that a row is held, so the vouchers go on sharing a
+   transaction. */
 static void test_checkout__lost_connections_keep_vouchers_together(void **state UNUSED)
 {
     fake_store.room = 0;
@@ -178,7 +179,7 @@ static void test_checkout__lost_connections_keep_vouchers_together(void **state 
     assert_answered(2, OUTCOME_PLACED);
 }
 
-/* It waits for the row then, and the others do not wait with it. */
+/* Sent alone, the voucher waits for its row, and no other voucher waits with it. */
 static void test_checkout__voucher_left_out_three_times_is_sent_alone(void **state UNUSED)
 {
     fake_store.room = 0;
@@ -204,7 +205,8 @@ static void test_checkout__voucher_left_out_three_times_is_sent_alone(void **sta
         assert_answered(user, OUTCOME_PLACED);
 }
 
-/* It waited for another instance's transaction; one by one they would wait longer. */
+/* The bundle waited for a transaction of another instance. Sent one by one, the vouchers would wait
+   longer. */
 static void test_checkout__vouchers_of_a_late_bundle_remain_together(void **state UNUSED)
 {
     submit_bundle();

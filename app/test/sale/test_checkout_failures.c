@@ -24,7 +24,7 @@ static void test_checkout__rolled_back_orders_are_tried_again(void **state UNUSE
     submit_locked(2, 7);
     answer_store(STATUS_BUSY, 0);
     assert_unanswered(1);
-    assert_sent(1, 2); /* in the order of before */
+    assert_sent(1, 2); /* in the same order as before */
     answer_store(STATUS_OK, VERDICT_PLACED);
     assert_answered(1, OUTCOME_PLACED);
     assert_answered(2, OUTCOME_PLACED);
@@ -41,7 +41,7 @@ static void test_checkout__fails_after_5_transactions(void **state UNUSED)
     assert_answered(1, OUTCOME_UNAVAILABLE);
 }
 
-/* The memory of a completed order is used again; its counts are not. */
+/* An order that reuses the memory of a completed one has new counts. */
 static void test_checkout__counts_tries_per_order(void **state UNUSED)
 {
     for (int user = 1; user <= 2; user++) {
@@ -55,7 +55,7 @@ static void test_checkout__counts_tries_per_order(void **state UNUSED)
     }
 }
 
-/* It has waited for a lock that somebody holds. */
+/* The transaction fails after it has waited for a row lock. */
 static void fail_slowly(void)
 {
     pass_ms(TIMEOUT_MS / 100);
@@ -67,7 +67,7 @@ static void test_checkout__slow_voucher_leaves_room_for_others(void **state UNUS
     submit_locked(1, 7);
     fake_store.slow_room = 0;
     fail_slowly();
-    assert_int_equal(fake_store.count, 0); /* though there is room for fast ones */
+    assert_int_equal(fake_store.count, 0); /* there is room only for fast vouchers */
     submit_locked(2, 8);
     assert_int_equal(fake_store.calls[0].voucher_id, 8);
     answer_store(STATUS_OK, VERDICT_PLACED);
@@ -122,7 +122,7 @@ static void test_checkout__waits_for_a_row_until_the_deadline(void **state UNUSE
     assert_in_range(transactions, 90, 100);
 }
 
-/* The statement was cancelled, and would be again. */
+/* The statement was cancelled at its time limit. Repeated, it would be cancelled again. */
 static void test_checkout__repeats_nothing_that_takes_too_long(void **state UNUSED)
 {
     submit_locked(1, 7);
@@ -163,7 +163,7 @@ static void test_checkout__lost_connection_makes_no_voucher_slow(void **state UN
     answer_store(STATUS_OK, VERDICT_PLACED);
 }
 
-/* When the service ends, the store cancels what it has not sent or not heard of. */
+/* When the service ends, the store cancels calls that are not sent or not answered. */
 static void test_checkout__cancelled_orders_are_unknown(void **state UNUSED)
 {
     submit_locked(1, 7);
@@ -194,7 +194,8 @@ static void test_checkout__unknown_commit_is_looked_up(void **state UNUSED)
     assert_answered(2, OUTCOME_PLACED);
 }
 
-/* An order without a lock whose commit is looked up; the row is `age_us` older than it. */
+/* An order without a lock is looked up after a lost commit. The row is `age_us` older than an order
+   placed by this request can be. */
 static void bypass_and_look_up(int user, struct text key, int64_t age_us)
 {
     assert_true(submit_with_key(user, 7, key));
@@ -206,7 +207,8 @@ static void bypass_and_look_up(int user, struct text key, int64_t age_us)
     answer_store(STATUS_OK, VERDICT_PLACED);
 }
 
-/* Without a fence the key finds an order, which an earlier request may have placed. */
+/* The order has no fence, so the look-up uses its key, which may find an order that an earlier
+   request has placed. */
 static void test_checkout__bypassed_order_of_earlier_is_repeated(void **state UNUSED)
 {
     const struct text key = {"key", 3}, none = {0};
@@ -215,7 +217,7 @@ static void test_checkout__bypassed_order_of_earlier_is_repeated(void **state UN
     assert_answered(1, OUTCOME_REPEATED);
     bypass_and_look_up(2, key, 0);
     assert_answered(2, OUTCOME_PLACED);
-    bypass_and_look_up(3, none, 1000000); /* the clock was set; nobody else has its key */
+    bypass_and_look_up(3, none, 1000000); /* the clock was set; its own key is unique */
     assert_answered(3, OUTCOME_PLACED);
 }
 

@@ -12,8 +12,8 @@
 #define NOW INT64_C(1000000)
 #define MS  INT64_C(1000)
 
-/* A situation, the queue of voucher 7, and what is decided about its next batch. A transaction has
-   up to 100 orders. */
+/* A situation, the queue of voucher 7, and the decision about its next batch. A transaction has up
+   to 100 orders. */
 /* clang-format off */
 static const struct {
     const char *situation;

@@ -1,4 +1,4 @@
-/* test_early_release.c - which way is kept, for which share of the time, and how soon. */
+/* test_early_release.c - whether early or plain release is chosen, how often, and how soon. */
 #include "app/sale/early_release.h"
 #include "base/attributes.h"
 
@@ -11,7 +11,7 @@
 #define SECOND (1000 * MS)
 #define ORDERS 100
 
-/* How a way does: a batch becomes durable each `cycle_us`, and its orders have waited. */
+/* Early or plain release: a batch becomes durable every `cycle_us`, its orders wait `wait_us`. */
 struct way {
     int64_t cycle_us, wait_us;
 };
@@ -26,7 +26,7 @@ static void note(const struct way *way)
                        now_us);
 }
 
-/* Returns per cent of the time in which rows are released early. */
+/* Returns the percentage of the time in which rows are released early. */
 static int run_ways(int64_t seconds, struct way early_way, struct way plain_way)
 {
     int64_t begin_us = now_us, early_us = 0;
@@ -40,7 +40,7 @@ static int run_ways(int64_t seconds, struct way early_way, struct way plain_way)
     return (int)(100 * early_us / (now_us - begin_us));
 }
 
-/* Each batch is full, so the rate follows from the waits. */
+/* Each batch is full, so a batch becomes durable once per wait. */
 static int run(int64_t seconds, int64_t early_us, int64_t plain_us)
 {
     return run_ways(seconds, (struct way){early_us, early_us},
@@ -110,7 +110,7 @@ static void test_early_release__decides_within_half_a_second(void **state UNUSED
     assert_false(early_release_is_on(&early));
 }
 
-/* The waits of the kept way change, so there is a trial before it is due. */
+/* The waits of the chosen way change, so a trial starts before it is due. */
 static void test_early_release__follows_a_change(void **state UNUSED)
 {
     run(60, 10 * MS, 30 * MS);
@@ -124,7 +124,7 @@ static void test_early_release__follows_a_change(void **state UNUSED)
     assert_in_range(run(4, 30 * MS, 10 * MS), 0, 20);
 }
 
-/* The next sale is another load. */
+/* After an idle second a new sale may begin, with a different load. */
 static void test_early_release__doubts_after_an_idle_second(void **state UNUSED)
 {
     run(60, 10 * MS, 30 * MS);
@@ -133,7 +133,7 @@ static void test_early_release__doubts_after_an_idle_second(void **state UNUSED)
     assert_int_equal(run(1, 10 * MS, 5 * MS), 0);
 }
 
-/* A trial after it would be compared with the stall. */
+/* A trial after a stall would be compared with the stall. */
 static void test_early_release__a_stall_changes_nothing(void **state UNUSED)
 {
     struct way stall = {300 * MS, 300 * MS};
@@ -157,7 +157,8 @@ static void test_early_release__one_bad_trial_changes_nothing(void **state UNUSE
     assert_int_equal(run(1, 10 * MS, 30 * MS), 100);
 }
 
-/* The others were sent in another way. */
+/* A window counts only batches that were sent in it, because earlier ones were sent in the other
+   way. */
 static void test_early_release__counts_batches_sent_in_its_window(void **state UNUSED)
 {
     struct way way = {10 * MS, 10 * MS};
@@ -180,7 +181,7 @@ static void test_early_release__does_not_judge_by_rare_orders(void **state UNUSE
     }
 }
 
-/* Else most orders of a window have waited before it. */
+/* In a shorter window most orders would have waited before it began. */
 static void test_early_release__window_is_longer_than_the_waits(void **state UNUSED)
 {
     struct way way = {10 * MS, 500 * MS};
@@ -198,7 +199,7 @@ static void test_early_release__does_not_judge_by_few_batches(void **state UNUSE
     struct way way = {60 * MS, 60 * MS};
 
     run_until_trial(way);
-    for (int i = 0; i < 4; i++) { /* the first one begins the window */
+    for (int i = 0; i < 4; i++) { /* the first batch begins the window */
         note(&way);
         assert_true(early.is_trial);
     }
