@@ -28,7 +28,7 @@ static inline const char *sandbox_text(struct sandbox *sandbox, const char *form
 static inline int64_t sandbox_number(struct sandbox *sandbox, const char *format, ...)
     PRINTF_LIKE(2, 3);
 
-/** A new session in the sandbox; PQfinish() it. */
+/** A new session in the sandbox. The caller ends it with PQfinish(). */
 static inline PGconn *sandbox_connect(const struct sandbox *sandbox)
 {
     PGconn *conn = PQconnectdb(sandbox->url);
@@ -86,7 +86,7 @@ static inline int64_t sandbox_number(struct sandbox *sandbox, const char *format
     return strtoll(sandbox->value, NULL, 10);
 }
 
-/** An empty schema, no migration applied. A name can be used once per program. */
+/** A sandbox with an empty schema, without migrations. A name can be used once per program. */
 static inline struct sandbox *sandbox_new(struct fixture *fixture, const char *schema)
 {
     struct sandbox *sandbox = calloc(1, sizeof(*sandbox));
@@ -117,8 +117,8 @@ static inline struct sandbox *sandbox_open(struct fixture *fixture, const char *
 
 /**
  * Runs `statement` and returns the number of pages of the sandbox's tables and indexes that
- * it read. Pages of the catalogs do not count: they depend on what a session has
- * cached. `ret_result` is to be cleared; it may be NULL.
+ * it read. Pages of the system catalogs do not count, because they depend on the cache of the
+ * session. `ret_result` may be NULL; the caller clears the result.
  */
 static inline int64_t sandbox_pages(PGconn *session, const char *statement,
                                     PGresult **ret_result)
@@ -183,8 +183,8 @@ static inline int64_t sandbox_audit(struct sandbox *sandbox)
     return (int64_t)broken;
 }
 
-/** The functions of a program whose tests share one sandbox, which the audit passes after
- *  each AUDITED_CASE(). */
+/** Defines the functions of a program whose tests share one sandbox. After each AUDITED_CASE() the
+ *  audit must pass. */
 #define SHARE_SANDBOX(schema)                                                            \
     static struct sandbox *sandbox;                                                      \
     static int setup(void **state)                                                       \

@@ -21,7 +21,7 @@ static int64_t pay(int64_t voucher, int user, const char *payment)
                           voucher, order_of(voucher, user), payment);
 }
 
-/* With orders of shoppers 1 to 5: paid, refunded, redeemed, cancelled and unpaid. */
+/* A voucher with orders of shoppers 1 to 5: paid, refunded, redeemed, cancelled and unpaid. */
 static int64_t used_voucher(const char *prefix)
 {
     int64_t voucher = sandbox_voucher(sandbox, 100, 1);
@@ -114,7 +114,7 @@ static void test_archive_vouchers__the_others_go_on(void **state UNUSED)
                                     ", %" PRId64 ", 'admin:1')",
                                     old, refused),
                      5);
-    assert_int_equal(pay(kept, 5, "old 1"), 6); /* it has paid an archived order */
+    assert_int_equal(pay(kept, 5, "old 1"), 6); /* "old 1" has paid an archived order */
     assert_int_equal(pay(kept, 5, "new 5"), 1);
     assert_int_equal(sandbox_number(sandbox,
                                     "select verdict from refund_order(%" PRId64

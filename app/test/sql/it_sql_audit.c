@@ -25,9 +25,9 @@ static int teardown(void **state)
 
 struct found {
     uint64_t rows;
-    char checks[1024]; /* the titles of the broken ones, each once */
+    char checks[1024]; /* titles of the checks that found broken rows, each once */
     const char *wanted;
-    bool is_said; /* `wanted` is part of a row */
+    bool is_said; /* a row contains `wanted` */
 };
 
 static void on_row(const char *check, const char *row, void *arg)
@@ -63,7 +63,7 @@ static uint64_t broken_rows(void)
     return audit_for(NULL).rows;
 }
 
-/* No constraint is left, as if an index were corrupt or rows were changed by hand. */
+/* Drops all constraints, so that rows can be broken as by a corrupt index or by hand. */
 static void drop_guards(void)
 {
     sandbox_do(sandbox,
@@ -83,8 +83,8 @@ static void drop_guards(void)
 
 static const struct planted {
     const char *sql;
-    const char *check; /* must be among the broken ones */
-    const char *says;  /* a part of the text of a row; may be NULL */
+    const char *check; /* the check that must find a broken row */
+    const char *says;  /* part of the text of this row; may be NULL */
 } planted[] = {
     {"update voucher set stock_left = stock_left + 1", "no oversell", "live orders 3"},
     {"update voucher set stock_left = -1, stock_total = 2", "no oversell",
@@ -220,8 +220,8 @@ static void test_db_audit__the_life_of_orders_breaks_nothing(void **state UNUSED
     assert_int_equal(broken_rows(), 0);
 }
 
-/* The clock of Postgres was set back between two changes, perhaps by more than the life of
-   an order: times fall, ids and states are right. */
+/* The clock of Postgres is set back between two changes, perhaps by more than the life of an
+   order. Then times decrease, but ids and states are right. */
 static void test_db_audit__a_clock_step_breaks_nothing(void **state UNUSED)
 {
     sandbox_do(sandbox, "begin");

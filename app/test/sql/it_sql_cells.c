@@ -1,10 +1,10 @@
-/* it_sql_cells.c - a cell is divided completely, whatever other sessions do. */
+/* it_sql_cells.c - splitting a cell moves all its data, whatever other sessions do. */
 #include "app/test/sql/it_sql.h"
 
 #include <inttypes.h>
 
 static struct sandbox *sandbox;
-static PGconn *other; /* of the owner */
+static PGconn *other; /* a second session of the owner */
 
 static int open_servers(void **state)
 {
@@ -12,7 +12,7 @@ static int open_servers(void **state)
     return 0;
 }
 
-/* Each test divides a cell of its own. */
+/* Each test splits a new cell. */
 static int setup(void **state)
 {
     static int schemas;
@@ -38,7 +38,7 @@ static int close_servers(void **state)
 
 #define CELL_CASE(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
 
-/* A voucher that cell 0/2 does not keep. */
+/* Creates a voucher that cell 0/2 does not keep. */
 static int64_t odd_voucher(void)
 {
     int64_t voucher = sandbox_voucher(sandbox, 10, 1);
@@ -56,7 +56,7 @@ static const char *order(int64_t voucher, int shopper)
     return sql;
 }
 
-/* Sends a statement; until it waits for a lock, or is answered. */
+/* Sends a statement. Returns when it waits for a lock or is answered. */
 static void send(const char *sql)
 {
     assert_int_equal(PQsendQuery(other, sql), 1);
@@ -115,7 +115,8 @@ static void assert_refused(const char *why)
     assert_int_equal(sandbox_number(sandbox, "select min(cells) from cell"), 1);
 }
 
-/* By its role, or with the role of the owner by the name of its program. */
+/* split_cell() recognises a session of the service by its role, and one with the role of the owner
+   by its application_name. */
 static void
 test_split_cell__is_refused_while_the_service_is_connected(void **state UNUSED)
 {
@@ -138,7 +139,7 @@ test_split_cell__is_refused_while_the_service_is_connected(void **state UNUSED)
     assert_int_equal(sandbox_number(sandbox, "select split_cell(0, 2)"), 1);
 }
 
-/* Read by a session that begins, so it does not believe in the old cell. */
+/* A new session reads the cell while it is split; it must not see the old cell. */
 static void test_split_cell__lets_no_session_read_the_old_cell(void **state UNUSED)
 {
     odd_voucher();
@@ -151,7 +152,7 @@ static void test_split_cell__lets_no_session_read_the_old_cell(void **state UNUS
 
 /* -- rules -- */
 
-/* Executes a statement and takes it back. @wanted  its text, or a part of its error */
+/* Executes a statement and rolls it back. @wanted  its result, or a part of its error */
 static void assert_answers(const char *sql, const char *wanted)
 {
     PGresult *result;
@@ -169,7 +170,7 @@ static void assert_answers(const char *sql, const char *wanted)
 }
 
 struct rule {
-    const char *cell; /* before it, "NUMBER, CELLS" */
+    const char *cell; /* "NUMBER, CELLS" before the call */
     const char *call, *wanted;
 };
 
@@ -241,7 +242,7 @@ static void test_split_cell__needs_a_part_of_the_cell(void **state UNUSED)
     ASSERT_RULES(rules);
 }
 
-/* @number  0: what belongs to even vouchers, 1: to odd ones */
+/* @number  0: count the rows of even vouchers, 1: of odd vouchers */
 static int64_t rows_of(int number)
 {
     return sandbox_number(
@@ -282,7 +283,7 @@ static void test_split_cell__keeps_what_belongs_to_its_number(void **state UNUSE
     "create subscription seckill_cell_" number " connection '" url                       \
     "' publication seckill_cell"
 
-/* Only a superuser reads the subscriptions. */
+/* The test runs as superuser, because others cannot read the subscriptions. */
 static void test_join_aggregate__needs_a_new_database_and_cells_of_one_size(void **state)
 {
     static const struct rule known[] = {
@@ -327,7 +328,7 @@ static void test_publish_cell__describes_the_cell(void **state UNUSED)
         {"-1, 2", "select publish_cell('u')", "ERROR:  this database is an aggregate"},
     };
 
-    sandbox_do(sandbox, "set client_min_messages = error"); /* of wal_level */
+    sandbox_do(sandbox, "set client_min_messages = error"); /* about wal_level */
     ASSERT_RULES(rules);
 }
 

@@ -2,8 +2,8 @@
  * it_sql_growth.c - calls cost the same before and after a million orders, for sessions that
  * planned them while the tables were empty, and with many ended orders of one shopper.
  *
- * A plan that has turned into a scan costs hundreds of times more. Calls of the functions
- * are compared by the pages that they look at. The reads of the service run in its own
+ * A plan that becomes a scan costs hundreds of times more. Calls of the functions are compared
+ * by the pages that they read. The reads of the service run in its own
  * connection, where pages cannot be counted; they are compared by time, with a wide margin.
  */
 #include "app/test/store/it_store.h"
@@ -58,7 +58,7 @@ static int close_servers(void **state)
 
 #define GROWTH_CASE(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
 
-/* Pages looked at by a statement that returns `expected`. */
+/* Pages read by a statement that returns `expected`. */
 static int64_t pages_of(const char *statement, const char *expected)
 {
     PGresult *result;
@@ -69,7 +69,7 @@ static int64_t pages_of(const char *statement, const char *expected)
     return pages;
 }
 
-/* New shoppers, scattered over the index; every other batch has keys. */
+/* Orders of new shoppers, scattered over the index; every other batch has keys. */
 static int64_t pages_of_new(int64_t voucher, int64_t batch)
 {
     char statement[512];
@@ -86,7 +86,7 @@ static int64_t pages_of_new(int64_t voucher, int64_t batch)
     return pages_of(statement, "1000");
 }
 
-/* The first shoppers again: 20 with the key of their order, 20 without one. */
+/* Repeated orders of the first shoppers: 20 with the key of their order, 20 without a key. */
 static int64_t pages_of_known(int64_t voucher)
 {
     char statement[512];
@@ -102,7 +102,7 @@ static int64_t pages_of_known(int64_t voucher)
     return pages_of(statement, "2222222222222222222233333333333333333333");
 }
 
-/* The look-up of the service before it refuses a request that has a key. */
+/* The service looks up a key before it refuses a request. */
 static int64_t pages_of_look_ups(int64_t voucher)
 {
     char statement[512];
@@ -116,7 +116,7 @@ static int64_t pages_of_look_ups(int64_t voucher)
     return pages_of(statement, "0000000000000000000000000000000000000000");
 }
 
-/* Orders from the beginning: a payment, a refund, a cancellation, and an expiry of many. */
+/* Changes of old orders: a payment, a refund, a cancellation, and an expiry of many. */
 static int64_t pages_of_changes(int64_t voucher, int64_t sample)
 {
     char statement[1024];
@@ -267,8 +267,8 @@ static void test_place_orders__costs_the_same_after_a_million_orders(void **stat
 
 /* -- one shopper -- */
 
-/* Shopper 1 places an order and cancels it, then a request comes with the fence of an ended
-   order, and the service looks for an order that was not placed. */
+/* Shopper 1 places an order and cancels it. Then a request has the fence of an ended order, and the
+   service looks for an order that was not placed. */
 static int64_t pages_of_one_shopper(int64_t voucher)
 {
     static int64_t fence = INT64_C(2) * ENDED;
@@ -306,7 +306,7 @@ static int64_t median_of_one_shopper(int64_t voucher)
     return median(pages);
 }
 
-/* Cancelled orders with the fences `from` up to `to`. */
+/* Adds cancelled orders with the fences `from` up to `to`. */
 static void add_ended(int64_t voucher, int from, int to)
 {
     sandbox_do(sandbox,
@@ -317,7 +317,7 @@ static void add_ended(int64_t voucher, int from, int to)
                voucher, voucher, from, to);
 }
 
-/* With limit 1 slot 1 is free, with limit 2 a live order holds it. */
+/* With limit 1, slot 1 is free. With limit 2, a live order has slot 1. */
 static void test_place_orders__costs_the_same_with_ended_orders(void **state UNUSED)
 {
     static const int counts[] = {ENDED / 4, ENDED};

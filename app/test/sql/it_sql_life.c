@@ -82,7 +82,7 @@ static void make_due(int64_t order)
 
 enum { DONE = 1, REPEATED, WRONG_STATE, WRONG_AMOUNT, NO_ORDER };
 
-/* The calls that bring an unpaid order to a state, and the answer of each call there. */
+/* The calls that bring an unpaid order into a state, and the answer of each call in this state. */
 static const struct state_row {
     const char *way[2];
     const char *status;
@@ -229,7 +229,7 @@ test_expire_orders__takes_those_that_are_unpaid_and_overdue(void **state UNUSED)
     assert_int_equal(stock_left(voucher), 10 - 3);
 }
 
-/* It holds the voucher's lock, so the sale would wait as well. */
+/* expire_orders() holds the voucher's row lock, so if it waited, the sale would wait too. */
 static void test_expire_orders__does_not_wait_for_locked_orders(void **state UNUSED)
 {
     int64_t voucher = sandbox_voucher(sandbox, 10, 1);
@@ -253,7 +253,7 @@ static void test_expire_orders__does_not_wait_for_locked_orders(void **state UNU
         assert_string_equal(status_of(held), "unpaid");
 }
 
-/* The sale of the voucher waits meanwhile. */
+/* The number is limited because the sale of the voucher waits during the call. */
 static void test_expire_batches__takes_500_orders_at_most(void **state UNUSED)
 {
     int64_t voucher = sandbox_voucher(sandbox, 1000, 1);
@@ -419,7 +419,7 @@ static void *race_on(void *arg)
     return NULL;
 }
 
-/* Every racer can win: the deadline passes during the round. */
+/* The payment deadline passes during the round, so every racer can win. */
 static void begin_round(int round)
 {
     race.order = place(race.voucher, round + 1);
@@ -506,7 +506,8 @@ static void test_history__lists_all_in_the_order_of_commits(void **state UNUSED)
 
 static atomic_int writers_at_work;
 
-/* Transactions of different lengths, some rolled back; either function locks first. */
+/* Writes with transactions of different lengths, some of which are rolled back. Either function may
+   lock first. */
 static void *write_history(void *arg)
 {
     const struct racer *writer = arg;
@@ -583,7 +584,7 @@ static void test_history__a_follower_misses_nothing(void **state UNUSED)
 
 /* -- roles -- */
 
-/* The SQLSTATE of a statement of the service; "" if it succeeded. */
+/* Executes a statement. Returns its SQLSTATE; "" if it succeeds. */
 static const char *refusal_of(PGconn *conn, const char *statement)
 {
     static char sqlstate[8];

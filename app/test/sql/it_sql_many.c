@@ -5,7 +5,7 @@
 
 #define VOUCHERS    6
 #define ROUNDS      150
-#define REQUESTS    4 /* of a batch, at most */
+#define REQUESTS    4 /* largest batch */
 #define SHOPPERS    9
 #define SEED        20250101
 #define SOME_STOCKS 40
@@ -32,7 +32,8 @@ static int check_guarantees(void **state UNUSED)
 
 #define MANY_CASE(test) cmocka_unit_test_teardown(test, check_guarantees)
 
-/* "BATCH: VERDICTS" of each batch; one request each: these shoppers, with fence 5. */
+/* Each batch has one request, of the shopper in `users`, with fence 5. Returns "BATCH: VERDICTS" of
+   each batch. */
 static const char *place_each(const char *vouchers, const char *users, const char *keys)
 {
     return sandbox_text(sandbox,
@@ -255,7 +256,7 @@ static unsigned random_below(unsigned count)
     return (state >> 16) % count;
 }
 
-/* The same batch is given to place_orders() for another voucher. */
+/* Adds a batch for place_many(), and the same batch for place_orders() and another voucher. */
 static void add_batch(struct round *round, int64_t voucher, int64_t twin, int number)
 {
     char users[64] = "", fences[64] = "", keys[64] = "", text[32];

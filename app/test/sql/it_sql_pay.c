@@ -56,8 +56,8 @@ static const char *state_of(struct placed placed)
                         placed.order);
 }
 
-/* In every state of the other order, and before any other reason to refuse: after another
-   refusal the caller would return the money, which is that of the first order. */
+/* pay_order() checks this before any other reason to refuse, and in every state of the other order.
+   After another refusal the caller would return money that has paid the first order. */
 static void test_pay_order__refuses_the_ref_of_another_order(void **state UNUSED)
 {
     int64_t voucher = sandbox_voucher(sandbox, 10, 1);
@@ -112,7 +112,7 @@ static void test_pay_order__a_refused_payment_can_pay_another_order(void **state
     assert_int_equal(pay(other, "free", 100), DONE);
 }
 
-/* As the store sends them. */
+/* The store sends payments like this. */
 static void test_pay_order__several_in_one_statement(void **state UNUSED)
 {
     int64_t voucher = sandbox_voucher(sandbox, 10, 1);
@@ -136,7 +136,7 @@ static bool is_waiting(const PGconn *session)
                           PQbackendPID(session)) > 0;
 }
 
-/* The verdict of a session that waits for the end of another's transaction. */
+/* The verdict in a session that waits until the transaction of `winner` ends. */
 static int64_t verdict_after(PGconn *winner, const char *end, struct placed placed,
                              const char *ref)
 {

@@ -5,7 +5,7 @@
 
 SHARE_SANDBOX("place")
 
-/* The verdicts for these arrays, written as SQL without the braces. */
+/* The verdicts for these arrays, which are written as in SQL, without braces. */
 static const char *place(int64_t voucher, const char *users, const char *fences,
                          const char *keys)
 {
@@ -52,7 +52,7 @@ static int64_t guarded_voucher(int stock)
     return voucher;
 }
 
-/* "VERDICTS / POSITIONS", of the repeated ones */
+/* "VERDICTS / POSITIONS"; the positions are those of repeated requests. */
 static const char *place_with(int64_t voucher, const char *users, const char *keys,
                               const char *tickets)
 {
@@ -78,7 +78,7 @@ static void test_place_orders__places_only_with_a_ticket(void **state UNUSED)
     assert_string_equal(place_with(guarded, "1,5,2", "a,e,b", "'{t,t,f}'"), "1 4 9");
     assert_int_equal(stock_left(guarded), 0);
     assert_string_equal(place_with(open, "1,2", "a,b", "'{f,t}'"), "1 1");
-    /* the program of a release without this parameter */
+    /* An older release calls the function without this parameter. */
     assert_string_equal(place(guarded_voucher(1), "1", "0", NULL), "1");
 }
 
@@ -181,7 +181,7 @@ static void test_place_orders__returns_the_stored_rows(void **state UNUSED)
 
 #define MANY 16 /* requests of a large batch */
 
-/* A large batch of shoppers `first`, `first` + 1, ... and, as the last, `more`. */
+/* Places a large batch of shoppers `first`, `first` + 1, ... The last shopper is `more`. */
 static const char *place_many(int64_t voucher, int64_t first, int64_t more,
                               const char *keys)
 {
@@ -192,7 +192,7 @@ static const char *place_many(int64_t voucher, int64_t first, int64_t more,
                         voucher, first, first + MANY - 2, more, MANY, keys);
 }
 
-/* The batches by their number of orders. */
+/* How many batches have each number of orders, as "COUNT of ORDERS". */
 static const char *batches(int64_t voucher)
 {
     return sandbox_text(
@@ -545,7 +545,7 @@ static void test_place_orders__fence_of_an_ended_order_counts(void **state UNUSE
     assert_string_equal(place(voucher, "1", "51", NULL), "1");
 }
 
-/* Slot 1 is free. The fence is above that of the ended order, but below that of the live
+/* Slot 1 is free. The fence is above the fence of the ended order, but below the fence of the live
    order in slot 2. */
 static void test_place_orders__fence_of_a_higher_slot_counts(void **state UNUSED)
 {

@@ -1,8 +1,8 @@
 /*
  * it_sql_plans.c - all queries of the service read few pages when the tables are large.
  *
- * A session with the settings of the service plans them while the tables are empty, and
- * never again: the worst case for a plan. Then the tables get ROWS rows each. A scan of the
+ * A session with the settings of the service plans the queries while the tables are empty, and
+ * never again, which is the worst case for a plan. Then each table gets ROWS rows. A scan of the
  * smallest index would read 500 pages, a scan of a table thousands.
  */
 #include "app/store/store_impl.h"
@@ -19,7 +19,7 @@
 
 static struct sandbox *sandbox;
 
-/* The settings are those of sql/queries/session.sql. */
+/* Applies the settings of sql/queries/session.sql. */
 static void be_a_service(void)
 {
     static const char *const settings[] = {"plan_cache_mode = force_generic_plan",
@@ -96,9 +96,9 @@ static void make_plans(void)
     }
 }
 
-/* Vouchers 1 to 500 are open, the first with all orders and events; then half are
-   upcoming, all of which end later, and half have ended. Shopper 200500 has an order of
-   each of 100 vouchers more. */
+/* Vouchers 1 to 500 are open; voucher 1 has all orders and events. Half of the others are upcoming
+   and end later than the open ones; half have ended. Shopper 200500 also has an order for each of
+   100 other vouchers. */
 static void fill_tables(void)
 {
     sandbox_do(sandbox,
@@ -167,7 +167,8 @@ static void test_store_statements__read_few_pages_of_large_tables(void **state U
 
 /* -- segments -- */
 
-/* A voucher of stock 1 that begins a segment, and the order of shopper 7 if `number` > 0. */
+/* Creates the first voucher of a segment, with stock 1, and if `number` > 0 an order of shopper 7
+   with this number. */
 static void fill_segment(int64_t segment, int number)
 {
     sandbox_do(sandbox,
@@ -185,7 +186,7 @@ static void fill_segment(int64_t segment, int number)
                    segment, number, segment);
 }
 
-/* The numbers of shopper 7's orders below one, of a voucher or of all. */
+/* The numbers of shopper 7's orders with ids below `before`. @voucher  0: of all vouchers */
 static const char *list(int64_t voucher, int64_t before, int limit)
 {
     static char numbers[64];
@@ -204,13 +205,13 @@ static const char *list(int64_t voucher, int64_t before, int limit)
     return numbers;
 }
 
-/* The order of shopper 7 in segment 0 is number 7. */
+/* The order of shopper 7 in segment 0 has number 7. */
 static void test_list_orders__looks_into_each_segment_once(void **state UNUSED)
 {
     int64_t pages;
 
     fill_segment(4, 900001);
-    fill_segment(400, 900003); /* of an old voucher, and newer than the next */
+    fill_segment(400, 900003); /* newer than the order in a later segment */
     fill_segment(SEGMENTS, 900002);
     assert_string_equal(list(0, INT64_MAX, 21), "900003 900002 900001 7 ");
     assert_string_equal(list(0, INT64_C(900003) << 20, 2), "900002 900001 ");
@@ -222,7 +223,7 @@ static void test_list_orders__looks_into_each_segment_once(void **state UNUSED)
     assert_in_range(pages, 1, SEGMENTS * 3 + FEW); /* a look-up reads three */
 }
 
-/* Ids that were not made by next_voucher_id(). */
+/* Voucher ids that next_voucher_id() does not generate. */
 static void test_statements__cost_the_same_with_huge_voucher_ids(void **state UNUSED)
 {
     static const int64_t segments[] = {2200000000 >> 16, VOUCHER_MAX >> 16};

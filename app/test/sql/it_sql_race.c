@@ -40,7 +40,7 @@ static unsigned next(struct buyers *buyers)
     return buyers->seed >> 8;
 }
 
-/* One batch without locks, of random shoppers; every other one with random keys. */
+/* Places a batch of random shoppers without locks. Every other batch has random keys. */
 static void buy(struct buyers *buyers)
 {
     char sql[8192], *end = sql + sizeof(sql), *at = sql;

@@ -1,6 +1,6 @@
 /*
- * it_sql_segments.c - a new sale writes to the pages of its own segment, however many orders are
- * older, and a segment ends after about SEGMENT orders.
+ * it_sql_segments.c - a new sale writes only to the pages of its segment, however many old orders
+ * there are. A segment ends after about SEGMENT orders.
  */
 #include "app/test/sql/it_sql.h"
 
@@ -39,7 +39,7 @@ static int64_t create_voucher(void)
                           " now() + interval '1 h', 900)");
 }
 
-/* As if this many orders had been placed. */
+/* Advances the sequence as if this many orders had been placed. */
 static void pass_numbers(int64_t count)
 {
     sandbox_do(sandbox,
@@ -48,7 +48,7 @@ static void pass_numbers(int64_t count)
                count);
 }
 
-/* Pages that the orders of shoppers changed for the first time since a checkpoint. */
+/* Places orders. Returns how many pages they change for the first time since a checkpoint. */
 static int64_t first_changes(int64_t voucher)
 {
     static const char field[] = "\"WAL FPI\": ";
@@ -110,7 +110,7 @@ static void test_next_voucher_id__begins_a_segment_after_many_numbers(void **sta
     assert_int_equal(create_voucher(), next + 1);
 }
 
-/* The second session waits for the first, and then finds the segment begun. */
+/* The second session waits for the first, and then finds that the segment has begun. */
 static void test_next_voucher_id__begins_a_segment_once(void **state UNUSED)
 {
     PGconn *other = sandbox_connect(sandbox);
@@ -138,7 +138,7 @@ static void set_last_voucher(int64_t id)
     sandbox_do(sandbox, "select setval('voucher_id_seq', %" PRId64 ")", id);
 }
 
-/* Each voucher of the lost time began a segment. */
+/* Each voucher that was lost had begun a segment. */
 static void test_advance_ids__gives_no_voucher_id_again(void **state UNUSED)
 {
     int64_t kept, lost = 0, next;

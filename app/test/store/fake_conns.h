@@ -1,5 +1,5 @@
 /*
- * fake_conns.h - connections of a store that keep what is sent, until the test answers it.
+ * fake_conns.h - connections of a store that keep each query until the test answers it.
  *
  * To be included by one source of a test program: it defines the functions of store_conn.h and
  * PQresultErrorField() in place of the real ones.
@@ -45,8 +45,8 @@ static size_t fake_opened;
 static struct fake_query *fake_sent[FAKE_QUERIES_MAX];
 static size_t fake_sent_count;
 static bool fake_cannot_abandon;
-static size_t fake_opened_max;                      /* the next one is out of memory */
-static const char *fake_sqlstate, *fake_constraint; /* of the next answers */
+static size_t fake_opened_max;                      /* opening more connections fails */
+static const char *fake_sqlstate, *fake_constraint; /* used by the next answers */
 
 /* -- parameters as words -- */
 
@@ -86,7 +86,7 @@ static inline bool fake_is_array(const char *bytes, size_t len)
     return len >= 20 && fake_int(bytes, 4) == 1 && fake_int(bytes + 16, 4) == 1;
 }
 
-/* Only the elements are printed; what else the format requires is asserted. */
+/* Prints the elements of an array, and asserts that the rest of its format is right. */
 static inline void fake_print_array(char *text, const char *bytes, size_t len)
 {
     int64_t type = fake_int(bytes + 8, 4), count = fake_int(bytes + 12, 4);
@@ -230,7 +230,7 @@ static inline const char *fake_print_oldest(void)
     return text;
 }
 
-/* Assert what the oldest query is, such as "reads read_voucher 251/1000: 7". */
+/* Assert that the oldest query is, for example, "reads read_voucher 251/1000: 7". */
 #define ASSERT_SENT(wanted)                                                              \
     fake_assert_text(fake_print_oldest(), wanted, __FILE__, __LINE__)
 
@@ -255,7 +255,7 @@ static inline struct fake_query fake_take(size_t at)
     return taken;
 }
 
-/* Answer the oldest query. @rows  of STATUS_OK; otherwise an SQLSTATE or NULL */
+/* Answer the oldest query. @rows  STATUS_OK: the rows; otherwise an SQLSTATE or NULL */
 static inline void fake_answer(enum status status, const char *rows)
 {
     struct err why = {.status = status, .text = "why"};
@@ -271,7 +271,7 @@ static inline void fake_answer(enum status status, const char *rows)
     PQclear(result);
 }
 
-/* Answer all queries of a connection. A callback may send or end others. */
+/* Answer all queries of a connection. A callback may send or end other queries. */
 static inline void fake_end_queries(struct store_conn *conn, const struct err *why)
 {
     for (size_t at = 0; at < fake_sent_count;) {

@@ -131,7 +131,7 @@ static void test_store_place_orders__full_batches_on_all_lanes(void **state UNUS
     free(baskets);
 }
 
-/* The first batch waits for a lock on one lane, the others take the other one. */
+/* The first batch waits for a row lock and occupies a lane. The others use the other lane. */
 static void test_store_place_orders__a_waiting_voucher_leaves_a_lane(void **state UNUSED)
 {
     int64_t held = sandbox_voucher(sandbox, 10, 1);
@@ -358,7 +358,7 @@ struct shelf {
     struct voucher vouchers[128];
     size_t count;
     int64_t now_us;
-    char title[256], description[256]; /* of the first */
+    char title[256], description[256]; /* of the first voucher */
 };
 
 static void copy_text(char *to, struct text text)
@@ -448,7 +448,8 @@ static void test_store_create_voucher__keeps_every_field(void **state UNUSED)
     ASSERT_BETWEEN(shelf.now_us, before_us, clock_real_us());
 }
 
-/* Only the rule between begin and end has a status of its own: the answer explains it. */
+/* Only a violation of the rule between begin and end has its own status, because the API explains
+   it. */
 static void test_store_create_voucher__refuses_invalid_vouchers(void **state UNUSED)
 {
     struct voucher voucher = some_voucher();
@@ -618,7 +619,7 @@ static void test_store__receives_changes_of_vouchers(void **state UNUSED)
     int64_t id = sandbox_voucher(sandbox, 5, 1);
     struct shelf shelf;
 
-    assert_int_equal(shop->refreshes, 1); /* after connecting */
+    assert_int_equal(shop->refreshes, 1); /* since connecting */
     await_change(id);
     sandbox_do(sandbox, "select restock_voucher(%" PRId64 ", 1)", id);
     await_change(id);

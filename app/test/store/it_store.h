@@ -21,11 +21,11 @@ struct shop {
     struct store *store;
     struct metrics metrics;
     bool is_up, was_told, is_closed;
-    unsigned downs;      /* how often on_state reported it */
+    unsigned downs;      /* how often on_state reported that the store is down */
     unsigned changes;    /* notifications */
     unsigned refreshes;  /* on_voucher_changed(0) */
     int64_t changed_id;  /* of the last notification */
-    struct err down_why; /* the last */
+    struct err down_why; /* the last reason */
     uint32_t timeout_ms; /* of the store */
 };
 
@@ -178,7 +178,7 @@ static inline void basket_on_answer(enum status status,
         basket->why = *why;
 }
 
-/** The batch for the store, of orders that arrive now. */
+/** The batch that the store gets. Its orders arrive now. */
 static inline struct store_batch *basket_batch(const struct shop *shop, int64_t voucher,
                                                struct basket *basket)
 {
@@ -205,7 +205,7 @@ static inline void basket_send(struct shop *shop, int64_t voucher, struct basket
     store_flush(shop->store);
 }
 
-/** In one transaction. */
+/** Send batches that share a transaction. */
 static inline void baskets_send(struct shop *shop, const int64_t *vouchers,
                                 struct basket *baskets, size_t count)
 {

@@ -1,8 +1,8 @@
 /*
- * it_store_durable.c - the store tells nothing that a crash or a failover can take back.
+ * it_store_durable.c - the store reports nothing that a crash or a failover can undo.
  *
- * A synchronous standby that does not exist holds each commit back that waits to be durable,
- * until the setting is reset.
+ * Each commit that waits to be durable waits for a synchronous standby that does not exist, until
+ * the setting is reset.
  */
 #include "app/test/store/it_store.h"
 
@@ -72,7 +72,8 @@ static void cancel_waits(void)
                " where wait_event = 'SyncRep'");
 }
 
-/* Until a commit on a connection of its own is held back: then the reload has arrived. */
+/* Name a standby that does not exist. Wait until it holds back a commit of a new connection, which
+   shows that the reload has taken effect. */
 static void name_standby(void)
 {
     PGconn *probe = sandbox_connect(sandbox);
@@ -186,7 +187,7 @@ static void test_store_place_orders__releases_all_rows_of_a_bundle(void **state 
     store_flush(shop->store);
     shop_await(shop, &baskets[0].is_released);
     shop_await(shop, &baskets[2].is_released);
-    assert_true(baskets[1].is_answered); /* it need not wait for the barrier */
+    assert_true(baskets[1].is_answered); /* needs no barrier */
     assert_int_equal(baskets[1].status, STATUS_BUSY);
     await_held_back(shop, 1);
     assert_false(baskets[0].is_answered || baskets[2].is_answered);
@@ -223,7 +224,7 @@ static void test_store_place_orders__without_its_barrier_is_unknown(void **state
     shop_close(shop);
 }
 
-/* Without the standby the orders become visible. */
+/* When no standby is named, the orders become visible. */
 static void assert_placed_without_standby(struct shop *shop, int64_t voucher,
                                           struct basket *basket)
 {
@@ -281,7 +282,7 @@ test_store_place_orders__is_unknown_if_its_wait_is_cancelled(void **state UNUSED
     assert_placed_without_standby(shop, voucher, &basket);
 }
 
-/* While no standby is named its commit returns. When the session reads the configuration, the standby
+/* The commit returns while no standby is named. When the session reads the configuration, a standby
    is named again. */
 static void test_store_place_orders__waits_again_after_a_reload(void **state UNUSED)
 {
@@ -298,7 +299,7 @@ static void test_store_place_orders__waits_again_after_a_reload(void **state UNU
                              " where wait_event = 'SyncRep'");
     kill(lane, SIGSTOP);
     set_standby("");
-    sandbox_do(sandbox, "select pg_logical_emit_message(true, '', '')"); /* until then */
+    sandbox_do(sandbox, "select pg_logical_emit_message(true, '', '')"); /* a commit */
     name_standby();
     kill(lane, SIGCONT);
     await_held_back(shop, 1);
@@ -321,7 +322,7 @@ static struct shop *shop_requiring(enum durability required)
                                                  .required = required});
 }
 
-/* Run the loop, and ask the server, until the store is down because of this level. */
+/* Run the loop and make the store check the server, until it is down because of this level. */
 static void await_unsafe(struct shop *shop, enum durability wanted)
 {
     int64_t deadline_us = clock_mono_us() + DEADLINE_MS * INT64_C(1000);
@@ -355,8 +356,8 @@ static void drop_policy(void)
     sandbox_do(sandbox, "drop policy lazy on voucher");
 }
 
-/* As another user of a pooled session does: its commits are lazy from then on. Those of the store
-   are not, but it does not go on with such a session. */
+/* Another user of a pooled session sets synchronous_commit = off. The store sets it for its own
+   commits, but still leaves such a session. */
 static void test_store__leaves_a_session_that_somebody_has_set(void **state UNUSED)
 {
     int64_t voucher = sandbox_voucher(sandbox, 10, 1);

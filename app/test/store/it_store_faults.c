@@ -1,8 +1,8 @@
 /*
  * it_store_faults.c - the store while the server refuses, hangs, crashes or is down.
  *
- * To lose an answer, a test reads it from the store's socket before the store does, and shuts
- * the socket down.
+ * To lose an answer, a test reads it from the store's socket before the store can, and shuts the
+ * socket down.
  */
 #include "app/store/store_conn.h"
 #include "app/test/store/it_store.h"
@@ -45,7 +45,7 @@ static int64_t orders_of(int64_t voucher)
         voucher);
 }
 
-/* The row stays locked until `commit` or `rollback` in the sandbox's session. */
+/* Lock the row until the sandbox's session executes `commit` or `rollback`. */
 static void hold_row(int64_t voucher)
 {
     sandbox_do(sandbox, "begin");
@@ -215,7 +215,7 @@ static void place_in_4_s(struct shop *shop, int64_t voucher, struct basket *bask
     shop_await(shop, &basket->is_answered);
 }
 
-/* A session's own limit is much later, also that of the second session. */
+/* The limits of the sessions are much later than the deadline. */
 static void
 test_store_place_orders__its_deadline_limits_the_statement(void **state UNUSED)
 {
@@ -244,7 +244,7 @@ test_store_place_orders__its_deadline_limits_the_statement(void **state UNUSED)
     shop_close(shop);
 }
 
-/* A pooler answers so when it has lost the server. */
+/* A pooler gives this answer when it has lost the server. */
 static void test_store_place_orders__a_lost_server_is_unknown(void **state UNUSED)
 {
     int64_t voucher = sandbox_voucher(sandbox, 10, 1);
@@ -392,7 +392,7 @@ static void test_store__reconnects_after_a_restart(void **state UNUSED)
 
 /* -- hung -- */
 
-/* Its timeout ends a call: the server hangs until all three are answered. */
+/* The server hangs until all three calls are answered, so a call ends by its timeout. */
 static void test_store__a_hung_server_is_a_timeout(void **state UNUSED)
 {
     int64_t voucher = sandbox_voucher(sandbox, 10, 1);
@@ -442,7 +442,7 @@ static void lose_answers(int first_fd)
     }
 }
 
-/* The batch is committed and its answer lost. */
+/* The batch is committed, and the answer is lost. */
 static void test_store_resolve_orders__finds_what_was_committed(void **state UNUSED)
 {
     int64_t voucher = sandbox_voucher(sandbox, 2, 1);
@@ -450,7 +450,7 @@ static void test_store_resolve_orders__finds_what_was_committed(void **state UNU
     struct shop *shop;
     struct basket basket = {0};
 
-    close(first_fd); /* later descriptors are not below it */
+    close(first_fd); /* all later descriptors are at least first_fd */
     shop = shop_open(sandbox, 2, UNHURRIED_MS);
     basket_add(&basket, 1, 41, NULL);
     basket_add(&basket, 2, 0, "a-key-of-an-attempt-without-a-lock");
@@ -492,8 +492,8 @@ static void make_commits_fast(void)
     sandbox_do(sandbox, "drop function dawdle cascade"); /* waits for its users */
 }
 
-/* The server process would commit after its client has given up: the look-up must end it
-   first, or its answer soon becomes false. */
+/* The server process would commit after its client has given up. The look-up must end the process
+   first; otherwise its answer may soon be false. */
 static void test_store_resolve_orders__ends_the_process_first(void **state UNUSED)
 {
     int64_t voucher = sandbox_voucher(sandbox, 10, 1);
@@ -537,7 +537,7 @@ static void test_store_resolve_orders__after_a_crash_in_mid_batch(void **state U
 
 /* -- answers that are not understood -- */
 
-/* Functions of a newer release, or broken ones. */
+/* Edits a function, as a newer release might, or breaks it. */
 static void edit_function(const char *name, const char *old, const char *new)
 {
     sandbox_do(sandbox,
@@ -717,7 +717,7 @@ static void test_store_close__answers_calls_in_flight(void **state UNUSED)
     store_resolve_orders(shop->store, basket_batch(shop, voucher, &looked_up),
                          basket_on_answer);
     basket_add(&refused, 1, 1, NULL);
-    basket_send(shop, voucher, &refused); /* no room: to be answered later */
+    basket_send(shop, voucher, &refused); /* no room, so it is answered later */
     store_close(shop->store, shop_on_closed, shop);
     assert_int_equal(held.status, STATUS_CANCELLED);
     assert_int_equal(looked_up.status, STATUS_CANCELLED);

@@ -1,9 +1,9 @@
 /*
  * it_store_hosts.c - the store with a database URL of several hosts, names and certificates.
  *
- * getaddrinfo() of this program stands for the name server: "*.test" is this machine, but for
- * "slow.test" it does not answer before the test lets it, "unknown.test" does not exist, and the
- * name server of "unserved.test" has failed.
+ * This program replaces getaddrinfo(). "*.test" is this machine, with three exceptions: the answer
+ * for "slow.test" waits for the test, "unknown.test" does not exist, and the name server of
+ * "unserved.test" has failed.
  */
 #include "app/test/store/it_store.h"
 
@@ -67,7 +67,8 @@ static int teardown(void **state)
     return fixture_close(*state);
 }
 
-/* As the superuser. Returns the first column of the first row, until the next call. */
+/* Executes a statement as superuser. Returns the first value of the first row, which is valid
+   until the next call. */
 static const char *administer(const char *sql)
 {
     static char text[8192];
@@ -84,7 +85,8 @@ static const char *administer(const char *sql)
     return text;
 }
 
-/* The URL of the service with `hosts`, in which "{}" is the port, and more parameters. */
+/* The URL of the service with `hosts`, in which "{}" is replaced by the port, and with additional
+   parameters. */
 static const char *url_of(const char *hosts, const char *more)
 {
     static char url[2048];
@@ -98,7 +100,7 @@ static const char *url_of(const char *hosts, const char *more)
     return url;
 }
 
-/* A host whose machine accepts connections and whose server says nothing. */
+/* Listens on a port that accepts connections and never sends a byte. */
 static int listen_silently(unsigned *ret_port)
 {
     struct sockaddr_in address = {.sin_family = AF_INET};
@@ -192,7 +194,7 @@ static void test_store__seeks_a_server_with_one_connection(void **state UNUSED)
 
         later += peer >= 0 && held >= 0;
         if (peer >= 0 && ++count == CONNECTS) {
-            held = peer; /* it gets no answer */
+            held = peer; /* stays open without an answer */
             until_us = clock_mono_us() + QUIET_MS * INT64_C(1000);
         } else if (peer >= 0) {
             close(peer);
@@ -205,7 +207,7 @@ static void test_store__seeks_a_server_with_one_connection(void **state UNUSED)
     close(fd);
 }
 
-/* Answers each login: there is no such database. */
+/* Answers each login with the error that there is no such database. */
 static void *refuse_logins(void *listener)
 {
     static const char refusal[] = "E\0\0\0\x25SFATAL\0C3D000\0Mno such database\0\0";
@@ -293,7 +295,7 @@ static void test_store__closes_while_a_name_is_resolved(void **state UNUSED)
 
 /* -- certificates -- */
 
-/* Postgres serves TLS with a certificate for db.test. Returns the path of the certificate. */
+/* Makes Postgres serve TLS with a certificate for db.test. Returns the path of the certificate. */
 static const char *start_tls(void)
 {
     static char path[160];

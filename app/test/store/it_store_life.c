@@ -15,7 +15,7 @@ struct turn {
     bool are_all;
 };
 
-static struct turn *current; /* whose answers come: the index is all that a change has */
+static struct turn *current; /* receives the answers; a change has only its index */
 
 static void on_changed(enum status status, enum change_verdict verdict,
                        const struct order *order, void *arg)
@@ -51,7 +51,7 @@ static struct order_change pay_with(struct text ref, int64_t voucher, int64_t or
                                  .amount_cents = 100};
 }
 
-/* With a payment of its own, whose text is kept for TURN_MAX more. */
+/* A payment with a new payment_ref. Its text is valid for TURN_MAX more calls. */
 static struct order_change pay(int64_t voucher, int64_t order)
 {
     static char refs[TURN_MAX][ID_SIZE];
@@ -241,7 +241,7 @@ static struct shop *open_expiring(void)
     return shop;
 }
 
-/* Of this voucher and those after it. */
+/* Waits until `count` orders of this voucher and later ones have expired. */
 static void await_expired(struct shop *shop, int64_t voucher, int64_t count)
 {
     int64_t give_up_us = clock_mono_us() + 60000000;
@@ -280,7 +280,8 @@ test_store_expire_orders__of_all_vouchers_until_none_is_left(void **state UNUSED
     shop_close(shop);
 }
 
-/* More batches than one query takes, then one with an order to expire. */
+/* There are more finished batches than one query returns, followed by one with an order to
+   expire. */
 static void test_store_expire_orders__skips_finished_batches(void **state UNUSED)
 {
     struct shop *shop = open_expiring();

@@ -1,6 +1,6 @@
 /*
- * shop_fixture.h - a store with fake connections, in simulated time, and callbacks that say what they
- * got.
+ * shop_fixture.h - a store with fake connections, in simulated time, and callbacks that record
+ * their arguments.
  *
  * To be included by one source of a test program.
  */
@@ -17,9 +17,9 @@
 static uv_loop_t loop;
 static struct store *shop;
 static struct metrics metrics;
-static char said[FAKE_TEXT_BYTES]; /* by callbacks, each ends with ";" */
+static char said[FAKE_TEXT_BYTES]; /* the calls of callbacks, each ends with ";" */
 
-/* Only the store's own timers, and only in simulated time. */
+/* Used only for the store's timers, which are simulated. */
 int uv_is_active(const uv_handle_t *handle)
 {
     for (size_t i = 0; i < SIMULATED_TIMERS_MAX; i++) {
@@ -149,7 +149,7 @@ static inline struct store_conn *conn_of(enum role role)
     return shop->conns[role];
 }
 
-/* -- callbacks say what they got -- */
+/* -- callbacks record their arguments -- */
 
 static inline void say_text(struct text text)
 {
@@ -159,7 +159,7 @@ static inline void say_text(struct text text)
         SAY(" '%.*s'", (int)text.len, text.bytes);
 }
 
-/* From 2000, unless it is small. */
+/* A time since 2000; small values remain as they are. */
 static inline long long short_us(int64_t us)
 {
     return us >= EPOCH_US ? us - EPOCH_US : us;

@@ -119,12 +119,12 @@ static void test_read__sends_its_parameters_and_decodes_the_rows(void **state UN
         fake_answer(STATUS_OK, row->rows);
         ASSERT_SAID(row->said);
         ASSERT_SENT("nothing");
-        pass_ms(TIMEOUT_MS + 20); /* it is not answered again */
+        pass_ms(TIMEOUT_MS + 20); /* there is no second answer */
         ASSERT_SAID("");
     }
 }
 
-/* What failed has no rows, whatever the result contains. */
+/* A failed read has no rows, whatever the result contains. */
 static void test_read__fails_with_the_connection(void **state UNUSED)
 {
     for (size_t i = 0; i < sizeof(read_rows) / sizeof(read_rows[0]); i++) {
@@ -167,7 +167,7 @@ static void test_reads__have_256_rows_under_way(void **state UNUSED)
     list_limited(101);
     list_limited(101);
     list_limited(55);
-    list_limited(54); /* takes no turn of an earlier read */
+    list_limited(54); /* does not overtake an earlier read */
     ASSERT_NUMBER(conn_of(ROLE_READS)->pending, ==, 2);
     fake_answer(STATUS_OK, NO_VOUCHER);
     store_flush(shop);
@@ -184,7 +184,7 @@ static void test_reads__have_256_rows_under_way(void **state UNUSED)
     ASSERT_NUMBER(conn_of(ROLE_READS)->pending, ==, 1);
 }
 
-/* An order or an event is an eighth of a voucher. */
+/* A row of an order or event counts as an eighth of a row of a voucher. */
 static void test_reads__of_orders_count_less(void **state UNUSED)
 {
     static void (*const calls[])(void) = {call_list_orders, call_list_voucher_events};
@@ -211,7 +211,7 @@ static void test_reads__sixty_four_are_under_way(void **state UNUSED)
     ASSERT_NUMBER(conn_of(ROLE_READS)->pending, ==, 64);
 }
 
-/* Those under way time out; one that got no turn has changed nothing. */
+/* Reads under way are answered "timeout", and a read that was not sent "no_memory". */
 static void test_reads__are_answered_at_their_deadline(void **state UNUSED)
 {
     for (int i = 0; i < 65; i++)
@@ -226,7 +226,7 @@ static void test_reads__are_answered_at_their_deadline(void **state UNUSED)
     ASSERT_NUMBER(strlen(said), ==, 64 * strlen("timeout;"));
     ASSERT_CONTAINS(said, "timeout;timeout;");
     said[0] = '\0';
-    fake_answer(STATUS_OK, "71 7 5 {100,11,12,13,1};"); /* nobody waits for it */
+    fake_answer(STATUS_OK, "71 7 5 {100,11,12,13,1};"); /* the late answer is dropped */
     ASSERT_SAID("");
 }
 
@@ -239,11 +239,11 @@ static void test_reads__wait_for_a_table_lock_behind_the_others(void **state UNU
     ASSERT_SAID("");
     store_flush(shop);
     ASSERT_SENT("reads read_voucher 251/1000: 7");
-    fake_answer(STATUS_BUSY, "57014"); /* not by a lock */
+    fake_answer(STATUS_BUSY, "57014"); /* not a lock timeout */
     ASSERT_SAID("busy now 0:;");
     ASSERT_SENT("reads read_order 251/1000: 71 5");
     fake_answer(STATUS_BUSY, "55P03");
-    conn_of(ROLE_READS)->pending += 64; /* it gets no second turn */
+    conn_of(ROLE_READS)->pending += 64; /* no room to send it again */
     pass_ms(TIMEOUT_MS);
     ASSERT_SAID("busy;");
     conn_of(ROLE_READS)->pending -= 64;
@@ -411,7 +411,7 @@ static void test_state__is_reported_when_it_changes(void **state UNUSED)
     fake_lose(lane, STATUS_TIMEOUT);
     fake_lose(lane, STATUS_IO);
     ASSERT_SAID("");
-    fake_lose(lane, STATUS_REFUSED); /* a better reason */
+    fake_lose(lane, STATUS_REFUSED); /* a new reason */
     ASSERT_SAID("down refused;");
     fake_lose(lane, STATUS_REFUSED);
     ASSERT_SAID("");
@@ -431,7 +431,7 @@ test_state__is_reported_when_the_first_attempts_have_failed(void **state UNUSED)
     close_shop(NULL);
     reset(NULL);
     ASSERT_STATUS(store_open(&options, &shop, &err), STATUS_OK);
-    fake_come_up(conn_of(ROLE_READS)); /* attempts of the others are under way */
+    fake_come_up(conn_of(ROLE_READS)); /* the others are still connecting */
     ASSERT_SAID("");
     fake_lose(conn_of(ROLE_MAIN), STATUS_IO);
     ASSERT_SAID("down io;");
@@ -452,7 +452,7 @@ static void test_expiry__has_limits_of_its_own(void **state UNUSED)
 #define DUE    "expiry due_batches 3750/5000: 500 "
 #define EXPIRE "expiry expire_batches 3750/5000: "
 
-/* The next run of expiry has read what is due: the answer are these rows. */
+/* Starts the next run of expiry, and answers its query for due batches with these rows. */
 static void run_expiry(const char *rows)
 {
     pass_ms(600);
@@ -478,7 +478,7 @@ static void test_expiry__leaves_out_vouchers_without_progress(void **state UNUSE
     fake_answer(STATUS_OK, "");
     ASSERT_SENT("nothing");
     ASSERT_SAID("log orders_expired count=3;");
-    run_expiry("7 {70};"); /* not for ever */
+    run_expiry("7 {70};"); /* the next run tries them again */
     fake_answer(STATUS_OK, "0 1;");
     ASSERT_SENT(DUE "{}");
     fake_answer(STATUS_OK, "9 {90};");
@@ -520,7 +520,7 @@ static void test_expiry__a_refusal_is_logged_once(void **state UNUSED)
     }
 }
 
-/* @first  of vouchers, each with a batch */
+/* Vouchers `first`, `first` + 1, ..., each with one due batch. */
 static const char *due_rows(int first, int count)
 {
     static char rows[FAKE_TEXT_BYTES];
@@ -544,7 +544,7 @@ static void test_expiry__has_bounds(void **state UNUSED)
     ASSERT_CONTAINS(fake_print_oldest(), DUE "{1,2,");
     fake_answer(STATUS_OK, due_rows(2000, 2));
     fake_answer(STATUS_OK, "0 0;");
-    fake_answer(STATUS_OK, "0 0;"); /* a thousand are left out; this one cannot be */
+    fake_answer(STATUS_OK, "0 0;"); /* at most a thousand vouchers are left out */
     ASSERT_SENT("nothing");
     ASSERT_SAID("log orders_expired count=1;");
     run_expiry("1 {1,2};2 {3};");

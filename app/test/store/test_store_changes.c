@@ -5,7 +5,7 @@
 
 static struct order_change changes[5000];
 
-/* @left_ms  until the deadline; 0: the default */
+/* @left_ms  time until the deadline; 0: the default */
 static void change_order(size_t at, enum change change, int64_t voucher_id,
                          int64_t left_ms)
 {
@@ -77,7 +77,7 @@ static void call_cancel(void) { change_order(0, CHANGE_CANCEL, 7, 0); }
 static void call_refund(void) { change_order(0, CHANGE_REFUND, 7, 0); }
 static void call_redeem(void) { change_order(0, CHANGE_REDEEM, 7, 0); }
 
-/* @rows  of STATUS_OK; otherwise the SQLSTATE */
+/* rows: those of STATUS_OK; with another status the SQLSTATE */
 static const struct change_row {
     void (*call)(void);
     const char *sent;
@@ -133,7 +133,7 @@ static void test_change__sends_its_parameters_and_decodes_the_row(void **state U
         fake_answer(row->status, row->rows);
         ASSERT_SAID(row->said);
         ASSERT_NUMBER(shop->changes.count, ==, 0);
-        pass_ms(TIMEOUT_MS + 20); /* it is not answered again */
+        pass_ms(TIMEOUT_MS + 20); /* there is no second answer */
         ASSERT_SAID("");
     }
 }
@@ -148,7 +148,7 @@ static void test_changes__of_one_kind_and_voucher_share_a_transaction(void **sta
     change_order(4, CHANGE_PAY, 7, 0);
     change_order(5, CHANGE_PAY, 7, 0);
     store_flush(shop);
-    ASSERT_NUMBER(fake_sent_count, ==, 1); /* of a voucher */
+    ASSERT_NUMBER(fake_sent_count, ==, 1); /* one statement per voucher */
     ASSERT_NUMBER(shop->changes.count, ==, 6);
     fake_answer(STATUS_OK, "1 1 71 7 5 {100,11,12,0,3};");
     store_flush(shop);
@@ -194,7 +194,7 @@ static void test_changes__of_two_vouchers_are_under_way(void **state UNUSED)
 {
     call_create();
     change_order(0, CHANGE_CANCEL, 8, 0);
-    call_create(); /* new vouchers have one queue */
+    call_create(); /* all creations share one queue */
     change_order(1, CHANGE_CANCEL, 9, 0);
     store_flush(shop);
     ASSERT_NUMBER(fake_sent_count, ==, 2);
@@ -206,12 +206,12 @@ static void test_changes__of_two_vouchers_are_under_way(void **state UNUSED)
     ASSERT_SENT("changes cancel_order 562/862: 9 {72} {'admin:1'}");
 }
 
-/* What waited for a lock is tried again, on the connection for slow vouchers. */
+/* A change that waited for a lock is sent again, on the connection for slow vouchers. */
 static void test_changes__that_waited_for_a_lock_are_tried_again(void **state UNUSED)
 {
     call_cancel();
     store_flush(shop);
-    pass_ms(19); /* it was not a lock */
+    pass_ms(19); /* too short for a lock timeout */
     fake_answer(STATUS_BUSY, "55P03");
     ASSERT_SAID("change busy;");
     call_cancel();
@@ -221,8 +221,7 @@ static void test_changes__that_waited_for_a_lock_are_tried_again(void **state UN
     fake_answer(STATUS_BUSY, "55P03");
     ASSERT_SAID("");
     store_flush(shop);
-    ASSERT_SENT(
-        "slow changes cancel_order 551/851: 7 {71} {'admin:1'}"); /* first again */
+    ASSERT_SENT("slow changes cancel_order 551/851: 7 {71} {'admin:1'}"); /* before 72 */
     fake_answer(STATUS_OK, "1 1 71 7 5 {100,11,12,0,3};");
     said[0] = '\0';
     store_flush(shop);
@@ -231,7 +230,7 @@ static void test_changes__that_waited_for_a_lock_are_tried_again(void **state UN
     ASSERT_SAID("change io;");
 }
 
-/* Slow vouchers do not take both connections; the others may. */
+/* Changes of slow vouchers use only one of the two connections. */
 static void test_changes__of_slow_vouchers_use_one_connection(void **state UNUSED)
 {
     for (size_t i = 0; i < 2; i++) {
@@ -247,8 +246,8 @@ static void test_changes__of_slow_vouchers_use_one_connection(void **state UNUSE
     ASSERT_NUMBER(conn_of(ROLE_CHANGES)->pending, ==, 0);
 }
 
-/* Too late is what has no time left for the next transaction: a fiftieth of the time of a request,
-   or twice the time of the last one. */
+/* A change is too late if the time until its deadline is below a fiftieth of the timeout of a
+   request, or below twice the duration of the last transaction. */
 static void test_changes__without_time_for_a_transaction_are_busy(void **state UNUSED)
 {
     change_order(0, CHANGE_CANCEL, 7, 40);
@@ -304,7 +303,7 @@ static void test_changes__under_way_time_out_at_their_deadline(void **state UNUS
     ASSERT_SAID("");
     pass_ms(40);
     ASSERT_SAID("change timeout;");
-    fake_answer(STATUS_OK, "1 5 null null null null;"); /* nobody waits for it */
+    fake_answer(STATUS_OK, "1 5 null null null null;"); /* the late answer is dropped */
     ASSERT_SAID("");
     store_flush(shop);
     ASSERT_NUMBER(conn_of(ROLE_CHANGES)->pending, ==, 1);
@@ -412,11 +411,11 @@ static void test_store_find_by_key__alone_ends_at_the_deadline(void **state UNUS
     store_flush(shop);
     fake_answer(STATUS_IO, NULL);
     ASSERT_SAID("key io;");
-    pass_ms(120); /* it is not answered again */
+    pass_ms(120); /* there is no second answer */
     ASSERT_SAID("");
 }
 
-/* Of look-ups that share a query the earliest deadline counts. */
+/* The earliest deadline of the look-ups that share a query counts. */
 static void test_store_find_by_key__ends_at_the_deadline(void **state UNUSED)
 {
     find_by_key(0, 7, 500);

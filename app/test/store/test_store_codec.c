@@ -138,7 +138,7 @@ static void test_result_array__reads_what_was_written(void **state UNUSED)
     params_clear(&params);
 }
 
-/* Truncated and malformed arrays: no read beyond the end. */
+/* Arrays that are truncated or malformed must not cause reads beyond the end. */
 static void test_result_array__refuses_malformed_text(void **state UNUSED)
 {
     static const char claims_more[] = "\0\0\0\1\0\0\0\0\0\0\0\x14\0\0\1\0\0\0\0\1"

@@ -122,7 +122,7 @@ static void answer_lead(bool is_leader)
     answer(STATUS_OK, result);
 }
 
-/* Overdue are a batch each of the vouchers 1 to `count`. */
+/* Answers that vouchers 1 to `count` have one overdue batch each. */
 static void answer_due(int count)
 {
     uint32_t array[8] = {htobe32(1), 0, htobe32(20), htobe32(1), htobe32(1), htobe32(8)};
@@ -164,7 +164,7 @@ static void test_expiry__calls_follow_while_there_is_progress(void **state UNUSE
     for (int i = 0; i < 100; i++) {
         answer_due(2);
         answer_expired(1, STATUS_OK, 500);
-        answer_expired(2, STATUS_REFUSED, 0); /* the others follow */
+        answer_expired(2, STATUS_REFUSED, 0); /* the other vouchers are still tried */
     }
     assert_int_equal(expiry.expired, 50000);
     assert_int_equal(count_logged, 0);

@@ -9,7 +9,7 @@ static struct placement orders[] = {{.user_id = 1, .fence = 5, .key = {"k", 1}},
 static struct placement *placements[] = {&orders[0], &orders[1], &orders[2]};
 static struct store_batch batches[2];
 
-/* The first has the first two placements, the second the third one. */
+/* The first batch has the first two placements, the second batch has the third. */
 static struct list *batches_of(size_t count, int64_t left_ms)
 {
     static struct list list;
@@ -37,7 +37,7 @@ static void say_placements(void)
     }
 }
 
-#define PLACED   "100 3 4 29 5 1 9 1;" /* from the price to the number of the batch */
+#define PLACED   "100 3 4 29 5 1 9 1;" /* columns from the price to the batch number */
 #define SENT_ONE "{1,2} {5,0} {'k',null} {0,1}"
 #define SNAPSHOT "first ok snapshot 7 5 29 1 9;"
 
@@ -67,7 +67,7 @@ static void test_place__sends_a_batch_and_decodes_its_row(void **state UNUSED)
         if (strncmp(said, "first ok", 8) == 0)
             say_placements();
         ASSERT_SAID(rows[i].said);
-        ASSERT_NUMBER(orders[2].order.price_cents, ==, 0); /* it is in no batch */
+        ASSERT_NUMBER(orders[2].order.price_cents, ==, 0); /* not in the batch */
     }
 }
 
@@ -96,7 +96,7 @@ static void test_place__sends_batches_of_several_vouchers(void **state UNUSED)
     }
 }
 
-/* Without a request key the server has nothing to look up. */
+/* If no request has a key, the server gets NULL instead of an array. */
 static void test_place__without_keys_sends_null(void **state UNUSED)
 {
     struct list *list = batches_of(1, 3200);
@@ -131,7 +131,7 @@ static void test_place__slow_vouchers_have_half_of_the_lanes(void **state UNUSED
     fake_answer(STATUS_IO, NULL);
     conn_of(ROLE_LANE)->pending = 1;
     store_place_orders(shop, batches_of(1, 1600), on_batch);
-    ASSERT_SAID("first io;"); /* the other later */
+    ASSERT_SAID("first io;"); /* the new batch is answered later */
     pass_ms(0);
     ASSERT_SAID("first down;");
 }
@@ -148,7 +148,7 @@ static void test_place__one_lane_is_for_all_vouchers(void **state UNUSED)
     ASSERT_NUMBER(store_batch_room(shop, false), ==, 1);
 }
 
-/* The row is released by the first answer; the orders are durable by the second. */
+/* The first answer says that the row is released, the second that the orders are durable. */
 static void test_place_early__is_answered_after_its_barrier(void **state UNUSED)
 {
     /* clang-format off */
@@ -251,7 +251,7 @@ static void test_resolve__suspects_lanes_under_way(void **state UNUSED)
     ASSERT_NUMBER(list_count(&shop->suspects), ==, 1);
 }
 
-/* Only when no server process works on the batch any more. */
+/* The look-up is sent when no server process works on the batch any more. */
 static void test_resolve__waits_until_the_suspects_are_gone(void **state UNUSED)
 {
     static char second[] = "second";
@@ -322,7 +322,7 @@ static void on_closed(void *arg)
     closed++;
 }
 
-/* Also the calls that wait, each once. */
+/* Calls that wait are cancelled too. Each call is answered once. */
 static void test_store_close__cancels_all_calls(void **state UNUSED)
 {
     struct key_lookup lookup = {.placement = {.user_id = 1, .key = {"k", 1}}};

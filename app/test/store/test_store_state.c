@@ -1,5 +1,5 @@
-/* test_store_state.c - what a store reports of its connections, which are faked, and the parameters
- * that it sends. */
+/* test_store_state.c - what a store reports about its connections, which are fakes, and the
+ * parameters that it sends. */
 #include "app/core/embed.h"
 #include "app/store/store_impl.h"
 #include "base/clock.h"
@@ -64,19 +64,19 @@ void store_conn_leave(struct store_conn *conn, const struct err *why)
     conn->is_left = true;
 }
 
-/* A connection to another server than that of `leader` would be broken now. */
+/* The real function breaks a connection to another server than that of `leader`. */
 void store_conn_follow(struct store_conn *conn UNUSED,
                        const struct store_conn *leader UNUSED)
 {
 }
 
 static struct {
-    bool is_accepted; /* by the connection */
+    bool is_accepted; /* the connection accepts queries */
     struct store_query *query;
     enum statement statement;
-} sent; /* last */
+} sent; /* the last query */
 
-/* The highest number of a parameter in its SQL. */
+/* The number of parameters in the SQL of a statement. */
 static int param_count(enum statement statement)
 {
     const char *at = embedded_find(store_statements[statement].path)->bytes;
@@ -169,7 +169,7 @@ static void close_store(struct store *store)
     assert_int_equal(uv_loop_close(&loop), 0);
 }
 
-/* A connection that breaks while another one comes up says why a moment later. */
+/* A connection that breaks while another one comes up reports the reason a moment later. */
 static void test_store__reports_no_loss_without_its_reason(void **state UNUSED)
 {
     const struct err why = {.status = STATUS_IO, .text = "lost"};
@@ -193,7 +193,7 @@ static void assert_left(bool is_left)
     }
 }
 
-/* What one session has seen is true for all of them, since they are at one server. */
+/* All sessions are at one server, so all leave it if one finds it unsafe. */
 static void test_store__leaves_an_unsafe_server_at_once(void **state UNUSED)
 {
     const struct err unsafe = {.status = STATUS_UNSAFE, .text = "durability is none"};
@@ -203,7 +203,7 @@ static void test_store__leaves_an_unsafe_server_at_once(void **state UNUSED)
 
     lane->options.on_down(lane, true, &lost, store);
     assert_left(false);
-    lane->options.on_down(lane, false, &unsafe, store); /* a server it has just tried */
+    lane->options.on_down(lane, false, &unsafe, store); /* it only tried another server */
     assert_left(false);
     lane->options.on_down(lane, true, &unsafe, store);
     assert_left(true);
@@ -219,7 +219,7 @@ static void assert_sent(enum statement statement)
                  sent.query != NULL ? store_statements[sent.statement].name : "none");
 }
 
-/* The connection is lost. */
+/* Answers the last query: its connection is lost. */
 static void answer_sent(void)
 {
     const struct err why = {.status = STATUS_IO, .text = "lost"};
@@ -235,7 +235,7 @@ static void on_batch(enum status status, const struct voucher_snapshot *snapshot
     *(enum status *)arg = status;
 }
 
-/* With an order under way. */
+/* Loses a lane with an order under way. */
 static void lose_lane(struct store *store)
 {
     const struct err lost = {.status = STATUS_IO, .text = "lost"};
@@ -259,7 +259,7 @@ static void test_store_orders__have_each_parameter(void **state UNUSED)
     struct placement orders[] = {{.user_id = 1, .key = {"k", 1}}, {.user_id = 2}};
     struct placement *both[] = {&orders[0], &orders[1]};
     static const struct row {
-        size_t batches, first; /* the first order of each has a key */
+        size_t batches, first; /* the first order of each batch has a key */
         bool is_lookup, has_suspect;
         enum statement statement;
     } rows[] = {
@@ -324,7 +324,7 @@ static void test_store_find_by_key__has_each_parameter(void **state UNUSED)
     close_store(store);
 }
 
-/* The connection has enough queries, so the look-up waits until its deadline. */
+/* The connection has no room for a query, so the look-up waits until its deadline. */
 static void test_store_find_by_key__too_late_to_be_sent_is_busy(void **state UNUSED)
 {
     int64_t end_us = clock_mono_us() + 20 * INT64_C(1000000);
