@@ -18,7 +18,7 @@ SCRIPTS = 60
 
 
 def results(url, statements):
-    """The result of each statement, as psql prints it."""
+    """Run the statements. Returns the result of each, as psql prints it."""
     script = "".join(f"{statement};\n\\echo ---\n" for statement in statements)
     done = subprocess.run(["psql", "-XAtq", "-v", "ON_ERROR_STOP=1", "-F", "|", url], input=script,
                           capture_output=True, text=True, check=False)

@@ -139,7 +139,7 @@ DEFECTS = [
 
 
 def plant(build, name, source, text, replacement):
-    """Returns the object of the changed source."""
+    """Compile the source with the defect. Returns the object."""
     original = (ROOT / source).read_text()
     folder = build / "defects" / name
     folder.mkdir(parents=True, exist_ok=True)
@@ -151,7 +151,7 @@ def plant(build, name, source, text, replacement):
 
 
 def link(build, source, changed):
-    """The program with the changed object."""
+    """Link the program with the changed object. Returns its path."""
     replaced = str(build / pathlib.Path(source).with_suffix(".o"))
     words = [word for word in shlex.split(os.environ["LINK"]) if word != replaced]
     program = changed.parent / "simulate"
@@ -162,7 +162,7 @@ def link(build, source, changed):
 
 
 def run(program, count):
-    """(number of the schedule or 0, what was found)"""
+    """Run the simulator. Returns the number of the schedule that failed, or 0, and the message."""
     done = subprocess.run([program, SEED, str(count)], stdout=subprocess.DEVNULL,
                           stderr=subprocess.PIPE, text=True)
     found = re.search(r"schedule (\d+): (.*)", done.stderr)

@@ -15,7 +15,7 @@
 
 struct event {
     int64_t at_us;
-    uint64_t order; /* of events at one time */
+    uint64_t order; /* orders events that have the same time */
     sim_event_cb callback;
     void *subject;
     uint64_t number;

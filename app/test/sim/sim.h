@@ -28,7 +28,7 @@ uint64_t sim_random(void);
 /** 0 .. limit - 1 */
 uint64_t sim_below(uint64_t limit);
 
-/** low .. high */
+/** A random number from `low` to `high`, both included. */
 int64_t sim_between(int64_t low, int64_t high);
 
 /** True in `percent` of 100 cases. */
@@ -44,15 +44,15 @@ int64_t sim_elapsed_us(void);
 
 typedef void (*sim_event_cb)(void *subject, uint64_t number);
 
-/** Call `callback` at `at_us`, or now if that has passed. Events cannot be cancelled: the
- *  number tells the callback whether its subject still expects it. */
+/** Call `callback` at `at_us`, or now if that time has passed. Events cannot be cancelled; by the
+ *  number the callback finds out whether its subject still expects the event. */
 void sim_at(int64_t at_us, sim_event_cb callback, void *subject, uint64_t number);
 
-/** Run the next event. Returns false if there is none, or none until `until_us`; then the
- *  time is `until_us`. */
+/** Run the next event. If there is none until `until_us`, set the time to `until_us` and return
+ *  false. */
 bool sim_step(int64_t until_us);
 
-/** Events since the schedule began. */
+/** Number of events since the schedule began. */
 uint64_t sim_steps(void);
 
 /* -- failure and trace -- */

@@ -1,4 +1,4 @@
-/* sim_check.c - an answer is true if the tables held it at an instant before it. */
+/* sim_check.c - an answer is true if it was true for the tables at some earlier moment. */
 #include "app/test/sim/sim_check.h"
 
 #include "app/core/metrics.h"
@@ -11,10 +11,10 @@
 
 #define STATES_MAX 512
 #define GRANTS_MAX 1024
-#define SLACK_US   (25 * MS) /* of a deadline: the interval of the checkout's checks */
+#define SLACK_US   (25 * MS) /* the checkout checks deadlines this often */
 #define WAKE_US    (40 * MS) /* until a waiter learns that a lock is free */
 #define TRIES_MAX  12        /* transactions of one order, with those of split batches */
-#define SLOW_US    (10 * MS) /* a failed transaction that takes this long is not counted */
+#define SLOW_US    (10 * MS) /* a failed transaction this long does not count as a try */
 
 static struct {
     struct sim_check_options options;
@@ -47,7 +47,8 @@ void sim_check_begin(const struct sim_check_options *options)
 
 /* -- locks -- */
 
-/* The latest: Redis may grant a fence again that it lost when its clock was set back. */
+/* Returns the latest grant of a fence. Redis may grant a fence twice if it lost the first grant and
+   its clock was set back. */
 static struct grant *find_grant(int64_t user_id, int64_t fence, unsigned service)
 {
     for (size_t i = check.grant_count; i-- > 0;) {
@@ -174,9 +175,9 @@ void sim_check_reported_expired(uint64_t count)
                  check.reported_expired, check.expired);
 }
 
-/* -- refusals: does a state of the voucher that may be remembered explain it? -- */
+/* -- refusals: a state of the voucher that a catalogue may remember must explain each -- */
 
-/* The time by the database's clock. */
+/* The time by the clock of the database. */
 static int64_t database_us(int64_t at_us)
 {
     return sim_sql_now_us() - (sim_now_us() - at_us);
@@ -197,8 +198,9 @@ static bool explains(const struct sim_voucher *row, const struct sim_attempt *at
     }
 }
 
-/* What memory holds may be older than the request by the life of an entry, and by the time
-   that a batch needed to report it. */
+/* Whether a catalogue may hold this state of the voucher. The state may have ended before the
+   request arrived: by up to the validity of an entry, and the time that a batch needed to report
+   it. */
 static bool is_remembered(size_t state, const struct sim_attempt *attempt)
 {
     int64_t from_us = attempt->arrived_us - CATALOGUE_FRESH_US -

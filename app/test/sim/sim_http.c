@@ -1,7 +1,7 @@
 /*
- * sim_http.c - app/http/http.h and the identification of callers, for sim_shoppers.c.
+ * sim_http.c - replaces app/http/http.h and the identification of callers, for sim_shoppers.c.
  *
- * An answer is read back from what the handler rendered.
+ * It parses each answer that a handler has rendered.
  */
 #include "app/api/api_routes.h"
 #include "app/test/sim/sim.h"
@@ -81,7 +81,7 @@ void http_answer(struct http_request *request, const struct http_reply *reply)
 
 struct http_page *http_page_create(const struct http_reply *reply)
 {
-    static struct http_page pages[128]; /* for the life of this program */
+    static struct http_page pages[128]; /* never freed */
     static size_t count;
 
     if (count == sizeof(pages) / sizeof(pages[0]))
@@ -131,7 +131,7 @@ const char *http_trace_sent(struct http_request *request UNUSED)
 
 bool http_stream(struct http_request *request UNUSED, int64_t id UNUSED)
 {
-    return false; /* no shopper listens */
+    return false; /* shoppers open no streams */
 }
 
 struct http_counts http_counts(const struct http *http)

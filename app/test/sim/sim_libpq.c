@@ -2,7 +2,7 @@
  * sim_libpq.c - the functions of libpq that the store calls, over the simulated network.
  *
  * A connection collects statements up to a Sync and sends them as a segment at PQflush().
- * What has arrived is available without reading; PQconsumeInput() only reports the end.
+ * Results are available as soon as they arrive; PQconsumeInput() only reports a lost connection.
  */
 #include "app/test/sim/sim.h"
 #include "app/test/sim/sim_loop.h"
@@ -19,7 +19,7 @@ struct pg_conn {
     struct sim_stream to_client;
     struct sim_backend *backend;
     enum { CONN_STARTING, CONN_LOGGING_IN, CONN_READY, CONN_LOST } state;
-    bool is_accepted;          /* the server's answer to the connection has arrived */
+    bool is_accepted;          /* the server has accepted the connection */
     struct list building;      /* sim_segment_statement, up to the next Sync */
     struct list unsent;        /* sim_request */
     struct list results;       /* struct arrived */
@@ -91,7 +91,7 @@ static void conn_on_arrival(void *owner, struct sim_message *message)
     sim_descriptor_changed(&conn->descriptor);
 }
 
-/* The URL is "sim:" and the number of the service. */
+/* The URL is "sim:" followed by the number of the service. */
 PGconn *PQconnectStartParams(const char *const *keywords, const char *const *values,
                              int expand_dbname UNUSED)
 {
@@ -174,7 +174,7 @@ PQnoticeReceiver PQsetNoticeReceiver(PGconn *conn UNUSED, PQnoticeReceiver proc 
     return NULL;
 }
 
-/* The URL is well formed and has no hosts. */
+/* Every URL is well formed and names no host. */
 PQconninfoOption *PQconninfoParse(const char *conninfo UNUSED, char **errmsg UNUSED)
 {
     static PQconninfoOption none[] = {

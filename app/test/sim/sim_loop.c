@@ -13,7 +13,7 @@
 #define DESCRIPTOR_FIRST 1000
 #define EPOCH_US         (INT64_C(1700000000) * S) /* of clock_real_us() */
 
-/* What the simulator knows of a handle; the handle's u.reserved[0] points to it. */
+/* The simulator's data of a handle, to which the handle's u.reserved[0] points. */
 struct sim_handle {
     struct list link; /* in loop->handles or loop->closing */
     uv_handle_t *uv;
@@ -113,7 +113,7 @@ static void run_timers(struct sim_loop *loop)
     }
 }
 
-/* Returns whether a handler is active, so that the loop must not sleep. */
+/* Runs the idle handlers. Returns whether one is active; then the loop must not sleep. */
 static bool run_idle(struct sim_loop *loop)
 {
     bool is_any = false;
@@ -161,7 +161,7 @@ static void loop_on_turn(void *subject, uint64_t number)
     loop->turn_at_us = INT64_MAX;
     if (loop->is_stopped)
         return;
-    if (sim_chance(25)) /* the turn took time */
+    if (sim_chance(25)) /* the turn takes time */
         loop->paused_until_us = sim_now_us() + sim_between(0, 40);
     if (is_busy || !list_is_empty(&loop->ready) || !list_is_empty(&loop->closing))
         plan_turn(loop, sim_now_us());
@@ -170,7 +170,7 @@ static void loop_on_turn(void *subject, uint64_t number)
         plan_turn(loop, (int64_t)timer->due_ms * 1000);
 }
 
-/* Have a turn at `at_us` or earlier. */
+/* Plan a turn at `at_us` or earlier. */
 static void plan_turn(struct sim_loop *loop, int64_t at_us)
 {
     if (at_us < loop->paused_until_us)
@@ -418,10 +418,10 @@ void uv_update_time(uv_loop_t *uv)
 
 int uv_backend_fd(const uv_loop_t *uv)
 {
-    return (int)(sim_loop_of(uv)->turn_number & 1); /* any: poll() decides */
+    return (int)(sim_loop_of(uv)->turn_number & 1); /* not used: poll() is replaced */
 }
 
-/* Whether a loop has input to read: any answer is possible at any time. */
+/* Whether a loop has input to read. The answer is random, as any answer is possible. */
 int poll(struct pollfd *fds UNUSED, nfds_t nfds UNUSED, int timeout UNUSED)
 {
     return sim_chance(20);

@@ -17,31 +17,31 @@
 #include <stdint.h>
 #include <uv.h>
 
-/** Something that gets input: a socket. */
+/** A source of input, such as a socket. */
 struct sim_input {
     struct list link; /* in loop->ready */
     void (*on_ready)(struct sim_input *input);
 };
 
 struct sim_loop {
-    uv_loop_t uv; /* its data is this */
+    uv_loop_t uv; /* its `data` points to this struct */
     void (*on_turn_end)(void *arg);
     void *arg;
     /* private: */
     struct list ready;   /* sim_input */
-    struct list handles; /* all that are open */
+    struct list handles; /* all open handles */
     struct list closing;
     int64_t paused_until_us;
     int64_t turn_at_us; /* INT64_MAX: no turn is planned */
     uint64_t turn_number;
     uint64_t timer_orders;
-    uint64_t now_ms; /* cached, as libuv does */
+    uint64_t now_ms; /* the time that libuv would cache */
     bool is_stopped;
 };
 
 void sim_loop_init(struct sim_loop *loop, void (*on_turn_end)(void *arg), void *arg);
 
-/** The loop that libuv's belongs to. */
+/** The loop to which a loop of libuv belongs. */
 struct sim_loop *sim_loop_of(const uv_loop_t *uv);
 
 /** Input has arrived: let the loop read it in its next turn. */
@@ -50,7 +50,7 @@ void sim_loop_ready(struct sim_loop *loop, struct sim_input *input);
 /** The input is closed. */
 void sim_loop_forget(struct sim_input *input);
 
-/** Have a turn now. */
+/** Run a turn as soon as possible. */
 void sim_loop_wake(struct sim_loop *loop);
 
 /** The process is stopped until `until_us`. */
@@ -79,7 +79,7 @@ void sim_descriptor_close(struct sim_descriptor *descriptor);
 /** Forget the descriptors that killed processes have left open. */
 void sim_descriptors_reset(void);
 
-/** To be called when it has become readable or writable. */
+/** The descriptor has become readable or writable. */
 void sim_descriptor_changed(struct sim_descriptor *descriptor);
 
 #endif

@@ -66,7 +66,7 @@ void sim_memory_print_blocks(void)
 
 void sim_memory_keep(bool is_kept)
 {
-    (void)is_kept; /* all of it does */
+    (void)is_kept; /* all memory outlives the schedule */
 }
 
 bool sim_memory_forgets(void)
@@ -90,7 +90,7 @@ void sim_memory_reset(void)
 struct block {
     union {
         struct block *next; /* while it is free */
-        void *caller;       /* while the service has it */
+        void *caller;       /* while it is in use */
     };
     uint32_t size; /* without the header */
     bool is_counted;
@@ -101,7 +101,7 @@ static struct {
     _Alignas(16) char arena[ARENA_BYTES];
     size_t used;
     struct block *free[CLASSES + 1];
-    size_t count; /* of the service */
+    size_t count; /* blocks of the service */
     bool is_kept;
 } memory;
 
@@ -248,7 +248,7 @@ void *__wrap_realloc(void *block, size_t size)
     return grown;
 }
 
-/* A text of open_memstream() comes from the C library. */
+/* Also frees texts of open_memstream(), which the C library has allocated. */
 void __wrap_free(void *block)
 {
     if (block != NULL && !is_inside(block))

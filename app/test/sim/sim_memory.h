@@ -1,9 +1,9 @@
 /*
  * sim_memory.h - the memory of a schedule: fast, and counted.
  *
- * In a build without sanitizers the linker sends the malloc() of the service here, so a
- * block that a schedule has not freed is found at its end, with its seed. Under a
- * sanitizer malloc() stays what it is, and finds the misuse of single blocks.
+ * In a build without sanitizers the linker replaces malloc() with the functions here, so the end
+ * of a schedule finds each block that is not freed. Under a sanitizer malloc() is not replaced,
+ * and the sanitizer finds the misuse of single blocks.
  */
 #ifndef SIM_MEMORY_H
 #define SIM_MEMORY_H
@@ -20,16 +20,16 @@ void sim_free(void *block); /* accepts NULL */
 /** Blocks that the service has allocated and not freed since the schedule began. */
 size_t sim_memory_blocks(void);
 
-/** Print where each of them was allocated, for addr2line. */
+/** Print where each of these blocks was allocated, for addr2line. */
 void sim_memory_print_blocks(void);
 
 /** While `is_kept`, the service gets memory that outlives the schedule. */
 void sim_memory_keep(bool is_kept);
 
-/** Whether a reset also frees what the service has not. */
+/** Whether a reset also frees the blocks that the service has not freed. */
 bool sim_memory_forgets(void);
 
-/** Begin a schedule: all blocks are gone, those of killed processes as well. */
+/** Begin a schedule: free all blocks, also those of killed processes. */
 void sim_memory_reset(void);
 
 #endif

@@ -1,4 +1,4 @@
-/* sim_net.c - each message has a time of arrival, not before that of the one ahead. */
+/* sim_net.c - each message has a time of arrival, not before that of the message ahead of it. */
 #include "app/test/sim/sim_net.h"
 
 #include "app/test/sim/sim.h"

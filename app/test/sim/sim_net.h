@@ -1,9 +1,9 @@
 /*
  * sim_net.h - the simulated network: streams that deliver messages in order, late.
  *
- * A connection is two streams. What TCP would retransmit is a delay; what it cannot save is
- * a stream that is held until its reader has given up, or one that is cut. A message that
- * has been sent may still arrive after its sender has closed the connection.
+ * A connection is two streams. A loss that TCP would repair is a delay. A loss that it cannot
+ * repair is a stream that is held until its reader gives up, or that is cut. A message may still
+ * arrive after its sender has closed the connection.
  */
 #ifndef SIM_NET_H
 #define SIM_NET_H
@@ -13,10 +13,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/** How long messages of this schedule take. */
+/** The delays of messages in a schedule. */
 struct sim_net_options {
     int64_t least_us, most_us;
-    unsigned slow_percent; /* of the messages take up to slow_us */
+    unsigned slow_percent; /* percentage of messages that take up to slow_us */
     int64_t slow_us;
 };
 

@@ -1,10 +1,9 @@
 /*
- * sim_postgres.c - server processes.
+ * sim_postgres.c - the server processes of the simulated Postgres.
  *
  * States of a process: STARTING -> IDLE -> RUNNING (a statement) or WAITING (for a row lock) ->
- * COMMITTING -> IDLE, and DEAD. Each transition has a new `step`, by which an event tells
- * whether the process still expects it. One process may hold the advisory lock of expiry, until
- * it ends.
+ * COMMITTING -> IDLE, and DEAD. Each transition has a new number `step`; an event with an older
+ * number is ignored. One process may hold the advisory lock of expiry until it ends.
  */
 #include "app/test/sim/sim_postgres_impl.h"
 
@@ -15,7 +14,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#define PIDS          100 /* few, so that they are used again */
+#define PIDS          100 /* few, so that process ids are reused */
 #define WAL_WRITER_US 600000
 
 struct sim_postgres sim_postgres;
@@ -96,7 +95,7 @@ static void release_rows(struct sim_backend *backend)
     }
 }
 
-/* For update skip locked. */
+/* Locks the free ones of these rows, as "for update skip locked" does. */
 static void lock_free_rows(struct sim_backend *backend, unsigned rows)
 {
     for (int row = 0; row < SIM_VOUCHERS_MAX; row++) {
@@ -158,7 +157,7 @@ static bool is_place(const struct sim_statement *statement)
     return statement->kind == SQL_PLACE || statement->kind == SQL_PLACE_MANY;
 }
 
-/* The parameter with the shoppers. */
+/* The index of the parameter with the shoppers. */
 static int users_of(const struct sim_statement *statement)
 {
     return statement->kind == SQL_PLACE ? 1 : 3;
@@ -216,7 +215,7 @@ static void fail_statement(struct sim_backend *backend, const char *sqlstate)
     end_statement(backend, sim_result_error(sqlstate));
 }
 
-/* pg_terminate_backend() of each, identified by its pid and start. */
+/* pg_terminate_backend() for each process that the parameters name by pid and start time. */
 static PGresult *retire(const struct sim_params *params)
 {
     int64_t found = 0;
@@ -318,7 +317,7 @@ static void count_tries(const struct sim_statement *statement)
                         sim_param_element(params, users + 1, i));
 }
 
-/* The statement has what it needs: compute its result, which takes time. */
+/* The statement has its locks. Compute its result, which takes time. */
 static void begin_running(struct sim_backend *backend)
 {
     const struct sim_statement *statement = statement_of(backend);
@@ -434,7 +433,7 @@ static void notify(int64_t voucher_id)
     }
 }
 
-/* The server writes WAL from time to time, also when nobody waits for it. */
+/* The server flushes the WAL from time to time, also if no commit waits. */
 static void wal_writer(void *subject UNUSED, uint64_t step UNUSED)
 {
     if (!is_hung() && !sim_postgres_is_lowered())
@@ -496,7 +495,7 @@ static void next_segment(struct sim_backend *backend)
     run_statement(backend);
 }
 
-/* The time of the present state is over. */
+/* The present state ends. */
 static void backend_on_step(void *subject, uint64_t step)
 {
     struct sim_backend *backend = subject;

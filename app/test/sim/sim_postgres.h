@@ -1,11 +1,11 @@
 /*
  * sim_postgres.h - a simulated Postgres server: processes, row locks, commits, faults.
  *
- * A server process works off the segments of its connection in order; a segment is what a
- * client sends up to a Sync, and one transaction. A process goes on with its segment after
- * its client has gone, which is why the store terminates it before it looks an order up. A
- * commit takes time, and is durable and visible at its end; what is not committed is lost
- * with the process or the server.
+ * A server process executes the segments of its connection in order. A segment is what a client
+ * sends up to a Sync; it is one transaction. A process goes on with its segment after its client
+ * has gone, so the store terminates the process before it looks up an order. A commit takes time,
+ * and is durable and visible at its end. Uncommitted changes are lost with the process or the
+ * server.
  */
 #ifndef SIM_POSTGRES_H
 #define SIM_POSTGRES_H
@@ -46,7 +46,7 @@ struct sim_answer {
     } kind;
     int64_t voucher_id; /* of a notification */
     size_t count;
-    PGresult *results[]; /* NULL: the end of those of a statement */
+    PGresult *results[]; /* NULL: the end of the results of a statement */
 };
 
 struct sim_backend;
@@ -54,7 +54,7 @@ struct sim_backend;
 /** The server's end of a new connection; `to_client` is the client's input. */
 struct sim_backend *sim_backend_open(struct sim_stream *to_client, unsigned service);
 
-/** Its input. */
+/** The input of the process. */
 struct sim_stream *sim_backend_stream(struct sim_backend *backend);
 
 /* -- the server, for the schedule -- */
@@ -72,15 +72,15 @@ void sim_postgres_slow(int64_t us, int64_t until_us);
 /** No process goes on before `until_us`. */
 void sim_postgres_hang(int64_t until_us);
 
-/** All processes are lost; connections are refused until `up_us`. */
+/** All processes end at once; connections are refused until `up_us`. */
 void sim_postgres_crash(int64_t up_us);
 
-/** A random process: terminate it, or cut its connection, or hold one direction. */
+/** For a random process: terminate it, cut its connection, or hold one direction of it. */
 void sim_postgres_terminate(void);
 void sim_postgres_cut(void);
 void sim_postgres_hold(int64_t until_us);
 
-/** What a service sends arrives at `until_us`; or what is sent to it. */
+/** Hold all messages from a service, or all messages to it, until `until_us`. */
 void sim_postgres_part(unsigned service, int64_t until_us);
 
 /** A session of the simulator: hold a row, or change a voucher. */
@@ -89,7 +89,7 @@ void sim_postgres_run(enum sim_statement_kind kind, size_t voucher, int64_t numb
 /** `percent` of the writing statements fail with `sqlstate` until `until_us`. */
 void sim_postgres_fail(const char *sqlstate, unsigned percent, int64_t until_us);
 
-/** No commit waits for the disk until `until_us`, and proofs say so. */
+/** Until `until_us` commits do not wait for the disk, and proofs report this. */
 void sim_postgres_lower(int64_t until_us);
 
 /** Each row of this shopper is refused. 0: none */
@@ -101,7 +101,7 @@ void sim_postgres_lose_notifications(unsigned percent);
 /** The process of a service was killed: its connections end. */
 void sim_postgres_end_service(unsigned service);
 
-/** No fault lasts. */
+/** End all faults. */
 void sim_postgres_heal(void);
 
 #endif

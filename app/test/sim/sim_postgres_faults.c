@@ -1,4 +1,4 @@
-/* sim_postgres_faults.c - what a schedule does to the simulated Postgres. */
+/* sim_postgres_faults.c - the faults of the simulated Postgres. */
 #include "app/test/sim/sim.h"
 #include "app/test/sim/sim_memory.h"
 #include "app/test/sim/sim_postgres_impl.h"
@@ -25,7 +25,7 @@ void sim_postgres_crash(int64_t up_us)
     sim_sql_crash();
 }
 
-/* Of a service; NULL: there is none. */
+/* A process with a connection of a service; NULL: there is none. */
 static struct sim_backend *random_backend(void)
 {
     size_t count = 0;
@@ -52,7 +52,7 @@ void sim_postgres_terminate(void)
         sim_backend_step_in(backend, backend->state, 0);
 }
 
-/* The client learns of it at once, the server process when it reads. */
+/* The client notices the cut at once, the server process when it reads. */
 void sim_postgres_cut(void)
 {
     struct sim_backend *backend = random_backend();
@@ -153,5 +153,5 @@ void sim_postgres_heal(void)
     if (sim_postgres_is_lowered())
         sim_postgres.lowered_until_us = sim_now_us();
     if (sim_postgres.hung_until_us > sim_now_us())
-        sim_postgres.hung_until_us = sim_now_us(); /* the steps come later */
+        sim_postgres.hung_until_us = sim_now_us(); /* planned steps are not moved */
 }

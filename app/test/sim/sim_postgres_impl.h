@@ -1,4 +1,4 @@
-/* sim_postgres_impl.h - what the files of the simulated Postgres share; private to them. */
+/* sim_postgres_impl.h - declarations that the files of the simulated Postgres share. */
 #ifndef SIM_POSTGRES_IMPL_H
 #define SIM_POSTGRES_IMPL_H
 
@@ -16,11 +16,11 @@ struct sim_backend {
     int64_t pid, start_us;
     enum backend_state state;
     uint64_t step;
-    struct list segments;        /* sim_request, not begun */
+    struct list segments;        /* sim_request that have not begun */
     struct sim_request *segment; /* under way */
     struct list *statement;      /* under way, a link of segment->statements */
     struct list row_wait;        /* in rows[].waiting */
-    unsigned rows;               /* locked, a bit for each */
+    unsigned rows;               /* bit i: row i is locked */
     int64_t timeout_us;          /* statement_timeout; 0: none */
     int64_t lock_us;             /* lock_timeout; 0: none */
     int64_t idle_us;             /* idle_session_timeout; 0: none */
@@ -53,7 +53,7 @@ extern struct sim_postgres {
     const struct sim_backend *expiry_leader; /* NULL: none */
 } sim_postgres;
 
-/** A process without a connection; it has not begun. */
+/** Create a process without a connection, in no state yet. */
 struct sim_backend *sim_backend_create(unsigned service);
 
 /** Enter a state, and take the next step `in_us` from now. */
@@ -63,7 +63,7 @@ void sim_backend_step_in(struct sim_backend *backend, enum backend_state state,
 void sim_backend_die(struct sim_backend *backend);
 void sim_backend_answer(struct sim_backend *backend, enum sim_answer_kind kind);
 
-/** Whether commits do not wait for the disk now. */
+/** Whether commits currently do not wait for the disk. */
 bool sim_postgres_is_lowered(void);
 
 #endif

@@ -1,4 +1,4 @@
-/* sim_redis.c - one thread works off the commands of all connections as they arrive. */
+/* sim_redis.c - one thread executes the commands of all connections as they arrive. */
 #include "app/test/sim/sim_redis.h"
 
 #include "app/test/sim/sim.h"
@@ -23,7 +23,7 @@ struct sim_peer {
         DISTURB_NOT,
         DISTURB_LOSE,
         DISTURB_DOUBLE
-    } disturb; /* the next reply */
+    } disturb; /* fault of the next reply */
     size_t channel_count;
     char channels[CHANNELS_MAX][CHANNEL_BYTES];
 };
@@ -217,7 +217,7 @@ static redisReply *run_command(struct sim_peer *peer, size_t in_flight,
              command->args[0].at);
 }
 
-/* The number behind a type byte; moves behind its line end. */
+/* Reads the number behind a type byte, and moves `at` behind the line end. */
 static size_t read_length(const char **at, char type)
 {
     char *end;
@@ -264,7 +264,7 @@ static void cut(struct sim_peer *peer)
     send_reply(peer, REPLY_END, NULL);
 }
 
-/* A reset overtakes commands that the server has not read. */
+/* A close may be a reset, which discards commands that the server has not read. */
 static void take_end(struct sim_peer *peer)
 {
     peer->is_open = false;
@@ -382,7 +382,7 @@ void sim_redis_refuse(const char *error, int64_t until_us)
     redis.refusing_until_us = until_us;
 }
 
-/* NULL: none is open. */
+/* A random open connection; NULL: none is open. */
 static struct sim_peer *random_peer(void)
 {
     size_t count = 0;

@@ -14,7 +14,7 @@
 
 /* -- connections, for sim_socket.c -- */
 
-/** From a client: bytes, or the begin or end of the connection. */
+/** From a client: bytes, or the start or the end of the connection. */
 struct sim_chunk {
     struct sim_message head;
     enum sim_chunk_kind { CHUNK_BEGIN, CHUNK_BYTES, CHUNK_END } kind;
@@ -35,19 +35,19 @@ struct sim_peer;
 /** The server's end of a new connection; `to_client` is the client's input. */
 struct sim_peer *sim_peer_open(struct sim_stream *to_client, unsigned service);
 
-/** Its input. */
+/** The input of the connection. */
 struct sim_stream *sim_peer_stream(struct sim_peer *peer);
 
 /* -- the server, for the schedule -- */
 
 void sim_redis_begin(void);
 
-/** It answers nothing until `until_us`, then everything that has arrived. */
+/** The server answers nothing until `until_us`, and then everything that has arrived. */
 void sim_redis_hang(int64_t until_us);
 
 enum sim_redis_data { DATA_NONE, DATA_SNAPSHOT, DATA_ALL };
 
-/** It restarts, and accepts connections from `up_us` on. */
+/** The server restarts, and accepts connections from `up_us` on. */
 void sim_redis_restart(int64_t up_us, enum sim_redis_data kept);
 
 /** Keep the present keys for a restart with DATA_SNAPSHOT. */
@@ -59,24 +59,24 @@ void sim_redis_forget_scripts(void);
 /** Answer scripts with an error until `until_us`. */
 void sim_redis_refuse(const char *error, int64_t until_us);
 
-/** A random connection: cut it; hold one direction; lose or double a reply. */
+/** For a random connection: cut it, hold one direction, or lose or double a reply. */
 void sim_redis_cut(void);
 void sim_redis_hold(int64_t until_us);
 void sim_redis_disturb(void);
 
-/** What a service sends arrives at `until_us`; or what is sent to it. */
+/** Hold all messages from a service, or all messages to it, until `until_us`. */
 void sim_redis_part(unsigned service, int64_t until_us);
 
-/** The process of a service was killed: its connections end, behind what it has sent. */
+/** The process of a service was killed: its connections end after the bytes that it has sent. */
 void sim_redis_end_service(unsigned service);
 
-/** No fault lasts. */
+/** End all faults. */
 void sim_redis_heal(void);
 
-/** When the lock of a shopper was last held: now, or in the past; -1: never. */
+/** The last time at which the lock of a shopper was held, which may be now; -1: never. */
 int64_t sim_redis_held_us(int64_t user_id);
 
-/** The lock keys that have not expired. */
+/** The number of lock keys that have not expired. */
 size_t sim_redis_lock_count(void);
 
 #endif

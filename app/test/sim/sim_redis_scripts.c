@@ -1,9 +1,9 @@
 /*
  * sim_redis_scripts.c - a model of the Lua scripts in lib/lock/lua.
  *
- * Only the scripts of kind plain, with and without waiting, are here: the orders use no
- * other. sim_script_run() fails for any other script, and for one whose text is not the
- * text that was modelled.
+ * Orders use only the scripts of kind plain, with and without waiting, so only these are modelled.
+ * sim_script_run() fails for any other script, and for a script whose text has changed since it
+ * was modelled.
  */
 #include "app/test/sim/sim_redis_scripts.h"
 
@@ -31,7 +31,7 @@ struct key {
     size_t value_len;
     int64_t expires_us; /* by the server's clock; 0: never */
     /* of a lock: */
-    int64_t user_id; /* 0: this is no lock */
+    int64_t user_id; /* 0: the key is no lock */
     int64_t fence;
     unsigned service;
     int64_t lease_us;
@@ -224,7 +224,7 @@ static struct sim_bytes call_number(const struct sim_script_call *call)
 
 /* -- acquire -- */
 
-/* The fence before the first one of the call. */
+/* Draws `count` fences. Returns the number before the first one. */
 static int64_t draw_fences(const struct sim_script_call *call, int64_t count)
 {
     struct key *key = find(call->keys[0]);
@@ -242,7 +242,8 @@ static int64_t draw_fences(const struct sim_script_call *call, int64_t count)
     return fence - count;
 }
 
-/* Returns whether the lock is the caller's now; `*ret_remaining_ms` of another's lease. */
+/* Returns whether the caller holds the lock now. Otherwise `*ret_remaining_ms` is the rest of the
+   lease of its owner. */
 static bool take(const struct sim_script_call *call, struct sim_bytes name,
                  struct sim_bytes owner, int64_t fence, int64_t *ret_remaining_ms)
 {
@@ -269,7 +270,7 @@ static bool take(const struct sim_script_call *call, struct sim_bytes name,
     return true;
 }
 
-/* A waiter keeps the waiting key for as long as it waits. */
+/* The waiting key lasts as long as its waiter may wait. */
 static void keep_waiting_key(struct sim_bytes name, int64_t wait_ms)
 {
     struct key *key = find(name);

@@ -15,7 +15,7 @@ struct sim_script_call {
     enum rlock_script script;
     const struct sim_bytes *keys;
     size_t key_count;
-    const struct sim_bytes *args; /* the last is the number of the call */
+    const struct sim_bytes *args; /* the last one is the number of the call */
     size_t arg_count;
     unsigned service;
     size_t in_flight; /* as in struct sim_chunk */

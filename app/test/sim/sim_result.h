@@ -22,7 +22,7 @@ void sim_result_int(int64_t value, unsigned width_bytes);
 void sim_result_time(int64_t unix_us);
 void sim_result_text(const char *text);
 
-/** An array of integers, up to the end. */
+/** Add an array of integers, which sim_result_array_end() ends. */
 void sim_result_array_begin(unsigned width_bytes);
 void sim_result_array_int(int64_t value);
 void sim_result_array_null(void);
@@ -30,7 +30,7 @@ void sim_result_array_end(void);
 
 PGresult *sim_result_end(void);
 
-/** Without rows: COMMAND_OK, PIPELINE_SYNC, PIPELINE_ABORTED. */
+/** A result without rows: COMMAND_OK, PIPELINE_SYNC, PIPELINE_ABORTED. */
 PGresult *sim_result_of(ExecStatusType status);
 PGresult *sim_result_error(const char *sqlstate);
 
@@ -40,13 +40,13 @@ PGresult *sim_result_error(const char *sqlstate);
 
 struct sim_params {
     int count;
-    const char *values[SIM_PARAMS_MAX]; /* NULL: NULL */
+    const char *values[SIM_PARAMS_MAX]; /* NULL: SQL null */
     int lengths[SIM_PARAMS_MAX];
 };
 
 int64_t sim_param_int(const struct sim_params *params, int at);
 
-/** The number of elements; 0 for NULL. */
+/** The number of elements of an array; 0 for SQL null. */
 size_t sim_param_count(const struct sim_params *params, int at);
 int64_t sim_param_element(const struct sim_params *params, int at, size_t element);
 struct text sim_param_text_element(const struct sim_params *params, int at,

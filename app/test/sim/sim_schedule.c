@@ -1,10 +1,10 @@
 /*
  * sim_schedule.c - plans a schedule and runs it.
  *
- * A schedule has a time of requests and faults, after which all faults are healed. Then
- * everything must drain: all requests answered, nothing in flight, no lock left, overdue
- * orders expired; a new order must be placed at each service; and when the services have
- * closed, all their memory must be free.
+ * A schedule begins with requests and faults. Then all faults end, and everything must drain: all
+ * requests are answered, nothing is in flight, no lock is left, overdue orders have expired. A new
+ * order must be placed at each service. When the services have closed, all their memory must be
+ * free.
  */
 #include "app/test/sim/sim_schedule.h"
 
@@ -22,13 +22,13 @@
 #include <stdio.h>
 #include <string.h>
 
-#define WARM_UP_US    (40 * MS) /* until the connections are up */
+#define WARM_UP_US    (40 * MS) /* time for the connections to come up */
 #define RECOVERY_US   (3 * S)   /* from the last fault to normal service */
-#define EXPIRY_US     (2 * S)   /* an overdue order expires within */
+#define EXPIRY_US     (2 * S)   /* an overdue order expires within this time */
 #define PROBE_USER    9000
 #define PROBE_VOUCHER (SIM_VOUCHERS_MAX - 1)
 
-/* Each is a way in which a schedule departs from calm. */
+/* The kinds of faults and disturbances. */
 /* clang-format off */
 #define FAULTS(X) \
     X(REDIS_HANG)      X(REDIS_RESTART)   X(REDIS_SAVE)     X(REDIS_CLOCK) \
@@ -54,11 +54,11 @@ static struct plan {
     struct sim_net_options net;
     struct sim_shoppers_options shoppers;
     size_t service_count, voucher_count;
-    int64_t faults_end_us; /* since the begin */
+    int64_t faults_end_us; /* since the start of the schedule */
     int64_t shopper_count;
     int64_t refused_user_id; /* by POSTGRES_REFUSE */
     int64_t commit_us;
-    int64_t span_us; /* of the requests */
+    int64_t span_us; /* from the first request to the last */
     bool has_slow_net;
     bool is_duel;
     bool has_fault[FAULT_COUNT];
@@ -112,7 +112,7 @@ static void plan_service(void)
         plan.span_us = 3 * S; /* longer than an entry of the catalogue is valid */
 }
 
-/* One shopper orders one voucher at two services that lose locks: the fence decides. */
+/* A duel: one shopper orders one voucher at two services that lose locks, so the fences decide. */
 static void plan_duel(void)
 {
     plan.is_duel = sim_chance(8);
@@ -358,7 +358,7 @@ static void schedule_on_fault(void *subject UNUSED, uint64_t number)
         schedule_on_other_fault(fault, until_us);
 }
 
-/* Most faults meet requests. */
+/* The time of a fault. Most faults happen during the requests. */
 static int64_t fault_us(void)
 {
     int64_t last_us = WARM_UP_US + plan.span_us + 20 * MS;
@@ -496,7 +496,7 @@ static void run_until(bool (*is_done)(void), int64_t us, const char *what)
     }
 }
 
-/* After the faults an order is placed soon, by services that were not restarted. */
+/* After the faults an order must soon be placed, without a restart of the services. */
 static void probe(void)
 {
     int64_t until_us = sim_now_us() + RECOVERY_US;
@@ -529,8 +529,8 @@ static void stop_services(void)
     sim_fail("%zu blocks of memory are not free", sim_memory_blocks());
 }
 
-/* How long a lock may outlive the last request. A lock that Redis grants after its client
-   has given up twice, or whose owner was killed, is left to its lease. */
+/* How long a lock may outlive the last request. A lock lasts until its lease ends if its client has
+   given up twice before Redis grants it, or if its owner was killed. */
 static int64_t lock_life_us(void)
 {
     int64_t lease_us = (int64_t)plan.service.lease_ms * 1000;

@@ -145,7 +145,7 @@ static void start_sale(struct sim_service *service)
 
 static struct api_problems *problems(void)
 {
-    static struct api_problems *all; /* for the life of this program */
+    static struct api_problems *all; /* never freed */
 
     sim_memory_keep(true);
     if (all == NULL)

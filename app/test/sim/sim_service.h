@@ -28,7 +28,7 @@ struct sim_service_options {
     bool expires_orders;
     /* called once per turn, where the HTTP server would run its handlers */
     void (*on_requests)(struct sim_service *service);
-    /* requests that were handled and not answered */
+    /* the number of requests that were handled and not answered */
     size_t (*pending)(const struct sim_service *service);
 };
 
@@ -43,21 +43,21 @@ void sim_service_kill(struct sim_service *service);
 /** Accept no more requests; close all parts when nothing is in flight. */
 void sim_service_stop(struct sim_service *service);
 
-/** All services that were stopped have closed all handles. */
+/** Whether all services that were stopped have closed all handles. */
 bool sim_services_are_closed(void);
 
 struct sim_loop *sim_service_loop(struct sim_service *service);
 struct sim_service *sim_service_of(const struct sim_loop *loop);
 struct sim_service *sim_service_by_url(const char *url);
 
-/** A random one that accepts requests; all of them. */
+/** A random service that accepts requests; all such services. */
 struct sim_service *sim_service_random(void);
 size_t sim_service_all(struct sim_service *ret_serving[SIM_SERVICES_MAX]);
 
 unsigned sim_service_number(const struct sim_service *service);
 bool sim_service_is_up(const struct sim_service *service);
 
-/** Orders that its checkout has accepted and not finished. */
+/** The number of orders that the checkout has accepted and not finished. */
 size_t sim_service_in_flight(const struct sim_service *service);
 
 /** For the handlers of requests. */

@@ -39,7 +39,7 @@ static struct {
     size_t request_count, life_count;
     struct request *requests[REQUESTS_MAX];
     struct life *lives[REQUESTS_MAX];
-    struct list inboxes[SIM_SERVICES_MAX];  /* request, to be handled */
+    struct list inboxes[SIM_SERVICES_MAX];  /* requests to be handled */
     struct list outboxes[SIM_SERVICES_MAX]; /* life */
     int64_t paused_until_us[SIM_SERVICES_MAX];
     bool is_identified_later;
@@ -150,7 +150,7 @@ void sim_shoppers_on_requests(struct sim_service *service)
         send_change(life);
 }
 
-/* A service is its HTTP server. */
+/* The service stands for its HTTP server. */
 struct http *sim_shoppers_http(const void *owner)
 {
     const struct request *request = owner;

@@ -10,10 +10,10 @@
 #include "app/test/sim/sim_service.h"
 
 struct sim_shoppers_options {
-    unsigned retry_percent;  /* of the answers: the same request comes again */
-    unsigned change_percent; /* of the placed orders: paid or cancelled */
-    int64_t pause_us;        /* at most, before either */
-    size_t requests_max;     /* with the repeats */
+    unsigned retry_percent;  /* share of answers after which the request is repeated */
+    unsigned change_percent; /* share of placed orders that are paid or cancelled */
+    int64_t pause_us;        /* longest pause before a repeat or a change */
+    size_t requests_max;     /* includes the repeats */
 };
 
 struct sim_purchase {
@@ -27,7 +27,8 @@ void sim_shoppers_begin(const struct sim_shoppers_options *options);
 /** Send a request at `at_us` to a random running service. */
 void sim_shoppers_buy(const struct sim_purchase *purchase, int64_t at_us);
 
-/** For sim_service_options; requests that wait for the answer of `service`. */
+/** Callbacks for sim_service_options: handle the requests to `service`; count its unanswered
+ *  requests. */
 void sim_shoppers_on_requests(struct sim_service *service);
 
 size_t sim_shoppers_pending(const struct sim_service *service);
@@ -38,10 +39,10 @@ void sim_shoppers_lose(const struct sim_service *service);
 /** A service is stopped until `until_us`. */
 void sim_shoppers_pause(const struct sim_service *service, int64_t until_us);
 
-/** No more repeats. */
+/** Stop repeating requests. */
 void sim_shoppers_stop(void);
 
-/** Requests and changes without an answer. */
+/** The number of requests and changes without an answer. */
 size_t sim_shoppers_waiting(void);
 
 /** Check all orders against all answers. */

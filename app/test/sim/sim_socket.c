@@ -1,8 +1,8 @@
 /*
  * sim_socket.c - lib/redis/socket.h over the simulated network.
  *
- * It stands in for lib/redis/socket.c; everything above it is real. TLS and the digest of
- * scripts are replaced as well: there is no TLS here, and a digest need only be unique.
+ * It replaces lib/redis/socket.c; everything above it is real. TLS and SHA-1 are replaced as well:
+ * there is no TLS here, and the digest of a script need only be unique.
  */
 #include "redis/socket.h"
 
@@ -128,7 +128,7 @@ enum status redis_socket_flush(struct redis_socket *socket, struct err *reterr U
     return STATUS_OK;
 }
 
-/* -- the rest of lib/redis that this program does without -- */
+/* -- replacements of TLS and SHA-1 -- */
 
 enum status redis_tls_open(const struct redis_url *url UNUSED,
                            struct redis_tls **ret_tls UNUSED, struct err *reterr)
@@ -140,7 +140,7 @@ void redis_tls_close(struct redis_tls *tls UNUSED)
 {
 }
 
-/* FNV-1a. The texts are static, so each is read once in the life of this program. */
+/* FNV-1a. The texts are static, so each text is hashed only once. */
 unsigned char *SHA1(const unsigned char *data, size_t len, unsigned char *md)
 {
     static struct {

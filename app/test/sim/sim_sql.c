@@ -11,19 +11,19 @@
 
 #define EPOCH_US    (INT64_C(1700000000) * S)
 #define VOUCHER_MOD INT64_C(1048576)
-#define CLOCK_ERROR (2 * S) /* between the machines */
+#define CLOCK_ERROR (2 * S) /* largest difference between the clocks of the machines */
 
 struct sim_tables sim_tables;
 
 static struct {
-    bool is_behind;     /* there are later commits */
-    size_t order_count; /* the first ones */
+    bool is_behind;     /* there are commits that are not durable */
+    size_t order_count; /* the first orders of the tables are durable */
     struct sim_order orders[SIM_ORDERS_MAX];
     struct sim_voucher vouchers[SIM_VOUCHERS_MAX];
 } durable;
 
 static int64_t clock_ahead_us;
-static int64_t last_number; /* of voucher_order_id_seq */
+static int64_t last_number; /* last value of voucher_order_id_seq */
 
 void sim_sql_begin(void)
 {
@@ -201,8 +201,8 @@ static bool is_moved(const struct sim_txn *txn, size_t order)
     return false;
 }
 
-/* The batches of the simulated tables have one order each. place_orders() puts up to 16 new
-   shoppers into one batch, which the model does not. */
+/* In the model each batch has one order. The real place_orders() puts up to 16 new shoppers into
+   one batch. */
 static PGresult *expire_batches(const struct sim_params *params, struct sim_txn *txn)
 {
     int64_t ended = 0;
@@ -246,7 +246,7 @@ static enum change_verdict change(struct sim_txn *txn, enum sim_statement_kind k
                                            [SQL_REFUND_ORDER] = ORDER_REFUNDED};
 
     if (kind == SQL_PAY_ORDER && before->paid_us != 0 && before->status < ORDER_CANCELLED)
-        return CHANGE_REPEATED; /* each order has one payment_ref here */
+        return CHANGE_REPEATED; /* in the simulator each order has one payment_ref */
     if (before->status != from || is_moved(txn, order))
         return CHANGE_WRONG_STATE;
     if (kind == SQL_PAY_ORDER && before->expires_us <= sim_sql_now_us()) {
@@ -434,7 +434,7 @@ static void commit_voucher(const struct sim_txn *txn)
         sim_check_inserted(order, txn->service);
     }
     if (txn->voucher.id == 0)
-        return; /* it changed nothing */
+        return; /* the transaction changed nothing */
     sim_tables.vouchers[txn->at] = txn->voucher;
     check_stock(&sim_tables.vouchers[txn->at]);
     sim_check_voucher(txn->at);

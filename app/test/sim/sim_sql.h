@@ -1,9 +1,9 @@
 /*
  * sim_sql.h - the tables of the simulated Postgres, and a model of the SQL functions.
  *
- * The tables hold what is committed. A statement that changes rows is computed while its
- * transaction holds the voucher's row lock, into a struct sim_txn, which a commit applies.
- * Since every writer takes that lock first, nothing changes in between.
+ * The tables hold committed data. A statement that changes rows is computed while its transaction
+ * holds the voucher's row lock. Its changes are in a struct sim_txn, which the commit applies.
+ * Every writer takes this lock first, so nothing changes in between.
  *
  * A commit that does not wait for the disk only appends orders and changes its voucher.
  */
@@ -39,9 +39,9 @@ enum sim_statement_kind {
     SQL_CANCEL_ORDER,
     SQL_REFUND_ORDER,
     /* of the simulator's own sessions: */
-    SQL_HOLD,    /* the row for a time */
-    SQL_RESTOCK, /* add `number` */
-    SQL_MOVE_END /* of the sale to `number` us from now */
+    SQL_HOLD,    /* lock the row for a time */
+    SQL_RESTOCK, /* add `number` pieces */
+    SQL_MOVE_END /* the sale ends `number` us from now */
 };
 
 struct sim_statement {
@@ -72,17 +72,17 @@ struct sim_order {
     size_t key_len; /* 0: NULL */
     char key[SIM_KEY_BYTES];
     int64_t committed_us; /* sim_now_us() */
-    int64_t ended_us;     /* likewise, when it ceased to be live; 0: it has not */
+    int64_t ended_us;     /* sim_now_us() when it ceased to be live; 0: it is live */
     bool is_claimed;      /* answered as placed */
-    bool is_unlocked;     /* committed after its lock was given back before its time */
+    bool is_unlocked;     /* committed after its lock was released early */
 };
 
 /** The changes of a transaction to one voucher and its orders. */
 struct sim_txn {
-    struct sim_txn *next;       /* to another voucher; NULL: none */
-    unsigned rows;              /* of vouchers that are locked, a bit for each */
-    struct sim_voucher voucher; /* its new state */
-    size_t at;                  /* its index */
+    struct sim_txn *next;       /* changes to another voucher; NULL: none */
+    unsigned rows;              /* bit i: the row of voucher i is locked */
+    struct sim_voucher voucher; /* the new state of the voucher */
+    size_t at;                  /* index of the voucher */
     size_t insert_count;
     struct sim_order inserts[SIM_BATCH_MAX];
     size_t move_count;
@@ -93,7 +93,7 @@ struct sim_txn {
     size_t undue_count;
     size_t undue[SIM_BATCH_MAX]; /* orders whose due_to_id becomes NULL */
     bool notifies;
-    unsigned service; /* that sent it */
+    unsigned service; /* the service that sent the transaction */
     bool is_expiry;
 };
 
@@ -111,7 +111,7 @@ void sim_sql_begin(void);
 /** The last number of voucher_order_id_seq. */
 int64_t sim_sql_number(void);
 
-/** An id of an order or event of the voucher. */
+/** A new id for an order or event of the voucher. */
 int64_t sim_sql_next_id(int64_t voucher_id);
 
 bool sim_sql_is_live(const struct sim_order *order);
@@ -122,21 +122,21 @@ int64_t sim_sql_now_us(void);
 /** The voucher for whose row the statement waits, or -1. */
 int sim_sql_row(const struct sim_statement *statement);
 
-/** The vouchers whose rows it locks if they are free, a bit for each. */
+/** The vouchers whose rows the statement locks if they are free; bit i: voucher i. */
 unsigned sim_sql_rows_if_free(const struct sim_statement *statement);
 
-/** A statement that reads what is committed now. */
+/** Execute a statement that reads the committed data. */
 PGresult *sim_sql_read(const struct sim_statement *statement);
 
-/** A statement that changes rows, while it holds the locks txn->rows. Sets the result and
- *  `txn`, which is to be freed by sim_sql_end(). */
+/** Execute a statement that changes rows and holds the locks txn->rows. Returns its result and sets
+ *  `txn`; the caller ends it with sim_sql_end(). */
 PGresult *sim_sql_write(const struct sim_statement *statement, struct sim_txn *txn);
 
-/** Apply, and check the constraints. */
+/** Apply the changes, and check the constraints. */
 void sim_sql_commit(const struct sim_txn *txn);
 void sim_sql_end(struct sim_txn *txn);
 
-/** What is committed so far is durable. */
+/** All commits so far become durable. */
 void sim_sql_flush(void);
 bool sim_sql_is_flushed(void);
 

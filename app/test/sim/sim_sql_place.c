@@ -7,7 +7,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* -- a view: what is committed, and what this transaction has inserted -- */
+/* -- a view: the committed orders, and those that this transaction has inserted -- */
 
 static size_t view_count(const struct sim_txn *txn)
 {
@@ -65,9 +65,9 @@ static struct found find(const struct sim_txn *txn, size_t voucher, int64_t user
 
 struct place {
     const struct sim_params *params;
-    int users;    /* the parameter; then the fences, the keys, and the tickets */
-    size_t first; /* of their elements */
-    size_t elements[SIM_BATCH_MAX]; /* of each request, after the first */
+    int users;    /* index of the parameter; fences, keys and tickets follow */
+    size_t first; /* first element of these arrays that belongs to the batch */
+    size_t elements[SIM_BATCH_MAX]; /* element of each request, counted from `first` */
     size_t voucher;
     struct sim_txn *txn;
     int64_t now_us;
@@ -196,7 +196,7 @@ static void place_in_free_slot(struct place *place, size_t at)
     }
 }
 
-/* Requests `from` up to `to`, for which there is stock. First those without a conflict. */
+/* Places the requests `from` up to `to`, for which there is stock; first those without conflict. */
 static void place_chunk(struct place *place, size_t from, size_t to)
 {
     bool is_refused[SIM_BATCH_MAX] = {0};
@@ -295,7 +295,8 @@ static void put_placed(const struct place *place, bool exists, int64_t batch)
     sim_result_int(batch, 8);
 }
 
-/* Sets the verdicts of a voucher that exists, of requests with a ticket if it requires one. */
+/* Sets the verdicts of admitted requests: the voucher exists, and each request has a ticket if the
+   voucher requires one. */
 static void place_admitted(struct place *place)
 {
     struct sim_txn *txn = place->txn;
@@ -362,7 +363,7 @@ PGresult *sim_sql_place_orders(const struct sim_params *params, struct sim_txn *
     return sim_result_end();
 }
 
-/* All of them are placed: there is stock, and their shoppers are new. */
+/* Whether all requests will be placed: there is stock, and their shoppers are new. */
 static bool is_plain(const struct place *place)
 {
     const struct sim_voucher *voucher = &sim_tables.vouchers[place->voucher];
@@ -388,7 +389,7 @@ static void place_all(struct place *place)
     place->txn->voucher.version++;
 }
 
-/* Its changes, behind those of other vouchers. */
+/* Begins the changes of a voucher, behind those of other vouchers. */
 static struct sim_txn *begin_voucher(struct sim_txn *txn, struct place *place)
 {
     if (txn->voucher.id != 0) {
@@ -403,7 +404,7 @@ static struct sim_txn *begin_voucher(struct sim_txn *txn, struct place *place)
     return txn;
 }
 
-/* The batch at `at`; false: its voucher is held or missing. */
+/* Reads the batch at `at`. False: its voucher is held or missing. */
 static bool begin_batch(const struct sim_params *params, size_t at, unsigned rows,
                         struct place *ret_place)
 {
@@ -421,7 +422,7 @@ static bool begin_batch(const struct sim_params *params, size_t at, unsigned row
     return voucher >= 0 && (rows >> voucher & 1);
 }
 
-/* First the plain batches, then the others. */
+/* Places first the plain batches, then the others. */
 PGresult *sim_sql_place_many(const struct sim_params *params, struct sim_txn *txn)
 {
     struct place places[SIM_BATCH_MAX] = {0};

@@ -34,7 +34,7 @@ static struct sim_statement statement_of(enum sim_statement_kind kind)
     return statement;
 }
 
-/* Run it in the model, in a transaction. */
+/* Run a statement with the parameters in the model, in a transaction. */
 static PGresult *run(enum sim_statement_kind kind)
 {
     struct sim_statement statement = statement_of(kind);
@@ -77,7 +77,7 @@ static void put_key(const struct row *row)
     params_element_text(&params, &text);
 }
 
-/* Between the elements of an array. */
+/* The separator before an element of an array. */
 static const char *comma(size_t at)
 {
     return at > 0 ? ", " : "";
@@ -102,7 +102,7 @@ static void put_tickets(const struct row *rows, size_t count)
     printf("]");
 }
 
-/* The parameters for users, fences, keys and, to place orders, tickets. Prints them. */
+/* Adds and prints the parameters for users, fences and keys, and for tickets to place orders. */
 static void put_rows(const struct row *rows, size_t count, bool has_fences,
                      bool has_tickets)
 {
@@ -133,7 +133,8 @@ static void put_rows(const struct row *rows, size_t count, bool has_fences,
     printf(")");
 }
 
-/* The parameters of a batch: $1 voucher, $2 users, $3 fences, $4 keys, $5 tickets. Prints them. */
+/* Adds and prints the parameters of a batch: $1 voucher, $2 users, $3 fences, $4 keys,
+   $5 tickets. */
 static void make_batch(bool has_fences, bool has_tickets)
 {
     int64_t voucher_id = sim_between(1, VOUCHERS + 1);
@@ -187,7 +188,7 @@ static void print_place(void)
     PQclear(result);
 }
 
-/* Prints one as well. */
+/* Adds and prints an array of integers. */
 static void put_ints(const int64_t *values, size_t count)
 {
     params_int64s(&params, values, count);
@@ -197,7 +198,7 @@ static void put_ints(const int64_t *values, size_t count)
     printf("]::bigint[], ");
 }
 
-/* Of up to all vouchers, and of one that does not exist. */
+/* Batches of any number of vouchers, one of which may not exist. */
 static void print_place_many(void)
 {
     int64_t vouchers[VOUCHERS + 1], firsts[VOUCHERS + 1], lasts[VOUCHERS + 1];

@@ -1,9 +1,9 @@
 /*
  * simulate.c - runs schedules: simulate [SEED [COUNT [SECONDS]]].
  *
- * The i-th schedule has the seed SEED + i. Without a seed, or with 0, a fresh one is taken
- * and printed. The run ends after COUNT schedules or SECONDS, 0 meaning no limit. One
- * schedule alone is traced.
+ * The i-th schedule has the seed SEED + i. Without a seed, or with 0, a fresh one is chosen and
+ * printed. The run ends after COUNT schedules or SECONDS; 0 means no limit. With COUNT 1 the
+ * schedule is traced.
  *
  * simulate sql SEED COUNT prints COUNT scripts for compare_sql.py.
  */
@@ -19,7 +19,7 @@
 #include <sys/time.h>
 #include <time.h>
 
-#define GROUP 64 /* schedules between looks at the clock */
+#define GROUP 64 /* schedules between two readings of the clock */
 
 static double now_s(void)
 {
@@ -42,7 +42,7 @@ static uint64_t argument(int argc, char **argv, int at)
     return argc > at ? strtoull(argv[at], NULL, 10) : 0;
 }
 
-/* Many times what they need of the processor. */
+/* Limits the CPU time to many times what the schedules need. */
 static void limit_time(void)
 {
     struct itimerval limit = {.it_value.tv_sec = 60};

@@ -299,7 +299,8 @@ static void test_store_place_orders__waits_again_after_a_reload(void **state UNU
                              " where wait_event = 'SyncRep'");
     kill(lane, SIGSTOP);
     set_standby("");
-    sandbox_do(sandbox, "select pg_logical_emit_message(true, '', '')"); /* a commit */
+    /* This commit waits until the reload has taken effect. */
+    sandbox_do(sandbox, "select pg_logical_emit_message(true, '', '')");
     name_standby();
     kill(lane, SIGCONT);
     await_held_back(shop, 1);
