@@ -70,7 +70,7 @@ def check(condition, message):
 
 
 def check_same(documented, actual, what):
-    """Two sets must be equal."""
+    """Check that two sets are equal."""
     check(documented and actual, f"{what}: nothing found")
     check(documented == actual, f"{what}: documented but absent: {sorted(documented - actual)}; "
           f"not documented: {sorted(actual - documented)}")
@@ -82,7 +82,7 @@ def check_same(documented, actual, what):
 class Block:
     def __init__(self, place, language, text, reason):
         self.place, self.language, self.text, self.reason = place, language, text, reason
-        self.shown = None # the block with the expected output
+        self.shown = None # the block that shows the expected output
 
 
 def find_blocks(path):
@@ -124,13 +124,13 @@ def first_cells(text):
 
 
 class Answers:
-    """Compares output with the documents, and remembers which number replaces which."""
+    """Compares output with the documents, and remembers which actual number stands for which documented one."""
 
     def __init__(self):
         self.known = {}
 
     def pattern(self, shown):
-        """A regular expression, and its group name for each number that is new."""
+        """A regular expression for a block, and the group name of each new number."""
         parts, names, end = [], {}, 0
         for found in VARIABLE.finditer(shown):
             parts.append(re.escape(shown[end:found.start()]))
@@ -173,7 +173,7 @@ def plain_json(place, text):
 
 
 class World:
-    """What `make run` starts and writes: servers, a service, `PLACE/env`, `PLACE/jwt_secret`."""
+    """Starts and writes the same as `make run`: servers, a service, `PLACE/env`, `PLACE/jwt_secret`."""
 
     def __init__(self, program, stack):
         self.program = program
@@ -197,7 +197,7 @@ class World:
         self.service.start()
 
     def here(self, text):
-        """The text with the paths and the port of this test."""
+        """The text with the paths and the port replaced by those of this test."""
         text = text.replace("127.0.0.1:8080", f"127.0.0.1:{self.service.port}").replace("var/run", PLACE)
         return re.sub(r"\bbuild/", f"{self.build}/", text)
 
@@ -252,7 +252,7 @@ def test_commands__name_make_targets_and_units_that_exist(_world, path):
 
 
 def test_files__exist(_world, path):
-    """In the repository; a program below build/ has a source or a rule."""
+    """A file must be in the repository; a program below build/ must have a source or a rule."""
     text = read(path)
     for name in re.findall(r"(?<![\w/.@:-])((?:\.ci|app|load|lib|sql|docker)/[\w./-]*[\w/])", text):
         check(glob.glob(f"{ROOT}/{re.sub('[A-Z]{4,}', '*', name)}*"), f"{path}: {name}: no such file")
@@ -263,7 +263,7 @@ def test_files__exist(_world, path):
 
 
 def test_names__exist(_world, path):
-    """Backquoted names with an underscore, and functions, are words of the sources; NN stands for a number."""
+    """Backquoted names with an underscore, and functions, must occur in the sources; NN stands for a number."""
     suffixes = ("c", "h", "py", "sh", "sql", "lua", "js", "yaml", "service", "pml")
     words = set(re.findall(r"\w+", read("Makefile") + read_all(
         *(f"{folder}/**/*.{suffix}" for folder in ("app", "lib", "sql", "load") for suffix in suffixes))))
@@ -310,7 +310,7 @@ def test_monitoring__uses_metrics_and_labels_that_exist(world):
 
 
 def test_grafana__finds_what_it_is_told_to_load(_world):
-    """It runs in no test: official images cannot be had everywhere."""
+    """No test runs Grafana, because official images are not available everywhere."""
     compose = read("docker/compose.yaml")
     mounts = {inside: f"docker/{outside}" for outside, inside in re.findall(r"- \./(monitoring/[\w/]+):([\w/]+):ro", compose)}
     home = re.search(r"HOME_DASHBOARD_PATH: (\S+)", compose)[1]
@@ -324,7 +324,7 @@ def test_grafana__finds_what_it_is_told_to_load(_world):
 
 
 def test_problems__name_sections_of_the_guide(_world):
-    """What the dashboard says is wrong."""
+    """The problems that the dashboard reports link to sections of the guide."""
     sections = set(re.findall(r"`, '([\w-]+)'\)", read("app/web/problems.js")))
     headings = {title.lower().replace(" ", "-") for title in re.findall(r"^#+ (.+)$", read(OPERATOR), re.M)}
     check(sections and sections <= headings, f"problems.js: not in the guide: {sections - headings}")
@@ -350,7 +350,7 @@ def test_codes__are_those_of_the_contract(_world):
 
 
 def test_functions__are_in_the_named_files(_world):
-    """Rows of a function or array and its file; the definition stands at the beginning of a line."""
+    """A row names a function or array and its file; the definition must start at the beginning of a line."""
     rows = re.findall(r"`(\w+)` \| ((?:app|lib|sql)\b[\w/.]*) \|", read(DEVELOPER))
     check(rows, "no functions found")
     for name, path in rows:
@@ -362,7 +362,7 @@ def test_functions__are_in_the_named_files(_world):
 
 
 def test_requirements__are_complete_and_name_tests_that_run(_world):
-    """A row of security.md is for one requirement or for a range of them."""
+    """A row of security.md is about one requirement or a range of requirements."""
     expected = [f"{chapter}.{section}.{number}" for chapter, counts in enumerate(ASVS, 1)
                 for section, count in enumerate(counts, 1) for number in range(1, count + 1)]
     tests = read_all("app/test/**/*.[ch]", "lib/test/**/*.[ch]")
@@ -395,7 +395,7 @@ def test_routes__are_those_of_the_contract(_world):
 
 
 def test_operations__are_complete(_world):
-    """What a client generator needs of each operation."""
+    """Each operation must have what a client generator needs."""
     contract = read("app/api/openapi.yaml")
     found = re.search(r"^  version: (.+)$", contract, re.M)
     check(found[1] == read("VERSION").strip(), f"openapi.yaml has version {found[1]}")
@@ -419,7 +419,7 @@ def run_one(name, test, *arguments):
     print(f"[ RUN      ] {name}", flush=True)
     try:
         test(*arguments)
-    except Exception as failure: # the other tests run all the same
+    except Exception as failure: # the other tests still run
         print(failure) if isinstance(failure, harness.Failed) else traceback.print_exc(file=sys.stdout)
         print(f"[  FAILED  ] {name}", flush=True)
         return False

@@ -90,10 +90,10 @@ struct launch {
     const char *file;
     const char *const *argv;
     const char *const
-        *env; /* before the environment of the fixture: the first of a name counts */
+        *env; /* precedes the environment of the fixture, so it overrides it */
     const char *out_path;
     const char *err_path;
-    bool is_completed; /* even if this process is killed meanwhile */
+    bool is_completed; /* runs to its end even if this process is killed */
 };
 
 static void redirect(int fd, const char *path)
@@ -104,7 +104,7 @@ static void redirect(int fd, const char *path)
         _exit(126);
 }
 
-/* A child that dies with this process. */
+/* In a child: die when the parent dies. */
 static void die_with(pid_t parent)
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -112,8 +112,8 @@ static void die_with(pid_t parent)
         _exit(126);
 }
 
-/* Let a child of this child do the work. This one keeps the guardian's pipe open, so that
-   the guardian does not stop the servers while the other starts one. */
+/* In a child: let another child do the work. This process keeps the guardian's pipe open, so the
+   guardian does not stop the servers while the other child starts one. */
 static void pass_on(void)
 {
     pid_t pid = fork();
@@ -261,7 +261,7 @@ void service_respawn(struct fixture *fixture, struct service *service,
 struct service *fixture_spawn(struct fixture *fixture, const char *const *env)
 {
     static unsigned
-        spawned; /* no port is used twice: clients of an ended service may be left */
+        spawned; /* no port is used twice, because clients of an ended service may be left */
     unsigned pid = (unsigned)getpid();
     struct service *service = fixture->services;
 
@@ -317,7 +317,7 @@ struct awaited {
     int status;
 };
 
-/* A connection reaches any of the loops: many requests in a row must be answered so. */
+/* Whether many requests in a row get this answer: each connection reaches a random loop. */
 static bool is_answered(void *arg)
 {
     const struct awaited *awaited = arg;
@@ -329,7 +329,7 @@ static bool is_answered(void *arg)
     return true;
 }
 
-/* For a failed test. */
+/* After a failed test, print the end of the service's log. */
 static void print_log_end(const struct service *service)
 {
     FILE *file = fopen(service->log_path, "re");
@@ -434,8 +434,8 @@ static void read_urls(struct fixture *fixture, int fd)
         fail_msg("%s %s did not start the servers", GUARDIAN, fixture->dir);
 }
 
-/* The guardian runs the servers until the pipe to it is closed, which also happens when
-   this process is killed. */
+/* The guardian runs the servers until its pipe is closed. This also happens when this process is
+   killed. */
 static void start_guardian(struct fixture *fixture)
 {
     int input[2], output[2];
@@ -518,7 +518,7 @@ int fixture_end_test(void **state)
     return 0;
 }
 
-/* The shared services must stop cleanly: with a sanitizer, without a leak. */
+/* The shared services must stop cleanly; under a sanitizer, without a leak. */
 static int stop_shared(struct fixture *fixture)
 {
     int bad = 0;

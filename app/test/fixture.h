@@ -2,10 +2,10 @@
  * fixture.h - shared by the integration tests: private servers, instances of the service,
  * requests with tokens, and direct access to Postgres and Redis.
  *
- * A test program has one set of servers in var/it/. A guardian process stops them when
- * the program ends, also after a crash. The services end with the program too, and
- * those that a test has started end with that test. A function that cannot do its work
- * fails the running test. All functions are for one thread.
+ * A test program has one set of servers in var/it/. A guardian process stops them when the
+ * program ends, also after a crash. A service ends with the test that started it, and all
+ * services end with the program. A function that cannot do its work fails the running test. All
+ * functions are for one thread.
  */
 #ifndef TEST_FIXTURE_H
 #define TEST_FIXTURE_H
@@ -29,9 +29,9 @@
 
 struct service {
     struct client_address address;
-    pid_t pid; /* 0: does not run */
+    pid_t pid; /* 0: the service does not run */
     char log_path[128];
-    struct client *conn; /* of the last request() */
+    struct client *conn; /* the connection of the last request() */
 };
 
 struct fixture {
@@ -42,23 +42,23 @@ struct fixture {
     char superuser_url[256];
     char redis_url[256];
     struct service services[FIXTURE_SERVICES_MAX];
-    unsigned shared_services; /* how many, from the first, outlive a test */
+    unsigned shared_services; /* the first services, which outlive a test */
     pid_t guardian_pid;
-    int guardian_fd; /* the guardian acts when this closes */
+    int guardian_fd; /* the guardian stops the servers when this closes */
 };
 
 /* -- servers -- */
 
 #define SERVICE_ROLE "seckill_service"
 
-/** Start the servers and migrate; for a group's setup. Programs that are run or started
- *  connect as SERVICE_ROLE unless their environment says otherwise. */
+/** Start the servers and migrate; for a group's setup. Programs that the fixture starts connect as
+ *  SERVICE_ROLE unless their environment says otherwise. */
 struct fixture *fixture_open(void);
 
 /** Stop everything. Not 0 if the audit of the data fails. */
 int fixture_close(struct fixture *fixture);
 
-/** For each test: ends the services beyond the shared ones. A cmocka teardown. */
+/** A cmocka teardown for each test: end the services that are not shared. */
 int fixture_end_test(void **state);
 
 /** Open a fixture with a service that all tests of the group share. */
@@ -70,10 +70,10 @@ int fixture_end_group(void **state);
 /** All services started so far stay for the whole group. */
 void fixture_share_services(struct fixture *fixture);
 
-/** A case with this teardown. */
+/** A test case with the teardown fixture_end_test(). */
 #define CASE(test) cmocka_unit_test_teardown(test, fixture_end_test)
 
-/** `load/servers.sh verb DIR which`. */
+/** Run `load/servers.sh VERB DIR WHICH`. */
 void fixture_servers(struct fixture *fixture, const char *verb, const char *which);
 
 /** Receive the WAL as a standby does, with the name pg_receivewal, until the process is killed or
@@ -94,8 +94,8 @@ struct command_result {
 /**
  * Run a program to its end.
  *
- * @env   "NAME=value" beside those of the fixture, the last NULL; may be NULL
- * @argv  the last NULL; argv[0] "seckill" means ours
+ * @env   additional "NAME=value", ends with NULL; may be NULL
+ * @argv  ends with NULL; argv[0] "seckill" is the program under test
  *
  * Returns  static, until the next call
  */
@@ -105,10 +105,10 @@ const struct command_result *fixture_run(struct fixture *fixture, const char *co
 /** Start `seckill serve` without waiting for anything. */
 struct service *fixture_spawn(struct fixture *fixture, const char *const *env);
 
-/** The same, and wait until it is ready. */
+/** Start `seckill serve` and wait until it is ready. */
 struct service *fixture_serve(struct fixture *fixture, const char *const *env);
 
-/** Run a service again that has ended, at its address. */
+/** Start a service that has ended again, at the same address. */
 void service_respawn(struct fixture *fixture, struct service *service,
                      const char *const *env);
 
@@ -128,22 +128,22 @@ int64_t service_rss_kib(const struct service *service);
 
 /* -- requests -- */
 
-/** Tokens of the default configuration, for an hour. Valid for 64 more calls. */
+/** Tokens for the default configuration, valid for an hour. The text is valid for 64 more calls. */
 const char *shopper(int64_t user_id);
 const char *admin(void);
 const char *payment(void);
 
-/** Parse a number; fails if it is none. */
+/** Parse a number; fail if the text is not a number. */
 int64_t number_of(const char *text);
 
-/** A token of any claims. @claims  JSON object; @header  NULL: HS256 */
+/** A token with any claims. @claims  JSON object; @header  NULL: HS256 */
 const char *token_hs256(const char *header, const char *claims, const char *secret);
 
-/** By HS256, HS384, HS512, RS256 or ES256. @key  private key (PEM) or secret */
+/** A token signed by HS256, HS384, HS512, RS256 or ES256. @key  private key (PEM) or secret */
 const char *token_by(const char *alg, const char *claims, const char *key);
 
 /**
- * One request on a connection of its own; `format` gives "METHOD /target".
+ * Send a request on a new connection. `format` gives "METHOD /target".
  *
  * @body  JSON text; NULL for none
  *
@@ -153,14 +153,14 @@ const struct client_reply *request(struct service *service, const char *token,
                                    const char *body, const char *format, ...)
     PRINTF_LIKE(4, 5);
 
-/** The same. @headers  more header lines with CRLF; NULL for none */
+/** request() with @headers, additional header lines with CRLF; NULL for none */
 const struct client_reply *request_with(struct service *service, const char *token,
                                         const char *headers, const char *body,
                                         const char *format, ...) PRINTF_LIKE(5, 6);
 
 /**
- * The reply must have this status and, where `code` is given, be a whole problem document
- * with it.
+ * The reply must have this status. If `code` is given, it must be a complete problem document with
+ * this code.
  *
  * Returns  the reply
  */
@@ -171,7 +171,7 @@ const struct client_reply *expect_at(const struct client_reply *reply, int statu
 /** Whether EXPECT() would pass. */
 bool reply_is(const struct client_reply *reply, int status, const char *code);
 
-/** Members of the reply's JSON object: "" and INT64_MIN where there is none. */
+/** A member of the reply's JSON object; "" or INT64_MIN if it is missing. */
 const char *reply_text(const struct client_reply *reply, const char *name);
 int64_t reply_number(const struct client_reply *reply, const char *name);
 
@@ -181,7 +181,7 @@ bool reply_blames(const struct client_reply *reply, const char *field);
 /** Print the last request of request() or request_with(), and its reply. */
 void print_last_request(void);
 
-/** A header that the reply must have. */
+/** The value of a header, which the reply must have. */
 const char *reply_header(const struct client_reply *reply, const char *name);
 
 /** Retry-After in seconds, which the reply must have. */
@@ -192,7 +192,7 @@ int64_t reply_retry_after(const struct client_reply *reply);
 struct sale {
     int64_t stock;
     int64_t per_user_limit; /* 0: left out */
-    int begin_in_s;         /* from now; 0 and 0: began a minute ago, ends in an hour */
+    int begin_in_s;         /* from now; both 0: began a minute ago, ends in an hour */
     int end_in_s;
 };
 
@@ -211,7 +211,7 @@ const struct client_reply *place_order(struct service *service, int64_t user_id,
 /** Check a condition every few ms until it is true; false after DEADLINE_MS. */
 bool becomes_true(bool (*check)(void *arg), void *arg);
 
-/** The same; fail if it does not become true, with the last request and its reply. */
+/** Wait until a condition is true. On failure print the last request and its reply. */
 #define AWAIT(check, ...) await_at(check, __VA_ARGS__, #check, __FILE__, __LINE__)
 void await_at(bool (*check)(void *arg), void *arg, const char *name, const char *file,
               int line);
@@ -221,13 +221,13 @@ void await_at(bool (*check)(void *arg), void *arg, const char *name, const char 
 void sql_do(struct fixture *fixture, const char *format, ...) PRINTF_LIKE(2, 3);
 int64_t sql_number(struct fixture *fixture, const char *format, ...) PRINTF_LIKE(2, 3);
 
-/** As the superuser, on a connection of its own. Returns the first number, or 0. */
+/** Execute a statement as superuser, on a new connection. Returns the first number, or 0. */
 int64_t sql_administer(struct fixture *fixture, const char *statement);
 
-/** The one text that a query gives; the caller frees it. */
+/** The single text that a query returns; the caller frees it. */
 char *sql_text(struct fixture *fixture, const char *format, ...) PRINTF_LIKE(2, 3);
 
-/** A session of its own, to hold row locks in; NULL closes all that are open. */
+/** Open a session that holds row locks; NULL closes all these sessions. */
 void sql_session(struct fixture *fixture, const char *statement);
 
 /** How many rows violate "no oversell" or "no duplicate". */
@@ -236,7 +236,7 @@ int64_t sql_broken_guarantees(struct fixture *fixture);
 /** Live orders of a voucher. */
 int64_t sql_live_orders(struct fixture *fixture, const char *voucher_id);
 
-/** The first number or text of a Redis reply; "" where it is nil. Until the next call. */
+/** The first number or text of a Redis reply; "" if it is nil. Valid until the next call. */
 const char *redis_do(struct fixture *fixture, const char *format, ...) PRINTF_LIKE(2, 3);
 
 /** Number of keys lock:order:*. */

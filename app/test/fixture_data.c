@@ -37,7 +37,7 @@ static PGresult *run_on(PGconn *conn, const char *statement)
     return result;
 }
 
-/* Reconnect if the server was restarted. */
+/* Execute a statement; reconnect if the server was restarted. */
 static PGresult *run(struct fixture *fixture, const char *statement)
 {
     postgres = connected(fixture, postgres);

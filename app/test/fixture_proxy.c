@@ -97,7 +97,7 @@ static void relay_turn(struct relay *relay)
         relay_accept(relay);
 }
 
-/* Bound to a port that the kernel chooses. */
+/* Listen on a port that the kernel chooses. */
 static int listen_somewhere(unsigned *ret_port)
 {
     struct sockaddr_in address = {.sin_family = AF_INET};

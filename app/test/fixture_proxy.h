@@ -11,7 +11,7 @@
 
 struct proxy {
     pid_t pid;
-    int *drops; /* shared with it */
+    int *drops; /* in memory shared with the process */
 };
 
 /**
@@ -22,7 +22,7 @@ struct proxy {
 void proxy_start(struct proxy *proxy, const char *url, char *ret_url, size_t size);
 void proxy_stop(struct proxy *proxy);
 
-/** The next `count` answers are thrown away, each with its connection. */
+/** Drop the next `count` answers, and close the connection of each. */
 void proxy_drop(struct proxy *proxy, int count);
 
 #endif

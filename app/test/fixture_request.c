@@ -49,7 +49,7 @@ static const struct client_reply *send_and_read(struct service *service,
     return note(request, client_read(service->conn, &wait));
 }
 
-/* Cut "METHOD /target" in two. */
+/* Split "METHOD /target". */
 static void split_line(char *line, struct client_request *request)
 {
     char *space = strchr(line, ' ');
@@ -137,7 +137,7 @@ bool reply_blames(const struct client_reply *reply, const char *field)
     return false;
 }
 
-/* The head, the headers and the body, for a failed test. */
+/* After a failed test, print the status line, the headers and the body. */
 static void print_reply(const struct client_reply *reply)
 {
     for (size_t at = 0; reply->head != NULL && at < reply->head_len;

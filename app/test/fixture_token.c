@@ -1,8 +1,8 @@
 /*
  * fixture_token.c - valid and invalid tokens; see fixture.h.
  *
- * HS256 is signed by OpenSSL, so that header and claims can be anything. The other
- * algorithms are signed by GnuTLS: the service verifies with OpenSSL.
+ * OpenSSL signs HS256, with any text as header and claims. GnuTLS signs the other algorithms,
+ * because the service verifies them with OpenSSL.
  */
 #include "app/test/fixture.h"
 

@@ -1,6 +1,6 @@
 #!/bin/sh
 #
-# gdb.sh BUILD - do the commands of app/install/seckill-gdb.py print lists, locks and queues?
+# gdb.sh BUILD - test the commands of app/install/seckill-gdb.py, which print lists, locks, queues.
 # gdb starts the programs itself, since attaching to others needs a privilege.
 set -eu
 build=$1
@@ -8,7 +8,8 @@ commands=$(mktemp)
 output=$(mktemp)
 trap 'rm -f "$commands" "$output"' EXIT
 
-# inspect BREAKPOINT PROGRAM [ARGUMENT]: stop the program there, then run the commands of stdin
+# inspect BREAKPOINT PROGRAM [ARGUMENT]: run the program up to the breakpoint, then run the gdb
+# commands on standard input.
 inspect()
 {
     breakpoint=$1

@@ -1,8 +1,8 @@
 #!/bin/sh
 #
-# hold_servers.sh DIR - run a private Postgres and Redis in DIR, print their URLs, and stop
-# them and remove DIR at the end of standard input. So they end with the process at the other
-# end of the pipe, however that ends. With SECKILL_TEST_KEEP the files stay.
+# hold_servers.sh DIR - run a private Postgres and Redis in DIR and print their URLs. At the end
+# of standard input stop them and remove DIR. So the servers end with the process at the other
+# end of the pipe, even if it is killed. With SECKILL_TEST_KEEP the files stay.
 #
 # The data are a copy of var/template-VERSION, which is made once: that is five times faster
 # than initdb.
@@ -26,8 +26,8 @@ make_template()
 ) 9>"$template.lock"
 trap '[ -n "${SECKILL_TEST_KEEP:-}" ] || rm -rf "$dir"' EXIT
 load/servers.sh clone "$dir" "$template"
-# In the background, so that nobody else has standard output open and the reader sees its
-# end. A background job gets /dev/null as its standard input unless that is redirected.
+# The servers run in the background, and this shell closes standard output, so the reader sees its
+# end. A background job reads /dev/null unless its standard input is redirected.
 exec 3<&0
 load/servers.sh hold "$dir" <&3 3<&- &
 exec >&-

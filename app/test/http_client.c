@@ -26,7 +26,7 @@ struct client {
     struct client_reply reply;
 };
 
-/* The body of an answer in what was received. */
+/* The body of an answer in the bytes that were received. */
 struct cut {
     const char *bytes;
     size_t len;
@@ -162,7 +162,8 @@ static void take_in(struct client *conn)
         conn->is_ended = true;
 }
 
-/* One chunk; 1: the last one, 0: not whole yet, 2: go on, -1: malformed. */
+/* Decodes a chunk. Returns 1: it was the last one, 0: it is incomplete, 2: more follow, -1: it is
+   malformed. */
 static int cut_chunk(struct cut *cut)
 {
     const char *at = cut->bytes + cut->used;
@@ -195,7 +196,7 @@ static int cut_chunked(struct cut *cut)
     return result;
 }
 
-/* 1: whole, 0: not yet, -1: malformed. */
+/* Decodes the body. Returns 1: it is complete, 0: it is incomplete, -1: it is malformed. */
 static int cut_body(struct cut *cut, const struct client_reply *reply, bool is_ended)
 {
     const char *length = client_header(reply, "Content-Length");
@@ -220,7 +221,7 @@ static void split_lines(char *head, size_t len)
             head[i] = head[i + 1] = '\0';
 }
 
-/* Parse the head in what was received; 1: done, 0: not whole yet, -1: malformed. */
+/* Parses the head. Returns 1: it is complete, 0: it is incomplete, -1: it is malformed. */
 static int parse_head(struct client *conn, size_t *ret_used)
 {
     struct client_reply *reply = &conn->reply;
@@ -282,7 +283,7 @@ const struct client_reply *client_poll(struct client *conn, bool is_head)
     int result;
 
     take_in(conn);
-    do /* a "100 Continue" is no answer */
+    do /* skip "100 Continue" */
         result = parse(conn, is_head);
     while (result == 1 && conn->reply.status < 200);
     if (result == 1)

@@ -23,12 +23,12 @@ struct client_address {
 };
 
 struct client_reply {
-    int status;      /* 0: no whole answer came; -1: what came is not HTTP */
+    int status;      /* 0: no complete answer; -1: not HTTP */
     char *head;      /* status line and headers, each ended by NUL */
     size_t head_len; /* with the NULs */
     char *body;      /* ended by a NUL that body_len does not count */
     size_t body_len;
-    json_t *json; /* the body where it is JSON, else NULL */
+    json_t *json; /* the parsed body; NULL: not JSON */
 };
 
 struct client;
@@ -50,7 +50,7 @@ bool client_write_slowly(struct client *conn, const char *bytes, size_t len,
                          size_t piece);
 
 struct client_wait {
-    bool is_head; /* the answer is to a HEAD: it has no body, whatever its length says */
+    bool is_head; /* the request was HEAD: no body follows, whatever Content-Length is */
     int timeout_ms;
 };
 
@@ -63,9 +63,9 @@ const struct client_reply *client_read(struct client *conn,
                                        const struct client_wait *wait);
 
 /**
- * Take in what has arrived, without waiting.
+ * Read what has arrived, without waiting.
  *
- * Returns  the next answer; NULL when it is not whole yet and may still become so
+ * Returns  the next answer; NULL while it is incomplete and may still be completed
  */
 const struct client_reply *client_poll(struct client *conn, bool is_head);
 

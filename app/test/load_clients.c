@@ -219,7 +219,7 @@ void burst_check(struct fixture *fixture, const struct order_burst *burst, size_
 
 struct missing {
     struct order_burst *burst;
-    size_t *users; /* their places in the burst */
+    size_t *users; /* indexes in the burst */
     size_t count;
 };
 

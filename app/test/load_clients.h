@@ -12,12 +12,12 @@ struct load_plan {
     size_t connections;
     size_t requests;   /* in all */
     bool lock_step;    /* all connections send, then all must be answered, and so on */
-    bool stop_to_send; /* lock step: the first service is stopped while they send, so that
-                         it receives all requests at once */
+    bool stop_to_send; /* lock step: the first service is stopped while the clients send,
+                         so it receives all requests at once */
 
     /** Write request `k` (0..requests-1); Returns its length. */
     size_t (*write)(size_t k, char *buf, size_t size, void *arg);
-    /** The answer of request `k`; status 0 where the connection was lost or refused. */
+    /** The answer to request `k`; status 0 if the connection was lost or refused. */
     void (*answer)(size_t k, const struct client_reply *reply, void *arg);
     /** Called once when `halfway_at` requests are answered; may be NULL. */
     void (*halfway)(void *arg);
@@ -28,7 +28,7 @@ struct load_plan {
 /** Returns  how many requests were answered or lost within CLIENT_TIMEOUT_MS. */
 size_t load_run(const struct load_plan *plan);
 
-/** Answers counted by what they were; index with enum below. */
+/** The kinds of answers, as indexes of counters. */
 enum tally {
     TALLY_PLACED,   /* 201 */
     TALLY_REPEATED, /* 200 */
@@ -50,13 +50,13 @@ struct order_burst {
     int64_t first_user;
     size_t tally[TALLY_COUNT];
     struct fixture *fixture; /* for the callback `halfway` */
-    enum tally *each;        /* of each request where not NULL; the caller's memory */
+    enum tally *each; /* the answer to each request; may be NULL; the caller's memory */
 };
 
 /**
- * Compare the answers to a burst of `count` with the rows: each 201 has a row, a refusal
- * has none, no shopper has two, and there was no other answer. The voucher must have the
- * limit one, and no order before the burst.
+ * Compare the answers to a burst of `count` with the rows: each 201 has a row, a refusal has
+ * none, no shopper has two rows, and there was no other answer. The voucher must have the limit
+ * one, and no order before the burst.
  */
 void burst_check(struct fixture *fixture, const struct order_burst *burst, size_t count);
 

@@ -22,7 +22,7 @@ import harness # noqa: E402
 
 PLACE = "var/it/nginx"
 HEARTBEAT_S = 15 # of api_stream.c
-SILENCE_S = HEARTBEAT_S + 12 # less than two heartbeats
+SILENCE_S = HEARTBEAT_S + 12 # less than two intervals
 STREAMS = 5
 
 
@@ -32,7 +32,7 @@ def check(condition, found):
 
 
 def replace(text, *changes):
-    """Each must be there."""
+    """Replace texts, each of which must be in the text."""
     for old, new in changes:
         check(old in text, f"no '{old}' in docker/nginx.conf")
         text = text.replace(old, new)
@@ -61,7 +61,7 @@ class Nginx(harness.Nginx):
                     "-keyout", f"{self.place}/key", "-out", f"{self.place}/cert")
 
     def logged(self):
-        """What requests have ended: protocol, connection, path."""
+        """The requests that have ended, each as protocol, connection and path."""
         with open(f"{self.place}/access.log") as log:
             return [line.split() for line in log]
 
@@ -88,14 +88,14 @@ class World:
 
     def voucher(self):
         vouchers = [service.create_voucher("stream", 1000) for service in self.services]
-        return vouchers[0] # both have an admin's token now
+        return vouchers[0] # both services have created their admin token
 
     def order(self, voucher, user):
         status, body = self.services[0].call("POST", f"/v1/vouchers/{voucher}/orders", self.services[0].token(user))
         check(status == 201, (status, body))
 
     def listeners(self):
-        """Of both instances; None: one has not reported yet."""
+        """The listeners of both instances; None: an instance has not reported yet."""
         states = [worker["state"] for service in self.services
                   for worker in service.call("GET", "/v1/debug/state", service.admin)[1]["workers"]]
         return None if None in states else sum(state["http"]["stream"] for state in states)
@@ -151,7 +151,7 @@ def test_events__arrive_and_the_end_frees_the_listener(world):
 
 
 def test_silence__does_not_end_a_stream(world):
-    """nginx gives up after some seconds more than a heartbeat."""
+    """nginx ends a stream when nothing arrives for some seconds longer than the heartbeat interval."""
     voucher = world.voucher()
     with Client(world) as client:
         began = time.monotonic()
@@ -230,7 +230,7 @@ def run_one(world, name, test):
     print(f"[ RUN      ] {name}", flush=True)
     try:
         test(world)
-    except Exception: # the other tests run all the same
+    except Exception: # the other tests still run
         traceback.print_exc(file=sys.stdout)
         print(f"[  FAILED  ] {name}", flush=True)
         return False

@@ -45,13 +45,13 @@ class World:
         self.service.start()
 
     def top(self, *arguments, env=None, program=None):
-        """Until its end: its exit code, and what it printed."""
+        """Run `seckill top` to its end. Returns the exit code, standard output and standard error."""
         done = subprocess.run([program or self.program, "top", *arguments], env=env or self.service.env, text=True,
                               stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=harness.ANSWER_WITHIN_S)
         return done.returncode, done.stdout, done.stderr
 
     def has_all_connections(self):
-        """In the state that the worker published last."""
+        """Whether all connections are up in the state that the worker published last."""
         state = self.service.call("GET", "/v1/debug/state", self.service.admin)[1]["workers"][0]["state"]
         return state is not None and all(each["is_up"] for each in state["postgres"]["connections"])
 
@@ -115,7 +115,7 @@ def shows_queue(world, voucher):
 
 
 def test_queues__are_shown(world):
-    """Of orders that wait for the row of their voucher."""
+    """Orders wait because the row of their voucher is locked."""
     voucher = world.service.create_voucher("stuck", 10)
     holder = subprocess.Popen(["psql", "-XAtq", world.servers.env["PG_OWNER_URL"]], stdin=subprocess.PIPE,
                               stdout=subprocess.PIPE, text=True)
@@ -128,7 +128,7 @@ def test_queues__are_shown(world):
             shoppers.append(threading.Thread(target=world.service.call, args=(
                 "POST", f"/v1/vouchers/{voucher}/orders", world.service.token(100 + user))))
             shoppers[-1].start()
-        # An order whose transaction has waited for long returns to the queue for a moment.
+        # An order whose transaction has waited for a long time returns to the queue for a moment.
         harness.wait_for("the queue is shown", lambda: shows_queue(world, voucher))
         holder.stdin.write("rollback;\n")
     for shopper in shoppers:
@@ -137,7 +137,7 @@ def test_queues__are_shown(world):
 
 @contextlib.contextmanager
 def terminal(world, *arguments):
-    """`seckill top` in a terminal of its own: the process, and a function that waits for a text."""
+    """Run `seckill top` in a new terminal. Yields the process and functions to use the terminal."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", LINES, COLUMNS, 0, 0))
     process = subprocess.Popen([world.program, "top", *arguments], env=world.service.env, stdin=theirs, stdout=theirs,
@@ -148,7 +148,7 @@ def terminal(world, *arguments):
     seen = bytearray()
 
     def has(condition):
-        with contextlib.suppress(BlockingIOError, OSError): # the second: the other end is closed
+        with contextlib.suppress(BlockingIOError, OSError): # OSError: the other end is closed
             seen.extend(os.read(ours, 65536))
         return condition(seen.decode(errors="replace"))
 
@@ -177,12 +177,12 @@ def check_screen(text):
 
 
 def screens_with(words, text):
-    """Without the last, which may be incomplete."""
+    """The screens with these words, without the last screen, which may be incomplete."""
     return [screen for screen in text.split(HOME)[:-1] if words in screen]
 
 
 def test_service_away__goes_on(world):
-    """Until it is back, as another process whose counters begin anew."""
+    """`seckill top` runs on until the service is back, as a new process whose counters start at 0."""
     with terminal(world, "--every", "0.1") as (_, _, has):
         harness.wait_for("the first screen", lambda: has(lambda text: "postgres up" in text))
         world.service.stop()
@@ -194,7 +194,7 @@ def test_service_away__goes_on(world):
 
 
 def test_service_away__ends_with_a_failure(world):
-    """If it is away the last time."""
+    """`seckill top` fails if the last call is not answered."""
     port = harness.free_port()
     code, out, errors = world.top("--url", f"http://127.0.0.1:{port}", "--count", "2", "--every", "0.1")
     expect((code, errors), (2, ""))
@@ -205,7 +205,7 @@ def test_service_away__ends_with_a_failure(world):
 
 
 def test_stranger__is_no_service(world):
-    """Another program answers there."""
+    """Another program listens at the address."""
     class Stranger(http.server.BaseHTTPRequestHandler):
         def do_GET(self):
             self.send_response(200)
@@ -268,7 +268,7 @@ def run_one(world, name, test):
     print(f"[ RUN      ] {name}", flush=True)
     try:
         test(world)
-    except Exception: # the other tests run all the same
+    except Exception: # the other tests still run
         traceback.print_exc(file=sys.stdout)
         print(f"[  FAILED  ] {name}", flush=True)
         return False

@@ -17,7 +17,7 @@ USUAL = {"createVoucher": {"begin_at": "2026-01-01T00:00:00Z", "end_at": "2126-0
                            "requires_ticket": False},
          "payOrder": {"amount_cents": 900}}
 CREATED = {"createVoucher": "vouchers", "placeOrder": "orders"}
-known = {"vouchers": [], "orders": []} # ids, each with the token that has created it
+known = {"vouchers": [], "orders": []} # ids, each with the token that created the object
 
 
 def usually():

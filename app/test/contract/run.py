@@ -36,7 +36,7 @@ EVENTS = 250 # more than two pages
 
 
 class NotRun(Exception):
-    """What is missing here."""
+    """A test cannot run here; the message says what is missing."""
 
 
 def check(condition, message):
@@ -89,7 +89,7 @@ def fetch_pypi():
 
 
 def run(*command, cwd, **env):
-    """Its output; a failure shows all of it."""
+    """Run a command and return its output; print all of it if the command fails."""
     done = subprocess.run(command, cwd=cwd, env={**os.environ, **env}, stdin=subprocess.DEVNULL,
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
     check(done.returncode == 0, f"{' '.join(command[:4])}: exit code {done.returncode}\n{done.stdout}")
@@ -111,7 +111,7 @@ class World:
             "SECKILL_REDIS_URL": self.servers.env["SECKILL_REDIS_URL"], "SECKILL_WORKERS": "2",
             "SECKILL_JWT_SECRET": harness.new_secret(), "SECKILL_TICKET_SECRET": harness.new_secret(),
             "SECKILL_RATE_PER_USER": "0", "SECKILL_ORDER_TIMEOUT_MS": "60000",
-            "SECKILL_LISTENERS_MAX": "0"}, # a stream has an end
+            "SECKILL_LISTENERS_MAX": "0"}, # a stream ends after one event
             f"{self.place}/seckill.log")
         self.service.migrate(self.servers.env["PG_OWNER_URL"])
         stack.callback(self.service.stop)
@@ -135,7 +135,7 @@ REQUEST = re.compile(r"^(GET|POST|PATCH) (\S+)\n((?:[\w-]+: .*\n)*)(?:\n(\{\n(?:
 
 
 def operations():
-    """The method of each operation of the contract, and a regular expression of its paths; without the pages."""
+    """The method of each operation of the contract, except pages, and a regular expression for its paths."""
     path = None
     for line in read(CONTRACT).split("\ncomponents:")[0].splitlines():
         if found := re.fullmatch(r"  (/.*):", line):
@@ -145,7 +145,7 @@ def operations():
 
 
 def test_requests(world):
-    """Each answers with the status that its title names, in the order of the file; each operation has one."""
+    """Each request, in the order of the file, gets the status in its title; each operation has a request."""
     text = read(f"{ROOT}/app/docs/requests.http")
     values = dict(re.findall(r"^@(\w+) = (.*)$", text, re.M))
     check(set(values) == {"url", "admin", "shopper", "payment", "voucher", "order"}, f"variables: {values}")
@@ -202,12 +202,12 @@ def test_python(world):
 
 
 def code_of(language):
-    """The program in the integrator guide."""
+    """The program in this language in the integrator guide."""
     return re.search(rf"^```{language}\n(.*?)^```$", read(f"{ROOT}/app/docs/integrator.md"), re.M | re.S)[1]
 
 
 def make_events(world, voucher, count):
-    """Orders that are cancelled and placed again: two events each."""
+    """Cancel orders and place them again, which makes two events each."""
     shopper = world.shopper()
     for _ in range(count // 2):
         status, order = world.service.call("POST", f"/v1/vouchers/{voucher}/orders", shopper)
@@ -216,7 +216,7 @@ def make_events(world, voucher, count):
 
 
 def follow(world, command, cwd, count, table):
-    """Kill the reader again and again while events are made; in the end the table has each once."""
+    """Kill the reader again and again while events are made. At the end the table has each event once."""
     voucher = world.service.create_voucher("Followed", STOCK)
     url = f"{world.url}/v1/vouchers/{voucher}/events"
 
@@ -229,9 +229,9 @@ def follow(world, command, cwd, count, table):
             reader.send_signal(signal.SIGKILL)
             reader.wait()
             reader = start()
-        total = 1 + 10 * (EVENTS // 10 // 2 * 2) # with that of the first stock
+        total = 1 + 10 * (EVENTS // 10 // 2 * 2) # 1: the event of the first stock
         harness.wait_for("all events are in the table", lambda: count() >= total)
-        time.sleep(1.5) # it reads on; a second copy of an event would come now
+        time.sleep(1.5) # the reader goes on: a second copy of an event would arrive
         check(reader.poll() is None and count() == total, f"{count()} events in the table, expected {total}")
     finally:
         reader.kill()
@@ -267,7 +267,7 @@ def test_follow_go(world):
 
 
 def test_traces(world):
-    """A collector turns the lines of an order into spans. Without a sampled traceparent there are none."""
+    """A collector turns the log lines of an order into spans, if its traceparent is sampled."""
     venv = fetch("traces", TRACES, [sys.executable, "-m", "venv", "."], ["bin/pip", "install", "--quiet", *TRACES])
     voucher = world.service.create_voucher("Traced", STOCK)
     trace_id, parent_id = secrets.token_hex(16), secrets.token_hex(8)
@@ -291,14 +291,14 @@ def count_requests(world):
 
 
 def test_schemathesis(world, cases="300"):
-    """Valid random requests, alone and in sequences by the links of the contract."""
+    """Send valid random requests, singly and in sequences that follow the links of the contract."""
     venv = fetch_pypi()
-    before = world.service.server_errors(), count_requests(world) # a service that starts is not ready
+    before = world.service.server_errors(), count_requests(world) # a service answers 503 until it is ready
     tokens = f"{world.place}/tokens"
     world.service.write_tokens(200, tokens)
 
     def send(phases, examples):
-        """Returns the output, and how many requests were sent so far."""
+        """Run Schemathesis. Returns its output, and the number of requests sent so far."""
         output = run("bin/schemathesis", "run", CONTRACT, "--url", world.url, "--mode", "positive", "--no-color",
                      "--phases", phases, "--max-examples", str(examples), "--checks", ",".join(CHECKS),
                      "--request-timeout", "120", "--continue-on-failure", cwd=venv, SCHEMATHESIS_HOOKS="hooks",

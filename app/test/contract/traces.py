@@ -30,7 +30,7 @@ def read(path):
 
 
 def configuration():
-    """Each component reads from one that exists, and the collector is told the type of the body."""
+    """Check that each component reads from an existing one, and that the sink sets the content type."""
     found = yaml.safe_load(re.search(r"^```yaml\n(sources:.*?)^```$", read(GUIDE), re.M | re.S)[1])
     names = {*found["sources"], *found["transforms"]}
     for component in (*found["transforms"].values(), *found["sinks"].values()):
@@ -41,7 +41,7 @@ def configuration():
 
 
 def is_aborted(program, line):
-    """The transform drops this line."""
+    """Whether the transform drops this line."""
     try:
         VRLRuntime().execute(program, {"message": line})
     except RuntimeError as error:
@@ -50,7 +50,7 @@ def is_aborted(program, line):
 
 
 def span_of(program, line):
-    """JSON has the ids in hexadecimal, the schema in base64; a field that it lacks is an error."""
+    """The span of a line. Its ids are converted from hexadecimal to base64; an unknown field is an error."""
     text = json.dumps(VRLRuntime().execute(program, {"message": line}).processed_event)
     text = ID.sub(lambda found: f'"{found[1]}": "{base64.b64encode(bytes.fromhex(found[2])).decode()}"', text)
     resources = json_format.Parse(text, ExportTraceServiceRequest()).resource_spans

@@ -1,4 +1,4 @@
-/* fuzz_json.c - bodies: what json_read() accepts is within the bounds of its table. */
+/* fuzz_json.c - bodies: json_read() accepts only values within the bounds of its table. */
 #include "app/api/json.h"
 #include "app/test/fuzz/fuzz.h"
 

@@ -51,7 +51,7 @@ static void try_forwarded(const char *list, size_t len)
     demand(memcmp(stranger, kept, 16) == 0);
 }
 
-/* Printing gives the same text again. */
+/* Decoded and encoded again, the text must be the same. */
 static void try_base64(const char *text, size_t len)
 {
     char bytes[TEXT_MAX], again[BASE64_TEXT_BYTES(TEXT_MAX)];
@@ -67,8 +67,8 @@ static void try_time(const char *text, size_t len)
     int64_t us = 0, again = 0;
     char printed[RFC3339_BYTES];
 
-    /* a leap second or an offset may lead out of the years that are printed; the bounds
-       of a field refuse that */
+    /* A leap second or an offset may give a time outside of the years that can be printed. The
+       bounds of the fields refuse such a time. */
     if (!rfc3339_parse(text, len, &us) || us < 0 || us > YEAR_9999_END_US)
         return;
     rfc3339_print(us, printed);

@@ -3,7 +3,7 @@
  *
  * An input is a header, a line break and claims; they are encoded and signed, with another
  * secret if the input begins with '!'. Without a line break, the input is the value of
- * Authorization. Only tokens signed with the right secret are accepted, and their claims are
+ * Authorization. Only a token signed with the right secret may be accepted, and its claims must be
  * within the bounds.
  */
 #include "app/auth/auth.h"

@@ -1,10 +1,10 @@
 /*
  * inject.c - fails one call of a function that can fail.
  *
- * It is linked to the service with --wrap for each WRAP() below, so it sees the calls that
- * this repository's code makes, not those inside the libraries. A call site is the return
- * address of a call, relative to the program. The tail calls of a function from callbacks of
- * the libraries have no address in the program, and are one site.
+ * It is linked to the service with --wrap for each WRAP() below, so it sees the calls in the code
+ * of this repository, not those inside the libraries. A call site is the return address of a call,
+ * relative to the program. A tail call from a callback of a library returns to the library; all
+ * such calls of a function are one site.
  *
  * The environment:
  *
@@ -44,7 +44,7 @@ static uint64_t failing_site, failing_call;
 static const char *counts_path;
 
 // NOLINTBEGIN(readability-identifier-naming): the names are the linker's and the libraries'
-extern const char __executable_start, etext; /* of the linker */
+extern const char __executable_start, etext; /* defined by the linker */
 
 static struct site *site_at(uint64_t address, const char *function)
 {
@@ -188,7 +188,7 @@ json_t *__wrap_json_pack(const char *format, ...)
     va_end(args);
     if (!FAILS(json_pack))
         return json;
-    json_decref(json); /* a failure frees what was given away, too */
+    json_decref(json); /* a failing call also frees the values that it takes over */
     return NULL;
 }
 

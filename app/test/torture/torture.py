@@ -30,14 +30,14 @@ import harness # noqa: E402
 
 PLACE = "var/it/torture"
 JOBS = 4
-CALLS_MAX = 40 # of a site, spread evenly over its calls
+CALLS_MAX = 40 # calls of a site that are failed, spread evenly
 SHOPPERS = 8 # at once
 RECOVER_WITHIN_S = 60
 SECRET = harness.new_secret()
 REPORT = re.compile(r"Sanitizer|runtime error|Assertion")
 
-# The answers to a request that has failed, as status and code. After the first ones nothing was
-# changed; after the others that is unknown.
+# The answers to a request that has failed, as status and code. UNCHANGED: nothing was changed;
+# UNKNOWN: it is unknown whether something was changed.
 UNCHANGED = [(500, "internal"), (503, "overloaded"), (503, "unavailable"),
              (409, "order_in_progress")]
 UNKNOWN = [(503, "outcome_unknown"), (None, None)]
@@ -121,7 +121,7 @@ class Instance(harness.Service):
         return order
 
     def change(self, order, verb, status, who, body=None):
-        """Repeating a change other than `pay` is a wrong state: so the state decides."""
+        """A repeated change other than `pay` is answered wrong_state, so the order is read to verify it."""
         path = f"/v1/orders/{order['id']}"
         changed, _, is_unchanged = self.repeat([(200, None), (409, "wrong_state")], "POST",
                                                f"{path}/{verb}", who, body)
@@ -139,7 +139,7 @@ class Instance(harness.Service):
         return voucher
 
     def refuse(self, voucher, user, code):
-        """A refused order."""
+        """Place an order that must be refused."""
         return self.repeat([(409, code)], "POST", f"/v1/vouchers/{voucher}/orders", token(user))[0]
 
     def sell(self):
@@ -196,13 +196,13 @@ class Instance(harness.Service):
 
 
 def chosen_calls(count):
-    """Calls of a site, the first is 1."""
+    """The numbers of the calls of a site that are failed, from 1."""
     return sorted({1 + i * count // CALLS_MAX for i in range(CALLS_MAX)} if count > CALLS_MAX
                   else range(1, count + 1))
 
 
 def count_calls(program, env, owner_url):
-    """{(function, site): calls}"""
+    """Returns {(function, site): number of calls}."""
     path = f"{PLACE}/counts"
     if not Instance(program, env | {"TORTURE_COUNTS": path}).run(owner_url):
         raise harness.Failed("the service does not start")
@@ -212,14 +212,14 @@ def count_calls(program, env, owner_url):
 
 
 def places(program, sites):
-    """Where the calls are: {site: "file:line"}"""
+    """Returns the position of each call site: {site: "file:line"}."""
     lines = harness.run("addr2line", "-e", program, *(hex(int(site) - 1) for site in sites)).splitlines()
     return {site: os.path.relpath(line.split(" ")[0], os.path.realpath(ROOT))
             for site, line in zip(sites, lines, strict=True)}
 
 
 def fail_call(program, env, owner_url, site, call):
-    """Returns what has happened, and a message if that is an error."""
+    """Returns the result, and a message if it is an error."""
     instance = Instance(program, env | {"TORTURE_FAIL": f"{site}:{call}"})
     try:
         has_started = instance.run(owner_url)

@@ -18,7 +18,7 @@ PLACE = "var/axe"
 
 
 def fetch_axe():
-    """The script; None where npm cannot be had."""
+    """The text of the script; None if npm is not available."""
     script = f"{PLACE}/axe-{VERSION}.min.js"
     if not os.path.exists(script):
         if shutil.which("npm") is None:
@@ -39,7 +39,7 @@ def fetch_axe():
 
 
 def check(world, what, least=15):
-    """`least`: as many rules have something to look at."""
+    """`least`: how many rules must apply to an element."""
     world.browser.js(world.axe)
     found = world.browser.driver.execute_async_script("""
         const done = arguments[arguments.length - 1];
@@ -48,7 +48,7 @@ def check(world, what, least=15):
             .then((result) => done({passes: result.passes.length, violations: result.violations.map((each) =>
                 ({id: each.id, nodes: each.nodes.map((node) => [node.html.slice(0, 160), node.failureSummary])}))}));""")
     assert found["violations"] == [], f"{what}: {json.dumps(found['violations'], indent=1)}"
-    assert found["passes"] > least, found # it did look
+    assert found["passes"] > least, found # the rules were applied
     print(f"axe-core {VERSION}: {what}: {found['passes']} rules passed, none violated")
 
 

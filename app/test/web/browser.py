@@ -14,9 +14,9 @@ from selenium.webdriver.common.by import By
 PHONE = (390, 844)
 NARROW = (320, 640)
 DESK = (1280, 900)
-DEADLINE_S = 120 # ends a wait for a condition that never holds
+DEADLINE_S = 120 # limit of a wait for a condition
 
-# Before any script of the page: what the button sends.
+# Runs before any script of the page, and records the keys that the button sends.
 WATCH = """
 window.keysSent = [];
 const asked = window.fetch;
@@ -61,7 +61,7 @@ class Browser:
 
     @contextlib.contextmanager
     def blocked(self, pattern):
-        """Requests to addresses of this pattern fail, until the block ends."""
+        """Make requests to addresses of this pattern fail until the `with` block ends."""
         self.cdp("Network.enable")
         self.cdp("Network.setBlockedURLs", urls=[pattern])
         try:
@@ -70,7 +70,7 @@ class Browser:
             self.cdp("Network.setBlockedURLs", urls=[])
 
     def open(self, url, afresh=True):
-        """A page; afresh: by somebody who was never here."""
+        """Open a page. afresh: remove the data of earlier visits."""
         if afresh:
             self.driver.get(url + "/healthz")
             self.js("localStorage.clear(); sessionStorage.clear()")
@@ -83,7 +83,7 @@ class Browser:
         return self.driver.find_elements(By.CSS_SELECTOR, selector)
 
     def one(self, selector):
-        """Wait for it."""
+        """Wait for an element and return it."""
         return self.wait(selector, lambda: next(iter(self.all(selector)), None))
 
     def text(self, selector):
@@ -91,7 +91,7 @@ class Browser:
         return found[0].text if found else ""
 
     def wait(self, what, condition):
-        """Look until the condition holds; returns what it gave."""
+        """Wait until the condition holds; return its value."""
         deadline = time.monotonic() + DEADLINE_S
         while True:
             try:

@@ -9,7 +9,7 @@ from browser import DESK, PHONE
 
 EXPIRY_LOCK = 5265717970 # see sql/queries/lead_expiry.sql
 
-# What instances have reported, each at so many seconds before now, and what the page then says.
+# What instances have reported, each with its age in seconds, and the problems that the page shows.
 WELL = {"started_ms": 1, "loops": 2, "postgres_up": 2, "redis_up": 2, "bypassing": 0, "expiry_leader": 0, "durability": "remote",
         "requests": 0, "outcomes": {}, "stages": {name: {"buckets": []} for name in ("total", "lock", "commit")},
         "batches": {"sum": 0, "buckets": []}, "queue": 0, "in_flight": 0, "connections": 0}
@@ -26,7 +26,7 @@ TROUBLES = (
      ["Orders have been sold without locks for 12 s, because Redis is away. failures"]),
     ([(90, "a", LEADER), (40, "a", LOCAL), (1, "a", LOCAL)],
      ["Durability has been local only for 40 s: no synchronous standby is attached. failures"]),
-    ([(40, "a", LOCAL), (1, "a", LOCAL)], []), # there never was a standby
+    ([(40, "a", LOCAL), (1, "a", LOCAL)], []), # no standby was ever attached
     ([(3, "a", UNSAFE), (1, "a", UNSAFE)],
      ["Orders have not been durable for 3 s: a crash of Postgres can lose them. postgres"]),
     ([(90, "a", LEADER), (90, "b", {}), (40, "a", {}), (1, "a", {}), (1, "b", {})],
@@ -145,7 +145,7 @@ def test_stats__move_while_the_sale_runs(world):
     before = browser.wait("the stock", lambda: now(browser, "Stock on sale"))
     with world.crowd(voucher):
         def wait_in_sale(what, condition):
-            """A slow browser must not see the end of the sale only."""
+            """Wait, and add stock, so that the sale lasts until a slow browser has shown it."""
             browser.wait(what, lambda: world.keep_in_stock(voucher) or condition())
 
         wait_in_sale("orders", lambda: (now(browser, "Orders") or 0) > 0)
@@ -222,7 +222,7 @@ def test_stats__say_who_expires_orders_and_how_durable_they_are(world):
 
 
 def test_expiry__that_nobody_does_is_told(world):
-    """Another session waits for its lock, gets it when the session of the service ends, and keeps it."""
+    """Another session gets the advisory lock of expiry when the session of the service ends, and keeps it."""
     browser = open_dashboard(world)
     url = world.private.env["PG_SUPERUSER_URL"]
     locks = f"from pg_locks where locktype = 'advisory' and objid::bigint = {EXPIRY_LOCK % 2 ** 32} and"

@@ -47,7 +47,7 @@ class World:
         self.browser = self.axe = self._chinese = None
 
     def start(self, env, listen="127.0.0.1", is_first=False):
-        """One more instance; all but the first end with the test."""
+        """Start another instance. All instances but the first end with the test."""
         service = harness.Service(self.program, harness.free_port(), {
             "SECKILL_DATABASE_URL": self.private.env["SECKILL_DATABASE_URL"],
             "SECKILL_REDIS_URL": self.private.env["SECKILL_REDIS_URL"],
@@ -88,7 +88,7 @@ class World:
         subprocess.run(["psql", "-Xqc", "copy voucher_order from stdin", self.url_of(name)], input=row, text=True,
                        check=True)
 
-    # -- the service behind the page's back
+    # -- direct access to the service
 
     def call(self, method, path, token=None, body=None):
         status, told = self.service.call(method, path, token, body)
@@ -120,7 +120,7 @@ class World:
         return made["id"]
 
     def end(self, voucher):
-        """Afterwards other tests do not see it."""
+        """End the sale, so that other tests do not see the voucher."""
         self.call("PATCH", f"/v1/vouchers/{voucher}", self.admin,
                   {"begin_at": harness.moment(-7200), "end_at": harness.moment(-3600)})
 
@@ -140,17 +140,17 @@ class World:
         return self.call("GET", f"/v1/orders/{order}", self.admin)
 
     def keep_in_stock(self, voucher):
-        """Add to what others have nearly sold out."""
+        """Add stock if other shoppers have nearly sold out the voucher."""
         if self.stock_left(voucher) < 100:
             self.call("POST", f"/v1/vouchers/{voucher}/restock", self.admin, {"add": 100})
 
     def place(self, voucher, user):
-        """The number of an order by somebody else."""
+        """Place an order as another shopper. Returns its number."""
         return self.call("POST", f"/v1/vouchers/{voucher}/orders", self.service.token(user))["id"]
 
     @contextlib.contextmanager
     def crowd(self, voucher):
-        """At most 50 orders per second of as many shoppers, until the block ends."""
+        """Send at most 50 orders per second until the `with` block ends."""
         tokens = self.service.command("token", "--user", "5000000", "--count", "10000").split()
         ended = threading.Event()
 
@@ -184,7 +184,7 @@ def run_one(world, name, test):
             test(world)
             complaints = world.browser.complaints()
             assert complaints == [], complaints
-    except Exception: # the other tests run
+    except Exception: # the other tests still run
         traceback.print_exc(file=sys.stdout)
         with contextlib.suppress(Exception):
             world.browser.screenshot(f"failed-{name}")
@@ -200,7 +200,7 @@ def publish(screens, kept):
     old = tempfile.mkdtemp(dir="var/screens")
     with contextlib.suppress(FileNotFoundError):
         os.rename(kept, f"{old}/screens")
-    with contextlib.suppress(OSError): # another run was faster
+    with contextlib.suppress(OSError): # another run has replaced them first
         os.rename(screens, kept)
     shutil.rmtree(old)
 
@@ -235,7 +235,7 @@ def run_all(program, what, only, directory):
 def main():
     program, what = os.path.abspath(sys.argv[1]), sys.argv[2]
     only = sys.argv[3] if len(sys.argv) > 3 else ""
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1)) # by way of the clean-up
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1)) # runs the clean-up
     os.makedirs("var/it", exist_ok=True)
     os.makedirs("var/screens", exist_ok=True)
     directory = tempfile.mkdtemp(prefix=f"web-{what}-", dir="var/it")

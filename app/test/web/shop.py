@@ -40,7 +40,7 @@ class Shop:
         self.browser.one(f"{self.card} button").click()
 
     def buy(self):
-        """The number of the order."""
+        """Press the button. Returns the number of the order."""
         self.press()
         self.browser.wait_text(self.message, "is placed")
         return re.search(r"Order (\d+)", self.browser.text(self.message)).group(1)
@@ -88,7 +88,7 @@ def test_buy__again_says_already_yours(world):
     shop.press()
     world.browser.wait_text(shop.message, f"You have already ordered this voucher: order {order}")
     assert world.stock_left(shop.voucher) == 4
-    assert len(set(world.browser.js("return keysSent"))) == 2 # a press is a press
+    assert len(set(world.browser.js("return keysSent"))) == 2 # each press has a new key
 
 
 def test_stock__is_followed_without_reading_the_vouchers(world):
@@ -121,7 +121,7 @@ def test_buy__gives_as_many_as_one_may_have(world):
 
 def test_buy__says_sold_out_and_opens_again_when_stock_returns(world):
     shop = Shop(world, stock=1)
-    with world.browser.blocked("*/v1/vouchers?*"): # so that it does not know
+    with world.browser.blocked("*/v1/vouchers?*"): # the page cannot learn of the change
         other = world.place(shop.voucher, 424242)
         shop.press()
         world.browser.wait_text(shop.message, "Sold out")
@@ -143,7 +143,7 @@ def test_countdown__opens_the_sale_by_itself(world):
     shown = world.browser.text(f"{shop.card} header")
     world.browser.wait("it counts down", lambda: world.browser.text(f"{shop.card} header") != shown)
     world.browser.js("window.isSamePage = true")
-    with world.browser.blocked("*/v1/vouchers?*"): # by the clock alone
+    with world.browser.blocked("*/v1/vouchers?*"): # the page has only its clock
         world.browser.wait("it opens", lambda: shop.state() == "open")
     assert time.time() > begins.timestamp() - 0.1
     shop.buy()
@@ -355,4 +355,4 @@ def test_dev_login__tells_nothing_to_a_page_of_another_name(world):
     assert status == 404
     status, _ = world.raw("POST", "/v1/dev/token", {"Content-Type": "text/plain"},
                           '{"user_id": 1, "role": "admin"}')[:2]
-    assert status == 415 # what a form of another page could send
+    assert status == 415 # a form of another page could send this body
