@@ -43,19 +43,19 @@ import prove
 import shopping
 
 PLACE = "var/attack"
-FAULTS_SHARE, SLOW_SHARE, LISTENERS_SHARE = 0.75, 0.08, 0.08 # of the time; the other parts need about a minute
-SHOPPERS, PER_S, FAULT_PAUSE_S = 20_000, 2000, 1 # of chaos.py: more orders, fewer faults
+FAULTS_SHARE, SLOW_SHARE, LISTENERS_SHARE = 0.75, 0.08, 0.08 # of SECONDS; the other parts take about a minute
+SHOPPERS, PER_S, FAULT_PAUSE_S = 20_000, 2000, 1 # replace those of chaos.py: more orders, fewer faults
 SPARE_FILES = 1500
 SLOW = 9000
 LISTENERS = 10000
-TALKS = 10 # one of this number of listeners sends bytes
+TALKS = 10 # every tenth listener sends bytes
 PAUSE_S = 0.2 # between two bytes
 ORDER_PAUSE_S = 0.02
 RACES = 200
 RACES_AT_ONCE = 40
 PAY_WITHIN_S = 2
-NEAR_S = 0.03 # how far from the expiry a race begins
-SILENCE_S = 1 # after which nginx closes a connection
+NEAR_S = 0.03 # the changes of a race are spread over this time
+SILENCE_S = 1 # nginx closes a connection that sends nothing for this time
 
 
 def check(condition, found):
@@ -77,7 +77,7 @@ def flush_redis(deployment):
 
 
 def lower(setting, end):
-    """Turn a setting of Postgres off by a reload, and on again after `end`."""
+    """Turn a setting of Postgres off by a reload. Turn it on again after `end`."""
     def fault(deployment):
         url = deployment.servers.env["PG_SUPERUSER_URL"]
         pair.configure(url, setting, "off")
@@ -103,7 +103,7 @@ def attack_with_faults(program, checker, seconds):
     chaos.SHOPPERS, chaos.PER_S, chaos.PAUSE_S = SHOPPERS, PER_S, FAULT_PAUSE_S
     chaos.FAULTS |= MORE_FAULTS
     os.makedirs(chaos.PLACE)
-    calls = [] # the time of the first call is that of the first fault
+    calls = [] # the first call is at the time of the first fault
 
     def is_over(_played):
         calls.append(time.monotonic())
@@ -143,7 +143,7 @@ class Sale:
         return sum(value for service in self.services for _, value in service.metrics("seckill_connections"))
 
     def address(self, number):
-        """Of the instances in turn."""
+        """The address of an instance, each in turn."""
         return "127.0.0.1", self.services[number % len(self.services)].port
 
     def audit(self):
@@ -151,7 +151,7 @@ class Sale:
 
 
 class TimedShoppers(shopping.Shoppers):
-    """They order through nginx."""
+    """Shoppers who order through nginx."""
 
     def __init__(self, sale, voucher):
         self.sale, self.latencies_ms = sale, []
@@ -164,7 +164,7 @@ class TimedShoppers(shopping.Shoppers):
         return answer
 
     def check(self):
-        """After stop(): no acknowledged order is lost. Returns the figures."""
+        """Call it after stop(). Check that no acknowledged order is lost. Returns the statistics."""
         check(self.count() > 0, "no order")
         lost = self.lost(self.sale.deployment.owner_url)
         check(not lost, f"lost orders, of the shoppers {lost[:5]}")
@@ -190,7 +190,7 @@ def possible(count):
 # -- slow connections --
 
 class SlowClients:
-    """Each sends one byte of an endless head from time to time, and connects again when it is cut off."""
+    """Each client sends a byte of an endless head from time to time, and reconnects when it is cut off."""
 
     head = b"POST /v1/vouchers/1/orders HTTP/1.1\r\nHost: x\r\nX-Slow: "
 
@@ -281,7 +281,7 @@ class Listeners:
             self.cut_off.add(number)
 
     def have(self, text):
-        """Whether the text is in the last events of all listeners that send nothing."""
+        """Whether the last events of all listeners that send nothing contain the text."""
         check(self.thread.is_alive() and not self.cut_off - self.talkers, "a listener was cut off")
         return all(text in received for number, received in self.received.items() if number not in self.talkers)
 
@@ -311,7 +311,7 @@ def attack_with_listeners(sale, seconds):
 # -- races --
 
 class Race:
-    """What is done at once to one order. `at`: when, in s since 1970."""
+    """Concurrent changes of one order. `at`: their time in s since 1970."""
 
     def __init__(self, order, shopper, at):
         self.order, self.shopper, self.at = order, shopper, at
@@ -344,7 +344,7 @@ class Race:
 
 
 def race_once(sale, pool, first):
-    """Some long before the expiry, some about then, some when the expired orders are looked for."""
+    """Races long before the expiry, about at the expiry, and when the service looks for expired orders."""
     voucher = sale.deployment.voucher(RACES_AT_ONCE)
     status, reply = sale.services[0].call("PATCH", f"/v1/vouchers/{voucher}", sale.admin,
                                           {"pay_within_s": PAY_WITHIN_S})
@@ -400,7 +400,7 @@ ADMIN = {"sub": "1", "role": "admin", "exp": 4102444800} # in 2100
 
 
 def bad_headers():
-    """All are signed with the right key, or not at all."""
+    """Tokens with a bad header. All are signed with the right key, or not signed."""
     algs = ("none", "None", "NONE", "nOnE", "", "hs256", "HS256 ", " HS256", "HS256\0", "HS384", "HS512", "RS256", "ES256",
             "PS256", "EdDSA", "HS2560", None, 256, True, ["HS256"], {"HS256": 1})
     for alg in algs:
@@ -418,7 +418,7 @@ def bad_headers():
 
 
 def bad_claims():
-    """Signed with the right key."""
+    """Tokens with bad claims, signed with the right key."""
     for name, values in (("exp", (None, 0, -1, 1, time.time() - 1, "4102444800", True, [4102444800], {})),
                          ("sub", (None, 1, "", "0", "-1", "+1", " 1", "1 ", "1\0", "1.0", "1e3", "0x1", "٣", str(2**63), ["1"])),
                          ("role", (None, "", "root", "Admin", "admin ", "shopper", 1, True, ["admin"], {"admin": 1})),
@@ -439,7 +439,7 @@ def bad_texts():
     """Changes of a valid token."""
     good = sign(HEADER, ADMIN, KEY)
     header, claims, signature = good.split(".")
-    other = sign(HEADER, {"sub": "1", "exp": ADMIN["exp"]}, KEY).split(".") # of a shopper
+    other = sign(HEADER, {"sub": "1", "exp": ADMIN["exp"]}, KEY).split(".") # a shopper's token
     for key in (b"", b"x", KEY[:-1], KEY + b"\n", KEY.upper(), bytes.fromhex(prove.SECRET), hashlib.sha256(KEY).digest()):
         yield sign(HEADER, ADMIN, key)
     yield from (good[:-count] for count in (1, 2, 3, 21, 42, 43, 44, 60))
@@ -459,7 +459,7 @@ def bad_texts():
 
 
 def confused_tokens(public_key):
-    """For a service that verifies RS256: its public key is used as the key of an HMAC."""
+    """Tokens for a service that verifies RS256, signed by HMAC with its public key as the secret."""
     for alg, digest in (("HS256", "sha256"), ("HS384", "sha384"), ("HS512", "sha512"), ("RS256", "sha256")):
         for key in (public_key, public_key.strip(), b"".join(public_key.splitlines()[1:-1]), KEY, b""):
             yield sign({"alg": alg, "typ": "JWT"}, ADMIN, key, digest)
@@ -489,7 +489,7 @@ def start_with_public_key(sale, stack):
 
 
 def refuse(service, voucher, tokens):
-    """Each is answered 401, by a route of the admin and by an order. Returns how many there are."""
+    """Check that an admin's route and an order answer each token with 401. Returns the number of tokens."""
     count = 0
     for count, token in enumerate(tokens, 1):
         for method, path in (("GET", "/v1/stats"), ("POST", f"/v1/vouchers/{voucher}/orders")):
@@ -514,8 +514,8 @@ def attack_with_tokens(sale):
 
 # -- framings --
 
-# Each follows the request line, Host and Authorization of an order. {h}: a hidden order of another
-# shopper, {n}: its length.
+# Each text follows the request line, Host and Authorization of an order. {h}: a hidden order of
+# another shopper, {n}: its length.
 FRAMINGS = {
     "two lengths": "Content-Length: 0\r\nContent-Length: {n}\r\n\r\n{h}",
     "two lengths, the first longer": "Content-Length: {n}\r\nContent-Length: 0\r\n\r\n{h}",
@@ -567,8 +567,8 @@ FRAMINGS = {
     "a header without a name": ": {n}\r\n\r\n{h}",
 }
 HIDDEN = "X-Hidden: 1\r\n"
-# nginx refuses what it can see, so a hidden order that is placed was smuggled past it. It has one
-# connection to one instance, so that an answer too many would be the next client's.
+# A hidden order that is placed was smuggled past nginx. nginx has one connection to one instance, so
+# the next client would get a surplus answer.
 UPSTREAM = ("upstream seckill {{ server 127.0.0.1:{port} max_fails=0; keepalive 1; }} "
             "client_header_timeout {silence}s; client_body_timeout {silence}s;")
 LOCATION = """keepalive_timeout {silence}s;
@@ -607,7 +607,7 @@ def send_to_end(port, text):
 
 
 def frame(sale, voucher, shopper, framing):
-    """The order of a shopper; that of the next shopper is hidden."""
+    """An order of a shopper with a hidden order of the next shopper."""
     hidden = order_head(sale, voucher, shopper + 1, HIDDEN) + "Content-Length: 0\r\n\r\n"
     return order_head(sale, voucher, shopper) + framing.format(n=len(hidden), h=hidden)
 
@@ -630,7 +630,7 @@ def attack_with_framings(sale):
     nginx.start()
     try:
         for number, (name, framing) in enumerate(FRAMINGS.items()):
-            direct, behind = 1 + 4 * number, 3 + 4 * number # each of two shoppers
+            direct, behind = 1 + 4 * number, 3 + 4 * number # the first of two shoppers each
             statuses = send_to_end(port, frame(sale, voucher, direct, framing))
             check(len(statuses) == 1 and 400 <= statuses[0] < 500, f"{statuses} for {name}")
             statuses = send_to_end(nginx.port, frame(sale, voucher, behind, framing))
@@ -660,7 +660,7 @@ def run_part(name, seed, attack):
         figures, result = attack(), "ok"
     except harness.Failed as failure:
         figures = str(failure)
-    except Exception as error: # the other parts run all the same
+    except Exception as error: # the other parts still run
         traceback.print_exc()
         figures = f"{type(error).__name__}: {error}"
     return LINE.format(name, f"{time.monotonic() - began:.0f}", result, figures), result == "ok"

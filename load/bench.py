@@ -64,7 +64,7 @@ class Bench:
         self.postgres = Postgres(self.sale)
         self.redis = Redis(f"{tools}/lock_pairs", servers)
         self.meter = CostMeter(self.sale.service, servers, self.redis)
-        self.count = None # of tokens
+        self.count = None # number of tokens
 
     def write_tokens(self):
         """Write tokens for twice as many shoppers as a measurement needs."""
@@ -83,7 +83,7 @@ class Bench:
         return [self.sale.service.create_voucher("new", STOCK) for _ in range(count)]
 
     def compare(self, port):
-        """Send the same requests to another server."""
+        """Measure another server with the same requests."""
         return wrk(PLACE, [port], SECONDS, [sold_out(self.sale)], self.count)
 
     def empty(self, results):
@@ -129,7 +129,7 @@ class Bench:
         return self.redis.pairs_per_s(SHORT_S, round(results["costs"]["locks_per_call"]))
 
     def measurements(self):
-        """Of a round, in order: name and function."""
+        """The name and function of each measurement of a round, in order."""
         return (
             ("nginx", lambda results: self.compare(self.nginx.port)),
             ("empty", self.empty),
@@ -176,7 +176,7 @@ def hold_idle(service):
 
 
 def request_all(connections, request):
-    """How many connections answer 200."""
+    """Send the request on all connections. Returns how many answer 200."""
     for each in connections:
         each.sendall(request)
     return sum(each.recv(4096).startswith(b"HTTP/1.1 200") for each in connections)
@@ -194,7 +194,7 @@ def versions(program, deployment):
 def measure_all(program, stack, measured):
     """`stack` stops what was started, in reverse order. `measured` receives each round."""
     servers = harness.Servers(f"{PLACE}/servers")
-    # Some hundred MB, which the next run cannot use.
+    # The data are some hundred MB, and the next run cannot use them.
     stack.callback(shutil.rmtree, servers.directory)
     stack.callback(servers.down)
     servers.up()

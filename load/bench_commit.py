@@ -50,7 +50,7 @@ RATIOS = {
 }
 
 
-# of the dimensions of growth.py
+# The names of results, and the dimensions of growth.py that give them.
 AGES = {
     "ten_million_vs_empty": "orders in the table",
     "ten_million_vs_empty_after_checkpoint": "orders in the table, after a checkpoint",
@@ -95,7 +95,7 @@ def run(program, library, stack):
 
 
 def age_ratios(program):
-    """The rate beside ten million older orders, divided by the rate in an empty table."""
+    """The rate with ten million older orders, divided by the rate in an empty table."""
     os.makedirs(growth.PLACE, exist_ok=True)
     growth.ROUNDS = ROUNDS
     with contextlib.ExitStack() as stack:

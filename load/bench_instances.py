@@ -33,7 +33,7 @@ SETTINGS = [each.split("=") for each in os.environ.get("BENCH_SETTINGS", "").spl
 VOUCHERS = 8
 TOKENS = 600_000
 IDLE_S = 10
-IDLE_UNLESS_S = 2 # the statistics of Postgres are that late
+IDLE_UNLESS_S = 2 # delay of the statistics of Postgres
 
 UPSTREAM = """map $uri $order_of {{
         ~^/v1/vouchers/(?<voucher>[0-9]+)/orders$ $voucher;
@@ -69,7 +69,7 @@ class Point:
                    for _, value in service.metrics("seckill_batch_orders_count"))
 
     def transactions(self):
-        """Those that have written, since the database was created."""
+        """The number of transactions that have written since the database was created."""
         return int(self.deployment.sql("select pg_snapshot_xmax(pg_current_snapshot())")[0])
 
     def load(self, is_hashed, vouchers, connections):
@@ -106,7 +106,7 @@ def idle_costs(point, redis):
 
 
 def rounds_of(point, connections):
-    """In turns, so that a slow minute affects both ways."""
+    """Measure hashed and random distribution in turns, so that a slow minute affects both."""
     for number in range(ROUNDS):
         order = (False, True) if number % 2 else (True, False)
         found = {is_hashed: point.measure(is_hashed, connections) for is_hashed in order}
@@ -122,7 +122,7 @@ def medians(rounds):
 
 def main(program):
     os.makedirs(PLACE, exist_ok=True)
-    deploy.raise_file_limit(3 * max(CONNECTIONS)) # nginx has two for each request, and idle ones
+    deploy.raise_file_limit(3 * max(CONNECTIONS)) # nginx has two per request, and idle ones
     secret = harness.new_secret()
     results = {}
     with contextlib.ExitStack() as stack:

@@ -61,7 +61,7 @@ class Calls:
         self.calls.append(self.pool.submit(self.call, *request))
 
     def at_rate(self, per_s, requests):
-        """Start them evenly; an answer that takes long delays no other request."""
+        """Start requests at a constant rate; a slow answer delays no other request."""
         began = time.monotonic()
         for number, request in enumerate(requests):
             time.sleep(max(0, began + number / per_s - time.monotonic()))
@@ -89,14 +89,14 @@ def tokens(count):
 
 @contextlib.contextmanager
 def hold(deployment, vouchers):
-    """A session that holds the rows."""
+    """Hold the rows of the vouchers in a session."""
     with subprocess.Popen(["psql", "-XAtq", deployment.owner_url], stdin=subprocess.PIPE,
                           stdout=subprocess.PIPE, text=True) as psql:
         psql.stdin.write(f"begin; select id from voucher where id in ({','.join(vouchers)}) for update;\n")
         psql.stdin.flush()
         for _ in vouchers:
             psql.stdout.readline()
-        yield # its input is closed then, and it ends
+        yield # then the input of psql is closed, which ends it
 
 
 @contextlib.contextmanager
@@ -180,7 +180,7 @@ def heavy_reads(deployment):
 # -- listeners --
 
 class Connections:
-    """That have sent the same request. They are read once a second, which costs little."""
+    """Connections that have sent the same request. They are read once a second, which costs little CPU time."""
 
     def __init__(self, port, path):
         self.stop = threading.Event()
@@ -216,7 +216,7 @@ def is_alone(service):
 
 
 def memory_of(service, path):
-    """In bytes, of a connection that has sent this request."""
+    """The memory in bytes that the service needs for a connection that has sent this request."""
     harness.wait_for("no other is connected", lambda: is_alone(service))
     before = service.rss_mib()
     with Connections(service.port, path):
@@ -230,7 +230,7 @@ def listeners(deployment):
     service = deployment.service
     stream = "/v1/vouchers/{}/stream"
     voucher = service.create_voucher("sale", deploy.STOCK)
-    # The memory of idle connections stays in the process, so they are the last.
+    # Idle connections are measured last, because the process keeps their memory.
     memory = {"listener_bytes": memory_of(service, stream.format(voucher))}
     memory["idle_bytes"] = memory_of(service, "/healthz")
     orders = {True: [], False: []}

@@ -41,7 +41,7 @@ class Counted(harness.Service):
                 env=self.env, stdin=subprocess.DEVNULL, stdout=log, stderr=log, process_group=0)
 
     def instructions(self, voucher, tokens, count):
-        """Of its whole life, with this number of requests on one connection."""
+        """Instructions from start to end of the service, with this number of requests on one connection."""
         self.start()
         client = http.client.HTTPConnection("127.0.0.1", self.port, timeout=harness.ANSWER_WITHIN_S)
         for _ in range(WARM_UP + count):
@@ -54,7 +54,7 @@ class Counted(harness.Service):
 
 
 def instructions(programs, deployment, vouchers, tokens):
-    """Per request: those of a run with requests, less those of one without."""
+    """Instructions per request: the difference between a run with requests and a run without."""
     env = {name: value for name, value in deployment.service.env.items()
            if name.startswith("SECKILL_") and name != "SECKILL_LISTEN"}
     env["SECKILL_ORDER_TIMEOUT_MS"] = "60000"
@@ -71,7 +71,7 @@ def instructions(programs, deployment, vouchers, tokens):
 
 
 def rates(deployments):
-    """Requests per second, in turns."""
+    """Requests per second of each program, measured in turns."""
     found = {kind: {probes: [] for probes in PROBES} for kind in COUNTED}
     for number in range(ROUNDS):
         for probes in PROBES if number % 2 == 0 else reversed(PROBES):

@@ -31,7 +31,7 @@ TOKENS = 600_000
 
 
 def attach(primary, standby, is_attached):
-    """Returns the process that sends the WAL; 0: none."""
+    """Attach or detach the standby. Returns the id of the process that sends the WAL; 0: none."""
     pair.servers_do(standby, "start" if is_attached else "stop", "postgres")
     url = primary.env["PG_SUPERUSER_URL"]
     pair.configure(url, "synchronous_standby_names", "standby" if is_attached else "")
@@ -64,7 +64,7 @@ def measure(deployment, primary, sender, connections):
 
 
 def rounds_of(deployment, primary, standby, connections):
-    """In turns, so that a slow minute affects both."""
+    """Measure with and without the standby in turns, so that a slow minute affects both."""
     for number in range(ROUNDS):
         found = {}
         for is_attached in (False, True) if number % 2 else (True, False):

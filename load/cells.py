@@ -24,14 +24,14 @@ import shopping
 
 PLACE = "var/cells"
 CELLS = 2
-ORDERS = 300 # acknowledged in each cell before, while and after the first is away
-PAUSE_S = 0.05 # of a shopper between two orders
+ORDERS = 300 # acknowledged in a cell before, during and after the absence of the first cell
+PAUSE_S = 0.05 # pause of a shopper between two orders
 STRANGER = 10**9 # a shopper without orders
-OLD_S = 7 # a copy that is up to date looks a few seconds old
-TOLERANCE = 10 # of the rate, because other work of the machine may begin meanwhile; the goal is 0.95
+OLD_S = 7 # an older copy is not up to date; an up-to-date copy may look a few seconds old
+TOLERANCE = 10 # the rate may fall by this factor, because the machine may be busy; the goal is 0.95
 
 ENVOY = "var/envoy/bin/envoy"
-FOR_ANY = 100 # requests, of which each cell gets some
+FOR_ANY = 100 # requests that any cell can answer; each cell must get some
 
 
 def expect(what, found, wanted):
@@ -42,7 +42,7 @@ def expect(what, found, wanted):
 # -- servers --
 
 def url(servers, role):
-    """Of the database seckill, as owner, superuser or service."""
+    """The URL of the database seckill, as owner, superuser or service."""
     name = {"owner": "PG_OWNER_URL", "superuser": "PG_SUPERUSER_URL", "service": "SECKILL_DATABASE_URL"}[role]
     return servers.env[name].rsplit("/", 1)[0] + "/seckill"
 
@@ -58,7 +58,7 @@ def start_servers(name, stack):
 
 
 def migrate(program, database_url, *arguments):
-    """The exit code and what it says."""
+    """Run `seckill migrate`. Returns the exit code and the output."""
     done = subprocess.run([program, "migrate", "--service-role", "seckill_service", *arguments], text=True,
                           capture_output=True, check=False, env=dict(os.environ, SECKILL_DATABASE_URL=database_url))
     return done.returncode, done.stdout + done.stderr
@@ -94,13 +94,13 @@ def audit(program, database_url):
 # -- balancers, with the rules of app/docs/scaling.md --
 
 def rules(language, words):
-    """The block with these words."""
+    """The block of the document that contains these words."""
     document = read(f"{harness.LOAD}/../app/docs/scaling.md")
     return next(block for block in re.findall(rf"^```{language}\n(.*?)^```$", document, re.M | re.S) if words in block)
 
 
 def with_ports(text, ports):
-    """The document calls the servers of the cells app0 and app1."""
+    """Replace the servers app0 and app1 of the document by those of the cells."""
     return re.sub(r"app([01]):8080", lambda found: f"127.0.0.1:{ports[int(found[1])]}", text)
 
 
@@ -112,7 +112,7 @@ def make_nginx(ports):
 
 
 class Balancer(harness.Nginx):
-    """Another program, with its configuration."""
+    """A balancer other than nginx, with its configuration."""
 
     def __init__(self, name, text, *command):
         self.port = harness.free_port()
@@ -180,7 +180,7 @@ def make_envoy(ports):
 
 
 def check_balancer(name, balancer, services, vouchers):
-    """Each request reaches the cell of its voucher or order, and those for any cell reach both."""
+    """Each request reaches the cell of its voucher or order; requests for any cell reach both cells."""
     through = harness.Service(services[0].program, balancer.port, {"SECKILL_JWT_SECRET": shopping.SECRET}, "")
     admin = through.token(1, "admin")
     for voucher in vouchers:
@@ -224,7 +224,7 @@ def check_balancers(services, vouchers):
 # -- checks --
 
 def check_numbers(program, cells, aggregate):
-    """Bad numbers, and databases that cannot be used."""
+    """Bad cell numbers and unusable databases are refused."""
     empty = url(cells[0], "owner")
     must_refuse(program, "postgresql://nowhere.invalid/seckill", "check the database URL: could not translate host name")
     for number in ("2/2", "0/3", "0/2048", "0/0", "1", "a/b", "-1/2", "1/2/4"):
@@ -240,7 +240,7 @@ def check_numbers(program, cells, aggregate):
 
 
 def check_foreign(services, vouchers):
-    """What belongs to another cell is refused, whatever is asked."""
+    """Every kind of request for a voucher or order of another cell is refused."""
     for service, foreign in zip(services, reversed(vouchers)):
         shopper, admin = service.token(1), service.token(1, "admin")
         for method, path, token in (("POST", f"/v1/vouchers/{foreign}/orders", shopper), ("GET", f"/v1/vouchers/{foreign}", None),
@@ -252,7 +252,7 @@ def check_foreign(services, vouchers):
 
 
 def place_orders(servers, shopper):
-    """An order of each voucher. Returns their ids."""
+    """Place an order of each voucher. Returns the ids of the orders."""
     harness.sql(url(servers, "owner"), f"select count(place_orders(id, array[{shopper}], array[0], null)) from voucher")
     return harness.run("psql", "-XAtq", "-c", f"select id from voucher_order where user_id = {shopper} order by id",
                        url(servers, "owner")).split()
@@ -315,7 +315,7 @@ def rate(shoppers, since):
 
 
 def check_crash(cells, services, both):
-    """Both sell; Postgres and Redis of the first cell die; both sell again."""
+    """Both cells sell. Postgres and Redis of the first cell die and restart. Both cells sell again."""
     began = time.monotonic()
     for shoppers in both:
         shoppers.await_more(ORDERS)
@@ -341,7 +341,7 @@ def check_crash(cells, services, both):
 
 
 def age_of(service):
-    """Of the lists; None: they could not be read in time."""
+    """The age of the lists; None: they could not be read in time."""
 
     client = http.client.HTTPConnection("127.0.0.1", service.port)
     client.request("GET", "/v1/vouchers")

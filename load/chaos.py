@@ -27,7 +27,7 @@ import harness
 import prove
 import soak
 
-PLACE = prove.PLACE = "var/chaos" # also of the logs of prove.Deployment
+PLACE = prove.PLACE = "var/chaos" # prove.Deployment writes its logs there
 SHOPPERS = 4000
 PER_S = 400
 ROUND_S = 50
@@ -52,7 +52,7 @@ def stop_for_a_while(stop, resume):
 
 
 def kill_instance(deployment):
-    """Always the first one. It is started again but not awaited."""
+    """Kill the first instance and start it again, without waiting until it is ready."""
     service = deployment.services[0]
     service.process.kill()
     service.process.wait()
@@ -86,7 +86,7 @@ def parent_of(pid):
 
 @contextlib.contextmanager
 def backend(deployment):
-    """A process of Postgres that serves a connection of the service, as a pidfd."""
+    """The pidfd of a Postgres process that serves a connection of the service."""
     pids = []
 
     def are_found():
@@ -113,7 +113,7 @@ def send_signal(pidfd, number):
 
 
 def kill_backend(deployment):
-    """Postgres then ends all its other processes and recovers."""
+    """Kill a process of Postgres. Postgres then ends all its other processes and recovers."""
     with backend(deployment) as pidfd:
         send_signal(pidfd, signal.SIGKILL)
     servers_do(deployment, "start", "postgres") # waits until it answers
@@ -152,7 +152,7 @@ def connections(pid):
 
 
 def cut_connection(deployment):
-    """A connection of an instance to Postgres, to Redis or to nginx, each as likely."""
+    """Cut a connection of an instance: to Postgres, Redis or nginx, with equal probability."""
     ports = {int(deployment.servers.env[f"{name}_PORT"]) for name in ("PG", "REDIS")}
     by_peer = collections.defaultdict(list)
     for each in connections(random.choice(deployment.services).process.pid):
@@ -223,11 +223,11 @@ def play_round(deployment, is_over, place, played):
 
 RESOURCES = (("instance 1: descriptors", 4), ("instance 2: descriptors", 4), ("instance 2: threads", 0),
              ("instance 2: memory in MiB", 16), ("Redis: clients", 1), ("Redis: memory in MiB", 4),
-             ("Postgres: connections", 0)) # how much more there may be than before the first fault
+             ("Postgres: connections", 0)) # allowed increase since before the first fault
 
 
 def sample(deployment):
-    """The resources without clients. The second instance is never killed."""
+    """The resources while there are no clients. The second instance is never killed."""
     deployment.nginx.stop()
     for service in deployment.services:
         harness.wait_for("the connections of nginx are closed",

@@ -52,17 +52,17 @@ struct op {
     uint32_t line;
     uint16_t status;
     uint8_t kind, answer;
-    bool is_used; /* it explains a row or an event already */
+    bool is_used; /* already explains a row or an event */
 };
 
 /** A row of voucher_order, with its cancellation, if any. */
 struct row {
     int64_t voucher, id, shopper, created_us;
     struct word key; /* "-": none */
-    int64_t end_id;  /* of the event that ended it, or NEVER */
+    int64_t end_id;  /* id of the event that ended the order, or NEVER */
     int64_t end_us;
-    int64_t ended_by_us;     /* by then the end was visible */
-    int64_t acknowledged_us; /* of the first 201 or 200, or NEVER */
+    int64_t ended_by_us;     /* the end was visible at this time at the latest */
+    int64_t acknowledged_us; /* time of the first 201 or 200, or NEVER */
     bool is_acknowledged;    /* by a 201 */
     bool is_end_acknowledged;
 };
@@ -122,8 +122,8 @@ extern struct input input;
 extern bool had_faults; /* --faults */
 extern size_t checked[RULE_COUNT], violations[RULE_COUNT];
 /**
- * A commit is visible to everybody, and returned stock on sale again, within this time. It
- * includes that of the slowest request, as a commit is visible before its answer.
+ * A commit is visible to everybody, and returned stock is on sale again, within this time. It
+ * includes the time of the slowest request, as a commit is visible before its answer.
  */
 extern int64_t commit_us;
 
@@ -150,7 +150,7 @@ __attribute__((format(printf, 4, 5))) void add_violation(enum rule rule,
                                                          const struct row *row,
                                                          const char *why, ...);
 
-/** Sort the events of each voucher and apply them. Call it before those below. */
+/** Sort the events of each voucher and apply them. Call it before the functions below. */
 void replay_vouchers(void);
 
 /** NULL: no such voucher. */

@@ -241,7 +241,7 @@ static void read_request(struct reader *reader)
         op->arg = next(reader);
 }
 
-/* False: it answers no request (`op` is NULL) or a request that has its answer. */
+/* Read an answer. False: it belongs to no request (`op` is NULL) or to an answered one. */
 static bool read_answer(struct op *op, struct reader *reader)
 {
     int64_t at_us = next_number(reader);

@@ -5,7 +5,8 @@
 #include <stdlib.h>
 
 #define UNLOCK_US 1000000 /* after its answer a request may still hold its lock */
-#define LEASE_US  6000000 /* of prove.py; nobody releases the lock of a killed instance */
+#define LEASE_US                                                                         \
+    6000000 /* set by prove.py; a killed instance holds its locks this long */
 #define CLIENT_KEY_MAX                                                                   \
     64 /* the service's own keys, for orders without a lock, are longer */
 
@@ -298,7 +299,7 @@ static bool may_match(const struct op *op, const struct event *event)
            (op->answer == DONE || op->answer == UNKNOWN);
 }
 
-/* The matching request that must take effect first; the others may match later events. */
+/* The matching request that must take effect first. The other requests may match later events. */
 static struct op *find_restock(const struct shopper *admin, const struct event *event)
 {
     struct op *found = NULL;

@@ -34,7 +34,7 @@ LINE = "{:<34} {:>14} {:>9} {:>7} {:>10} {:>6}"
 # -- the servers --
 
 def info(host, port, section):
-    """The answer of a server of Redis; "" if there is none."""
+    """A section of INFO of a Redis server; "" if it does not answer."""
     login = f"AUTH {os.environ['REDIS_PASSWORD']}\r\n" if port == 6379 else ""
     try:
         with socket.create_connection((host, port), timeout=2) as stream:
@@ -52,7 +52,7 @@ def primary_of_postgres():
 
 
 def primary_of_redis():
-    """The one that has a replica."""
+    """The Redis server that has a replica."""
     found = [name for name in REDIS if "state=online" in info(name, 6379, "replication")]
     return found[0] if len(found) == 1 else None
 
@@ -76,7 +76,7 @@ class Visitors(shopping.Shoppers):
     waits_for_lock = False
 
     def __init__(self, *arguments):
-        self.troubles = [] # time and code of answers that are not an order
+        self.troubles = [] # time and code of each answer without an order
         super().__init__(*arguments)
 
     def ask(self, client, headers):
@@ -91,7 +91,7 @@ class Visitors(shopping.Shoppers):
 
 
 def print_report(visitors, faults):
-    """Returns whether an order was lost."""
+    """Print the report. Returns whether an order was lost."""
     lost = visitors.lost(os.environ["SECKILL_DATABASE_URL"] + "?target_session_attrs=read-write")
     print(LINE.format("fault", "longest pause", "refused", "broken", "orders", "lost"))
     for (name, begin), (_, end) in zip(faults, faults[1:] + [("", time.monotonic())]):

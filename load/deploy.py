@@ -16,7 +16,7 @@ WORKERS = 2
 STOCK = 100_000_000
 OLD_ORDERS = int(os.environ.get("BENCH_OLD_ORDERS", "1_000_000"))
 CHUNK = 1000
-SETTLED_S = 0.2 # without a new order
+SETTLED_S = 0.2 # the deployment is settled after this time without a new order
 ANSWER_WITHIN = "30s" # wrk counts a later answer as an error
 
 

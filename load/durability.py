@@ -25,7 +25,7 @@ import shopping
 PLACE = "var/durability"
 ORDERS_BEFORE = 100 # acknowledged before the fault, and after it
 REQUESTS_AFTER = 500 # answered while Postgres is less durable
-PAUSE_S = 0.02 # of a shopper
+PAUSE_S = 0.02 # pause of a shopper between two orders
 POOLED = 40 # more sessions than the service has
 LINE = "{:<32} {:>13} {:>16} {:>8} {:>6}"
 
@@ -47,7 +47,7 @@ def has_dropped(primary, standby):
 
 
 def start_alone(standby, stack):
-    """Postgres with a copy of the disk of the standby, as a primary. Returns the port."""
+    """Start Postgres on a copy of the standby's disk, as a primary. Returns the port."""
     data, port = f"{standby.directory}/alone", patroni.free_port()
     harness.run("cp", "-a", standby.data, data)
     for name in ("standby.signal", "postmaster.pid"):
@@ -63,7 +63,7 @@ def start_alone(standby, stack):
 
 
 def lost_without_primary(standby, shoppers):
-    """The standby must still be down."""
+    """The orders that a copy of the standby lacks. The standby must still be down."""
     with contextlib.ExitStack() as stack:
         port = start_alone(standby, stack)
         url = f"postgresql://seckill:{standby.cluster.password}@127.0.0.1:{port}/seckill"
@@ -121,7 +121,7 @@ default_pool_size = 200
 
 
 class Pooler:
-    """PgBouncer, which hands the settings of a client on to the next one."""
+    """PgBouncer, which leaves the settings of a client to the next client of the session."""
 
     def __init__(self, servers, place, stack):
         self.port = patroni.free_port()
@@ -144,7 +144,7 @@ class Pooler:
         harness.wait_for("the pooler answers", lambda: harness.is_taken(self.port))
 
     def make_lazy(self):
-        """As many clients at once as the pooler then has idle sessions."""
+        """Set synchronous_commit = off in many sessions at once, which then are the pooler's idle sessions."""
         clients = [subprocess.Popen(["psql", "-XAtq", self.url], text=True, stdin=subprocess.PIPE,
                                     stdout=subprocess.PIPE) for _ in range(POOLED)]
         for client in clients:

@@ -26,12 +26,12 @@ TOLERANCE = 10 # a busy machine is slower than the goal
 
 # -- faults --
 #
-# Each takes the primary, the standby and the shoppers. It returns when the fault happened, and from when
-# on orders could be placed again. A primary that is paused stands for a machine without power, whose
-# clients are not told.
+# Each function takes the primary, the standby and the shoppers. It returns the time of the fault, and
+# the time from which orders could be placed again. A paused primary simulates a machine without power,
+# whose connections are not closed.
 
 def of_primary(command):
-    """What `servers.sh` does to the primary, before the standby is promoted."""
+    """A command of `servers.sh` for the primary; then the standby is promoted."""
     def happen(primary, standby, _shoppers):
         pair.servers_do(primary, command, "postgres")
         fault = time.monotonic()
@@ -41,7 +41,7 @@ def of_primary(command):
 
 
 def standby_first(primary, standby, shoppers):
-    """No order may be acknowledged from the death of the standby on: it is promoted without them."""
+    """The standby dies first and is promoted later, so no order may be acknowledged after its death."""
     pair.servers_do(standby, "kill", "postgres")
     shoppers.await_unclear()
     pair.servers_do(primary, "kill", "postgres")
@@ -93,7 +93,7 @@ def lag(primary, standby, shoppers):
 
 
 class Fault:
-    """`goal_s`: until the next 201; None: none."""
+    """`goal_s`: goal for the time until the next 201; None: no goal."""
 
     def __init__(self, name, happen, goal_s=None, is_synchronous=True, promotes=True, is_control=False):
         self.name, self.happen, self.goal_s, self.is_synchronous = name, happen, goal_s, is_synchronous
@@ -132,7 +132,7 @@ def fail_over(program, fault, tokens, stack):
     os.makedirs(place)
     primary, standby = pair.start(place, stack, fault.is_synchronous)
     for each in (primary, standby):
-        stack.callback(pair.servers_do, each, "kill", "postgres") # it may stand still
+        stack.callback(pair.servers_do, each, "kill", "postgres") # it may be paused
     service = shopping.start_service(program, pair.url_of_both(primary, standby), primary.env["PG_OWNER_URL"],
                                      primary.env["SECKILL_REDIS_URL"], place, stack)
     shopping.await_durability(service, "remote" if fault.is_synchronous else "local")

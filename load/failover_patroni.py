@@ -30,7 +30,7 @@ LINE = "{:<20} {:>7} {:>8} {:>8} {:>9} {:>13} {:>8} {:>6}"
 
 # -- faults --
 #
-# Each takes the primary and the standby, and returns what ends the fault.
+# Each function takes the primary and the standby, and returns a function that ends the fault.
 
 def kill_server(primary, _standby):
     """Patroni survives, fails over at once, and starts the old primary as a standby."""
@@ -60,14 +60,14 @@ FAULTS = (("Postgres killed", kill_server, 1), ("switchover", switch_over, 1),
 
 
 def fault_of(cycle):
-    """Each in turn at first. Later those that wait for a lease are rarer."""
+    """First each fault in turn. Later the faults that wait for a lease are rarer."""
     return FAULTS[cycle % 4] if cycle < 4 or cycle % 20 < 4 else FAULTS[cycle % 2]
 
 
 # -- a cycle --
 
 class Sums:
-    """Of the cycles with one fault."""
+    """The sums of all cycles with the same fault."""
 
     def __init__(self, name, goal_s):
         self.name, self.goal_s = name, goal_s
@@ -103,7 +103,7 @@ def fail_over(cluster, service, tokens, fault, sums):
         shoppers.await_more(ORDERS_BEFORE)
     finally:
         shoppers.stop()
-    owner_url = cluster.database_url("seckill", standby) # not of the old primary, which may not know yet
+    owner_url = cluster.database_url("seckill", standby) # without the old primary, which may still accept writes
     lost = shoppers.lost(owner_url)
     harness.run(service.program, "audit", env=dict(service.env, SECKILL_DATABASE_URL=owner_url))
     sums.add(ready_at - fault_at, gap_s, shoppers, lost)

@@ -39,8 +39,8 @@ MOST_CONNECTIONS = 10_000
 POPULATION = 1_000_000 # shoppers; a tenth of the orders in the largest table
 STEP = 618_033 # from one shopper of the old orders to the next; visits the whole population
 CHUNK = 5000
-SHOPPERS = 100_000 * SECONDS # of the population; more than one measurement serves
-INSTANCE_THREADS = 4 # of wrk: one for each of four instances
+SHOPPERS = 100_000 * SECONDS # from the population; more than a measurement needs
+INSTANCE_THREADS = 4 # threads of wrk: one for each of four instances
 GOAL = 0.9
 
 
@@ -50,7 +50,7 @@ class Growth:
     def __init__(self, program, servers):
         self.program, self.servers = program, servers
         self.secret = harness.new_secret() # all services accept the same tokens
-        self.deployments = [] # of the current dimension
+        self.deployments = [] # those of the current dimension
         self.keys = 0
         self.settings = None # of Postgres
 
@@ -60,7 +60,7 @@ class Growth:
         return self.deployments[-1]
 
     def write_tokens(self, service):
-        """Of a random sample of the population."""
+        """Write tokens for a random sample of the population."""
         path = f"{PLACE}/tokens"
         service.write_tokens(POPULATION, path)
         with open(path) as tokens:
@@ -80,7 +80,7 @@ class Growth:
 
 
 def create_vouchers(deployment, count):
-    """In one statement. The service reads a voucher at the first request for it."""
+    """Create vouchers in one statement. The service reads a voucher at the first request for it."""
     return deployment.sql(f"""select string_agg(v.id::text, ',')
         from generate_series(1, {count}) number, lateral create_voucher(
             next_voucher_id(), 'growth ' || number, '', 900, 10000, {deploy.STOCK}, 1,
@@ -109,8 +109,8 @@ def fill(jobs, deployment, count):
 
 # -- the dimensions --
 #
-# Each creates its deployments and yields (name, unit, goal, points). A point is x and a dict of
-# measurements: `orders`, and in some dimensions a kind of refusal.
+# Each function creates its deployments and yields (name, unit, goal, points). A point is x and a dict
+# of measurements: `orders`, and in some dimensions a kind of refusal.
 
 def grow_orders(growth, stack):
     sizes = (0, MOST_ORDERS // 10, MOST_ORDERS)
@@ -155,7 +155,7 @@ def grow_vouchers(growth, stack):
 
 
 def grow_sales(growth, stack):
-    """Each request takes a random voucher."""
+    """All vouchers are on sale; each request takes a random one."""
     deployment = growth.open(stack, "sales")
 
     def sell(size):
@@ -233,7 +233,7 @@ def rates_of(what, rounds):
 
 
 def grow(growth, dimensions_of):
-    """Measure and yield the dimensions of a function."""
+    """Measure the dimensions that a function yields, and yield the results."""
     growth.deployments = []
     with contextlib.ExitStack() as stack:
         for name, unit, goal, points in dimensions_of(growth, stack):

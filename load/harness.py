@@ -136,7 +136,7 @@ class SlowDisk:
         os.chmod(self.path, 0o644)
 
     def set_ms(self, delay_ms):
-        """In place: Postgres has mapped the file."""
+        """Set the delay. The file is changed in place, because Postgres has mapped it."""
         with open(self.path, "r+b" if os.path.exists(self.path) else "wb") as file:
             file.write(struct.pack("=q", delay_ms * 1000))
 
@@ -215,19 +215,19 @@ class Service:
         return run(self.program, *arguments, env=self.env, check=check)
 
     def migrate(self, owner_url):
-        """As the owner of the tables; the service has another role."""
+        """Run `seckill migrate` as the owner of the tables; the service has another role."""
         run(self.program, "migrate", "--service-role", "seckill_service",
             env=dict(self.env, SECKILL_DATABASE_URL=owner_url))
 
     def launch(self):
-        """Start it. It stops when this process ends."""
+        """Start the service. It stops when this process ends."""
         with open(self.log_path, "ab") as log:
             self.process = subprocess.Popen(
                 ["setpriv", "--pdeathsig", "TERM", self.program, "serve"], env=self.env,
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log, process_group=0)
 
     def start(self):
-        """The same, and wait until it is ready."""
+        """Start the service and wait until it is ready."""
         self.launch()
         wait_for("the service is ready", self.is_ready)
 
@@ -261,7 +261,7 @@ class Service:
             kib = [line.split()[1] for line in status if line.startswith("VmRSS:")]
         return int(kib[0]) / 1024
 
-    # -- its interface
+    # -- the interface of the service
 
     def call(self, method, path, token=None, body=None, headers=()):
         """Send a request. Returns the status and the body, parsed if it is JSON."""

@@ -2,8 +2,8 @@
 --
 --   wrk -s load/lists.lua URL -- same|different
 --
--- Either all requests ask for the same page or each for another one, so that no two can share a
--- query of the database.
+-- same: all requests ask for the same page. different: each request asks for another page, so no two
+-- requests can share a query of the database.
 
 local threads = 0
 local number, pages = 0, nil

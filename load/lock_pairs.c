@@ -27,7 +27,7 @@
 #define CONNECTIONS_MAX 64
 #define LEASE_MS        "10000"
 #define WANTED_LATER_US "9000000000000000" /* the deadline of a call never passes */
-#define NUMBER          "12345"            /* of the call, returned in the reply */
+#define NUMBER          "12345"            /* number of a call, which its reply repeats */
 
 enum step { ACQUIRE, RELEASE, STEPS };
 
@@ -165,7 +165,8 @@ static void peer_send(struct peer *peer, enum step step)
     }
 }
 
-/* A string that ends with a 1 per lock; for an acquire the last of four elements. */
+/* Check a reply: a string that ends with a 1 per lock. In the reply to an acquire this string is the
+   last of four elements. */
 static void check(const struct bench *bench, const redisReply *reply)
 {
     const redisReply *text = reply->elements == 4 ? reply->element[3] : reply;

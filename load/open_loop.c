@@ -63,7 +63,7 @@ struct load {
     struct list free, down;
     int epoll_fd, timer_fd;
     size_t busy;
-    int64_t free_since_us; /* of the oldest free connection */
+    int64_t free_since_us; /* since when the oldest free connection is free */
     int64_t reconnect_us;
     int64_t answered_us; /* the last answer */
     /* results */
@@ -199,7 +199,7 @@ static bool is_over(const struct load *load, int64_t now_us)
     return is_done || now_us > load->options.end_us + load->patience_us;
 }
 
-/* The time until the next request is due or a connection may be reopened. */
+/* Time until the next request is due or a connection may be reopened. */
 static int64_t pause_us(const struct load *load)
 {
     int64_t now_us = clock_mono_us();

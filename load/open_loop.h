@@ -32,7 +32,7 @@ struct schedule_options {
     bool reuse_tokens;      /* the first token follows the last */
     const char *token_path; /* one token per line */
     const char *vouchers;   /* comma-separated ids; each request takes one at random */
-    const char *key_prefix; /* of the Idempotency-Key; NULL: no key */
+    const char *key_prefix; /* prefix of each Idempotency-Key; NULL: no key */
 };
 
 struct schedule;
@@ -57,7 +57,7 @@ struct conn {
     struct list link; /* in the list of free or of broken connections */
     enum conn_state state;
     int fd;
-    int64_t due_us;  /* of the request in flight */
+    int64_t due_us;  /* time at which the request in flight was due */
     size_t received; /* bytes of the answer */
     size_t whole;    /* length of the answer; 0: header section incomplete */
     unsigned status; /* HTTP status, once the header section is complete */

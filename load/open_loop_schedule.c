@@ -21,7 +21,7 @@ struct schedule {
     struct schedule_options options;
     double next_us; /* since the start; a double, so that rounding errors do not add up */
     uint64_t random;
-    uint64_t number; /* of the request, from 1 */
+    uint64_t number; /* number of the request, from 1 */
     const char *tokens, *tokens_end, *token;
     size_t voucher_count;
     struct piece vouchers[VOUCHERS_MAX];

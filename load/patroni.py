@@ -26,12 +26,12 @@ SETTINGS = {"ttl": 20, "loop_wait": 1, "retry_timeout": 3, "synchronous_mode": T
 
 
 def postgres_bin():
-    """Of the newest version."""
+    """The directory of the programs of the newest Postgres."""
     return max(glob.glob("/usr/lib/postgresql/*/bin"), key=lambda path: int(path.split("/")[-2]))
 
 
 def free_port():
-    """Below 32768: the kernel gives such a port to no outgoing connection while its server is down."""
+    """A port below 32768: the kernel never uses such a port for an outgoing connection."""
     while harness.is_taken(port := random.randrange(20000, 32000)):
         pass
     return port
@@ -53,7 +53,7 @@ def send(pid, number):
 
 
 class Raft:
-    """A process with a part in Raft, and nothing else."""
+    """A process that only takes part in Raft."""
     program = "patroni_raft_controller"
 
     def __init__(self, name, cluster):
@@ -80,7 +80,7 @@ class Raft:
                 cwd="/", stdin=subprocess.DEVNULL, stdout=log, stderr=log, process_group=0)
 
     def stop(self):
-        """Clean: Patroni stops its server."""
+        """Stop the process cleanly: Patroni stops its server."""
         if self.process is not None:
             self.process.send_signal(signal.SIGCONT)
             self.process.terminate()
@@ -89,7 +89,7 @@ class Raft:
 
 
 class Member(Raft):
-    """Patroni with its server."""
+    """Patroni and its Postgres server."""
     program = "patroni"
 
     def __init__(self, name, cluster):
@@ -114,18 +114,18 @@ class Member(Raft):
     # -- Patroni
 
     def status(self, path):
-        """The status of the answer of Patroni, 0 if there is none."""
+        """The HTTP status of Patroni's answer; 0 if there is none."""
         return harness.http_status("127.0.0.1", self.rest_port, path, ANSWER_S)
 
     def is_primary(self):
         return self.status("/primary") == 200
 
     def is_synchronous(self):
-        """Whether this is the standby that may be promoted."""
+        """Whether this member is the synchronous standby, which may be promoted."""
         return self.status("/synchronous") == 200
 
     def switch_over_to(self, standby):
-        """Asks for it. Returns what waits until it is done."""
+        """Request a switchover. Returns a function that waits until it is done."""
         client = http.client.HTTPConnection("127.0.0.1", self.rest_port, timeout=harness.ANSWER_WITHIN_S)
         client.request("POST", "/switchover", json.dumps({"leader": self.name, "candidate": standby.name}))
 
@@ -148,20 +148,20 @@ class Member(Raft):
             return []
 
     def signal_server(self, number):
-        """To all its processes. The main one is stopped first, so that it starts no others."""
+        """Send a signal to all processes of the server. The main process is stopped first, so it starts no others."""
         for pid in self.server_processes()[:1]:
             send(pid, signal.SIGSTOP)
         for pid in reversed(self.server_processes()):
             send(pid, number)
 
     def kill_all(self):
-        """Stands for the end of a machine."""
+        """Kill Patroni and the server, as if the machine had died."""
         self.process.kill()
         self.process.wait()
         self.signal_server(signal.SIGKILL)
 
     def pause_all(self):
-        """Stands for a machine that is cut off."""
+        """Pause Patroni and the server, as if the machine were cut off."""
         self.process.send_signal(signal.SIGSTOP)
         self.signal_server(signal.SIGSTOP)
 
@@ -189,7 +189,7 @@ class Cluster:
         for each in self.members:
             each.start()
         primary, _ = self.await_pair()
-        harness.run("psql", "-XAtq", "-v", "ON_ERROR_STOP=1", # until the standby knows them, too
+        harness.run("psql", "-XAtq", "-v", "ON_ERROR_STOP=1", # returns when the standby has the changes
                     "-c", "set synchronous_commit = remote_apply",
                     "-c", f"create role seckill login password '{self.password}'",
                     "-c", f"create role seckill_service login password '{self.password}' role seckill",
@@ -208,6 +208,6 @@ class Cluster:
         return primary, standby
 
     def database_url(self, user, *servers):
-        """Of all servers, or of these."""
+        """The URL with all servers, or with these."""
         hosts = ",".join(f"127.0.0.1:{each.port}" for each in servers or self.servers)
         return f"postgresql://{user}:{self.password}@{hosts}/seckill"

@@ -10,7 +10,7 @@ tables = STATS_blocks
 array colours[5] = ["#16a34a", "#3b82f6", "#808080", "#d97706", "#ef4444"]
 rows(panels) = int(ceil(panels / 2.0))
 
-# Sized by the number of panels.
+# The height depends on the number of panels.
 panels = kind eq "bench" ? 2 : kind eq "soak" ? 4 : tables
 set terminal pngcairo noenhanced font "sans,11" size 1200, 90 + 330 * rows(panels)
 set output ARG2 . "/" . kind . ".png"
@@ -24,7 +24,7 @@ set format y "%g"
 set yrange [0:*]
 
 if (kind eq "bench") {
-    # Bars from the top down, and the spread of the rounds.
+    # Horizontal bars from top to bottom, each with the spread of the rounds.
     unset key
     set format x "%.0s%c"
     set xtics rotate by -30

@@ -50,14 +50,14 @@ def spread(values):
 
 
 def tables_of_growth(dimensions):
-    """Of each dimension the orders per second at each of its points."""
+    """For each dimension the orders per second at each point."""
     return [[("x", f"orders/s by {each['name']}", "lowest", "highest")]
             + [(f"{point['x']:,}", point["orders_per_s"], *spread(point["rounds"])) for point in each["points"]]
             for each in dimensions]
 
 
 def tables_of_soak(result):
-    """Orders per second, p99, memory, open files and connections; then the faults. By minutes."""
+    """Orders per second, p99, memory, open files and connections by minute; then the faults."""
     samples, slices = result["samples"], result["slices"]
     slice_min = result["minutes"] / len(slices)
     return [
@@ -77,7 +77,7 @@ def tables_of_soak(result):
 
 
 def order_rates(samples):
-    """Between each two samples, by the instances that ran the whole time."""
+    """The rate between two samples, of the instances that ran during the whole time."""
     rates = []
     for last, now in zip(samples, samples[1:]):
         placed = [after["answers"].get("201", 0) - before["answers"].get("201", 0)
@@ -88,7 +88,7 @@ def order_rates(samples):
 
 
 def tables_of_prove(result):
-    """Of each scenario the answers per second by kind, and whether a server was down."""
+    """For each scenario the answers per second by kind, and whether a server was down."""
     return [timeline_table(f"{each['stage']}, {each['instances']} x", each["timeline"])
             for each in result["stages"]]
 

@@ -29,9 +29,9 @@ THREADS = 2
 CONNECTIONS = 128
 LEASE_MS = 6000 # a lock of a killed instance blocks its shopper that long; longer than an order may take
 SCENARIO_WITHIN_S = 300
-SLOWEST_S = 20 # pace of a scenario that is repeated because its fault came too late
+SLOWEST_S = 20 # longest duration of a scenario that is repeated because its fault came too late
 BINS = 40 # of the timeline of a scenario
-ROUNDS = 10 # of the orders of a scenario that ends after its fault
+ROUNDS = 10 # how often a scenario that ends after its fault can repeat its orders
 TAKES_PART = 500 # requests
 PLENTY = 1_000_000
 SECRET = harness.new_secret()
@@ -68,7 +68,7 @@ LOCATION = """proxy_pass http://seckill;
 # -- the deployment: a database, instances, nginx --
 
 class TooLate(harness.Failed):
-    """The fault came after the orders that it should have disturbed, so it tested nothing."""
+    """The fault came after the orders, so the scenario tested nothing."""
 
 
 class Deployment:
@@ -106,7 +106,7 @@ class Deployment:
         self.sql("truncate voucher, voucher_order, payment, order_event, stock_event")
 
     def answered_by_first(self):
-        """Requests since its start."""
+        """The number of requests that the first instance has answered since its start."""
         return sum(value for _, value in self.services[0].metrics("seckill_http_requests_total"))
 
     def rows(self):
@@ -128,7 +128,7 @@ class Deployment:
                          check=False).split()
 
     def write_table(self, path):
-        """All rows, read without an index, because an index may be wrong."""
+        """Write all rows. They are read without an index, because an index may be corrupt."""
         with open(path, "wb") as out:
             for what in (
                     "'voucher', id, unix_us(begin_at), unix_us(end_at), per_user_limit, stock_left "
@@ -154,7 +154,7 @@ class Deployment:
         service.start()
 
     def restart_instances(self):
-        """One after the other, as an upgrade does."""
+        """Restart the instances one after the other, as an upgrade does."""
         for service in self.services:
             service.stop()
             service.start()
@@ -175,7 +175,7 @@ class Deployment:
 
 # -- the scenarios --
 #
-# Each takes the deployment and the number of shoppers, creates its vouchers and returns the
+# Each function takes the deployment and the number of shoppers, creates vouchers and returns the
 # requests in order. Adjacent requests go to different threads of wrk.
 
 def order(shopper, voucher, key="-", follow="-"):
@@ -242,7 +242,7 @@ def crash(deployment, size):
 
 
 def busy_crash(deployment, size):
-    """The same at full speed: all shoppers order again until the fault is over."""
+    """Like `crash` at full speed: all shoppers repeat their orders until the fault is over."""
     return ROUNDS * crash(deployment, size)
 
 
@@ -558,7 +558,7 @@ def prove_lab(program, checker, servers, size):
 
 
 def write_tokens(program, count):
-    """Of the admin and of shoppers 1..count."""
+    """Write the tokens of the admin and of shoppers 1..count."""
     maker = harness.Service(program, 0, {"SECKILL_JWT_SECRET": SECRET}, os.devnull)
     maker.write_tokens(count, f"{PLACE}/tokens.shoppers")
     with open(f"{PLACE}/tokens", "w") as out, open(f"{PLACE}/tokens.shoppers") as shoppers:

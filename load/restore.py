@@ -38,7 +38,7 @@ synchronous_standby_names = ''
 
 
 def receive_wal(url, stack):
-    """As the synchronous standby, until it is stopped."""
+    """Run pg_receivewal as the synchronous standby until it is stopped."""
     command = ["pg_receivewal", "-d", url, "-D", ARCHIVE, "--slot", "archive"]
     os.makedirs(ARCHIVE)
     harness.run(*command, "--create-slot")
@@ -52,7 +52,7 @@ def receive_wal(url, stack):
 
 
 def place_orders(url, voucher, count, first):
-    """Without the service, and without waiting for the archive."""
+    """Place orders by SQL, without waiting for the archive."""
     harness.sql(url, f"""set synchronous_commit = local; select count(*) from generate_series(0, {count // CHUNK - 1}) g,
         lateral place_orders({voucher}, array(select generate_series({first} + g * {CHUNK}, {first - 1} + (g + 1) * {CHUNK})),
             array(select generate_series({first} + g * {CHUNK}, {first - 1} + (g + 1) * {CHUNK})),
@@ -65,19 +65,19 @@ def give_to_postgres(directory):
 
 
 def size_gb(directory, first=""):
-    """Of the files from `first` on."""
+    """The size of the files in a directory, from the name `first` on."""
     return sum(os.path.getsize(f"{place}/{name}") for place, _, names in os.walk(directory)
                for name in names if name >= first) / 1e9
 
 
 def first_segment():
-    """Of the WAL that the base backup needs."""
+    """The first segment of the WAL that the base backup needs."""
     with open(f"{BACKUP}/postgres/backup_label") as label:
         return re.search(r"\(file (\w+)\)", label.read())[1]
 
 
 def restore(name, stack, moment=None):
-    """From the backup and the archive. Returns the servers, after they have printed how long it took."""
+    """Restore from the backup and the archive, and print how long it took. Returns the servers."""
     begin = time.monotonic()
     servers = harness.Servers(f"{PLACE}/{name}")
     stack.callback(servers.down)
@@ -103,7 +103,7 @@ def audit(program, servers):
 
 
 def sell(program, tokens, thousands, stack):
-    """Until the disk is lost. Returns the shoppers, and a moment by the clock of Postgres and by ours."""
+    """Sell until the disk is lost. Returns the shoppers, and a moment by the clocks of Postgres and this process."""
     primary = harness.Servers(f"{PLACE}/primary")
     stack.callback(primary.down)
     primary.up()
@@ -141,7 +141,7 @@ def sell(program, tokens, thousands, stack):
 
 
 def go_on(program, servers, shoppers, later, tokens, stack):
-    """The sale goes on, with a new voucher, too. Returns the ids that were given before, too."""
+    """Continue the sale, also with a new voucher. Returns the ids that were given a second time."""
     print("advanced to", harness.sql(servers.env["PG_OWNER_URL"], "select * from advance_ids()"))
     service = shopping.start_service(program, servers.env["SECKILL_DATABASE_URL"], servers.env["PG_OWNER_URL"],
                                      servers.env["SECKILL_REDIS_URL"], PLACE, stack)

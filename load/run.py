@@ -36,7 +36,7 @@ def lock_place(port):
 
 
 def keep_secret():
-    """The path of the secret, which is the same in each run."""
+    """The path of the file with the secret, which is kept between runs."""
     path = f"{PLACE}/jwt_secret"
     if not os.path.exists(path):
         with open(os.open(path + ".new", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as out:

@@ -50,7 +50,7 @@ fail()
 
 # -- processes --
 
-# Print the start time of a process; fails if it does not exist or is a zombie.
+# Print the start time of a process. Fails if the process does not exist or is a zombie.
 process_stat()
 {
     local stat
@@ -185,7 +185,7 @@ change_port()
     load_settings
 }
 
-# The process id of a server that does not run is empty.
+# Write DIR/env. The process id of a server that does not run is empty.
 write_env()
 {
     cat >"$dir/env.new" <<END
@@ -398,7 +398,7 @@ stop_both()
     wait_until_stopped postgres
 }
 
-# Whatever happens after the start, the servers are stopped. Other commands may run meanwhile.
+# Start both servers, and stop them in any case at the end. Other commands may run meanwhile.
 hold_both()
 {
     trap 'flock 9; stop_both' EXIT

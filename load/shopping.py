@@ -15,7 +15,7 @@ SECRET = harness.new_secret()
 
 
 def make_tokens(program, place):
-    """Those of shoppers 1 to SHOPPERS."""
+    """Create the tokens of shoppers 1 to SHOPPERS."""
     harness.Service(program, 0, {"SECKILL_JWT_SECRET": SECRET}, None).write_tokens(SHOPPERS, f"{place}/tokens")
     with open(f"{place}/tokens") as lines:
         return lines.read().split()
@@ -41,15 +41,15 @@ class Shoppers:
     """Threads that order a voucher until they are stopped. An order without a clear answer is repeated
     under its key."""
 
-    waits_for_lock = True # of an earlier request for the order
+    waits_for_lock = True # retry while an earlier request for the order holds the lock
 
     def __init__(self, service, voucher, tokens, pause_s=0):
         self.address, self.tokens = (service.host, service.port), tokens
         self.voucher = int(voucher)
         self.pause_s = pause_s
-        self.acknowledged = {} # the order and when it was acknowledged, by shopper
+        self.acknowledged = {} # by shopper: the order and the time at which it was acknowledged
         self.requests = 0
-        self.unclear = 0 # answers that it is unknown whether there is an order
+        self.unclear = 0 # number of answers without a clear outcome
         self.next = 0
         self.lock = threading.Lock()
         self.is_stopped = False
@@ -66,7 +66,7 @@ class Shoppers:
                     self.next += 1
                 self.order(shopper)
                 time.sleep(self.pause_s)
-        except Exception as error: # of the test; the main thread reports it
+        except Exception as error: # an error of the test; the main thread reports it
             self.failure = error
 
     def ask(self, client, headers):
@@ -107,12 +107,12 @@ class Shoppers:
         harness.wait_for("an outcome is unknown", lambda: self.count() and self.unclear > before, WITHIN_S)
 
     def since(self, moment):
-        """When each order after this moment was acknowledged."""
+        """The times after this moment at which orders were acknowledged."""
         with self.lock:
             return [at for _, at in self.acknowledged.values() if at > moment]
 
     def first_since(self, moment):
-        """When the first order after this moment was acknowledged; waits for it."""
+        """Wait for the first acknowledged order after this moment. Returns its time."""
         harness.wait_for("an order is acknowledged again", lambda: self.count() and self.since(moment), WITHIN_S)
         return min(self.since(moment))
 
@@ -122,7 +122,7 @@ class Shoppers:
             thread.join()
 
     def lost(self, owner_url):
-        """The shoppers whose acknowledged order is not a row."""
+        """The shoppers whose acknowledged order has no row."""
         rows = harness.run("psql", "-XAtq", "-v", "ON_ERROR_STOP=1", "-F", " ", "-c", "select id, user_id"
                            f" from voucher_order where voucher_id = {self.voucher}", owner_url)
         stored = {tuple(map(int, row.split())) for row in rows.splitlines()}

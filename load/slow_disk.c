@@ -1,6 +1,6 @@
 /*
- * slow_disk.c - preloaded into Postgres, it makes each flush of the WAL take longer, as on a
- * disk in the network.
+ * slow_disk.c - a library that is preloaded into Postgres and delays each flush of the WAL, as a
+ * network disk does.
  *
  * SLOW_DISK names a file with an int64_t, the delay in microseconds, which may be changed at
  * any time. Postgres flushes the WAL by fdatasync() and other files by fsync().

@@ -45,8 +45,8 @@ CANCEL_EVERY_S = 0.05
 FAULT_EVERY_S = 60
 COMPLETE_WITHIN_S = 40 # the lock of a killed instance expires after 30 s
 
-# The fraction of the load of each client of a slice. The second client with keys sends the same
-# requests with the same keys to the other instance.
+# The share of each client of a slice in the load. Two clients use keys: the second one sends the
+# same requests with the same keys to the other instance.
 PLAIN, KEYED = 0.45, 0.05
 SOLD_OUT_OF = 10 # one of this number of requests is for a voucher that is sold out
 
@@ -65,7 +65,7 @@ class Sale:
         self.write_tokens()
 
     def write_tokens(self):
-        """Each client has its own shoppers."""
+        """Write the tokens; each client has its own shoppers."""
         with open(f"{PLACE}/tokens") as tokens:
             lines = tokens.readlines()
         for number, share in enumerate((PLAIN, PLAIN, KEYED)):
@@ -157,7 +157,7 @@ class Canceller:
 # -- faults --
 
 def kill_instance(deployment, _servers):
-    """Always the first instance; the second one runs until the end."""
+    """Kill the first instance; the second one runs until the end."""
     service = deployment.service
     service.process.kill()
     service.process.wait()
@@ -251,7 +251,7 @@ class Sampler:
 
 
 def sample_instance(service):
-    """None while the instance does not run."""
+    """A sample of an instance; None while it does not run."""
     try:
         pid = service.process.pid
         with open(f"/proc/{pid}/smaps_rollup") as lines:

@@ -19,7 +19,7 @@ import harness
 import pair
 import prove
 
-PLACE = prove.PLACE = "var/standby" # also of the logs of prove.Deployment
+PLACE = prove.PLACE = "var/standby" # prove.Deployment writes its logs there
 STOP_S = 7 # longer than SECKILL_ORDER_TIMEOUT_MS
 SIZE = 16000
 SECONDS = 6
@@ -46,7 +46,7 @@ def fail_over(standby, deployment):
         raise harness.Failed("the primary was killed after the voucher was sold out")
 
 
-# Name, fault, answers that must occur. The last one leaves no pair.
+# Name, fault, answers that must occur. The last fault leaves the primary without a standby.
 FAULTS = (("standby stopped", stop_standby, "PLACED UNCLEAR"), ("standby killed", kill_standby, "PLACED"),
           ("primary killed", fail_over, "PLACED"))
 

@@ -17,19 +17,19 @@ import harness
 import pair
 
 PLACE = "var/standby_lists"
-OLD_S = 7 # a copy that is up to date looks a few seconds old
+OLD_S = 7 # an older copy is not up to date; an up-to-date copy may look a few seconds old
 LISTS = ("/v1/orders", "/v1/vouchers", "/v1/vouchers?state=open")
 
 
 class Lists:
-    """The lists of the instance, and what must be in them."""
+    """The lists of the instance, and the checks of their contents."""
 
     def __init__(self, service, voucher):
         self.service, self.voucher = service, voucher
         self.tokens = {"shopper": service.token(1), "admin": service.token(1, "admin")}
 
     def read(self, path, role="shopper"):
-        """Status, headers and body. Role None: without a token."""
+        """Send a GET. Returns status, headers and body. Role None: without a token."""
         headers = {"Authorization": f"Bearer {self.tokens[role]}"} if role else {}
         client = http.client.HTTPConnection("127.0.0.1", self.service.port, timeout=60)
         client.request("GET", path, headers=headers)
@@ -51,14 +51,14 @@ class Lists:
         return [each["id"] for each in orders["items"]][:1] == [order] and events["items"] != []
 
     def order(self):
-        """Buys one, which the primary knows at once."""
+        """Place an order. A read from the primary finds it at once."""
         status, order = self.service.call("POST", f"/v1/vouchers/{self.voucher}/orders", self.tokens["shopper"])
         expect("an order is placed", status, 201)
         expect("the order is read", self.read(f"/v1/orders/{order['id']}")[0], 200)
         return order["id"]
 
     def state(self):
-        """What the metric says: whether the lists are connected."""
+        """The values of the metric that tells whether the lists are connected."""
         return [value for labels, value in self.service.metrics("seckill_dependency_up") if "lists" in labels]
 
 
@@ -101,7 +101,7 @@ def check_standby(primary, standby, service, lists):
 
 
 def refused(program, servers, **env):
-    """What `serve` says, which must not start (EX_USAGE)."""
+    """The message of `serve`, which must refuse to start (EX_USAGE)."""
     with open(f"{PLACE}/refused.log", "wb") as log:
         service = harness.Service(program, harness.free_port(), dict(
             {"SECKILL_DATABASE_URL": servers.env["SECKILL_DATABASE_URL"],
@@ -113,7 +113,7 @@ def refused(program, servers, **env):
 
 
 def check_refusals(program, primary, standby):
-    """A malformed URL; a standby in the place of the primary."""
+    """Check that `serve` refuses a malformed URL, and a standby in place of the primary."""
     said = refused(program, primary, SECKILL_LISTS_DATABASE_URL="postgresql://host:0/")
     expect("the setting is named", "SECKILL_LISTS_DATABASE_URL has a port that is not 1 to 65535" in said, True)
     with contextlib.ExitStack() as stack:

@@ -1,4 +1,4 @@
-"""Tests of the growth's arithmetic."""
+"""Tests of the arithmetic in growth.py."""
 
 import unittest
 
@@ -11,7 +11,7 @@ def reports_of(*rates):
 
 class GrowthTest(unittest.TestCase):
     def test_summarise__compares_within_a_round(self):
-        """The second round is slow for both."""
+        """Both points are slow in the second round."""
         point = growth.summarise({"orders": reports_of(80, 10, 85)}, {"orders": reports_of(100, 10, 100)})
         self.assertEqual(point, {"orders_per_s": 80, "rounds": [80, 10, 85], "p99_us": 1000, "ratio": 0.85})
 

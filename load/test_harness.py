@@ -14,7 +14,7 @@ import harness
 
 class KeepOnFailureTest(unittest.TestCase):
     def keep(self, error, measured):
-        """What is in the file after `error`, or None."""
+        """The contents of the file after `error`, or None."""
         with tempfile.TemporaryDirectory() as place, contextlib.redirect_stdout(io.StringIO()):
             try:
                 with harness.keep_on_failure(f"{place}/incomplete.json", measured):

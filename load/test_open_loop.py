@@ -21,7 +21,7 @@ TOKENS = 500
 
 class OpenLoopTest(unittest.TestCase):
     def run_client(self, server, **options):
-        """Its report. By default 200 requests or so."""
+        """Run the client, by default with about 200 requests. Returns its report."""
         with tempfile.NamedTemporaryFile("w", suffix=".tokens") as tokens:
             tokens.writelines(f"token-{number}\n" for number in range(TOKENS))
             tokens.flush()
@@ -117,7 +117,7 @@ class OpenLoopTest(unittest.TestCase):
         self.assertEqual(report["200"], 600)
 
     def test_arrivals__of_a_poisson_process_have_its_mean_and_deviation(self):
-        """The deviation of the count is its root, 10; that of the gaps is their mean."""
+        """The standard deviation of the count is its square root, 10; the standard deviation of the gaps is their mean."""
         with Server(lambda _: http(201)) as server:
             report = self.run_client(server, seconds=0.25, rate=400)
         gaps = [later - earlier for earlier, later in itertools.pairwise(server.times)]

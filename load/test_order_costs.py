@@ -35,7 +35,7 @@ class StagesTest(unittest.TestCase):
 
 
 class CpuTest(unittest.TestCase):
-    """Of a shell with a child that runs and one that has ended; each has worked."""
+    """The CPU time of a shell with a child that runs and a child that has ended; both have used CPU time."""
 
     WORK = "i=0; while [ $i -lt 200000 ]; do i=$((i + 1)); done"
 

@@ -15,7 +15,7 @@ SECONDS = 1
 
 class OrdersTest(unittest.TestCase):
     def run_wrk(self, server, tokens, *options):
-        """The report of the script."""
+        """Run wrk with the script. Returns its report."""
         with tempfile.NamedTemporaryFile("w", suffix=".tokens") as file:
             file.writelines(f"token-{number}\n" for number in range(tokens))
             file.flush()
@@ -38,7 +38,7 @@ class OrdersTest(unittest.TestCase):
         self.assertEqual((report["refused"], report["broken"]), (report["requests"], 0))
 
     def test_request__uses_each_token_once(self):
-        """wrk drops up to one request per connection at its end; it never sends the first one."""
+        """wrk never sends its first request, and may drop one request per connection at the end."""
         with Server(lambda _: http(201)) as server:
             report = self.run_wrk(server, 400_000, "vouchers=7,8,8,8,8,8,8,8,8,8", "keys=k-")
         fields = [re.fullmatch("POST /v1/vouchers/([78])/orders HTTP/1.1\r\nHost: 127.0.0.1\r\n"

@@ -25,7 +25,7 @@ def growth():
 
 
 def sample(at_s, pid, placed):
-    """Of two instances; the first one has no process where `pid` is 0, and Redis is down then."""
+    """A sample of two instances. If `pid` is 0, the first instance does not run and Redis is down."""
     first = {"pid": pid, "pss_kib": 20_480, "fds": 77, "answers": {"201": placed}}
     second = {"pid": 9, "pss_kib": 10_240, "fds": 66, "answers": {"201": 100 * at_s}}
     return {"at_s": at_s, "instances": [first if pid else None, second],
@@ -80,7 +80,7 @@ class TablesTest(unittest.TestCase):
 
 class DrawTest(unittest.TestCase):
     def draw(self, kind, tables):
-        """What it prints, and the size of the picture, 0 for none."""
+        """Draw the tables. Returns what is printed, and the size of the picture; 0: no picture."""
         with tempfile.TemporaryDirectory() as place, contextlib.redirect_stdout(io.StringIO()) as printed:
             plot.draw(kind, place, tables)
             path = f"{place}/{kind}.png"

@@ -21,7 +21,7 @@ class RunTest(unittest.TestCase):
         self.place, self.port = place.name, harness.free_port()
 
     def start(self):
-        """As `nohup make run &` does, in a session of its own. Returns what it has announced."""
+        """Start run.py as `nohup make run &` does, in a new session. Returns what it announces."""
         self.process = subprocess.Popen(
             ["nohup", f"{harness.LOAD}/run.py", PROGRAM, str(self.port)], cwd=self.place, text=True,
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True)

@@ -1,4 +1,4 @@
-"""Tests of soak.py: what it concludes from samples and answers."""
+"""Tests of soak.py: the conclusions from samples and answers."""
 
 import types
 import unittest
@@ -8,7 +8,7 @@ import soak
 
 
 def checks_of(values):
-    """With a sample per second, one for each value."""
+    """The checks on samples with these values, one sample per second."""
     sampler = soak.Sampler(None, None)
     sampler.samples = [{"at_s": at_s, "redis": value and {"bytes": value}}
                        for at_s, value in enumerate(values)]

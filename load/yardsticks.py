@@ -14,7 +14,7 @@ import harness
 from deploy import STOCK
 
 ROWS = 1000 # per statement of the bulk insert
-CLIENTS = 64 # with one order per transaction
+CLIENTS = 64 # clients of pgbench that place one order per transaction
 PAIR_CONNECTIONS, PAIR_CALLS = 2, 2 # the service has two event loops; Redis never waits for a call
 
 # The same rows and indexes as with place_orders(), but without its work: no lock on the voucher,
@@ -106,7 +106,7 @@ class Redis:
         return self.measure(seconds, locks, PAIR_CALLS, PAIR_CONNECTIONS)["pairs_per_s"]
 
     def single_pairs_per_s(self, seconds):
-        """With one lock per call and 64 calls per write, like redis-benchmark -P 64."""
+        """Pairs per second with one lock per call and 64 calls per write, like redis-benchmark -P 64."""
         return self.measure(seconds, 1, 64, PAIR_CONNECTIONS)["pairs_per_s"]
 
     def pair_us(self, seconds):

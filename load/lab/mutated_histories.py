@@ -47,7 +47,7 @@ HISTORY = """\
 """
 CORRECT = TABLE + "--\n" + HISTORY
 
-# What is wrong, the rule that must be violated, the text to replace and its replacement.
+# The defect, the rule that must be violated, the text to replace and its replacement.
 MUTATIONS = [
     ("an unexpected answer", "answers", "409 sale_ended", "403 forbidden"),
     ("a voucher that does not exist", "answers", "order 3 7 c", "order 3 8 c"),
@@ -94,7 +94,7 @@ MUTATIONS = [
 
 
 def violated_rules(checker, history):
-    """What the checker reports. "--" separates the files."""
+    """The rules that the checker reports. "--" separates the files."""
     with tempfile.TemporaryDirectory() as place:
         paths = []
         history = re.sub(r"@([\d.]+)", lambda time: str(int(float(time[1]) * 1e6)), history)
