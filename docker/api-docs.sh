@@ -2,7 +2,7 @@
 #
 # api-docs.sh OUTPUT - render app/api/openapi.yaml as one page that loads nothing else, with Redoc.
 # Needs node and npm, which downloads Redoc and a YAML parser once, into var/api-docs. Exit code
-# 77: npm cannot; the last line says why.
+# 77: npm has failed; the last line says why.
 set -eu
 output=$(realpath -m "$1")
 cd "$(dirname "$0")/.."
@@ -37,9 +37,10 @@ const [redoc, yaml, output] = process.argv.slice(2);
 const escaped = (text) => text.replace(/<\/(?=script)/gi, "<\\/");
 const contract = require(fs.realpathSync(yaml)).parse(fs.readFileSync("app/api/openapi.yaml", "utf8"), { maxAliasCount: -1 });
 const logo = "https://cdn.redoc.ly/redoc/logo-mini.svg"; // Redoc would load it
-// Long lines of the samples wrap: what scrolls sideways cannot be reached by the keyboard in all browsers.
+// Long lines of the samples wrap, because not all browsers can scroll sideways by the keyboard.
 const options = { expandResponses: "200,201", theme: { typography: { code: { wrap: true } } } };
-// Redoc has no h4: an h5 is one level below the heading before it. It makes some when the reader opens an answer.
+// Redoc has no h4, so each h5 gets the level below the heading before it. Redoc adds more when the reader opens
+// an answer.
 const mend = (page) => {
     const setLevels = () => {
         let level = 0;

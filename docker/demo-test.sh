@@ -1,7 +1,7 @@
 # shellcheck shell=sh disable=SC2154
 #
-# demo-test.sh - what `demo.sh test` does to the machine: a private Docker daemon, a container that
-# shows whether the demo can run at all, and their removal. To be sourced by demo.sh.
+# demo-test.sh - functions of `demo.sh test`: start a private Docker daemon, try whether a container
+# can run as the demo needs it, and remove both. demo.sh sources this file.
 
 free_port()
 {
@@ -17,9 +17,9 @@ start_docker()
     mkdir -p "$data"
     DOCKER_HOST=unix://$run/docker.sock
     export DOCKER_HOST
-    # It adds no firewall rules: containers reach each other, and builds use the host network. It
-    # has its own session, so signals of the terminal reach only this script, and it stops when
-    # this script is killed.
+    # The daemon adds no firewall rules: containers reach each other, and builds use the host
+    # network. It has its own session, so signals of the terminal reach only this script, and it
+    # stops when this script is killed.
     setsid setpriv --pdeathsig TERM dockerd --data-root "$data" --exec-root "$run/exec" --pidfile "$run/pid" -H "$DOCKER_HOST" \
         --bridge none --iptables=false --ip6tables=false --ip-masq=false --ip-forward=false \
         >"$run/log" 2>&1 </dev/null &
@@ -84,7 +84,7 @@ remove_test()
     remove
 }
 
-# Remove the images that were built before the test ended. Those of our own dockerd go with it.
+# Remove the images that the test has built. The images of a private daemon are removed with its data.
 remove_images()
 {
     for image in "" -plain -load -patroni; do
@@ -108,7 +108,7 @@ end_test()
     exit "$code"
 }
 
-# What the machine must provide, or else the test is not run.
+# The test is not run unless the machine provides these.
 need_docker()
 {
     need_root

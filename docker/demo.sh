@@ -31,7 +31,7 @@ fail()
     exit 1
 }
 
-# set_names PROJECT IMAGE PLACE FILE: what this run uses.
+# set_names PROJECT IMAGE PLACE FILE: set the names that this run uses.
 set_names()
 {
     project=$1
@@ -149,7 +149,7 @@ metric()
         sed -n 's/.*"value":\[[^,]*,"\([0-9]*\)"\].*/\1/p'
 }
 
-# scraped QUERY NUMBER
+# scraped QUERY NUMBER: whether Prometheus returns this number.
 scraped()
 {
     [ "$(metric "$1" 2>/dev/null)" = "$2" ]
@@ -218,7 +218,7 @@ stop:       make demo-down
 END
 }
 
-# container_of SERVICE
+# container_of SERVICE: print the id of its container.
 container_of()
 {
     docker ps -aq --filter "label=com.docker.compose.project=$project" \
@@ -230,8 +230,8 @@ in_load()
     docker exec "$load" /src/load/demo_load.py "$@"
 }
 
-# fault NAME SERVICE [alone]: kill it, and start it again when orders are acknowledged; at once if
-# there is only one of it.
+# fault NAME SERVICE [alone]: kill the service. Start it again when orders are acknowledged, or at
+# once if there is no other one (alone).
 fault()
 {
     echo "killing $2: $1"
@@ -243,7 +243,7 @@ fault()
     in_load settle
 }
 
-# other ONE: the other of two services.
+# other ONE: print the name of the other one of two services.
 other()
 {
     case $1 in
@@ -288,7 +288,7 @@ run_ha()
 
 # -- the end --
 
-# Also removes a demo whose settings are gone: the file of compose needs some.
+# Also removes a demo whose settings are lost; then it sets those that the compose file requires.
 remove()
 {
     make_secrets
@@ -311,7 +311,7 @@ verb_down()
 # shellcheck source=docker/demo-test.sh
 . docker/demo-test.sh
 
-# Run the block of the README for those with Docker, with the images of this machine.
+# Run the README's block of Docker commands, with the images of this machine.
 check_readme()
 {
     make_env
