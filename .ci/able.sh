@@ -1,8 +1,8 @@
 # shellcheck shell=sh disable=SC2034,SC2154
 #
 # able.sh - check that this machine has what a test needs: root, a Debian mirror, packages.
-# Otherwise print why the test is not run, and exit with success. To be sourced, with $what
-# naming the test. Nothing here waits longer than some minutes.
+# Otherwise print why the test is not run, and exit with success. A test sets $what to its name
+# and sources this file. No check waits longer than some minutes.
 
 mirror=${DEBIAN_MIRROR:-http://deb.debian.org/debian}
 
@@ -56,7 +56,7 @@ need_tar()
     }
 }
 
-# Make a device, mount and change the root. The mount namespace ends with the command.
+# Try to make a device, to mount and to change the root, in a mount namespace of its own.
 try_devices()
 {
     mkdir -p var

@@ -1,4 +1,4 @@
-# check-deps.awk SOURCES... - check the #include lines of SOURCES against deps.allow. With cycles.awk.
+# check-deps.awk SOURCES... - check the #include lines of SOURCES against deps.allow. Run it with cycles.awk.
 # Refuses an edge between folders that deps.allow does not list, the header of a library in
 # a folder that it does not list, and a cycle between folders or between the files of a
 # folder. Prints each violation; exit status 1 if any.
@@ -8,8 +8,8 @@ function folder_of(path) {
     return path
 }
 
-# X.c and X.h are one node. The headers of lib/ are included without "lib/", and a header
-# without a folder is in that of the including file.
+# X.c and X.h are one node. The headers of lib/ are included without "lib/". A header without a
+# folder is in the folder of the including file.
 function node_of(path) {
     if (path !~ /\//)
         path = folder_of(FILENAME) "/" path

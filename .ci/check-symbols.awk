@@ -1,5 +1,5 @@
-# check-symbols.awk - read `nm -A -g` of objects; refuse objects that need each other in a circle,
-# which #include lines do not show when a header declares what several sources define. With cycles.awk.
+# check-symbols.awk - refuse cycles between objects in the output of `nm -A -g`. Run it with cycles.awk.
+# #include lines do not show such a cycle if a header declares functions of several sources.
 
 {
     object = $1

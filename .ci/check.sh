@@ -8,7 +8,7 @@
 # fails if a process that it started is alive at its end.
 #
 # A check that cannot run on this machine prints "not run: WHAT (WHY)", or ends with exit
-# code 77 and the reason in its last line. It succeeds and does not count.
+# code 77 and the reason in its last line. Then it is neither passed nor failed.
 #
 #   --if-failed  if the check passes, print and count nothing
 #   --advice     print a failure, but do not count it

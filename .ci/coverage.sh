@@ -1,7 +1,7 @@
 #!/bin/sh
 #
-# coverage.sh BUILD LEAST SOURCE... - print the line coverage of the sources by the tests of
-# BUILD (SAN=coverage), the lowest first, and of all of them last. Fails below LEAST per cent.
+# coverage.sh BUILD LEAST SOURCE... - print the line coverage of each source by the tests of BUILD
+# (SAN=coverage), the lowest first, and then the total. Fails if the total is below LEAST per cent.
 set -eu
 build=$1
 least=$2
@@ -14,7 +14,7 @@ for source; do
             is_it && /^Lines executed:/ {
                 split($0, word, /[:% ]+/)
                 printf "%6.2f %5d %s\n", word[3], word[5], source
-                exit # the sum follows
+                exit # the next line is the total
             }'
 done | sort -n | awk -v least="$least" '
     { print; run += $1 * $2; lines += $2 }

@@ -1,8 +1,8 @@
-# cycles.awk - find cycles in `edges`: the names that a node needs, by node, separated by spaces.
+# cycles.awk - find cycles. edges[NODE] contains the nodes that NODE needs, separated by spaces.
 
 function refuse(text) { print text; failures++ }
 
-# Depth first: a node that is reached again while it is open closes a cycle.
+# Depth-first search. A node that is reached again while its visit is open closes a cycle.
 function visit(node, path,    i, names, count) {
     if (state[node] == "done")
         return

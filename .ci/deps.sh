@@ -1,12 +1,12 @@
 #!/bin/sh
 #
-# deps.sh [--dry] [LIST] - install the missing packages of .ci/packages, or of LIST. As root or
-# with sudo. --dry: only print what would be done. OS_RELEASE: for a test, in place of
-# /etc/os-release.
+# deps.sh [--dry] [LIST] - install the missing packages of .ci/packages, or of LIST, as root or
+# with sudo. --dry: only print what would be done. OS_RELEASE in the environment replaces
+# /etc/os-release in a test.
 #
-# The project uses private servers only. So no PostgreSQL, Patroni, PgBouncer, Redis, nginx, HAProxy, Prometheus
-# or Docker of the system is started, now or at boot; one that is already installed is left alone. No package
-# is removed, such as a Docker that is not from Debian.
+# The project uses only private servers. So this script starts no PostgreSQL, Patroni, PgBouncer, Redis,
+# nginx, HAProxy, Prometheus or Docker of the system, now or at boot, and does not change one that is
+# already installed. It removes no package, for example no Docker that is not from Debian.
 set -eu
 cd "$(dirname "$0")/.."
 dry=
@@ -34,7 +34,7 @@ list_missing()
     done
 }
 
-# Keep packages from starting their servers now. An existing policy stays.
+# Keep packages from starting their servers during the installation. An existing policy is kept.
 forbid_starts()
 {
     trap allow_starts EXIT

@@ -1,7 +1,7 @@
 #!/bin/sh
 #
-# dry.sh - check that `make deps DRY=1` says what it would do on Debian 12 and 13 and Ubuntu 24.04,
-# and does nothing. In a copy of the files that it reads, with a fake dpkg, apt and sudo.
+# dry.sh - check that `make deps DRY=1` prints what it would do on Debian 12 and 13 and Ubuntu 24.04,
+# and does nothing. It runs in a copy of the files that it reads, with a fake dpkg, apt and sudo.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -25,7 +25,7 @@ fake()
     chmod 755 "$place/bin/$1"
 }
 
-# dry_run ID VERSION_ID: the answer on this system.
+# dry_run ID VERSION_ID: print what `make deps DRY=1` prints on this system.
 dry_run()
 {
     printf 'ID=%s\nVERSION_ID="%s"\n' "$@" >"$place/os-release"
@@ -37,7 +37,7 @@ check()
     [ "$2" = "$3" ] || fail "$1: \"$2\", expected \"$3\""
 }
 
-# packages ID: all packages, but those that only another system than this one has.
+# packages ID: print all packages, except those that only another system has.
 packages()
 {
     sed 's/#.*//' .ci/packages | awk -v own="$1" 'NF > 0 && (NF == 1 || $2 == own) { printf " %s", $1 }'

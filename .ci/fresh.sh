@@ -1,10 +1,9 @@
 #!/bin/sh
 #
-# fresh.sh SUITE - do on a new Debian what the README tells a newcomer: install git and make,
-# clone, `make run`, buy one with the command that it prints, `make test`. As root.
+# fresh.sh SUITE - follow the README on a new Debian, as root: install git and make, clone,
+# `make run`, place an order with the command that it prints, `make test`.
 #
-# What is tested is the last commit of this checkout. The output is kept in
-# var/fresh-SUITE.log.
+# The last commit of this checkout is tested. The output is kept in var/fresh-SUITE.log.
 set -eu
 cd "$(dirname "$0")/.."
 suite=${1:?"usage: fresh.sh bookworm|trixie"}
@@ -14,7 +13,7 @@ what="new Debian ($suite)"
 
 log=$PWD/var/fresh-$suite.log
 
-# The processes and mounts of the test end with this one.
+# The processes and mounts of the test end with this process.
 in_namespaces()
 {
     unshare --mount --pid --fork --kill-child --mount-proc -- "$0" "$suite" inside "$root"

@@ -1,11 +1,10 @@
 #!/bin/sh
 #
-# hostile.sh - run all tests, without the linters, twice on a machine that is as bad as
-# machines get: it has just been booted (in a time namespace whose clocks start near zero),
-# two busy processes per core run beside the tests, and its disk is flushed all the time. As
-# root.
+# hostile.sh - run all tests without the linters twice, as root, on the worst machine: it has just
+# booted (a time namespace whose clocks start near zero), two busy processes per core run beside
+# the tests, and its disk is flushed all the time.
 #
-# Everything runs in a process namespace, and ends with it.
+# All processes run in a process namespace, and end with it.
 set -u
 cd "$(dirname "$0")/.." || exit
 

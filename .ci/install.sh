@@ -2,8 +2,8 @@
 #
 # install.sh BUILD CC... - install into BUILD/root, and build the examples with the lock library
 # from there as another program would: with pkg-config and the installed headers, with the shared
-# library and with the archive, and a program in C++. No name of the library lacks its prefix, and
-# each call is in the manual page.
+# library and with the archive, and a program in C++. Check that every symbol of the library has
+# the prefix, and that the manual page has each call.
 set -eu
 build=$1
 shift

@@ -12,7 +12,7 @@ what="rules of Prometheus (promtool)"
 
 place=docker/monitoring
 
-# verdicts EXPECTED: the alerts with a test that expects this, sorted.
+# verdicts EXPECTED: print the alerts that have a test with this expectation, sorted.
 verdicts()
 {
     awk -v expected="$1" '/alertname: / { alert = $2 }

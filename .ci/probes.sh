@@ -1,7 +1,7 @@
 #!/bin/sh
 #
 # probes.sh PROGRAM - check that PROGRAM has the probes that app/core/probes.h lists, and that
-# seckill.bt uses no other ones; where bpftrace can run, also the syntax of seckill.bt.
+# seckill.bt uses no others. If bpftrace can run, also check the syntax of seckill.bt.
 set -eu
 program=$1
 

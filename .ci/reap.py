@@ -23,7 +23,7 @@ GRACE_S = int(os.environ.get("REAP_GRACE_S", "60"))
 
 
 def children_of(pid):
-    """Also zombies. A process that ends meanwhile has none."""
+    """The children of a process, also zombies. None if the process has ended."""
     try:
         with open(f"/proc/{pid}/task/{pid}/children") as children:
             return [int(child) for child in children.read().split()]
@@ -47,7 +47,7 @@ def describe(pid):
 
 
 def send(pid, number):
-    """A signal to a process that may have ended."""
+    """Send a signal to a process, which may have ended."""
     try:
         os.kill(pid, number)
     except ProcessLookupError:
@@ -55,7 +55,7 @@ def send(pid, number):
 
 
 def collect_zombies():
-    """Whether a child is left."""
+    """Collect zombies. Returns whether a child is left."""
     try:
         while os.waitpid(-1, os.WNOHANG)[0] != 0:
             pass
@@ -65,7 +65,7 @@ def collect_zombies():
 
 
 def kill_descendants():
-    """Until none is left; one that forks meanwhile is met in the next round."""
+    """Kill descendants until none is left. The next round finds those that a process has forked meanwhile."""
     while collect_zombies():
         for pid in descendants_of(os.getpid()):
             send(pid, signal.SIGKILL)
@@ -84,7 +84,7 @@ def stop_session():
 
 
 def await_descendants():
-    """Whether all ended within the grace period."""
+    """Wait for the descendants. Returns whether all ended within the grace period."""
     deadline = time.monotonic() + GRACE_S
     while collect_zombies():
         if time.monotonic() > deadline:
@@ -94,16 +94,16 @@ def await_descendants():
 
 
 def wait_for(command):
-    """The exit code of a child. Orphans that end before it are collected."""
+    """Wait for a child and collect orphans that end before it. Returns its exit code."""
     while True:
         pid, status = os.wait()
         if pid == command.pid:
-            command.returncode = 0 # so that Popen does not wait for it
+            command.returncode = 0 # Popen must not wait for it
             return os.WEXITSTATUS(status) if os.WIFEXITED(status) else 128 + os.WTERMSIG(status)
 
 
 class Stopped(Exception):
-    """By a signal; the argument is its number."""
+    """This process was stopped by a signal; the argument is its number."""
 
 
 def stop(number, _frame):

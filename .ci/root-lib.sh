@@ -1,7 +1,7 @@
 # shellcheck shell=sh disable=SC2031,SC2154
 #
-# root-lib.sh - a new Debian in a directory below var, to test in. To be sourced, with $what
-# naming the test. The script that sources it calls remove_root at its end.
+# root-lib.sh - functions for tests in a new Debian in a directory below var. A test sets $what to
+# its name, sources this file, and calls remove_root at its end.
 
 # shellcheck source=.ci/able.sh
 . .ci/able.sh
@@ -14,7 +14,7 @@ fail()
     exit 1
 }
 
-# make_root SUITE: set $root.
+# make_root SUITE: make a new Debian and set $root to its directory.
 make_root()
 {
     need_root
@@ -37,8 +37,8 @@ make_device()
     [ -e "$root/dev/$1" ] || mknod -m "$2" "$root/dev/$1" c "$3" "$4"
 }
 
-# make_root_with_package BUILD: of the release of this machine, with the package of BUILD in
-# it as $root/seckill.deb.
+# make_root_with_package BUILD: make a new Debian of this machine's release, with the package of
+# BUILD as $root/seckill.deb.
 make_root_with_package()
 {
     # shellcheck disable=SC1091

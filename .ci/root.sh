@@ -20,8 +20,8 @@ if [ ! -e "$tar" ]; then
         tail -n 5 "$place/log" >&2
         exit 1
     }
-    # Without manuals and translations, like Debian's slim images; also for packages that
-    # are installed later.
+    # Like Debian's slim images, it has no manuals and translations, also of packages that are
+    # installed later.
     cat >"$place/root/etc/dpkg/dpkg.cfg.d/slim" <<'END'
 path-exclude /usr/share/doc/*
 path-include /usr/share/doc/*/copyright

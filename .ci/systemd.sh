@@ -44,19 +44,19 @@ booted()
     nsenter -at "$(pgrep -P "$container")" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C.UTF-8 "$@"
 }
 
-# show PROPERTY: print it, of the service.
+# show PROPERTY: print a property of the service.
 show()
 {
     booted systemctl show --value -p "$1" seckill
 }
 
-# shows PROPERTY VALUE
+# shows PROPERTY VALUE: whether the property has this value.
 shows()
 {
     [ "$(show "$1")" = "$2" ]
 }
 
-# expect PROPERTY VALUE: wait for it.
+# expect PROPERTY VALUE: wait until the property has this value.
 expect()
 {
     wait_for 120 shows "$1" "$2" || fail "$1 is \"$(show "$1")\", expected \"$2\"; the journal:

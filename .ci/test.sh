@@ -1,8 +1,8 @@
 #!/bin/sh
 #
 # test.sh all|ci|check|unit|it|lock|interop|lint|web|contract|package|demo - run these checks in
-# parallel and print their sum. `tests` is `all` without the linters and with the integration tests
-# in the plain build, too; `ci` is both, and what takes longer, needs npm and PyPI, or needs root.
+# parallel and print the totals. `tests` is `all` without the linters, and with the integration tests
+# also in the plain build. `ci` is both, and the checks that take longer, need npm and PyPI, or need root.
 # The last line is "N passed, N failed". A make target that fails without a failed check, such as a
 # file that does not compile, counts as one failure. So does a process that is alive after the
 # targets that started it.

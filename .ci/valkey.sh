@@ -1,9 +1,9 @@
 #!/bin/sh
 #
-# valkey.sh BUILD - run the tests of the lock library on the servers of Debian 13: Valkey 8 and
-# Redis 8. As root, which makes the root directory with the servers. The test programs run on
-# this machine. They start `redis-server` by name, and find a script that runs the other one,
-# with the libraries of its root.
+# valkey.sh BUILD - run the tests of the lock library with the servers of Debian 13, Valkey 8 and
+# Redis 8, as root. The servers are in a Debian root directory; the test programs run on this
+# machine. They start `redis-server` by name and find a script, which runs a server of that root
+# with its libraries.
 set -eu
 cd "$(dirname "$0")/.."
 build=${1:?"usage: valkey.sh BUILD"}
@@ -17,7 +17,7 @@ make_root trixie
 apt update
 apt install valkey-server redis-server
 
-# use_server NAME: the one that the tests find.
+# use_server NAME: make the tests find this server as redis-server.
 use_server()
 {
     mkdir -p "$root/as-redis"

@@ -1,8 +1,8 @@
 #!/bin/sh
 #
-# venv.sh PLACE PACKAGE VERSION [REQUIREMENT...] - install this version of a package from PyPI,
-# and what else is required, in the virtual environment PLACE, unless it is there. Exit code 77:
-# pip cannot; the last line says why.
+# venv.sh PLACE PACKAGE VERSION [REQUIREMENT...] - install this version of a package from PyPI, and
+# the other requirements, in the virtual environment PLACE, unless they are installed. Exit code
+# 77: pip has failed; the last line says why.
 set -eu
 cd "$(dirname "$0")/.."
 

@@ -20,21 +20,23 @@ ALLOCATES = re.compile(r"malloc|calloc")
 COMMUTATIVE = re.compile(r"\w*(cmp|equal|equals|min|max|xor)\w*")
 DELETED = {Kind.CALL_EXPR, Kind.BINARY_OPERATOR, Kind.COMPOUND_ASSIGNMENT_OPERATOR, Kind.UNARY_OPERATOR,
            Kind.RETURN_STMT, Kind.BREAK_STMT, Kind.CONTINUE_STMT, Kind.GOTO_STMT, Kind.IF_STMT}
-# Of a function, and in the first line of a change. redis_tls_open() refuses without hiredis_ssl.
+# Code that only a build with hiredis_ssl executes: names of functions, and words in the first line of a
+# change. Without hiredis_ssl redis_tls_open() refuses.
 TLS_FUNCTIONS = re.compile(r"write_tls|redis_tls_(?!open)\w+")
 TLS = re.compile(r"\b(tls|tls_reason|write_tls|redis_tls_(?!open)\w+)\b")
-# The child that is the condition, and those that are statements.
+# By kind of node: the child that is the condition, and the children that are statements.
 CONDITIONS = {Kind.IF_STMT: 0, Kind.WHILE_STMT: 0, Kind.DO_STMT: -1, Kind.CONDITIONAL_OPERATOR: 0}
 BODIES = {Kind.COMPOUND_STMT: slice(None), Kind.IF_STMT: slice(1, None), Kind.WHILE_STMT: slice(1, None),
           Kind.DO_STMT: slice(0, 1), Kind.FOR_STMT: slice(-1, None), Kind.CASE_STMT: slice(1, None),
           Kind.DEFAULT_STMT: slice(None), Kind.LABEL_STMT: slice(None)}
 
-# A factor between units becomes that of another unit: one more would change times by a thousandth.
+# A factor between units is replaced by the factor of another unit. Adding one would change a time only
+# by a thousandth.
 UNITS = {1000: 1000000, 1000000: 1000, 1000000000: 1000000}
 
 
 def neighbour(value):
-    """Of a constant."""
+    """The constant that replaces a constant."""
     return UNITS.get(value, value + 1)
 
 
@@ -44,13 +46,13 @@ def words(*command):
 
 @functools.cache
 def has_tls():
-    """As in the Makefile."""
+    """Whether hiredis_ssl is installed; the Makefile asks in the same way."""
     return bool(words("pkg-config", "--modversion", "hiredis_ssl"))
 
 
 @functools.cache
 def flags():
-    """Those that decide what a source means."""
+    """The compiler flags that affect the meaning of a source."""
     return ["-std=gnu11", "-D_GNU_SOURCE=", '-DSECKILL_VERSION=""', *(["-DREDIS_WITH_TLS"] if has_tls() else []),
             "-resource-dir", *words("clang", "-print-resource-dir"),
             *words("pkg-config", "--cflags", "libmicrohttpd", "gnutls", "libpq", "jansson", "hiredis", "libuv")]
@@ -89,7 +91,7 @@ class Finder:
         return node.extent.start.file is not None and node.extent.start.file.name == self.name
 
     def add_macro(self, node):
-        """One with arguments; of the others only the name is in the text."""
+        """Remember a macro with arguments. Of any other macro the text contains only the name."""
         if self.written(node).endswith(")"):
             self.macros.append(self.range(node))
 
@@ -137,7 +139,7 @@ class Finder:
         return bool(TLS.search(written)) and "||" not in written
 
     def message(self, node):
-        """Only the status that it returns; the arguments behind that are words."""
+        """Change only the status in a call that makes a message; the other arguments are texts."""
         if node.spelling == "err_set":
             for each in list(node.get_arguments())[1].walk_preorder():
                 if self.is_plain(each):
@@ -161,7 +163,7 @@ class Finder:
         if node.kind not in DELETED or not self.is_plain(node) or self.is_left_out(node):
             return
         if node.kind == Kind.IF_STMT and len(list(node.get_children())) > 2:
-            return # its parts change
+            return # its parts are changed
         if self.is_alone(node, parent, siblings):
             return
         start, end = self.range(node)
@@ -178,7 +180,7 @@ class Finder:
         return bool(MESSAGES.fullmatch(called) or RELEASES.fullmatch(called) and ENDS.fullmatch(self.function))
 
     def is_alone(self, node, parent, siblings):
-        """The only statement below an `if` without `else`: the `if` is deleted with it."""
+        """Whether this is the only statement of an `if` without `else`. Then the `if` is deleted instead."""
         if parent.kind == Kind.IF_STMT:
             return len(siblings) == 2 and node.kind != Kind.IF_STMT
         return False
@@ -199,7 +201,7 @@ class Finder:
             self.add(start, start + len(operator), RELATIONS[operator], "replace the operator")
 
     def is_of_extreme(self, node, parent):
-        """Whether the condition chooses the smaller or larger of its own sides: equal ones are the same."""
+        """Whether the condition chooses the smaller or larger of its sides, so `<` and `<=` are equivalent."""
         if parent is None or parent.kind not in (Kind.IF_STMT, Kind.CONDITIONAL_OPERATOR):
             return False
         condition, *choices = parent.get_children()
@@ -217,7 +219,7 @@ class Finder:
         return self.text[self.range(left)[1]:self.range(right)[0]].strip()
 
     def is_size(self, node, parent):
-        """Of an array: one more is never used."""
+        """Whether the node is the size of an array: a larger array is equivalent."""
         return parent is not None and parent.kind == Kind.VAR_DECL and parent.type.kind == TypeKind.CONSTANTARRAY
 
     def constant(self, node):
@@ -232,12 +234,12 @@ class Finder:
             self.add(start, end, new + number[2], "replace the constant")
 
     def enumerator(self, node):
-        """By the one behind it."""
+        """Replace an enumerator by the next one."""
         if node.kind != Kind.DECL_REF_EXPR or node.referenced.kind != Kind.ENUM_CONSTANT_DECL:
             return
         start, end = self.range(node)
         if self.text[start:end] != node.spelling or node.spelling == "memory_order_relaxed":
-            return # each other order promises more
+            return # any other memory order promises more
         names = [each.spelling for each in node.referenced.semantic_parent.get_children()]
         self.add(start, end, names[(names.index(node.spelling) + 1) % len(names)], "replace the constant")
 

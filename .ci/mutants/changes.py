@@ -21,7 +21,7 @@ EQUIVALENT = pathlib.Path(__file__).with_name("equivalent")
 class Change:
     path: str
     line: int
-    start: int # of the replaced range
+    start: int # start of the replaced range
     end: int
     new: str
     shown: str # such as "replace the operator: < -> <="
@@ -60,8 +60,8 @@ def one_line(text):
 
 
 def equivalents(text=None):
-    """{(file, text of the line, change)} of the file `equivalent`: four lines each, the fourth of
-    which says why, and an empty one."""
+    """{(file, text of the line, change)} from the file `equivalent`. An entry has four lines, the last of
+    which says why, and an empty line."""
     text = EQUIVALENT.read_text() if text is None else text
     blocks = [block.split("\n") for block in re.sub(r"(?m)^#.*\n", "", text).strip().split("\n\n") if block.strip()]
     for block in blocks:

@@ -14,7 +14,7 @@ from lines import Map, fitting, is_far, is_unit
 from tree import ROOT, test_programs
 
 LIMIT_S = 90
-UNKNOWN_S = 5.0 # of a program that has not been measured
+UNKNOWN_S = 5.0 # assumed time of a program that has not been measured
 
 
 def git(*arguments):
@@ -27,7 +27,7 @@ def changed_files(base):
 
 
 def changed_lines(old, new):
-    """The lines of the old text that are replaced, or beside which some are inserted. From 1."""
+    """The numbers, from 1, of the lines of the old text that are replaced or next to inserted lines."""
     found = set()
     for kind, start, end, _, _ in difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
         if kind == "insert":
@@ -38,7 +38,7 @@ def changed_lines(old, new):
 
 
 def translated(numbers, old, new):
-    """Lines of the old text as lines of the new one; those that differ as the lines in their place."""
+    """Translate line numbers of the old text to the new text; replaced lines to the lines in their place."""
     found = set()
     for kind, start, end, first, last in difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
         for number in numbers & set(range(start + 1, end + 1)):

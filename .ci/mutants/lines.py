@@ -48,14 +48,14 @@ class Map:
         temporary.rename(FILE)
 
     def usable(self):
-        """The programs that succeed unchanged."""
+        """The programs that succeed without a change."""
         return {name: entry for name, entry in self.programs.items() if entry["failure"] is None}
 
     def seconds(self, program):
         return self.programs[program]["seconds"]
 
     def executing(self, path, lines):
-        """The programs that execute one of these lines; of lines that are not given, any of the file."""
+        """The programs that execute one of these lines, or any line of the file if none is given."""
         index = self.index(path)
         return {name for name in self.usable() if name in index and (lines is None or index[name] & set(lines))}
 
@@ -66,20 +66,20 @@ class Map:
                 if path in entry["lines"]}
 
     def thorough(self, path, programs):
-        """Those that execute nearly as many lines of a file as any of them."""
+        """The programs that execute nearly as many lines of a file as the best one."""
         executed = {name: len(self.index(path)[name]) for name in programs}
         most = max(executed.values(), default=0)
         return {name for name in programs if executed[name] >= 0.9 * most}
 
     def text(self, path):
-        """The file as it was measured last, or None."""
+        """The text of the file when it was last measured, or None."""
         known = [entry["files"][path] for entry in self.programs.values() if path in entry["files"]]
         file = SOURCES / known[-1] if known else None
         return file.read_text() if file is not None and file.exists() else None
 
 
 def is_unit(program):
-    """Without servers."""
+    """Whether the program is a unit test, which needs no servers."""
     return program == SIMULATOR or program.rpartition("/")[2].startswith("test_")
 
 
@@ -93,7 +93,7 @@ def is_far(program, path):
 
 
 def fitting(order, seconds_of, limit_s):
-    """As many programs as fit into the time, at least one: (those, the rest)."""
+    """(the programs that fit into the time, at least one; the rest)"""
     chosen, total = [], 0.0
     for program in order:
         if not chosen or total + seconds_of(program) <= limit_s:

@@ -4,14 +4,14 @@ import re
 
 from luaparser import ast, astnodes
 
-# A local variable that is missing is an error in Redis, which every call notices.
+# Declarations are not deleted: Redis reports a missing variable as an error, which every call notices.
 DELETED = (astnodes.Call, astnodes.Invoke, astnodes.Assign, astnodes.Return, astnodes.Break, astnodes.If)
 RELATIONS = {astnodes.LessThanOp: "<=", astnodes.LessOrEqThanOp: "<", astnodes.GreaterThanOp: ">=",
              astnodes.GreaterOrEqThanOp: ">", astnodes.EqToOp: "~=", astnodes.NotEqToOp: "=="}
 
 
 def ranges(_path, text, _root):
-    """(start, end, replacement, what) of each change that leaves a script."""
+    """(start, end, replacement, what) of each change after which the script can still be parsed."""
     return [each for each in candidates(text) if is_script(text[:each[0]] + each[2] + text[each[1]:])]
 
 

@@ -23,20 +23,20 @@ from tree import ROOT, binary_of, test_programs
 BUILD = ["CC=clang", "CFLAGS=-O1 -fprofile-instr-generate -fcoverage-mapping -mllvm -runtime-counter-relocation",
          "LDFLAGS=-fprofile-instr-generate"]
 MARK = "mutants-line"
-# A statement that was executed, a query, a script; not the text of a function that is created.
+# The mark of an executed statement, query or script; not a mark in the text of a created function.
 MARKED = re.compile(rb"(?:LOG:  |/\*|# )mutants-line ([\w./]+):(\d+)")
 LONGEST_S = 900
 TEMPLATE_SETTINGS = "log_statement = 'all'\nlog_error_verbosity = terse\n"
 
 
 def marked(path, text):
-    """The source with log lines."""
+    """The source with a log line before each statement."""
     module = changes.language_of(path)
     return module.marked(text, lambda line: f"{MARK} {path}:{line}") if hasattr(module, "marked") else text
 
 
 def refresh(known, marked_tree, plain_tree, jobs):
-    """Run each program of which the map is not up to date."""
+    """Run each program whose entry in the map is not up to date."""
     present = test_programs()
     known.programs = {name: entry for name, entry in known.programs.items() if name in present}
     old = [name for name in present if not is_current(known.programs.get(name))]
@@ -68,7 +68,7 @@ def is_current(entry):
 # -- one program --
 
 def measure(name, marked_tree, plain_tree):
-    """Run a program in the marked tree; and if it fails there, without the marks."""
+    """Run a program in the marked tree, and if it fails there, also without the marks."""
     folder = pathlib.Path(tempfile.mkdtemp(prefix="mutants."))
     folder.chmod(0o777) # the servers run as other users
     wrapper = folder / "bin/redis-server"
@@ -98,7 +98,7 @@ def measure(name, marked_tree, plain_tree):
 
 
 def keep(path):
-    """Returns the checksum of a file."""
+    """Keep the text of a file. Returns its checksum."""
     content = (ROOT / path).read_bytes()
     SOURCES.mkdir(exist_ok=True)
     (SOURCES / sha(content)).write_bytes(content)
@@ -133,7 +133,7 @@ def lines_of_logs(logs):
 
 
 def entries(log):
-    """Of a log; the further lines of an entry of Postgres begin with a tab."""
+    """The entries of a log. The second and later lines of a Postgres entry begin with a tab."""
     entry = b""
     with open(log, "rb") as file:
         for line in file:
@@ -174,7 +174,7 @@ def tool(*command, cwd=None):
 # -- what is executed beside the marked lines --
 
 def add_whole_statements(known):
-    """The further lines of a statement, and the declarations before the first one."""
+    """Add the other lines of each executed statement, and the declarations before the first statement."""
     for path in sorted({path for entry in known.programs.values() for path in entry["lines"]}):
         module = changes.language_of(path)
         if not hasattr(module, "starts"):
@@ -200,7 +200,7 @@ def names_used():
 
 
 def add_plain_sql(known):
-    """All lines of a query, and of a function that is not PL/pgSQL, are executed together."""
+    """Add all lines of each executed query, and of each executed function that is not PL/pgSQL."""
     for path in names_used():
         text = (ROOT / path).read_text()
         if "language plpgsql" in text:
@@ -211,7 +211,7 @@ def add_plain_sql(known):
 
 
 def add_rights(known):
-    """What follows the body of a function is executed by whatever applies the schema."""
+    """Add the lines behind the body of a function for each program that applies the schema."""
     for path in names_used():
         text = (ROOT / path).read_text()
         first, last = text.count("\n", 0, text.rfind("$$") + 1) + 1, text.count("\n") + 1
@@ -222,7 +222,7 @@ def add_rights(known):
 
 
 def programs_of(known, name, seen):
-    """That execute a query, or call a function: in a statement of their own, or by a function or query."""
+    """The programs that execute a query or call a function, directly or through another function or query."""
     found = {program for program, entry in known.programs.items()
              if name in entry["names"] or 0 in numbers_of(entry["lines"].get(f"sql/queries/{name}.sql", ""))}
     for path, names in names_used().items():

@@ -29,8 +29,8 @@ import measure
 from lines import Map, fitting, is_far, is_unit
 from tree import PLACE, ROOT, Tree, flags
 
-TESTS_S = 90 # the usual times of the tests of one change, in sum
-FLOOR_S = 15 # what a test may take in any case; the machine may be busy
+TESTS_S = 90 # limit of the sum of the usual times of the tests of one change
+FLOOR_S = 15 # every test may take this long, because the machine may be busy
 NOTICED = ("killed", "timed out")
 
 
@@ -67,7 +67,7 @@ def candidates(paths, jobs):
 
 
 def shares(lines, count):
-    """{folder: how many of `count`}, by the largest remainder."""
+    """{folder: its share of `count`}, by the largest remainder."""
     total = sum(lines.values())
     exact = {folder: count * lines[folder] / total for folder in lines}
     given = {folder: int(exact[folder]) for folder in lines}
@@ -77,7 +77,7 @@ def shares(lines, count):
 
 
 def draw(found, lines, count, seed):
-    """A list of changes for each mutant: the first one that counts is it."""
+    """A list of changes for each mutant; the mutant is the first change that counts."""
     drawn = []
     for folder, share in sorted(shares(lines, count).items()):
         order = found[folder][:]
@@ -109,7 +109,7 @@ def test(change, tree, known):
         tree.link(program)
         run = tree.run(program, limit_s, build="build/changed", until_failure=True)
         if run.is_late and tree.run(program, limit_s).is_late:
-            result.left_out.append(program) # the machine is too busy for it
+            result.left_out.append(program) # the machine is too busy
             continue
         tree.clear_data()
         if run.is_late or not run.is_ok:
@@ -181,7 +181,7 @@ def trees_of(count):
     first.make(flags(), "programs", jobs=count)
     trees = [first] + [Tree(f"tree.{at}") for at in range(1, count)]
     for tree in trees[1:]:
-        tree.copy_from(first) # if it is new, or everything must be built again
+        tree.copy_from(first) # spares a full build
         tree.sync()
         tree.make(flags(), "programs", jobs=count)
     return trees

@@ -100,7 +100,7 @@ def candidates(text):
 
 
 def whole_statements(words):
-    """Of several, one is deleted, but not a whole function."""
+    """Delete one of several statements of a file, but not a whole function."""
     ends = [at for at, word in enumerate(words) if word.text == ";"]
     begins = [0] + [at + 1 for at in ends]
     if len(ends) > 1:
@@ -133,7 +133,7 @@ def in_query(words):
 
 
 def takes_first_row(words, at):
-    """A limit of `select into`, which ignores the further rows."""
+    """Whether this is the limit of a `select into`, which ignores all rows but the first."""
     if words[at - 1].text != "limit":
         return False
     begin = next((before + 1 for before, _ in level(words, at, -1) if words[before].text in STARTS), 0)
@@ -212,7 +212,7 @@ class Statements:
             self.statement()
 
     def skip_to(self, *ends):
-        """Behind the next of these words that is outside of parentheses and CASE."""
+        """Move behind the next of these words outside of parentheses and CASE."""
         self.at = next((at for at, word in level(self.words, self.at - 1, 1) if word.text in ends),
                        len(self.words) - 1) + 1
 
@@ -236,7 +236,7 @@ class Statements:
             self.deletable.append((first, end))
 
     def branches(self):
-        """Of an IF; returns how many it has."""
+        """Parse the branches of an IF. Returns their number."""
         count = 0
         while self.text() in ("if", "elsif", "else"):
             count += 1

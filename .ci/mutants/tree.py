@@ -15,7 +15,7 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PLACE = ROOT / "build" / "mutants"
 GRACE_S = 10
-FILE_MAX = 4 << 30 # bytes; of a log that a changed program writes forever
+FILE_MAX = 4 << 30 # bytes; limits a log that a changed program writes forever
 SIMULATOR = "app/test/sim/simulate"
 ARGUMENTS = {SIMULATOR: ["1", "10000"]} # seed, schedules
 LSAN = "allocator_may_return_null=1"
@@ -33,7 +33,7 @@ class Run:
         self.is_ok = code == 0 and "[  SKIPPED ]" not in output
 
     def failure(self):
-        """The first lines that are about a failure."""
+        """The first lines of the output that report a failure."""
         lines = [line for line in self.output.splitlines() if line.strip() and not line.startswith(NOISE)]
         return lines[:6] or [f"exit code {self.code}"]
 
@@ -46,7 +46,7 @@ class Tree:
         return (self.root / path).read_text()
 
     def sync(self, altered=lambda path, text: text):
-        """Make the files those of the repository, as they are now. An equal file is not touched."""
+        """Copy the files of the repository as they are now. An equal file is not touched."""
         listed = subprocess.run(["git", "ls-files", "-z", "-co", "--exclude-standard"], cwd=ROOT, check=True,
                                 capture_output=True, text=True).stdout.split("\0")
         present = [path for path in listed if path and (ROOT / path).is_file()]
@@ -56,7 +56,7 @@ class Tree:
                 wanted = altered(path, wanted.decode()).encode()
             target = self.root / path
             if not target.exists() or target.read_bytes() != wanted:
-                if path == "Makefile": # on which no object depends
+                if path == "Makefile": # no object depends on it
                     shutil.rmtree(self.root / "build", ignore_errors=True)
                 target.parent.mkdir(parents=True, exist_ok=True)
                 target.write_bytes(wanted)
@@ -71,13 +71,13 @@ class Tree:
             done.touch()
 
     def copy_from(self, other):
-        """Objects and programs, so that little is built again."""
+        """Copy objects and programs, so that little must be built again."""
         if not self.root.exists() or self.read("Makefile") != other.read("Makefile"):
             shutil.rmtree(self.root, ignore_errors=True)
             shutil.copytree(other.root, self.root, symlinks=True, ignore=shutil.ignore_patterns("var"))
 
     def make(self, *arguments, jobs=1, check=True):
-        """Whether make succeeded."""
+        """Run make. Returns whether it succeeded."""
         command = ["make", "-s", "-k", "say=", f"-j{jobs}", "BUILD=build", "SAN=", *arguments]
         done = subprocess.run(command, cwd=self.root, env=environment(), stdin=subprocess.DEVNULL,
                               stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, check=False)
@@ -106,7 +106,7 @@ class Tree:
             return Run(test.returncode, time.monotonic() - began, text_of(output), is_late)
 
     def clear_data(self):
-        """Of tests that were killed."""
+        """Remove the data of tests that were killed."""
         shutil.rmtree(self.root / "var/it", ignore_errors=True)
 
     # -- changed programs --
@@ -197,14 +197,14 @@ def object_of(path):
 
 
 def test_programs():
-    """Such as app/test/api/it_order."""
+    """The names of the test programs, such as app/test/api/it_order."""
     found = [*ROOT.glob("lib/test/*.c"), *ROOT.glob("app/test/*/*.c")]
     return sorted(str(file.relative_to(ROOT).with_suffix("")) for file in found
                   if file.name.startswith(("test_", "it_")) or file.name == "simulate.c")
 
 
 def environment(**variables):
-    """Little, because the tests keep at most 64 variables."""
+    """A small environment, because the tests keep at most 64 variables."""
     kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG", "TMPDIR") if name in os.environ}
     return {**kept, **variables}
 
