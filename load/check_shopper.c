@@ -5,8 +5,7 @@
 #include <stdlib.h>
 
 #define UNLOCK_US 1000000 /* after its answer a request may still hold its lock */
-#define LEASE_US                                                                         \
-    6000000 /* set by prove.py; a killed instance holds its locks this long */
+#define LEASE_US  6000000 /* set by prove.py; a killed instance's lock lasts this long */
 #define CLIENT_KEY_MAX                                                                   \
     64 /* the service's own keys, for orders without a lock, are longer */
 
