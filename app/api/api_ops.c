@@ -1,5 +1,6 @@
 /* api_ops.c - for operators: liveness, readiness, metrics, the stats of the dashboard. */
 #include "app/api/api_routes.h"
+#include "app/core/health.h"
 #include "base/clock.h"
 
 #include <inttypes.h>
@@ -12,7 +13,7 @@ void api_read_healthz(struct api_request *request)
     api_answer_json(request, 200, strdup("{\"status\":\"alive\"}"), NULL);
 }
 
-static const char *postgres_word(const struct metrics_health *health)
+static const char *postgres_word(const struct health *health)
 {
     if (health->has_postgres)
         return "up";
@@ -33,8 +34,7 @@ static const char *postgres_word(const struct metrics_health *health)
 void api_read_readyz(struct api_request *request)
 {
     const struct api_options *options = &request->api->options;
-    struct metrics_health health =
-        metrics_health(options->all_metrics, options->bypass_locks);
+    struct health health = health_of(options->all_metrics, options->bypass_locks);
     const char *redis = health.has_redis        ? "up"
                         : health.has_locks      ? "degraded"
                         : options->bypass_locks ? "bypassed"

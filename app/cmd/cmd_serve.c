@@ -4,6 +4,7 @@
 #include "app/cmd/cmd.h"
 #include "app/cmd/notify.h"
 #include "app/cmd/worker.h"
+#include "app/core/health.h"
 #include "app/core/log.h"
 #include "app/core/metrics.h"
 #include "app/http/address.h"
@@ -229,8 +230,8 @@ static void stop_workers(struct service *service)
 /* READY=1 when /readyz answers 200. */
 static void report_readiness(struct service *service)
 {
-    struct metrics_health health = metrics_health(
-        &service->all_metrics, service->config.redis_down == CONFIG_BYPASS);
+    struct health health =
+        health_of(&service->all_metrics, service->config.redis_down == CONFIG_BYPASS);
     const char *lines = health.is_ready       ? "READY=1\nSTATUS=serving"
                         : health.has_postgres ? "STATUS=Redis is down"
                                               : "STATUS=Postgres is down";

@@ -224,25 +224,6 @@ static void print_clock(const struct printer *printer)
             (double)atomic_load(&printer->all->loops[0]->clock_difference_us) / 1e6);
 }
 
-struct metrics_health metrics_health(const struct all_metrics *all, bool bypasses_locks)
-{
-    struct metrics_health health = {
-        .has_postgres = true, .has_redis = true, .has_locks = true};
-
-    for (size_t i = 0; i < all->count; i++) {
-        if (!atomic_load(&all->loops[i]->postgres_up)) {
-            health.has_postgres = false;
-            health.postgres_failure =
-                (enum status)atomic_load(&all->loops[i]->postgres_failure);
-        }
-        health.has_redis &= atomic_load(&all->loops[i]->redis_up) > 0;
-        health.has_locks &= atomic_load(&all->loops[i]->redis_up) > 0 ||
-                            atomic_load(&all->loops[i]->redis_degraded) > 0;
-    }
-    health.is_ready = health.has_postgres && (health.has_locks || bypasses_locks);
-    return health;
-}
-
 void metrics_print(FILE *out, const struct all_metrics *all)
 {
     const struct printer printer = printer_of(out, all);

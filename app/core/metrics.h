@@ -143,17 +143,6 @@ void metrics_publish_state(struct metrics *metrics, char *state);
 
 /* -- reading: any thread -- */
 
-struct metrics_health {
-    bool has_postgres;            /* in all loops, because any loop may receive orders */
-    enum status postgres_failure; /* of a loop that is not connected */
-    bool has_redis;
-    bool has_locks; /* at least some locks can be granted */
-    bool is_ready;
-};
-
-/** @bypasses_locks  whether orders are accepted without Redis */
-struct metrics_health metrics_health(const struct all_metrics *all, bool bypasses_locks);
-
 /** Print the sums of all loops as Prometheus text (version 0.0.4). */
 void metrics_print(FILE *out, const struct all_metrics *all);
 

@@ -9,6 +9,7 @@
 #define API_FIXTURE_H
 
 #include "app/api/api_routes.h"
+#include "app/core/health.h"
 #include "app/core/log.h"
 #include "app/test/sale/simulated_time.h"
 #include "test/asserts.h"
@@ -40,7 +41,7 @@ static struct {
     int64_t age_s, rate_wait_us;
     size_t pending;
     bool is_foreign;
-    struct metrics_health health;
+    struct health health;
     bool holds_reads; /* reads wait until the test answers them */
     store_vouchers_cb held[4];
     void *held_args[4];
@@ -328,7 +329,7 @@ char *stats_print_own(struct stats *stats UNUSED)
 
 /* -- fake metrics and log -- */
 
-struct metrics_health metrics_health(const struct all_metrics *all UNUSED, bool bypasses)
+struct health health_of(const struct all_metrics *all UNUSED, bool bypasses)
 {
     ASSERT_NUMBER(bypasses, ==, api->options.bypass_locks);
     return fake.health;

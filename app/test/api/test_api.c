@@ -235,7 +235,7 @@ static void test_readyz__names_what_is_missing(void **state UNUSED)
 {
     /* clang-format off */
     static const struct {
-        struct metrics_health health;
+        struct health health;
         bool bypasses;
         const char *answer;
     } rows[] = {

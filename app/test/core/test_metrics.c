@@ -273,45 +273,6 @@ static void test_print_bounds__of_stages_and_batches(void **state UNUSED)
     free(text);
 }
 
-static void test_health__needs_every_loop(void **state UNUSED)
-{
-    static const struct {
-        uint64_t postgres_up, redis_up, redis_degraded; /* the second loop */
-        bool bypasses_locks;
-        struct metrics_health wanted;
-    } rows[] = {
-        {1, 1, 0, false, {true, STATUS_OK, true, true, true}},
-        {1, 0, 1, false, {true, STATUS_OK, false, true, true}},
-        {1, 0, 0, false, {true, STATUS_OK, false, false, false}},
-        {1, 0, 0, true, {true, STATUS_OK, false, false, true}},
-        {0, 1, 0, true, {false, STATUS_REFUSED, true, true, false}},
-    };
-
-    first.postgres_up = first.redis_up = 1;
-    first.postgres_failure = STATUS_TIMEOUT; /* a past failure: ignored */
-    second.postgres_failure = STATUS_REFUSED;
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        struct metrics_health found;
-
-        second.postgres_up = rows[i].postgres_up;
-        second.redis_up = rows[i].redis_up;
-        second.redis_degraded = rows[i].redis_degraded;
-        found = metrics_health(&all, rows[i].bypasses_locks);
-        if (found.has_postgres != rows[i].wanted.has_postgres ||
-            found.postgres_failure != rows[i].wanted.postgres_failure ||
-            found.has_redis != rows[i].wanted.has_redis ||
-            found.has_locks != rows[i].wanted.has_locks ||
-            found.is_ready != rows[i].wanted.is_ready)
-            fail_msg("row %zu: Postgres %d (%s), Redis %d, locks %d, ready %d", i,
-                     found.has_postgres, status_name(found.postgres_failure),
-                     found.has_redis, found.has_locks, found.is_ready);
-    }
-    second.postgres_up = 1;
-    assert_true(metrics_health(&all, false).has_postgres);
-    first.postgres_up = 0;
-    assert_false(metrics_health(&all, false).has_postgres);
-}
-
 static const char *state_of(const char *text, int loop)
 {
     for (const char *at = strstr(text, "\"state\":"); at != NULL && loop >= 0; loop--) {
@@ -381,7 +342,6 @@ int main(void)
         cmocka_unit_test_setup(test_print__age_of_the_oldest_catalogue, setup),
         cmocka_unit_test_setup(test_print_stats__of_a_sale, setup),
         cmocka_unit_test_setup(test_print_bounds__of_stages_and_batches, setup),
-        cmocka_unit_test_setup(test_health__needs_every_loop, setup),
         cmocka_unit_test_setup(test_print_loops__prints_the_last_state, setup),
         cmocka_unit_test_setup(
             test_print_loops__keeps_a_state_that_is_published_meanwhile, setup),

@@ -1,0 +1,20 @@
+/* health.c - every loop must have Postgres, and locks unless they are bypassed. */
+#include "app/core/health.h"
+
+struct health health_of(const struct all_metrics *all, bool bypasses_locks)
+{
+    struct health health = {.has_postgres = true, .has_redis = true, .has_locks = true};
+
+    for (size_t i = 0; i < all->count; i++) {
+        if (!atomic_load(&all->loops[i]->postgres_up)) {
+            health.has_postgres = false;
+            health.postgres_failure =
+                (enum status)atomic_load(&all->loops[i]->postgres_failure);
+        }
+        health.has_redis &= atomic_load(&all->loops[i]->redis_up) > 0;
+        health.has_locks &= atomic_load(&all->loops[i]->redis_up) > 0 ||
+                            atomic_load(&all->loops[i]->redis_degraded) > 0;
+    }
+    health.is_ready = health.has_postgres && (health.has_locks || bypasses_locks);
+    return health;
+}

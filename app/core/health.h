@@ -1,0 +1,18 @@
+/* health.h - whether the service can place orders, decided from the metrics of all loops. */
+#ifndef HEALTH_H
+#define HEALTH_H
+
+#include "app/core/metrics.h"
+
+struct health {
+    bool has_postgres;            /* in all loops, because any loop may receive orders */
+    enum status postgres_failure; /* of a loop that is not connected */
+    bool has_redis;
+    bool has_locks; /* at least some locks can be granted */
+    bool is_ready;
+};
+
+/** @bypasses_locks  whether orders are accepted without Redis. Threads: any. */
+struct health health_of(const struct all_metrics *all, bool bypasses_locks);
+
+#endif

@@ -1,0 +1,55 @@
+/* test_health.c - health_of() over two loops. */
+#include "app/core/health.h"
+#include "test/asserts.h"
+
+static struct metrics first, second;
+static struct metrics *loops[] = {&first, &second};
+static const struct all_metrics all = {loops, 2};
+
+static void test_health_of__needs_every_loop(void **state UNUSED)
+{
+    static const struct {
+        uint64_t postgres_up, redis_up, redis_degraded; /* the second loop */
+        bool bypasses_locks;
+        struct health wanted;
+    } rows[] = {
+        {1, 1, 0, false, {true, STATUS_OK, true, true, true}},
+        {1, 0, 1, false, {true, STATUS_OK, false, true, true}},
+        {1, 0, 0, false, {true, STATUS_OK, false, false, false}},
+        {1, 0, 0, true, {true, STATUS_OK, false, false, true}},
+        {0, 1, 0, true, {false, STATUS_REFUSED, true, true, false}},
+    };
+
+    first.postgres_up = first.redis_up = 1;
+    first.postgres_failure = STATUS_TIMEOUT; /* a past failure: ignored */
+    second.postgres_failure = STATUS_REFUSED;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct health found;
+
+        second.postgres_up = rows[i].postgres_up;
+        second.redis_up = rows[i].redis_up;
+        second.redis_degraded = rows[i].redis_degraded;
+        found = health_of(&all, rows[i].bypasses_locks);
+        if (found.has_postgres != rows[i].wanted.has_postgres ||
+            found.postgres_failure != rows[i].wanted.postgres_failure ||
+            found.has_redis != rows[i].wanted.has_redis ||
+            found.has_locks != rows[i].wanted.has_locks ||
+            found.is_ready != rows[i].wanted.is_ready)
+            fail_msg("row %zu: Postgres %d (%s), Redis %d, locks %d, ready %d", i,
+                     found.has_postgres, status_name(found.postgres_failure),
+                     found.has_redis, found.has_locks, found.is_ready);
+    }
+    second.postgres_up = 1;
+    assert_true(health_of(&all, false).has_postgres);
+    first.postgres_up = 0;
+    assert_false(health_of(&all, false).has_postgres);
+}
+
+int main(void)
+{
+    static const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_health_of__needs_every_loop),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
