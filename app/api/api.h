@@ -6,16 +6,15 @@
 #ifndef API_H
 #define API_H
 
-#include "app/api/stats.h"
 #include "app/auth/auth.h"
 #include "app/auth/limiter.h"
 #include "app/auth/ticket.h"
 #include "app/core/metrics.h"
 #include "app/http/http.h"
+#include "app/ops/stats.h"
 #include "app/sale/catalogue.h"
 #include "app/sale/checkout.h"
 #include "app/store/store.h"
-#include "redis/conn.h"
 
 /* In a cluster the keys of revoked tokens begin with this tag: one connection has them all. */
 #define API_REVOKED_TAG "{revoked:}"

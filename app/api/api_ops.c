@@ -1,6 +1,6 @@
 /* api_ops.c - for operators: liveness, readiness, metrics, the stats of the dashboard. */
 #include "app/api/api_routes.h"
-#include "app/core/health.h"
+#include "app/ops/health.h"
 #include "base/clock.h"
 
 #include <inttypes.h>

@@ -4,11 +4,11 @@
 #include "app/cmd/cmd.h"
 #include "app/cmd/notify.h"
 #include "app/cmd/worker.h"
-#include "app/core/health.h"
 #include "app/core/log.h"
 #include "app/core/metrics.h"
 #include "app/http/address.h"
 #include "app/http/http.h"
+#include "app/ops/health.h"
 #include "app/sale/early_release.h"
 #include "base/clock.h"
 

@@ -11,11 +11,11 @@
 #include "app/cmd/worker.h"
 
 #include "app/api/api.h"
-#include "app/api/stats.h"
 #include "app/auth/limiter.h"
 #include "app/cmd/lock_probe.h"
 #include "app/core/log.h"
 #include "app/http/http.h"
+#include "app/ops/stats.h"
 #include "app/sale/catalogue.h"
 #include "app/sale/checkout.h"
 #include "app/store/store.h"

@@ -9,8 +9,8 @@
 #define API_FIXTURE_H
 
 #include "app/api/api_routes.h"
-#include "app/core/health.h"
 #include "app/core/log.h"
+#include "app/ops/health.h"
 #include "app/test/sale/simulated_time.h"
 #include "test/asserts.h"
 

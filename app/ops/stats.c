@@ -1,5 +1,5 @@
 /* stats.c - writes by XADD once a second, reads by XRANGE. */
-#include "app/api/stats.h"
+#include "app/ops/stats.h"
 
 #include "base/clock.h"
 

@@ -1,5 +1,5 @@
 /* test_health.c - health_of() over two loops. */
-#include "app/core/health.h"
+#include "app/ops/health.h"
 #include "test/asserts.h"
 
 static struct metrics first, second;

@@ -1,6 +1,6 @@
 /* test_stats.c - what is written to and read from Redis, with a fake connection and clock. */
-#include "app/api/stats.h"
 #include "app/core/text.h"
+#include "app/ops/stats.h"
 #include "app/test/sale/simulated_time.h"
 #include "test/asserts.h"
 

@@ -1,5 +1,5 @@
 /* health.c - every loop must have Postgres, and locks unless they are bypassed. */
-#include "app/core/health.h"
+#include "app/ops/health.h"
 
 struct health health_of(const struct all_metrics *all, bool bypasses_locks)
 {
