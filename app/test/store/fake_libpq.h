@@ -522,11 +522,18 @@ int uv_getaddrinfo(uv_loop_t *of UNUSED, uv_getaddrinfo_t *request,
     return 0;
 }
 
-/* Addresses of this machine; none: the name has no address. */
+static inline void fake_resolve_ends(int error, struct addrinfo *found)
+{
+    uv_getaddrinfo_t *request = fake_resolve;
+
+    fake_resolve = NULL;
+    fake_on_resolved(request, error, found);
+}
+
+/* The name has these addresses of this machine. */
 static inline void fake_resolved(const char *const *addresses, size_t count)
 {
     struct addrinfo *found = NULL;
-    uv_getaddrinfo_t *request = fake_resolve;
 
     for (size_t i = count; i-- > 0;) {
         struct addrinfo *one, hints = {.ai_flags = AI_NUMERICHOST};
@@ -536,8 +543,7 @@ static inline void fake_resolved(const char *const *addresses, size_t count)
         one->ai_next = found;
         found = one;
     }
-    fake_resolve = NULL;
-    fake_on_resolved(request, count == 0 ? UV_EAI_NONAME : 0, found);
+    fake_resolve_ends(0, found);
 }
 
 void uv_freeaddrinfo(struct addrinfo *found)

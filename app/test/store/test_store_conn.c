@@ -149,7 +149,7 @@ static int end(void **state UNUSED)
     assert_false(is_closed);
     closing_done(&owner);
     if (fake_resolve != NULL)
-        fake_resolved(NULL, 0);
+        fake_resolve_ends(UV_EAI_NONAME, NULL);
     fake_end();
     assert_true(is_closed);
     return 0;
@@ -445,7 +445,7 @@ static void test_resolve__fails(void **state UNUSED)
     options.database_url = "postgresql://one:5001/seckill";
     open_conn();
     said[0] = '\0';
-    fake_resolved(NULL, 0);
+    fake_resolve_ends(UV_EAI_NONAME, NULL);
     ASSERT_SAID("backoff 0 40 250;down 0 io 'check the database URL: no address of one:"
                 " unknown node or service';");
     fake_fail("resolve", 0);
@@ -476,7 +476,7 @@ static void test_resolve__an_answer_may_be_late(void **state UNUSED)
     pass_ms(TIMEOUT_MS / 5);
     pass_ms(TIMEOUT_MS / 5);
     ASSERT_CONTAINS(said, "resolve one;backoff 1 40 250;down 0 timeout");
-    fake_resolved(NULL, 0); /* while it waits for the next attempt */
+    fake_resolve_ends(UV_EAI_NONAME, NULL); /* while it waits for the next attempt */
     said[0] = '\0';
     pass_ms(20);
     ASSERT_CONTAINS(said, "resolve one;");
@@ -494,7 +494,7 @@ static void test_close__cancels_what_is_under_way(void **state UNUSED)
     ASSERT_SAID("cancel;");
     fake_turn();
     assert_false(is_closed);
-    fake_resolved(NULL, 0);
+    fake_resolve_ends(UV_EAI_NONAME, NULL);
     assert_true(is_closed);
     conn = NULL;
     close(fake_socket[0]);
