@@ -17,7 +17,7 @@ begin
         where p.pronamespace = current_schema::regnamespace
           and p.proname in ('place_orders', 'place_many', 'find_orders', 'resolve_orders',
                             'order_detail', 'unix_us', 'segment_of', 'next_voucher_id',
-                            'create_voucher', 'patch_voucher', 'restock_voucher',
+                            'voucher_columns', 'create_voucher', 'patch_voucher', 'restock_voucher',
                             'pay_order', 'cancel_order', 'refund_order', 'redeem_order',
                             'expire_orders', 'expire_batches', 'beat'))
     loop

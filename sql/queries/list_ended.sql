@@ -1,12 +1,11 @@
 -- The vouchers that have ended, the latest first, after ($1, $2), $3 at most.
 -- Returns the clock even if there is no voucher. Then the other columns are NULL.
-select v.*, clock_timestamp()
+select c.*, clock_timestamp()
 from (values (1)) as always
 left join lateral (
-    select id, version, title, description, price_cents, face_value_cents, stock_total, stock_left,
-           per_user_limit, pay_within_s, begin_at, end_at, requires_ticket::int::bigint, pow_bits
-    from voucher
-    where end_at <= now() and (end_at, id) < ($1, $2)
-    order by end_at desc, id desc
+    select c.*
+    from voucher v, voucher_columns(v) c
+    where v.end_at <= now() and (v.end_at, v.id) < ($1, $2)
+    order by v.end_at desc, v.id desc
     limit $3::bigint
-) v on true
+) c on true

@@ -1,10 +1,9 @@
 -- The voucher $1.
 -- Returns the clock even if there is no voucher. Then the other columns are NULL.
-select v.*, clock_timestamp()
+select c.*, clock_timestamp()
 from (values (1)) as always
 left join lateral (
-    select id, version, title, description, price_cents, face_value_cents, stock_total, stock_left,
-           per_user_limit, pay_within_s, begin_at, end_at, requires_ticket::int::bigint, pow_bits
-    from voucher
-    where id = $1::bigint
-) v on true
+    select c.*
+    from voucher v, voucher_columns(v) c
+    where v.id = $1::bigint
+) c on true
