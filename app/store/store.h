@@ -293,8 +293,9 @@ void store_list_vouchers(struct store *store, const struct voucher_filter *filte
 void store_create_voucher(struct store *store, const struct voucher *voucher,
                           const char *actor, store_vouchers_cb callback, void *arg);
 
-/** @changes  only the texts, begin_us, end_us, pay_within_s, requires_ticket and pow_bits are
- *            read. Unchanged: an absent text, -1 in the last two fields, 0 in the others */
+/** @changes  only these fields are read: title and description (absent: not changed);
+ *            begin_us, end_us and pay_within_s (0: not changed); requires_ticket and pow_bits
+ *            (-1: not changed) */
 void store_patch_voucher(struct store *store, int64_t voucher_id,
                          const struct voucher *changes, store_vouchers_cb callback,
                          void *arg);

@@ -71,7 +71,7 @@ struct store_session {
 struct store_conn_options {
     uv_loop_t *loop;
     const char *database_url; /* valid; borrowed until the connection is closed */
-    enum durability required; /* a server that promises less is left */
+    enum durability required; /* a server that promises less is refused */
     /* The server may be read-only. STATEMENT_AGE, which returns how old its data may be, takes
        the place of the barrier, and no proof follows. */
     bool is_reader;

@@ -6,9 +6,9 @@
  * distributed, the batch stays in its list with the remaining locks: a callback may close
  * the client, which cancels those.
  *
- * Where replicas must confirm a grant, a WAIT follows it, which blocks the connection.
- * Therefore only one WAIT is in progress at a time, for all batches that need the same
- * confirmation: a command is behind at most one WAIT.
+ * Where replicas must confirm a grant, a WAIT follows it, which blocks the connection. A
+ * client has at most one WAIT in progress, so no command is behind two. The WAIT serves all
+ * batches that need the same confirmation; the others get the next WAIT.
  */
 #include "lock/batch.h"
 #include "base/clock.h"

@@ -95,7 +95,7 @@ static void test_acquire__refuses_bad_names_of_every_kind(void **state)
     assert_int_equal(server_int(fixture->server, "DBSIZE"), before);
 }
 
-/** The other keys of the lock are longer. */
+/** Some kinds append a suffix to the name, such as ":readers": those keys must fit, too. */
 static void test_acquire__takes_the_longest_name_of_every_kind(void **state)
 {
     struct fixture *fixture = *state;

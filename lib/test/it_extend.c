@@ -194,7 +194,7 @@ static void test_extend__beside_another_call_is_refused(void **state)
     call.answers = 0;
     call_extend(client, &call, 2 * LEASE_MS);
     assert_true(rlock_is_held(&call.lock));
-    ASSERT_NUMBER(safe_ms(&call), >, LEASE_MS / 2); /* of the first lease */
+    ASSERT_NUMBER(safe_ms(&call), >, LEASE_MS / 2); /* the first lease counts */
     call_extend(client, &call, 3 * LEASE_MS);
     call_acquire(client, &call, "item:8", LEASE_MS);
     rlock_flush(client);

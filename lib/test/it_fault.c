@@ -120,14 +120,14 @@ static void trial_acquire_unknown_script(struct trial *trial)
     acquire_with_fault(trial);
 }
 
-/** The reply with the fault is that to the call with the body. */
+/** The fault strikes the EVAL with the text of the script, or the reply to it. */
 static void trial_acquire_with_body(struct trial *trial)
 {
     alice_opens(trial);
     alice_warms_up(trial);
     forget_scripts(trial);
     trial_strike(trial);
-    trial->proxy->plan.passing = 1; /* the call without the body */
+    trial->proxy->plan.passing = 1; /* the EVALSHA; EVAL follows */
     acquire_with_fault(trial);
 }
 
@@ -361,7 +361,7 @@ static enum status bob_hands_over(struct trial *trial)
     return trial_count(trial, &trial->hers);
 }
 
-/** Another wait, with its message, and with its channel left. */
+/** A whole wait: Alice subscribes, Bob's release wakes her, and she unsubscribes. */
 static void alice_waits_and_gets_it(struct trial *trial)
 {
     alice_waits(trial);

@@ -166,7 +166,8 @@ static void wait_for_it(struct scene *scene, const struct rlock_kind *kind)
                   &second);
     rlock_flush(scene->client);
     torture_release(scene, &first);
-    if (first.status != STATUS_OK) /* the library releases it later */
+    if (first.status !=
+        STATUS_OK) /* the library goes on releasing `first`: do not wait */
         rlock_cancel(scene->client, &second.lock);
     if (settle_lock(scene, &second))
         torture_release(scene, &second);

@@ -96,7 +96,7 @@ static void test_release__has_one_winner_among_200_of_eight_clients(void **state
     release_to_many(*state, 8);
 }
 
-/** A waiter that holds the lock, when it gets it, for one turn of the loop. */
+/** A waiter. Once granted, it keeps the lock for one turn of the loop. */
 struct turn {
     struct rlock lock;
     struct rlock_client *client;

@@ -32,7 +32,7 @@ enum proxy_fault {
 
 struct proxy_plan {
     char name[PROXY_NAME_SIZE];
-    unsigned passing; /* replies to forward before the fault */
+    unsigned passing; /* commands or replies to forward before the fault */
     bool is_lasting;
     enum proxy_fault fault;
 };

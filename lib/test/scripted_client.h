@@ -211,7 +211,7 @@ void redis_conn_arg(struct redis_conn *conn, const void *data, size_t len)
 {
     ASSERT_NUMBER(conn->text_len + len, <, COMMAND_MAX);
     ASSERT_NUMBER(conn->count, <, WORDS_MAX);
-    assert_int_equal(strnlen(data, len), len); /* a test has no other names */
+    assert_int_equal(strnlen(data, len), len); /* no test sends a NUL */
     conn->words[conn->count++] = memcpy(conn->text + conn->text_len, data, len);
     conn->text_len += len;
     conn->text[conn->text_len++] = '\0';

@@ -151,8 +151,9 @@ static size_t keyed_write(size_t k, char *buf, size_t size, void *arg)
     return client_format(&request, buf, size);
 }
 
-/* A request with a key that memory refuses waits for a look-up in Postgres. Requests above the
-   limit are answered "overloaded" at once, the others at their deadline. */
+/* When the catalogue refuses a request that has an Idempotency-Key, the service looks in Postgres
+   whether the key has an order. While Postgres hangs, requests above the limit are answered
+   "overloaded" at once, the others at their deadline. */
 static void test_queue__of_look_ups_has_a_limit(void **state)
 {
     const char *const env[] = {"SECKILL_QUEUE_MAX=10", "SECKILL_WORKERS=1",

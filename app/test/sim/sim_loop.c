@@ -418,7 +418,7 @@ void uv_update_time(uv_loop_t *uv)
 
 int uv_backend_fd(const uv_loop_t *uv)
 {
-    return (int)(sim_loop_of(uv)->turn_number & 1); /* not used: poll() is replaced */
+    return (int)(sim_loop_of(uv)->turn_number & 1); /* poll() below ignores it */
 }
 
 /* Whether a loop has input to read. The answer is random, as any answer is possible. */
