@@ -80,7 +80,7 @@ void sim_postgres_terminate(void);
 void sim_postgres_cut(void);
 void sim_postgres_hold(int64_t until_us);
 
-/** Hold all messages from a service, or all messages to it, until `until_us`. */
+/** Hold all messages of a service in one direction, chosen at random, until `until_us`. */
 void sim_postgres_part(unsigned service, int64_t until_us);
 
 /** A session of the simulator: hold a row, or change a voucher. */
