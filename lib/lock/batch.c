@@ -175,12 +175,22 @@ static void batch_on_reply(struct redis_script_call *call, enum status status,
                            const struct redis_reply *reply);
 static void batch_on_send_again(struct redis_script_call *call);
 
+static size_t count_words(const enum rlock_word *words)
+{
+    size_t count = 0;
+
+    while (words[count] != RLOCK_WORD_END)
+        count++;
+    return count;
+}
+
 static enum status write_batch(struct rlock_batch *batch)
 {
     struct redis_conn *conn = batch->server->conn;
     const struct rlock_op *op = batch->op;
-    size_t key_count = strlen(op->shared_keys) + batch->count * strlen(op->keys);
-    size_t arg_count = batch->count * strlen(op->args) + (op->is_grant ? 2 : 0);
+    size_t key_count =
+        count_words(op->shared_keys) + batch->count * count_words(op->keys);
+    size_t arg_count = batch->count * count_words(op->args) + (op->is_grant ? 2 : 0);
     enum status status = redis_script_begin(conn, &batch->call, key_count, arg_count);
 
     if (status != STATUS_OK)

@@ -128,13 +128,19 @@ static void inspect_on_forced(struct rlock_client *client UNUSED, struct rlock *
 }
 
 /* clang-format off */
+static const enum rlock_word none[]           = {RLOCK_WORD_END};
+static const enum rlock_word fences[]         = RLOCK_WORDS(RLOCK_KEY_FENCES);
+static const enum rlock_word lock_name[]      = RLOCK_WORDS(RLOCK_KEY_NAME);
+static const enum rlock_word queue[]          = RLOCK_WORDS(RLOCK_KEY_NAME, RLOCK_KEY_QUEUE, RLOCK_KEY_BEATS);
+static const enum rlock_word tag_and_serial[] = RLOCK_WORDS(RLOCK_ARG_TAG, RLOCK_ARG_SERIAL);
+
 #define QUERY(script, class_id, shared, keys, args, on_result)                               \
     {RLOCK_SCRIPT_##script, RLOCK_CLASS_##class_id, STATUS_OK, false, shared, keys,          \
      args, on_result, rlock_state_cancel_call, true}
 
-static const struct rlock_op inspect_op = QUERY(INSPECT, ACQUIRE, "",  "n",   "",   inspect_on_rows);
-static const struct rlock_op scan_op    = QUERY(INSPECT, ACQUIRE, "F", "",    "gs", inspect_on_rows);
-static const struct rlock_op force_op   = QUERY(FORCE,   RELEASE, "",  "nqb", "",   inspect_on_forced);
+static const struct rlock_op inspect_op = QUERY(INSPECT, ACQUIRE, none,   lock_name, none,           inspect_on_rows);
+static const struct rlock_op scan_op    = QUERY(INSPECT, ACQUIRE, fences, none,      tag_and_serial, inspect_on_rows);
+static const struct rlock_op force_op   = QUERY(FORCE,   RELEASE, none,   queue,     none,           inspect_on_forced);
 /* clang-format on */
 
 /** Start a copy of `request`, in which the callback is set. */

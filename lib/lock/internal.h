@@ -63,6 +63,31 @@ typedef void rlock_on_result(struct rlock_client *client, struct rlock *lock,
  *  a batch; it may replace locks in batches. */
 typedef void rlock_on_cancel(struct rlock_client *client, struct rlock *lock);
 
+/** What rlock_keys_write() writes of a lock, or of its server. */
+enum rlock_word {
+    RLOCK_WORD_END,
+    RLOCK_KEY_FENCES,  /* the fence counter */
+    RLOCK_KEY_WAITING, /* exists while there are waiters */
+    RLOCK_KEY_NAME,
+    RLOCK_KEY_QUEUE,
+    RLOCK_KEY_BEATS,   /* the heartbeats of the waiters */
+    RLOCK_KEY_READERS, /* the readers that wait */
+    RLOCK_ARG_TAG,     /* of the bucket */
+    RLOCK_ARG_OWNER,
+    RLOCK_ARG_HOLDER,
+    RLOCK_ARG_SERIAL,
+    RLOCK_ARG_LEASE_MS,
+    RLOCK_ARG_WAIT_MS, /* how long the lock still waits */
+    RLOCK_ARG_PERMITS,
+    RLOCK_ARG_HOLD_MS, /* how long to hold the lock, at least 1 */
+    RLOCK_ARG_PASSES,  /* how often the lock may be passed on */
+    RLOCK_ARG_NOW_MS,  /* by this machine's clock; the serial is set from it */
+};
+
+/* clang-format off */
+#define RLOCK_WORDS(...) {__VA_ARGS__, RLOCK_WORD_END}
+/* clang-format on */
+
 /** An operation of a kind: its script, keys and arguments, and the receiver of its result. */
 struct rlock_op {
     enum rlock_script script;
@@ -70,9 +95,9 @@ struct rlock_op {
     enum status denied; /* what the result '0' of the script means */
     bool is_grant;      /* the lease and the latest time of execution precede the
                            arguments; batches are per lease; the reply has fences */
-    /* Letters of rlock_keys_write(). */
-    const char *shared_keys; /* once, before those of the locks */
-    const char *keys, *args; /* of each lock */
+    /* These end with RLOCK_WORD_END. */
+    const enum rlock_word *shared_keys; /* once, before those of the locks */
+    const enum rlock_word *keys, *args; /* of each lock */
     rlock_on_result *on_result;
     rlock_on_cancel *on_cancel;
     bool is_query; /* its batches have one lock, which gets the reply as it is */

@@ -138,37 +138,39 @@ static uint64_t begin_lease_ms(struct rlock *lock)
     return now_ms;
 }
 
-static void write_one(const struct rlock_server *server, struct rlock *lock, char letter)
+static void write_word(const struct rlock_server *server, struct rlock *lock,
+                       enum rlock_word word)
 {
     struct redis_conn *conn = server->conn;
 
     /* clang-format off */
-    switch (letter) {
-    case 'F': redis_conn_arg(conn, server->waiting_key, server->fence_key_len); break;
-    case 'W': redis_conn_arg_text(conn, server->waiting_key); break;
-    case 'n': redis_conn_arg(conn, lock->name, lock->name_len); break;
-    case 'q': write_with_suffix(server, lock, ":queue"); break;
-    case 'b': write_with_suffix(server, lock, ":beats"); break;
-    case 'r': write_with_suffix(server, lock, ":readers"); break;
-    case 'g': redis_conn_arg(conn, server->waiting_key, server->tag_len); break;
-    case 'o': write_owner(server, lock->serial); break;
-    case 'h': write_owner(server, lock->holder); break;
-    case 's': redis_conn_arg_uint(conn, lock->serial); break;
-    case 'l': redis_conn_arg_uint(conn, lock->lease_ms); break;
-    case 'w': redis_conn_arg_uint(conn, wait_left_ms(lock)); break;
-    case 'p': redis_conn_arg_uint(conn, lock->permits); break;
-    case 'm': redis_conn_arg_uint(conn, rlock_keys_hold_left_ms(lock) + 1); break;
-    case 'x': redis_conn_arg_uint(conn, lock->passes); break;
-    default:  redis_conn_arg_uint(conn, begin_lease_ms(lock)); break; /* t */
+    switch (word) {
+    case RLOCK_WORD_END:     break;
+    case RLOCK_KEY_FENCES:   redis_conn_arg(conn, server->waiting_key, server->fence_key_len); break;
+    case RLOCK_KEY_WAITING:  redis_conn_arg_text(conn, server->waiting_key); break;
+    case RLOCK_KEY_NAME:     redis_conn_arg(conn, lock->name, lock->name_len); break;
+    case RLOCK_KEY_QUEUE:    write_with_suffix(server, lock, ":queue"); break;
+    case RLOCK_KEY_BEATS:    write_with_suffix(server, lock, ":beats"); break;
+    case RLOCK_KEY_READERS:  write_with_suffix(server, lock, ":readers"); break;
+    case RLOCK_ARG_TAG:      redis_conn_arg(conn, server->waiting_key, server->tag_len); break;
+    case RLOCK_ARG_OWNER:    write_owner(server, lock->serial); break;
+    case RLOCK_ARG_HOLDER:   write_owner(server, lock->holder); break;
+    case RLOCK_ARG_SERIAL:   redis_conn_arg_uint(conn, lock->serial); break;
+    case RLOCK_ARG_LEASE_MS: redis_conn_arg_uint(conn, lock->lease_ms); break;
+    case RLOCK_ARG_WAIT_MS:  redis_conn_arg_uint(conn, wait_left_ms(lock)); break;
+    case RLOCK_ARG_PERMITS:  redis_conn_arg_uint(conn, lock->permits); break;
+    case RLOCK_ARG_HOLD_MS:  redis_conn_arg_uint(conn, rlock_keys_hold_left_ms(lock) + 1); break;
+    case RLOCK_ARG_PASSES:   redis_conn_arg_uint(conn, lock->passes); break;
+    case RLOCK_ARG_NOW_MS:   redis_conn_arg_uint(conn, begin_lease_ms(lock)); break;
     }
     /* clang-format on */
 }
 
 void rlock_keys_write(const struct rlock_server *server, struct rlock *const *locks,
-                      unsigned count, const char *letters)
+                      unsigned count, const enum rlock_word *words)
 {
     for (unsigned i = 0; i < count; i++) {
-        for (const char *letter = letters; *letter != '\0'; letter++)
-            write_one(server, locks[i], *letter);
+        for (const enum rlock_word *word = words; *word != RLOCK_WORD_END; word++)
+            write_word(server, locks[i], *word);
     }
 }

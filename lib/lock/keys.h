@@ -35,18 +35,10 @@ size_t rlock_keys_owner(const struct rlock_client *client, uint64_t number,
 uint64_t rlock_keys_hold_left_ms(const struct rlock *lock);
 
 /**
- * Write keys or arguments of a script call, for each lock one per letter:
- *
- *     F  key of the fence counter    o  value of the owner
- *     W  key of the waiters          h  value of the holder
- *     n  name of the lock            s  serial
- *     q  queue of the name           l  lease in ms
- *     b  heartbeats of the name      w  how many ms it still waits
- *     r  readers that wait           p  permits
- *     g  tag of the bucket           x  passes that the lock may be used for
- *     m  ms to hold it, at least 1   t  time in ms, from which the serial is set
+ * Write the keys or arguments of a script call: all `words` of each lock. The list ends with
+ * RLOCK_WORD_END.
  */
 void rlock_keys_write(const struct rlock_server *server, struct rlock *const *locks,
-                      unsigned count, const char *letters);
+                      unsigned count, const enum rlock_word *words);
 
 #endif
