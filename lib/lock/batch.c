@@ -21,8 +21,17 @@
 
 #define RLOCK_BATCH_MAX 128
 
-#define UNSAFE     'U' /* the result of a grant that too few replicas have */
-#define SEARCH_MAX 8   /* newest batches in which a lock seeks a place, per server */
+#define SEARCH_MAX 8 /* newest batches in which a lock seeks a place, per server */
+
+/* The result of one lock: those of scripts.h, and UNSAFE. */
+enum result {
+    DENIED = '0',
+    DONE = '1', /* a release adds the number of receivers */
+    DONE_MAX = '9',
+    MISUSED = 'X',
+    REFUSED = 'E',
+    UNSAFE = 'U', /* a grant that too few replicas have */
+};
 
 /** Whether the replicas are asked to confirm the grants. */
 enum confirmation { CONFIRMATION_NONE, CONFIRMATION_NEEDED, CONFIRMATION_REQUESTED };
@@ -296,41 +305,64 @@ static void batch_on_send_again(struct redis_script_call *call)
     send_again(list_item(call, struct rlock_batch, call));
 }
 
-static enum status read_status(const struct rlock_batch *batch, char result)
+static bool is_done(char result)
 {
-    if (result >= '1' && result <= '9')
-        return STATUS_OK;
-    if (result == '0')
-        return batch->op->denied;
-    if (result == UNSAFE)
-        return STATUS_UNSAFE;
-    if (result == 'X')
-        return err_set(&batch->client->why, STATUS_INVALID,
-                       "holder: has the lock already, to read or to write");
-    return err_set(&batch->client->why, STATUS_REFUSED,
-                   "WRONGTYPE the key holds no lock of this kind");
+    return result >= DONE && result <= DONE_MAX;
 }
 
-/** Give each lock in it `status`, or where that is STATUS_OK its own result. */
+static enum status read_status(const struct rlock_batch *batch, char result)
+{
+    struct err *why = &batch->client->why;
+
+    if (is_done(result))
+        return STATUS_OK;
+    switch ((enum result)result) {
+    case DENIED:
+        return batch->op->denied;
+    case UNSAFE:
+        return STATUS_UNSAFE;
+    case MISUSED:
+        return err_set(why, STATUS_INVALID,
+                       "holder: has the lock already, to read or to write");
+    case REFUSED:
+        return err_set(why, STATUS_REFUSED,
+                       "WRONGTYPE the key holds no lock of this kind");
+    default:
+        return err_set(why, STATUS_IO, "a script of another version replied");
+    }
+}
+
+/** Read the result of lock `i`, and its number in the reply. */
+static void read_result(const struct rlock_batch *batch, unsigned i,
+                        struct rlock_result *result)
+{
+    result->status = read_status(batch, batch->results[i]);
+    result->reply = batch->reply;
+    if (result->status == STATUS_OK) {
+        result->fence = batch->numbers[i];
+        result->receivers = (unsigned)(batch->results[i] - DONE);
+    } else {
+        result->remaining_ms = batch->numbers[i];
+    }
+}
+
+/** Give each lock in the batch `status`; if that is STATUS_OK, each its own result. */
 static void complete(struct rlock_batch *batch, enum status status)
 {
-    struct rlock_result result = {
-        .status = status, .sent_us = batch->sent_us, .is_stale = batch->is_stale};
+    int64_t granted_us = batch->op->is_grant ? clock_mono_us() : 0;
 
-    if (batch->op->is_grant)
-        result.granted_us = clock_mono_us();
     for (unsigned i = 0; i < batch->count; i++) {
+        struct rlock_result result = {.status = status,
+                                      .sent_us = batch->sent_us,
+                                      .granted_us = granted_us,
+                                      .is_stale = batch->is_stale};
         struct rlock *lock = batch->locks[i];
 
         if (lock == NULL)
             continue;
         rlock_batch_leave(lock);
-        if (status == STATUS_OK) {
-            result.status = read_status(batch, batch->results[i]);
-            result.receivers = (unsigned)(batch->results[i] - '1');
-            result.fence = result.remaining_ms = batch->numbers[i];
-            result.reply = batch->reply;
-        }
+        if (status == STATUS_OK)
+            read_result(batch, i, &result);
         batch->op->on_result(batch->client, lock, &result);
     }
     recycle(batch);
@@ -409,7 +441,7 @@ static void complete_confirmed(struct rlock_client *client, enum status status,
     while ((batch = find_confirming(client, CONFIRMATION_REQUESTED)) != NULL) {
         batch->confirmation = CONFIRMATION_NONE;
         for (unsigned i = 0; i < batch->count && replicas < batch->replicas; i++) {
-            if (batch->results[i] == '1')
+            if (batch->results[i] == DONE)
                 batch->results[i] = UNSAFE;
         }
         complete(batch, status);
@@ -485,7 +517,7 @@ static void complete_by_reply(struct rlock_batch *batch, const struct redis_repl
     } else if (is_late) {
         complete(batch, STATUS_TIMEOUT); /* nothing was done */
     } else if (batch->op->is_grant && batch->replicas > 0 &&
-               memchr(batch->results, '1', batch->count) != NULL) {
+               memchr(batch->results, DONE, batch->count) != NULL) {
         batch->confirmation = CONFIRMATION_NEEDED;
         confirm_replicas(batch->client);
     } else {

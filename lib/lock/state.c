@@ -437,8 +437,7 @@ void rlock_state_on_release(struct rlock_client *client, struct rlock *lock,
 {
     bool is_copy = rlock_orphan_owns(lock);
 
-    rlock_wait_released(client, lock,
-                        result->status == STATUS_OK ? result->receivers : 0);
+    rlock_wait_released(client, lock, result->receivers);
     if (result->status == STATUS_OK) {
         client->stats.released++;
         trace(client, lock, RLOCK_EVENT_RELEASED);

@@ -475,24 +475,26 @@ static void test_batch__gives_each_lock_its_number(void **state)
 static void test_batch__reads_each_result_of_a_release(void **state)
 {
     (void)state;
-    for (unsigned i = 0; i < 5; i++)
-        acquire(i, (const char *[]){"a", "b", "c", "d", "e"}[i],
+    for (unsigned i = 0; i < 6; i++)
+        acquire(i, (const char *[]){"a", "b", "c", "d", "e", "f"}[i],
                 (struct rlock_acquire_options){.lease_ms = i == 0 ? 2000 : 1000});
     flush();
     reply(0, "*4 +# :6000000 :100 +1");
-    reply(0, "*4 +# :6000000 :101 +1111");
+    reply(0, "*4 +# :6000000 :101 +11111");
     forget_all();
-    for (unsigned i = 0; i < 5; i++)
+    for (unsigned i = 0; i < 6; i++)
         release(i);
     turn();
-    EXPECT("s0 release(lock:fence:waiting a b c d e; me:1 me:2 me:3 me:4 me:5)\n"
-           "s0 flush\nstats: held-5 holds[0]+5\n");
-    reply(0, "+#_190:/");
+    EXPECT("s0 release(lock:fence:waiting a b c d e f; me:1 me:2 me:3 me:4 me:5 "
+           "me:6)\n"
+           "s0 flush\nstats: held-6 holds[0]+6\n");
+    reply(0, "+#_190E:/");
     EXPECT("event released a 0\n0 ok\nevent released b 0\n1 ok\nevent lost c 0\n"
            "2 lost\nevent failed d 0\n"
            "3 refused: WRONGTYPE the key holds no lock of this kind\nevent failed e 0\n"
-           "4 refused: WRONGTYPE the key holds no lock of this kind\n"
-           "stats: lost+1 released+2 failed+2\nlost: 'lost'\n"
+           "4 io\nevent failed f 0\n5 io\n"
+           "stats: lost+1 released+2 failed+3\nlost: 'lost'\n"
+           "io: 'a script of another version replied'\n"
            "refused: 'WRONGTYPE the key holds no lock of this kind'\n");
     assert_true(self->client->waits.has_turns); /* another client got that of 'b' */
 }
