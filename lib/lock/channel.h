@@ -17,8 +17,10 @@ struct rlock_channel {
     bool has_command;   /* `command` is in progress */
     bool is_subscribed; /* messages arrive */
     bool is_refused;    /* messages never arrive on this connection */
-    int own_releases;   /* by this client, without a reply yet; set by wait.c */
-    int own_messages; /* of its releases, still to come; below 0: came before the reply */
+    /* wait.c counts this client's releases and the messages that they cause: */
+    unsigned unreplied;         /* releases without a reply */
+    unsigned expected_messages; /* of replied releases, still to come */
+    unsigned early_messages;    /* that came while a release was unreplied */
     size_t name_len;
     char name[RLOCK_CHANNEL_MAX];
 };

@@ -353,22 +353,44 @@ struct rlock *rlock_wait_releasing(struct rlock_client *client, struct rlock *lo
     if (channel == NULL)
         return NULL;
     lock->is_counted = takes_turns(lock) && channel->is_subscribed;
-    channel->own_releases += lock->is_counted;
+    channel->unreplied += lock->is_counted;
     wake(first_waiter(channel));
     return NULL;
 }
 
-/** A release by this client has ended; whether its message comes to this client, too. */
+/** A release by this client has a reply. `has_message`: its message comes to this client, too. */
 static void count_release(struct rlock_channel *channel, bool has_message)
 {
-    if (channel->own_releases == 0)
-        return; /* it was subscribed again meanwhile */
-    channel->own_releases--;
-    channel->own_messages += has_message;
-    if (channel->own_releases == 0 && channel->own_messages < 0) {
-        channel->own_messages = 0;
+    if (channel->unreplied == 0)
+        return; /* the channel was subscribed again meanwhile */
+    channel->unreplied--;
+    if (has_message && channel->early_messages > 0)
+        channel->early_messages--;
+    else if (has_message)
+        channel->expected_messages++;
+    if (channel->unreplied == 0 && channel->early_messages > 0) {
+        channel->early_messages = 0;
         wake(first_waiter(channel)); /* a message of another client was ignored */
     }
+}
+
+/** Whether a message is of a release by this client, or may be. */
+static bool count_message(struct rlock_channel *channel)
+{
+    if (channel->expected_messages > 0) {
+        channel->expected_messages--;
+        return true;
+    }
+    if (channel->unreplied > channel->early_messages) {
+        channel->early_messages++;
+        return true;
+    }
+    return false;
+}
+
+static void forget_counts(struct rlock_channel *channel)
+{
+    channel->unreplied = channel->expected_messages = channel->early_messages = 0;
 }
 
 void rlock_wait_released(struct rlock_client *client, struct rlock *lock,
@@ -396,7 +418,7 @@ void rlock_wait_released(struct rlock_client *client, struct rlock *lock,
 
 static void wait_on_subscribed(struct rlock_channel *channel)
 {
-    channel->own_releases = channel->own_messages = 0;
+    forget_counts(channel);
     LIST_EACH(struct rlock_waiter, waiter, &channel->listeners, link) {
         waiter->attempts = 0;
         if (waiter->lock->kind->is_queued || is_first(waiter))
@@ -406,7 +428,7 @@ static void wait_on_subscribed(struct rlock_channel *channel)
 
 static void wait_on_cut_off(struct rlock_channel *channel)
 {
-    channel->own_releases = channel->own_messages = 0;
+    forget_counts(channel);
     LIST_EACH(struct rlock_waiter, waiter, &channel->listeners, link) {
         if (waiter->lock->batch == NULL)
             sleep_on(waiter);
@@ -421,16 +443,14 @@ static bool is_owner(const struct rlock_waiter *waiter, const char *text, size_t
     return text_len == owner_len && memcmp(text, owner, owner_len) == 0;
 }
 
-/** Another client has released the lock, so this one need not yield any more. */
+/** If another client has released the lock, this one need not yield any more. */
 static void wait_on_release(struct rlock_channel *channel)
 {
     struct rlock_waiter *first = first_waiter(channel);
     struct rlock_turns *turns = turns_of(first->client, first->lock);
 
-    if (channel->own_releases + channel->own_messages > 0) {
-        channel->own_messages--; /* the message of a release by this client */
+    if (count_message(channel))
         return;
-    }
     turns->was_taken = true;
     turns->yield_until_us = 0;
     wake(first);

@@ -265,21 +265,21 @@ static void test_release__wakes_the_first_waiter_of_this_client(void **state)
     assert_null(rlock_wait_releasing(test->client, &test->lock, false));
     assert_non_null(test->waiting.batch); /* it tries */
     assert_true(test->lock.is_counted);
-    assert_int_equal(test->channel->own_releases, 1);
+    assert_int_equal(test->channel->unreplied, 1);
     rlock_wait_released(test->client, &test->lock, 1); /* this client heard it */
     assert_false(test->lock.is_counted);
-    assert_int_equal(test->channel->own_releases, 0);
-    assert_int_equal(test->channel->own_messages, 1);
+    assert_int_equal(test->channel->unreplied, 0);
+    assert_int_equal(test->channel->expected_messages, 1);
     assert_false(turns_of(test)->is_contended);
     assert_false(test->client->waits.has_turns);
     assert_null(rlock_wait_releasing(test->client, &test->lock, false));
     rlock_wait_released(test->client, &test->lock, 2); /* another one, too */
-    assert_int_equal(test->channel->own_messages, 2);
+    assert_int_equal(test->channel->expected_messages, 2);
     assert_true(turns_of(test)->is_contended);
     assert_null(rlock_wait_releasing(test->client, &test->lock, false));
     rlock_wait_released(test->client, &test->lock, 0); /* it failed */
-    assert_int_equal(test->channel->own_messages, 2);
-    assert_int_equal(test->channel->own_releases, 0);
+    assert_int_equal(test->channel->expected_messages, 2);
+    assert_int_equal(test->channel->unreplied, 0);
     assert_false(turns_of(test)->is_contended);
 }
 
@@ -293,11 +293,11 @@ static void test_message__of_an_own_release_wakes_nobody(void **state)
     struct turns_test *test = *state;
 
     let_wait(test, &rlock_plain);
-    test->channel->own_messages = 1;
+    test->channel->expected_messages = 1;
     turns_of(test)->yield_until_us = frozen_us + 1;
     hear(test);
     assert_null(test->waiting.batch);
-    assert_int_equal(test->channel->own_messages, 0);
+    assert_int_equal(test->channel->expected_messages, 0);
     assert_false(turns_of(test)->was_taken);
     hear(test); /* of another client */
     assert_non_null(test->waiting.batch);
@@ -311,19 +311,33 @@ static void test_message__before_the_reply_to_its_release(void **state)
 
     let_wait(test, &rlock_plain);
     test->lock.is_counted = true;
-    test->channel->own_releases = 1;
+    test->channel->unreplied = 1;
     hear(test);
-    assert_int_equal(test->channel->own_messages, -1);
+    assert_int_equal(test->channel->early_messages, 1);
     assert_null(test->waiting.batch);
     rlock_wait_released(test->client, &test->lock, 1);
-    assert_int_equal(test->channel->own_messages, 0);
+    assert_int_equal(test->channel->early_messages, 0);
+    assert_int_equal(test->channel->expected_messages, 0);
+    assert_null(test->waiting.batch);
+
+    /* the messages of two releases, the second one after both replies */
+    test->channel->unreplied = 2;
+    hear(test);
+    for (int i = 0; i < 2; i++) {
+        test->lock.is_counted = true;
+        rlock_wait_released(test->client, &test->lock, 1);
+    }
+    assert_int_equal(test->channel->early_messages, 0);
+    assert_int_equal(test->channel->expected_messages, 1);
+    hear(test);
+    assert_int_equal(test->channel->expected_messages, 0);
     assert_null(test->waiting.batch);
 
     test->lock.is_counted = true;
-    test->channel->own_releases = 1;
+    test->channel->unreplied = 1;
     hear(test);
     rlock_wait_released(test->client, &test->lock, 0); /* it was that of another client */
-    assert_int_equal(test->channel->own_messages, 0);
+    assert_int_equal(test->channel->early_messages, 0);
     assert_non_null(test->waiting.batch);
 }
 
@@ -336,7 +350,7 @@ static void test_message__while_the_first_yields_ends_the_yield(void **state)
     assert_null(rlock_wait_releasing(test->client, &test->lock, false));
     assert_null(test->waiting.batch); /* it waits for its turn */
     rlock_wait_released(test->client, &test->lock, 2);
-    test->channel->own_messages = 0;
+    test->channel->expected_messages = 0;
     hear(test);
     assert_non_null(test->waiting.batch);
 }

@@ -376,22 +376,24 @@ static void test_channel__wakes_those_that_missed_messages(void **state)
         struct rlock *second = begin_busy(test, 1, cases[i].kind);
         struct rlock_channel *channel = rlock_channel_find(test->client, first);
 
-        channel->own_releases = 5;
-        channel->own_messages = -5;
+        channel->unreplied = 5;
+        channel->expected_messages = channel->early_messages = 5;
         channel->is_subscribed = true;
         events->on_subscribed(channel);
-        assert_int_equal(channel->own_releases, 0);
-        assert_int_equal(channel->own_messages, 0);
+        assert_int_equal(channel->unreplied, 0);
+        assert_int_equal(channel->expected_messages, 0);
+        assert_int_equal(channel->early_messages, 0);
         assert_true(tries(first));
         assert_int_equal(tries(second), cases[i].second_tries);
 
         rlock_batch_leave(second);
-        channel->own_releases = 5;
-        channel->own_messages = -5;
+        channel->unreplied = 5;
+        channel->expected_messages = channel->early_messages = 5;
         channel->is_subscribed = false;
         events->on_cut_off(channel);
-        assert_int_equal(channel->own_releases, 0);
-        assert_int_equal(channel->own_messages, 0);
+        assert_int_equal(channel->unreplied, 0);
+        assert_int_equal(channel->expected_messages, 0);
+        assert_int_equal(channel->early_messages, 0);
         assert_int_equal(due_ms(test, first), -1); /* it tries */
         assert_int_equal(due_ms(test, second) > 0, 1);
         end(test, second);
