@@ -36,26 +36,40 @@ void redis_handshake_start(struct redis_handshake *handshake, const struct redis
         add(handshake, wire, "EXISTS", key, NULL);
 }
 
+static enum status refuse(const char *verb, const char *text, struct err *reterr)
+{
+    return err_set(reterr, STATUS_REFUSED, "reply to %s: %s", verb,
+                   text == NULL ? "not a status" : text);
+}
+
+static enum status read_hello(struct redis_handshake *handshake,
+                              const struct redis_reply *reply, struct err *reterr)
+{
+    if (redis_discovery_check(reply, handshake->wanted, reterr) != STATUS_OK)
+        return STATUS_REFUSED;
+    handshake->has_shards = strverscmp(redis_reply_field(reply, "version"), "7") > 0;
+    return STATUS_OK;
+}
+
 enum status redis_handshake_read(struct redis_handshake *handshake,
                                  const struct redis_reply *reply, bool is_error,
                                  struct err *reterr)
 {
     const char *verb = handshake->verbs[handshake->replied++];
-    bool is_hello = strcmp(verb, "HELLO") == 0, is_exists = strcmp(verb, "EXISTS") == 0;
     const char *text = redis_reply_text(reply, NULL);
 
-    /* ASK: this node still has the slot of the key, which is being moved to another. */
-    if (is_exists && text != NULL && redis_error_has_code(text, "ASK"))
+    if (is_error) {
+        /* ASK: this node still has the slot of the key, which is being moved to another. */
+        bool is_moving = strcmp(verb, "EXISTS") == 0 && redis_error_has_code(text, "ASK");
+
+        return is_moving ? STATUS_OK : refuse(verb, text, reterr);
+    }
+    if (strcmp(verb, "HELLO") == 0)
+        return read_hello(handshake, reply, reterr);
+    if (strcmp(verb, "EXISTS") == 0)
         return STATUS_OK;
-    if (is_error || (text == NULL && !is_hello && !is_exists) ||
-        (text != NULL && strcmp(verb, "PING") == 0 && strcmp(text, "PONG") != 0))
-        return err_set(reterr, STATUS_REFUSED, "reply to %s: %s", verb,
-                       text == NULL ? "not a status" : text);
-    if (!is_hello)
-        return STATUS_OK;
-    if (redis_discovery_check(reply, handshake->wanted, reterr) != STATUS_OK)
-        return STATUS_REFUSED;
-    handshake->has_shards = strverscmp(redis_reply_field(reply, "version"), "7") > 0;
+    if (text == NULL || (strcmp(verb, "PING") == 0 && strcmp(text, "PONG") != 0))
+        return refuse(verb, text, reterr);
     return STATUS_OK;
 }
 
