@@ -38,11 +38,12 @@ static int cmd_lock(int argc, char **argv, const struct config *config,
     const struct rlock_client_options options = {.redis_url = config->redis_url,
                                                  .timeout_ms = TIMEOUT_MS};
     const char *verb = argc > 1 ? argv[1] : "";
+    const char *word = argc == 3 ? argv[2] : NULL; /* a name, or "--mine" */
     bool is_list = strcmp(verb, "list") == 0, is_release = strcmp(verb, "release") == 0;
-    const char *name = argc == 3 && !is_list ? argv[2] : NULL;
+    const char *name = is_list ? NULL : word;
     size_t len = name == NULL ? 0 : strlen(name);
     struct listing listing = {.is_mine =
-                                  is_list && argc == 3 && strcmp(argv[2], "--mine") == 0};
+                                  is_list && word != NULL && strcmp(word, "--mine") == 0};
     struct rlock_sync *sync = NULL;
     struct rlock_client *client;
     enum status status;
