@@ -82,8 +82,6 @@ static struct catalogue_entry *entry_create(struct catalogue *catalogue, int64_t
     if (entry == NULL)
         return NULL;
     entry->id = id;
-    entry->changed_us = -1;
-    entry->read_us = -1;
     list_init(&entry->waits);
     list_init(&entry->link);
     if (idmap_put(&catalogue->entries, id, entry))

@@ -33,8 +33,8 @@ struct catalogue_entry {
     /* private: */
     bool is_used;       /* requested since it was last scheduled for a refresh */
     bool is_pending;    /* in the read under way or the next one */
-    int64_t read_us;    /* clock_mono_us() before the last read was sent */
-    int64_t changed_us; /* clock_mono_us() of the last notification */
+    int64_t read_us;    /* clock_mono_us() before the last read was sent; 0: never */
+    int64_t changed_us; /* clock_mono_us() of the last notification; 0: none */
     struct list waits;
     struct list link; /* in catalogue->pending, ->reading or ->missing */
 };
