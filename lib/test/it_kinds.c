@@ -1,0 +1,404 @@
+/*
+ * it_kinds.c - what all kinds of locks share, against a real Redis.
+ *
+ * Each test runs once for each row of `rows`. What only one kind does is in the it_ file of
+ * that kind.
+ */
+#include "base/clock.h"
+#include "test/child.h"
+#include "test/waits.h"
+
+#include <hiredis/hiredis.h>
+
+static const struct row {
+    const struct rlock_kind *kind, *rival; /* the rival waits for the owner of the kind */
+} rows[] = {
+    {&rlock_plain, &rlock_plain},
+    {&rlock_cohort, &rlock_cohort},
+    {&rlock_reentrant, &rlock_reentrant},
+    {&rlock_fair, &rlock_fair},
+    {&rlock_semaphore, &rlock_semaphore},
+    {&rlock_fair_semaphore, &rlock_fair_semaphore},
+    {&rlock_read, &rlock_write},
+    {&rlock_write, &rlock_read},
+    {&rlock_getset, &rlock_getset}, /* the last one: it has no watchdog and no messages */
+};
+
+enum { ROWS = sizeof(rows) / sizeof(*rows), WATCHED_ROWS = ROWS - 1 };
+
+static struct rlock_acquire_options patient(const struct rlock_kind *kind)
+{
+    struct rlock_acquire_options options = waiting(kind, 1, RLOCK_WAIT_FOREVER);
+
+    if (kind == &rlock_getset) {
+        options.spin_min_ms = 5;
+        options.spin_max_ms = 20;
+    }
+    return options;
+}
+
+static enum status try(struct fixture *fixture, struct rlock_client *client,
+                       struct call *call, const struct rlock_kind *kind)
+{
+    struct rlock_acquire_options options = waiting(kind, 0, 0);
+
+    return acquire_with(fixture, client, call, NAME, &options);
+}
+
+static enum status try_watched(struct fixture *fixture, struct rlock_client *client,
+                               struct call *call, const struct rlock_kind *kind)
+{
+    struct rlock_acquire_options options = waiting(kind, 0, 0);
+
+    options.watchdog = true;
+    return acquire_with(fixture, client, call, NAME, &options);
+}
+
+static long long ttl_ms(struct fixture *fixture)
+{
+    return server_int(fixture->server, "PTTL " NAME);
+}
+
+static int64_t safe_ms(const struct call *call)
+{
+    return rlock_safe_for_us(&call->lock, clock_mono_us()) / 1000;
+}
+
+/** Time passes for the client and for the keys of the server. */
+static void pass_ms(struct fixture *fixture, unsigned ms)
+{
+    server_pass_ms(fixture->server, ms);
+    fixture_pass_ms(fixture, ms);
+}
+
+static void assert_nothing_left(struct fixture *fixture)
+{
+    assert_int_equal(server_int(fixture->server, "EXISTS " NAME " " NAME ":queue " NAME
+                                                 ":beats " NAME ":readers"),
+                     0);
+    assert_no_channels(fixture);
+}
+
+static void test_acquire__holds_the_lock_until_its_release(void **state)
+{
+    struct fixture *fixture = *state;
+    struct rlock_client *alice = fixture_client(fixture);
+    struct rlock_client *bob = fixture_client(fixture);
+
+    for (int i = 0; i < ROWS; i++) {
+        const struct rlock_kind *kind = rows[i].kind;
+        struct call held = {0}, other = {0};
+        struct answer answer = {0};
+        int64_t fence;
+
+        ASSERT_STATUS(try(fixture, alice, &held, kind), STATUS_OK);
+        assert_true(rlock_is_held(&held.lock));
+        fence = rlock_fence(&held.lock);
+        ASSERT_NUMBER(fence, >, 0);
+        ASSERT_BETWEEN(safe_ms(&held), LEASE_MS / 2, LEASE_MS * 99 / 100 - 2);
+        if (kind != &rlock_getset)
+            ASSERT_BETWEEN(ttl_ms(fixture), safe_ms(&held), LEASE_MS);
+        ASSERT_STATUS(inspect(fixture, alice, &answer, NAME), STATUS_OK);
+        assert_int_equal(answer.count, 1);
+        assert_int_equal(answer.is_ours, kind != &rlock_getset);
+        ASSERT_STATUS(inspect(fixture, bob, &answer, NAME), STATUS_OK);
+        assert_false(answer.is_ours);
+        rlock_cancel(alice, &held.lock); /* the acquire has ended */
+        ASSERT_STATUS(release(fixture, alice, &held), STATUS_OK);
+        assert_false(rlock_is_held(&held.lock));
+        ASSERT_STATUS(release(fixture, alice, &held), STATUS_NOT_OWNER);
+        ASSERT_STATUS(inspect(fixture, alice, &answer, NAME), STATUS_NOT_FOUND);
+        ASSERT_STATUS(try(fixture, bob, &other, rows[i].rival), STATUS_OK);
+        ASSERT_NUMBER(rlock_fence(&other.lock), >, fence);
+        ASSERT_STATUS(release(fixture, bob, &other), STATUS_OK);
+        assert_nothing_left(fixture);
+    }
+}
+
+static void test_acquire__of_a_lock_of_another_is_busy_and_changes_nothing(void **state)
+{
+    struct fixture *fixture = *state;
+    struct rlock_client *alice = fixture_client(fixture);
+    struct rlock_client *bob = fixture_client(fixture);
+
+    for (int i = 0; i < ROWS; i++) {
+        struct rlock_acquire_options options = waiting(rows[i].rival, 1, 0);
+        struct call held = {0}, other = {0}, mine = {0};
+        redisReply *before, *after;
+
+        options.lease_ms *= 2;
+        ASSERT_STATUS(release(fixture, bob, &other), STATUS_NOT_OWNER);
+        ASSERT_STATUS(try(fixture, alice, &held, rows[i].kind), STATUS_OK);
+        before = server_command(fixture->server, "DUMP " NAME);
+        ASSERT_STATUS(acquire_with(fixture, bob, &other, NAME, &options), STATUS_BUSY);
+        ASSERT_STATUS(acquire_with(fixture, alice, &mine, NAME, &options), STATUS_BUSY);
+        assert_false(rlock_is_held(&other.lock));
+        ASSERT_STATUS(release(fixture, bob, &other), STATUS_NOT_OWNER);
+        ASSERT_STATUS(extend(fixture, bob, &other, LEASE_MS), STATUS_NOT_OWNER);
+        rlock_release(bob, &other.lock, NULL, NULL);
+        rlock_cancel(bob, &other.lock);
+        after = server_command(fixture->server, "DUMP " NAME);
+        assert_int_equal(before->len, after->len);
+        assert_memory_equal(before->str, after->str, before->len);
+        ASSERT_NUMBER(ttl_ms(fixture), <=, LEASE_MS);
+        ASSERT_STATUS(release(fixture, alice, &held), STATUS_OK);
+        assert_nothing_left(fixture);
+        freeReplyObject(before);
+        freeReplyObject(after);
+    }
+}
+
+static void test_expiry__lets_another_in_and_the_late_owner_has_lost(void **state)
+{
+    struct fixture *fixture = *state;
+    struct rlock_client *alice = fixture_client(fixture);
+    struct rlock_client *bob = fixture_client(fixture);
+
+    for (int i = 0; i < ROWS; i++) {
+        struct call held = {0}, other = {0};
+        int64_t fence;
+
+        ASSERT_STATUS(try(fixture, alice, &held, rows[i].kind), STATUS_OK);
+        fence = rlock_fence(&held.lock);
+        pass_ms(fixture, LEASE_MS / 2);
+        ASSERT_STATUS(try(fixture, bob, &other, rows[i].rival), STATUS_BUSY);
+        pass_ms(fixture, LEASE_MS / 2 + 100);
+        ASSERT_NUMBER(safe_ms(&held), <=, 0);
+        ASSERT_STATUS(try(fixture, bob, &other, rows[i].rival), STATUS_OK);
+        ASSERT_NUMBER(rlock_fence(&other.lock), >, fence);
+        if (i < WATCHED_ROWS) {
+            ASSERT_STATUS(extend(fixture, alice, &held, LEASE_MS), STATUS_LOST);
+            assert_false(rlock_is_held(&held.lock));
+        }
+        ASSERT_STATUS(release(fixture, alice, &held), STATUS_LOST);
+        ASSERT_STATUS(release(fixture, alice, &held), STATUS_NOT_OWNER);
+        assert_int_equal(held.losses, 0); /* it was not watched */
+        ASSERT_STATUS(release(fixture, bob, &other), STATUS_OK);
+        assert_nothing_left(fixture);
+    }
+}
+
+/* -- waiting -- */
+
+/** Let bob wait for a lock of alice; nothing of this happens by time. */
+static void begin_wait(struct fixture *fixture, struct rlock_client *bob,
+                       struct call *waiter, const struct rlock_kind *kind)
+{
+    struct rlock_acquire_options options = patient(kind);
+
+    call_wait(bob, waiter, NAME, &options);
+    fixture_wait_asleep(fixture, bob, waiter);
+    if (kind == &rlock_getset)
+        return;
+    fixture_hold_timers(fixture);
+    move_beats(fixture, FIXTURE_DAY_MS);
+}
+
+static void test_waiter__is_woken_by_a_release_and_by_a_forced_one(void **state)
+{
+    struct fixture *fixture = *state;
+    struct rlock_client *alice = fixture_client(fixture);
+    struct rlock_client *bob = fixture_client(fixture);
+
+    for (int i = 0; i < 2 * ROWS; i++) {
+        const struct row *row = &rows[i / 2];
+        bool is_forced = i % 2 == 1;
+        struct call held = {0}, waiter = {0};
+        struct answer answer = {0};
+        int64_t fence;
+
+        ASSERT_STATUS(try(fixture, alice, &held, row->kind), STATUS_OK);
+        fence = rlock_fence(&held.lock);
+        begin_wait(fixture, bob, &waiter, row->rival);
+        if (is_forced)
+            ASSERT_STATUS(force(fixture, bob, &answer, NAME), STATUS_OK);
+        else
+            ASSERT_STATUS(release(fixture, alice, &held), STATUS_OK);
+        fixture_wait_answers(fixture, &waiter, 1);
+        ASSERT_STATUS(waiter.status, STATUS_OK);
+        ASSERT_NUMBER(rlock_fence(&waiter.lock), >, fence);
+        ASSERT_STATUS(release(fixture, alice, &held),
+                      is_forced ? STATUS_LOST : STATUS_NOT_OWNER);
+        ASSERT_STATUS(release(fixture, bob, &waiter), STATUS_OK);
+        ASSERT_STATUS(force(fixture, bob, &answer, NAME), STATUS_NOT_FOUND);
+        assert_nothing_left(fixture);
+    }
+}
+
+static void test_waiter__gets_the_lock_when_the_lease_of_its_owner_ends(void **state)
+{
+    enum { SHORT_MS = 50 };
+    struct fixture *fixture = *state;
+    struct rlock_client *alice = fixture_client(fixture);
+    struct rlock_client *bob = fixture_client(fixture);
+
+    for (int i = 0; i < ROWS; i++) {
+        struct rlock_acquire_options options = waiting(rows[i].kind, 0, 0);
+        struct rlock_acquire_options rival = patient(rows[i].rival);
+        struct call held = {0}, waiter = {0};
+        int64_t begin_us = clock_mono_us();
+
+        options.lease_ms = SHORT_MS;
+        ASSERT_STATUS(acquire_with(fixture, alice, &held, NAME, &options), STATUS_OK);
+        ASSERT_STATUS(acquire_with(fixture, bob, &waiter, NAME, &rival), STATUS_OK);
+        ASSERT_NUMBER(clock_mono_us() - begin_us, >=, SHORT_MS * 1000);
+        ASSERT_STATUS(release(fixture, alice, &held), STATUS_LOST);
+        ASSERT_STATUS(release(fixture, bob, &waiter), STATUS_OK);
+        assert_nothing_left(fixture);
+    }
+}
+
+/** The lock is free, and the first waiter has not heard of it. */
+static void test_waiter__that_is_cancelled_hands_its_turn_on(void **state)
+{
+    struct fixture *fixture = *state;
+    struct rlock_client *alice = fixture_client(fixture);
+    struct rlock_client *bob = fixture_client(fixture);
+
+    for (int i = 0; i < WATCHED_ROWS; i++) {
+        struct call held = {0}, waiters[2] = {0};
+
+        ASSERT_STATUS(try(fixture, alice, &held, rows[i].kind), STATUS_OK);
+        for (int j = 0; j < 2; j++)
+            begin_wait(fixture, bob, &waiters[j], rows[i].rival);
+        (void)server_int(fixture->server, "DEL " NAME); /* without a message */
+        rlock_cancel(bob, &waiters[0].lock);
+        fixture_wait_answers(fixture, &waiters[1], 1);
+        ASSERT_STATUS(waiters[0].status, STATUS_CANCELLED);
+        ASSERT_STATUS(waiters[1].status, STATUS_OK);
+        ASSERT_STATUS(release(fixture, alice, &held), STATUS_LOST);
+        ASSERT_STATUS(release(fixture, bob, &waiters[1]), STATUS_OK);
+        assert_nothing_left(fixture);
+    }
+}
+
+/* -- longer and shorter leases -- */
+
+static bool is_gone(void *arg)
+{
+    return !server_has(((struct fixture *)arg)->server, NAME);
+}
+
+static void test_extend__moves_the_end_of_the_lease(void **state)
+{
+    struct fixture *fixture = *state;
+    struct rlock_client *client = fixture_client(fixture);
+
+    for (int i = 0; i < WATCHED_ROWS; i++) {
+        struct rlock_acquire_options options = waiting(rows[i].kind, 0, 0);
+        struct call call = {0};
+        int64_t fence;
+
+        options.lease_ms = LEASE_MS / 2;
+        ASSERT_STATUS(acquire_with(fixture, client, &call, NAME, &options), STATUS_OK);
+        fence = rlock_fence(&call.lock);
+        ASSERT_STATUS(extend(fixture, client, &call, LEASE_MS), STATUS_OK);
+        assert_true(rlock_is_held(&call.lock));
+        assert_int_equal(rlock_fence(&call.lock), fence);
+        ASSERT_BETWEEN(ttl_ms(fixture), LEASE_MS / 2, LEASE_MS);
+        ASSERT_BETWEEN(safe_ms(&call), LEASE_MS / 2, ttl_ms(fixture));
+        ASSERT_STATUS(extend(fixture, client, &call, RLOCK_LEASE_MS_MIN), STATUS_OK);
+        ASSERT_NUMBER(safe_ms(&call), <, RLOCK_LEASE_MS_MIN);
+        if (rows[i].kind == &rlock_reentrant) { /* another grant may need the lease */
+            ASSERT_NUMBER(ttl_ms(fixture), >, LEASE_MS / 2);
+            ASSERT_STATUS(release(fixture, client, &call), STATUS_OK);
+            continue;
+        }
+        ASSERT_NUMBER(ttl_ms(fixture), <=, RLOCK_LEASE_MS_MIN);
+        FIXTURE_AWAIT(fixture, is_gone, fixture);
+        ASSERT_STATUS(release(fixture, client, &call), STATUS_LOST);
+    }
+}
+
+static void test_watchdog__keeps_the_lock_until_it_is_lost(void **state)
+{
+    struct fixture *fixture = *state;
+    struct rlock_client *alice = fixture_client(fixture);
+    struct rlock_client *bob = fixture_client(fixture);
+
+    for (int i = 0; i < WATCHED_ROWS; i++) {
+        struct call held = {0}, other = {0};
+        struct answer answer = {0};
+        uint64_t renewed;
+
+        ASSERT_STATUS(try_watched(fixture, alice, &held, rows[i].kind), STATUS_OK);
+        for (int j = 0; j < 4; j++)
+            fixture_pass_renewal(fixture, alice, LEASE_MS, 1);
+        ASSERT_STATUS(try(fixture, bob, &other, rows[i].rival), STATUS_BUSY);
+        renewed = fixture_renewed(alice);
+        ASSERT_STATUS(force(fixture, bob, &answer, NAME), STATUS_OK);
+        fixture_pass_ms(fixture, LEASE_MS / 3 + 1);
+        fixture_wait_losses(fixture, &held, 1);
+        fixture_pass_ms(fixture, LEASE_MS);
+        fixture_run_for(fixture, 20);
+        assert_int_equal(held.losses, 1);
+        assert_int_equal(fixture_renewed(alice), renewed);
+        ASSERT_STATUS(release(fixture, alice, &held), STATUS_LOST);
+        assert_nothing_left(fixture);
+    }
+}
+
+/** Hold the lock and renew it again and again; returns the process. */
+static pid_t start_holder(struct fixture *fixture, const struct rlock_kind *kind)
+{
+    struct rlock_client *client;
+    struct call call = {0};
+    pid_t child = child_fork();
+
+    if (child > 0)
+        return child;
+    uv_loop_fork(&fixture->loop);
+    client = fixture_client(fixture);
+    ASSERT_STATUS(try_watched(fixture, client, &call, kind), STATUS_OK);
+    for (uint64_t renewed = 1;; renewed++) {
+        fixture_jump_ms(fixture, LEASE_MS / 3 + 1);
+        fixture_wait_renewed(fixture, client, renewed);
+        fixture_run_for(fixture, 10);
+    }
+}
+
+static bool is_renewed(void *arg)
+{
+    return ttl_ms(arg) > LEASE_MS / 2;
+}
+
+static void test_owner__killed_leaves_the_lock_within_its_lease(void **state)
+{
+    struct fixture *fixture = *state;
+
+    for (int i = 0; i < WATCHED_ROWS; i++) {
+        pid_t holder = start_holder(fixture, rows[i].kind);
+        struct rlock_client *client = fixture_client(fixture);
+        struct call call = {0};
+
+        for (int j = 0; j < 2; j++) {
+            FIXTURE_AWAIT(fixture, is_renewed, fixture);
+            server_pass_ms(fixture->server, LEASE_MS / 2);
+        }
+        FIXTURE_AWAIT(fixture, is_renewed, fixture);
+        ASSERT_STATUS(try(fixture, client, &call, rows[i].rival), STATUS_BUSY);
+        child_end(holder);
+        server_pass_ms(fixture->server, LEASE_MS);
+        ASSERT_STATUS(try(fixture, client, &call, rows[i].rival), STATUS_OK);
+        ASSERT_STATUS(release(fixture, client, &call), STATUS_OK);
+        fixture_close(fixture, client); /* before the next fork */
+        assert_nothing_left(fixture);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        FIXTURE_TEST(test_acquire__holds_the_lock_until_its_release),
+        FIXTURE_TEST(test_acquire__of_a_lock_of_another_is_busy_and_changes_nothing),
+        FIXTURE_TEST(test_expiry__lets_another_in_and_the_late_owner_has_lost),
+        FIXTURE_TEST(test_waiter__is_woken_by_a_release_and_by_a_forced_one),
+        FIXTURE_TEST(test_waiter__gets_the_lock_when_the_lease_of_its_owner_ends),
+        FIXTURE_TEST(test_waiter__that_is_cancelled_hands_its_turn_on),
+        FIXTURE_TEST(test_extend__moves_the_end_of_the_lease),
+        FIXTURE_TEST(test_watchdog__keeps_the_lock_until_it_is_lost),
+        FIXTURE_TEST(test_owner__killed_leaves_the_lock_within_its_lease),
+    };
+
+    return cmocka_run_group_tests(tests, fixture_start_server, fixture_stop_server);
+}
