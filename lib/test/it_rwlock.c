@@ -1,16 +1,9 @@
 /* it_rwlock.c - the read/write lock: readers share, a writer excludes, nobody starves. */
-#include "base/clock.h"
-#include "lock/internal.h"
 #include "test/waits.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define PATIENCE_MS                                                                      \
-    (RLOCK_FAIR_BEAT_MS * 3 + 1) /* without a heartbeat a waiter is dead */
-
-static const struct rlock_kind *const kinds[] = {&rlock_read, &rlock_write};
 
 static struct rlock_acquire_options once(const struct rlock_kind *kind)
 {
@@ -49,16 +42,6 @@ static void assert_granted(struct fixture *fixture, struct call *call)
 static void assert_waits(const struct call *call)
 {
     assert_int_equal(call->answers, 0);
-}
-
-/** The lease of an owner ends at the server; it has not noticed. */
-static void end_lease(struct fixture *fixture, const struct rlock_client *client,
-                      const struct call *call)
-{
-    assert_int_equal(server_int(fixture->server, "ZREM " NAME " %s:%llu:%llu", client->id,
-                                (unsigned long long)call->lock.holder,
-                                (unsigned long long)call->lock.serial),
-                     1);
 }
 
 static void assert_nothing_left(struct fixture *fixture)
@@ -137,28 +120,6 @@ static void test_readers__a_thousand_waiting_enter_together(void **state)
 
 /* -- turns -- */
 
-static void test_reader__goes_behind_a_writer_that_waits(void **state)
-{
-    struct fixture *fixture = *state;
-    struct rlock_client *alice = fixture_client(fixture);
-    struct rlock_client *bob = fixture_client(fixture);
-    struct call first = {0}, writer = {0}, late = {0}, hasty = {0};
-
-    ASSERT_STATUS(try(fixture, alice, &first, &rlock_read), STATUS_OK);
-    wait_for_it(fixture, bob, &writer, &rlock_write);
-    ASSERT_STATUS(try(fixture, alice, &hasty, &rlock_read), STATUS_BUSY);
-    wait_for_it(fixture, alice, &late, &rlock_read);
-    fixture_hold_timers(fixture);
-    ASSERT_STATUS(release_to_live(fixture, alice, &first), STATUS_OK);
-    assert_granted(fixture, &writer);
-    fixture_settle(fixture);
-    assert_waits(&late);
-    ASSERT_STATUS(release_to_live(fixture, bob, &writer), STATUS_OK);
-    assert_granted(fixture, &late);
-    ASSERT_STATUS(release_to_live(fixture, alice, &late), STATUS_OK);
-    assert_nothing_left(fixture);
-}
-
 /**
  * Writers arrive without end: a reader waits for the owner and for one more writer, and
  * writers are served in the order of their arrival.
@@ -232,221 +193,7 @@ static void test_writer__waits_for_no_reader_that_came_later(void **state)
     assert_nothing_left(fixture);
 }
 
-static void test_waiter__that_leaves_lets_the_others_go_on(void **state)
-{
-    struct fixture *fixture = *state;
-    struct rlock_client *alice = fixture_client(fixture);
-    struct rlock_client *bob = fixture_client(fixture);
-    struct call owner = {0}, writer = {0}, readers[2] = {0}, next = {0};
-
-    /* a writer, for which readers wait */
-    ASSERT_STATUS(try(fixture, alice, &owner, &rlock_read), STATUS_OK);
-    wait_for_it(fixture, bob, &writer, &rlock_write);
-    for (int i = 0; i < 2; i++)
-        wait_for_it(fixture, i == 0 ? alice : bob, &readers[i], &rlock_read);
-    fixture_hold_timers(fixture);
-    move_beats(fixture, FIXTURE_DAY_MS);
-    rlock_cancel(bob, &writer.lock);
-    for (int i = 0; i < 2; i++)
-        assert_granted(fixture, &readers[i]);
-    ASSERT_STATUS(release_to_live(fixture, alice, &owner), STATUS_OK);
-    ASSERT_STATUS(release_to_live(fixture, alice, &readers[0]), STATUS_OK);
-    ASSERT_STATUS(release_to_live(fixture, bob, &readers[1]), STATUS_OK);
-    /* a reader that is due, for which a writer waits */
-    memset(&owner, 0, sizeof(owner));
-    memset(readers, 0, sizeof(readers));
-    memset(&writer, 0, sizeof(writer));
-    ASSERT_STATUS(try(fixture, alice, &owner, &rlock_write), STATUS_OK);
-    wait_for_it(fixture, alice, &writer, &rlock_write);
-    wait_for_it(fixture, bob, &readers[0], &rlock_read);
-    ASSERT_STATUS(release_to_live(fixture, alice, &owner), STATUS_OK);
-    assert_granted(fixture, &writer);
-    wait_for_it(fixture, alice, &next, &rlock_write);
-    fixture_hold_timers(fixture);
-    end_lease(fixture, alice, &writer); /* without a message */
-    move_beats(fixture, FIXTURE_DAY_MS);
-    rlock_cancel(bob, &readers[0].lock);
-    assert_granted(fixture, &next);
-    ASSERT_STATUS(release_to_live(fixture, alice, &writer), STATUS_LOST);
-    ASSERT_STATUS(release_to_live(fixture, alice, &next), STATUS_OK);
-    assert_nothing_left(fixture);
-}
-
-/** It never comes for its turn: the others wait for as long as it may be alive. */
-static void test_waiter__that_died_is_passed_over(void **state)
-{
-    struct fixture *fixture = *state;
-    struct rlock_client *client = fixture_client(fixture);
-
-    for (int i = 0; i < 2; i++) {
-        const struct rlock_kind *other = kinds[1 - i];
-        struct call owner = {0}, next = {0};
-        struct call *dead = calloc(1, sizeof(*dead));
-        struct rlock_client *killed = fixture_client(fixture);
-        struct rlock_acquire_options options = patient(kinds[i]);
-        char id[40];
-
-        ASSERT_STATUS(try(fixture, client, &owner, &rlock_write), STATUS_OK);
-        snprintf(id, sizeof(id), "%s", killed->id);
-        call_wait(killed, dead, NAME, &options);
-        fixture_wait_asleep(fixture, killed, dead);
-        /* its release is lost with its connection */
-        server_do(fixture->server, "RENAME item:7:%s kept", i == 0 ? "readers" : "queue");
-        server_do(fixture->server, "RENAME item:7:beats beats");
-        fixture_close(fixture, killed);
-        server_do(fixture->server, "RENAME kept item:7:%s", i == 0 ? "readers" : "queue");
-        server_do(fixture->server, "RENAME beats item:7:beats");
-        wait_for_it(fixture, client, &next, other);
-        ASSERT_STATUS(release(fixture, client, &owner), STATUS_OK);
-        fixture_settle(fixture);
-        move_beats(fixture, -PATIENCE_MS);
-        fixture_pass_ms(fixture, RLOCK_FAIR_BEAT_MS + 1);
-        assert_granted(fixture, &next);
-        ASSERT_STATUS(release(fixture, client, &next), STATUS_OK);
-        assert_nothing_left(fixture);
-        free(dead);
-    }
-}
-
-/* -- leases -- */
-
-static void test_expiry__of_a_writer_lets_readers_in_and_of_readers_a_writer(void **state)
-{
-    enum { SHORT_MS = 50 };
-    struct fixture *fixture = *state;
-    struct rlock_client *alice = fixture_client(fixture);
-    struct rlock_client *bob = fixture_client(fixture);
-
-    for (int i = 0; i < 2; i++) {
-        struct rlock_acquire_options hold = once(kinds[i]);
-        struct rlock_acquire_options next = patient(kinds[1 - i]);
-        struct call owner = {0}, call = {0};
-        int64_t begin_us = clock_mono_us();
-
-        hold.lease_ms = SHORT_MS;
-        ASSERT_STATUS(acquire_with(fixture, alice, &owner, NAME, &hold), STATUS_OK);
-        ASSERT_STATUS(acquire_with(fixture, bob, &call, NAME, &next), STATUS_OK);
-        ASSERT_NUMBER(clock_mono_us() - begin_us, >=, SHORT_MS * 1000);
-        ASSERT_STATUS(extend(fixture, alice, &owner, LEASE_MS), STATUS_LOST);
-        ASSERT_STATUS(release(fixture, alice, &owner), STATUS_LOST);
-        ASSERT_STATUS(inspect(fixture, bob, &(struct answer){0}, NAME), STATUS_OK);
-        ASSERT_STATUS(release(fixture, bob, &call), STATUS_OK);
-        assert_nothing_left(fixture);
-    }
-}
-
-static void test_expiry__of_one_reader_leaves_the_others(void **state)
-{
-    struct fixture *fixture = *state;
-    struct rlock_client *client = fixture_client(fixture);
-    struct rlock_acquire_options brief = once(&rlock_read);
-    struct call readers[2] = {0}, writer = {0};
-
-    brief.lease_ms = LEASE_MS / 2;
-    ASSERT_STATUS(try(fixture, client, &readers[0], &rlock_read), STATUS_OK);
-    ASSERT_STATUS(acquire_with(fixture, client, &readers[1], NAME, &brief), STATUS_OK);
-    server_pass_ms(fixture->server, LEASE_MS / 2);
-    ASSERT_STATUS(release(fixture, client, &readers[1]), STATUS_LOST);
-    ASSERT_STATUS(try(fixture, client, &writer, &rlock_write), STATUS_BUSY);
-    server_pass_ms(fixture->server, LEASE_MS / 2);
-    ASSERT_STATUS(try(fixture, client, &writer, &rlock_write), STATUS_OK);
-    ASSERT_STATUS(release(fixture, client, &readers[0]), STATUS_LOST);
-    ASSERT_STATUS(release(fixture, client, &writer), STATUS_OK);
-    assert_nothing_left(fixture);
-}
-
-static void test_extend__and_the_watchdog_keep_either_kind(void **state)
-{
-    struct fixture *fixture = *state;
-    struct rlock_client *client = fixture_client(fixture);
-
-    for (int i = 0; i < 2; i++) {
-        struct rlock_acquire_options options = once(kinds[i]);
-        struct call owner = {0}, other = {0};
-
-        options.watchdog = true;
-        ASSERT_STATUS(acquire_with(fixture, client, &owner, NAME, &options), STATUS_OK);
-        for (int j = 0; j < 4; j++)
-            fixture_pass_renewal(fixture, client, LEASE_MS, 1);
-        ASSERT_STATUS(try(fixture, client, &other, kinds[1 - i]), STATUS_BUSY);
-        ASSERT_STATUS(extend(fixture, client, &owner, 2 * LEASE_MS), STATUS_OK);
-        ASSERT_BETWEEN(server_int(fixture->server, "PTTL " NAME), LEASE_MS, 2 * LEASE_MS);
-        ASSERT_STATUS(try(fixture, client, &other, kinds[1 - i]), STATUS_BUSY);
-        end_lease(fixture, client, &owner);
-        fixture_pass_ms(fixture, LEASE_MS);
-        fixture_wait_losses(fixture, &owner, 1);
-        ASSERT_STATUS(release(fixture, client, &owner), STATUS_LOST);
-        assert_nothing_left(fixture);
-    }
-}
-
-static void test_force_release__lets_the_waiters_in(void **state)
-{
-    struct fixture *fixture = *state;
-    struct rlock_client *alice = fixture_client(fixture);
-    struct rlock_client *bob = fixture_client(fixture);
-    struct answer answer = {0};
-
-    for (int i = 0; i < 4; i++) {
-        struct call owner = {0}, waiter = {0};
-
-        ASSERT_STATUS(try(fixture, alice, &owner, kinds[i / 2]), STATUS_OK);
-        if (i == 0)
-            ASSERT_STATUS(try(fixture, bob, &waiter, &rlock_read), STATUS_OK);
-        else
-            wait_for_it(fixture, bob, &waiter, kinds[i % 2]);
-        fixture_hold_timers(fixture);
-        move_beats(fixture, FIXTURE_DAY_MS);
-        ASSERT_STATUS(force(fixture, alice, &answer, NAME), STATUS_OK);
-        assert_granted(fixture, &waiter);
-        ASSERT_STATUS(release(fixture, alice, &owner), STATUS_LOST);
-        ASSERT_STATUS(release(fixture, bob, &waiter), i == 0 ? STATUS_LOST : STATUS_OK);
-        ASSERT_STATUS(force(fixture, alice, &answer, NAME), STATUS_NOT_FOUND);
-        assert_nothing_left(fixture);
-    }
-}
-
 /* -- one holder -- */
-
-static void test_holder__cannot_change_the_kind_and_is_told_at_once(void **state)
-{
-    static const struct {
-        const struct rlock_kind *first, *second;
-        enum status same, others; /* of the second acquire, by the holder and by others */
-    } rows[] = {
-        {&rlock_read, &rlock_write, STATUS_INVALID, STATUS_BUSY},
-        {&rlock_write, &rlock_read, STATUS_INVALID, STATUS_BUSY},
-        {&rlock_write, &rlock_write, STATUS_INVALID, STATUS_BUSY},
-        {&rlock_read, &rlock_read, STATUS_OK, STATUS_OK},
-    };
-    struct fixture *fixture = *state;
-    struct rlock_client *client = fixture_client(fixture);
-    struct rlock_client *stranger = fixture_client(fixture);
-
-    for (int i = 0; i < 4; i++) {
-        struct rlock_acquire_options options = waiting(rows[i].first, 7, 0);
-        struct call held = {0}, same = {0}, others[2] = {0};
-
-        ASSERT_STATUS(acquire_with(fixture, client, &held, NAME, &options), STATUS_OK);
-        options = waiting(rows[i].second, 7, RLOCK_WAIT_FOREVER);
-        assert_int_equal(acquire_with(fixture, client, &same, NAME, &options),
-                         rows[i].same);
-        if (rows[i].same == STATUS_INVALID)
-            ASSERT_CONTAINS(rlock_client_why(client)->text, "holder");
-        options.wait_ms = 0;
-        assert_int_equal(acquire_with(fixture, stranger, &others[0], NAME, &options),
-                         rows[i].others);
-        options.holder = 17;
-        assert_int_equal(acquire_with(fixture, client, &others[1], NAME, &options),
-                         rows[i].others);
-        rlock_release(client, &same.lock, NULL, NULL);
-        rlock_release(client, &others[1].lock, NULL, NULL);
-        ASSERT_STATUS(release(fixture, client, &held), STATUS_OK);
-        if (rows[i].others == STATUS_OK)
-            ASSERT_STATUS(release(fixture, stranger, &others[0]), STATUS_OK);
-        assert_nothing_left(fixture);
-    }
-}
 
 /** It would wait for a writer that waits for it. */
 static void test_holder__reads_again_while_a_writer_waits(void **state)
@@ -607,16 +354,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         FIXTURE_TEST(test_readers__share_and_exclude_a_writer),
         FIXTURE_TEST(test_readers__a_thousand_waiting_enter_together),
-        FIXTURE_TEST(test_reader__goes_behind_a_writer_that_waits),
         FIXTURE_TEST(test_reader__waits_for_one_writer_at_most),
         FIXTURE_TEST(test_writer__waits_for_no_reader_that_came_later),
-        FIXTURE_TEST(test_waiter__that_leaves_lets_the_others_go_on),
-        FIXTURE_TEST(test_waiter__that_died_is_passed_over),
-        FIXTURE_TEST(test_expiry__of_a_writer_lets_readers_in_and_of_readers_a_writer),
-        FIXTURE_TEST(test_expiry__of_one_reader_leaves_the_others),
-        FIXTURE_TEST(test_extend__and_the_watchdog_keep_either_kind),
-        FIXTURE_TEST(test_force_release__lets_the_waiters_in),
-        FIXTURE_TEST(test_holder__cannot_change_the_kind_and_is_told_at_once),
         FIXTURE_TEST(test_holder__reads_again_while_a_writer_waits),
         FIXTURE_TEST(test_fence__lets_a_resource_refuse_what_is_late),
         FIXTURE_TEST(test_counter__of_readers_starves_a_writer),
