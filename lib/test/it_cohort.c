@@ -1,9 +1,5 @@
 /* it_cohort.c - a lock that a client passes among its own waiters. */
-#include "base/clock.h"
-#include "lock/internal.h"
 #include "test/waits.h"
-
-#include <string.h>
 
 #define WAITERS_MAX 24
 #define PASSES_MAX  16
@@ -110,136 +106,6 @@ static void test_release__asks_the_server_after_16_passes(void **state)
     ASSERT_NUMBER(script_calls(cohort.fixture), >, calls);
 }
 
-static void test_release__asks_the_server_10_ms_after_its_grant(void **state)
-{
-    static struct cohort cohort;
-    long long calls;
-
-    start_cohort(&cohort, *state, 3);
-    calls = script_calls(cohort.fixture);
-    fixture_jump_ms(cohort.fixture, 11);
-    assert_next(&cohort, 0);
-    ASSERT_NUMBER(script_calls(cohort.fixture), >, calls);
-}
-
-/** An earlier try of the owner, or of the next, may be executed later. */
-static void test_release__asks_the_server_where_an_acquire_is_in_doubt(void **state)
-{
-    static struct cohort cohort;
-    long long calls;
-
-    for (unsigned at = 0; at < 2; at++) {
-        start_cohort(&cohort, *state, 2);
-        cohort.waiters[at].lock.in_doubt = true;
-        calls = script_calls(cohort.fixture);
-        keep_young(&cohort, 0);
-        assert_next(&cohort, 0);
-        ASSERT_NUMBER(script_calls(cohort.fixture), >, calls);
-        ASSERT_STATUS(release(cohort.fixture, cohort.client, &cohort.waiters[1]),
-                      STATUS_OK);
-    }
-}
-
-static void test_release__asks_the_server_for_another_lease(void **state)
-{
-    static struct cohort cohort;
-    long long calls;
-
-    start_cohort(&cohort, *state, 1);
-    cohort.waiters[0].lock.passes = PASSES_MAX;
-    add_waiter(&cohort, 1, LEASE_MS / 2);
-    add_waiter(&cohort, 2, LEASE_MS);
-    calls = script_calls(cohort.fixture);
-    keep_young(&cohort, 0);
-    assert_next(&cohort, 0);
-    ASSERT_NUMBER(script_calls(cohort.fixture), >, calls);
-}
-
-/** An extension whose outcome is not known may have shortened the lease. */
-static void test_release__asks_the_server_after_an_extension(void **state)
-{
-    static struct cohort cohort;
-    long long calls;
-
-    start_cohort(&cohort, *state, 2);
-    rlock_cancel(cohort.client, &cohort.waiters[1].lock);
-    add_waiter(&cohort, 2, LEASE_MS / 2);
-    calls = script_calls(cohort.fixture);
-    keep_young(&cohort, 0);
-    call_extend(cohort.client, &cohort.waiters[0], LEASE_MS / 2);
-    call_release(cohort.client, &cohort.waiters[0]);
-    fixture_wait_answers(cohort.fixture, &cohort.waiters[2], 1);
-    ASSERT_STATUS(cohort.waiters[2].status, STATUS_OK);
-    ASSERT_NUMBER(rlock_safe_for_us(&cohort.waiters[2].lock, clock_mono_us()), <=,
-                  LEASE_MS / 2 * 1000);
-    ASSERT_NUMBER(script_calls(cohort.fixture), >, calls);
-}
-
-static void test_release__of_a_lock_that_is_being_passed_on(void **state)
-{
-    static struct cohort cohort;
-    struct call *next = &cohort.waiters[1];
-
-    start_cohort(&cohort, *state, 2);
-    keep_young(&cohort, 0);
-    call_release(cohort.client, &cohort.waiters[0]);
-    call_release(cohort.client, &cohort.waiters[0]);
-    call_release(cohort.client, next);
-    fixture_wait_answers(cohort.fixture, next, 2);
-    ASSERT_STATUS(next->statuses[0], STATUS_OK);
-    ASSERT_STATUS(next->statuses[1], STATUS_NOT_OWNER);
-    assert_true(rlock_is_held(&next->lock));
-    fixture_wait_answers(cohort.fixture, &cohort.waiters[0], 3);
-    ASSERT_STATUS(cohort.waiters[0].statuses[1], STATUS_OK);
-    ASSERT_STATUS(cohort.waiters[0].statuses[2], STATUS_NOT_OWNER);
-    ASSERT_STATUS(release(cohort.fixture, cohort.other, next), STATUS_INVALID);
-    ASSERT_STATUS(release(cohort.fixture, cohort.client, next), STATUS_OK);
-}
-
-static void test_acquire__queues_behind_the_waiters_of_its_client(void **state)
-{
-    static struct cohort cohort;
-    long long calls;
-
-    start_cohort(&cohort, *state, 2);
-    calls = script_calls(cohort.fixture);
-    add_waiter(&cohort, 2, LEASE_MS);
-    assert_int_equal(script_calls(cohort.fixture), calls);
-    assert_next(&cohort, 0);
-    assert_next(&cohort, 1);
-}
-
-static void test_rlock_cancel__of_a_lock_that_is_being_passed_on(void **state)
-{
-    static struct cohort cohort;
-    struct answer answer = {0};
-
-    start_cohort(&cohort, *state, 2);
-    keep_young(&cohort, 0);
-    call_release(cohort.client, &cohort.waiters[0]);
-    assert_int_equal(cohort.waiters[1].lock.state, RLOCK_PASSED);
-    rlock_cancel(cohort.client, &cohort.waiters[1].lock);
-    fixture_wait_answers(cohort.fixture, &cohort.waiters[1], 1);
-    ASSERT_STATUS(cohort.waiters[1].status, STATUS_CANCELLED);
-    fixture_settle(cohort.fixture);
-    ASSERT_STATUS(inspect(cohort.fixture, cohort.client, &answer, NAME),
-                  STATUS_NOT_FOUND);
-}
-
-static void test_rlock_client_close__while_a_lock_is_passed_on(void **state)
-{
-    static struct cohort cohort;
-
-    start_cohort(&cohort, *state, 3);
-    keep_young(&cohort, 0);
-    call_release(cohort.client, &cohort.waiters[0]);
-    fixture_close(cohort.fixture, cohort.client);
-    ASSERT_STATUS(cohort.waiters[0].status, STATUS_OK);
-    ASSERT_STATUS(cohort.waiters[1].status, STATUS_CANCELLED);
-    ASSERT_STATUS(cohort.waiters[2].status, STATUS_CANCELLED);
-    assert_int_equal(server_int(cohort.fixture->server, "EXISTS " NAME), 0);
-}
-
 static void test_deleted_lock__is_found_by_the_last_of_a_cohort(void **state)
 {
     static struct cohort cohort;
@@ -280,14 +146,6 @@ int main(void)
     const struct CMUnitTest tests[] = {
         FIXTURE_TEST(test_release__passes_the_lock_on_without_the_server),
         FIXTURE_TEST(test_release__asks_the_server_after_16_passes),
-        FIXTURE_TEST(test_release__asks_the_server_10_ms_after_its_grant),
-        FIXTURE_TEST(test_release__asks_the_server_where_an_acquire_is_in_doubt),
-        FIXTURE_TEST(test_release__asks_the_server_for_another_lease),
-        FIXTURE_TEST(test_release__asks_the_server_after_an_extension),
-        FIXTURE_TEST(test_release__of_a_lock_that_is_being_passed_on),
-        FIXTURE_TEST(test_acquire__queues_behind_the_waiters_of_its_client),
-        FIXTURE_TEST(test_rlock_cancel__of_a_lock_that_is_being_passed_on),
-        FIXTURE_TEST(test_rlock_client_close__while_a_lock_is_passed_on),
         FIXTURE_TEST(test_deleted_lock__is_found_by_the_last_of_a_cohort),
         FIXTURE_TEST(test_watchdog__renews_a_lock_that_was_passed_on),
     };
