@@ -6,7 +6,6 @@
 #include "test/waits.h"
 
 #include <hiredis/hiredis.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -49,26 +48,6 @@ static void test_acquire__writes_the_time_of_its_end(void **state)
     assert_false(server_has(fixture->server, "item:7"));
 }
 
-static void test_acquire__held_by_another_is_busy_and_untouched(void **state)
-{
-    struct fixture *fixture = *state;
-    struct rlock_client *alice = fixture_client(fixture);
-    struct rlock_client *bob = fixture_client(fixture);
-    struct call first = {0}, second = {0};
-    long long before;
-
-    ASSERT_STATUS(acquire_with(fixture, alice, &first, "item:7", &try_once), STATUS_OK);
-    before = value(fixture);
-    ASSERT_STATUS(acquire_with(fixture, bob, &second, "item:7", &try_once), STATUS_BUSY);
-    ASSERT_STATUS(acquire_with(fixture, alice, &second, "item:7", &try_once),
-                  STATUS_BUSY);
-    assert_int_equal(value(fixture), before);
-    ASSERT_STATUS(release(fixture, alice, &first), STATUS_OK);
-    ASSERT_STATUS(acquire_with(fixture, bob, &second, "item:7", &try_once), STATUS_OK);
-    ASSERT_NUMBER(rlock_fence(&second.lock), >, rlock_fence(&first.lock));
-    ASSERT_STATUS(release(fixture, bob, &second), STATUS_OK);
-}
-
 static void test_acquire__takes_over_what_has_ended_by_our_clock(void **state)
 {
     struct fixture *fixture = *state;
@@ -92,22 +71,6 @@ static void test_acquire__takes_over_what_has_ended_by_our_clock(void **state)
     ASSERT_STATUS(release(fixture, bob, &second), STATUS_OK);
 }
 
-static void test_acquire__takes_over_what_a_dead_program_left(void **state)
-{
-    struct fixture *fixture = *state;
-    struct rlock_client *client = fixture_client(fixture);
-    struct call call = {0};
-    long long real_ms = clock_real_us() / 1000;
-
-    server_do(fixture->server, "SET item:7 %lld", real_ms + LEASE_MS);
-    ASSERT_STATUS(acquire_with(fixture, client, &call, "item:7", &try_once), STATUS_BUSY);
-    assert_int_equal(value(fixture), real_ms + LEASE_MS);
-    server_do(fixture->server, "SET item:7 %lld", real_ms - 1);
-    ASSERT_STATUS(acquire_with(fixture, client, &call, "item:7", &try_once), STATUS_OK);
-    ASSERT_NUMBER(value(fixture), >, real_ms);
-    ASSERT_STATUS(release(fixture, client, &call), STATUS_OK);
-}
-
 static void test_acquire__leaves_a_string_that_is_no_time(void **state)
 {
     static const char *const strings[] = {
@@ -129,111 +92,6 @@ static void test_acquire__leaves_a_string_that_is_no_time(void **state)
         assert_string_equal(found->str, strings[i]);
         freeReplyObject(found);
     }
-}
-
-static void test_getset__has_no_watchdog_and_no_extension(void **state)
-{
-    struct rlock_acquire_options watched = try_once;
-    struct fixture *fixture = *state;
-    struct rlock_client *client = fixture_client(fixture);
-    struct call call = {0};
-    long long before;
-
-    watched.watchdog = true;
-    ASSERT_STATUS(acquire_with(fixture, client, &call, "item:7", &watched),
-                  STATUS_INVALID);
-    assert_false(server_has(fixture->server, "item:7"));
-    ASSERT_STATUS(acquire_with(fixture, client, &call, "item:7", &try_once), STATUS_OK);
-    before = value(fixture);
-    ASSERT_STATUS(extend(fixture, client, &call, 2 * LEASE_MS), STATUS_INVALID);
-    assert_true(rlock_is_held(&call.lock));
-    assert_int_equal(value(fixture), before);
-    ASSERT_STATUS(release(fixture, client, &call), STATUS_OK);
-}
-
-static void test_wait__spins_within_its_bounds(void **state)
-{
-    struct rlock_acquire_options options = try_once;
-    struct fixture *fixture = *state;
-    struct rlock_client *client = fixture_client(fixture);
-    struct call held = {0};
-
-    ASSERT_STATUS(acquire_with(fixture, client, &held, "item:7", &try_once), STATUS_OK);
-    options.wait_ms = RLOCK_WAIT_FOREVER;
-    options.spin_min_ms = options.spin_max_ms = 40;
-    assert_spins(fixture, client, &options, 20, 40);
-    options.spin_min_ms = options.spin_max_ms = 0; /* 1 to 100 ms, doubled each time */
-    assert_spins(fixture, client, &options, 1, 100);
-    assert_int_equal(server_calls(fixture->server, "subscribe"), 0);
-    ASSERT_STATUS(release(fixture, client, &held), STATUS_OK);
-}
-
-static void begin_to_spin(struct fixture *fixture, struct rlock_client *client,
-                          struct call *call)
-{
-    struct rlock_acquire_options options = try_once;
-
-    options.wait_ms = RLOCK_WAIT_FOREVER;
-    options.spin_min_ms = 5;
-    options.spin_max_ms = 20;
-    call_wait(client, call, "item:7", &options);
-    fixture_wait_asleep(fixture, client, call);
-}
-
-static void test_wait__ends_with_the_release(void **state)
-{
-    struct fixture *fixture = *state;
-    struct rlock_client *alice = fixture_client(fixture);
-    struct rlock_client *bob = fixture_client(fixture);
-    struct call first = {0}, second = {0};
-
-    ASSERT_STATUS(acquire_with(fixture, alice, &first, "item:7", &try_once), STATUS_OK);
-    begin_to_spin(fixture, bob, &second);
-    ASSERT_STATUS(release(fixture, alice, &first), STATUS_OK);
-    fixture_wait_answers(fixture, &second, 1);
-    ASSERT_STATUS(second.status, STATUS_OK);
-    ASSERT_STATUS(release(fixture, bob, &second), STATUS_OK);
-}
-
-static void test_wait__ends_with_the_lease(void **state)
-{
-    struct fixture *fixture = *state;
-    struct rlock_client *alice = fixture_client(fixture);
-    struct rlock_client *bob = fixture_client(fixture);
-    struct call first = {0}, second = {0};
-
-    ASSERT_STATUS(acquire_with(fixture, alice, &first, "item:7", &try_once), STATUS_OK);
-    begin_to_spin(fixture, bob, &second);
-    fixture_pass_ms(fixture, LEASE_MS / 2);
-    fixture_run_for(fixture, 50);
-    assert_int_equal(second.answers, 0);
-    fixture_wait_asleep(fixture, bob, &second);
-    fixture_pass_ms(fixture, LEASE_MS / 2 + 20);
-    fixture_wait_answers(fixture, &second, 1);
-    ASSERT_STATUS(second.status, STATUS_OK);
-    ASSERT_NUMBER(value(fixture), >, clock_real_us() / 1000 + LEASE_MS / 2);
-    ASSERT_STATUS(release(fixture, alice, &first), STATUS_LOST);
-    ASSERT_STATUS(release(fixture, bob, &second), STATUS_OK);
-}
-
-static void test_wait__cancelled_is_answered_and_stops(void **state)
-{
-    struct fixture *fixture = *state;
-    struct rlock_client *client = fixture_client(fixture);
-    struct call held = {0}, call = {0};
-    long long before;
-
-    ASSERT_STATUS(acquire_with(fixture, client, &held, "item:7", &try_once), STATUS_OK);
-    begin_to_spin(fixture, client, &call);
-    rlock_cancel(client, &call.lock);
-    fixture_wait_answers(fixture, &call, 1);
-    ASSERT_STATUS(call.status, STATUS_CANCELLED);
-    ASSERT_STATUS(release(fixture, client, &held), STATUS_OK);
-    before = server_calls(fixture->server, "evalsha");
-    fixture_pass_ms(fixture, 1000);
-    fixture_run_for(fixture, 20);
-    assert_int_equal(server_calls(fixture->server, "evalsha"), before);
-    assert_false(server_has(fixture->server, "item:7"));
 }
 
 static void test_getset__and_the_old_program_see_each_others_locks(void **state)
@@ -344,15 +202,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         FIXTURE_TEST(test_acquire__writes_the_time_of_its_end),
-        FIXTURE_TEST(test_acquire__held_by_another_is_busy_and_untouched),
         FIXTURE_TEST(test_acquire__takes_over_what_has_ended_by_our_clock),
-        FIXTURE_TEST(test_acquire__takes_over_what_a_dead_program_left),
         FIXTURE_TEST(test_acquire__leaves_a_string_that_is_no_time),
-        FIXTURE_TEST(test_getset__has_no_watchdog_and_no_extension),
-        FIXTURE_TEST(test_wait__spins_within_its_bounds),
-        FIXTURE_TEST(test_wait__ends_with_the_release),
-        FIXTURE_TEST(test_wait__ends_with_the_lease),
-        FIXTURE_TEST(test_wait__cancelled_is_answered_and_stops),
         FIXTURE_TEST(test_getset__and_the_old_program_see_each_others_locks),
         FIXTURE_TEST(test_getset__a_loser_that_sends_one_by_one_moves_the_end),
         FIXTURE_TEST(test_getset__and_the_old_program_exclude_each_other),
