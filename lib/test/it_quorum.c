@@ -2,8 +2,6 @@
 #include "base/clock.h"
 #include "test/group_fixture.h"
 
-#include <hiredis/hiredis.h>
-
 /* -- quorums -- */
 
 static void test_acquire__quorum_with_a_minority_down(void **state)
@@ -39,46 +37,6 @@ static void test_acquire__quorum_with_a_foreign_minority_leaves_it_untouched(voi
     group_free(&groups);
 }
 
-static void test_acquire__quorum_with_a_foreign_majority_is_busy(void **state)
-{
-    struct group_fixture groups;
-
-    group_create(&groups, *state, 5, RLOCK_GROUP_MAJORITY);
-    set_foreign(0);
-    set_foreign(2);
-    set_foreign(4);
-    ASSERT_STATUS(group_acquire(&groups), STATUS_BUSY);
-    assert_keys("item:7", "10101");
-    group_acquire_busy(&groups);
-    assert_keys("item:7", "10101");
-    assert_foreign(0);
-    group_free(&groups);
-}
-
-/* Two of three locks are another's. */
-static void wait_for_majority(struct group_fixture *groups, struct fixture *fixture)
-{
-    group_create(groups, fixture, 3, RLOCK_GROUP_MAJORITY);
-    set_foreign(0);
-    set_foreign(2);
-    group_begin_acquire(groups, (struct rlock_group_options){
-                                    .lease_ms = LEASE_MS, .wait_ms = RLOCK_WAIT_FOREVER});
-}
-
-static void test_acquire__quorum_waits_for_a_majority(void **state)
-{
-    struct group_fixture groups;
-
-    wait_for_majority(&groups, *state);
-    fixture_run_for(groups.fixture, 50);
-    assert_int_equal(groups.answers, 0);
-    delete_key(0);
-    ASSERT_STATUS(group_await(&groups, 1), STATUS_OK);
-    wait_keys(groups.fixture, "111");
-    assert_foreign(2);
-    group_free(&groups);
-}
-
 static void test_acquire__quorum_with_the_majority_down_is_refused(void **state)
 {
     struct group_fixture groups;
@@ -103,44 +61,6 @@ static void test_acquire__quorum_with_the_majority_down_is_refused(void **state)
     group_free(&groups);
 }
 
-/** A try that gets no answers ends after `try_ms`. */
-static void acquire_hung(struct group_fixture *groups, unsigned lease_ms, unsigned try_ms)
-{
-    unsigned answers = groups->answers + 1;
-    int64_t begin_us = clock_mono_us();
-
-    group_begin_acquire(groups, (struct rlock_group_options){.lease_ms = lease_ms});
-    group_await_members(groups, 3);
-    fixture_pass_ms(groups->fixture, try_ms - 100);
-    fixture_run_for(groups->fixture, 10);
-    if (groups->answers == answers) /* then this process was stopped for a while */
-        ASSERT_NUMBER(clock_mono_us() - begin_us, >=, try_ms * 1000LL);
-    fixture_pass_ms(groups->fixture, 101);
-    fixture_hold_timers(groups->fixture);
-    fixture_wait_count(groups->fixture, &groups->answers, answers);
-    ASSERT_STATUS(groups->status, STATUS_TIMEOUT);
-    assert_false(server_has(&servers[3], "item:7"));
-    assert_false(server_has(&servers[4], "item:7"));
-}
-
-static void test_acquire__quorum_with_the_majority_hung_is_refused(void **state)
-{
-    struct group_fixture groups;
-
-    group_create(&groups, *state, 5, RLOCK_GROUP_MAJORITY);
-    for (int i = 0; i < 3; i++)
-        server_pause(&servers[i]);
-    acquire_hung(&groups, 2000, 1000);         /* half of the lease, */
-    acquire_hung(&groups, LEASE_MS, ROUND_MS); /* at most the time of a round */
-    for (int i = 0; i < 3; i++) {
-        server_resume(&servers[i]);
-        fixture_wait_up(groups.fixture, groups.clients[i]);
-        wait_absent(groups.fixture, i);
-    }
-    ASSERT_STATUS(group_acquire(&groups), STATUS_OK);
-    group_free(&groups);
-}
-
 static void test_acquire__quorum_is_not_held_up_by_a_hung_minority(void **state)
 {
     struct group_fixture groups;
@@ -159,43 +79,6 @@ static void test_acquire__quorum_is_not_held_up_by_a_hung_minority(void **state)
         fixture_hold_timers(groups.fixture); /* the others answer */
         ASSERT_STATUS(group_await(&groups, answers + 1), STATUS_OK);
     }
-    group_free(&groups);
-}
-
-/** One granted, one failed: the third decides, however late it is in the round. */
-static void test_acquire__quorum_waits_for_the_member_that_decides(void **state)
-{
-    struct group_fixture groups;
-
-    group_create(&groups, *state, 3, RLOCK_GROUP_MAJORITY);
-    server_kill(&servers[0]);
-    fixture_wait_down(groups.fixture, groups.clients[0]);
-    server_pause(&servers[2]);
-    group_begin_acquire(&groups, (struct rlock_group_options){.lease_ms = LEASE_MS});
-    group_await_members(&groups, 1);
-    fixture_pass_ms(groups.fixture, HURRY_MS + 1);
-    ASSERT_NUMBER(groups.answers, ==, 0);
-    server_resume(&servers[2]);
-    ASSERT_STATUS(group_await(&groups, 1), STATUS_OK);
-    group_free(&groups);
-}
-
-/** The pauses between two tries grow to RETRY_MAX_MS, and are at least half of that. */
-static void test_acquire__quorum_tries_again_after_growing_pauses(void **state)
-{
-    enum { RETRY_MAX_MS = 128, FIRST_TRIES = 6, STEP_MS = 10, STEPS = 60 };
-    struct group_fixture groups;
-    long long before = server_calls(&servers[0], "evalsha");
-    int64_t begin_us = clock_mono_us();
-
-    wait_for_majority(&groups, *state);
-    for (int i = 0; i < STEPS; i++) {
-        group_rest(&groups);
-        fixture_pass_ms(groups.fixture, STEP_MS);
-    }
-    ASSERT_BETWEEN(server_calls(&servers[0], "evalsha") - before, FIRST_TRIES,
-                   FIRST_TRIES +
-                       (clock_mono_us() - begin_us) / 1000 / (RETRY_MAX_MS / 2));
     group_free(&groups);
 }
 
@@ -237,28 +120,6 @@ static void test_release__late_grant_is_released(void **state)
 }
 
 /* -- how long it is safe -- */
-
-static void test_safe_for_us__is_the_lease_less_drift_and_the_time_taken(void **state)
-{
-    static const enum rlock_group_need needs[] = {RLOCK_GROUP_ALL, RLOCK_GROUP_MAJORITY};
-    struct group_fixture groups;
-    int64_t begin_us, now_us, safe_us, most_us = LEASE_MS * 990LL - 2000;
-
-    for (int i = 0; i < 2; i++) {
-        group_create(&groups, *state, 3, needs[i]);
-        begin_us = clock_mono_us();
-        ASSERT_STATUS(group_acquire(&groups), STATUS_OK);
-        now_us = clock_mono_us();
-        safe_us = rlock_group_safe_for_us(groups.group, now_us);
-        ASSERT_NUMBER(safe_us, <, most_us);
-        ASSERT_NUMBER(safe_us, >=, most_us - (now_us - begin_us));
-        assert_int_equal(rlock_group_safe_for_us(groups.group, now_us + 5000),
-                         safe_us - 5000);
-        ASSERT_NUMBER(rlock_group_safe_for_us(groups.group, now_us + most_us), <=, 0);
-        ASSERT_STATUS(group_release(&groups), STATUS_OK);
-        group_free(&groups);
-    }
-}
 
 /** How many ms are safe when some servers have not renewed for two thirds of the lease. */
 static int64_t safe_ms_with_hung(struct fixture *fixture, enum rlock_group_need need,
@@ -341,41 +202,6 @@ static void test_on_lost__quorum_is_lost_once_with_its_majority(void **state)
     group_free(&groups);
 }
 
-static void test_on_lost__multi_is_lost_once_with_any_member(void **state)
-{
-    struct group_fixture groups;
-
-    group_create(&groups, *state, 3, RLOCK_GROUP_ALL);
-    ASSERT_STATUS(group_acquire_watched(&groups, LEASE_MS), STATUS_OK);
-    set_foreign(1);
-    fixture_pass_ms(groups.fixture, LEASE_MS / 3 + 1);
-    fixture_wait_count(groups.fixture, &groups.losses, 1);
-    wait_absent(groups.fixture, 0);
-    wait_absent(groups.fixture, 2);
-    fixture_pass_ms(groups.fixture, LEASE_MS);
-    fixture_run_for(groups.fixture, 20);
-    assert_int_equal(groups.losses, 1);
-    assert_foreign(1);
-    ASSERT_STATUS(group_acquire(&groups), STATUS_BUSY); /* without a release before */
-    group_free(&groups);
-}
-
-/** All members are on one server and are lost with the same reply. */
-static void test_on_lost__is_called_once_when_all_members_are_lost_at_once(void **state)
-{
-    struct group_fixture groups;
-
-    group_create_names(&groups, *state, "abc");
-    ASSERT_STATUS(group_acquire_watched(&groups, LEASE_MS), STATUS_OK);
-    server_do(&servers[0], "FLUSHALL");
-    fixture_pass_ms(groups.fixture, LEASE_MS / 3 + 1);
-    fixture_wait_count(groups.fixture, &groups.losses, 1);
-    fixture_pass_ms(groups.fixture, LEASE_MS);
-    fixture_run_for(groups.fixture, 20);
-    assert_int_equal(groups.losses, 1);
-    group_free(&groups);
-}
-
 static void test_on_lost__server_that_restarts_empty_does_not_resurrect(void **state)
 {
     struct group_fixture groups;
@@ -402,65 +228,6 @@ static void test_on_lost__server_that_restarts_empty_does_not_resurrect(void **s
 }
 
 /* -- releases -- */
-
-static void test_release__quorum_is_ok_while_a_majority_was_ours(void **state)
-{
-    struct group_fixture groups;
-
-    group_create(&groups, *state, 5, RLOCK_GROUP_MAJORITY);
-    ASSERT_STATUS(group_acquire(&groups), STATUS_OK);
-    wait_all_members(&groups);
-    delete_key(0);
-    delete_key(4);
-    ASSERT_STATUS(group_release(&groups), STATUS_OK);
-    ASSERT_STATUS(group_release(&groups), STATUS_NOT_OWNER);
-    wait_keys(groups.fixture, "00000");
-    ASSERT_STATUS(group_acquire(&groups), STATUS_OK);
-    wait_all_members(&groups);
-    for (int i = 0; i < 3; i++)
-        delete_key(i);
-    ASSERT_STATUS(group_release(&groups), STATUS_LOST);
-    wait_keys(groups.fixture, "00000");
-    group_free(&groups);
-}
-
-static void test_release__quorum_is_lost_when_one_of_a_bare_majority_was(void **state)
-{
-    struct group_fixture groups;
-
-    group_create(&groups, *state, 3, RLOCK_GROUP_MAJORITY);
-    server_pause(&servers[1]); /* it is never held, and not released */
-    ASSERT_STATUS(group_acquire(&groups), STATUS_OK);
-    delete_key(0);
-    ASSERT_STATUS(group_release(&groups), STATUS_LOST);
-    group_free(&groups);
-}
-
-static void test_release__multi_is_lost_when_one_was(void **state)
-{
-    struct group_fixture groups;
-
-    group_create(&groups, *state, 3, RLOCK_GROUP_ALL);
-    ASSERT_STATUS(group_acquire(&groups), STATUS_OK);
-    delete_key(1);
-    ASSERT_STATUS(group_release(&groups), STATUS_LOST);
-    assert_keys("item:7", "000");
-    group_free(&groups);
-}
-
-static void test_release__of_servers_that_are_down_is_unknown(void **state)
-{
-    struct group_fixture groups;
-
-    group_create(&groups, *state, 3, RLOCK_GROUP_ALL);
-    ASSERT_STATUS(group_acquire(&groups), STATUS_OK);
-    server_kill(&servers[1]);
-    fixture_wait_down(groups.fixture, groups.clients[1]);
-    ASSERT_STATUS(group_release(&groups), STATUS_DOWN);
-    assert_false(server_has(&servers[0], "item:7"));
-    assert_false(server_has(&servers[2], "item:7"));
-    group_free(&groups);
-}
 
 static void test_release__is_bounded_when_the_majority_hangs(void **state)
 {
@@ -489,26 +256,14 @@ int main(void)
     const struct CMUnitTest tests[] = {
         GROUP_TEST(test_acquire__quorum_with_a_minority_down),
         GROUP_TEST(test_acquire__quorum_with_a_foreign_minority_leaves_it_untouched),
-        GROUP_TEST(test_acquire__quorum_with_a_foreign_majority_is_busy),
-        GROUP_TEST(test_acquire__quorum_waits_for_a_majority),
         GROUP_TEST(test_acquire__quorum_with_the_majority_down_is_refused),
-        GROUP_TEST(test_acquire__quorum_with_the_majority_hung_is_refused),
         GROUP_TEST(test_acquire__quorum_is_not_held_up_by_a_hung_minority),
-        GROUP_TEST(test_acquire__quorum_waits_for_the_member_that_decides),
-        GROUP_TEST(test_acquire__quorum_tries_again_after_growing_pauses),
         GROUP_TEST(test_acquire__late_grant_of_a_held_quorum_is_kept),
         GROUP_TEST(test_release__late_grant_is_released),
-        GROUP_TEST(test_safe_for_us__is_the_lease_less_drift_and_the_time_taken),
         GROUP_TEST(test_safe_for_us__counts_those_that_last_longest),
         GROUP_TEST(test_acquire__grant_that_has_no_time_left_is_refused),
         GROUP_TEST(test_on_lost__quorum_is_lost_once_with_its_majority),
-        GROUP_TEST(test_on_lost__multi_is_lost_once_with_any_member),
-        GROUP_TEST(test_on_lost__is_called_once_when_all_members_are_lost_at_once),
         GROUP_TEST(test_on_lost__server_that_restarts_empty_does_not_resurrect),
-        GROUP_TEST(test_release__quorum_is_ok_while_a_majority_was_ours),
-        GROUP_TEST(test_release__quorum_is_lost_when_one_of_a_bare_majority_was),
-        GROUP_TEST(test_release__multi_is_lost_when_one_was),
-        GROUP_TEST(test_release__of_servers_that_are_down_is_unknown),
         GROUP_TEST(test_release__is_bounded_when_the_majority_hangs),
     };
 
