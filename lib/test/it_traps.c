@@ -4,126 +4,8 @@
 #include "test/torture.h"
 
 #include <stdatomic.h>
-#include <stdlib.h>
-#include <string.h>
-
-/* -- words -- */
-
-static void expect_words(struct fixture *fixture, struct rlock_client *client,
-                         const char *name, struct rlock_acquire_options options,
-                         const char *words)
-{
-    struct call call = {0};
-
-    ASSERT_STATUS(acquire_with(fixture, client, &call, name, &options), STATUS_INVALID);
-    ASSERT_CONTAINS(rlock_client_why(client)->text, words);
-}
-
-static void test_rlock_acquire__says_which_argument_is_invalid(void **state)
-{
-    struct fixture *fixture = *state;
-    struct rlock_client *client = fixture_client(fixture);
-    struct rlock_acquire_options options = {.lease_ms = RLOCK_LEASE_MS_MIN - 1};
-    char name[RLOCK_NAME_MAX + 2] = {0};
-
-    memset(name, 'n', RLOCK_NAME_MAX + 1);
-    expect_words(fixture, client, "a", options, "lease_ms: must be 10 to 86400000");
-    options.lease_ms = LEASE_MS;
-    expect_words(fixture, client, "", options, "name: must have 1 to 200 bytes");
-    expect_words(fixture, client, name, options, "name");
-    options.spin_min_ms = 3;
-    options.spin_max_ms = 2;
-    expect_words(fixture, client, "a", options, "spin_min_ms");
-    options.spin_max_ms = 3;
-    options.replicas = 1;
-    expect_words(fixture, client, "a", options, "replicas_wait_ms");
-    options.replicas_wait_ms = TIMEOUT_MS;
-    expect_words(fixture, client, "a", options, "replicas_wait_ms");
-    options.replicas = 0;
-    options.watchdog = true;
-    options.kind = &rlock_getset;
-    expect_words(fixture, client, "a", options, "kind");
-}
-
-static void test_rlock_acquire__refuses_the_keys_of_the_library(void **state)
-{
-    struct fixture *fixture = *state;
-    struct rlock_client *client = fixture_client(fixture);
-    struct rlock_acquire_options options = {0};
-    struct answer answer = {0};
-
-    expect_words(fixture, client, "lock:fence", options, "fence counter");
-    expect_words(fixture, client, "lock:fence:waiting", options, "fence counter");
-    ASSERT_STATUS(force(fixture, client, &answer, "lock:fence"), STATUS_INVALID);
-    ASSERT_CONTAINS(rlock_client_why(client)->text, "fence counter");
-}
-
-static void test_rlock_acquire__of_a_held_lock_says_so(void **state)
-{
-    struct fixture *fixture = *state;
-    struct rlock_client *client = fixture_client(fixture);
-    struct call call = {0};
-
-    ASSERT_STATUS(acquire(fixture, client, &call, "a", LEASE_MS), STATUS_OK);
-    ASSERT_STATUS(acquire(fixture, client, &call, "b", LEASE_MS), STATUS_INVALID);
-    ASSERT_CONTAINS(rlock_client_why(client)->text, "lock: is held");
-    ASSERT_STATUS(extend(fixture, client, &call, 1), STATUS_INVALID);
-    ASSERT_CONTAINS(rlock_client_why(client)->text, "lease_ms");
-    ASSERT_STATUS(release(fixture, client, &call), STATUS_OK);
-}
-
-static void test_rlock_sync_acquire__says_which_argument_is_invalid(void **state)
-{
-    struct sync_fixture *fixture = *state;
-    struct rlock_acquire_options options = {.lease_ms = 1};
-    struct rlock lock = {0};
-    struct err err = {0};
-
-    ASSERT_STATUS(
-        rlock_sync_acquire(fixture->sync, fixture->client, &lock, "a", 1, &options, &err),
-        STATUS_INVALID);
-    ASSERT_CONTAINS(err.text, "lease_ms");
-}
-
-static void expect_open(struct rlock_client_options options, const char *words)
-{
-    struct rlock_client *client = NULL;
-    struct err err = {0};
-
-    ASSERT_STATUS(rlock_client_open(&options, &client, &err), STATUS_INVALID);
-    ASSERT_CONTAINS(err.text, words);
-    assert_null(client);
-}
-
-static void test_rlock_client_open__refuses_what_could_never_connect(void **state)
-{
-    struct fixture *fixture = *state;
-    struct rlock_client_options options = {.loop = &fixture->loop,
-                                           .redis_url = fixture->server->unix_url};
-
-    expect_open(options, "timeout_ms");
-    options.timeout_ms = 1;
-    options.loop = NULL;
-    expect_open(options, "loop");
-    options.loop = &fixture->loop;
-    options.redis_url = NULL;
-    expect_open(options, "redis_url");
-}
 
 /* -- defaults and bounds -- */
-
-static void test_rlock_acquire__zero_filled_options_are_the_defaults(void **state)
-{
-    struct fixture *fixture = *state;
-    struct rlock_client *client = fixture_client(fixture);
-    struct rlock_acquire_options options = {0};
-    struct call call = {0};
-
-    ASSERT_STATUS(acquire_with(fixture, client, &call, "a", &options), STATUS_OK);
-    ASSERT_BETWEEN(server_int(fixture->server, "PTTL a"), RLOCK_LEASE_MS_DEFAULT / 2,
-                   RLOCK_LEASE_MS_DEFAULT);
-    ASSERT_STATUS(release(fixture, client, &call), STATUS_OK);
-}
 
 static void test_rlock_acquire__takes_leases_of_10_ms_and_of_a_day(void **state)
 {
@@ -157,39 +39,6 @@ static void test_calls__without_a_flush_leave_in_the_next_turn(void **state)
     call_release(client, &call);
     fixture_wait_answers(fixture, &call, 3);
     ASSERT_STATUS(call.status, STATUS_OK);
-}
-
-/* -- another client -- */
-
-static void test_rlock_release__through_another_client_is_invalid(void **state)
-{
-    struct fixture *fixture = *state;
-    struct rlock_client *owner = fixture_client(fixture),
-                        *other = fixture_client(fixture);
-    struct call call = {0};
-
-    ASSERT_STATUS(acquire(fixture, owner, &call, "a", LEASE_MS), STATUS_OK);
-    ASSERT_STATUS(release(fixture, other, &call), STATUS_INVALID);
-    ASSERT_CONTAINS(rlock_client_why(other)->text, "client");
-    ASSERT_STATUS(extend(fixture, other, &call, LEASE_MS), STATUS_INVALID);
-    rlock_release(other, &call.lock, NULL, NULL);
-    assert_true(rlock_is_held(&call.lock));
-    assert_true(server_has(fixture->server, "a"));
-    ASSERT_STATUS(release(fixture, owner, &call), STATUS_OK);
-}
-
-static void test_rlock_cancel__through_another_client_does_nothing(void **state)
-{
-    struct fixture *fixture = *state;
-    struct rlock_client *owner = fixture_client(fixture),
-                        *other = fixture_client(fixture);
-    struct call call = {0};
-
-    call_acquire(owner, &call, "a", LEASE_MS);
-    rlock_cancel(other, &call.lock);
-    fixture_wait_answers(fixture, &call, 1);
-    ASSERT_STATUS(call.status, STATUS_OK);
-    ASSERT_STATUS(release(fixture, owner, &call), STATUS_OK);
 }
 
 /* -- threads -- */
@@ -315,16 +164,8 @@ static void test_on_lost__of_a_thread_gets_no_dead_pointer(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        FIXTURE_TEST(test_rlock_acquire__says_which_argument_is_invalid),
-        FIXTURE_TEST(test_rlock_acquire__refuses_the_keys_of_the_library),
-        FIXTURE_TEST(test_rlock_acquire__of_a_held_lock_says_so),
-        SYNC_TEST(test_rlock_sync_acquire__says_which_argument_is_invalid),
-        FIXTURE_TEST(test_rlock_client_open__refuses_what_could_never_connect),
-        FIXTURE_TEST(test_rlock_acquire__zero_filled_options_are_the_defaults),
         FIXTURE_TEST(test_rlock_acquire__takes_leases_of_10_ms_and_of_a_day),
         FIXTURE_TEST(test_calls__without_a_flush_leave_in_the_next_turn),
-        FIXTURE_TEST(test_rlock_release__through_another_client_is_invalid),
-        FIXTURE_TEST(test_rlock_cancel__through_another_client_does_nothing),
         SYNC_TEST(test_rlock_sync_acquire__without_a_holder_the_thread_is_it),
         SYNC_TEST(test_rlock_sync_close_client__frees_clients_that_failed_to_open),
         SYNC_TEST(test_rlock_sync_close_client__leaves_the_others),
