@@ -79,27 +79,6 @@ static void test_rlock_release__of_a_busy_server_is_retried(void **state)
     }
 }
 
-static void test_rlock_release__is_not_retried_after_the_lease(void **state)
-{
-    struct fixture *fixture = *state;
-    struct rlock_client *client = fixture_client(fixture);
-    struct call call = {0};
-    redisContext *busy;
-    long long calls;
-
-    ASSERT_STATUS(acquire(fixture, client, &call, NAME, LEASE_MS), STATUS_OK);
-    busy = begin_busy(fixture);
-    ASSERT_STATUS(release(fixture, client, &call), STATUS_DOWN);
-    fixture_jump_ms(fixture, LEASE_MS + TIMEOUT_MS + 1);
-    fixture_run_for(fixture, 200);
-    end_busy(fixture, busy);
-    fixture_wait_up(fixture, client);
-    calls = script_calls(fixture);
-    fixture_run_for(fixture, 300);
-    assert_int_equal(script_calls(fixture), calls);
-    assert_true(server_has(fixture->server, NAME)); /* until the server expires it */
-}
-
 static void test_rlock_acquire__waits_for_a_busy_server(void **state)
 {
     struct fixture *fixture = *state;
@@ -186,26 +165,6 @@ static void test_rlock_acquire__wait_finds_the_grant_of_a_lost_reply(void **stat
         fixture_pass_ms(fixture, 1001); /* released once more, since it was in doubt */
         FIXTURE_AWAIT(fixture, is_free, fixture);
     }
-}
-
-static void test_rlock_acquire__wait_ends_in_time_without_a_server(void **state)
-{
-    struct fixture *fixture = *state;
-    struct rlock_client *client = fixture_client(fixture);
-    struct rlock_acquire_options options = once(&rlock_plain);
-    struct call call = {0};
-
-    options.wait_ms = 60000; /* the second half is for a busy machine */
-    server_kill(fixture->server);
-    fixture_wait_down(fixture, client);
-    call_acquire_with(client, &call, NAME, &options);
-    rlock_flush(client);
-    fixture_run_for(fixture, 20);
-    fixture_pass_ms(fixture, 30000);
-    assert_int_equal(call.answers, 0);
-    fixture_pass_ms(fixture, 30001);
-    fixture_wait_answers(fixture, &call, 1);
-    ASSERT_STATUS(call.status, STATUS_DOWN);
 }
 
 static void test_rlock_release__of_a_replica_waits_for_the_primary(void **state)
@@ -311,11 +270,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         FIXTURE_TEST(test_rlock_release__of_a_busy_server_is_retried),
-        FIXTURE_TEST(test_rlock_release__is_not_retried_after_the_lease),
         FIXTURE_TEST(test_rlock_acquire__waits_for_a_busy_server),
         FIXTURE_TEST(test_rlock_acquire__wait_covers_a_reconnect),
         FIXTURE_TEST(test_rlock_acquire__wait_finds_the_grant_of_a_lost_reply),
-        FIXTURE_TEST(test_rlock_acquire__wait_ends_in_time_without_a_server),
         FIXTURE_TEST(test_rlock_release__of_a_replica_waits_for_the_primary),
         FIXTURE_TEST(test_rlock_refusal__names_the_reason),
         FIXTURE_TEST(test_rlock_refusal__of_a_login),
