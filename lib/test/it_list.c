@@ -275,23 +275,6 @@ static void test_rlock_list__skips_what_the_user_may_not_read(void **state)
     assert_int_equal(find(list, "lock:1")->waiters, -1);
 }
 
-static void test_rlock_list__fails_as_other_calls(void **state)
-{
-    struct fixture *fixture = *state;
-    struct rlock_client *client = fixture_client(fixture);
-    static struct list_of_owners list;
-
-    list = (struct list_of_owners){0};
-    server_do(fixture->server, "ACL SETUSER default -scan");
-    ASSERT_STATUS(list_owners(fixture, client, NULL)->status, STATUS_REFUSED);
-    server_do(fixture->server, "ACL SETUSER default +@all");
-    rlock_list(client, NULL, 0, on_owner, on_end, &list);
-    rlock_flush(client);
-    fixture_close(fixture, client);
-    assert_int_equal(list.answers, 1);
-    ASSERT_STATUS(list.status, STATUS_CANCELLED);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -301,7 +284,6 @@ int main(void)
         FIXTURE_TEST(test_rlock_list__skips_other_keys_and_changes_none),
         FIXTURE_TEST(test_rlock_list__finds_each_of_many),
         FIXTURE_TEST(test_rlock_list__skips_what_the_user_may_not_read),
-        FIXTURE_TEST(test_rlock_list__fails_as_other_calls),
     };
 
     return cmocka_run_group_tests(tests, fixture_start_server, fixture_stop_server);
