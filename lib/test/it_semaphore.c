@@ -1,12 +1,5 @@
 /* it_semaphore.c - the semaphores: at most n permits at once, each with a lease. */
-#include "lock/rlock_sync.h"
-#include "test/child.h"
 #include "test/waits.h"
-
-#include <pthread.h>
-#include <stdatomic.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #define PERMITS 3
 
@@ -179,110 +172,6 @@ static void test_force_release__frees_all_permits_and_wakes_as_many(void **state
     }
 }
 
-/* -- crashes and processes -- */
-
-enum { PROCESSES = 3, THREADS = 3, ROUNDS = 60, HANGS_S = 100 };
-
-/** In memory that the processes share. */
-struct shared {
-    atomic_uint inside, most, failures;
-    atomic_uint grants[PROCESSES];
-};
-
-struct worker {
-    struct shared *shared;
-    struct rlock_sync *sync;
-    struct rlock_client *client;
-    const struct rlock_kind *kind;
-    unsigned process;
-};
-
-static void *hold_again_and_again(void *arg)
-{
-    const struct worker *worker = arg;
-    struct shared *shared = worker->shared;
-    struct rlock_acquire_options options = {.kind = worker->kind,
-                                            .permits = PERMITS,
-                                            .lease_ms = LEASE_MS,
-                                            .wait_ms = WITHIN_MS};
-    struct rlock lock = {0};
-
-    for (int i = 0; i < ROUNDS && shared->failures == 0; i++) {
-        unsigned inside, most = shared->most;
-
-        if (rlock_sync_acquire(worker->sync, worker->client, &lock, NAME, 6, &options,
-                               NULL) != STATUS_OK) {
-            shared->failures++;
-            break;
-        }
-        inside = ++shared->inside;
-        while (inside > most &&
-               !atomic_compare_exchange_weak(&shared->most, &most, inside))
-            ;
-        shared->grants[worker->process]++;
-        uv_sleep(1);
-        shared->inside--;
-        if (rlock_sync_release(worker->sync, worker->client, &lock, NULL) != STATUS_OK)
-            shared->failures++;
-    }
-    return NULL;
-}
-
-_Noreturn static void run_process(struct worker worker, const char *url)
-{
-    struct rlock_client_options options = {.redis_url = url, .timeout_ms = TIMEOUT_MS};
-    pthread_t threads[THREADS];
-
-    alarm(HANGS_S);
-    if (rlock_sync_start(&worker.sync, NULL) != STATUS_OK ||
-        rlock_sync_open(worker.sync, &options, &worker.client, NULL) != STATUS_OK)
-        child_exit(1);
-    for (int i = 0; i < THREADS; i++) {
-        if (pthread_create(&threads[i], NULL, hold_again_and_again, &worker) != 0)
-            child_exit(2);
-    }
-    for (int i = 0; i < THREADS; i++)
-        pthread_join(threads[i], NULL);
-    rlock_sync_close(worker.sync);
-    rlock_sync_free(worker.sync);
-    child_exit(0);
-}
-
-static struct shared *share(void)
-{
-    struct shared *shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE,
-                                 MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-
-    assert_true(shared != MAP_FAILED);
-    return shared;
-}
-
-static void test_processes__never_have_more_permits_than_there_are(void **state)
-{
-    struct fixture *fixture = *state;
-
-    for (int k = 0; k < KINDS; k++) {
-        struct shared *shared = share();
-        pid_t children[PROCESSES];
-
-        for (unsigned i = 0; i < PROCESSES; i++) {
-            children[i] = child_fork();
-            if (children[i] == 0)
-                run_process(
-                    (struct worker){.shared = shared, .kind = kinds[k], .process = i},
-                    fixture->server->unix_url);
-        }
-        for (int i = 0; i < PROCESSES; i++)
-            assert_int_equal(child_wait(children[i]), 0);
-        assert_int_equal(shared->failures, 0);
-        ASSERT_BETWEEN(shared->most, 2, PERMITS);
-        for (int i = 0; i < PROCESSES; i++)
-            assert_int_equal(shared->grants[i], THREADS * ROUNDS);
-        assert_false(server_has(fixture->server, NAME));
-        munmap(shared, sizeof(*shared));
-    }
-}
-
 /* -- the simpler semaphore -- */
 
 /** A counter: INCR, and DECR if that is too many; DECR to give back. */
@@ -341,7 +230,6 @@ int main(void)
         FIXTURE_TEST(test_acquire__gives_as_many_permits_as_there_are),
         FIXTURE_TEST(test_waiters__are_woken_by_releases_one_each),
         FIXTURE_TEST(test_force_release__frees_all_permits_and_wakes_as_many),
-        FIXTURE_TEST(test_processes__never_have_more_permits_than_there_are),
         FIXTURE_TEST(test_counter__of_owners_that_died_is_full_forever),
         FIXTURE_TEST(test_counter__with_an_expiry_gives_a_permit_twice),
     };
