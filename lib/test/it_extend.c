@@ -22,9 +22,6 @@ static void wait_gone(struct fixture *fixture)
     FIXTURE_AWAIT(fixture, is_gone, fixture);
 }
 
-static const struct rlock_kind *const kinds[] = {RENEWABLE_KINDS};
-enum { REENTRANT = 1, KINDS = sizeof(kinds) / sizeof(kinds[0]) };
-
 /** Another grant of the same holder may need the longer lease. */
 static void test_extend__of_a_reentrant_lock_never_shortens(void **state)
 {
