@@ -3,7 +3,7 @@
 
 static const struct rlock_kind *const kinds[] = {RENEWABLE_KINDS, &rlock_getset};
 
-enum { KINDS = sizeof(kinds) / sizeof(*kinds) };
+enum { KINDS = sizeof(kinds) / sizeof(kinds[0]) };
 
 static void lower(struct fixture *fixture)
 {
@@ -103,10 +103,17 @@ static long long server_clock_us(struct fixture *fixture)
 /** The next fence is greater than those before, and not ahead of the clock. */
 static void test_rlock_acquire__begins_an_unusable_counter_anew(void **state)
 {
-    static const char *const unusable[] = {
-        "8999999999999998", "9223372036854775807", "9007199254740993", "words", "1.5",
-        "1e3",              "nan",                 " 1",               "",      "-1"};
-    enum { UNUSABLE = sizeof(unusable) / sizeof(*unusable) };
+    static const char *const unusable[] = {"8999999999999998",
+                                           "9223372036854775807",
+                                           "9007199254740993",
+                                           "words",
+                                           "1.5",
+                                           "1e3",
+                                           "nan",
+                                           " 1",
+                                           "",
+                                           "-1"};
+    enum { UNUSABLE = sizeof(unusable) / sizeof(unusable[0]) };
     struct fixture *fixture = *state;
     struct rlock_client *client = fixture_client(fixture);
     struct rlock_stats stats;

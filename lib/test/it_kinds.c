@@ -10,21 +10,23 @@
 
 #include <hiredis/hiredis.h>
 
+/* clang-format off */
 static const struct row {
     const struct rlock_kind *kind, *rival; /* the rival waits for the owner of the kind */
 } rows[] = {
-    {&rlock_plain, &rlock_plain},
-    {&rlock_cohort, &rlock_cohort},
-    {&rlock_reentrant, &rlock_reentrant},
-    {&rlock_fair, &rlock_fair},
-    {&rlock_semaphore, &rlock_semaphore},
+    {&rlock_plain,          &rlock_plain},
+    {&rlock_cohort,         &rlock_cohort},
+    {&rlock_reentrant,      &rlock_reentrant},
+    {&rlock_fair,           &rlock_fair},
+    {&rlock_semaphore,      &rlock_semaphore},
     {&rlock_fair_semaphore, &rlock_fair_semaphore},
-    {&rlock_read, &rlock_write},
-    {&rlock_write, &rlock_read},
-    {&rlock_getset, &rlock_getset}, /* the last one: it has no watchdog and no messages */
+    {&rlock_read,           &rlock_write},
+    {&rlock_write,          &rlock_read},
+    {&rlock_getset,         &rlock_getset}, /* the last: it has no watchdog, no messages */
 };
+/* clang-format on */
 
-enum { ROWS = sizeof(rows) / sizeof(*rows), WATCHED_ROWS = ROWS - 1 };
+enum { ROWS = sizeof(rows) / sizeof(rows[0]), WATCHED_ROWS = ROWS - 1 };
 
 static struct rlock_acquire_options patient(const struct rlock_kind *kind)
 {
