@@ -106,6 +106,19 @@ static void test_release__asks_the_server_after_16_passes(void **state)
     ASSERT_NUMBER(script_calls(cohort.fixture), >, calls);
 }
 
+static void test_acquire__queues_behind_the_waiters_of_its_client(void **state)
+{
+    static struct cohort cohort;
+    long long calls;
+
+    start_cohort(&cohort, *state, 2);
+    calls = script_calls(cohort.fixture);
+    add_waiter(&cohort, 2, LEASE_MS);
+    assert_int_equal(script_calls(cohort.fixture), calls);
+    assert_next(&cohort, 0);
+    assert_next(&cohort, 1);
+}
+
 static void test_deleted_lock__is_found_by_the_last_of_a_cohort(void **state)
 {
     static struct cohort cohort;
@@ -146,6 +159,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         FIXTURE_TEST(test_release__passes_the_lock_on_without_the_server),
         FIXTURE_TEST(test_release__asks_the_server_after_16_passes),
+        FIXTURE_TEST(test_acquire__queues_behind_the_waiters_of_its_client),
         FIXTURE_TEST(test_deleted_lock__is_found_by_the_last_of_a_cohort),
         FIXTURE_TEST(test_watchdog__renews_a_lock_that_was_passed_on),
     };

@@ -229,6 +229,27 @@ static void test_on_lost__server_that_restarts_empty_does_not_resurrect(void **s
 
 /* -- releases -- */
 
+static void test_release__quorum_is_ok_while_a_majority_was_ours(void **state)
+{
+    struct group_fixture groups;
+
+    group_create(&groups, *state, 5, RLOCK_GROUP_MAJORITY);
+    ASSERT_STATUS(group_acquire(&groups), STATUS_OK);
+    wait_all_members(&groups);
+    delete_key(0);
+    delete_key(4);
+    ASSERT_STATUS(group_release(&groups), STATUS_OK);
+    ASSERT_STATUS(group_release(&groups), STATUS_NOT_OWNER);
+    wait_keys(groups.fixture, "00000");
+    ASSERT_STATUS(group_acquire(&groups), STATUS_OK);
+    wait_all_members(&groups);
+    for (int i = 0; i < 3; i++)
+        delete_key(i);
+    ASSERT_STATUS(group_release(&groups), STATUS_LOST);
+    wait_keys(groups.fixture, "00000");
+    group_free(&groups);
+}
+
 static void test_release__is_bounded_when_the_majority_hangs(void **state)
 {
     struct group_fixture groups;
@@ -264,6 +285,7 @@ int main(void)
         GROUP_TEST(test_acquire__grant_that_has_no_time_left_is_refused),
         GROUP_TEST(test_on_lost__quorum_is_lost_once_with_its_majority),
         GROUP_TEST(test_on_lost__server_that_restarts_empty_does_not_resurrect),
+        GROUP_TEST(test_release__quorum_is_ok_while_a_majority_was_ours),
         GROUP_TEST(test_release__is_bounded_when_the_majority_hangs),
     };
 
