@@ -3,7 +3,6 @@
 #include "lock/internal.h"
 #include "test/waits.h"
 
-#include <hiredis/hiredis.h>
 #include <string.h>
 
 #define HOUR_MS 3600000
@@ -47,87 +46,14 @@ static void test_wait__is_busy_when_its_time_is_up(void **state)
     assert_no_channels(fixture);
 }
 
-static void test_wait__of_nothing_is_one_try(void **state)
-{
-    struct fixture *fixture = *state;
-    struct rlock_client *alice = fixture_client(fixture);
-    struct rlock_client *bob = fixture_client(fixture);
-    struct rlock_acquire_options options = waiting(&rlock_plain, 0, 0);
-    struct call held = {0}, call = {0};
-    long long before, connections;
-
-    ASSERT_STATUS(acquire(fixture, alice, &held, NAME, LEASE_MS), STATUS_OK);
-    before = script_calls(fixture);
-    connections = server_calls(fixture->server, "subscribe");
-    ASSERT_STATUS(acquire_with(fixture, bob, &call, NAME, &options), STATUS_BUSY);
-    fixture_pass_ms(fixture, HOUR_MS);
-    fixture_run_for(fixture, 20);
-    assert_int_equal(script_calls(fixture) - before, 1);
-    assert_int_equal(server_calls(fixture->server, "subscribe"), connections);
-    assert_null(bob->servers[0].channels);
-    assert_false(server_has(fixture->server, "lock:fence:waiting"));
-}
-
-/** A free lock costs one call, however long the caller would wait. */
-static void test_wait__on_a_free_lock_is_granted_at_once(void **state)
-{
-    struct fixture *fixture = *state;
-    struct rlock_client *client = fixture_client(fixture);
-    struct rlock_acquire_options options = waiting(&rlock_plain, 0, RLOCK_WAIT_FOREVER);
-    struct call call = {0};
-
-    ASSERT_STATUS(acquire_with(fixture, client, &call, NAME, &options), STATUS_OK);
-    assert_null(client->servers[0].channels);
-    assert_int_equal(server_int(fixture->server, "DBSIZE"), 2); /* and the counter */
-    ASSERT_BETWEEN(server_int(fixture->server, "PTTL " NAME), 1, LEASE_MS);
-}
-
-/** The plain kind is not reentrant: its owner finds it busy, and the wait ends. */
-static void test_wait__for_ones_own_lock_ends(void **state)
-{
-    struct fixture *fixture = *state;
-    struct rlock_client *client = fixture_client(fixture);
-    struct rlock_acquire_options options = waiting(&rlock_plain, 0, HOUR_MS);
-    struct call held = {0}, call = {0};
-
-    ASSERT_STATUS(acquire(fixture, client, &held, NAME, LEASE_MS), STATUS_OK);
-    ASSERT_STATUS(acquire(fixture, client, &call, NAME, LEASE_MS), STATUS_BUSY);
-    call_wait(client, &call, NAME, &options);
-    call_rest(fixture, &call);
-    fixture_pass_ms(fixture, HOUR_MS);
-    fixture_wait_answers(fixture, &call, 2);
-    ASSERT_STATUS(call.status, STATUS_BUSY);
-    assert_true(rlock_is_held(&held.lock));
-    ASSERT_STATUS(release(fixture, client, &held), STATUS_OK);
-}
-
-static void test_wait__ends_though_the_watchdog_renews_for_the_owner(void **state)
-{
-    struct fixture *fixture = *state;
-    struct rlock_client *alice = fixture_client(fixture);
-    struct rlock_client *bob = fixture_client(fixture);
-    struct rlock_acquire_options options = waiting(&rlock_plain, 0, LEASE_MS * 5 / 3);
-    struct call held = {0}, call = {0};
-
-    ASSERT_STATUS(acquire_watched(fixture, alice, &held, NAME, LEASE_MS), STATUS_OK);
-    call_wait(bob, &call, NAME, &options);
-    fixture_wait_asleep(fixture, bob, &call);
-    for (int i = 0; i < 5; i++) {
-        assert_int_equal(call.answers, 0);
-        fixture_pass_renewal(fixture, alice, LEASE_MS, 1);
-    }
-    fixture_wait_answers(fixture, &call, 1);
-    ASSERT_STATUS(call.status, STATUS_BUSY);
-    ASSERT_STATUS(release(fixture, alice, &held), STATUS_OK);
-}
-
 /* -- being woken -- */
 
-static void wake(struct fixture *fixture, const struct rlock_kind *kind)
+static void test_release__wakes_a_waiter_long_before_the_lease_ends(void **state)
 {
+    struct fixture *fixture = *state;
     struct rlock_client *alice = fixture_client(fixture);
     struct rlock_client *bob = fixture_client(fixture);
-    struct rlock_acquire_options options = waiting(kind, 0, RLOCK_WAIT_FOREVER);
+    struct rlock_acquire_options options = waiting(&rlock_plain, 0, RLOCK_WAIT_FOREVER);
     struct call held = {0}, call = {0};
     long long before;
 
@@ -149,21 +75,12 @@ static void wake(struct fixture *fixture, const struct rlock_kind *kind)
     assert_false(server_has(fixture->server, NAME));
 }
 
-static void test_release__wakes_a_waiter_long_before_the_lease_ends(void **state)
+static void test_force_release__wakes_a_waiter(void **state)
 {
-    wake(*state, &rlock_plain);
-}
-
-static void test_release__wakes_a_reentrant_waiter(void **state)
-{
-    wake(*state, &rlock_reentrant);
-}
-
-static void force_wake(struct fixture *fixture, const struct rlock_kind *kind)
-{
+    struct fixture *fixture = *state;
     struct rlock_client *alice = fixture_client(fixture);
     struct rlock_client *bob = fixture_client(fixture);
-    struct rlock_acquire_options options = waiting(kind, 0, RLOCK_WAIT_FOREVER);
+    struct rlock_acquire_options options = waiting(&rlock_plain, 0, RLOCK_WAIT_FOREVER);
     struct call held = {0}, call = {0};
     struct answer answer = {0};
 
@@ -181,23 +98,14 @@ static void force_wake(struct fixture *fixture, const struct rlock_kind *kind)
     ASSERT_STATUS(release(fixture, bob, &call), STATUS_LOST);
 }
 
-static void test_force_release__wakes_a_waiter(void **state)
-{
-    force_wake(*state, &rlock_plain);
-}
-
-static void test_force_release__wakes_a_reentrant_waiter(void **state)
-{
-    force_wake(*state, &rlock_reentrant);
-}
-
 /** An owner that died: the waiter tries within 20 ms of the end of the lease. */
-static void expire(struct fixture *fixture, const struct rlock_kind *kind)
+static void test_wait__is_granted_within_20_ms_of_the_expiry(void **state)
 {
     enum { LEFT_MS = 1500 }; /* less than to the next look */
+    struct fixture *fixture = *state;
     struct rlock_client *alice = fixture_client(fixture);
     struct rlock_client *bob = fixture_client(fixture);
-    struct rlock_acquire_options options = waiting(kind, 0, RLOCK_WAIT_FOREVER);
+    struct rlock_acquire_options options = waiting(&rlock_plain, 0, RLOCK_WAIT_FOREVER);
     struct call held = {0}, call = {0};
 
     ASSERT_STATUS(acquire_with(fixture, alice, &held, NAME, &options), STATUS_OK);
@@ -212,16 +120,6 @@ static void expire(struct fixture *fixture, const struct rlock_kind *kind)
     fixture_wait_answers(fixture, &call, 1);
     ASSERT_STATUS(call.status, STATUS_OK);
     ASSERT_NUMBER(rlock_fence(&call.lock), >, rlock_fence(&held.lock));
-}
-
-static void test_wait__is_granted_within_20_ms_of_the_expiry(void **state)
-{
-    expire(*state, &rlock_plain);
-}
-
-static void test_wait__is_granted_within_20_ms_of_a_reentrant_expiry(void **state)
-{
-    expire(*state, &rlock_reentrant);
 }
 
 static bool begins_to_wait(void *arg)
@@ -296,53 +194,7 @@ static void test_wait__message_during_a_try_is_not_missed(void **state)
     ASSERT_STATUS(call.status, STATUS_OK);
 }
 
-/** The lock was deleted by hand, or the message was lost: the waiter finds out. */
-static void test_wait__looks_without_a_message(void **state)
-{
-    struct fixture *fixture = *state;
-    struct rlock_client *alice = fixture_client(fixture);
-    struct rlock_client *bob = fixture_client(fixture);
-    struct rlock_acquire_options options = waiting(&rlock_plain, 0, RLOCK_WAIT_FOREVER);
-    struct call held = {0}, call = {0};
-
-    ASSERT_STATUS(acquire(fixture, alice, &held, NAME, LEASE_MS), STATUS_OK);
-    call_wait(bob, &call, NAME, &options);
-    fixture_wait_asleep(fixture, bob, &call);
-    /* the waiting key ends with three looks that are missing */
-    ASSERT_BETWEEN(server_int(fixture->server, "PTTL lock:fence:waiting"), 1,
-                   3 * WAIT_LOOK_MS);
-    server_do(fixture->server, "FLUSHALL");
-    fixture_pass_ms(fixture, WAIT_LOOK_MS);
-    assert_tries(&call);
-    fixture_wait_answers(fixture, &call, 1);
-    ASSERT_STATUS(call.status, STATUS_OK);
-}
-
-/* -- spinning -- */
-
-static void test_wait__spins_within_its_bounds_without_a_subscription(void **state)
-{
-    struct fixture *fixture = *state;
-    struct rlock_client *alice = fixture_client(fixture);
-    struct rlock_client *bob = fixture_client(fixture);
-    struct rlock_acquire_options options = waiting(&rlock_plain, 0, RLOCK_WAIT_FOREVER);
-    struct call held = {0}, call = {0};
-
-    options.spin_min_ms = options.spin_max_ms = 20;
-    ASSERT_STATUS(acquire(fixture, alice, &held, NAME, LEASE_MS), STATUS_OK);
-    assert_spins(fixture, bob, &options, 10, 20);
-    assert_null(bob->servers[0].channels);
-
-    call_wait(bob, &call, NAME, &options);
-    call_rest(fixture, &call);
-    ASSERT_STATUS(release(fixture, alice, &held), STATUS_OK);
-    fixture_wait_answers(fixture, &call, 1);
-    ASSERT_STATUS(call.status, STATUS_OK);
-    options.spin_min_ms = 30; /* more than the most */
-    ASSERT_STATUS(acquire_with(fixture, alice, &held, "b", &options), STATUS_INVALID);
-}
-
-/* -- names, types, statistics -- */
+/* -- names -- */
 
 /** A callback of its own: call_acquire_with() takes no names with a NUL. */
 static void on_named(struct rlock *lock, enum status status, void *arg)
@@ -354,12 +206,13 @@ static void on_named(struct rlock *lock, enum status status, void *arg)
     call->answers++;
 }
 
-static void wait_with_names(struct fixture *fixture, const struct rlock_kind *kind)
+static void test_wait__names_are_binary_safe_up_to_the_longest(void **state)
 {
     enum { NAMES = 7 };
+    struct fixture *fixture = *state;
     struct rlock_client *alice = fixture_client(fixture);
     struct rlock_client *bob = fixture_client(fixture);
-    struct rlock_acquire_options options = waiting(kind, 0, RLOCK_WAIT_FOREVER);
+    struct rlock_acquire_options options = waiting(&rlock_plain, 0, RLOCK_WAIT_FOREVER);
     struct call held[NAMES] = {0}, calls[NAMES] = {0};
     char longest[RLOCK_NAME_MAX];
     const char *names[NAMES] = {longest, "a\0b", "a\r\nb", "\xff\xfe", " ", "{a}b", "}"};
@@ -390,75 +243,16 @@ static void wait_with_names(struct fixture *fixture, const struct rlock_kind *ki
     assert_no_channels(fixture);
 }
 
-static void test_wait__names_are_binary_safe_up_to_the_longest(void **state)
-{
-    wait_with_names(*state, &rlock_plain);
-}
-
-static void test_wait__reentrant_names_are_binary_safe_up_to_the_longest(void **state)
-{
-    wait_with_names(*state, &rlock_reentrant);
-}
-
-static void test_wait__for_a_key_of_another_type_is_refused_at_once(void **state)
-{
-    struct fixture *fixture = *state;
-    struct rlock_client *client = fixture_client(fixture);
-    struct rlock_acquire_options options = waiting(&rlock_plain, 0, RLOCK_WAIT_FOREVER);
-    struct call call = {0};
-
-    (void)server_int(fixture->server, "HSET " NAME " field value");
-    ASSERT_STATUS(acquire_with(fixture, client, &call, NAME, &options), STATUS_REFUSED);
-    assert_int_equal(server_int(fixture->server, "HLEN " NAME), 1);
-    assert_int_equal(server_int(fixture->server, "PTTL " NAME), -1);
-    (void)server_int(fixture->server, "DEL " NAME);
-    ASSERT_STATUS(acquire_with(fixture, client, &call, NAME, &options), STATUS_OK);
-}
-
-static void test_scripts__flushed_while_waiting_are_sent_again(void **state)
-{
-    struct fixture *fixture = *state;
-    struct rlock_client *alice = fixture_client(fixture);
-    struct rlock_client *bob = fixture_client(fixture);
-    struct rlock_acquire_options options = waiting(&rlock_plain, 0, RLOCK_WAIT_FOREVER);
-    struct call held = {0}, call = {0};
-    long long before;
-
-    ASSERT_STATUS(acquire_with(fixture, alice, &held, NAME, &options), STATUS_OK);
-    server_do(fixture->server, "SCRIPT FLUSH");
-    before = server_calls(fixture->server, "eval");
-    call_wait(bob, &call, NAME, &options);
-    fixture_wait_asleep(fixture, bob, &call);
-    assert_int_equal(server_calls(fixture->server, "eval") - before, 1);
-    server_do(fixture->server, "SCRIPT FLUSH");
-    ASSERT_STATUS(release(fixture, alice, &held), STATUS_OK);
-    fixture_wait_answers(fixture, &call, 1);
-    ASSERT_STATUS(call.status, STATUS_OK);
-    assert_int_equal(server_calls(fixture->server, "eval") - before, 3);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         FIXTURE_TEST(test_wait__is_busy_when_its_time_is_up),
-        FIXTURE_TEST(test_wait__of_nothing_is_one_try),
-        FIXTURE_TEST(test_wait__on_a_free_lock_is_granted_at_once),
-        FIXTURE_TEST(test_wait__for_ones_own_lock_ends),
-        FIXTURE_TEST(test_wait__ends_though_the_watchdog_renews_for_the_owner),
         FIXTURE_TEST(test_release__wakes_a_waiter_long_before_the_lease_ends),
-        FIXTURE_TEST(test_release__wakes_a_reentrant_waiter),
         FIXTURE_TEST(test_force_release__wakes_a_waiter),
-        FIXTURE_TEST(test_force_release__wakes_a_reentrant_waiter),
         FIXTURE_TEST(test_wait__is_granted_within_20_ms_of_the_expiry),
-        FIXTURE_TEST(test_wait__is_granted_within_20_ms_of_a_reentrant_expiry),
         FIXTURE_TEST(test_release__before_the_waiter_has_subscribed_is_not_missed),
         FIXTURE_TEST(test_wait__message_during_a_try_is_not_missed),
-        FIXTURE_TEST(test_wait__looks_without_a_message),
-        FIXTURE_TEST(test_wait__spins_within_its_bounds_without_a_subscription),
         FIXTURE_TEST(test_wait__names_are_binary_safe_up_to_the_longest),
-        FIXTURE_TEST(test_wait__reentrant_names_are_binary_safe_up_to_the_longest),
-        FIXTURE_TEST(test_wait__for_a_key_of_another_type_is_refused_at_once),
-        FIXTURE_TEST(test_scripts__flushed_while_waiting_are_sent_again),
     };
 
     return cmocka_run_group_tests(tests, fixture_start_server, fixture_stop_server);
