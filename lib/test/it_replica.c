@@ -2,10 +2,7 @@
 #include "base/clock.h"
 #include "test/fixture.h"
 
-#include <hiredis/hiredis.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #define REPLICAS     2
 #define WAIT_MS      300
@@ -120,18 +117,6 @@ static void test_acquire__is_granted_when_the_replicas_have_it(void **state)
     assert_false(server_has(fixture->server, "item:7"));
 }
 
-static void test_acquire__without_replicas_sends_no_wait(void **state)
-{
-    struct fixture *fixture = *state;
-    struct rlock_client *client = fixture_client(fixture);
-    struct call call = {0};
-    long long before = server_calls(fixture->server, "wait");
-
-    ASSERT_STATUS(acquire(fixture, client, &call, "item:7", LEASE_MS), STATUS_OK);
-    assert_int_equal(server_calls(fixture->server, "wait"), before);
-    ASSERT_STATUS(release(fixture, client, &call), STATUS_OK);
-}
-
 static void test_acquire__too_few_replicas_is_unsafe_and_released(void **state)
 {
     static const struct rlock_kind *const kinds[] = {RENEWABLE_KINDS, &rlock_getset};
@@ -178,46 +163,6 @@ static void test_acquire__counts_a_replica_that_hangs_as_missing(void **state)
     all = asking_long(&rlock_plain, REPLICAS);
     ASSERT_STATUS(acquire_with(fixture, client, &call, "item:7", &all), STATUS_OK);
     ASSERT_STATUS(release(fixture, client, &call), STATUS_OK);
-}
-
-static void test_acquire__busy_sends_no_wait(void **state)
-{
-    struct rlock_acquire_options options = asking(&rlock_plain, REPLICAS + 1);
-    struct fixture *fixture = *state;
-    struct rlock_client *alice = fixture_client(fixture);
-    struct rlock_client *bob = fixture_client(fixture);
-    struct call first = {0}, second = {0};
-    long long before = server_calls(fixture->server, "wait");
-
-    ASSERT_STATUS(acquire(fixture, alice, &first, "item:7", LEASE_MS), STATUS_OK);
-    ASSERT_STATUS(acquire_with(fixture, bob, &second, "item:7", &options), STATUS_BUSY);
-    assert_int_equal(server_calls(fixture->server, "wait"), before);
-    ASSERT_STATUS(release(fixture, alice, &first), STATUS_OK);
-}
-
-/** One call of the script, which grants some locks and not the others. */
-static void test_acquire__of_one_batch_each_has_its_own_result(void **state)
-{
-    struct rlock_acquire_options options = asking(&rlock_plain, REPLICAS + 1);
-    struct fixture *fixture = *state;
-    struct rlock_client *alice = fixture_client(fixture);
-    struct rlock_client *bob = patient_client(fixture);
-    struct call first = {0}, calls[3] = {0};
-
-    ASSERT_STATUS(acquire(fixture, alice, &first, "item:8", LEASE_MS), STATUS_OK);
-    call_acquire_with(bob, &calls[0], "item:7", &options);
-    call_acquire_with(bob, &calls[1], "item:8", &options);
-    options = asking_long(&rlock_plain, REPLICAS);
-    call_acquire_with(bob, &calls[2], "item:9", &options);
-    rlock_flush(bob);
-    for (int i = 0; i < 3; i++)
-        fixture_wait_answers(fixture, &calls[i], 1);
-    ASSERT_STATUS(calls[0].status, STATUS_UNSAFE);
-    ASSERT_STATUS(calls[1].status, STATUS_BUSY);
-    ASSERT_STATUS(calls[2].status, STATUS_OK);
-    wait_gone(fixture);
-    assert_true(server_has(fixture->server, "item:8"));
-    ASSERT_STATUS(release(fixture, bob, &calls[2]), STATUS_OK);
 }
 
 /** One WAIT after the other would take longer than the timeout of a command. */
@@ -287,47 +232,6 @@ static void test_acquire__after_a_wait_needs_the_replicas_too(void **state)
     }
 }
 
-static void test_acquire__where_wait_is_refused_is_unsafe_and_released(void **state)
-{
-    struct rlock_acquire_options options = asking(&rlock_plain, 1);
-    struct fixture *fixture = *state;
-    struct rlock_client *client = fixture_client(fixture);
-    struct call call = {0};
-    enum status status;
-
-    server_do(fixture->server, "ACL SETUSER default -wait");
-    status = acquire_with(fixture, client, &call, "item:7", &options);
-    server_do(fixture->server, "ACL SETUSER default +wait");
-    ASSERT_STATUS(status, STATUS_UNSAFE);
-    ASSERT_CONTAINS(rlock_client_why(client)->text, "NOPERM");
-    wait_gone(fixture);
-}
-
-static bool is_granted(void *arg)
-{
-    return !is_gone(arg);
-}
-
-static void test_acquire__unanswered_wait_is_unknown_and_released(void **state)
-{
-    struct rlock_acquire_options options = asking(&rlock_plain, REPLICAS + 1);
-    struct fixture *fixture = *state;
-    struct rlock_client *client = fixture_client(fixture);
-    struct call call = {0};
-
-    options.replicas_wait_ms = TIMEOUT_MS - 1;
-    call_acquire_with(client, &call, "item:7", &options);
-    rlock_flush(client);
-    FIXTURE_AWAIT(fixture, is_granted, fixture);
-    fixture_run_for(fixture, 20); /* the WAIT has begun */
-    server_pause(fixture->server);
-    fixture_pass_ms(fixture, TIMEOUT_MS + 1);
-    fixture_wait_answers(fixture, &call, 1);
-    server_resume(fixture->server);
-    ASSERT_STATUS(call.status, STATUS_TIMEOUT);
-    wait_gone(fixture);
-}
-
 static void test_close__during_a_wait_releases(void **state)
 {
     struct rlock_acquire_options options = asking(&rlock_plain, REPLICAS + 1);
@@ -350,59 +254,15 @@ static void test_close__during_a_wait_releases(void **state)
     assert_false(server_has(fixture->server, "item:8"));
 }
 
-static void test_acquire__refuses_bad_times_for_replicas(void **state)
-{
-    static const uint16_t waits_ms[] = {0, TIMEOUT_MS, UINT16_MAX};
-    struct fixture *fixture = *state;
-    struct rlock_client *client = fixture_client(fixture);
-    struct rlock_acquire_options options = asking(&rlock_plain, 1);
-    struct call call = {0};
-
-    for (int i = 0; i < 3; i++) {
-        options.replicas_wait_ms = waits_ms[i];
-        ASSERT_STATUS(acquire_with(fixture, client, &call, "item:7", &options),
-                      STATUS_INVALID);
-        assert_false(server_has(fixture->server, "item:7"));
-    }
-    options.replicas = 0; /* then the time does not matter */
-    ASSERT_STATUS(acquire_with(fixture, client, &call, "item:7", &options), STATUS_OK);
-    ASSERT_STATUS(release(fixture, client, &call), STATUS_OK);
-}
-
-static void test_client__of_a_replica_is_down(void **state)
-{
-    struct fixture *fixture = *state;
-    struct rlock_client *client = fixture_client(fixture);
-    struct rlock_client *astray = fixture_open(
-        fixture, (struct rlock_client_options){.redis_url = replicas[0].unix_url,
-                                               .timeout_ms = TIMEOUT_MS});
-    struct call held = {0}, call = {0};
-    struct answer answer = {0};
-
-    ASSERT_STATUS(acquire(fixture, astray, &call, "item:7", LEASE_MS), STATUS_DOWN);
-    ASSERT_STATUS(acquire(fixture, client, &held, "item:7", LEASE_MS), STATUS_OK);
-    wait_followed(fixture->server);
-    ASSERT_STATUS(force(fixture, astray, &answer, "item:7"), STATUS_DOWN);
-    assert_true(server_has(fixture->server, "item:7"));
-    ASSERT_STATUS(release(fixture, client, &held), STATUS_OK);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         FIXTURE_TEST(test_acquire__is_granted_when_the_replicas_have_it),
-        FIXTURE_TEST(test_acquire__without_replicas_sends_no_wait),
         FIXTURE_TEST(test_acquire__too_few_replicas_is_unsafe_and_released),
         FIXTURE_TEST(test_acquire__counts_a_replica_that_hangs_as_missing),
-        FIXTURE_TEST(test_acquire__busy_sends_no_wait),
-        FIXTURE_TEST(test_acquire__of_one_batch_each_has_its_own_result),
         FIXTURE_TEST(test_acquire__batches_behind_a_wait_do_not_time_out),
         FIXTURE_TEST(test_acquire__after_a_wait_needs_the_replicas_too),
-        FIXTURE_TEST(test_acquire__where_wait_is_refused_is_unsafe_and_released),
-        FIXTURE_TEST(test_acquire__unanswered_wait_is_unknown_and_released),
         FIXTURE_TEST(test_close__during_a_wait_releases),
-        FIXTURE_TEST(test_acquire__refuses_bad_times_for_replicas),
-        FIXTURE_TEST(test_client__of_a_replica_is_down),
     };
 
     return cmocka_run_group_tests(tests, start_servers, stop_servers);
