@@ -1,9 +1,6 @@
-/* it_wait_faults.c - waits that are cancelled, cut off, refused or closed. */
-#include "base/clock.h"
-#include "lock/batch.h"
+/* it_wait_faults.c - waits that are cancelled, cut off or refused. */
 #include "test/waits.h"
 
-#include <hiredis/hiredis.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -20,13 +17,6 @@ static bool begins_to_wait(void *arg)
     const struct call *call = arg;
 
     return call->lock.waiter != NULL;
-}
-
-static bool begins_to_try(void *arg)
-{
-    const struct call *call = arg;
-
-    return call->lock.batch != NULL;
 }
 
 static bool is_free_again(void *arg)
@@ -95,48 +85,6 @@ static void test_rlock_cancel__of_a_try_under_way(void **state)
     assert_true(server_has(fixture->server, NAME));
 }
 
-/** The same for the try of a waiter that a message woke. */
-static void test_rlock_cancel__of_a_waiter_that_was_called(void **state)
-{
-    struct fixture *fixture = *state;
-    struct rlock_client *alice = fixture_client(fixture);
-    struct rlock_client *bob = fixture_client(fixture);
-    struct call held = {0}, call = {0}, other = {0};
-
-    ASSERT_STATUS(acquire(fixture, alice, &held, NAME, LEASE_MS), STATUS_OK);
-    call_wait_ms(bob, &call, RLOCK_WAIT_FOREVER);
-    fixture_wait_asleep(fixture, bob, &call);
-    call_release(alice, &held);
-    rlock_flush(alice);
-    FIXTURE_AWAIT(fixture, begins_to_try, &call);
-    server_pause(fixture->server);
-    rlock_flush(bob);
-    assert_true(rlock_batch_is_sent(&call.lock));
-    cancel(fixture, bob, &call);
-    ASSERT_STATUS(acquire_with(fixture, alice, &other, NAME,
-                               &(struct rlock_acquire_options){
-                                   .lease_ms = LEASE_MS, .wait_ms = RLOCK_WAIT_FOREVER}),
-                  STATUS_OK);
-    assert_no_channels(fixture);
-    assert_int_equal(call.answers, 1);
-}
-
-static void test_rlock_cancel__before_it_was_sent(void **state)
-{
-    struct fixture *fixture = *state;
-    struct rlock_client *client = fixture_client(fixture);
-    struct rlock_acquire_options options = waiting(&rlock_plain, 0, RLOCK_WAIT_FOREVER);
-    struct call call = {0};
-    long long before = server_calls(fixture->server, "evalsha");
-
-    call_acquire_with(client, &call, NAME, &options);
-    cancel(fixture, client, &call);
-    rlock_flush(client);
-    fixture_run_for(fixture, 50);
-    assert_int_equal(server_calls(fixture->server, "evalsha"), before);
-    assert_int_equal(server_int(fixture->server, "DBSIZE"), 1); /* the counter */
-}
-
 /** Its connection for messages is not open yet; the next wait is not disturbed. */
 static void test_rlock_cancel__before_it_has_subscribed(void **state)
 {
@@ -186,33 +134,6 @@ static void test_wait__begun_while_the_channel_is_being_left(void **state)
     ASSERT_STATUS(calls[1].status, STATUS_OK);
 }
 
-/** The first of three is cancelled when the message has come, which is for all. */
-static void test_rlock_cancel__of_the_first_leaves_the_message_to_the_next(void **state)
-{
-    struct fixture *fixture = *state;
-    struct rlock_client *alice = fixture_client(fixture);
-    struct rlock_client *bob = fixture_client(fixture);
-    struct call held = {0}, calls[3] = {0};
-
-    ASSERT_STATUS(acquire(fixture, alice, &held, NAME, LEASE_MS), STATUS_OK);
-    for (int i = 0; i < 3; i++) {
-        call_wait_ms(bob, &calls[i], RLOCK_WAIT_FOREVER);
-        fixture_wait_asleep(fixture, bob, &calls[i]);
-    }
-    call_release(alice, &held);
-    rlock_flush(alice);
-    FIXTURE_AWAIT(fixture, begins_to_try, &calls[0]);
-    fixture_hold_timers(fixture);
-    rlock_cancel(bob, &calls[0].lock);
-    fixture_wait_answers(fixture, &calls[1], 1);
-    ASSERT_STATUS(calls[0].status, STATUS_CANCELLED);
-    ASSERT_STATUS(calls[1].status, STATUS_OK);
-    assert_int_equal(calls[2].answers, 0);
-    rlock_cancel(bob, &calls[2].lock);
-    fixture_wait_answers(fixture, &calls[2], 1);
-    assert_no_channels(fixture);
-}
-
 /* -- cut off -- */
 
 /** The message is published while the connection is down. */
@@ -241,26 +162,6 @@ static void test_wait__message_lost_with_the_connection_is_made_up_for(void **st
     fixture_wait_answers(fixture, &calls[1], 1);
     ASSERT_STATUS(calls[1].status, STATUS_OK);
     assert_no_channels(fixture);
-}
-
-static void test_wait__outlives_a_cut_of_the_connection_for_commands(void **state)
-{
-    struct fixture *fixture = *state;
-    struct rlock_client *alice = fixture_client(fixture);
-    struct rlock_client *bob = fixture_client(fixture);
-    struct call held = {0}, call = {0};
-
-    ASSERT_STATUS(acquire(fixture, alice, &held, NAME, LEASE_MS), STATUS_OK);
-    call_wait_ms(bob, &call, RLOCK_WAIT_FOREVER);
-    fixture_wait_asleep(fixture, bob, &call);
-    (void)server_int(fixture->server, "CLIENT KILL TYPE normal");
-    fixture_wait_down(fixture, bob);
-    fixture_wait_up(fixture, bob);
-    fixture_wait_up(fixture, alice);
-    assert_int_equal(call.answers, 0);
-    ASSERT_STATUS(release(fixture, alice, &held), STATUS_OK);
-    fixture_wait_answers(fixture, &call, 1);
-    ASSERT_STATUS(call.status, STATUS_OK);
 }
 
 /** The lock is lost with the data: each waiter gets it in turn. */
@@ -394,173 +295,18 @@ static void test_release__without_permission_to_publish_is_done(void **state)
     server_do(fixture->server, "ACL DELUSER deaf");
 }
 
-static void test_wait__refused_by_the_server_ends_with_its_words(void **state)
-{
-    struct fixture *fixture = *state;
-    struct rlock_client *alice = fixture_client(fixture);
-    struct rlock_client *bob = fixture_client(fixture);
-    struct call held = {0}, call = {0};
-
-    ASSERT_STATUS(acquire(fixture, alice, &held, NAME, LEASE_MS), STATUS_OK);
-    call_wait_ms(bob, &call, RLOCK_WAIT_FOREVER);
-    fixture_wait_asleep(fixture, bob, &call);
-    server_do(fixture->server, "CONFIG SET min-replicas-to-write 1");
-    (void)server_int(fixture->server, "PUBLISH rlock:" NAME " x");
-    fixture_wait_answers(fixture, &call, 1);
-    server_do(fixture->server, "CONFIG SET min-replicas-to-write 0");
-    ASSERT_STATUS(call.status, STATUS_REFUSED);
-    ASSERT_CONTAINS(rlock_client_why(bob)->text, "NOREPLICAS");
-    assert_no_channels(fixture);
-}
-
-/* -- closed -- */
-
-static void count_closed(void *arg)
-{
-    ++*(unsigned *)arg;
-}
-
-/** All are answered before it returns, whatever they are waiting for. */
-static void test_rlock_client_close__answers_all_waiters(void **state)
-{
-    struct fixture *fixture = *state;
-    struct rlock_client *alice = fixture_client(fixture);
-    struct rlock_client *bob = fixture_client(fixture);
-    struct rlock_acquire_options options = waiting(&rlock_plain, 0, RLOCK_WAIT_FOREVER);
-    struct call held = {0}, calls[5] = {0};
-    unsigned closed = fixture->closed_count;
-
-    ASSERT_STATUS(acquire(fixture, alice, &held, NAME, LEASE_MS), STATUS_OK);
-    (void)server_int(fixture->server, "SETNX other x");
-    call_wait_ms(bob, &calls[0], RLOCK_WAIT_FOREVER);
-    call_wait_ms(bob, &calls[1], RLOCK_WAIT_FOREVER);
-    fixture_wait_asleep(fixture, bob, &calls[1]);
-    call_acquire_with(bob, &calls[2], "other", &options);
-    rlock_flush(bob);
-    FIXTURE_AWAIT(fixture, begins_to_wait, &calls[2]);
-    call_acquire_with(bob, &calls[3], "free", &options);
-    rlock_flush(bob);
-    call_acquire_with(bob, &calls[4], "unsent", &options);
-    fixture->clients[1] = NULL;
-    rlock_client_close(bob, count_closed, &fixture->closed_count);
-    for (int i = 0; i < 5; i++) {
-        assert_int_equal(calls[i].answers, 1);
-        ASSERT_STATUS(calls[i].status, STATUS_CANCELLED);
-    }
-    memset(calls, 0xff, sizeof(calls)); /* the caller's again */
-    fixture_wait_count(fixture, &fixture->closed_count, closed + 1);
-    assert_no_channels(fixture);
-    assert_false(server_has(fixture->server, "free"));
-    assert_false(server_has(fixture->server, "unsent"));
-    ASSERT_STATUS(release(fixture, alice, &held), STATUS_OK);
-}
-
-/** Its callback closes its client. */
-struct closer {
-    struct call call;
-    struct rlock_client *client;
-    unsigned *closed;
-};
-
-static void on_answer_close(struct rlock *lock, enum status status, void *arg)
-{
-    struct closer *closer = arg;
-
-    closer->call.status = status;
-    closer->call.answers++;
-    memset(lock, 0xff, sizeof(*lock));
-    rlock_client_close(closer->client, count_closed, closer->closed);
-}
-
-/** Let the wait end while the server is down, and after a try that found it so. */
-static void end_without_server(struct fixture *fixture, struct rlock_client *client)
-{
-    server_kill(fixture->server);
-    fixture_wait_down(fixture, client);
-    fixture_pass_ms(fixture, WAIT_LOOK_MS);
-    fixture_run_for(fixture, 20);
-    fixture_pass_ms(fixture, LEASE_MS);
-}
-
-/** The first of three in a channel is answered `status` and closes the client. */
-static void close_by(struct fixture *fixture, enum status status)
-{
-    struct rlock_client *alice = fixture_client(fixture);
-    struct rlock_client *bob = fixture_client(fixture);
-    struct rlock_acquire_options options = waiting(&rlock_plain, 0, LEASE_MS);
-    struct closer closer = {.client = bob, .closed = &fixture->closed_count};
-    struct call held = {0}, calls[2] = {0};
-    unsigned closed = fixture->closed_count;
-
-    ASSERT_STATUS(acquire(fixture, alice, &held, NAME, LEASE_MS), STATUS_OK);
-    rlock_acquire(bob, &closer.call.lock, NAME, strlen(NAME), &options, on_answer_close,
-                  &closer);
-    for (int i = 0; i < 2; i++)
-        call_wait_ms(bob, &calls[i], RLOCK_WAIT_FOREVER);
-    fixture_wait_asleep(fixture, bob, &closer.call);
-    fixture->clients[1] = NULL;
-    if (status == STATUS_OK)
-        ASSERT_STATUS(release(fixture, alice, &held), STATUS_OK);
-    else if (status == STATUS_CANCELLED)
-        rlock_cancel(bob, &closer.call.lock);
-    else if (status == STATUS_BUSY)
-        fixture_pass_ms(fixture, LEASE_MS);
-    else
-        end_without_server(fixture, bob);
-    fixture_wait_count(fixture, &fixture->closed_count, closed + 1);
-    assert_int_equal(closer.call.answers, 1);
-    ASSERT_STATUS(closer.call.status, status);
-    for (int i = 0; i < 2; i++) {
-        assert_int_equal(calls[i].answers, 1);
-        ASSERT_STATUS(calls[i].status, STATUS_CANCELLED);
-    }
-    if (status == STATUS_DOWN)
-        server_restart(fixture->server);
-    assert_no_channels(fixture);
-}
-
-static void test_rlock_client_close__from_the_answer_of_a_granted_waiter(void **state)
-{
-    close_by(*state, STATUS_OK);
-}
-
-static void test_rlock_client_close__from_the_answer_at_the_end_of_a_wait(void **state)
-{
-    close_by(*state, STATUS_BUSY);
-}
-
-static void test_rlock_client_close__from_the_answer_of_a_cancelled_waiter(void **state)
-{
-    close_by(*state, STATUS_CANCELLED);
-}
-
-static void test_rlock_client_close__from_the_answer_of_one_cut_off(void **state)
-{
-    close_by(*state, STATUS_DOWN);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         FIXTURE_TEST(test_rlock_cancel__of_a_sleeping_waiter),
         FIXTURE_TEST(test_rlock_cancel__of_a_try_under_way),
-        FIXTURE_TEST(test_rlock_cancel__of_a_waiter_that_was_called),
-        FIXTURE_TEST(test_rlock_cancel__before_it_was_sent),
         FIXTURE_TEST(test_rlock_cancel__before_it_has_subscribed),
         FIXTURE_TEST(test_wait__begun_while_the_channel_is_being_left),
-        FIXTURE_TEST(test_rlock_cancel__of_the_first_leaves_the_message_to_the_next),
         FIXTURE_TEST(test_wait__message_lost_with_the_connection_is_made_up_for),
-        FIXTURE_TEST(test_wait__outlives_a_cut_of_the_connection_for_commands),
         FIXTURE_TEST(test_wait__outlives_a_restart_of_the_server),
         FIXTURE_TEST(test_wait__on_a_hung_server_is_unknown_at_its_end),
         FIXTURE_TEST(test_wait__without_permission_to_subscribe_tries_again_and_again),
         FIXTURE_TEST(test_release__without_permission_to_publish_is_done),
-        FIXTURE_TEST(test_wait__refused_by_the_server_ends_with_its_words),
-        FIXTURE_TEST(test_rlock_client_close__answers_all_waiters),
-        FIXTURE_TEST(test_rlock_client_close__from_the_answer_of_a_granted_waiter),
-        FIXTURE_TEST(test_rlock_client_close__from_the_answer_at_the_end_of_a_wait),
-        FIXTURE_TEST(test_rlock_client_close__from_the_answer_of_a_cancelled_waiter),
-        FIXTURE_TEST(test_rlock_client_close__from_the_answer_of_one_cut_off),
     };
 
     return cmocka_run_group_tests(tests, fixture_start_server, fixture_stop_server);
