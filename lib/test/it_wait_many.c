@@ -1,6 +1,5 @@
 /* it_wait_many.c - many waiters for the same lock, and what they cost the server. */
 #include "base/clock.h"
-#include "lock/internal.h"
 #include "test/waits.h"
 
 #include <hiredis/hiredis.h>
@@ -32,26 +31,27 @@ static bool has_tried(void *arg)
 }
 
 /** The first of the clients holds the lock; its release has one winner among all. */
-static void release_to_many(struct fixture *fixture, unsigned client_count)
+static void test_release__has_one_winner_among_200_of_eight_clients(void **state)
 {
-    enum { MANY = 200 };
-    struct rlock_client *clients[FIXTURE_CLIENTS_MAX];
+    enum { MANY = 200, CLIENTS = 8 };
+    struct fixture *fixture = *state;
+    struct rlock_client *clients[CLIENTS];
     struct rlock_acquire_options options = waiting(&rlock_plain, 0, RLOCK_WAIT_FOREVER);
     struct call held = {0};
     struct call calls[MANY] = {0};
     struct tries tries = {.fixture = fixture};
 
-    for (unsigned i = 0; i < client_count; i++)
+    for (unsigned i = 0; i < CLIENTS; i++)
         clients[i] = fixture_client(fixture);
     ASSERT_STATUS(acquire(fixture, clients[0], &held, NAME, LEASE_MS), STATUS_OK);
     ASSERT_STATUS(release(fixture, clients[0], &held), STATUS_OK); /* scripts are known */
     ASSERT_STATUS(acquire(fixture, clients[0], &held, NAME, LEASE_MS), STATUS_OK);
     for (unsigned i = 0; i < MANY; i++)
-        call_acquire_with(clients[i % client_count], &calls[i], NAME, &options);
-    for (unsigned i = 0; i < client_count; i++)
+        call_acquire_with(clients[i % CLIENTS], &calls[i], NAME, &options);
+    for (unsigned i = 0; i < CLIENTS; i++)
         rlock_flush(clients[i]);
     for (unsigned i = 0; i < MANY; i++)
-        fixture_wait_asleep(fixture, clients[i % client_count], &calls[i]);
+        fixture_wait_asleep(fixture, clients[i % CLIENTS], &calls[i]);
     assert_int_equal(channels_in_use(fixture), 1);
     fixture_hold_timers(fixture);
     tries.wanted = script_calls(fixture) + 3;
@@ -61,39 +61,9 @@ static void release_to_many(struct fixture *fixture, unsigned client_count)
     assert_int_equal(count_answers(calls, MANY), 1);
     /* The release and a try of each client. The client that released tries twice: at
        once, and when the message comes. */
-    ASSERT_NUMBER(script_calls(fixture), <, tries.wanted + client_count);
-    for (unsigned i = 0; i < client_count; i++)
+    ASSERT_NUMBER(script_calls(fixture), <, tries.wanted + CLIENTS);
+    for (unsigned i = 0; i < CLIENTS; i++)
         fixture_close(fixture, clients[i]); /* before the calls go out of scope */
-}
-
-static void test_release__has_one_winner_among_200_of_one_client(void **state)
-{
-    release_to_many(*state, 1);
-}
-
-/** The next waiter of the same client tries in the write of the release. */
-static void test_release__passes_on_within_the_client(void **state)
-{
-    struct fixture *fixture = *state;
-    struct rlock_client *client = fixture_client(fixture);
-    struct rlock_acquire_options options = waiting(&rlock_plain, 0, RLOCK_WAIT_FOREVER);
-    struct call held = {0}, next = {0};
-
-    ASSERT_STATUS(acquire(fixture, client, &held, NAME, LEASE_MS), STATUS_OK);
-    call_wait(client, &next, NAME, &options);
-    fixture_wait_asleep(fixture, client, &next);
-    server_do(fixture->server, "DEL lock:fence:waiting"); /* no message */
-    fixture_hold_timers(fixture);
-    ASSERT_STATUS(release(fixture, client, &held), STATUS_OK);
-    fixture_wait_answers(fixture, &next, 1);
-    ASSERT_STATUS(next.status, STATUS_OK);
-    ASSERT_STATUS(release(fixture, client, &next), STATUS_OK);
-    fixture_close(fixture, client);
-}
-
-static void test_release__has_one_winner_among_200_of_eight_clients(void **state)
-{
-    release_to_many(*state, 8);
 }
 
 /** A waiter. Once granted, it keeps the lock for one turn of the loop. */
@@ -144,9 +114,10 @@ static bool all_had_their_turn(void *arg)
     return rotation->done == WAITERS;
 }
 
-static void take_turns(struct fixture *fixture, const struct rlock_kind *kind)
+static void test_wait__each_of_50_gets_it_exactly_once(void **state)
 {
     enum { CLIENTS = 5 };
+    struct fixture *fixture = *state;
     struct rlock_client *clients[CLIENTS];
     struct turn turns[WAITERS] = {0};
     struct rotation rotation = {0};
@@ -157,7 +128,8 @@ static void take_turns(struct fixture *fixture, const struct rlock_kind *kind)
         clients[i] = fixture_client(fixture);
     before = script_calls(fixture);
     for (unsigned i = 0; i < WAITERS; i++) {
-        struct rlock_acquire_options options = waiting(kind, i, RLOCK_WAIT_FOREVER);
+        struct rlock_acquire_options options =
+            waiting(&rlock_reentrant, i, RLOCK_WAIT_FOREVER);
 
         turns[i].client = clients[i % CLIENTS];
         turns[i].rotation = &rotation;
@@ -178,16 +150,6 @@ static void take_turns(struct fixture *fixture, const struct rlock_kind *kind)
     }
     assert_no_channels(fixture);
     assert_false(server_has(fixture->server, NAME));
-}
-
-static void test_wait__each_of_50_gets_it_exactly_once(void **state)
-{
-    take_turns(*state, &rlock_plain);
-}
-
-static void test_wait__each_of_50_reentrant_holders_gets_it_exactly_once(void **state)
-{
-    take_turns(*state, &rlock_reentrant);
 }
 
 /** Acquires and releases again and again, until enough has been done. */
@@ -326,80 +288,13 @@ static void test_release__in_the_moment_the_waits_end_leaves_nothing(void **stat
     assert_no_channels(fixture);
 }
 
-/** The first of a channel gives up: the next tries when the owner's lease has ended. */
-static void test_wait__the_next_takes_over_from_one_whose_time_is_up(void **state)
-{
-    enum { HASTY_MS = LEASE_MS / 4 };
-    struct fixture *fixture = *state;
-    struct rlock_client *alice = fixture_client(fixture);
-    struct rlock_client *bob = fixture_client(fixture);
-    struct rlock_acquire_options options = waiting(&rlock_plain, 0, RLOCK_WAIT_FOREVER);
-    struct rlock_acquire_options hasty = waiting(&rlock_plain, 0, HASTY_MS);
-    struct call held = {0}, calls[3] = {0};
-
-    ASSERT_STATUS(acquire(fixture, alice, &held, NAME, LEASE_MS), STATUS_OK);
-    call_wait(bob, &calls[0], NAME, &hasty);
-    call_wait(bob, &calls[1], NAME, &options);
-    call_wait(bob, &calls[2], NAME, &options);
-    for (int i = 0; i < 3; i++)
-        fixture_wait_asleep(fixture, bob, &calls[i]);
-    fixture_pass_ms(fixture, HASTY_MS);
-    fixture_wait_answers(fixture, &calls[0], 1);
-    ASSERT_STATUS(calls[0].status, STATUS_BUSY);
-    fixture_wait_asleep(fixture, bob, &calls[1]);
-    server_pass_ms(fixture->server, LEASE_MS);
-    fixture_pass_ms(fixture, LEASE_MS);
-    assert_tries(&calls[1]);
-    fixture_wait_answers(fixture, &calls[1], 1);
-    ASSERT_STATUS(calls[1].status, STATUS_OK);
-    assert_int_equal(calls[2].answers, 0);
-    fixture_hold_timers(fixture);
-    ASSERT_STATUS(release(fixture, bob, &calls[1]), STATUS_OK);
-    fixture_wait_answers(fixture, &calls[2], 1);
-    ASSERT_STATUS(calls[2].status, STATUS_OK);
-}
-
-/** The first of a channel is granted the lock and dies: the lease of that grant counts. */
-static void test_wait__the_next_takes_over_from_one_who_was_granted(void **state)
-{
-    enum { BRIEF_MS = 1500 }; /* less than to the next look */
-    struct fixture *fixture = *state;
-    struct rlock_client *alice = fixture_client(fixture);
-    struct rlock_client *bob = fixture_client(fixture);
-    struct rlock_acquire_options options = waiting(&rlock_plain, 0, RLOCK_WAIT_FOREVER);
-    struct rlock_acquire_options brief = options;
-    struct call held = {0}, calls[2] = {0};
-
-    brief.lease_ms = BRIEF_MS;
-    ASSERT_STATUS(acquire(fixture, alice, &held, NAME, LEASE_MS), STATUS_OK);
-    call_wait(bob, &calls[0], NAME, &brief);
-    call_wait(bob, &calls[1], NAME, &options);
-    fixture_wait_asleep(fixture, bob, &calls[0]);
-    fixture_wait_asleep(fixture, bob, &calls[1]);
-    ASSERT_STATUS(release(fixture, alice, &held), STATUS_OK);
-    fixture_wait_answers(fixture, &calls[0], 1);
-    ASSERT_STATUS(calls[0].status, STATUS_OK);
-    call_rest(fixture, &calls[1]);
-    server_pass_ms(fixture->server, BRIEF_MS);
-    fixture_pass_ms(fixture, BRIEF_MS + 20);
-    assert_tries(&calls[1]);
-    fixture_wait_answers(fixture, &calls[1], 1);
-    ASSERT_STATUS(calls[1].status, STATUS_OK);
-    ASSERT_NUMBER(rlock_fence(&calls[1].lock), >, rlock_fence(&calls[0].lock));
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        FIXTURE_TEST(test_release__has_one_winner_among_200_of_one_client),
         FIXTURE_TEST(test_release__has_one_winner_among_200_of_eight_clients),
-        FIXTURE_TEST(test_release__passes_on_within_the_client),
         FIXTURE_TEST(test_wait__each_of_50_gets_it_exactly_once),
-        FIXTURE_TEST(test_wait__each_of_50_reentrant_holders_gets_it_exactly_once),
         FIXTURE_TEST(test_wait__5000_operations_leave_no_channel_behind),
         FIXTURE_TEST(test_release__in_the_moment_the_waits_end_leaves_nothing),
-        FIXTURE_TEST(test_wait__the_next_takes_over_from_one_whose_time_is_up),
-        FIXTURE_TEST(test_wait__the_next_takes_over_from_one_who_was_granted),
     };
 
     return cmocka_run_group_tests(tests, fixture_start_server, fixture_stop_server);
