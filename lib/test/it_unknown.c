@@ -6,8 +6,8 @@
 
 #include <hiredis/hiredis.h>
 
-#define HOUR_US      INT64_C(3600000000)
-#define SECOND_MS    1001 /* after which an orphan is released once more */
+#define HOUR_US   INT64_C(3600000000)
+#define SECOND_MS 1001 /* after which an orphan is released once more */
 
 struct absence {
     struct server *server;

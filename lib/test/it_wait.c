@@ -1,6 +1,5 @@
 /* it_wait.c - waiting for a lock that another client holds, against a real Redis. */
 #include "base/clock.h"
-#include "lock/internal.h"
 #include "test/waits.h"
 
 #include <string.h>
