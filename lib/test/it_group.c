@@ -4,7 +4,6 @@
 #include "lock/group_round.h"
 #include "test/group_fixture.h"
 
-#include <hiredis/hiredis.h>
 #include <string.h>
 
 /* -- multi-locks -- */
@@ -44,39 +43,6 @@ static void test_acquire__multi_with_one_busy_holds_none(void **state)
     group_free(&groups);
 }
 
-static void test_acquire__multi_on_one_server_with_one_busy_holds_none(void **state)
-{
-    struct group_fixture groups;
-
-    group_create_names(&groups, *state, "abc");
-    server_do(&servers[0], "SET b foreign");
-    ASSERT_STATUS(group_acquire(&groups), STATUS_BUSY);
-    assert_keys("a", "0");
-    assert_keys("c", "0");
-    assert_int_equal(server_int(&servers[0], "DEL b"), 1);
-    ASSERT_STATUS(group_acquire(&groups), STATUS_OK);
-    group_free(&groups);
-}
-
-static void test_acquire__multi_with_one_busy_all_the_wait_holds_none(void **state)
-{
-    struct group_fixture three, one;
-
-    group_create(&three, *state, 3, RLOCK_GROUP_ALL);
-    set_foreign(1);
-    group_acquire_busy(&three);
-    assert_keys("item:7", "010");
-    assert_foreign(1);
-
-    group_create_names(&one, *state, "abc");
-    server_do(&servers[0], "SET b foreign");
-    group_acquire_busy(&one);
-    assert_keys("a", "0");
-    assert_keys("c", "0");
-    group_free(&three);
-    group_free(&one);
-}
-
 /** Run the loop until the group waits for this member alone. */
 static void wait_asleep(struct group_fixture *groups, size_t member)
 {
@@ -84,35 +50,6 @@ static void wait_asleep(struct group_fixture *groups, size_t member)
         list_item(&groups->group->members[member].lock, struct call, lock);
 
     fixture_wait_asleep(groups->fixture, groups->clients[member], call);
-}
-
-/** While it waits, others can acquire what is free. */
-static void test_acquire__multi_holds_nothing_while_it_waits(void **state)
-{
-    struct fixture *fixture = *state;
-    struct group_fixture groups;
-    struct call calls[3] = {0};
-    long long before;
-
-    group_create(&groups, fixture, 3, RLOCK_GROUP_ALL);
-    set_foreign(1);
-    group_begin_acquire(&groups,
-                        (struct rlock_group_options){.lease_ms = LEASE_MS,
-                                                     .wait_ms = RLOCK_WAIT_FOREVER});
-    wait_asleep(&groups, 1);
-    fixture_hold_timers(fixture);
-    before = server_calls(&servers[1], "evalsha");
-    fixture_run_for(fixture, 20);
-    assert_keys("item:7", "010");
-    assert_int_equal(groups.answers, 0);
-    assert_int_equal(server_calls(&servers[1], "evalsha"), before);
-    for (int i = 0; i < 3; i += 2)
-        ASSERT_STATUS(acquire(fixture, groups.clients[i], &calls[i], "item:7", LEASE_MS),
-                      STATUS_OK);
-    rlock_group_cancel(groups.group);
-    ASSERT_STATUS(group_await(&groups, 1), STATUS_CANCELLED);
-    assert_keys("item:7", "111");
-    group_free(&groups);
 }
 
 static void test_acquire__multi_is_woken_by_the_release_of_the_busy_member(void **state)
@@ -140,23 +77,6 @@ static void test_acquire__multi_is_woken_by_the_release_of_the_busy_member(void 
     assert_keys("item:7", "111");
     rlock_client_stats(groups.clients[2], &stats);
     assert_int_equal(stats.released, 0); /* it kept the member that woke it */
-    group_free(&groups);
-}
-
-static void test_acquire__multi_with_one_busy_is_not_held_up_by_a_hung_one(void **state)
-{
-    struct group_fixture groups;
-
-    group_create(&groups, *state, 3, RLOCK_GROUP_ALL);
-    set_foreign(0);
-    server_pause(&servers[1]);
-    group_begin_acquire(&groups, (struct rlock_group_options){.lease_ms = LEASE_MS});
-    group_await_members(&groups, 1);
-    fixture_pass_ms(groups.fixture, HURRY_MS + 1);
-    fixture_hold_timers(groups.fixture);
-    fixture_wait_count(groups.fixture, &groups.answers, 1);
-    ASSERT_STATUS(groups.status, STATUS_BUSY);
-    assert_false(server_has(&servers[2], "item:7"));
     group_free(&groups);
 }
 
@@ -364,23 +284,6 @@ static void test_free__answers_a_try_and_releases(void **state)
     wait_keys(fixture, "000");
 }
 
-static void test_free__answers_a_wait(void **state)
-{
-    struct group_fixture groups;
-
-    group_create(&groups, *state, 3, RLOCK_GROUP_ALL);
-    set_foreign(1);
-    group_begin_acquire(&groups,
-                        (struct rlock_group_options){.lease_ms = LEASE_MS,
-                                                     .wait_ms = RLOCK_WAIT_FOREVER});
-    fixture_run_for(groups.fixture, 50);
-    rlock_group_free(groups.group);
-    assert_int_equal(groups.answers, 1);
-    ASSERT_STATUS(groups.status, STATUS_CANCELLED);
-    fixture_run_for(groups.fixture, 50);
-    assert_keys("item:7", "010");
-}
-
 static void test_free__releases_what_is_held_or_being_released(void **state)
 {
     struct group_fixture held, releasing;
@@ -425,21 +328,6 @@ static void on_client_closed(void *arg)
     unsigned *closed_count = arg;
 
     ++*closed_count;
-}
-
-static void test_free__outlives_a_release_that_hangs(void **state)
-{
-    struct group_fixture groups;
-
-    group_create(&groups, *state, 3, RLOCK_GROUP_ALL);
-    ASSERT_STATUS(group_acquire(&groups), STATUS_OK);
-    server_pause(&servers[2]);
-    group_begin_release(&groups);
-    rlock_group_free(groups.group);
-    ASSERT_STATUS(groups.status, STATUS_CANCELLED);
-    fixture_run_for(groups.fixture, 50); /* its handles are closed meanwhile */
-    server_resume(&servers[2]);
-    wait_absent(groups.fixture, 2);
 }
 
 static void test_client_close__ends_a_try_of_its_group(void **state)
@@ -573,39 +461,12 @@ static void test_free__answers_what_was_refused(void **state)
     ASSERT_STATUS(groups.status, STATUS_NOT_OWNER);
 }
 
-/* -- what it costs -- */
-
-static void test_acquire__of_64_members_is_one_call_and_one_to_release(void **state)
-{
-    char names[RLOCK_GROUP_MAX + 1] = {0};
-    struct group_fixture groups;
-    long long before;
-
-    for (int i = 0; i < RLOCK_GROUP_MAX; i++)
-        names[i] = (char)('0' + i);
-    group_create_names(&groups, *state, names);
-    ASSERT_STATUS(group_acquire(&groups), STATUS_OK); /* loads the scripts */
-    ASSERT_STATUS(group_release(&groups), STATUS_OK);
-    before = server_calls(&servers[0], "evalsha");
-    ASSERT_STATUS(group_acquire(&groups), STATUS_OK);
-    assert_int_equal(server_int(&servers[0], "DBSIZE"), RLOCK_GROUP_MAX + 1);
-    assert_int_equal(server_calls(&servers[0], "evalsha") - before, 1);
-    ASSERT_STATUS(group_release(&groups), STATUS_OK);
-    assert_int_equal(server_calls(&servers[0], "evalsha") - before, 2);
-    assert_int_equal(server_int(&servers[0], "DBSIZE"), 1);
-    group_free(&groups);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         GROUP_TEST(test_acquire__multi_holds_every_member),
         GROUP_TEST(test_acquire__multi_with_one_busy_holds_none),
-        GROUP_TEST(test_acquire__multi_on_one_server_with_one_busy_holds_none),
-        GROUP_TEST(test_acquire__multi_with_one_busy_all_the_wait_holds_none),
-        GROUP_TEST(test_acquire__multi_holds_nothing_while_it_waits),
         GROUP_TEST(test_acquire__multi_is_woken_by_the_release_of_the_busy_member),
-        GROUP_TEST(test_acquire__multi_with_one_busy_is_not_held_up_by_a_hung_one),
         GROUP_TEST(test_acquire__has_its_time_though_the_loop_was_busy),
         GROUP_TEST(test_acquire__overlapping_multis_of_any_kind_all_progress),
         GROUP_TEST(test_acquire__overlapping_multis_on_two_servers_all_progress),
@@ -613,17 +474,14 @@ int main(void)
         GROUP_TEST(test_cancel__ends_a_wait_a_pause_and_a_try),
         GROUP_TEST(test_callback__may_call_again),
         GROUP_TEST(test_free__answers_a_try_and_releases),
-        GROUP_TEST(test_free__answers_a_wait),
         GROUP_TEST(test_free__releases_what_is_held_or_being_released),
         GROUP_TEST(test_free__outlives_a_hung_server_and_a_closed_client),
-        GROUP_TEST(test_free__outlives_a_release_that_hangs),
         GROUP_TEST(test_client_close__ends_a_try_of_its_group),
         GROUP_TEST(test_create__refuses_bad_members),
         GROUP_TEST(test_create__refuses_clients_of_different_loops),
         GROUP_TEST(test_acquire__refuses_a_bad_lease_and_can_be_used_again),
         GROUP_TEST(test_acquire__while_held_or_under_way_is_refused),
         GROUP_TEST(test_free__answers_what_was_refused),
-        GROUP_TEST(test_acquire__of_64_members_is_one_call_and_one_to_release),
     };
 
     return cmocka_run_group_tests_name("group", tests, group_start_servers,
