@@ -52,29 +52,6 @@ static void test_extend__of_all_members_sets_their_leases(void **state)
     group_free(&groups);
 }
 
-static void test_extend__of_a_quorum_needs_a_majority(void **state)
-{
-    struct group_fixture groups;
-
-    group_create(&groups, *state, 3, RLOCK_GROUP_MAJORITY);
-    ASSERT_STATUS(group_acquire(&groups), STATUS_OK);
-    wait_all_members(&groups);
-    delete_key(0);
-    ASSERT_STATUS(extend_group(&groups, LEASE_MS), STATUS_OK);
-    wait_member(&groups, 0, false);
-    assert_true(rlock_group_is_held(groups.group));
-    delete_key(1);
-    ASSERT_STATUS(extend_group(&groups, LEASE_MS), STATUS_LOST);
-    assert_false(rlock_group_is_held(groups.group));
-    assert_int_equal(safe_ms(&groups), 0);
-    wait_absent(groups.fixture, 2); /* released */
-    assert_int_equal(groups.losses, 0);
-    ASSERT_STATUS(extend_group(&groups, LEASE_MS), STATUS_LOST);
-    ASSERT_STATUS(group_release(&groups), STATUS_LOST);
-    ASSERT_STATUS(extend_group(&groups, LEASE_MS), STATUS_NOT_OWNER);
-    group_free(&groups);
-}
-
 static void test_extend__of_servers_that_hang_is_bounded_and_leaves_it_held(void **state)
 {
     struct group_fixture groups;
@@ -283,22 +260,6 @@ static void test_inspect__tells_the_owner_of_each_member(void **state)
     group_free(&groups);
 }
 
-static void test_inspect__of_a_server_that_fails_first_fails(void **state)
-{
-    struct group_fixture groups;
-    struct found found;
-
-    group_create(&groups, *state, 3, RLOCK_GROUP_MAJORITY);
-    ASSERT_STATUS(group_acquire(&groups), STATUS_OK);
-    wait_all_members(&groups);
-    server_kill(&servers[1]);
-    fixture_wait_down(groups.fixture, groups.clients[1]);
-    found = inspect_group(&groups);
-    ASSERT_STATUS(found.status, STATUS_DOWN);
-    assert_string_equal(found.at, "101");
-    group_free(&groups);
-}
-
 static bool have_two(void *arg)
 {
     return ((struct found *)arg)->owners == 2;
@@ -354,7 +315,6 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         GROUP_TEST(test_extend__of_all_members_sets_their_leases),
-        GROUP_TEST(test_extend__of_a_quorum_needs_a_majority),
         GROUP_TEST(test_extend__of_servers_that_hang_is_bounded_and_leaves_it_held),
         GROUP_TEST(test_extend__that_finds_a_loss_late_calls_on_lost),
         GROUP_TEST(test_extend__of_a_group_that_is_freed_is_cancelled),
@@ -362,7 +322,6 @@ int main(void)
         GROUP_TEST(test_on_lost__after_an_extension_gets_the_arg_of_acquire),
         GROUP_TEST(test_why__tells_what_each_server_of_a_failed_quorum_replied),
         GROUP_TEST(test_inspect__tells_the_owner_of_each_member),
-        GROUP_TEST(test_inspect__of_a_server_that_fails_first_fails),
         GROUP_TEST(test_inspect__of_a_server_that_fails_last_fails),
         GROUP_TEST(test_force_release__deletes_each_member),
         GROUP_TEST(test_inspect__of_a_group_that_is_freed_ends),
