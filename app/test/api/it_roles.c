@@ -1,4 +1,4 @@
-/* it_roles.c - every route with every role, and with every kind of invalid token. */
+/* it_roles.c - every route with every role, and with invalid tokens. */
 #include "app/test/fixture.h"
 
 #include <stdlib.h>
@@ -200,78 +200,31 @@ static void test_roles__each_on_every_route(void **state)
 
 /* -- invalid tokens -- */
 
-#define BAD_MAX 40
+#define BAD_COUNT 3
 
-/* Each token has one fault. Its role is admin, which may call nearly every route. */
+/* Each token has one fault. Its role is admin, which may call nearly every route. test_auth.c has
+   all other faults. */
 struct bad_token {
     const char *what;
     const char *token;
     struct service *service;
 };
 
-static const char *const bad_subjects[] = {
-    "0",  "-1",  "+1",  "01",       " 1",
-    "1 ", "1.0", "1e3", "0x1",      "9223372036854775808",
-    "",   "one", "1;2", "1\\u0000", "\\u0661"};
-
-static const char *expired_token(void)
+static void make_bad_tokens(struct bad_token bad[BAD_COUNT])
 {
     char claims[200];
 
     snprintf(claims, sizeof(claims), "{\"sub\":\"1\",\"role\":\"admin\",\"exp\":%lld}",
-             (long long)time(NULL) - 1);
-    return token_hs256(NULL, claims, FIXTURE_SECRET);
-}
-
-static const char *premature_token(void)
-{
-    char more[100];
-
-    snprintf(more, sizeof(more), ",\"role\":\"admin\",\"nbf\":%lld",
              (long long)time(NULL) + FUTURE_S);
-    return token_with("1", more);
-}
-
-static const char *claims_of_admin(void)
-{
-    static char claims[200];
-
-    snprintf(claims, sizeof(claims), "{\"sub\":\"1\",\"role\":\"admin\",\"exp\":%lld}",
-             (long long)time(NULL) + FUTURE_S);
-    return claims;
-}
-
-static size_t make_bad_tokens(struct bad_token bad[BAD_MAX])
-{
-    static const char as_admin[] = ",\"role\":\"admin\"";
-    const char *claims = claims_of_admin();
-    size_t count = 0;
-
-#define BAD(...) bad[count++] = (struct bad_token){__VA_ARGS__}
-    BAD("expired", expired_token(), service);
-    BAD("not yet valid", premature_token(), service);
-    BAD("forged", token_hs256(NULL, claims, "another secret, of somebody who has none"),
-        service);
-    BAD("HS512", token_by("HS512", claims, FIXTURE_SECRET), service);
-    BAD("none", token_hs256("{\"alg\":\"none\"}", claims, FIXTURE_SECRET), service);
-    BAD("no algorithm", token_hs256("{}", claims, FIXTURE_SECRET), service);
-    BAD("no JWT", "abc", service);
-    BAD("no expiry",
-        token_hs256(NULL, "{\"sub\":\"1\",\"role\":\"admin\"}", FIXTURE_SECRET), service);
-    BAD("unknown role", token_with("1", ",\"role\":\"root\""), service);
-    BAD("revoked", token_with("1", ",\"role\":\"admin\",\"jti\":\"gone\""), service);
-    BAD("no issuer", token_with("1", ",\"role\":\"admin\",\"aud\":\"shop\""), strict);
-    BAD("wrong issuer",
-        token_with("1", ",\"role\":\"admin\",\"aud\":\"shop\",\"iss\":\"other\""),
-        strict);
-    BAD("wrong audience",
+    bad[0] = (struct bad_token){
+        "forged", token_hs256(NULL, claims, "another secret, of somebody who has none"),
+        service};
+    bad[1] = (struct bad_token){
+        "revoked", token_with("1", ",\"role\":\"admin\",\"jti\":\"gone\""), service};
+    bad[2] = (struct bad_token){
+        "wrong audience",
         token_with("1", ",\"role\":\"admin\",\"aud\":\"other\",\"iss\":\"mint\""),
-        strict);
-    for (size_t i = 0; i < COUNT_OF(bad_subjects); i++)
-        BAD(bad_subjects[i], token_with(bad_subjects[i], as_admin), service);
-#undef BAD
-    assert_true(count <= BAD_MAX);
-    return count;
+        strict};
 }
 
 static bool is_turned_down(const struct row *row, const struct bad_token *bad)
@@ -289,13 +242,13 @@ static bool is_turned_down(const struct row *row, const struct bad_token *bad)
 
 static void test_tokens__every_bad_one_on_every_route(void **state)
 {
-    struct bad_token bad[BAD_MAX];
-    size_t count = make_bad_tokens(bad);
+    struct bad_token bad[BAD_COUNT];
     size_t wrong = 0;
     int64_t vouchers = sql_number(*state, "select count(*) from voucher");
 
+    make_bad_tokens(bad);
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
-        for (size_t k = 0; k < count && rows[i].statuses[NOBODY] == 401; k++)
+        for (size_t k = 0; k < BAD_COUNT && rows[i].statuses[NOBODY] == 401; k++)
             wrong += !is_turned_down(&rows[i], &bad[k]);
     }
     assert_int_equal(wrong, 0);
@@ -311,12 +264,12 @@ static void test_tokens__every_bad_one_on_every_route(void **state)
 /* Public routes ignore the token. */
 static void test_tokens__are_ignored_where_none_is_needed(void **state)
 {
-    struct bad_token bad[BAD_MAX];
-    size_t count = make_bad_tokens(bad);
+    struct bad_token bad[BAD_COUNT];
 
     (void)state;
+    make_bad_tokens(bad);
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
-        for (size_t k = 0; k < count && rows[i].statuses[NOBODY] == 200; k++)
+        for (size_t k = 0; k < BAD_COUNT && rows[i].statuses[NOBODY] == 200; k++)
             EXPECT(
                 request(bad[k].service, bad[k].token, NULL, "%s", line_of(&rows[i], "1")),
                 200, NULL);
