@@ -1,6 +1,6 @@
 /*
- * it_http_framing.c - requests whose end is ambiguous, unusual targets, and bodies that are
- * refused before they are received.
+ * it_http_framing.c - requests whose end is ambiguous, long queries, and bodies that are refused
+ * before they are received.
  */
 #include "app/test/fixture.h"
 
@@ -90,57 +90,7 @@ static void test_framing__every_valid_head_is_accepted(void **state)
     client_close(client);
 }
 
-/* The answer to a chunked request closes the connection, so no bytes behind the chunks are read as
-   a request. */
-static void test_chunks__bare_lf_is_refused_where_a_body_is_read(void **state)
-{
-    static const char *const chunks[] = {"3\nabc\r\n0\r\n\r\n", "3\nabc\n0\n\n"};
-    char bytes[4096];
-
-    (void)state;
-    for (size_t i = 0; i < COUNT_OF(chunks); i++) {
-        struct client *client = client_open(&service->address);
-
-        snprintf(bytes, sizeof(bytes),
-                 "POST /v1/vouchers HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\n"
-                 "Transfer-Encoding: chunked\r\n\r\n%s" SMUGGLED,
-                 admin(), chunks[i]);
-        assert_true(client_write(client, bytes, strlen(bytes)));
-        assert_int_equal(client_read(client, &patience)->status, 400);
-        assert_true(client_ends(client, CLIENT_TIMEOUT_MS));
-        client_close(client);
-    }
-}
-
-/* -- targets -- */
-
-static void test_target__may_be_absolute(void **state)
-{
-    static const char *const lines[] = {"GET http://test/healthz",
-                                        "GET HTTPS://test:443/v1/vouchers?limit=1",
-                                        "GET http://test", "GET http://test?x=1"};
-
-    (void)state;
-    for (size_t i = 0; i < COUNT_OF(lines); i++)
-        EXPECT(request(service, NULL, NULL, "%s", lines[i]), 200, NULL);
-    EXPECT(request(service, NULL, NULL, "GET http://test/nothing"), 404, "not_found");
-    EXPECT(request(service, NULL, NULL, "GET httpx://test/healthz"), 404, "not_found");
-}
-
-static void test_options__of_the_server_lists_all_methods(void **state)
-{
-    static const char *const lines[] = {"OPTIONS *", "OPTIONS http://test"};
-
-    (void)state;
-    for (size_t i = 0; i < COUNT_OF(lines); i++) {
-        const struct client_reply *reply =
-            EXPECT(request(service, NULL, NULL, "%s", lines[i]), 204, NULL);
-
-        assert_string_equal(reply_header(reply, "Allow"),
-                            "GET, HEAD, POST, PATCH, OPTIONS");
-    }
-    EXPECT(request(service, NULL, NULL, "GET *"), 404, "not_found");
-}
+/* -- queries -- */
 
 /* A query of `count` parameters; the last one is filled up so that all have `len` bytes. */
 static const struct client_reply *get_with_query(size_t count, size_t len)
@@ -306,9 +256,6 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CASE(test_framing__ambiguous_is_refused_and_closed),
         CASE(test_framing__every_valid_head_is_accepted),
-        CASE(test_chunks__bare_lf_is_refused_where_a_body_is_read),
-        CASE(test_target__may_be_absolute),
-        CASE(test_options__of_the_server_lists_all_methods),
         CASE(test_query__of_any_size_is_answered),
         CASE(test_body__too_large_is_answered_after_all_was_sent),
         CASE(test_body__is_drained_for_a_bounded_time_and_amount),

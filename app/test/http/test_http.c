@@ -369,6 +369,25 @@ static void test_request__body_up_to_its_limit(void **state)
         assert_echo("POST /", rows[i].rest, rows[i].body_len, rows[i].wanted);
 }
 
+/* A part of the body may have been kept before the limit was reached. */
+static void test_request__a_chunked_body_may_be_too_large(void **state)
+{
+    static const char head[] = "POST / HTTP/1.1\r\nHost: a\r\nX-Echo: 1\r\n"
+                               "Transfer-Encoding: chunked\r\n\r\n10001\r\n";
+    static char request[sizeof(head) + 65537 + 7];
+    struct client *conn = client_open(&site.address);
+    const struct client_reply *reply;
+
+    (void)state;
+    memset(request, 'x', sizeof(request));
+    memcpy(request, head, sizeof(head) - 1);
+    memcpy(request + sizeof(head) - 1 + 65537, "\r\n0\r\n\r\n", 7);
+    reply = exchange(conn, request, sizeof(head) - 1 + 65537 + 7);
+    if (strstr(reply->body, "too large") == NULL)
+        fail_msg("expected \"too large\", got \"%s\"", reply->body);
+    client_close(conn);
+}
+
 /* -- framing -- */
 
 #define SMUGGLED "GET /json HTTP/1.1\r\nHost: x\r\n\r\n"
@@ -684,6 +703,7 @@ int main(void)
         cmocka_unit_test(test_answer_page__has_the_date_of_now),
         cmocka_unit_test(test_request__method_path_and_query),
         cmocka_unit_test(test_request__body_up_to_its_limit),
+        cmocka_unit_test(test_request__a_chunked_body_may_be_too_large),
         cmocka_unit_test(test_framing__ambiguous_is_refused_and_closed),
         cmocka_unit_test(test_stream__lasts_until_the_client_leaves),
         cmocka_unit_test(test_stream__beyond_the_limit_is_not_kept),
