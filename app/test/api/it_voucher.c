@@ -14,7 +14,7 @@ static int setup(void **state)
 
 /* -- bodies -- */
 
-/* A valid voucher with one member replaced; `value` NULL leaves it out. */
+/* A valid voucher with one member replaced. */
 static char *voucher_with(const char *name, const char *value)
 {
     json_t *body =
@@ -24,10 +24,7 @@ static char *voucher_with(const char *name, const char *value)
                   "end_at", "2030-01-02T00:00:00Z", "pay_within_s", 60);
     char *text;
 
-    if (value == NULL)
-        json_object_del(body, name);
-    else
-        json_object_set_new(body, name, json_loads(value, JSON_DECODE_ANY, NULL));
+    json_object_set_new(body, name, json_loads(value, JSON_DECODE_ANY, NULL));
     text = json_dumps(body, 0);
     json_decref(body);
     return text;
@@ -57,102 +54,6 @@ static void create_default(char *ret_id)
 }
 
 /* -- create -- */
-
-static const struct bad_value {
-    const char *name;
-    const char *value; /* JSON; NULL: left out */
-} bad_values[] = {
-    {"title", NULL},
-    {"title", "null"},
-    {"title", "7"},
-    {"title", "true"},
-    {"title", "[]"},
-    {"title", "{}"},
-    {"title", "\"\""},
-    {"description", "null"},
-    {"description", "7"},
-    {"description", "[\"x\"]"},
-    {"price_cents", NULL},
-    {"price_cents", "null"},
-    {"price_cents", "\"8000\""},
-    {"price_cents", "-1"},
-    {"price_cents", "1000000000001"},
-    {"price_cents", "9223372036854775807"},
-    {"price_cents", "1.5"},
-    {"price_cents", "true"},
-    {"face_value_cents", NULL},
-    {"face_value_cents", "null"},
-    {"face_value_cents", "-1"},
-    {"face_value_cents", "1000000000001"},
-    {"face_value_cents", "\"1\""},
-    {"stock", NULL},
-    {"stock", "null"},
-    {"stock", "-1"},
-    {"stock", "100000001"},
-    {"stock", "4294967297"},
-    {"stock", "1.5"},
-    {"stock", "\"10\""},
-    {"stock", "[]"},
-    {"per_user_limit", "null"},
-    {"per_user_limit", "0"},
-    {"per_user_limit", "-1"},
-    {"per_user_limit", "101"},
-    {"per_user_limit", "65537"},
-    {"per_user_limit", "\"1\""},
-    {"begin_at", NULL},
-    {"begin_at", "null"},
-    {"begin_at", "1893456000"},
-    {"begin_at", "\"\""},
-    {"begin_at", "\"tomorrow\""},
-    {"begin_at", "\"infinity\""},
-    {"begin_at", "\"2030-01-01\""},
-    {"begin_at", "\"2030-01-01T00:00:00\""},
-    {"begin_at", "\"2030-01-01T00:00:00Zulu\""},
-    {"begin_at", "\"2030-01-01T00:00:00Z \""},
-    {"begin_at", "\" 2030-01-01T00:00:00Z\""},
-    {"begin_at", "\"2030-1-1T00:00:00Z\""},
-    {"begin_at", "\"2030-00-01T00:00:00Z\""},
-    {"begin_at", "\"2030-13-01T00:00:00Z\""},
-    {"begin_at", "\"2029-02-29T00:00:00Z\""},
-    {"begin_at", "\"2030-01-00T00:00:00Z\""},
-    {"begin_at", "\"2030-01-01T24:00:00Z\""},
-    {"begin_at", "\"2030-01-01T00:60:00Z\""},
-    {"begin_at", "\"2030-01-01T00:00:61Z\""},
-    {"begin_at", "\"2030-01-01T00:00:00.Z\""},
-    {"begin_at", "\"2030-01-01T00:00:00+24:00\""},
-    {"begin_at", "\"2030-01-01T00:00:00+0100\""},
-    {"begin_at", "\"-030-01-01T00:00:00Z\""},
-    {"begin_at", "\"12030-01-01T00:00:00Z\""},
-    {"end_at", NULL},
-    {"end_at", "null"},
-    {"end_at", "\"never\""},
-    {"end_at", "\"2030-01-01T00:00:00Z\""},      /* equal to begin_at */
-    {"end_at", "\"2029-12-31T23:59:59Z\""},      /* before begin_at */
-    {"end_at", "\"2030-01-01T01:00:00+02:00\""}, /* before begin_at in UTC */
-    {"pay_within_s", "null"},
-    {"pay_within_s", "0"},
-    {"pay_within_s", "-5"},
-    {"pay_within_s", "2592001"},
-    {"pay_within_s", "\"60\""},
-};
-
-static void test_create__names_the_bad_field(void **state)
-{
-    int64_t before = sql_number(*state, "select count(*) from voucher");
-
-    for (size_t i = 0; i < COUNT_OF(bad_values); i++) {
-        const struct bad_value *bad = &bad_values[i];
-        char *body = voucher_with(bad->name, bad->value);
-        const struct client_reply *reply =
-            request(service, admin(), body, "POST /v1/vouchers");
-
-        free(body);
-        if (!reply_is(reply, 422, "invalid") || !reply_blames(reply, bad->name))
-            fail_msg("%s %s: %d %s", bad->name, bad->value ? bad->value : "(left out)",
-                     reply->status, reply->body);
-    }
-    assert_int_equal(sql_number(*state, "select count(*) from voucher"), before);
-}
 
 static void test_create__refuses_texts_that_are_too_long(void **state)
 {
@@ -212,31 +113,6 @@ static void test_create__accepts_the_bounds(void **state)
     }
 }
 
-static void test_create__refuses_unknown_and_repeated_members(void **state)
-{
-    static const char twice[] =
-        "{\"title\":\"a\",\"title\":\"b\",\"price_cents\":1,\"face_value_cents\":1,"
-        "\"stock\":1,\"begin_at\":\"2030-01-01T00:00:00Z\","
-        "\"end_at\":\"2030-01-02T00:00:00Z\"}";
-    static const char *const unknown[] = {"colour", "id", "stock_left", "Title",
-                                          "version"};
-    int64_t before = sql_number(*state, "select count(*) from voucher");
-    const struct client_reply *reply;
-
-    for (size_t i = 0; i < COUNT_OF(unknown); i++) {
-        char *body = voucher_with(unknown[i], "1");
-
-        reply = request(service, admin(), body, "POST /v1/vouchers");
-        free(body);
-        if (!reply_is(reply, 400, "bad_request"))
-            assert_true(reply_blames(EXPECT(reply, 422, "invalid"), unknown[i]));
-    }
-    reply = request(service, admin(), twice, "POST /v1/vouchers");
-    if (!reply_is(reply, 400, "bad_request"))
-        assert_true(reply_blames(EXPECT(reply, 422, "invalid"), "title"));
-    assert_int_equal(sql_number(*state, "select count(*) from voucher"), before);
-}
-
 static void test_create__answers_the_whole_voucher(void **state)
 {
     char begin[32], end[32], now[32], body[300], location[64];
@@ -266,43 +142,6 @@ static void test_create__answers_the_whole_voucher(void **state)
         assert_string_equal(reply_text(reply, "state"), "open");
         assert_memory_equal(reply_text(reply, "server_time"), time_in_ms(0, now), 16);
         reply = EXPECT(request(service, NULL, NULL, "GET %s", location), 200, NULL);
-    }
-}
-
-static void test_create__answers_times_in_utc(void **state)
-{
-    static const struct {
-        const char *given;
-        const char *answered; /* how it begins */
-    } times[] = {
-        {"\"2029-06-01T08:00:00+08:00\"", "2029-06-01T00:00:00"},
-        {"\"2029-06-01T00:30:00-09:30\"", "2029-06-01T10:00:00"},
-        {"\"2029-12-31T23:59:59-00:01\"", "2030-01-01T00:00:59"},
-        {"\"2028-02-29T12:00:00.250Z\"", "2028-02-29T12:00:00.25"},
-        {"\"2029-06-01T00:00:00.123456Z\"", "2029-06-01T00:00:00.123456"},
-        {"\"2029-06-01t00:00:00z\"", "2029-06-01T00:00:00"},
-        {"\"1999-06-01T00:00:00Z\"", "1999-06-01T00:00:00"},
-        {"\"1970-01-01T00:00:01Z\"", "1970-01-01T00:00:01"},
-    };
-
-    (void)state;
-    for (size_t i = 0; i < COUNT_OF(times); i++) {
-        char *body = voucher_with("begin_at", times[i].given);
-        char id[ID_SIZE];
-        const struct client_reply *reply =
-            request(service, admin(), body, "POST /v1/vouchers");
-
-        free(body);
-        EXPECT(reply, 201, NULL);
-        snprintf(id, sizeof(id), "%s", reply_text(reply, "id"));
-        for (int reads = 0; reads < 2; reads++) {
-            const char *begin = reply_text(reply, "begin_at");
-
-            assert_memory_equal(begin, times[i].answered, strlen(times[i].answered));
-            assert_int_equal(begin[strlen(begin) - 1], 'Z');
-            reply = EXPECT(request(service, NULL, NULL, "GET /v1/vouchers/%s", id), 200,
-                           NULL);
-        }
     }
 }
 
@@ -373,48 +212,35 @@ static void test_patch__changes_what_is_given_and_nothing_else(void **state)
     }
 }
 
-static void test_patch__names_the_bad_field(void **state)
+static void test_patch__refuses_an_end_before_the_begin(void **state)
 {
-    static const struct bad_value bad[] = {
-        {"title", "null"},
-        {"title", "\"\""},
-        {"title", "1"},
-        {"description", "null"},
-        {"description", "{}"},
-        {"begin_at", "null"},
-        {"begin_at", "\"soon\""},
-        {"begin_at", "\"2030-01-02T00:00:00Z\""},
-        {"end_at", "null"},
-        {"end_at", "5"},
-        {"end_at", "\"2030-01-01T00:00:00Z\""},
-        {"end_at", "\"2001-01-01T00:00:00Z\""},
-        {"pay_within_s", "null"},
-        {"pay_within_s", "0"},
-        {"pay_within_s", "2592001"},
-        {"pay_within_s", "1.5"},
-        {"stock", "5"},
-        {"stock_left", "5"},
-        {"price_cents", "5"},
-        {"per_user_limit", "5"},
-        {"id", "\"5\""},
-        {"colour", "\"red\""},
-    };
-    char id[ID_SIZE], body[200];
+    char id[ID_SIZE];
     int64_t version;
 
     create_default(id);
     version = sql_number(*state, "select version from voucher where id = %s", id);
-    for (size_t i = 0; i < COUNT_OF(bad); i++) {
-        const struct client_reply *reply;
-
-        snprintf(body, sizeof(body), "{\"%s\":%s}", bad[i].name, bad[i].value);
-        reply = request(service, admin(), body, "PATCH /v1/vouchers/%s", id);
-        if (!reply_is(reply, 422, "invalid") ||
-            (!reply_blames(reply, bad[i].name) && !reply_blames(reply, "end_at")))
-            fail_msg("%s: %d %s", body, reply->status, reply->body);
-    }
+    assert_true(reply_blames(
+        EXPECT(request(service, admin(), "{\"end_at\":\"2029-12-31T23:59:59Z\"}",
+                       "PATCH /v1/vouchers/%s", id),
+               422, "invalid"),
+        "end_at"));
     assert_int_equal(sql_number(*state, "select version from voucher where id = %s", id),
                      version);
+}
+
+/* A constraint of the database that no field explains: 500, without its text. */
+static void test_write__other_refusals_name_no_field(void **state)
+{
+    char *body = voucher_with("title", "\"tea\"");
+    char id[ID_SIZE];
+
+    create_default(id);
+    sql_do(*state, "alter table voucher add constraint no_tea check (title <> 'tea')");
+    EXPECT(request(service, admin(), body, "POST /v1/vouchers"), 500, "internal");
+    EXPECT(request(service, admin(), "{\"title\":\"tea\"}", "PATCH /v1/vouchers/%s", id),
+           500, "internal");
+    sql_do(*state, "alter table voucher drop constraint no_tea");
+    free(body);
 }
 
 /* -- restock -- */
@@ -461,29 +287,6 @@ static void test_restock__adds_and_removes(void **state)
             sql_number(*state, "select stock_total from voucher where id = %s", id),
             steps[i].total);
     }
-}
-
-static void test_restock__names_the_bad_field(void **state)
-{
-    static const char *const bad[] = {
-        "null",      "\"5\"",      "1.5",       "true", "[]", "{}", "9223372036854775807",
-        "100000001", "-100000001", "4294967296"};
-    char id[ID_SIZE];
-
-    create_default(id);
-    for (size_t i = 0; i < COUNT_OF(bad); i++) {
-        const struct client_reply *reply = restock(id, bad[i]);
-
-        if (!reply_is(reply, 422, "invalid") || !reply_blames(reply, "add"))
-            fail_msg("%s: %d %s", bad[i], reply->status, reply->body);
-    }
-    EXPECT(request(service, admin(), "{}", "POST /v1/vouchers/%s/restock", id), 422,
-           "invalid");
-    EXPECT(request(service, admin(), "{\"add\":1,\"sub\":1}",
-                   "POST /v1/vouchers/%s/restock", id),
-           422, "invalid");
-    assert_int_equal(
-        sql_number(*state, "select stock_total from voucher where id = %s", id), 10);
 }
 
 /* -- list -- */
@@ -572,37 +375,6 @@ static void test_list__walks_each_state_without_gaps_or_repeats(void **state)
     }
 }
 
-static void test_list__has_20_items_by_default(void **state)
-{
-    const struct client_reply *reply =
-        EXPECT(request(service, NULL, NULL, "GET /v1/vouchers"), 200, NULL);
-
-    (void)state;
-    assert_int_equal(json_array_size(json_object_get(reply->json, "items")), 20);
-    assert_true(reply_text(reply, "next_cursor")[0] != '\0');
-}
-
-static void test_list__accepts_a_cursor_of_another_list(void **state)
-{
-    const struct client_reply *reply = EXPECT(
-        request(service, NULL, NULL, "GET /v1/vouchers?state=open&limit=1"), 200, NULL);
-    char cursor[300];
-
-    (void)state;
-    snprintf(cursor, sizeof(cursor), "%s", reply_text(reply, "next_cursor"));
-    reply =
-        request(service, NULL, NULL, "GET /v1/vouchers?state=ended&cursor=%s", cursor);
-    assert_true(reply->status == 200 || reply_is(reply, 400, "bad_request") ||
-                reply_is(reply, 422, "invalid"));
-    for (size_t len = strlen(cursor); len > 0; len--) {
-        cursor[len - 1] = cursor[len - 1] == 'z' ? 'y' : 'z';
-        reply =
-            request(service, NULL, NULL, "GET /v1/vouchers?state=open&cursor=%s", cursor);
-        assert_true(reply->status == 200 || reply_is(reply, 400, "bad_request") ||
-                    reply_is(reply, 422, "invalid"));
-    }
-}
-
 /* -- caches -- */
 
 /* Ask for `target`, then ask again with the tag: 304 unless a second has passed. */
@@ -647,21 +419,16 @@ static void test_read__may_be_cached_for_a_second(void **state UNUSED)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        CASE(test_create__names_the_bad_field),
         CASE(test_create__refuses_texts_that_are_too_long),
         CASE(test_create__accepts_the_bounds),
-        CASE(test_create__refuses_unknown_and_repeated_members),
         CASE(test_create__answers_the_whole_voucher),
-        CASE(test_create__answers_times_in_utc),
         CASE(test_create__keeps_any_text),
         CASE(test_patch__changes_what_is_given_and_nothing_else),
-        CASE(test_patch__names_the_bad_field),
+        CASE(test_patch__refuses_an_end_before_the_begin),
+        CASE(test_write__other_refusals_name_no_field),
         CASE(test_restock__adds_and_removes),
-        CASE(test_restock__names_the_bad_field),
         CASE(test_read__may_be_cached_for_a_second),
         CASE(test_list__walks_each_state_without_gaps_or_repeats),
-        CASE(test_list__has_20_items_by_default),
-        CASE(test_list__accepts_a_cursor_of_another_list),
     };
 
     return cmocka_run_group_tests(tests, setup, fixture_end_group);

@@ -65,6 +65,11 @@ static void test_json_read__malformed(void **state)
         "{\"number\":1,}",
         "{\"number\":\xff}",
         "{\"title\":\"\xc3\"}",
+        "{\"title\":\"\xc0\xaf\"}",     /* overlong */
+        "{\"title\":\"\xed\xa0\x80\"}", /* a surrogate */
+        "{\"title\":\"\\ud800\"}",
+        "{\"number\":9223372036854775808}",
+        "{\"number\":1e999}",
     };
     struct json_errors errors;
     struct body body = {0};
@@ -83,6 +88,7 @@ static void test_json_read__names_the_field(void **state)
         {"{\"number\":null}", "number"},
         {"{\"number\":\"1\"}", "number"},
         {"{\"number\":1.0}", "number"},
+        {"{\"number\":1e1}", "number"},
         {"{\"number\":true}", "number"},
         {"{\"number\":0}", "number"},
         {"{\"number\":101}", "number"},
