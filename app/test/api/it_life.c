@@ -187,49 +187,6 @@ static void test_pay__logs_one_line_for_any_payment_ref(void **state UNUSED)
     AWAIT(has_logged, line);
 }
 
-static void test_pay__its_body_is_checked(void **state UNUSED)
-{
-    static const struct {
-        const char *body, *field; /* field NULL: 400 instead of 422 */
-    } rows[] = {
-        {"{}", "payment_ref"},
-        {"{}", "amount_cents"},
-        {"{\"payment_ref\":\"\",\"amount_cents\":8000}", "payment_ref"},
-        {"{\"payment_ref\":7,\"amount_cents\":8000}", "payment_ref"},
-        {"{\"payment_ref\":null,\"amount_cents\":8000}", "payment_ref"},
-        {"{\"payment_ref\":\"a\\u0000b\",\"amount_cents\":8000}", "payment_ref"},
-        {"{\"payment_ref\":\"ref\"}", "amount_cents"},
-        {"{\"payment_ref\":\"ref\",\"amount_cents\":\"8000\"}", "amount_cents"},
-        {"{\"payment_ref\":\"ref\",\"amount_cents\":8000.0}", "amount_cents"},
-        {"{\"payment_ref\":\"ref\",\"amount_cents\":-1}", "amount_cents"},
-        {"{\"payment_ref\":\"ref\",\"amount_cents\":1000000000001}", "amount_cents"},
-        {"{\"payment_ref\":\"ref\",\"amount_cents\":8000,\"tip\":1}", "tip"},
-        {"{\"payment_ref\":\"ref\",\"amount_cents\":99999999999999999999}", NULL},
-        {"{\"payment_ref\":\"r\",\"payment_ref\":\"r\",\"amount_cents\":8000}", NULL},
-        {"[]", NULL},
-        {"", NULL},
-    };
-    char voucher[ID_SIZE], id[ID_SIZE], longest[512], body[600];
-
-    make_order(voucher, id);
-    for (size_t i = 0; i < COUNT_OF(rows); i++) {
-        const struct client_reply *reply = pay(id, rows[i].body);
-
-        EXPECT(reply, rows[i].field != NULL ? 422 : 400,
-               rows[i].field != NULL ? "invalid" : "bad_request");
-        assert_true(rows[i].field == NULL || reply_blames(reply, rows[i].field));
-    }
-    /* 101 characters, but 202 bytes */
-    for (size_t i = 0; i < 101; i++)
-        memcpy(longest + 2 * i, "\xc3\xa9", 3);
-    fill("{\"payment_ref\":\"{}\",\"amount_cents\":8000}", longest, body, sizeof(body));
-    assert_true(reply_blames(EXPECT(pay(id, body), 422, "invalid"), "payment_ref"));
-    assert_status(id, "unpaid");
-    longest[200] = '\0';
-    fill("{\"payment_ref\":\"{}\",\"amount_cents\":8000}", longest, body, sizeof(body));
-    EXPECT(pay(id, body), 200, NULL);
-}
-
 static void test_cancel__returns_the_stock(void **state)
 {
     char voucher[ID_SIZE], id[ID_SIZE], again[ID_SIZE];
@@ -291,71 +248,6 @@ static void test_redeem__is_final(void **state UNUSED)
            "wrong_state");
     EXPECT(place_order(one, 7, voucher, NULL), 409, "already_ordered");
     assert_int_equal(stock_left(one, voucher), 4);
-}
-
-/* The columns are the expected status for a caller without a token, another shopper, the shopper
-   of the order, payment and admin. */
-static void test_life__requires_the_role(void **state UNUSED)
-{
-    static const struct {
-        const char *target, *body;
-        int nobody, stranger, own, payment, admin;
-    } rows[] = {
-        {"POST /v1/orders/{}/pay", "{\"payment_ref\":\"r\",\"amount_cents\":" PRICE "}",
-         401, 403, 403, 200, 403},
-        {"POST /v1/orders/{}/refund", NULL, 401, 403, 403, 200, 200},
-        {"POST /v1/orders/{}/redeem", NULL, 401, 403, 403, 403, 409},
-        {"POST /v1/orders/{}/cancel", NULL, 401, 404, 409, 403, 409},
-        {"GET /v1/orders/{}/events", NULL, 401, 404, 200, 403, 200},
-    };
-    char voucher[ID_SIZE], id[ID_SIZE], target[128];
-
-    for (size_t i = 0; i < COUNT_OF(rows); i++) {
-        make_order(voucher, id);
-        fill(rows[i].target, id, target, sizeof(target));
-        EXPECT(request(one, NULL, rows[i].body, "%s", target), rows[i].nobody, NULL);
-        EXPECT(request(one, shopper(8), rows[i].body, "%s", target), rows[i].stranger,
-               NULL);
-        if (rows[i].admin == 200)
-            pay_in_full(id);
-        if (rows[i].own == 409)
-            request(one, admin(), NULL, "POST /v1/orders/%s/cancel", id);
-        EXPECT(request(one, shopper(7), rows[i].body, "%s", target), rows[i].own, NULL);
-        EXPECT(request(one, payment(), rows[i].body, "%s", target), rows[i].payment,
-               NULL);
-        if (strstr(target, "refund") != NULL) {
-            make_order(voucher, id);
-            pay_in_full(id);
-            fill(rows[i].target, id, target, sizeof(target));
-        }
-        EXPECT(request(one, admin(), rows[i].body, "%s", target), rows[i].admin, NULL);
-    }
-    EXPECT(request(one, NULL, NULL, "GET /v1/vouchers/%s/events", voucher), 401, NULL);
-    EXPECT(request(one, shopper(7), NULL, "GET /v1/vouchers/%s/events", voucher), 403,
-           NULL);
-    EXPECT(request(one, payment(), NULL, "GET /v1/vouchers/%s/events", voucher), 403,
-           NULL);
-}
-
-static void test_life__of_an_order_that_does_not_exist(void **state UNUSED)
-{
-    char voucher[ID_SIZE], id[ID_SIZE];
-
-    make_order(voucher, id);
-    snprintf(id, sizeof(id), "%" PRId64, number_of(id) + 1048576 * INT64_C(1000000));
-    EXPECT(pay_in_full(id), 404, "not_found");
-    EXPECT(request(one, admin(), NULL, "POST /v1/orders/%s/cancel", id), 404,
-           "not_found");
-    EXPECT(request(one, admin(), NULL, "POST /v1/orders/%s/refund", id), 404,
-           "not_found");
-    EXPECT(request(one, admin(), NULL, "POST /v1/orders/%s/redeem", id), 404,
-           "not_found");
-    EXPECT(request(one, admin(), NULL, "GET /v1/orders/%s/events", id), 404, "not_found");
-    EXPECT(request(one, admin(), NULL, "GET /v1/vouchers/99999/events"), 404,
-           "not_found");
-    EXPECT(request(one, admin(), NULL, "POST /v1/orders/0/cancel"), 400, "bad_request");
-    EXPECT(request(one, admin(), NULL, "GET /v1/orders/1/cancel"), 405,
-           "method_not_allowed");
 }
 
 /* -- expiry and return -- */
@@ -604,12 +496,9 @@ int main(void)
         LIFE_CASE(test_pay__repeated_changes_nothing),
         LIFE_CASE(test_pay__refuses_the_payment_of_another_order),
         LIFE_CASE(test_pay__logs_one_line_for_any_payment_ref),
-        LIFE_CASE(test_pay__its_body_is_checked),
         LIFE_CASE(test_cancel__returns_the_stock),
         LIFE_CASE(test_refund__is_of_paid_orders),
         LIFE_CASE(test_redeem__is_final),
-        LIFE_CASE(test_life__requires_the_role),
-        LIFE_CASE(test_life__of_an_order_that_does_not_exist),
         LIFE_CASE(test_expiry__not_before_its_time),
         LIFE_CASE(test_pay__after_the_deadline_is_refused_and_logged),
         LIFE_CASE(test_return__reopens_the_sale_everywhere),
