@@ -132,37 +132,6 @@ static void test_ticket__expires(void **state)
     service = shared;
 }
 
-static void test_ticket__is_refused_like_an_order(void **state)
-{
-    char id[ID_SIZE];
-
-    (void)state;
-    make_voucher(service, &(struct sale){.stock = 0}, id);
-    EXPECT(request_ticket(30, id, NULL), 409, "sold_out");
-    make_voucher(service, &(struct sale){.stock = 5, .begin_in_s = 60, .end_in_s = 90},
-                 id);
-    EXPECT(request_ticket(30, id, NULL), 409, "not_started");
-    ASSERT_BETWEEN(reply_retry_after(request_ticket(30, id, NULL)), 50, 61);
-    make_voucher(service, &(struct sale){.stock = 5, .begin_in_s = -90, .end_in_s = -60},
-                 id);
-    EXPECT(request_ticket(30, id, NULL), 409, "sale_ended");
-    EXPECT(request_ticket(30, "9223372036854775807", NULL), 404, "not_found");
-}
-
-/* Only vouchers with requires_ticket need one. */
-static void test_ticket__is_not_needed_elsewhere(void **state)
-{
-    char id[ID_SIZE];
-    const struct client_reply *reply;
-
-    (void)state;
-    make_voucher(service, &(struct sale){.stock = 5}, id);
-    reply = EXPECT(request(service, NULL, NULL, "GET /v1/vouchers/%s", id), 200, NULL);
-    assert_true(json_is_false(json_object_get(reply->json, "requires_ticket")));
-    assert_int_equal(reply_number(reply, "pow_bits"), 0);
-    EXPECT(place_order(service, 40, id, NULL), 201, NULL);
-}
-
 static bool is_sold_out(void *arg)
 {
     for (int i = 0; i < 16; i++) { /* in every loop */
@@ -190,22 +159,6 @@ static void test_ticket__is_not_needed_to_find_an_order_by_its_key(void **state)
     AWAIT(is_sold_out, id);
     EXPECT(place_order(service, 50, id, "k"), 200, NULL);
     EXPECT(place_order(service, 51, id, NULL), 409, "sold_out");
-}
-
-static void test_ticket__needs_a_secret(void **state)
-{
-    struct service *without = fixture_serve(*state, NULL);
-    const struct client_reply *reply;
-    char id[ID_SIZE];
-
-    make_voucher(without, &(struct sale){.stock = 5}, id);
-    reply = request(without, admin(), "{\"requires_ticket\":true}",
-                    "PATCH /v1/vouchers/%s", id);
-    EXPECT(reply, 422, "invalid");
-    assert_true(reply_blames(reply, "requires_ticket"));
-    EXPECT(request(without, shopper(60), NULL, "POST /v1/vouchers/%s/ticket", id), 404,
-           "not_found");
-    EXPECT(place_order(without, 60, id, NULL), 201, NULL);
 }
 
 /* -- work -- */
@@ -265,56 +218,14 @@ static void test_work__earns_a_ticket(void **state)
     assert_blamed(request_ticket(70, id, proof_of(ticket, true)), "challenge");
 }
 
-static void test_work__bad_bodies_are_refused(void **state)
-{
-    static const struct {
-        const char *body, *field; /* NULL: 400 */
-    } rows[] = {
-        {"{}", "challenge"},
-        {"{\"challenge\":\"x\"}", "nonce"},
-        {"{\"nonce\":\"x\"}", "challenge"},
-        {"{\"challenge\":null,\"nonce\":\"x\"}", "challenge"},
-        {"{\"challenge\":7,\"nonce\":\"x\"}", "challenge"},
-        {"{\"challenge\":\"\",\"nonce\":\"x\"}", "challenge"},
-        {"{\"challenge\":\"012345678901234567890123456789012\",\"nonce\":\"x\"}",
-         "challenge"},
-        {"{\"challenge\":\"x\",\"nonce\":\"\"}", "nonce"},
-        {"{\"challenge\":\"x\",\"nonce\":[]}", "nonce"},
-        {"{\"challenge\":\"x\",\"nonce\":"
-         "\"01234567890123456789012345678901234567890123456"
-         "789012345678901234\"}",
-         "nonce"},
-        {"{\"challenge\":\"x\",\"nonce\":\"x\",\"more\":1}", "more"},
-        {"{\"challenge\":\"x\",\"challenge\":\"x\",\"nonce\":\"x\"}", NULL},
-        {"[]", NULL},
-        {"{", NULL},
-    };
-    char id[ID_SIZE];
-
-    (void)state;
-    make_guarded(BITS, id);
-    for (size_t i = 0; i < COUNT_OF(rows); i++) {
-        const struct client_reply *reply = request_ticket(80, id, rows[i].body);
-
-        if (rows[i].field == NULL)
-            EXPECT(reply, 400, "bad_request");
-        else
-            assert_blamed(reply, rows[i].field);
-    }
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         CASE(test_ticket__lets_its_shopper_order_this_voucher),
         CASE(test_ticket__is_needed_before_the_catalogue_knows),
         CASE(test_ticket__expires),
-        CASE(test_ticket__is_refused_like_an_order),
-        CASE(test_ticket__is_not_needed_elsewhere),
         CASE(test_ticket__is_not_needed_to_find_an_order_by_its_key),
-        CASE(test_ticket__needs_a_secret),
         CASE(test_work__earns_a_ticket),
-        CASE(test_work__bad_bodies_are_refused),
     };
 
     return cmocka_run_group_tests(tests, setup, fixture_end_group);
