@@ -266,65 +266,7 @@ static void test_headers__shared_answers_to_a_token_are_not_stored(void **state)
     }
 }
 
-static void test_headers__forbid_content_sniffing(void **state)
-{
-    static const char *const targets[] = {"/healthz", "/v1/orders", "/nothing",
-                                          "/v1/vouchers", "/metrics"};
-    struct service *service = fixture_serve(*state, NULL);
-
-    for (size_t i = 0; i < COUNT_OF(targets); i++) {
-        const struct client_reply *reply =
-            request(service, NULL, NULL, "GET %s", targets[i]);
-
-        assert_string_equal(reply_header(reply, "X-Content-Type-Options"), "nosniff");
-        assert_null(client_header(reply, "Strict-Transport-Security"));
-    }
-}
-
 /* -- ids -- */
-
-static const char *answered_id(struct service *service, const char *sent,
-                               const char *target)
-{
-    char header[300];
-
-    snprintf(header, sizeof(header), "X-Request-Id: %s\r\n", sent);
-    return client_header(request_with(service, NULL, header, NULL, "GET %s", target),
-                         "X-Request-Id");
-}
-
-static void test_request_id__is_returned(void **state)
-{
-    static const char *const targets[] = {"/healthz", "/nothing", "/v1/vouchers",
-                                          "/v1/orders", "/openapi.yaml"};
-    struct service *service = fixture_serve(*state, NULL);
-
-    for (size_t i = 0; i < COUNT_OF(targets); i++)
-        assert_string_equal(answered_id(service, "a.b_c:d/e+f=g@h-9", targets[i]),
-                            "a.b_c:d/e+f=g@h-9");
-    assert_null(
-        client_header(request(service, NULL, NULL, "GET /healthz"), "X-Request-Id"));
-}
-
-static void test_request_id__invalid_is_ignored(void **state)
-{
-    static const char *const bad[] = {
-        "a b",
-        "\"quoted\"",
-        "x\\n",
-        "caf\xc3\xa9",
-        "a;b",
-        "<script>",
-        "01234567890123456789012345678901234567890123456789012345678901234"};
-    struct service *service = fixture_serve(*state, NULL);
-
-    for (size_t i = 0; i < COUNT_OF(bad); i++) {
-        const char *id = answered_id(service, bad[i], "/nothing");
-
-        if (id != NULL)
-            fail_msg("%s: %s", bad[i], id);
-    }
-}
 
 static void assert_logged(struct service *service, const char *words)
 {
@@ -399,9 +341,6 @@ int main(void)
         CASE(test_tls__versions_and_ciphers),
         CASE(test_headers__answers_to_a_token_are_not_stored),
         CASE(test_headers__shared_answers_to_a_token_are_not_stored),
-        CASE(test_headers__forbid_content_sniffing),
-        CASE(test_request_id__is_returned),
-        CASE(test_request_id__invalid_is_ignored),
         CASE(test_request_id__is_logged_with_the_traceparent),
         CASE(test_request_id__is_logged_with_a_failure),
         CASE(test_request_id__is_logged_with_an_order),
