@@ -41,16 +41,6 @@ static void request_change(struct shop *shop, struct turn *turn,
     store_change_order(shop->store, &turn->changes[i], on_changed, (void *)(uintptr_t)i);
 }
 
-static struct order_change pay_with(struct text ref, int64_t voucher, int64_t order)
-{
-    return (struct order_change){.change = CHANGE_PAY,
-                                 .voucher_id = voucher,
-                                 .order_id = order,
-                                 .actor = "payment:1",
-                                 .payment_ref = ref,
-                                 .amount_cents = 100};
-}
-
 /* A payment with a new payment_ref. Its text is valid for TURN_MAX more calls. */
 static struct order_change pay(int64_t voucher, int64_t order)
 {
@@ -59,7 +49,12 @@ static struct order_change pay(int64_t voucher, int64_t order)
     char *ref = refs[used++ % TURN_MAX];
 
     snprintf(ref, ID_SIZE, "%" PRId64, order);
-    return pay_with(text_of(ref), voucher, order);
+    return (struct order_change){.change = CHANGE_PAY,
+                                 .voucher_id = voucher,
+                                 .order_id = order,
+                                 .actor = "payment:1",
+                                 .payment_ref = text_of(ref),
+                                 .amount_cents = 100};
 }
 
 static struct order_change cancel(int64_t voucher, int64_t order)
@@ -114,122 +109,6 @@ static void test_store_change_order__joins_those_of_a_loop_turn(void **state UNU
                                     " where voucher_id = %" PRId64,
                                     voucher),
                      1);
-    shop_close(shop);
-}
-
-static void test_store_change_order__refuses_a_used_payment(void **state UNUSED)
-{
-    struct shop *shop = shop_open(sandbox, 1, UNHURRIED_MS);
-    int64_t vouchers[] = {sandbox_voucher(sandbox, 20, 1),
-                          sandbox_voucher(sandbox, 20, 1)};
-    struct turn turn = {0};
-    size_t done = 0;
-
-    for (int64_t user = 1; user <= 10; user++) {
-        int64_t voucher = vouchers[user % 2];
-        struct order_change change =
-            pay_with(text_of("one payment"), voucher, place(voucher, user));
-
-        request_change(shop, &turn, &change);
-    }
-    shop_await(shop, &turn.are_all);
-    for (size_t i = 0; i < turn.requested; i++) {
-        assert_int_equal(turn.statuses[i], STATUS_OK);
-        if (turn.verdicts[i] == CHANGE_DONE)
-            done++;
-        else
-            assert_int_equal(turn.verdicts[i], CHANGE_REF_USED);
-        assert_int_equal(turn.orders[i].status,
-                         turn.verdicts[i] == CHANGE_DONE ? ORDER_PAID : ORDER_UNPAID);
-    }
-    assert_int_equal(done, 1);
-    shop_close(shop);
-}
-
-static void test_store_change_order__of_several_vouchers(void **state UNUSED)
-{
-    struct shop *shop = shop_open(sandbox, 1, UNHURRIED_MS);
-    struct turn turn = {0};
-
-    for (int64_t i = 0; i < 60; i++) {
-        int64_t voucher = sandbox_voucher(sandbox, 1, 1);
-        struct order_change change = cancel(voucher, place(voucher, 1));
-
-        request_change(shop, &turn, &change);
-    }
-    shop_await(shop, &turn.are_all);
-    for (size_t i = 0; i < turn.requested; i++) {
-        assert_int_equal(turn.verdicts[i], CHANGE_DONE);
-        assert_int_equal(turn.orders[i].voucher_id, turn.changes[i].voucher_id);
-        assert_int_equal(turn.orders[i].status, ORDER_CANCELLED);
-    }
-    shop_close(shop);
-}
-
-static void test_store_change_order__unconnected_does_nothing(void **state UNUSED)
-{
-    struct shop *shop = shop_open_at("postgresql://127.0.0.1:1/x", 1, 2000, false);
-    struct order_change change = cancel(1, 1);
-    struct turn turn = {0};
-
-    request_change(shop, &turn, &change);
-    assert_int_equal(turn.answered, 0);
-    shop_await(shop, &turn.are_all);
-    assert_int_equal(turn.statuses[0], STATUS_DOWN);
-    shop_close(shop);
-}
-
-/* Reads do not wait behind a change that waits for a voucher's lock. */
-static void on_vouchers(enum status status, const struct voucher *vouchers UNUSED,
-                        size_t count, int64_t now_us UNUSED, void *arg)
-{
-    assert_int_equal(status, STATUS_OK);
-    assert_int_equal(count, 1);
-    *(bool *)arg = true;
-}
-
-static void test_store_change_order__delays_no_reader(void **state UNUSED)
-{
-    struct shop *shop = shop_open(sandbox, 1, UNHURRIED_MS);
-    int64_t voucher = sandbox_voucher(sandbox, 1, 1);
-    struct order_change change = cancel(voucher, place(voucher, 1));
-    struct turn turn = {0};
-    bool is_read = false;
-
-    sandbox_do(sandbox, "begin");
-    sandbox_do(sandbox, "select from voucher where id = %" PRId64 " for update", voucher);
-    request_change(shop, &turn, &change);
-    store_flush(shop->store);
-    store_read_voucher(shop->store, voucher, on_vouchers, &is_read);
-    shop_await(shop, &is_read);
-    assert_false(turn.are_all);
-    sandbox_do(sandbox, "commit");
-    shop_await(shop, &turn.are_all);
-    assert_int_equal(turn.verdicts[0], CHANGE_DONE);
-    shop_close(shop);
-}
-
-/* Calls in flight, and calls waiting to be sent. */
-static void test_store_close__answers_changes(void **state UNUSED)
-{
-    struct shop *shop = shop_open(sandbox, 1, UNHURRIED_MS);
-    struct turn turn = {0};
-    struct order_change change;
-
-    sandbox_do(sandbox, "begin");
-    for (int64_t i = 0; i < 6; i++) {
-        int64_t voucher = sandbox_voucher(sandbox, 1, 1);
-
-        change = cancel(voucher, place(voucher, 1));
-        request_change(shop, &turn, &change);
-    }
-    store_flush(shop->store);
-    store_close(shop->store, shop_on_closed, shop);
-    shop->store = NULL;
-    assert_true(turn.are_all);
-    for (size_t i = 0; i < turn.requested; i++)
-        assert_int_equal(turn.statuses[i], STATUS_CANCELLED);
-    sandbox_do(sandbox, "rollback");
     shop_close(shop);
 }
 
@@ -308,11 +187,6 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         AUDITED_CASE(test_store_change_order__joins_those_of_a_loop_turn),
-        AUDITED_CASE(test_store_change_order__refuses_a_used_payment),
-        AUDITED_CASE(test_store_change_order__of_several_vouchers),
-        AUDITED_CASE(test_store_change_order__unconnected_does_nothing),
-        AUDITED_CASE(test_store_change_order__delays_no_reader),
-        AUDITED_CASE(test_store_close__answers_changes),
         AUDITED_CASE(test_store_expire_orders__of_all_vouchers_until_none_is_left),
         AUDITED_CASE(test_store_expire_orders__skips_finished_batches),
     };
