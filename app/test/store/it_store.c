@@ -72,16 +72,6 @@ test_store_place_orders__returns_verdicts_orders_and_snapshot(void **state UNUSE
     assert_true(basket.snapshot.end_us > first->created_us);
 }
 
-static void test_store_place_orders__no_voucher_has_no_snapshot(void **state UNUSED)
-{
-    struct basket basket = {0};
-
-    basket_add(&basket, 1, 1, NULL);
-    assert_int_equal(basket_place(shop, 987654321, &basket), STATUS_OK);
-    assert_int_equal(basket.placements[0].verdict, VERDICT_NO_VOUCHER);
-    assert_false(basket.has_snapshot);
-}
-
 static void test_store_place_orders__repeats_return_the_current_state(void **state UNUSED)
 {
     int64_t voucher = sandbox_voucher(sandbox, 5, 1);
@@ -103,32 +93,6 @@ static void test_store_place_orders__repeats_return_the_current_state(void **sta
                                     "select unix_us(paid_at) from voucher_order"
                                     " where voucher_id = %" PRId64,
                                     voucher));
-}
-
-static void test_store_place_orders__full_batches_on_all_lanes(void **state UNUSED)
-{
-    int64_t voucher = sandbox_voucher(sandbox, 100000, 1);
-    unsigned room = store_batch_room(shop->store, false);
-    struct basket *baskets = calloc(room + 1, sizeof(*baskets));
-
-    assert_true(room >= 2);
-    for (unsigned i = 0; i <= room; i++) {
-        for (unsigned j = 0; j < BATCH_MAX; j++)
-            basket_add(&baskets[i], 1 + i * 100 + j, 1, NULL);
-        assert_int_equal(store_batch_room(shop->store, false), i < room ? room - i : 0);
-        basket_send(shop, voucher, &baskets[i]);
-    }
-    for (unsigned i = 0; i <= room; i++) {
-        shop_await(shop, &baskets[i].is_answered);
-        assert_int_equal(baskets[i].status, i < room ? STATUS_OK : STATUS_DOWN);
-    }
-    assert_int_equal(store_batch_room(shop->store, false), room);
-    assert_int_equal(
-        sandbox_number(sandbox,
-                       "select count(*) from voucher_order where voucher_id = %" PRId64,
-                       voucher),
-        room * BATCH_MAX);
-    free(baskets);
 }
 
 /* The first batch waits for a row lock and occupies a lane. The others use the other lane. */
@@ -208,21 +172,6 @@ static void test_store_find_by_key__answers_each_in_one_turn(void **state UNUSED
     assert_int_equal(lookups[3].key.placement.verdict, VERDICT_NONE);
     assert_int_equal(lookups[4].key.placement.verdict, VERDICT_NONE);
     assert_int_equal(lookups[5].key.placement.verdict, VERDICT_NONE);
-}
-
-static void test_store_find_by_key__more_than_fit_one_query(void **state UNUSED)
-{
-    int64_t voucher = sandbox_voucher(sandbox, 2, 1);
-    struct lookup *lookups = calloc(2500, sizeof(*lookups));
-
-    for (int i = 0; i < 2500; i++)
-        find_key(voucher, &lookups[i], i + 1, "x");
-    for (int i = 0; i < 2500; i++) {
-        shop_await(shop, &lookups[i].is_answered);
-        assert_int_equal(lookups[i].status, STATUS_OK);
-        assert_int_equal(lookups[i].key.placement.verdict, VERDICT_NONE);
-    }
-    free(lookups);
 }
 
 /* -- reading orders -- */
@@ -632,47 +581,13 @@ static void test_store__receives_changes_of_vouchers(void **state UNUSED)
     assert_int_equal(shop->refreshes, 1);
 }
 
-/* -- order of answers -- */
-
-struct numbered {
-    unsigned *next;
-    unsigned number;
-};
-
-static void on_numbered(enum status status, const struct order *order UNUSED, void *arg)
-{
-    struct numbered *numbered = arg;
-
-    assert_int_equal(status, STATUS_NOT_FOUND);
-    assert_int_equal((*numbered->next)++, numbered->number);
-}
-
-static void test_store__answers_in_the_order_of_the_calls(void **state UNUSED)
-{
-    struct numbered *numbered = calloc(3000, sizeof(*numbered));
-    unsigned next = 0;
-
-    for (unsigned i = 0; i < 3000; i++) {
-        numbered[i] = (struct numbered){&next, i};
-        store_read_order(shop->store, 1, 0, on_numbered, &numbered[i]);
-    }
-    while (next < 3000) {
-        store_flush(shop->store);
-        uv_run(&shop->loop, UV_RUN_ONCE);
-    }
-    free(numbered);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         STORE_CASE(test_store_place_orders__returns_verdicts_orders_and_snapshot),
-        STORE_CASE(test_store_place_orders__no_voucher_has_no_snapshot),
         STORE_CASE(test_store_place_orders__repeats_return_the_current_state),
-        STORE_CASE(test_store_place_orders__full_batches_on_all_lanes),
         STORE_CASE(test_store_place_orders__a_waiting_voucher_leaves_a_lane),
         STORE_CASE(test_store_find_by_key__answers_each_in_one_turn),
-        STORE_CASE(test_store_find_by_key__more_than_fit_one_query),
         STORE_CASE(test_store_read_order__finds_by_id_alone),
         STORE_CASE(test_store_read_order__hides_what_is_not_there),
         STORE_CASE(test_store_list_orders__newest_first_by_pages),
@@ -684,7 +599,6 @@ int main(void)
         STORE_CASE(test_store_restock_voucher__adds_and_removes),
         STORE_CASE(test_store_list_vouchers__each_state_in_its_order),
         STORE_CASE(test_store__receives_changes_of_vouchers),
-        STORE_CASE(test_store__answers_in_the_order_of_the_calls),
     };
 
     return cmocka_run_group_tests(tests, setup, teardown);
