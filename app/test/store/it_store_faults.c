@@ -1,5 +1,5 @@
 /*
- * it_store_faults.c - the store while the server refuses, hangs, crashes or is down.
+ * it_store_faults.c - the store while the server refuses, hangs or crashes.
  *
  * To lose an answer, a test reads it from the store's socket before the store can, and shuts the
  * socket down.
@@ -170,29 +170,6 @@ test_store_place_orders__a_bundle_leaves_out_a_held_voucher(void **state UNUSED)
     shop_close(shop);
 }
 
-static void
-test_store_place_orders__one_poisoned_row_refuses_the_bundle(void **state UNUSED)
-{
-    int64_t vouchers[3] = {sandbox_voucher(sandbox, 10, 1),
-                           sandbox_voucher(sandbox, 10, 1),
-                           sandbox_voucher(sandbox, 10, 1)};
-    struct shop *shop = shop_open(sandbox, 1, UNHURRIED_MS);
-    struct basket baskets[3];
-
-    sandbox_do(sandbox,
-               "alter table voucher_order add constraint poison"
-               " check (voucher_id <> %" PRId64 ") not valid",
-               vouchers[1]);
-    send_bundle(shop, vouchers, baskets);
-    sandbox_do(sandbox, "alter table voucher_order drop constraint poison");
-    for (int i = 0; i < 3; i++) {
-        assert_int_equal(baskets[i].status, STATUS_REFUSED);
-        ASSERT_CONTAINS(baskets[i].why.text, "poison");
-        assert_int_equal(orders_of(vouchers[i]), 0);
-    }
-    shop_close(shop);
-}
-
 /* Each insert fails with this SQLSTATE. */
 static void fail_inserts(const char *sqlstate)
 {
@@ -244,43 +221,6 @@ test_store_place_orders__its_deadline_limits_the_statement(void **state UNUSED)
     shop_close(shop);
 }
 
-/* A pooler gives this answer when it has lost the server. */
-static void test_store_place_orders__a_lost_server_is_unknown(void **state UNUSED)
-{
-    int64_t voucher = sandbox_voucher(sandbox, 10, 1);
-    struct shop *shop = shop_open(sandbox, 1, UNHURRIED_MS);
-    struct basket basket = {0};
-
-    fail_inserts("08006");
-    basket_add(&basket, 1, 1, NULL);
-    assert_int_equal(basket_place(shop, voucher, &basket), STATUS_IO);
-    assert_int_equal(shop->metrics.postgres_reconnects, 1);
-    sandbox_do(sandbox, "drop function refuse cascade");
-    basket_resolve(shop, voucher, &basket);
-    assert_int_equal(basket.placements[0].verdict, VERDICT_NONE);
-    shop_await(shop, &shop->is_up);
-    shop_close(shop);
-}
-
-static void test_store_place_orders__leaves_a_read_only_server(void **state UNUSED)
-{
-    int64_t voucher = sandbox_voucher(sandbox, 10, 1);
-    struct shop *shop = shop_open(sandbox, 1, UNHURRIED_MS);
-    struct basket basket = {0};
-
-    fail_inserts("25006");
-    basket_add(&basket, 1, 1, NULL);
-    assert_int_equal(basket_place(shop, voucher, &basket), STATUS_BUSY);
-    while (shop->downs == 0)
-        uv_run(&shop->loop, UV_RUN_ONCE);
-    assert_int_equal(shop->down_why.status, STATUS_BUSY);
-    ASSERT_CONTAINS(shop->down_why.text, "refused");
-    sandbox_do(sandbox, "drop function refuse cascade");
-    shop_await(shop, &shop->is_up);
-    assert_int_equal(basket_place(shop, voucher, &basket), STATUS_OK);
-    shop_close(shop);
-}
-
 /* A migration under a running service invalidates prepared statements. */
 static void test_store__a_stale_session_is_replaced(void **state UNUSED)
 {
@@ -306,34 +246,6 @@ static void test_store__a_stale_session_is_replaced(void **state UNUSED)
 }
 
 /* -- without a server -- */
-
-static void test_store__without_a_server_answers_down(void **state UNUSED)
-{
-    struct shop *shop = shop_open_at("postgresql://127.0.0.1:1/x", 2, 500, false);
-    struct basket basket = {0};
-
-    basket_add(&basket, 1, 1, NULL);
-    assert_int_equal(basket_place(shop, 1, &basket), STATUS_DOWN);
-    assert_int_equal(basket_resolve_once(shop, 1, &basket), STATUS_DOWN);
-    while (shop->downs == 0)
-        uv_run(&shop->loop, UV_RUN_ONCE);
-    assert_true(shop->down_why.text[0] != '\0');
-    assert_false(store_is_up(shop->store));
-    assert_int_equal(store_batch_room(shop->store, false), 0);
-    assert_int_equal(shop->metrics.postgres_reconnects, 0);
-    shop_close(shop);
-}
-
-static void test_store_open__refuses_an_invalid_url(void **state UNUSED)
-{
-    struct store_options options = {.database_url = "postgresql://[", .lanes = 1};
-    struct store *store = NULL;
-    struct err err = {0};
-
-    assert_int_equal(store_open(&options, &store, &err), STATUS_INVALID);
-    assert_null(store);
-    assert_true(err.text[0] != '\0');
-}
 
 static void test_store__waits_for_the_migration(void **state UNUSED)
 {
@@ -535,172 +447,6 @@ static void test_store_resolve_orders__after_a_crash_in_mid_batch(void **state U
     shop_close(shop);
 }
 
-/* -- answers that are not understood -- */
-
-/* Edits a function, as a newer release might, or breaks it. */
-static void edit_function(const char *name, const char *old, const char *new)
-{
-    sandbox_do(sandbox,
-               "do $$ declare d text := pg_get_functiondef('%s'::regproc); begin"
-               " if position(%s in d) = 0 then raise 'not there'; end if;"
-               " execute replace(d, %s, %s); end $$",
-               name, old, old, new);
-}
-
-static void test_store_place_orders__unknown_verdict_is_none(void **state UNUSED)
-{
-    int64_t voucher = sandbox_voucher(sandbox, 1, 1);
-    struct shop *shop = shop_open(sandbox, 1, UNHURRIED_MS);
-    struct basket basket = {0};
-
-    edit_function("place_orders", "'when 0 then v_closed'", "'when 0 then 99'");
-    basket_add(&basket, 1, 1, NULL);
-    basket_add(&basket, 2, 2, NULL);
-    assert_int_equal(basket_place(shop, voucher, &basket), STATUS_OK);
-    edit_function("place_orders", "'when 0 then 99'", "'when 0 then v_closed'");
-    assert_int_equal(basket.placements[0].verdict, VERDICT_PLACED);
-    assert_int_equal(basket.placements[1].verdict, VERDICT_NONE);
-    shop_close(shop);
-}
-
-struct answered {
-    bool is_answered;
-    enum status status;
-};
-
-static void on_key(enum status status, const struct placement *placement UNUSED,
-                   void *arg)
-{
-    *(struct answered *)arg = (struct answered){true, status};
-}
-
-static void on_order(enum status status, const struct order *order, void *arg)
-{
-    assert_true((order != NULL) == (status == STATUS_OK));
-    *(struct answered *)arg = (struct answered){true, status};
-}
-
-static void on_orders(enum status status, const struct order *orders UNUSED, size_t count,
-                      void *arg)
-{
-    assert_true((count > 0) == (status == STATUS_OK));
-    *(struct answered *)arg = (struct answered){true, status};
-}
-
-static void on_change(enum status status, enum change_verdict verdict UNUSED,
-                      const struct order *order, void *arg)
-{
-    assert_true((order != NULL) == (status == STATUS_OK));
-    *(struct answered *)arg = (struct answered){true, status};
-}
-
-static void test_store_look_ups__unknown_verdict_is_unknown(void **state UNUSED)
-{
-    int64_t voucher = sandbox_voucher(sandbox, 5, 1);
-    struct shop *shop = shop_open(sandbox, 1, UNHURRIED_MS);
-    struct key_lookup lookup = {.placement = {.user_id = 1, .key = {"k", 1}}};
-    struct basket basket = {0};
-    struct answered found = {0};
-
-    basket_add(&basket, 1, 1, NULL);
-    basket_place(shop, voucher, &basket);
-    edit_function("find_orders", "'v_limit then 3'", "'v_limit then 4'");
-    edit_function("resolve_orders", "'else 1'", "'else 9'");
-    store_find_by_key(shop->store, voucher, &lookup, on_key, &found);
-    shop_await(shop, &found.is_answered);
-    assert_int_equal(found.status, STATUS_IO);
-    assert_int_equal(basket_resolve_once(shop, voucher, &basket), STATUS_IO);
-    edit_function("find_orders", "'v_limit then 4'", "'v_limit then 3'");
-    edit_function("resolve_orders", "'else 9'", "'else 1'");
-    assert_int_equal(basket_resolve_once(shop, voucher, &basket), STATUS_OK);
-    shop_close(shop);
-}
-
-static void test_store_orders__unknown_order_status_is_unknown(void **state UNUSED)
-{
-    int64_t voucher = sandbox_voucher(sandbox, 5, 1);
-    struct shop *shop = shop_open(sandbox, 1, UNHURRIED_MS);
-    struct basket first = {0}, again = {0};
-    struct answered read = {0}, list = {0}, changed = {0};
-    struct order_filter filter = {.user_id = 1, .limit = 20};
-    struct order_change change = {
-        .change = CHANGE_CANCEL, .voucher_id = voucher, .actor = "shopper:1"};
-
-    basket_add(&first, 1, 1, "k");
-    basket_place(shop, voucher, &first);
-    edit_function("order_detail", "'- 1'", "'+ 5'");
-    basket_add(&again, 1, 2, "k");
-    assert_int_equal(basket_place(shop, voucher, &again), STATUS_OK);
-    assert_int_equal(again.placements[0].verdict, VERDICT_NONE);
-    assert_int_equal(basket_resolve_once(shop, voucher, &first), STATUS_IO);
-    store_read_order(shop->store, first.placements[0].order.id, 0, on_order, &read);
-    store_list_orders(shop->store, &filter, on_orders, &list);
-    change.order_id = again.placements[0].order.id;
-    store_change_order(shop->store, &change, on_change, &changed);
-    shop_await(shop, &read.is_answered);
-    shop_await(shop, &list.is_answered);
-    shop_await(shop, &changed.is_answered);
-    assert_int_equal(read.status, STATUS_IO);
-    assert_int_equal(list.status, STATUS_IO);
-    assert_int_equal(changed.status, STATUS_IO);
-    edit_function("order_detail", "'+ 5'", "'- 1'");
-    shop_close(shop);
-}
-
-static void test_store_change_order__unknown_verdict_is_unknown(void **state UNUSED)
-{
-    int64_t voucher = sandbox_voucher(sandbox, 5, 1);
-    struct shop *shop = shop_open(sandbox, 1, UNHURRIED_MS);
-    struct order_change change = {
-        .change = CHANGE_CANCEL, .voucher_id = voucher, .actor = "shopper:1"};
-    struct answered changed = {0};
-    struct basket basket = {0};
-
-    basket_add(&basket, 1, 1, NULL);
-    basket_place(shop, voucher, &basket);
-    change.order_id = basket.placements[0].order.id;
-    edit_function("move_order", "'verdict := 1'", "'verdict := 77'");
-    store_change_order(shop->store, &change, on_change, &changed);
-    shop_await(shop, &changed.is_answered);
-    edit_function("move_order", "'verdict := 77'", "'verdict := 1'");
-    assert_int_equal(changed.status, STATUS_IO);
-    shop_close(shop);
-}
-
-/* -- deadlines -- */
-
-static void on_events(enum status status, const struct event *events UNUSED,
-                      size_t count UNUSED, void *arg)
-{
-    *(struct answered *)arg = (struct answered){true, status};
-}
-
-static void test_store__a_deadline_ends_a_call_and_not_the_connection(void **state UNUSED)
-{
-    int64_t voucher = sandbox_voucher(sandbox, 10, 1);
-    struct shop *shop = shop_open(sandbox, 1, UNHURRIED_MS);
-    struct key_lookup lookup = {.placement = {.user_id = 1, .key = {"k", 1}}};
-    struct event_filter filter = {.voucher_id = voucher, .limit = 20};
-    struct answered found = {0}, events = {0};
-
-    fixture_servers(fixture, "pause", "postgres");
-    lookup.deadline_us = filter.deadline_us = clock_mono_us() + 100000;
-    store_find_by_key(shop->store, voucher, &lookup, on_key, &found);
-    store_list_events(shop->store, &filter, on_events, &events);
-    shop_await(shop, &found.is_answered);
-    shop_await(shop, &events.is_answered);
-    assert_int_equal(found.status, STATUS_TIMEOUT);
-    assert_int_equal(events.status, STATUS_TIMEOUT);
-    fixture_servers(fixture, "resume", "postgres");
-    lookup.deadline_us = 0;
-    found.is_answered = false;
-    store_find_by_key(shop->store, voucher, &lookup, on_key, &found);
-    shop_await(shop, &found.is_answered);
-    assert_int_equal(found.status, STATUS_OK);
-    assert_int_equal(shop->metrics.postgres_reconnects, 0);
-    shop_close(shop);
-}
-
 /* -- closing -- */
 
 static void test_store_close__answers_calls_in_flight(void **state UNUSED)
@@ -769,12 +515,7 @@ int main(void)
         FAULT_CASE(test_store_place_orders__a_row_lock_held_too_long_is_busy),
         FAULT_CASE(test_store_place_orders__its_deadline_limits_the_statement),
         FAULT_CASE(test_store_place_orders__a_bundle_leaves_out_a_held_voucher),
-        FAULT_CASE(test_store_place_orders__one_poisoned_row_refuses_the_bundle),
-        FAULT_CASE(test_store_place_orders__a_lost_server_is_unknown),
-        FAULT_CASE(test_store_place_orders__leaves_a_read_only_server),
         FAULT_CASE(test_store__a_stale_session_is_replaced),
-        FAULT_CASE(test_store__without_a_server_answers_down),
-        FAULT_CASE(test_store_open__refuses_an_invalid_url),
         FAULT_CASE(test_store__waits_for_the_migration),
         FAULT_CASE(test_store__waits_for_its_rights),
         FAULT_CASE(test_store__reconnects_after_a_restart),
@@ -782,11 +523,6 @@ int main(void)
         FAULT_CASE(test_store_resolve_orders__finds_what_was_committed),
         FAULT_CASE(test_store_resolve_orders__ends_the_process_first),
         FAULT_CASE(test_store_resolve_orders__after_a_crash_in_mid_batch),
-        FAULT_CASE(test_store_place_orders__unknown_verdict_is_none),
-        FAULT_CASE(test_store_look_ups__unknown_verdict_is_unknown),
-        FAULT_CASE(test_store_orders__unknown_order_status_is_unknown),
-        FAULT_CASE(test_store_change_order__unknown_verdict_is_unknown),
-        FAULT_CASE(test_store__a_deadline_ends_a_call_and_not_the_connection),
         FAULT_CASE(test_store_close__answers_calls_in_flight),
         FAULT_CASE(test_store_close__from_inside_a_callback),
     };
