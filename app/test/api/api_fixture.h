@@ -11,11 +11,11 @@
 #include "app/api/api_routes.h"
 #include "app/core/log.h"
 #include "app/ops/health.h"
+#include "app/test/append.h"
 #include "app/test/sale/simulated_time.h"
 #include "test/asserts.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #define TEXT_BYTES 8192
@@ -52,18 +52,7 @@ static char did[TEXT_BYTES];    /* calls of the fakes, each ends with ";" */
 static char answer[TEXT_BYTES]; /* the answer */
 static unsigned answers, status_of_answer;
 
-__attribute__((format(printf, 2, 3))) static inline void append(char *text,
-                                                                const char *format, ...)
-{
-    size_t len = strlen(text);
-    va_list args;
-
-    va_start(args, format);
-    vsnprintf(text + len, TEXT_BYTES - len, format, args);
-    va_end(args);
-}
-
-#define DID(...) append(did, __VA_ARGS__)
+#define DID(...) append(did, sizeof(did), __VA_ARGS__)
 
 /* -- fake requests -- */
 
@@ -151,15 +140,18 @@ static inline void print_problem(char *text, const char *body)
     const json_t *errors = json_object_get(root, "errors");
 
     assert_non_null(root);
-    append(text, " %s", json_string_value(json_object_get(root, "code")));
+    append(text, TEXT_BYTES, " %s", json_string_value(json_object_get(root, "code")));
     if (json_object_get(root, "order_id") != NULL)
-        append(text, " %s", json_string_value(json_object_get(root, "order_id")));
+        append(text, TEXT_BYTES, " %s",
+               json_string_value(json_object_get(root, "order_id")));
     if (strstr(text, " bad_request") != NULL)
-        append(text, ": %s", json_string_value(json_object_get(root, "detail")));
+        append(text, TEXT_BYTES, ": %s",
+               json_string_value(json_object_get(root, "detail")));
     for (size_t i = 0; i < json_array_size(errors); i++) {
         const json_t *row = json_array_get(errors, i);
 
-        append(text, ": %s %s", json_string_value(json_object_get(row, "field")),
+        append(text, TEXT_BYTES, ": %s %s",
+               json_string_value(json_object_get(row, "field")),
                json_string_value(json_object_get(row, "message")));
     }
     json_decref(root);
@@ -169,19 +161,20 @@ static inline void print_reply(char *text, const struct http_reply *reply)
 {
     const char *type = reply->content_type;
 
-    append(text, "%u", reply->status);
+    append(text, TEXT_BYTES, "%u", reply->status);
     if (type != NULL && strcmp(type, "application/json") != 0 &&
         strcmp(type, "application/problem+json") != 0)
-        append(text, " %s", type);
+        append(text, TEXT_BYTES, " %s", type);
     for (size_t i = 0; i < reply->header_count; i++)
-        append(text, " %s: %s", reply->headers[i].name, reply->headers[i].value);
+        append(text, TEXT_BYTES, " %s: %s", reply->headers[i].name,
+               reply->headers[i].value);
     if (reply->body == NULL || type == NULL || strstr(text, "ETag: \"") != NULL)
         return; /* a file */
     ASSERT_NUMBER(reply->body_len, ==, strlen(reply->body));
     if (strcmp(type, "application/problem+json") == 0)
         print_problem(text, reply->body);
     else
-        append(text, " %s", reply->body);
+        append(text, TEXT_BYTES, " %s", reply->body);
 }
 
 static inline void take_answer(struct http_request *request, unsigned status)
@@ -215,7 +208,7 @@ void http_page_free(struct http_page *page)
 
 void http_answer_page(struct http_request *request, struct http_page *page)
 {
-    append(answer, "%s", page->text);
+    append(answer, TEXT_BYTES, "%s", page->text);
     take_answer(request, page->status);
 }
 

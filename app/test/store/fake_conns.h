@@ -10,12 +10,12 @@
 #ifndef FAKE_CONNS_H
 #define FAKE_CONNS_H
 
+#include "app/core/embed.h"
 #include "app/store/store_impl.h"
+#include "app/test/append.h"
 #include "test/asserts.h"
 
 #include <endian.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #define FAKE_CONNS_MAX   16
@@ -50,17 +50,6 @@ static const char *fake_sqlstate, *fake_constraint; /* used by the next answers 
 
 /* -- parameters as words -- */
 
-__attribute__((format(printf, 3, 4))) static inline void fake_add(char *text, size_t size,
-                                                                  const char *format, ...)
-{
-    size_t len = strlen(text);
-    va_list args;
-
-    va_start(args, format);
-    vsnprintf(text + len, size - len, format, args);
-    va_end(args);
-}
-
 static inline int64_t fake_int(const char *bytes, size_t len)
 {
     int64_t value = 0;
@@ -74,11 +63,11 @@ static inline void fake_print_value(char *text, int64_t type, const char *bytes,
                                     int64_t len)
 {
     if (len < 0)
-        fake_add(text, FAKE_TEXT_BYTES, "null");
+        append(text, FAKE_TEXT_BYTES, "null");
     else if (type == PARAMS_TEXT)
-        fake_add(text, FAKE_TEXT_BYTES, "'%.*s'", (int)len, bytes);
+        append(text, FAKE_TEXT_BYTES, "'%.*s'", (int)len, bytes);
     else
-        fake_add(text, FAKE_TEXT_BYTES, "%lld", (long long)fake_int(bytes, (size_t)len));
+        append(text, FAKE_TEXT_BYTES, "%lld", (long long)fake_int(bytes, (size_t)len));
 }
 
 static inline bool fake_is_array(const char *bytes, size_t len)
@@ -93,18 +82,18 @@ static inline void fake_print_array(char *text, const char *bytes, size_t len)
     size_t at = 20;
 
     ASSERT_NUMBER(fake_int(bytes + 4, 4), ==, type == PARAMS_TEXT);
-    fake_add(text, FAKE_TEXT_BYTES, "{");
+    append(text, FAKE_TEXT_BYTES, "{");
     for (int64_t i = 0; i < count; i++) {
         int64_t size = fake_int(bytes + at, 4);
 
         at += 4;
         if (type != PARAMS_TEXT)
             ASSERT_NUMBER(size, ==, type == PARAMS_BOOL ? 1 : 8);
-        fake_add(text, FAKE_TEXT_BYTES, "%s", i > 0 ? "," : "");
+        append(text, FAKE_TEXT_BYTES, "%s", i > 0 ? "," : "");
         fake_print_value(text, type, bytes + at, size);
         at += size > 0 ? (size_t)size : 0;
     }
-    fake_add(text, FAKE_TEXT_BYTES, "}");
+    append(text, FAKE_TEXT_BYTES, "}");
     ASSERT_NUMBER(at, ==, len);
 }
 
@@ -116,9 +105,9 @@ static inline void fake_print_params(const struct store_params *params,
         const char *bytes = params->bytes + params->offsets[i];
         size_t len = params->offsets[i + 1] - params->offsets[i];
 
-        fake_add(text, FAKE_TEXT_BYTES, "%s", i > 0 ? " " : "");
+        append(text, FAKE_TEXT_BYTES, "%s", i > 0 ? " " : "");
         if (params->is_null[i])
-            fake_add(text, FAKE_TEXT_BYTES, "null");
+            append(text, FAKE_TEXT_BYTES, "null");
         else if (fake_is_array(bytes, len))
             fake_print_array(text, bytes, len);
         else
@@ -376,6 +365,20 @@ void store_conn_follow(struct store_conn *conn, const struct store_conn *leader)
     conn->leader = leader;
 }
 
+/* The number of parameters in the SQL of a statement. */
+static inline int fake_param_count(enum statement statement)
+{
+    const char *at = embedded_find(store_statements[statement].path)->bytes;
+    int count = 0;
+
+    while ((at = strchr(at, '$')) != NULL) {
+        int number = (int)strtol(++at, NULL, 10);
+
+        count = number > count ? number : count;
+    }
+    return count;
+}
+
 bool store_conn_send(struct store_conn *conn, struct store_query *query,
                      enum statement statement, const struct store_params *params)
 {
@@ -383,6 +386,7 @@ bool store_conn_send(struct store_conn *conn, struct store_query *query,
 
     if (!conn->is_up || params->has_failed)
         return false;
+    ASSERT_NUMBER(params->count, ==, fake_param_count(statement));
     assert_true(fake_sent_count < FAKE_QUERIES_MAX);
     sent = malloc(sizeof(*sent));
     assert_non_null(sent);

@@ -51,7 +51,7 @@ static inline void assert_said(const char *wanted, const char *file, int line)
     said[0] = '\0';
 }
 
-#define SAY(...) fake_add(said, sizeof(said), __VA_ARGS__)
+#define SAY(...) append(said, sizeof(said), __VA_ARGS__)
 
 void log_event(enum log_level level UNUSED, const char *event, const char *format, ...)
 {

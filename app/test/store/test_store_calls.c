@@ -527,7 +527,7 @@ static const char *due_rows(int first, int count)
 
     rows[0] = '\0';
     for (int i = 0; i < count; i++)
-        fake_add(rows, sizeof(rows), "%d {%d};", first + i, first + i);
+        append(rows, sizeof(rows), "%d {%d};", first + i, first + i);
     return rows;
 }
 
@@ -578,9 +578,25 @@ static void test_state__others_rest_while_the_main_connection_is_down(void **sta
     assert_true(conn_of(ROLE_CHANGES)->is_resting);
 }
 
+/* A connection that breaks while another one comes up reports the reason a moment later. */
+static void test_state__no_loss_is_reported_without_its_reason(void **state UNUSED)
+{
+    conn_of(ROLE_MAIN)->is_up = false;
+    fake_come_up(conn_of(ROLE_READS));
+    ASSERT_SAID("");
+    conn_of(ROLE_MAIN)->is_up = true;
+    fake_lose(conn_of(ROLE_MAIN), STATUS_IO);
+    ASSERT_SAID("down io;");
+}
+
 static void test_state__an_unsafe_server_is_left_by_all_but_lists(void **state UNUSED)
 {
     open_with_lists();
+    fake_lose(conn_of(ROLE_LANE), STATUS_IO);
+    fake_lose(conn_of(ROLE_LANE), STATUS_UNSAFE); /* it only tried another server */
+    for (size_t i = 0; i < fake_opened; i++)
+        assert_false(fake_conns[i].is_left);
+    fake_come_up(conn_of(ROLE_LANE));
     fake_lose(conn_of(ROLE_LANE), STATUS_UNSAFE);
     for (size_t i = 0; i < fake_opened; i++)
         ASSERT_NUMBER(fake_conns[i].is_left, ==, &fake_conns[i] != conn_of(ROLE_LISTS));
@@ -673,6 +689,7 @@ int main(void)
         CASE(test_expiry__has_bounds),
         CASE(test_state__connections_follow_the_one_that_came_up),
         CASE(test_state__others_rest_while_the_main_connection_is_down),
+        CASE(test_state__no_loss_is_reported_without_its_reason),
         CASE(test_state__an_unsafe_server_is_left_by_all_but_lists),
         CASE(test_state__is_that_of_the_main_session),
         CASE(test_store_print__is_a_json_object),
