@@ -96,6 +96,7 @@ static void test_json_read__names_the_field(void **state)
         {"{\"number\":1,\"title\":\"\xe7\xa7\x92\xe6\x9d\x80!!\"}", "title"},
         {"{\"number\":1,\"title\":\"a\\u0000\"}", "title"},
         {"{\"number\":1,\"title\":7}", "title"},
+        {"{\"number\":1,\"at\":7}", "at"},
         {"{\"number\":1,\"at\":\"tomorrow\"}", "at"},
         {"{\"number\":1,\"at\":\"1970-01-01T00:00:02Z\"}", "at"},
         {"{\"number\":1,\"other\":1}", "other"},
