@@ -173,19 +173,6 @@ static void test_patch__a_notification_is_faster_than_a_reread(void **state)
                  (long long)unnotified_us[CHANGES / 2]);
 }
 
-static void test_patch__moves_the_window_without_a_notification(void **state)
-{
-    char id[ID_SIZE];
-
-    create_at(one, 100000, id);
-    assert_becomes(id, 201, "");
-    sql_do(*state,
-           "update voucher set version = version + 1, begin_at = now() + interval "
-           "'10 min' where id = %s",
-           id);
-    assert_becomes(id, 409, "not_started");
-}
-
 /* Sell the whole stock and wait until both instances know. */
 static void sell_out(const char *id)
 {
@@ -266,7 +253,6 @@ int main(void)
         CASE(test_new_voucher__sells_without_a_notification),
         CASE(test_patch__moves_the_window_everywhere),
         CASE(test_patch__a_notification_is_faster_than_a_reread),
-        CASE(test_patch__moves_the_window_without_a_notification),
         CASE(test_restock__reopens_the_sale_everywhere),
         CASE(test_restock__reopens_the_sale_without_a_notification),
         CASE(test_restock__while_the_listeners_were_cut_off),

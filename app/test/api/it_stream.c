@@ -88,27 +88,6 @@ static void test_stream__says_what_is_sold(void **state UNUSED)
     AWAIT(has_no_listener, NULL);
 }
 
-static void test_stream__of_an_unknown_voucher_is_not_found(void **state UNUSED)
-{
-    EXPECT(request(service, NULL, NULL, "GET /v1/vouchers/999999/stream"), 404,
-           "not_found");
-}
-
-static void test_stream__beyond_the_limit_has_one_event(void **state)
-{
-    const char *const env[] = {"SECKILL_LISTENERS_MAX=0", NULL};
-    struct service *full = fixture_serve(*state, env);
-    const struct client_reply *reply;
-    char id[ID_SIZE];
-
-    make_voucher(full, &(struct sale){.stock = 3}, id);
-    reply = request(full, NULL, NULL, "GET /v1/vouchers/%s/stream", id);
-    assert_int_equal(reply->status, 200);
-    assert_string_equal(reply_header(reply, "Content-Type"), "text/event-stream");
-    assert_string_equal(reply_header(reply, "Cache-Control"), "no-store");
-    assert_non_null(strstr(reply->body, "retry: 2000\ndata: {\"stock_left\":3,"));
-}
-
 /* -- descriptors -- */
 
 #define FILES     400
@@ -198,8 +177,6 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         CASE(test_stream__says_what_is_sold),
-        CASE(test_stream__of_an_unknown_voucher_is_not_found),
-        CASE(test_stream__beyond_the_limit_has_one_event),
         CASE(test_stream__leaves_descriptors_for_orders),
         CASE(test_drain__ends_streams),
     };
