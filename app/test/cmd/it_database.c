@@ -112,29 +112,6 @@ static void test_serve__is_not_ready_with_an_encoding_other_than_utf8(void **sta
     as_superuser("drop database other with (force)");
 }
 
-/* -- read-only -- */
-
-static bool is_reported_read_only(void *arg)
-{
-    const struct client_reply *reply = request(arg, NULL, NULL, "GET /readyz");
-
-    return reply->status == 503 &&
-           strstr(reply->body, "\"postgres\":\"read_only\"") != NULL;
-}
-
-static void test_serve__is_not_ready_on_a_read_only_server(void **state)
-{
-    struct fixture *fixture = *state;
-    struct service *service;
-
-    as_superuser("alter role " SERVICE_ROLE " set default_transaction_read_only = on");
-    service = fixture_spawn(fixture, NULL);
-    assert_true(becomes_true(is_reported_read_only, service));
-    as_superuser("alter role " SERVICE_ROLE " reset default_transaction_read_only");
-    service_await(service, "/readyz", 200);
-    assert_int_equal(service_stop(service), 0);
-}
-
 /* -- durability -- */
 
 static bool is_reported_not_durable(void *arg)
@@ -168,16 +145,6 @@ static void test_serve__is_not_ready_if_commits_are_lazy(void **state)
                                                              service->log_path, NULL})
                                ->out,
                            "level=local before=none"));
-}
-
-static void test_serve__is_not_ready_without_the_standby_that_is_required(void **state)
-{
-    struct fixture *fixture = *state;
-    const char *const env[] = {"SECKILL_REQUIRE_DURABILITY=remote", NULL};
-    struct service *service = fixture_spawn(fixture, env);
-
-    assert_true(becomes_true(is_reported_not_durable, service));
-    assert_int_equal(service_stop(service), 0);
 }
 
 /* -- clocks -- */
@@ -239,9 +206,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CASE(test_migrate__refuses_an_encoding_other_than_utf8),
         CASE(test_serve__is_not_ready_with_an_encoding_other_than_utf8),
-        CASE(test_serve__is_not_ready_on_a_read_only_server),
         CASE(test_serve__is_not_ready_if_commits_are_lazy),
-        CASE(test_serve__is_not_ready_without_the_standby_that_is_required),
         CASE(test_serve__compares_its_clock_with_that_of_postgres),
     };
 

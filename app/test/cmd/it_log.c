@@ -74,16 +74,6 @@ static void test_log__that_nobody_reads_stops_nothing(void **state)
     close(piped.read_fd);
 }
 
-static void test_log__that_nobody_reads_does_not_delay_the_end(void **state)
-{
-    static struct piped piped;
-
-    serve_into_pipe(*state, &piped);
-    AWAIT(has_dropped_lines, &piped);
-    assert_int_equal(service_stop(piped.service), 0);
-    close(piped.read_fd);
-}
-
 /* -- descriptors -- */
 
 static void test_main__opens_the_standard_descriptors(void **state)
@@ -119,7 +109,6 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         CASE(test_log__that_nobody_reads_stops_nothing),
-        CASE(test_log__that_nobody_reads_does_not_delay_the_end),
         CASE(test_main__opens_the_standard_descriptors),
     };
 
