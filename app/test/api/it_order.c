@@ -259,32 +259,6 @@ static void test_key__of_a_cancelled_order_still_gives_it(void **state)
     assert_string_not_equal(reply_text(reply, "id"), id);
 }
 
-static void test_key__takes_64_printable_bytes(void **state)
-{
-    static const char *const good[] = {
-        "x",
-        "0123456789012345678901234567890123456789012345678901234567890123",
-        "a b",
-        "'; drop table voucher_order; --",
-        "~!@#$%^&*()_+{}|:\"<>?[]\\;',./`",
-        "{\"a\":1}",
-        "\\x00",
-        "%00",
-        "NULL"};
-    char voucher_id[ID_SIZE], id[ID_SIZE];
-
-    make_voucher(service, &(struct sale){.stock = 100, .per_user_limit = 100},
-                 voucher_id);
-    for (size_t i = 0; i < COUNT_OF(good); i++) {
-        order_id_of(EXPECT(place_order(service, 8, voucher_id, good[i]), 201, NULL), id);
-        assert_string_equal(
-            reply_text(EXPECT(place_order(service, 8, voucher_id, good[i]), 200, NULL),
-                       "id"),
-            id);
-    }
-    assert_int_equal(sql_live_orders(*state, voucher_id), COUNT_OF(good));
-}
-
 /* -- reading -- */
 
 static void test_read__ids_beyond_2_to_53_are_exact(void **state)
@@ -312,78 +286,6 @@ static void test_read__ids_beyond_2_to_53_are_exact(void **state)
                                        "id"),
                             id);
     }
-}
-
-/* -- listing -- */
-
-#define LISTED 25
-
-struct listing {
-    const char *token;
-    const char *query;
-    size_t count;
-    size_t pages;
-};
-
-static void walk_orders(struct listing *listing, const char *user_id)
-{
-    char seen[60][ID_SIZE], cursor[300] = "";
-    const json_t *item;
-    size_t i;
-
-    do {
-        const struct client_reply *reply =
-            EXPECT(request(service, listing->token, NULL, "GET /v1/orders?%s%s%s",
-                           listing->query, cursor[0] ? "&cursor=" : "", cursor),
-                   200, NULL);
-
-        json_array_foreach(json_object_get(reply->json, "items"), i, item)
-        {
-            const char *id = json_string_value(json_object_get(item, "id"));
-
-            assert_string_equal(json_string_value(json_object_get(item, "user_id")),
-                                user_id);
-            for (size_t k = 0; k < listing->count; k++)
-                assert_string_not_equal(seen[k], id);
-            assert_true(listing->count < COUNT_OF(seen));
-            snprintf(seen[listing->count++], ID_SIZE, "%s", id);
-        }
-        snprintf(cursor, sizeof(cursor), "%s", reply_text(reply, "next_cursor"));
-        assert_true(++listing->pages < 100);
-    } while (cursor[0] != '\0');
-}
-
-static void test_list__has_the_callers_orders(void **state)
-{
-    char voucher_id[ID_SIZE] = "", one_voucher[64], of_user[64];
-    struct listing all = {.query = "limit=10"};
-    struct listing nobody = {.query = ""};
-    struct listing one = {.query = one_voucher};
-    struct listing by_admin = {.query = of_user};
-
-    (void)state;
-    for (int i = 0; i < LISTED; i++) {
-        make_voucher(service, &(struct sale){.stock = 5, .per_user_limit = 2},
-                     voucher_id);
-        EXPECT(place_order(service, 5000, voucher_id, NULL), 201, NULL);
-        EXPECT(place_order(service, 5001, voucher_id, NULL), 201, NULL);
-    }
-    EXPECT(place_order(service, 5000, voucher_id, NULL), 201, NULL);
-    all.token = one.token = shopper(5000);
-    nobody.token = shopper(5002);
-    by_admin.token = admin();
-    walk_orders(&all, "5000");
-    assert_int_equal(all.count, LISTED + 1);
-    assert_int_equal(all.pages, 3);
-    walk_orders(&nobody, "5002");
-    assert_int_equal(nobody.count, 0);
-    snprintf(one_voucher, sizeof(one_voucher), "voucher_id=%s", voucher_id);
-    walk_orders(&one, "5000");
-    assert_int_equal(one.count, 2);
-    snprintf(of_user, sizeof(of_user), "user_id=5001&limit=25");
-    walk_orders(&by_admin, "5001");
-    assert_int_equal(by_admin.count, LISTED);
-    assert_int_equal(by_admin.pages, 1); /* no empty page follows a full last page */
 }
 
 /* -- the lock -- */
@@ -487,8 +389,6 @@ int main(void)
         CASE(test_key__repeated_is_answered_when_the_sale_is_over),
         CASE(test_key__repeated_is_answered_when_the_begin_has_moved),
         CASE(test_key__of_a_cancelled_order_still_gives_it),
-        CASE(test_key__takes_64_printable_bytes),
-        CASE(test_list__has_the_callers_orders),
         CASE(test_lock__held_by_another_is_left_alone),
         CASE(test_lock__a_key_of_another_kind_is_left_alone),
         CASE(test_lock__is_released_before_the_answer),
