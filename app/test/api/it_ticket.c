@@ -111,27 +111,6 @@ static void test_ticket__is_needed_before_the_catalogue_knows(void **state)
         16);
 }
 
-static bool has_expired(void *arg)
-{
-    return order_with(20, ((const char **)arg)[0], ((const char **)arg)[1])->status ==
-           403;
-}
-
-static void test_ticket__expires(void **state)
-{
-    const char *const env[] = {TICKET_SECRET, "SECKILL_TICKET_TTL_S=10", NULL};
-    struct service *shared = service;
-    char id[ID_SIZE], ticket[TICKET_BYTES];
-    const char *both[] = {id, ticket};
-
-    service = fixture_serve(*state, env);
-    make_guarded(0, id);
-    take_ticket(20, id, ticket);
-    EXPECT(order_with(20, id, ticket), 201, NULL);
-    AWAIT(has_expired, both);
-    service = shared;
-}
-
 static bool is_sold_out(void *arg)
 {
     for (int i = 0; i < 16; i++) { /* in every loop */
@@ -223,7 +202,6 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CASE(test_ticket__lets_its_shopper_order_this_voucher),
         CASE(test_ticket__is_needed_before_the_catalogue_knows),
-        CASE(test_ticket__expires),
         CASE(test_ticket__is_not_needed_to_find_an_order_by_its_key),
         CASE(test_work__earns_a_ticket),
     };
