@@ -276,14 +276,6 @@ static void test_drain__ends_while_postgres_hangs(void **state)
     assert_int_equal(redis_order_locks(*state), 0);
 }
 
-static void test_drain__also_on_sigint(void **state)
-{
-    struct service *service = fixture_serve(*state, NULL);
-
-    service_signal(service, SIGINT);
-    assert_int_equal(service_wait(service), 0);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -295,7 +287,6 @@ int main(void)
         CASE(test_drain__does_not_wait_for_idle_or_slow_clients),
         cmocka_unit_test_teardown(test_drain__ends_while_redis_hangs, mend),
         cmocka_unit_test_teardown(test_drain__ends_while_postgres_hangs, mend),
-        CASE(test_drain__also_on_sigint),
     };
 
     return cmocka_run_group_tests(tests, setup, teardown);

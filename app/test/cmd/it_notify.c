@@ -132,16 +132,6 @@ static void test_notify__ready_when_readyz_is_200(void **state)
     await_lines("STATUS=Redis is down");
 }
 
-static void test_notify__stopping(void **state)
-{
-    struct service *service = spawn(*state);
-
-    await_lines("READY=1\nSTATUS=serving");
-    service_signal(service, SIGTERM);
-    await_lines("STOPPING=1\nSTATUS=draining");
-    assert_int_equal(service_wait(service), 0);
-}
-
 static bool is_loop(const char *task)
 {
     char path[96], name[16] = "";
@@ -207,7 +197,6 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(test_notify__ready_when_readyz_is_200, mend),
-        CASE(test_notify__stopping),
         CASE(test_notify__no_ping_while_a_loop_hangs),
         CASE(test_notify__without_a_manager),
     };
