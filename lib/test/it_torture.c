@@ -285,27 +285,6 @@ static void test_client__survives_the_failure_of_each_allocation(void **state)
     ASSERT_NUMBER(torture_each(use_client, *state), >, 40);
 }
 
-/** Neither the batch nor the answer has memory. */
-static void test_rlock_extend__without_memory_leaves_the_lock_held(void **state)
-{
-    struct fixture *fixture = *state;
-    struct rlock_client *client = fixture_client(fixture);
-    struct call call = {0}, other = {0};
-
-    ASSERT_STATUS(acquire_watched(fixture, client, &call, "item:7", LEASE_MS), STATUS_OK);
-    call_acquire(client, &other, "item:8", LEASE_MS); /* it has the only spare batch */
-    torture_fail(1, 2);
-    call_extend(client, &call, LEASE_MS / 2);
-    assert_true(torture_stop());
-    assert_int_equal(call.answers, 2); /* from inside the call */
-    ASSERT_STATUS(call.status, STATUS_NO_MEMORY);
-    assert_true(rlock_is_held(&call.lock));
-    assert_one_state(&call.lock);
-    ASSERT_STATUS(release(fixture, client, &call), STATUS_OK);
-    assert_one_state(&call.lock);
-    assert_false(server_has(fixture->server, "item:7"));
-}
-
 /** The first member answers from inside the call, which must not end the round. */
 static void test_rlock_group_extend__without_memory_leaves_the_group_held(void **state)
 {
@@ -376,7 +355,6 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         FIXTURE_TEST(test_client__survives_the_failure_of_each_allocation),
-        FIXTURE_TEST(test_rlock_extend__without_memory_leaves_the_lock_held),
         FIXTURE_TEST(test_rlock_group_extend__without_memory_leaves_the_group_held),
         SYNC_TEST(test_rlock_sync__survives_the_failure_of_each_allocation),
     };
