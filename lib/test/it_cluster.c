@@ -25,7 +25,7 @@ static char url[128];
 
 static const struct rlock_kind *const kinds[] = {RENEWABLE_KINDS, &rlock_read,
                                                  &rlock_getset};
-enum { KINDS = 9, EXCLUSIVE = 7 };
+enum { KINDS = 9 };
 
 /** Whether the text of a reply contains these words. */
 static bool says(struct server *server, const char *command, const char *words)
@@ -370,29 +370,6 @@ static void test_rlock__the_buckets_of_a_master_share_a_connection(void **state)
     FIXTURE_AWAIT(fixture, has_reconnected, client);
     release_all(fixture, client, calls);
     FIXTURE_AWAIT(fixture, have_one_connection, NULL);
-}
-
-static void test_rlock_acquire__waits_are_woken_through_any_node(void **state)
-{
-    struct fixture *fixture = *state;
-    struct rlock_client *alice = open_client(fixture), *bob = open_client(fixture);
-
-    for (int i = 0; i < 8; i++) {
-        struct rlock_acquire_options how =
-            waiting(kinds[i % EXCLUSIVE], 0, RLOCK_WAIT_FOREVER);
-        struct call held = {0}, call = {0};
-        char name[24];
-
-        snprintf(name, sizeof(name), "item:%d", i);
-        ASSERT_STATUS(acquire_with(fixture, alice, &held, name, &how), STATUS_OK);
-        call_wait(bob, &call, name, &how);
-        fixture_wait_asleep(fixture, bob, &call);
-        fixture_hold_timers(fixture);
-        ASSERT_STATUS(release(fixture, alice, &held), STATUS_OK);
-        fixture_wait_answers(fixture, &call, 1);
-        ASSERT_STATUS(call.status, STATUS_OK);
-        ASSERT_STATUS(release(fixture, bob, &call), STATUS_OK);
-    }
 }
 
 /** A slot on its way from one master to another. */
@@ -788,7 +765,6 @@ int main(void)
         CLUSTER_TEST(test_rlock__the_buckets_of_a_master_share_a_connection),
         CLUSTER_TEST(test_rlock_acquire__waits_at_a_channel_of_the_slot),
         CLUSTER_TEST(test_redis_conn__siblings_lose_their_socket_together),
-        CLUSTER_TEST(test_rlock_acquire__waits_are_woken_through_any_node),
         CLUSTER_TEST(test_rlock__resharding_loses_no_lock),
         CLUSTER_TEST(test_rlock__a_command_in_the_buffer_delays_no_move),
         CLUSTER_TEST(test_rlock__half_moved_slots_lose_no_lock),
