@@ -9,7 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PAIRS      10000 /* of each thread */
 #define STEPS      500
 #define OPERATIONS 5000 /* of all threads */
 
@@ -40,17 +39,7 @@ static void count_locked(struct sync_worker *worker)
     }
 }
 
-static void test_lock__counter_that_is_not_atomic_counts_exactly(void **state)
-{
-    struct sync_worker workers[8] = {0};
-
-    counter = 0;
-    sync_begin(*state, workers, 8, count_locked);
-    assert_int_equal(sync_end(workers, 8), 0);
-    assert_int_equal(counter, 8 * STEPS);
-}
-
-/* The same steps without a lock: all threads read before any of them writes. */
+/* All threads read before any of them writes. */
 static void count_unlocked(struct sync_worker *worker)
 {
     for (int i = 0; i < STEPS; i++) {
@@ -62,7 +51,7 @@ static void count_unlocked(struct sync_worker *worker)
     }
 }
 
-/* What the test above would see without exclusion. */
+/* What the test below would see without exclusion. */
 static void test_no_lock__counter_loses_counts(void **state)
 {
     struct sync_worker workers[8] = {0};
@@ -151,42 +140,6 @@ static void test_rlock_sync_holder__differs_between_threads_only(void **state)
 static long long count_locks(struct server *server)
 {
     return server_int(server, "EVAL %s 0", "return #redis.call('KEYS', 'item:*')");
-}
-
-static void lock_and_unlock(struct sync_worker *worker)
-{
-    struct rlock_acquire_options options = {.lease_ms = 9000, .watchdog = true};
-    struct sync_fixture *fixture = worker->fixture;
-    char name[24];
-    int len = snprintf(name, sizeof(name), "item:%u", worker->index);
-
-    for (int i = 0; i < PAIRS; i++) {
-        worker->failures +=
-            rlock_sync_acquire(fixture->sync, fixture->client, &worker->lock, name,
-                               (size_t)len, &options, NULL) != STATUS_OK;
-        worker->failures += sync_release(fixture, &worker->lock) != STATUS_OK;
-    }
-}
-
-static void test_watchdog__nothing_is_renewed_after_the_last_release(void **state)
-{
-    struct sync_fixture *fixture = *state;
-    struct sync_worker workers[16] = {0};
-    struct rlock_stats before, after;
-    long long calls;
-
-    sync_begin(fixture, workers, 16, lock_and_unlock);
-    assert_int_equal(sync_end(workers, 16), 0);
-    assert_int_equal(count_locks(fixture->server), 0);
-    rlock_sync_stats(fixture->sync, fixture->client, &before);
-    assert_int_equal(before.granted, 16 * PAIRS);
-    assert_int_equal(before.released, 16 * PAIRS);
-    assert_int_equal(before.lost, 0);
-    calls = server_calls(fixture->server, "evalsha");
-    uv_sleep(3100); /* more than a third of the lease */
-    assert_int_equal(server_calls(fixture->server, "evalsha"), calls);
-    rlock_sync_stats(fixture->sync, fixture->client, &after);
-    assert_int_equal(after.renewed, before.renewed);
 }
 
 /* Four threads per name, so that most have to wait. */
@@ -295,29 +248,6 @@ static void lock_until_closed(struct sync_worker *worker)
     }
 }
 
-static void test_rlock_sync_close__amid_calls(void **state)
-{
-    struct sync_fixture *fixture = *state;
-
-    for (int round = 0; round < 20; round++) {
-        struct sync_worker workers[16] = {0};
-
-        if (round > 0) {
-            ASSERT_STATUS(rlock_sync_start(&fixture->sync, NULL), STATUS_OK);
-            fixture->client = sync_fixture_client(fixture);
-        }
-        server_do(fixture->server, "FLUSHALL"); /* of the locks of the last round */
-        answered = 0;
-        sync_begin(fixture, workers, 16, lock_until_closed);
-        while (answered < 100)
-            sched_yield();
-        rlock_sync_close(fixture->sync);
-        assert_int_equal(sync_end(workers, 16), 0);
-        if (round < 19)
-            rlock_sync_free(fixture->sync);
-    }
-}
-
 /* As above, but with watched locks on the stack, held for a while. */
 static void hold_on_stack_until_closed(struct sync_worker *worker)
 {
@@ -340,10 +270,10 @@ static void hold_on_stack_until_closed(struct sync_worker *worker)
     }
 }
 
-static void test_rlock_sync_close__touches_no_lock_after_its_call_returned(void **state)
+/** Close and start again and again, while `count` threads do `act`. */
+static void close_amid(struct sync_fixture *fixture, void (*act)(struct sync_worker *),
+                       unsigned count)
 {
-    struct sync_fixture *fixture = *state;
-
     for (int round = 0; round < 20; round++) {
         struct sync_worker workers[SYNC_WORKERS_MAX] = {0};
 
@@ -351,27 +281,35 @@ static void test_rlock_sync_close__touches_no_lock_after_its_call_returned(void 
             ASSERT_STATUS(rlock_sync_start(&fixture->sync, NULL), STATUS_OK);
             fixture->client = sync_fixture_client(fixture);
         }
-        server_do(fixture->server, "FLUSHALL");
+        server_do(fixture->server, "FLUSHALL"); /* of the locks of the last round */
         answered = 0;
-        sync_begin(fixture, workers, SYNC_WORKERS_MAX, hold_on_stack_until_closed);
+        sync_begin(fixture, workers, count, act);
         while (answered < 100)
             sched_yield();
         rlock_sync_close(fixture->sync);
-        assert_int_equal(sync_end(workers, SYNC_WORKERS_MAX), 0);
+        assert_int_equal(sync_end(workers, count), 0);
         if (round < 19)
             rlock_sync_free(fixture->sync);
     }
 }
 
+static void test_rlock_sync_close__amid_calls(void **state)
+{
+    close_amid(*state, lock_until_closed, 16);
+}
+
+static void test_rlock_sync_close__touches_no_lock_after_its_call_returned(void **state)
+{
+    close_amid(*state, hold_on_stack_until_closed, SYNC_WORKERS_MAX);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        SYNC_TEST(test_lock__counter_that_is_not_atomic_counts_exactly),
         SYNC_TEST(test_no_lock__counter_loses_counts),
         SYNC_TEST(test_lock__excludes_between_clients),
         SYNC_TEST(test_reentrant__each_thread_is_a_holder),
         SYNC_TEST(test_rlock_sync_holder__differs_between_threads_only),
-        SYNC_TEST(test_watchdog__nothing_is_renewed_after_the_last_release),
         SYNC_TEST(test_wait__many_threads_leave_no_channel),
         SYNC_TEST(test_rlock_sync_close__answers_all_waiters),
         SYNC_TEST(test_rlock_sync_cancel__ends_the_wait_of_another_thread),
