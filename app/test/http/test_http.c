@@ -374,15 +374,17 @@ static void test_request__a_chunked_body_may_be_too_large(void **state)
 {
     static const char head[] = "POST / HTTP/1.1\r\nHost: a\r\nX-Echo: 1\r\n"
                                "Transfer-Encoding: chunked\r\n\r\n10001\r\n";
-    static char request[sizeof(head) + 65537 + 7];
+    static const char end[] = "\r\n0\r\n\r\n";
+    static char request[sizeof(head) + 65537 + sizeof(end)];
+    char *after = request + sizeof(head) - 1 + 65537;
     struct client *conn = client_open(&site.address);
     const struct client_reply *reply;
 
     (void)state;
     memset(request, 'x', sizeof(request));
     memcpy(request, head, sizeof(head) - 1);
-    memcpy(request + sizeof(head) - 1 + 65537, "\r\n0\r\n\r\n", 7);
-    reply = exchange(conn, request, sizeof(head) - 1 + 65537 + 7);
+    memcpy(after, end, sizeof(end));
+    reply = exchange(conn, request, (size_t)(after - request) + sizeof(end) - 1);
     if (strstr(reply->body, "too large") == NULL)
         fail_msg("expected \"too large\", got \"%s\"", reply->body);
     client_close(conn);
