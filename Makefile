@@ -19,9 +19,11 @@ once = $(eval $(1) := $(2))$($(1))
 PKGS_LIB  = $(call once,PKGS_LIB,hiredis libuv libcrypto $(shell pkg-config --exists hiredis_ssl && echo hiredis_ssl libssl))
 PKGS_APP  = libmicrohttpd gnutls libpq jansson $(PKGS_LIB)
 PKGS_TEST = cmocka $(PKGS_APP)
-PKG_CFLAGS    = $(call once,PKG_CFLAGS,$(shell pkg-config --cflags $(PKGS_TEST)))
+PKGS_SIM  = lua5.1
+PKG_CFLAGS    = $(call once,PKG_CFLAGS,$(shell pkg-config --cflags $(PKGS_TEST) $(PKGS_SIM)))
 PKG_LIBS      = $(call once,PKG_LIBS,$(shell pkg-config --libs $(PKGS_APP)))
 PKG_LIBS_TEST = $(call once,PKG_LIBS_TEST,$(shell pkg-config --libs $(PKGS_TEST)))
+PKG_LIBS_SIM  = $(call once,PKG_LIBS_SIM,$(shell pkg-config --libs $(PKGS_SIM)))
 
 WARNINGS = -Wall -Wextra -Wshadow -Wconversion -Wstrict-prototypes -Wmissing-prototypes \
            -Wformat=2 -Wvla -Werror
@@ -171,7 +173,7 @@ $(APP_UNIT) $(APP_IT): %: %.o $(APP_TEST_OBJ) $(BUILD)/libapp.a $(BUILD)/librloc
 # it lacks is an error of the linker. It counts the blocks of malloc(), unless a sanitizer does.
 SIM_OBJ  := $(patsubst %.c,$(BUILD)/%.o,$(sort $(wildcard app/test/sim/*.c)))
 SIM_LINK  = $(if $(SAN),,$(WRAP_MALLOC)) -rdynamic
-SIM_LIBS  = $(filter-out -luv -lpq -lhiredis%,$(LIBS_TEST))
+SIM_LIBS  = $(filter-out -luv -lpq -lhiredis%,$(LIBS_TEST)) $(PKG_LIBS_SIM)
 $(BUILD)/simulate: $(SIM_OBJ) $(BUILD)/libapp.a $(BUILD)/librlock.a
 	$(call say,LD)
 	$(Q)$(CC) $(SANITIZE) $(LDFLAGS) $(SIM_LINK) -o $@ $^ $(SIM_LIBS)

@@ -33,10 +33,7 @@ static struct {
     struct sim_peer *peers[PEERS_MAX];
     int64_t hung_until_us, down_until_us, refusing_until_us;
     const char *refusal;
-    bool is_known[RLOCK_SCRIPT_COUNT];
 } redis;
-
-static struct redis_script scripts[RLOCK_SCRIPT_COUNT];
 
 /* -- replies -- */
 
@@ -98,8 +95,10 @@ static bool is_refusing(void)
     return sim_now_us() < redis.refusing_until_us;
 }
 
-static void redis_on_publish(const char *channel, struct sim_bytes text)
+static size_t redis_on_publish(const char *channel, struct sim_bytes text)
 {
+    size_t receivers = 0;
+
     for (size_t i = 0; i < redis.peer_count; i++) {
         struct sim_peer *peer = redis.peers[i];
 
@@ -113,44 +112,32 @@ static void redis_on_publish(const char *channel, struct sim_bytes text)
             message->element[1] = bulk(channel);
             message->element[2] = sim_reply_text(REDIS_REPLY_STRING, text.at, text.len);
             send_reply(peer, REPLY_DATA, message);
+            receivers++;
         }
     }
-}
-
-static redisReply *run_script(const struct sim_peer *peer, size_t in_flight,
-                              const struct command *command, int script)
-{
-    size_t key_count = strtoul(command->args[2].at, NULL, 10);
-    struct sim_script_call call = {.script = (enum rlock_script)script,
-                                   .keys = &command->args[3],
-                                   .key_count = key_count,
-                                   .args = &command->args[3 + key_count],
-                                   .arg_count = command->count - 3 - key_count,
-                                   .service = peer->service,
-                                   .in_flight = in_flight,
-                                   .publish = redis_on_publish};
-
-    redis.is_known[script] = true;
-    return sim_script_run(&call);
+    return receivers;
 }
 
 static redisReply *run_eval(const struct sim_peer *peer, size_t in_flight,
                             const struct command *command)
 {
-    bool is_sha = is_word(command->args[0], "EVALSHA");
+    size_t key_count = strtoul(command->args[2].at, NULL, 10);
+    struct sim_script_call call = {.script = command->args[1],
+                                   .is_sha = is_word(command->args[0], "EVALSHA"),
+                                   .keys = &command->args[3],
+                                   .key_count = key_count,
+                                   .args = &command->args[3 + key_count],
+                                   .arg_count = command->count - 3 - key_count,
+                                   .service = peer->service,
+                                   .in_flight = in_flight};
+    redisReply *reply;
 
     if (is_refusing())
         return error_line(redis.refusal);
-    for (int i = 0; i < RLOCK_SCRIPT_COUNT; i++) {
-        if (!is_word(command->args[1], is_sha ? scripts[i].sha : scripts[i].body))
-            continue;
-        if (is_sha && !redis.is_known[i])
-            break;
-        return run_script(peer, in_flight, command, i);
-    }
-    if (!is_sha)
-        sim_fail("an unknown script is sent");
-    return error_line("NOSCRIPT No matching script. Please use EVAL.");
+    reply = sim_script_run(&call);
+    if (reply == NULL)
+        return error_line("NOSCRIPT No matching script. Please use EVAL.");
+    return reply;
 }
 
 static redisReply *change_channels(struct sim_peer *peer, const struct command *command)
@@ -335,9 +322,8 @@ struct sim_stream *sim_peer_stream(struct sim_peer *peer)
 void sim_redis_begin(void)
 {
     memset(&redis, 0, sizeof(redis));
-    if (scripts[0].body == NULL)
-        rlock_scripts_init(scripts, false);
     sim_keys_begin();
+    sim_scripts_begin(redis_on_publish);
 }
 
 void sim_redis_hang(int64_t until_us)
@@ -373,7 +359,7 @@ void sim_redis_step_clock(int64_t by_us)
 
 void sim_redis_forget_scripts(void)
 {
-    memset(redis.is_known, 0, sizeof(redis.is_known));
+    sim_scripts_forget();
 }
 
 void sim_redis_refuse(const char *error, int64_t until_us)

@@ -1,8 +1,7 @@
 /*
  * sim_redis.h - a simulated Redis server: its connections, its keys, its faults.
  *
- * It understands the commands that lib/lock sends. Each Lua script is modelled in
- * sim_redis_scripts.c. Keys expire by the server's own clock, which may be stepped.
+ * It understands the commands that lib/lock sends. sim_redis_scripts.c runs the Lua scripts. Keys expire by the server's own clock, which may be stepped.
  */
 #ifndef SIM_REDIS_H
 #define SIM_REDIS_H

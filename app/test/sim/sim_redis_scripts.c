@@ -1,9 +1,8 @@
 /*
- * sim_redis_scripts.c - a model of the Lua scripts in lib/lock/lua.
+ * sim_redis_scripts.c - runs the Lua scripts of clients over the simulated keys.
  *
- * Orders use only the scripts of kind plain, with and without waiting, so only these are modelled.
- * sim_script_run() fails for any other script, and for a script whose text has changed since it
- * was modelled.
+ * The scripts are the texts that the clients send. Only the commands that orders need are modelled.
+ * The locks that were granted or found busy are known by the reply of a script.
  */
 #include "app/test/sim/sim_redis_scripts.h"
 
@@ -12,17 +11,19 @@
 #include "app/test/sim/sim_memory.h"
 
 #include <inttypes.h>
+#include <lauxlib.h>
+#include <lualib.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define SHOPPERS       64
-#define KEYS_MAX       128
-#define NAME_BYTES     64
-#define VALUE_BYTES    64
-#define EPOCH_US       (INT64_C(1700000000) * S) /* of the server's clock */
-#define LOCK_PREFIX    "lock:order:"
-#define FENCE_AHEAD_US INT64_C(3200000000000000)
+#define SHOPPERS    64
+#define KEYS_MAX    128
+#define NAME_BYTES  64
+#define VALUE_BYTES 64
+#define EPOCH_US    (INT64_C(1700000000) * S) /* of the server's clock */
+#define LOCK_PREFIX "lock:order:"
+#define SCRIPTS_MAX 8
 
 struct key {
     char name[NAME_BYTES];
@@ -33,9 +34,21 @@ struct key {
     /* of a lock: */
     int64_t user_id; /* 0: the key is no lock */
     int64_t fence;
-    unsigned service;
     int64_t lease_us;
 };
+
+struct script {
+    struct redis_script text;
+    int function; /* compiled; a reference of Lua */
+    bool is_known;
+};
+
+static struct {
+    lua_State *lua; /* outlives the schedules */
+    sim_publish_cb publish;
+    size_t script_count;
+    struct script scripts[SCRIPTS_MAX];
+} engine;
 
 static struct sim_keys {
     size_t count;
@@ -150,29 +163,12 @@ static struct key *find(struct sim_bytes name)
     return NULL;
 }
 
-static struct key *create(struct sim_bytes name)
-{
-    struct key *key = &now.keys[now.count++];
-
-    if (now.count > KEYS_MAX || name.len > NAME_BYTES)
-        sim_fail("too many keys in Redis, or one of %zu bytes", name.len);
-    memset(key, 0, sizeof(*key));
-    memcpy(key->name, name.at, name.len);
-    key->name_len = name.len;
-    return key;
-}
-
 static void set_value(struct key *key, struct sim_bytes value)
 {
     if (value.len > VALUE_BYTES)
         sim_fail("a value of %zu bytes in Redis", value.len);
     memcpy(key->value, value.at, value.len);
     key->value_len = value.len;
-}
-
-static bool has_value(const struct key *key, struct sim_bytes value)
-{
-    return key->value_len == value.len && memcmp(key->value, value.at, value.len) == 0;
 }
 
 static int64_t remaining_us(const struct key *key)
@@ -208,222 +204,316 @@ static int64_t number_of(struct sim_bytes text)
     return strtoll(digits, NULL, 10);
 }
 
+/* 0: the key is no lock. */
 static int64_t user_of(struct sim_bytes name)
 {
     const size_t len = strlen(LOCK_PREFIX);
 
     if (name.len <= len || memcmp(name.at, LOCK_PREFIX, len) != 0)
-        sim_fail("not the name of a lock: %.*s", (int)name.len, name.at);
+        return 0;
     return number_of((struct sim_bytes){name.at + len, name.len - len});
 }
 
-static struct sim_bytes call_number(const struct sim_script_call *call)
+static struct key *create(struct sim_bytes name)
 {
-    return call->args[call->arg_count - 1];
-}
+    struct key *key = &now.keys[now.count++];
 
-/* -- acquire -- */
-
-/* Draws `count` fences. Returns the number before the first one. */
-static int64_t draw_fences(const struct sim_script_call *call, int64_t count)
-{
-    struct key *key = find(call->keys[0]);
-    int64_t fence = count;
-    char digits[24];
-
-    if (key != NULL)
-        fence += number_of((struct sim_bytes){key->value, key->value_len});
-    else
-        key = create(call->keys[0]);
-    if (fence <= count || fence > server_us() + FENCE_AHEAD_US)
-        fence = server_us() + count;
-    snprintf(digits, sizeof(digits), "%" PRId64, fence);
-    set_value(key, (struct sim_bytes){digits, strlen(digits)});
-    return fence - count;
-}
-
-/* Returns whether the caller holds the lock now. Otherwise `*ret_remaining_ms` is the rest of the
-   lease of its owner. */
-static bool take(const struct sim_script_call *call, struct sim_bytes name,
-                 struct sim_bytes owner, int64_t fence, int64_t *ret_remaining_ms)
-{
-    struct key *key = find(name);
-    int64_t lease_us = number_of(call->args[0]) * 1000;
-
-    if (key != NULL && !has_value(key, owner)) {
-        *ret_remaining_ms = remaining_us(key) / 1000;
-        sim_check_busy(user_of(name), call->service);
-        return false;
-    }
-    if (key == NULL) {
-        key = create(name);
-        set_value(key, owner);
-    }
+    if (now.count > KEYS_MAX || name.len > NAME_BYTES)
+        sim_fail("too many keys in Redis, or one of %zu bytes", name.len);
+    memset(key, 0, sizeof(*key));
+    memcpy(key->name, name.at, name.len);
+    key->name_len = name.len;
     key->user_id = user_of(name);
-    key->fence = fence;
-    key->service = call->service;
-    key->lease_us = lease_us;
-    key->expires_us = server_us() + lease_us;
-    sim_check_granted(key->user_id, call->service, fence);
-    SIM_TRACE("redis: lock of shopper %" PRId64 " granted to service %u, fence %" PRId64,
-              key->user_id, call->service, fence);
-    return true;
+    return key;
 }
 
-/* The waiting key lasts as long as its waiter may wait. */
-static void keep_waiting_key(struct sim_bytes name, int64_t wait_ms)
-{
-    struct key *key = find(name);
-    int64_t remaining_ms = key == NULL ? 0 : remaining_us(key) / 1000;
+/* -- commands of scripts -- */
 
-    if (wait_ms <= remaining_ms || wait_ms == 0)
-        return;
-    if (key == NULL)
-        key = create(name);
-    key->expires_us = server_us() + wait_ms * 1000;
+static struct sim_bytes argument(lua_State *lua, int at)
+{
+    struct sim_bytes text;
+
+    text.at = luaL_checklstring(lua, at, &text.len);
+    return text;
 }
 
-static redisReply *run_acquire(const struct sim_script_call *call)
+/* Number `at` of the arguments, which may be missing. */
+static bool is_word(lua_State *lua, int at, const char *word)
 {
-    bool is_waiting = call->script == RLOCK_SCRIPT_ACQUIRE_WAIT;
-    size_t shared = is_waiting ? 2 : 1, stride = is_waiting ? 2 : 1;
-    size_t count = call->key_count - shared;
-    bool is_late = server_us() > number_of(call->args[1]);
-    redisReply *reply = sim_reply_array(is_late ? 2 : is_waiting ? 5 : 4);
-    redisReply *results, *numbers;
-    int64_t fence, longest_ms = 0;
-
-    reply->element[0] =
-        sim_reply_text(REDIS_REPLY_STRING, call_number(call).at, call_number(call).len);
-    reply->element[1] = sim_reply_number(server_us());
-    if (is_late)
-        return reply;
-    fence = draw_fences(call, (int64_t)count);
-    results = sim_reply_text(REDIS_REPLY_STRING, call->keys[0].at, count);
-    numbers = sim_reply_array(count);
-    for (size_t i = 0; i < count; i++) {
-        int64_t number = fence + 1 + (int64_t)i;
-        bool is_ours = take(call, call->keys[shared + i], call->args[2 + i * stride],
-                            number, &number);
-
-        results->str[i] = is_ours ? '1' : '0';
-        numbers->element[i] = sim_reply_number(number);
-        if (!is_ours && is_waiting && number_of(call->args[3 + i * 2]) > longest_ms)
-            longest_ms = number_of(call->args[3 + i * 2]);
-    }
-    reply->element[2] = sim_reply_number(fence);
-    reply->element[3] = results;
-    if (is_waiting) {
-        keep_waiting_key(call->keys[1], longest_ms);
-        reply->element[4] = numbers;
-    } else {
-        sim_reply_free(numbers);
-    }
-    return reply;
+    return lua_isstring(lua, at) && strcmp(lua_tostring(lua, at), word) == 0;
 }
 
-/* -- release, renew, raise -- */
-
-/* "number results" */
-static redisReply *reply_results(const struct sim_script_call *call, size_t count,
-                                 char **ret_results)
+static void push_value(lua_State *lua, const struct key *key)
 {
-    struct sim_bytes number = call_number(call);
-    redisReply *reply =
-        sim_reply_text(REDIS_REPLY_STRING, call->keys[0].at, number.len + 1 + count);
-
-    memcpy(reply->str, number.at, number.len);
-    reply->str[number.len] = ' ';
-    *ret_results = reply->str + number.len + 1;
-    return reply;
+    if (key != NULL)
+        lua_pushlstring(lua, key->value, key->value_len);
+    else
+        lua_pushboolean(lua, false);
 }
 
-static void publish(const struct sim_script_call *call, const struct key *key)
+static void expire_in_ms(struct key *key, int64_t lease_ms)
 {
-    char channel[NAME_BYTES + 8];
-
-    snprintf(channel, sizeof(channel), "rlock:%.*s", (int)key->name_len, key->name);
-    call->publish(channel, (struct sim_bytes){"", 0});
+    key->lease_us = lease_ms * 1000;
+    key->expires_us = server_us() + key->lease_us;
 }
 
-static redisReply *run_release(const struct sim_script_call *call)
+static void run_del(lua_State *lua)
 {
-    char *results;
-    redisReply *reply = reply_results(call, call->key_count - 1, &results);
-    bool is_awaited = find(call->keys[0]) != NULL;
+    int deleted = 0;
 
-    for (size_t i = 0; i + 1 < call->key_count; i++) {
-        struct key *key = find(call->keys[i + 1]);
-        bool is_ours = key != NULL && has_value(key, call->args[i]);
+    for (int at = 2; at <= lua_gettop(lua); at++) {
+        struct key *key = find(argument(lua, at));
 
-        results[i] = is_ours ? '1' : '0';
-        if (!is_ours)
+        if (key == NULL)
             continue;
         SIM_TRACE("redis: lock of shopper %" PRId64 " released, fence %" PRId64,
                   key->user_id, key->fence);
         sim_check_released(key->user_id, key->fence,
                            remaining_us(key) > key->lease_us / 4);
-        if (is_awaited)
-            publish(call, key);
         delete (key);
+        deleted++;
     }
-    return reply;
+    lua_pushinteger(lua, deleted);
 }
 
-static redisReply *run_renew(const struct sim_script_call *call)
+static void run_get(lua_State *lua)
 {
-    char *results;
-    redisReply *reply = reply_results(call, call->key_count, &results);
-
-    if (call->key_count > call->in_flight)
-        sim_fail("service %u renews %zu locks, and has %zu orders", call->service,
-                 call->key_count, call->in_flight);
-    for (size_t i = 0; i < call->key_count; i++) {
-        struct key *key = find(call->keys[i]);
-        bool is_ours = key != NULL && has_value(key, call->args[2 * i]);
-
-        results[i] = is_ours ? '1' : '0';
-        if (is_ours)
-            key->expires_us = server_us() + number_of(call->args[2 * i + 1]) * 1000;
-    }
-    return reply;
+    push_value(lua, find(argument(lua, 2)));
 }
 
-static redisReply *run_raise(const struct sim_script_call *call)
+static void run_incrby(lua_State *lua)
 {
-    struct key *key = find(call->keys[0]);
-    int64_t least = number_of(call->args[0]);
-    redisReply *reply = sim_reply_array(3);
+    struct key *key = find(argument(lua, 2));
+    int64_t number = number_of(argument(lua, 3));
     char digits[24];
 
     if (key == NULL)
-        key = create(call->keys[0]);
-    if (least < server_us() || least > server_us() + FENCE_AHEAD_US)
-        least = server_us();
-    if (number_of((struct sim_bytes){key->value, key->value_len}) < least) {
-        snprintf(digits, sizeof(digits), "%" PRId64, least);
-        set_value(key, (struct sim_bytes){digits, strlen(digits)});
+        key = create(argument(lua, 2));
+    number += number_of((struct sim_bytes){key->value, key->value_len});
+    snprintf(digits, sizeof(digits), "%" PRId64, number);
+    set_value(key, (struct sim_bytes){digits, strlen(digits)});
+    lua_pushnumber(lua, (lua_Number)number);
+}
+
+static void run_mget(lua_State *lua)
+{
+    int last = lua_gettop(lua);
+
+    lua_createtable(lua, last - 1, 0);
+    for (int at = 2; at <= last; at++) {
+        push_value(lua, find(argument(lua, at)));
+        lua_rawseti(lua, -2, at - 1);
     }
-    reply->element[0] =
-        sim_reply_text(REDIS_REPLY_STRING, call_number(call).at, call_number(call).len);
-    reply->element[1] = sim_reply_number(server_us());
-    reply->element[2] = sim_reply_number(server_us() + FENCE_AHEAD_US);
+}
+
+static void run_pexpire(lua_State *lua)
+{
+    struct key *key = find(argument(lua, 2));
+
+    if (key != NULL)
+        expire_in_ms(key, number_of(argument(lua, 3)));
+    lua_pushinteger(lua, key != NULL);
+}
+
+static void run_pttl(lua_State *lua)
+{
+    const struct key *key = find(argument(lua, 2));
+
+    if (key == NULL)
+        lua_pushinteger(lua, -2);
+    else if (key->expires_us == 0)
+        lua_pushinteger(lua, -1);
+    else
+        lua_pushinteger(lua, (lua_Integer)(remaining_us(key) / 1000));
+}
+
+static void run_publish(lua_State *lua)
+{
+    engine.publish(argument(lua, 2).at, argument(lua, 3));
+    lua_pushinteger(lua,
+                    0); /* as for a user that may not publish: no receivers are known */
+}
+
+/* SET key value [NX] [PX ms] */
+static void run_set(lua_State *lua)
+{
+    struct key *key = find(argument(lua, 2));
+    int at = is_word(lua, 4, "NX") ? 5 : 4;
+
+    if (key != NULL && at == 5) {
+        lua_pushboolean(lua, false);
+        return;
+    }
+    if (key == NULL)
+        key = create(argument(lua, 2));
+    set_value(key, argument(lua, 3));
+    key->expires_us = 0;
+    if (is_word(lua, at, "PX"))
+        expire_in_ms(key, number_of(argument(lua, at + 1)));
+    lua_createtable(lua, 0, 1);
+    lua_pushliteral(lua, "OK");
+    lua_setfield(lua, -2, "ok");
+}
+
+static void run_time(lua_State *lua)
+{
+    lua_createtable(lua, 2, 0);
+    lua_pushfstring(lua, "%d", (int)(server_us() / S));
+    lua_rawseti(lua, -2, 1);
+    lua_pushfstring(lua, "%d", (int)(server_us() % S));
+    lua_rawseti(lua, -2, 2);
+}
+
+/* redis.call() and redis.pcall(), which do not differ: no command fails. */
+static int scripts_on_call(lua_State *lua)
+{
+    static const struct {
+        const char *name;
+        void (*run)(lua_State *lua);
+    } commands[] = {
+        {"DEL", run_del},         {"GET", run_get},   {"INCRBY", run_incrby},
+        {"MGET", run_mget},       {"SET", run_set},   {"PEXPIRE", run_pexpire},
+        {"PUBLISH", run_publish}, {"PTTL", run_pttl}, {"TIME", run_time},
+    };
+
+    for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++) {
+        if (is_word(lua, 1, commands[i].name)) {
+            commands[i].run(lua);
+            return 1;
+        }
+    }
+    sim_fail("the simulator has no model of command %s", luaL_checkstring(lua, 1));
+}
+
+/* -- scripts -- */
+
+void sim_scripts_begin(sim_publish_cb publish)
+{
+    sim_scripts_forget();
+    engine.publish = publish;
+    if (engine.lua != NULL)
+        return;
+    engine.lua = luaL_newstate();
+    luaL_openlibs(engine.lua);
+    lua_newtable(engine.lua);
+    lua_pushcfunction(engine.lua, scripts_on_call);
+    lua_setfield(engine.lua, -2, "call");
+    lua_pushcfunction(engine.lua, scripts_on_call);
+    lua_setfield(engine.lua, -2, "pcall");
+    lua_setglobal(engine.lua, "redis");
+}
+
+void sim_scripts_forget(void)
+{
+    for (size_t i = 0; i < engine.script_count; i++)
+        engine.scripts[i].is_known = false;
+}
+
+static struct script *compile(struct sim_bytes body)
+{
+    struct script *script = &engine.scripts[engine.script_count++];
+
+    if (engine.script_count > SCRIPTS_MAX)
+        sim_fail("too many scripts");
+    redis_script_init(&script->text, "", strndup(body.at, body.len));
+    if (luaL_loadbuffer(engine.lua, body.at, body.len, "script") != 0)
+        sim_fail("%s", lua_tostring(engine.lua, -1));
+    script->function = luaL_ref(engine.lua, LUA_REGISTRYINDEX);
+    return script;
+}
+
+/* Returns NULL if the server does not know the digest. */
+static struct script *find_script(const struct sim_script_call *call)
+{
+    for (size_t i = 0; i < engine.script_count; i++) {
+        struct script *script = &engine.scripts[i];
+        const char *text = call->is_sha ? script->text.sha : script->text.body;
+
+        if (strlen(text) == call->script.len &&
+            memcmp(text, call->script.at, call->script.len) == 0)
+            return script->is_known || !call->is_sha ? script : NULL;
+    }
+    return call->is_sha ? NULL : compile(call->script);
+}
+
+static void set_list(const char *name, const struct sim_bytes *items, size_t count)
+{
+    lua_createtable(engine.lua, (int)count, 0);
+    for (size_t i = 0; i < count; i++) {
+        lua_pushlstring(engine.lua, items[i].at, items[i].len);
+        lua_rawseti(engine.lua, -2, (int)i + 1);
+    }
+    lua_setglobal(engine.lua, name);
+}
+
+/* Takes a value from the stack of Lua. */
+static redisReply *pop_reply(void)
+{
+    redisReply *reply;
+    size_t len;
+
+    if (lua_type(engine.lua, -1) == LUA_TNUMBER) {
+        reply = sim_reply_number((int64_t)lua_tonumber(engine.lua, -1));
+    } else if (lua_type(engine.lua, -1) == LUA_TSTRING) {
+        const char *text = lua_tolstring(engine.lua, -1, &len);
+
+        reply = sim_reply_text(REDIS_REPLY_STRING, text, len);
+    } else if (lua_type(engine.lua, -1) == LUA_TTABLE) {
+        reply = sim_reply_array(lua_objlen(engine.lua, -1));
+        for (size_t i = 0; i < reply->elements; i++) {
+            lua_rawgeti(engine.lua, -1, (int)i + 1);
+            reply->element[i] = pop_reply();
+        }
+    } else {
+        sim_fail("a script returns a value of type %s", luaL_typename(engine.lua, -1));
+    }
+    lua_pop(engine.lua, 1);
     return reply;
+}
+
+/* Reports the locks to sim_check.c. Reads {number, clock us, fence, results, numbers}, where
+   `numbers` may be missing. */
+static void check_acquired(const struct sim_script_call *call, const redisReply *reply)
+{
+    const redisReply *results = reply->element[3];
+    const struct sim_bytes *names = call->keys + call->key_count - results->len;
+
+    for (size_t i = 0; i < results->len; i++) {
+        struct key *key = find(names[i]);
+
+        if (results->str[i] == '0')
+            sim_check_busy(user_of(names[i]), call->service);
+        if (results->str[i] != '1')
+            continue;
+        if (key == NULL)
+            sim_fail("a lock is granted that is not in Redis");
+        key->fence = reply->elements > 4 ? reply->element[4]->element[i]->integer
+                                         : reply->element[2]->integer + 1 + (int64_t)i;
+        sim_check_granted(key->user_id, call->service, key->fence);
+        SIM_TRACE("redis: lock of shopper %" PRId64
+                  " granted to service %u, fence %" PRId64,
+                  key->user_id, call->service, key->fence);
+    }
 }
 
 redisReply *sim_script_run(const struct sim_script_call *call)
 {
-    switch (call->script) {
-    case RLOCK_SCRIPT_ACQUIRE:
-    case RLOCK_SCRIPT_ACQUIRE_WAIT:
-        return run_acquire(call);
-    case RLOCK_SCRIPT_RELEASE:
-        return run_release(call);
-    case RLOCK_SCRIPT_RENEW:
-        return run_renew(call);
-    case RLOCK_SCRIPT_RAISE:
-        return run_raise(call);
-    default:
-        sim_fail("the simulator has no model of script %d", call->script);
-    }
+    struct script *script = find_script(call);
+    redisReply *reply;
+
+    if (script == NULL)
+        return NULL;
+    script->is_known = true;
+    if (user_of(call->keys[0]) != 0 && call->key_count > call->in_flight)
+        sim_fail("service %u renews %zu locks, and has %zu orders", call->service,
+                 call->key_count, call->in_flight);
+    set_list("KEYS", call->keys, call->key_count);
+    set_list("ARGV", call->args, call->arg_count);
+    lua_rawgeti(engine.lua, LUA_REGISTRYINDEX, script->function);
+    if (lua_pcall(engine.lua, 0, 1, 0) != 0)
+        sim_fail("a script fails: %s", lua_tostring(engine.lua, -1));
+    reply = pop_reply();
+    if (reply->type == REDIS_REPLY_ARRAY && reply->elements > 3)
+        check_acquired(call, reply);
+    return reply;
 }

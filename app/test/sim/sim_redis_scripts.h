@@ -2,7 +2,7 @@
 #ifndef SIM_REDIS_SCRIPTS_H
 #define SIM_REDIS_SCRIPTS_H
 
-#include "lock/scripts.h"
+#include "redis/script.h"
 
 #include <hiredis/hiredis.h>
 
@@ -12,16 +12,23 @@ struct sim_bytes {
 };
 
 struct sim_script_call {
-    enum rlock_script script;
+    struct sim_bytes script; /* its digest or its text */
+    bool is_sha;
     const struct sim_bytes *keys;
     size_t key_count;
-    const struct sim_bytes *args; /* the last one is the number of the call */
+    const struct sim_bytes *args;
     size_t arg_count;
     unsigned service;
     size_t in_flight; /* as in struct sim_chunk */
-    void (*publish)(const char *channel, struct sim_bytes text);
 };
 
+/** Returns the number of receivers. */
+typedef size_t (*sim_publish_cb)(const char *channel, struct sim_bytes text);
+
+void sim_scripts_begin(sim_publish_cb publish);
+void sim_scripts_forget(void);
+
+/** Returns NULL if the script is sent as a digest that the server does not know. */
 redisReply *sim_script_run(const struct sim_script_call *call);
 
 /* -- keys -- */
