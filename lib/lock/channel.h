@@ -21,6 +21,7 @@ struct rlock_channel {
     unsigned unreplied;         /* releases without a reply */
     unsigned expected_messages; /* of replied releases, still to come */
     unsigned early_messages;    /* that came while a release was unreplied */
+    bool was_overtaken; /* a try was refused while a release was unreplied: see wait.c */
     size_t name_len;
     char name[RLOCK_CHANNEL_MAX];
 };

@@ -229,10 +229,13 @@ enum status rlock_wait_on(struct rlock_client *client, struct rlock *lock,
     waiter->free_at_us = result->status != STATUS_BUSY || result->remaining_ms < 0
                              ? INT64_MAX
                              : now_us + (result->remaining_ms + 1) * 1000;
-    if (waiter->must_retry && is_up(waiter))
+    if (waiter->must_retry && is_up(waiter)) {
         wake(waiter);
-    else
-        sleep_on(waiter);
+        return STATUS_OK;
+    }
+    if (waiter->channel != NULL && waiter->channel->unreplied > 0)
+        waiter->channel->was_overtaken = true;
+    sleep_on(waiter);
     return STATUS_OK;
 }
 
@@ -368,10 +371,14 @@ static void count_release(struct rlock_channel *channel, bool has_message)
         channel->early_messages--;
     else if (has_message)
         channel->expected_messages++;
-    if (channel->unreplied == 0 && channel->early_messages > 0) {
-        channel->early_messages = 0;
-        wake(first_waiter(channel)); /* a message of another client was ignored */
-    }
+    if (channel->unreplied > 0)
+        return;
+    /* A message of another client was ignored; or a try of this client ran before the release,
+       which was sent again because the server did not know the script. */
+    if (channel->early_messages > 0 || channel->was_overtaken)
+        wake(first_waiter(channel));
+    channel->early_messages = 0;
+    channel->was_overtaken = false;
 }
 
 /** Whether a message is of a release by this client, or may be. */
@@ -391,6 +398,7 @@ static bool count_message(struct rlock_channel *channel)
 static void forget_counts(struct rlock_channel *channel)
 {
     channel->unreplied = channel->expected_messages = channel->early_messages = 0;
+    channel->was_overtaken = false;
 }
 
 void rlock_wait_released(struct rlock_client *client, struct rlock *lock,

@@ -341,6 +341,31 @@ static void test_message__before_the_reply_to_its_release(void **state)
     assert_non_null(test->waiting.batch);
 }
 
+/* The release was sent again, because the server did not know its script. */
+static void test_release__after_the_try_that_it_has_woken_wakes_again(void **state)
+{
+    static const struct rlock_result busy = {.status = STATUS_BUSY, .remaining_ms = 500};
+    struct turns_test *test = *state;
+
+    let_wait(test, &rlock_plain);
+    for (int i = 0; i < 2; i++) {
+        bool is_overtaken = i == 0;
+
+        assert_null(rlock_wait_releasing(test->client, &test->lock, false));
+        assert_non_null(test->waiting.batch); /* it tries */
+        if (!is_overtaken)
+            rlock_wait_released(test->client, &test->lock, 1);
+        rlock_batch_leave(&test->waiting);
+        ASSERT_STATUS(rlock_wait_on(test->client, &test->waiting, &busy), STATUS_OK);
+        assert_null(test->waiting.batch); /* it sleeps */
+        if (is_overtaken)
+            rlock_wait_released(test->client, &test->lock, 1);
+        assert_int_equal(test->waiting.batch != NULL, is_overtaken);
+        assert_false(test->channel->was_overtaken);
+        rlock_batch_leave(&test->waiting);
+    }
+}
+
 static void test_message__while_the_first_yields_ends_the_yield(void **state)
 {
     struct turns_test *test = *state;
@@ -403,6 +428,7 @@ int main(void)
         TURNS_TEST(test_release__wakes_the_first_waiter_of_this_client),
         TURNS_TEST(test_message__of_an_own_release_wakes_nobody),
         TURNS_TEST(test_message__before_the_reply_to_its_release),
+        TURNS_TEST(test_release__after_the_try_that_it_has_woken_wakes_again),
         TURNS_TEST(test_message__while_the_first_yields_ends_the_yield),
         TURNS_TEST(test_release__passes_a_lock_on_to_its_like_only),
     };

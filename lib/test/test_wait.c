@@ -378,22 +378,26 @@ static void test_channel__wakes_those_that_missed_messages(void **state)
 
         channel->unreplied = 5;
         channel->expected_messages = channel->early_messages = 5;
+        channel->was_overtaken = true;
         channel->is_subscribed = true;
         events->on_subscribed(channel);
         assert_int_equal(channel->unreplied, 0);
         assert_int_equal(channel->expected_messages, 0);
         assert_int_equal(channel->early_messages, 0);
+        assert_false(channel->was_overtaken);
         assert_true(tries(first));
         assert_int_equal(tries(second), cases[i].second_tries);
 
         rlock_batch_leave(second);
         channel->unreplied = 5;
         channel->expected_messages = channel->early_messages = 5;
+        channel->was_overtaken = true;
         channel->is_subscribed = false;
         events->on_cut_off(channel);
         assert_int_equal(channel->unreplied, 0);
         assert_int_equal(channel->expected_messages, 0);
         assert_int_equal(channel->early_messages, 0);
+        assert_false(channel->was_overtaken);
         assert_int_equal(due_ms(test, first), -1); /* it tries */
         assert_int_equal(due_ms(test, second) > 0, 1);
         end(test, second);
