@@ -329,9 +329,9 @@ static void run_pttl(lua_State *lua)
 
 static void run_publish(lua_State *lua)
 {
-    engine.publish(argument(lua, 2).at, argument(lua, 3));
-    lua_pushinteger(lua,
-                    0); /* as for a user that may not publish: no receivers are known */
+    size_t receivers = engine.publish(argument(lua, 2).at, argument(lua, 3));
+
+    lua_pushinteger(lua, (lua_Integer)receivers);
 }
 
 /* SET key value [NX] [PX ms] */
