@@ -23,12 +23,33 @@
     asserts_between((long long)(found), (long long)(low), (long long)(high), #found,     \
                     __FILE__, __LINE__)
 
+/* cmocka prints only the two values. */
+#undef assert_int_equal
+#define assert_int_equal(found, wanted) ASSERT_NUMBER(found, ==, wanted)
+#undef assert_string_equal
+#define assert_string_equal(found, wanted)                                               \
+    asserts_text(found, wanted, #found, __FILE__, __LINE__)
+#undef assert_true
+#define assert_true(condition) asserts_that(!!(condition), #condition, __FILE__, __LINE__)
+#undef assert_false
+#define assert_false(condition)                                                          \
+    asserts_that(!(condition), "!(" #condition ")", __FILE__, __LINE__)
+
 /** ASSERT_STATUS(call, wanted): compare two statuses, and print them by their names. */
 #define ASSERT_STATUS(found, wanted)                                                     \
     asserts_status(found, wanted, #found, __FILE__, __LINE__)
 
 /** Assert that the text contains these words. */
 #define ASSERT_CONTAINS(text, words) asserts_contains(text, words, __FILE__, __LINE__)
+
+/** Whether an assertion of this header has failed. Then a teardown asserts nothing more. */
+static bool asserts_failed;
+
+static inline void asserts_fail(const char *file, int line)
+{
+    asserts_failed = true;
+    _fail(file, line);
+}
 
 static inline bool asserts_compare(long long found, const char *comparison,
                                    long long wanted)
@@ -51,8 +72,9 @@ static inline void asserts_number(long long found, const char *comparison,
 {
     if (asserts_compare(found, comparison, wanted))
         return;
-    print_error("%s is %lld, expected %s %lld\n", expression, found, comparison, wanted);
-    _fail(file, line);
+    print_error("%s: expected %s %lld, got %lld\n", expression, comparison, wanted,
+                found);
+    asserts_fail(file, line);
 }
 
 static inline void asserts_between(long long found, long long low, long long high,
@@ -61,7 +83,7 @@ static inline void asserts_between(long long found, long long low, long long hig
     if (low <= found && found <= high)
         return;
     print_error("%s is %lld, expected %lld to %lld\n", expression, found, low, high);
-    _fail(file, line);
+    asserts_fail(file, line);
 }
 
 static inline void asserts_status(enum status found, enum status wanted,
@@ -71,7 +93,26 @@ static inline void asserts_status(enum status found, enum status wanted,
         return;
     print_error("%s: expected %s, got %s\n", expression, status_name(wanted),
                 status_name(found));
-    _fail(file, line);
+    asserts_fail(file, line);
+}
+
+static inline void asserts_text(const char *found, const char *wanted,
+                                const char *expression, const char *file, int line)
+{
+    if (found != NULL && strcmp(found, wanted) == 0)
+        return;
+    print_error("%s:\nexpected \"%s\",\n     got \"%s\"\n", expression, wanted,
+                found == NULL ? "NULL" : found);
+    asserts_fail(file, line);
+}
+
+static inline void asserts_that(bool is_met, const char *condition, const char *file,
+                                int line)
+{
+    if (is_met)
+        return;
+    print_error("expected that %s\n", condition);
+    asserts_fail(file, line);
 }
 
 static inline void asserts_contains(const char *text, const char *words, const char *file,
@@ -80,7 +121,7 @@ static inline void asserts_contains(const char *text, const char *words, const c
     if (strstr(text, words) != NULL)
         return;
     print_error("'%s' does not contain '%s'\n", text, words);
-    _fail(file, line);
+    asserts_fail(file, line);
 }
 
 #endif

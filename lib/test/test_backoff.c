@@ -7,8 +7,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include <cmocka.h> /* needs the four above */
-
 /** The shortest and the longest pause that any random number gives. */
 static uint32_t least_ms(unsigned attempt, uint32_t min_ms, uint32_t max_ms)
 {

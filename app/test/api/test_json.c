@@ -1,13 +1,10 @@
 /* test_json.c - reading bodies by a table of fields, printing JSON. */
 #include "app/api/json.h"
+#include "test/asserts.h"
 
 #include <jansson.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 struct body {
     int64_t number, at_us;

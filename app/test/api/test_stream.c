@@ -1,12 +1,9 @@
 /* test_stream.c - what listeners to a voucher receive, with a fake catalogue and clock. */
 #include "app/api/api_routes.h"
 #include "app/test/sale/simulated_time.h"
+#include "test/asserts.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
-
-#include <cmocka.h>
 
 #define SECOND_US INT64_C(1000000)
 

@@ -3,6 +3,7 @@
 
 #include "app/auth/base64.h"
 #include "app/auth/jws.h"
+#include "test/asserts.h"
 
 #include <openssl/crypto.h>
 #include <openssl/ec.h>
@@ -10,13 +11,9 @@
 #include <openssl/hmac.h>
 #include <openssl/pem.h>
 #include <openssl/rsa.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #define HS256  "{\"alg\":\"HS256\",\"typ\":\"JWT\"}"
 #define NOW_S  1900000000

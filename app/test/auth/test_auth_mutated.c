@@ -5,15 +5,12 @@
  * Usage: test_auth_mutated [TOKENS]
  */
 #include "app/auth/auth.c" // NOLINT(bugprone-suspicious-include)
+#include "test/asserts.h"
 
 #include <dirent.h>
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdint.h>
-
-#include <cmocka.h>
 
 #define CORPUS    "app/test/fuzz/corpus/fuzz_token/"
 #define SECRET    "a secret of the test, 32 bytes or more of it"

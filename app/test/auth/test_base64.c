@@ -1,12 +1,9 @@
 /* test_base64.c - encoding, decoding, invalid text. */
 #include "app/auth/base64.h"
+#include "test/asserts.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdint.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 static void test_base64__known_texts(void **state)
 {

@@ -1,11 +1,6 @@
 /* test_limiter.c - rates and bursts, with an injected clock. */
 #include "app/auth/limiter.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
+#include "test/asserts.h"
 
 static void test_limiter_take__allows_a_burst_of_twice_the_rate(void **state)
 {

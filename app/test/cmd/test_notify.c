@@ -1,15 +1,11 @@
 /* test_notify.c - messages to a socket with a path, and the watchdog's settings. */
 #include "app/cmd/notify.h"
+#include "test/asserts.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 // NOLINTBEGIN(concurrency-mt-unsafe): no threads in this program
 static int clear_environment(void **state UNUSED)

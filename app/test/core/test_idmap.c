@@ -2,12 +2,9 @@
 #include "app/core/idmap.h"
 #include "app/core/siphash.h"
 #include "base/random.h"
+#include "test/asserts.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
-
-#include <cmocka.h>
 
 #define IDS 5000
 

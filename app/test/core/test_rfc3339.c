@@ -1,11 +1,8 @@
 /* test_rfc3339.c - times to text and back. */
 #include "app/core/rfc3339.h"
+#include "test/asserts.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 static void test_rfc3339_print__known_times(void **state UNUSED)
 {

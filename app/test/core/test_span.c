@@ -2,15 +2,12 @@
 #include "app/core/log.h"
 #include "app/core/span.h"
 #include "base/clock.h"
+#include "test/asserts.h"
 
 #include <inttypes.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #define TRACE   "4bf92f3577b34da6a3ce929d0e0e4736"
 #define PARENT  "00f067aa0ba902b7"

@@ -3,19 +3,16 @@
 #include "app/http/http.h"
 #include "app/test/http_client.h"
 #include "base/clock.h"
+#include "test/asserts.h"
 
 #include <netinet/in.h>
 #include <poll.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #define CONNECTIONS_MAX 4
 

@@ -1,10 +1,6 @@
 /* test_admission.c - the sale window and the stock at their limits. */
 #include "app/sale/admission.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-
-#include <cmocka.h>
+#include "test/asserts.h"
 
 #define ADMITTED OUTCOME_COUNT
 

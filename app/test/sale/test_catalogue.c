@@ -2,12 +2,9 @@
 #include "app/sale/catalogue.h"
 
 #include "app/test/sale/simulated_time.h"
+#include "test/asserts.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
-
-#include <cmocka.h>
 
 #define ENTRIES_MAX 262144
 

@@ -1,13 +1,10 @@
 /* test_dispatch.c - when a batch is sent: a table of situations. */
 #include "app/sale/dispatch.h"
 #include "base/attributes.h"
+#include "test/asserts.h"
 
 #include <inttypes.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdint.h>
-
-#include <cmocka.h>
 
 #define NOW INT64_C(1000000)
 #define MS  INT64_C(1000)

@@ -1,11 +1,7 @@
 /* test_early_release.c - whether early or plain release is chosen, how often, and how soon. */
 #include "app/sale/early_release.h"
 #include "base/attributes.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-
-#include <cmocka.h>
+#include "test/asserts.h"
 
 #define MS     INT64_C(1000)
 #define SECOND (1000 * MS)

@@ -1,13 +1,10 @@
 /* test_store_codec.c - binary parameters and results: limits and malformed data. */
 #include "app/store/store_codec.h"
 #include "base/attributes.h"
+#include "test/asserts.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdint.h>
 
-#include <cmocka.h>
 #include <string.h>
 
 #define EPOCH_US INT64_C(946684800000000)

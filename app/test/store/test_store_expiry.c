@@ -3,13 +3,10 @@
 #include "app/store/store_impl.h"
 
 #include "app/test/sale/simulated_time.h"
+#include "test/asserts.h"
 
 #include <endian.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
-
-#include <cmocka.h>
 
 /* -- the fakes: the statement under way, and the log -- */
 
