@@ -24,6 +24,7 @@
                     __FILE__, __LINE__)
 
 /* cmocka prints only the two values. */
+// NOLINTBEGIN(readability-identifier-naming): the names are those of cmocka
 #undef assert_int_equal
 #define assert_int_equal(found, wanted) ASSERT_NUMBER(found, ==, wanted)
 #undef assert_string_equal
@@ -34,6 +35,7 @@
 #undef assert_false
 #define assert_false(condition)                                                          \
     asserts_that(!(condition), "!(" #condition ")", __FILE__, __LINE__)
+// NOLINTEND(readability-identifier-naming)
 
 /** ASSERT_STATUS(call, wanted): compare two statuses, and print them by their names. */
 #define ASSERT_STATUS(found, wanted)                                                     \
