@@ -71,7 +71,7 @@ static void test_rlock_sync_close_client__frees_clients_that_failed_to_open(void
     struct sync_fixture *fixture = *state;
     struct rlock_client_options options = {.redis_url = "unix:/nowhere/redis",
                                            .timeout_ms = 1};
-    long before;
+    long before = 0;
 
     for (int i = 0; i < 1000; i++) {
         struct rlock_client *client = NULL;
