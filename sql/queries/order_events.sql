@@ -11,6 +11,6 @@ from ((select *
        from voucher_history
        where voucher_id = $1 and order_id = $4 and from_status is not null
        order by id)) of_order
-where voucher_id = $1 and id > $2::bigint
+where id > $2::bigint
 order by id
 limit $3::bigint

@@ -53,9 +53,23 @@ static void echo(struct http_request *request)
                                                     .body_len = (size_t)len});
 }
 
+/* Whether two log lines of one request have the same id, which the server invents. */
+static void compare_traces(struct http_request *request)
+{
+    char first[200];
+    bool is_same;
+
+    snprintf(first, sizeof(first), "%s", http_trace(request));
+    is_same = strcmp(first, http_trace(request)) == 0;
+    http_answer(request, &(const struct http_reply){.status = 200,
+                                                    .content_type = "text/plain",
+                                                    .body = is_same ? "same" : "other",
+                                                    .body_len = is_same ? 4 : 5});
+}
+
 /* Answers a request with a defect with the name of the defect, and a request with X-Echo with the
-   request. "/stream" is a stream if possible, "/page" a prepared page, "/html" rendered HTML; any
-   other path is JSON. */
+   request. "/trace" calls http_trace() twice, "/stream" is a stream if possible, "/page" a prepared
+   page, "/html" rendered HTML; any other path is JSON. */
 static void handle(struct http_request *request, void *arg)
 {
     bool is_html = strcmp(request->path, "/html") == 0;
@@ -77,6 +91,10 @@ static void handle(struct http_request *request, void *arg)
     }
     if (http_header(request, "x-echo", NULL).bytes != NULL) {
         echo(request);
+        return;
+    }
+    if (strcmp(request->path, "/trace") == 0) {
+        compare_traces(request);
         return;
     }
     if (strcmp(request->path, "/stream") == 0 && http_stream(request, 7))
@@ -285,6 +303,15 @@ static void test_answer_page__has_the_date_of_now(void **state)
     }
     for (int64_t day = 0; day < 40; day++)
         clock_shift_us(-(INT64_C(86400) * 1000000 + day * 1000000));
+    client_close(conn);
+}
+
+static void test_trace__is_the_same_for_all_log_lines_of_a_request(void **state)
+{
+    struct client *conn = client_open(&site.address);
+
+    (void)state;
+    assert_string_equal(get(conn, "/trace", "")->body, "same");
     client_close(conn);
 }
 
@@ -700,6 +727,7 @@ int main(void)
         cmocka_unit_test(test_answer__of_json_has_no_content_policy),
         cmocka_unit_test(test_answer_page__with_a_request_id_has_the_same_headers),
         cmocka_unit_test(test_answer_page__has_the_date_of_now),
+        cmocka_unit_test(test_trace__is_the_same_for_all_log_lines_of_a_request),
         cmocka_unit_test(test_request__method_path_and_query),
         cmocka_unit_test(test_request__body_up_to_its_limit),
         cmocka_unit_test(test_request__a_chunked_body_may_be_too_large),
