@@ -79,13 +79,10 @@ class Raft:
                 ["setpriv", *USER, "--", "setpriv", "--pdeathsig", "TERM", "--", self.program, config],
                 cwd="/", stdin=subprocess.DEVNULL, stdout=log, stderr=log, process_group=0)
 
-    def stop(self):
-        """Stop the process cleanly: Patroni stops its server."""
-        if self.process is not None:
-            self.process.send_signal(signal.SIGCONT)
-            self.process.terminate()
-            self.process.wait(harness.STOP_WITHIN_S)
-            self.process = None
+    def kill_all(self):
+        """Kill all processes, as if the machine had died."""
+        self.process.kill()
+        self.process.wait()
 
 
 class Member(Raft):
@@ -155,9 +152,7 @@ class Member(Raft):
             send(pid, number)
 
     def kill_all(self):
-        """Kill Patroni and the server, as if the machine had died."""
-        self.process.kill()
-        self.process.wait()
+        super().kill_all()
         self.signal_server(signal.SIGKILL)
 
     def pause_all(self):
@@ -184,10 +179,9 @@ class Cluster:
         os.chmod(self.directory, 0o755)
         self.servers = [Member("db1", self), Member("db2", self)]
         self.members = self.servers + [Raft("witness", self)]
-        for each in self.members[::-1]:
-            stack.callback(each.stop)
         for each in self.members:
             each.start()
+            stack.callback(each.kill_all)
         primary, _ = self.await_pair()
         harness.run("psql", "-XAtq", "-v", "ON_ERROR_STOP=1", # returns when the standby has the changes
                     "-c", "set synchronous_commit = remote_apply",
