@@ -85,6 +85,8 @@ void rlock_acquire(struct rlock_client *client, struct rlock *lock, const char *
                    size_t name_len, const struct rlock_acquire_options *options,
                    rlock_cb callback, void *arg)
 {
+    static const struct rlock_acquire_options defaults;
+
     assert(callback != NULL);
     if (rlock_client_is_inherited(client)) {
         callback(lock, STATUS_INVALID, arg);
@@ -95,7 +97,7 @@ void rlock_acquire(struct rlock_client *client, struct rlock *lock, const char *
                                      "lock: is held, or in another call", callback, arg);
         return;
     }
-    set_up(client, lock, options);
+    set_up(client, lock, options == NULL ? &defaults : options);
     lock->callback = callback;
     lock->arg = lock->lost_arg = arg;
     lock->reason = find_fault(client, lock, name, name_len);

@@ -84,7 +84,7 @@ static void free_client(struct rlock_client *client)
 
 static enum status check(const struct rlock_client_options *options, struct err *reterr)
 {
-    if (options->loop == NULL)
+    if (options == NULL || options->loop == NULL)
         return err_set(reterr, STATUS_INVALID, "lock client: loop: must be set");
     if (options->redis_url == NULL)
         return err_set(reterr, STATUS_INVALID, "lock client: redis_url: must be set");

@@ -264,11 +264,15 @@ void rlock_group_acquire(struct rlock_group *group,
                          const struct rlock_group_options *options,
                          rlock_group_cb callback, void *arg)
 {
+    static const struct rlock_group_options defaults;
+
     assert(callback != NULL);
     if (is_inherited(group)) {
         callback(group, STATUS_INVALID, arg);
         return;
     }
+    if (options == NULL)
+        options = &defaults;
     if (group->state != GROUP_IDLE && group->state != GROUP_LOST) {
         err_set(&group->members[0].client->why, STATUS_INVALID,
                 "group: is held, or in another call");
@@ -363,16 +367,15 @@ int64_t rlock_group_safe_for_us(const struct rlock_group *group, int64_t now_us)
 
 int64_t rlock_group_fence(const struct rlock_group *group, size_t index)
 {
-    assert(index < group->count);
-    if (!is_held(group) || !rlock_is_held(&group->members[index].lock))
+    if (index >= group->count || !is_held(group) ||
+        !rlock_is_held(&group->members[index].lock))
         return 0;
     return rlock_fence(&group->members[index].lock);
 }
 
 const struct err *rlock_group_why(const struct rlock_group *group, size_t index)
 {
-    assert(index < group->count);
-    return &group->members[index].why;
+    return index < group->count ? &group->members[index].why : NULL;
 }
 
 static enum status check_member(const struct rlock_member *members, size_t index,
@@ -382,6 +385,9 @@ static enum status check_member(const struct rlock_member *members, size_t index
 
     if (member->name == NULL || member->name_len < 1 || member->name_len > RLOCK_NAME_MAX)
         return err_set(reterr, STATUS_INVALID, "lock group: bad name of member %zu",
+                       index);
+    if (member->client == NULL)
+        return err_set(reterr, STATUS_INVALID, "lock group: no client of member %zu",
                        index);
     if (member->client->loop != members->client->loop)
         return err_set(reterr, STATUS_INVALID, "lock group: clients of different loops");
@@ -405,6 +411,11 @@ static enum status check(const struct rlock_member *members, size_t count,
     if (count < 1 || count > RLOCK_GROUP_MAX)
         return err_set(reterr, STATUS_INVALID, "lock group: %zu members; must be 1..%d",
                        count, RLOCK_GROUP_MAX);
+    if (need != RLOCK_GROUP_ALL && need != RLOCK_GROUP_MAJORITY)
+        return err_set(reterr, STATUS_INVALID, "lock group: need: unknown value %d",
+                       (int)need);
+    if (members == NULL || members->client == NULL)
+        return err_set(reterr, STATUS_INVALID, "lock group: no client of member 0");
     if (rlock_client_is_inherited(members->client))
         return err_set(reterr, STATUS_INVALID, "lock group: %s",
                        rlock_client_why(members->client)->text);

@@ -370,7 +370,7 @@ enum rlock_refusal rlock_refusal(const struct err *err);
  * Acquire the lock `name`.
  *
  * @name      1..RLOCK_NAME_MAX bytes of any value; copied
- * @options   copied
+ * @options   copied; NULL: defaults, as zero-filled
  * @callback  gets
  *              STATUS_OK         held; rlock_fence() is set
  *              STATUS_BUSY       held by another owner during all of wait_ms

@@ -83,7 +83,7 @@ void rlock_group_free(struct rlock_group *group);
 /**
  * Acquire the group. It flushes its clients by itself.
  *
- * @options   copied
+ * @options   copied; NULL: defaults, as zero-filled
  * @callback  gets
  *              STATUS_OK         held
  *              STATUS_BUSY       a member, or too many of them, held by another owner
@@ -134,7 +134,8 @@ bool rlock_group_is_held(const struct rlock_group *group);
 int64_t rlock_group_safe_for_us(const struct rlock_group *group, int64_t now_us);
 
 /**
- * The fencing token of the member at `index`; 0 while that member is not held. Servers
+ * The fencing token of the member at `index`; 0 while that member is not held or if there
+ * is no such member. Servers
  * count independently, so a resource must check the token of the member that guards it.
  * In a quorum no token grows over all grants.
  */
@@ -143,7 +144,8 @@ int64_t rlock_group_fence(const struct rlock_group *group, size_t index);
 /**
  * How the member at `index` answered the last try of the last acquire or extension: a
  * status and a message, such as the error of a server. The result is valid until the next
- * acquire or extension begins. With rlock_sync.h any thread may call this until then.
+ * acquire or extension begins. With rlock_sync.h any thread may call this until then. NULL
+ * if there is no such member.
  */
 const struct err *rlock_group_why(const struct rlock_group *group, size_t index);
 

@@ -86,7 +86,7 @@ uint64_t rlock_sync_holder(void);
 
 /*
  * The calls of rlock.h. They return the status that its callback gets, and set `reterr`
- * (may be NULL) to the message. `holder` 0 in the options means the calling thread. on_lost
+ * (may be NULL) to the message. `options` NULL means the defaults. `holder` 0 in the options means the calling thread. on_lost
  * gets its lock or group, and NULL for `arg`. rlock_fence() needs no counterpart: any thread
  * may call it.
  */

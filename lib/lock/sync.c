@@ -414,9 +414,11 @@ static void sync_on_open_timeout(uv_timer_t *timer)
 static enum status open_client(struct opened *opened, struct rlock_sync_call *call)
 {
     struct open_call *open = list_item(call, struct open_call, call);
-    struct rlock_client_options options = *open->options;
+    struct rlock_client_options options = {0};
     enum status status;
 
+    if (open->options != NULL)
+        options = *open->options;
     opened->on_state = options.on_state;
     opened->arg = options.arg;
     options.loop = &call->sync->loop;

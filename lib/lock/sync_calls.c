@@ -85,8 +85,10 @@ enum status rlock_sync_acquire(struct rlock_sync *sync, struct rlock_client *cli
                                const struct rlock_acquire_options *options,
                                struct err *reterr)
 {
-    struct rlock_acquire_options own = *options;
+    struct rlock_acquire_options own = {0};
 
+    if (options != NULL)
+        own = *options;
     if (own.holder == 0)
         own.holder = rlock_sync_holder();
     return RUN(BASE(sync, client, sync_begin_acquire, reterr), .lock = lock, .name = name,
@@ -307,8 +309,10 @@ enum status rlock_sync_group_acquire(struct rlock_sync *sync, struct rlock_group
                                      const struct rlock_group_options *options,
                                      struct err *reterr)
 {
-    struct rlock_group_options own = *options;
+    struct rlock_group_options own = {0};
 
+    if (options != NULL)
+        own = *options;
     if (own.holder == 0)
         own.holder = rlock_sync_holder();
     return RUN(BASE(sync, NULL, sync_begin_group_acquire, reterr), .group = group,
