@@ -22,6 +22,7 @@ static void set_up(struct rlock_client *client, struct rlock *lock,
     memset(lock, 0, offsetof(struct rlock, name)); /* find_fault() sets the name */
     lock->kind = options->kind == NULL ? &rlock_plain : options->kind;
     lock->on_lost = options->on_lost;
+    lock->lost_arg = options->lost_arg;
     lock->watched = options->watchdog;
     lock->lease_ms = options->lease_ms == 0 ? RLOCK_LEASE_MS_DEFAULT : options->lease_ms;
     lock->hold_min_ms = options->hold_min_ms;
@@ -99,7 +100,9 @@ void rlock_acquire(struct rlock_client *client, struct rlock *lock, const char *
     }
     set_up(client, lock, options == NULL ? &defaults : options);
     lock->callback = callback;
-    lock->arg = lock->lost_arg = arg;
+    lock->arg = arg;
+    if (lock->lost_arg == NULL)
+        lock->lost_arg = arg;
     lock->reason = find_fault(client, lock, name, name_len);
     if (lock->reason != NULL) {
         rlock_state_answer(client, lock, STATUS_INVALID);

@@ -282,7 +282,8 @@ void rlock_group_acquire(struct rlock_group *group,
     group->state = GROUP_ACQUIRING;
     group->options = *options;
     group->callback = callback;
-    group->arg = group->lost_arg = arg;
+    group->arg = arg;
+    group->lost_arg = options->lost_arg == NULL ? arg : options->lost_arg;
     group->give_up_at_us = clock_mono_us() + (int64_t)options->wait_ms * 1000;
     group->hurry_ms = within(lease_ms(group) / 20, HURRY_MS_MIN, HURRY_MS_MAX);
     group->failures = 0;

@@ -259,6 +259,8 @@ struct rlock_acquire_options {
     rlock_cb on_lost;  /* called once when the watchdog finds the held lock lost, with the
                           `arg` of acquire; the lock is then no longer held. Never called
                           without the watchdog. May be NULL */
+    void *lost_arg;    /* of on_lost instead of that `arg`, unless it is NULL; the calls
+                          of rlock_sync.h have no other */
     uint32_t wait_ms;  /* how long to wait for another owner, and for the server while it
                           is away; 0: one try. The waiter tries again when pub/sub
                           reports a release, when the owner's lease ends or, if

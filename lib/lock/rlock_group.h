@@ -55,6 +55,7 @@ struct rlock_group_options {
     rlock_group_cb on_lost; /* called once when fewer members are held than needed; the
                                library then releases the others. With the `arg` of
                                acquire; may be NULL */
+    void *lost_arg;         /* as in rlock_acquire_options */
     uint32_t wait_ms;
 };
 

@@ -86,9 +86,9 @@ uint64_t rlock_sync_holder(void);
 
 /*
  * The calls of rlock.h. They return the status that its callback gets, and set `reterr`
- * (may be NULL) to the message. `options` NULL means the defaults. `holder` 0 in the options means the calling thread. on_lost
- * gets its lock or group, and NULL for `arg`. rlock_fence() needs no counterpart: any thread
- * may call it.
+ * (may be NULL) to the message. `options` NULL means the defaults. `holder` 0 in the
+ * options means the calling thread. on_lost gets its lock or group, and `lost_arg` of the
+ * options. rlock_fence() needs no counterpart: any thread may call it.
  */
 
 MUST_CHECK enum status rlock_sync_acquire(struct rlock_sync *sync,
@@ -136,6 +136,12 @@ bool rlock_sync_is_held(struct rlock_sync *sync, const struct rlock *lock);
 
 /** As rlock_safe_for_us(), from now. */
 int64_t rlock_sync_safe_for_us(struct rlock_sync *sync, const struct rlock *lock);
+
+/** As rlock_raise_fences(). STATUS_OK: the grants of later calls, of any thread, have
+ *  greater fences. */
+MUST_CHECK enum status rlock_sync_raise_fences(struct rlock_sync *sync,
+                                               struct rlock_client *client, int64_t above,
+                                               struct err *reterr);
 
 void rlock_sync_stats(struct rlock_sync *sync, struct rlock_client *client,
                       struct rlock_stats *ret_stats);

@@ -54,10 +54,15 @@ uint64_t rlock_sync_holder(void)
     return mine;
 }
 
-static void sync_on_lock_answer(struct rlock *lock, enum status status, void *arg)
+static void sync_on_lock_answer(struct rlock *lock UNUSED, enum status status, void *arg)
+{
+    rlock_sync_answer(arg, status);
+}
+
+static void sync_on_acquired(struct rlock *lock, enum status status, void *arg)
 {
     if (status == STATUS_OK)
-        lock->lost_arg = NULL; /* by then this call is over */
+        lock->lost_arg = of(arg)->options->lost_arg; /* not this call, which ends */
     rlock_sync_answer(arg, status);
 }
 
@@ -76,7 +81,7 @@ static void sync_begin_acquire(struct rlock_sync_call *base)
         return;
     }
     rlock_acquire(base->client, call->lock, call->name, call->name_len, call->options,
-                  sync_on_lock_answer, base);
+                  sync_on_acquired, base);
 }
 
 /* NOLINTNEXTLINE(readability-function-size): a name is two arguments */
@@ -231,6 +236,18 @@ int64_t rlock_sync_safe_for_us(struct rlock_sync *sync, const struct rlock *lock
     return rlock_sync_run(&call.base) == STATUS_OK ? call.safe_us : 0;
 }
 
+static void sync_begin_raise_fences(struct rlock_sync_call *base)
+{
+    rlock_raise_fences(base->client, of(base)->fence);
+    rlock_sync_answer(base, STATUS_OK);
+}
+
+enum status rlock_sync_raise_fences(struct rlock_sync *sync, struct rlock_client *client,
+                                    int64_t above, struct err *reterr)
+{
+    return RUN(BASE(sync, client, sync_begin_raise_fences, reterr), .fence = above);
+}
+
 static void sync_begin_stats(struct rlock_sync_call *base)
 {
     rlock_client_stats(base->client, of(base)->ret_stats);
@@ -248,11 +265,17 @@ void rlock_sync_stats(struct rlock_sync *sync, struct rlock_client *client,
 
 static void sync_on_group_answer(struct rlock_group *group, enum status status, void *arg)
 {
-    if (status == STATUS_OK)
-        group->lost_arg = NULL; /* by then this call is over */
     if (status == STATUS_INVALID)
         of(arg)->base.client = group->members[0].client; /* it knows why */
     rlock_sync_answer(arg, status);
+}
+
+static void sync_on_group_acquired(struct rlock_group *group, enum status status,
+                                   void *arg)
+{
+    if (status == STATUS_OK)
+        group->lost_arg = of(arg)->group_options->lost_arg; /* not this call */
+    sync_on_group_answer(group, status, arg);
 }
 
 static void sync_begin_group_create(struct rlock_sync_call *base)
@@ -302,7 +325,7 @@ static void sync_begin_group_acquire(struct rlock_sync_call *base)
         rlock_sync_answer(base, STATUS_CANCELLED);
         return;
     }
-    rlock_group_acquire(group, of(base)->group_options, sync_on_group_answer, base);
+    rlock_group_acquire(group, of(base)->group_options, sync_on_group_acquired, base);
 }
 
 enum status rlock_sync_group_acquire(struct rlock_sync *sync, struct rlock_group *group,

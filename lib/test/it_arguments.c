@@ -39,6 +39,25 @@ static void test_rlock_acquire__null_options_are_the_defaults(void **state)
     rlock_release(client, &lock, NULL, NULL);
 }
 
+/** `lost_arg` replaces the `arg` of the call. */
+static void test_rlock_acquire__gives_on_lost_its_own_argument(void **state)
+{
+    struct fixture *fixture = *state;
+    struct rlock_client *client = fixture_client(fixture);
+    struct answer answer = {0}, loss = {0};
+    struct rlock_acquire_options options = {
+        .lease_ms = LEASE_MS, .watchdog = true, .on_lost = on_lock, .lost_arg = &loss};
+    struct rlock lock = {0};
+
+    rlock_acquire(client, &lock, "item:7", 6, &options, on_lock, &answer);
+    fixture_wait_count(fixture, &answer.answers, 1);
+    server_do(fixture->server, "DEL item:7");
+    fixture_pass_ms(fixture, LEASE_MS / 3 + 1);
+    fixture_wait_count(fixture, &loss.answers, 1);
+    ASSERT_STATUS(loss.status, STATUS_LOST);
+    assert_int_equal(answer.answers, 1);
+}
+
 static void test_rlock_sync_acquire__null_options_are_the_defaults(void **state)
 {
     struct sync_fixture *fixture = *state;
@@ -78,6 +97,27 @@ static void test_rlock_group_acquire__null_options_are_the_defaults(void **state
     assert_int_equal(rlock_group_fence(group, 1), 0);
     assert_int_equal(rlock_group_fence(group, SIZE_MAX), 0);
     assert_null(rlock_group_why(group, 1));
+    rlock_group_free(group);
+}
+
+static void test_rlock_group_acquire__gives_on_lost_its_own_argument(void **state)
+{
+    struct fixture *fixture = *state;
+    struct rlock_member member = {fixture_client(fixture), "item:7", 6};
+    struct answer answer = {0}, loss = {0};
+    struct rlock_group_options options = {
+        .lease_ms = LEASE_MS, .watchdog = true, .on_lost = on_group, .lost_arg = &loss};
+    struct rlock_group *group = NULL;
+
+    ASSERT_STATUS(rlock_group_create(&member, 1, RLOCK_GROUP_ALL, &group, NULL),
+                  STATUS_OK);
+    rlock_group_acquire(group, &options, on_group, &answer);
+    fixture_wait_count(fixture, &answer.answers, 1);
+    server_do(fixture->server, "DEL item:7");
+    fixture_pass_ms(fixture, LEASE_MS / 3 + 1);
+    fixture_wait_count(fixture, &loss.answers, 1);
+    ASSERT_STATUS(loss.status, STATUS_LOST);
+    assert_int_equal(answer.answers, 1);
     rlock_group_free(group);
 }
 
@@ -221,8 +261,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         FIXTURE_TEST(test_rlock_acquire__null_options_are_the_defaults),
+        FIXTURE_TEST(test_rlock_acquire__gives_on_lost_its_own_argument),
         SYNC_TEST(test_rlock_sync_acquire__null_options_are_the_defaults),
         FIXTURE_TEST(test_rlock_group_acquire__null_options_are_the_defaults),
+        FIXTURE_TEST(test_rlock_group_acquire__gives_on_lost_its_own_argument),
         SYNC_TEST(test_rlock_sync_group_acquire__null_options_are_the_defaults),
         SYNC_TEST(test_open__without_options_is_refused),
         SYNC_TEST(test_group_create__refuses_missing_members),

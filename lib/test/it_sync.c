@@ -269,14 +269,12 @@ static void test_rlock_sync_stats__counts(void **state)
 static _Atomic unsigned losses;
 static struct rlock *_Atomic lost_lock;
 
-static struct sync_fixture *_Atomic lost_fixture;
 static _Atomic enum status status_inside; /* of a call from inside the callback */
 
 static void on_lost(struct rlock *lock, enum status status, void *arg)
 {
-    struct sync_fixture *fixture = lost_fixture;
+    struct sync_fixture *fixture = arg;
 
-    (void)arg;
     status_inside = sync_release(fixture, lock);
     if (status == STATUS_LOST)
         lost_lock = lock;
@@ -286,10 +284,9 @@ static void on_lost(struct rlock *lock, enum status status, void *arg)
 static enum status take_watched(struct sync_fixture *fixture, struct rlock *lock)
 {
     struct rlock_acquire_options options = {
-        .lease_ms = SHORT_MS, .watchdog = true, .on_lost = on_lost};
+        .lease_ms = SHORT_MS, .watchdog = true, .on_lost = on_lost, .lost_arg = fixture};
 
     losses = 0;
-    lost_fixture = fixture;
     return rlock_sync_acquire(fixture->sync, fixture->client, lock, "item:7", 6, &options,
                               NULL);
 }
@@ -329,6 +326,35 @@ static void test_on_lost__is_called_while_nobody_calls(void **state)
     assert_false(rlock_sync_is_held(fixture->sync, &lock));
     ASSERT_STATUS(sync_release(fixture, &lock), STATUS_LOST);
     assert_int_equal(losses, 1);
+}
+
+static void test_on_lost__keeps_its_argument_over_an_extension(void **state)
+{
+    struct sync_fixture *fixture = *state;
+    struct rlock lock = {0};
+
+    ASSERT_STATUS(take_watched(fixture, &lock), STATUS_OK);
+    ASSERT_STATUS(
+        rlock_sync_extend(fixture->sync, fixture->client, &lock, SHORT_MS, NULL),
+        STATUS_OK);
+    server_do(fixture->server, "DEL item:7");
+    sync_await_count(&losses, 1);
+    ASSERT_STATUS(status_inside, STATUS_INVALID);
+}
+
+/* -- fences -- */
+
+static void test_rlock_sync_raise_fences__raises_above_a_fence_of_another(void **state)
+{
+    struct sync_fixture *fixture = *state;
+    int64_t newest = server_int(fixture->server, "INCRBY lock:fence 0") + 1000000;
+    struct rlock lock = {0};
+
+    ASSERT_STATUS(rlock_sync_raise_fences(fixture->sync, fixture->client, newest, NULL),
+                  STATUS_OK);
+    ASSERT_STATUS(sync_acquire(fixture, &lock, "item:7", 0), STATUS_OK);
+    ASSERT_NUMBER(rlock_fence(&lock), >, newest);
+    ASSERT_STATUS(sync_release(fixture, &lock), STATUS_OK);
 }
 
 /* -- deadlines -- */
@@ -495,6 +521,8 @@ int main(void)
         SYNC_TEST(test_rlock_sync_stats__counts),
         SYNC_TEST(test_watchdog__renews_while_nobody_calls),
         SYNC_TEST(test_on_lost__is_called_while_nobody_calls),
+        SYNC_TEST(test_on_lost__keeps_its_argument_over_an_extension),
+        SYNC_TEST(test_rlock_sync_raise_fences__raises_above_a_fence_of_another),
         SYNC_TEST(test_rlock_sync_acquire__waits_as_long_as_it_says),
         SYNC_TEST(test_rlock_sync_acquire__of_a_dead_server_ends_with_its_wait),
         SYNC_TEST(test_rlock_sync_acquire__of_a_hung_server_times_out),

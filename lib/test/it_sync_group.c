@@ -130,15 +130,16 @@ static _Atomic unsigned losses;
 static void on_lost(struct rlock_group *group, enum status status, void *arg)
 {
     (void)group;
-    (void)arg;
-    losses += status == STATUS_LOST;
+    losses += status == STATUS_LOST && arg == &losses;
 }
 
 static void test_on_lost__of_a_group_is_called_while_nobody_calls(void **state)
 {
     struct sync_fixture *fixture = *state;
-    struct rlock_group_options options = {
-        .lease_ms = SHORT_MS, .watchdog = true, .on_lost = on_lost};
+    struct rlock_group_options options = {.lease_ms = SHORT_MS,
+                                          .watchdog = true,
+                                          .on_lost = on_lost,
+                                          .lost_arg = (void *)&losses};
     struct rlock_group *group = create(fixture, "a", "b");
 
     losses = 0;
