@@ -54,7 +54,9 @@ struct rlock;
  * a key of another Redis type (STATUS_REFUSED). So reentrant locks (hashes), semaphores and
  * read/write locks (sorted sets), and all other kinds (strings) exclude each other by
  * errors. Semaphores and read/write locks do not notice each other. Plain and fair exclude
- * each other, but plain ignores the queue of fair. Plain finds a key of getset busy; getset
+ * each other, but plain ignores the queue of fair. While calls of a kind with a queue (fair,
+ * read, write) wait in a client, a call of a kind without one that would wait ends with
+ * STATUS_INVALID, and the reverse. Plain finds a key of getset busy; getset
  * refuses a key of plain or fair. The keys that belong to a lock with a queue are refused
  * as names of locks while they exist. The keys of the fence counter and of the waiters,
  * "<fence_key>:waiting", are always refused as names.
@@ -378,7 +380,8 @@ enum rlock_refusal rlock_refusal(const struct err *err);
  *              STATUS_BUSY       held by another owner during all of wait_ms
  *              STATUS_INVALID    bad name or option; or `lock` is held or in another
  *                                call, which continues; or the holder may not have it
- *                                (read and write); see rlock_client_why()
+ *                                (read and write), or calls of another kind wait for
+ *                                the name (see "kinds"); see rlock_client_why()
  *              STATUS_DOWN       not connected, or the server accepts no calls now
  *                                (BUSY, LOADING, READONLY, MASTERDOWN, TRYAGAIN,
  *                                CLUSTERDOWN) during all of wait_ms; not held

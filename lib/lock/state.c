@@ -236,8 +236,8 @@ static void grant(struct rlock_client *client, struct rlock *lock,
 static void fail_acquire(struct rlock_client *client, struct rlock *lock,
                          enum status status)
 {
-    bool is_queued =
-        is_in_server_queue(lock) || (status == STATUS_NO_MEMORY && lock->kind->is_queued);
+    bool has_no_waiter = status == STATUS_NO_MEMORY || status == STATUS_INVALID;
+    bool is_queued = is_in_server_queue(lock) || (has_no_waiter && lock->kind->is_queued);
 
     rlock_wait_end(client, lock, false);
     if (status == STATUS_BUSY) {

@@ -213,6 +213,23 @@ static struct rlock_waiter *begin(struct rlock_client *client, struct rlock *loc
     return waiter;
 }
 
+static struct rlock_waiter *first_waiter(const struct rlock_channel *channel)
+{
+    return list_item(channel->listeners.next, struct rlock_waiter, link);
+}
+
+/** Whether waiters of the name are in a queue of the server and `lock` would not be, or the
+ *  reverse: then neither would be woken for the other. */
+static bool is_mixed(struct rlock_client *client, const struct rlock *lock)
+{
+    const struct rlock_channel *channel = NULL;
+
+    if (lock->kind->channel != NULL && lock->spin_max_ms == 0)
+        channel = rlock_channel_find(client, lock);
+    return channel != NULL &&
+           first_waiter(channel)->lock->kind->is_queued != lock->kind->is_queued;
+}
+
 enum status rlock_wait_on(struct rlock_client *client, struct rlock *lock,
                           const struct rlock_result *result)
 {
@@ -221,6 +238,10 @@ enum status rlock_wait_on(struct rlock_client *client, struct rlock *lock,
 
     if (now_us >= deadline_of(lock))
         return result->status;
+    if (waiter == NULL && is_mixed(client, lock)) {
+        lock->reason = "kind: calls of another kind wait for this name";
+        return err_set(&client->why, STATUS_INVALID, "%s", lock->reason);
+    }
     if (waiter == NULL)
         waiter = begin(client, lock);
     if (waiter == NULL)
@@ -258,11 +279,6 @@ static void advance_to(struct rlock_waiter *next, const struct rlock *lock,
     next->free_at_us = clock_mono_us() + ((int64_t)lock->lease_ms + 1) * 1000;
     if (next->lock->batch == NULL)
         sleep_on(next);
-}
-
-static struct rlock_waiter *first_waiter(const struct rlock_channel *channel)
-{
-    return list_item(channel->listeners.next, struct rlock_waiter, link);
 }
 
 static void leave(struct rlock_waiter *waiter, const struct rlock *lock, bool is_granted)

@@ -17,8 +17,9 @@ void rlock_waits_clear(struct rlock_client *client);
 
 /**
  * A try to acquire `lock` found it busy, or failed for a reason that may pass. Returns
- * STATUS_OK: it goes on waiting; STATUS_NO_MEMORY: it cannot wait; otherwise its time is up
- * and this is the status of the try.
+ * STATUS_OK: it goes on waiting; STATUS_NO_MEMORY: it cannot wait; STATUS_INVALID: waiters
+ * of its name are of a kind that it cannot wait beside; otherwise its time is up and this is
+ * the status of the try.
  */
 MUST_CHECK enum status rlock_wait_on(struct rlock_client *client, struct rlock *lock,
                                      const struct rlock_result *result);

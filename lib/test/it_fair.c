@@ -266,6 +266,36 @@ static void test_waiter__alive_with_a_wrong_clock_keeps_its_place(void **state)
     wait_with_wrong_clock(*state, 1 - clock_mono_us()); /* as right after a boot */
 }
 
+/** Where calls of one kind wait, a call of the other does not wait beside them. */
+static void refuse_beside(struct fixture *fixture, const struct rlock_kind *kind,
+                          const struct rlock_kind *other_kind)
+{
+    struct rlock_client *client = fixture_client(fixture);
+    struct rlock_acquire_options options = waiting(kind, 0, RLOCK_WAIT_FOREVER);
+    struct call held = {0}, waiter = {0}, other = {0};
+
+    ASSERT_STATUS(acquire_with(fixture, client, &held, NAME, &options), STATUS_OK);
+    call_wait(client, &waiter, NAME, &options);
+    fixture_wait_asleep(fixture, client, &waiter);
+    options.kind = other_kind;
+    ASSERT_STATUS(acquire_with(fixture, client, &other, NAME, &options), STATUS_INVALID);
+    ASSERT_CONTAINS(rlock_client_why(client)->text, "another kind");
+    ASSERT_STATUS(release(fixture, client, &held), STATUS_OK);
+    fixture_wait_answers(fixture, &waiter, 1);
+    ASSERT_STATUS(release(fixture, client, &waiter), STATUS_OK);
+    ASSERT_STATUS(acquire_with(fixture, client, &other, NAME, &options), STATUS_OK);
+    ASSERT_STATUS(release(fixture, client, &other), STATUS_OK);
+    assert_nothing_left(fixture);
+    fixture_close(fixture, client);
+}
+
+static void test_acquire__refuses_to_wait_beside_another_kind(void **state)
+{
+    refuse_beside(*state, &rlock_fair, &rlock_plain);
+    refuse_beside(*state, &rlock_plain, &rlock_fair);
+    refuse_beside(*state, &rlock_fair, &rlock_cohort);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -273,6 +303,7 @@ int main(void)
         FIXTURE_TEST(test_waiters__of_a_client_that_is_closed_leave),
         FIXTURE_TEST(test_waiter__killed_as_head_is_passed_over),
         FIXTURE_TEST(test_waiters__keep_their_order_while_the_server_stands_still),
+        FIXTURE_TEST(test_acquire__refuses_to_wait_beside_another_kind),
         FIXTURE_TEST(test_waiter__alive_with_a_wrong_clock_keeps_its_place),
     };
 
