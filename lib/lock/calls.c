@@ -26,6 +26,7 @@ static void set_up(struct rlock_client *client, struct rlock *lock,
     lock->watched = options->watchdog;
     lock->lease_ms = options->lease_ms == 0 ? RLOCK_LEASE_MS_DEFAULT : options->lease_ms;
     lock->hold_min_ms = options->hold_min_ms;
+    lock->hold_max_ms = options->hold_max_ms;
     lock->wait_ms = options->wait_ms;
     lock->spin_min_ms = options->spin_min_ms;
     lock->spin_max_ms = options->spin_max_ms;
@@ -65,6 +66,8 @@ static const char *find_fault(struct rlock_client *client, struct rlock *lock,
         return "permits: a semaphore needs at least 1, another kind has none";
     if (lock->watched && !lock->kind->can_renew)
         return cannot_renew;
+    if (lock->hold_max_ms > 0 && !lock->watched)
+        return "hold_max_ms: only with the watchdog";
     if (lock->spin_max_ms != 0 && lock->spin_min_ms > lock->spin_max_ms)
         return "spin_min_ms: exceeds spin_max_ms";
     if (lock->replicas != 0 && client->server_count > 1)

@@ -197,6 +197,7 @@ struct rlock {
     int64_t fence;
     uint32_t lease_ms;
     uint32_t hold_min_ms; /* from the grant */
+    uint32_t hold_max_ms; /* the same; 0: no limit */
     uint32_t wait_ms;
     uint16_t spin_min_ms, spin_max_ms;
     uint16_t replicas_wait_ms;
@@ -279,6 +280,11 @@ struct rlock_acquire_options {
                                   name stays taken after the grant. An earlier release ends
                                   at once, but the name stays taken. Waiters may notice the
                                   end up to two seconds late */
+    uint32_t hold_max_ms; /* with the watchdog: the lock is renewed for this long after
+                                  the grant. At the next renewal it counts as lost, and
+                                  on_lost is called; the lease ends by itself, at most one
+                                  lease after hold_max_ms. An extension does not change
+                                  this. 0: renewed until the release */
 };
 
 #define RLOCK_TIME_BUCKETS 17

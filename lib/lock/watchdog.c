@@ -9,7 +9,8 @@
  * there until the server has replied. While `overdue` is not empty, the timer checks it
  * every fiftieth of a lease: it sends failed renewals again, and a lock whose lease has
  * ended by the local clock is lost, with or without a reply. A renewed lock returns to its
- * bucket.
+ * bucket. A lock that is due after its hold_max_ms is lost instead: the owner may have died
+ * without its process. Nothing is sent, since the lease ends soon.
  *
  * Adding and removing a lock cost one list operation each, and the timer is set again
  * only for an earlier renewal: a lock that is held for a millisecond costs next to
@@ -134,6 +135,12 @@ static void renew(struct rlock_client *client, struct rlock *lock)
         client->stats.failed++;
 }
 
+static bool is_held_too_long(const struct rlock *lock, int64_t now_us)
+{
+    return lock->hold_max_ms > 0 &&
+           now_us >= lock->began_us + (int64_t)lock->hold_max_ms * 1000;
+}
+
 static void renew_overdue(struct rlock_client *client, int64_t now_us)
 {
     static const struct rlock_result lost = {.status = STATUS_LOST};
@@ -143,12 +150,13 @@ static void renew_overdue(struct rlock_client *client, int64_t now_us)
     list_append_all(&todo, &client->watchdog.overdue);
     LIST_DRAIN(struct rlock, lock, &todo, watch_link) {
         list_append(&client->watchdog.overdue, &lock->watch_link);
-        if (now_us < lock->safe_until_us) {
+        if (now_us < lock->safe_until_us && !is_held_too_long(lock, now_us)) {
             renew(client, lock);
             wake_at(&client->watchdog, retry_at_us(lock, now_us));
             continue;
         }
-        rlock_orphan_unknown(client, lock); /* the server may still hold it */
+        if (now_us >= lock->safe_until_us)
+            rlock_orphan_unknown(client, lock); /* the server may still hold it */
         lock->kind->renew.on_result(client, lock, &lost);
         if (client->is_closing) /* by the callback */
             cancel_all(client, &todo);

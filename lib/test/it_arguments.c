@@ -207,6 +207,7 @@ static struct rlock_acquire_options pick_options(unsigned *seed)
         .spin_max_ms = (uint16_t)PICK(0, 1, UINT16_MAX),
         .replicas = (uint8_t)PICK(0, 0, 0, UINT8_MAX),
         .replicas_wait_ms = (uint16_t)PICK(0, 1, UINT16_MAX),
+        .hold_max_ms = PICK(0, 0, 1, UINT32_MAX),
         .hold_min_ms = PICK(0, 0, 0, 1, UINT32_MAX),
     };
 }

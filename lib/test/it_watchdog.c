@@ -30,6 +30,49 @@ static void test_watchdog__holds_a_lock_for_ten_leases(void **state)
     ASSERT_STATUS(release(fixture, alice, &held), STATUS_OK);
 }
 
+/** It is renewed at 1/3 and at 2/3 of the lease, and lost at 3/3; nothing is sent then. */
+static void test_watchdog__renews_no_longer_than_hold_max_ms(void **state)
+{
+    struct fixture *fixture = *state;
+    struct rlock_client *client = fixture_client(fixture);
+    struct rlock_acquire_options options = {
+        .lease_ms = LEASE_MS, .watchdog = true, .hold_max_ms = LEASE_MS * 9 / 10};
+    struct rlock_stats stats;
+    struct call call = {0};
+    long long before;
+
+    ASSERT_STATUS(acquire_with(fixture, client, &call, "item:7", &options), STATUS_OK);
+    for (int i = 0; i < 2; i++)
+        fixture_pass_renewal(fixture, client, LEASE_MS, 1);
+    assert_int_equal(call.losses, 0);
+    fixture_pass_ms(fixture, DUE_MS);
+    fixture_wait_losses(fixture, &call, 1);
+    before = server_calls(fixture->server, "evalsha");
+    fixture_run_for(fixture, 20);
+    assert_int_equal(server_calls(fixture->server, "evalsha"), before);
+    assert_true(server_has(fixture->server, "item:7")); /* the lease goes on */
+    assert_false(rlock_is_held(&call.lock));
+    rlock_client_stats(client, &stats);
+    assert_int_equal(stats.renewed, 2);
+    assert_int_equal(stats.lost, 1);
+    assert_int_equal(stats.held, 0);
+    ASSERT_STATUS(release(fixture, client, &call), STATUS_LOST);
+    assert_int_equal(call.losses, 1);
+}
+
+static void test_rlock_acquire__refuses_hold_max_ms_without_the_watchdog(void **state)
+{
+    struct fixture *fixture = *state;
+    struct rlock_client *client = fixture_client(fixture);
+    struct rlock_acquire_options options = {.lease_ms = LEASE_MS,
+                                            .hold_max_ms = LEASE_MS};
+    struct call call = {0};
+
+    ASSERT_STATUS(acquire_with(fixture, client, &call, "item:7", &options),
+                  STATUS_INVALID);
+    ASSERT_CONTAINS(rlock_client_why(client)->text, "hold_max_ms");
+}
+
 static void test_watchdog__stops_with_the_release(void **state)
 {
     struct fixture *fixture = *state;
@@ -220,6 +263,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         FIXTURE_TEST(test_watchdog__holds_a_lock_for_ten_leases),
+        FIXTURE_TEST(test_watchdog__renews_no_longer_than_hold_max_ms),
+        FIXTURE_TEST(test_rlock_acquire__refuses_hold_max_ms_without_the_watchdog),
         FIXTURE_TEST(test_watchdog__stops_with_the_release),
         FIXTURE_TEST(test_release__overtakes_a_renewal_under_way),
         FIXTURE_TEST(test_release__overtakes_a_renewal_of_an_unknown_script),
