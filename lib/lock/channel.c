@@ -176,8 +176,6 @@ struct rlock_channel *rlock_channel_join(struct rlock_client *client,
         rlock_server_connect(server, channel_on_state, channel_on_message,
                              &server->channels, &client->why) != STATUS_OK)
         return NULL;
-    if (client->channels.first == NULL)
-        client->channels.first = server->channels;
     if (channel == NULL)
         channel = create(server, name, name_len);
     if (channel == NULL)

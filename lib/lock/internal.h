@@ -169,7 +169,6 @@ struct rlock_channel_events {
 
 struct rlock_channels {
     const struct rlock_channel_events *events;
-    struct redis_conn *first; /* of the servers' connections for channels */
     struct list buckets[RLOCK_CHANNEL_BUCKETS]; /* struct rlock_channel */
     unsigned count;
 };

@@ -10,7 +10,9 @@
  * It connects only to a primary: with several hosts, to the host that is the primary; with
  * sentinels, to the primary that they name; in a cluster, to the master of one key. It
  * leaves a server that has become a replica, or whose slot has moved. Connections to one
- * cluster (siblings) share a socket if their keys have the same master.
+ * cluster (siblings) share a socket if their keys have the same master, and either all or
+ * none of them subscribe. Siblings that have lost the same master search it together: one
+ * of them tries at a time, about twice a second, and the others follow it.
  *
  * Guarantee: every command that redis_conn_end() accepts ends exactly once, never from
  * inside redis_conn_end() or redis_conn_flush().

@@ -61,6 +61,7 @@ struct redis_conn {
     bool is_answered;           /* the sentinel of the guide has replied */
     bool is_answering;          /* a reply has come since the timer last fired */
     struct redis_host moved_to; /* cluster: where the slot is now */
+    struct redis_host master;   /* cluster: the last known one of the key */
     bool is_moving;             /* to `moved_to`, when the pending commands have ended */
     unsigned moves;             /* followed since an attempt with a host of the URL */
     uint64_t last_number;
@@ -71,6 +72,10 @@ struct redis_conn {
 };
 
 /* -- conn_state.c: states and deadlines -- */
+
+/** Whether both are down, and were at one master: they take turns in trying. */
+bool redis_conn_shares_master(const struct redis_conn *conn,
+                              const struct redis_conn *other);
 
 /** Have the timer fire at `at_us` at the latest. */
 void redis_conn_wake_at(struct redis_conn *conn, int64_t at_us);

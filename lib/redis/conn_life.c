@@ -33,16 +33,27 @@
 #define ADDRESSES_MAX 60 /* of one name; divisible by any small number of addresses */
 #define MOVES_MAX     5  /* MOVED replies that one attempt follows */
 
-static void complete_handshake(struct redis_conn *conn)
+/** The siblings that have lost the same master try where this one has succeeded. */
+static void lead_siblings(struct redis_conn *conn)
 {
     LIST_EACH(struct redis_conn, other, &conn->siblings, siblings) {
-        if (redis_conn_is_up(other) && redis_conn_is_at(other, &conn->host)) {
+        if (redis_conn_shares_master(conn, other) && other->state == CONN_PAUSING)
+            redis_conn_go_to(other, &conn->host);
+    }
+}
+
+static void complete_handshake(struct redis_conn *conn)
+{
+    lead_siblings(conn);
+    LIST_EACH(struct redis_conn, other, &conn->siblings, siblings) {
+        if (redis_conn_is_up(other) && redis_conn_is_at(other, &conn->host) &&
+            (other->on_message == NULL) == (conn->on_message == NULL)) {
             redis_conn_close_socket(conn);
             conn->carrier = other->carrier;
             break;
         }
     }
-    conn->moved_to = conn->host;
+    conn->moved_to = conn->master = conn->host;
     conn->state = CONN_UP;
     conn->tried = conn->moves = 0;
     conn->is_moving = false;
@@ -59,12 +70,16 @@ static void read_handshake(struct redis_conn *conn, const struct redis_reply *re
     struct err err = {0};
 
     if (is_error && redis_discovery_moved(reply, &conn->host, &conn->moved_to) &&
-        conn->moves++ < MOVES_MAX)
+        conn->moves++ < MOVES_MAX) {
+        if (conn->master.name[0] == '\0')
+            conn->master = conn->moved_to;
         redis_conn_go_to(conn, &conn->moved_to);
-    else if (redis_handshake_read(&conn->handshake, reply, is_error, &err) != STATUS_OK)
+    } else if (redis_handshake_read(&conn->handshake, reply, is_error, &err) !=
+               STATUS_OK) {
         redis_conn_lose(conn, STATUS_IO, &err);
-    else if (redis_handshake_is_done(&conn->handshake))
+    } else if (redis_handshake_is_done(&conn->handshake)) {
         complete_handshake(conn);
+    }
 }
 
 static void conn_on_connected(void *arg)
@@ -191,8 +206,23 @@ static void resolve(struct redis_conn *conn)
     redis_conn_lose(conn, STATUS_IO, &err);
 }
 
+/** Whether a sibling tries to find the master that both have lost. Its end wakes all. */
+static bool is_sibling_trying(struct redis_conn *conn)
+{
+    LIST_EACH(struct redis_conn, other, &conn->siblings, siblings) {
+        if (redis_conn_shares_master(conn, other) &&
+            (other->state != CONN_PAUSING || other->is_named))
+            return true;
+    }
+    return false;
+}
+
 static void attempt(struct redis_conn *conn)
 {
+    if (!conn->is_named && is_sibling_trying(conn)) {
+        redis_conn_wake_only_at(conn, clock_mono_us() + conn->timeout_us);
+        return;
+    }
     conn->attempts++;
     if (!conn->is_named) {
         conn->host = conn->url.hosts[conn->next_host];

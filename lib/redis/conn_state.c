@@ -10,10 +10,12 @@
 
 #include <string.h>
 
-#define PAUSE_MIN_MS  20
-#define PAUSE_MAX_MS  500
-#define GUIDED_MAX_MS 100     /* with sentinels or a cluster: a failover may end soon */
-#define STEADY_US     1000000 /* up for this long, the next pause is short again */
+#define PAUSE_MIN_MS   20
+#define PAUSE_MAX_MS   500
+#define GUIDED_MAX_MS  100 /* with sentinels: a failover may end soon */
+#define CLUSTER_MIN_MS 100 /* for all siblings that were at one master */
+#define CLUSTER_MAX_MS 700
+#define STEADY_US      1000000 /* up for this long, the next pause is short again */
 
 bool redis_conn_is_up(const struct redis_conn *conn)
 {
@@ -43,12 +45,55 @@ void redis_conn_report_down(struct redis_conn *conn, const struct err *why)
         conn->on_state(false, why, conn->arg);
 }
 
+bool redis_conn_shares_master(const struct redis_conn *conn,
+                              const struct redis_conn *other)
+{
+    return conn->master.name[0] != '\0' && other->state < CONN_UP &&
+           conn->master.port == other->master.port &&
+           strcmp(conn->master.name, other->master.name) == 0;
+}
+
 static int64_t next_pause_us(struct redis_conn *conn)
 {
+    bool is_cluster = conn->url.topology == REDIS_CLUSTER;
+    uint32_t min_ms = is_cluster ? CLUSTER_MIN_MS : PAUSE_MIN_MS;
     uint32_t max_ms = conn->url.topology == REDIS_HOSTS ? PAUSE_MAX_MS : GUIDED_MAX_MS;
 
-    return INT64_C(1000) *
-           backoff_ms(conn->failures++, PAUSE_MIN_MS, max_ms, random_u64());
+    if (is_cluster)
+        max_ms = CLUSTER_MAX_MS;
+    return INT64_C(1000) * backoff_ms(conn->failures++, min_ms, max_ms, random_u64());
+}
+
+/** A sibling that has lost the same master and pauses; NULL: there is none. */
+static struct redis_conn *pausing_sibling(struct redis_conn *conn)
+{
+    LIST_EACH(struct redis_conn, other, &conn->siblings, siblings) {
+        if (redis_conn_shares_master(conn, other) && other->state == CONN_PAUSING &&
+            !other->is_named)
+            return other;
+    }
+    return NULL;
+}
+
+/** When to try again, together with the siblings that have lost the same master. */
+static int64_t next_attempt_us(struct redis_conn *conn, bool was_up)
+{
+    const struct redis_conn *pausing = was_up ? pausing_sibling(conn) : NULL;
+    int64_t at_us;
+
+    if (pausing != NULL) {
+        conn->failures = pausing->failures;
+        return pausing->timer_at_us;
+    }
+    at_us = clock_mono_us() + next_pause_us(conn);
+    LIST_EACH(struct redis_conn, other, &conn->siblings, siblings) {
+        if (!redis_conn_shares_master(conn, other) || other->state != CONN_PAUSING ||
+            other->is_named)
+            continue;
+        other->failures = conn->failures;
+        redis_conn_wake_only_at(other, at_us);
+    }
+    return at_us;
 }
 
 /** Add `why` the host has failed to the reasons of this round. */
@@ -123,9 +168,11 @@ void redis_conn_lose(struct redis_conn *conn, enum status status, const struct e
     redis_conn_close_socket(conn);
     conn->is_named = false;
     add_reason(conn, why);
-    is_round_over = was_up || advance_host(conn);
+    is_round_over = was_up;
+    if (!was_up) /* other nodes of a cluster would name the same master */
+        is_round_over = advance_host(conn) || conn->moves > 0;
     conn->is_moving = conn->is_moving && !is_round_over;
-    redis_conn_wake_only_at(conn, is_round_over ? now_us + next_pause_us(conn) : 0);
+    redis_conn_wake_only_at(conn, is_round_over ? next_attempt_us(conn, was_up) : 0);
     redis_conn_end_all(conn, status);
     if (conn->state == CONN_CLOSED || !is_round_over)
         return;

@@ -732,6 +732,56 @@ static void test_rlock__without_a_master_others_go_on(void **state)
     await_complete();
 }
 
+/** Connections that the nodes have accepted. The node that was killed has accepted none. */
+static long long count_accepted(void)
+{
+    long long count = 0;
+
+    for (int i = 1; i < NODES; i++) {
+        redisReply *info = server_command(&nodes[i], "INFO stats");
+
+        count += atoll(strstr(info->str, "total_connections_received:") + 27);
+        freeReplyObject(info);
+    }
+    return count;
+}
+
+/** Buckets and subscriptions of a client look for their master together. */
+static void test_redis_conn__siblings_search_a_dead_master_together(void **state)
+{
+    static struct call calls[NAMES], waiters[NAMES];
+    struct fixture *fixture = *state;
+    struct rlock_client *client = open_client(fixture);
+    struct rlock_acquire_options how = {.lease_ms = LEASE_MS};
+    long long accepted;
+    int64_t begin_us;
+    char name[24];
+
+    memset(calls, 0, sizeof(calls));
+    memset(waiters, 0, sizeof(waiters));
+    acquire_all(fixture, client, calls, &how);
+    how.wait_ms = RLOCK_WAIT_FOREVER;
+    for (int i = 0; i < NAMES; i++) {
+        snprintf(name, sizeof(name), "item:%d", i);
+        call_acquire_with(client, &waiters[i], name, &how);
+    }
+    rlock_flush(client);
+    for (int i = 0; i < NAMES; i++)
+        fixture_wait_asleep(fixture, client, &waiters[i]);
+    set_node_timeout("5000");
+    accepted = count_accepted();
+    begin_us = clock_mono_us();
+    server_kill(&nodes[0]);
+    fixture_wait_down(fixture, client);
+    fixture_run_for(fixture, 1000);
+    ASSERT_NUMBER(count_accepted() - accepted, <=,
+                  5 + 2 * ((clock_mono_us() - begin_us - 1000000) / 1000000 + 1));
+    server_restart(&nodes[0]);
+    await_complete();
+    fixture_wait_up(fixture, client);
+    fixture_close(fixture, client);
+}
+
 static void test_rlock__without_an_owner_of_a_slot_is_down(void **state)
 {
     struct rlock_acquire_options how = {.wait_ms = RLOCK_WAIT_FOREVER};
@@ -769,6 +819,7 @@ int main(void)
         CLUSTER_TEST(test_rlock__a_command_in_the_buffer_delays_no_move),
         CLUSTER_TEST(test_rlock__half_moved_slots_lose_no_lock),
         CLUSTER_TEST(test_rlock__without_a_master_others_go_on),
+        CLUSTER_TEST(test_redis_conn__siblings_search_a_dead_master_together),
         CLUSTER_TEST(test_rlock__without_an_owner_of_a_slot_is_down),
     };
 

@@ -494,7 +494,7 @@ static void test_channel__is_subscribed_while_a_lock_waits(void **state)
     (void)state;
     wait_for(0, "a");
     EXPECT("s0 acquire_wait(lock:fence lock:fence:waiting a; 1000 7000000 me:1 6000)\n"
-           "s0 flush\nc1 open key lock:fence:waiting, sibling -1\nstats: waiters+1\n");
+           "s0 flush\nc1 open key lock:fence:waiting, sibling 0\nstats: waiters+1\n");
     wait_for(1, "i40");
     wait_for(2, "i35"); /* in the bucket of 'i40' */
     wait_for(3, "a");
@@ -580,8 +580,8 @@ static void test_channel__of_a_cluster_is_of_its_slot(void **state)
            "me:1 6000)\n"
            "s5 acquire_wait({5}lock:fence {5}lock:fence:waiting {5}b; 1000 7000000 me:2 "
            "6000)\n"
-           "s5 flush\ns12 flush\nc16 open key {12}lock:fence:waiting, sibling -1\n"
-           "c17 open key {5}lock:fence:waiting, sibling 16\nstats: waiters+2\n");
+           "s5 flush\ns12 flush\nc16 open key {12}lock:fence:waiting, sibling 0\n"
+           "c17 open key {5}lock:fence:waiting, sibling 0\nstats: waiters+2\n");
     conns[16].is_sharded = true;
     go_up(16);
     go_up(17);
