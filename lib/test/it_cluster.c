@@ -740,7 +740,7 @@ static long long count_accepted(void)
     for (int i = 1; i < NODES; i++) {
         redisReply *info = server_command(&nodes[i], "INFO stats");
 
-        count += atoll(strstr(info->str, "total_connections_received:") + 27);
+        count += strtoll(strstr(info->str, "total_connections_received:") + 27, NULL, 10);
         freeReplyObject(info);
     }
     return count;

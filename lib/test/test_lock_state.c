@@ -357,7 +357,7 @@ static void test_acquire__waits_for_a_server_that_may_accept_it(void **state)
     forget_all();
     reply(0, "-LOADING_Redis_is_loading");
     reply(0, "-OOM_command_not_allowed");
-    EXPECT("c1 open key lock:fence:waiting, sibling -1\nevent failed b 0\n"
+    EXPECT("c1 open key lock:fence:waiting, sibling 0\nevent failed b 0\n"
            "1 refused: OOM command not allowed\nstats: failed+1 waiters+1\n"
            "refused: 'OOM command not allowed'\n");
 }
@@ -392,7 +392,7 @@ static void test_acquire__whose_outcome_is_unknown_is_released(void **state)
     turn();
     EXPECT("event released a 0\n"
            "s0 acquire_wait(lock:fence lock:fence:waiting a; 1000 8001000 me:3 1000)\n"
-           "s0 flush\nc1 open key lock:fence:waiting, sibling -1\n"
+           "s0 flush\nc1 open key lock:fence:waiting, sibling 0\n"
            "stats: released+1 waiters+1\n");
     pass_us(900000);
     reply(0, "*5 +# :6900000 :100 +1 *1 :101");
@@ -417,7 +417,7 @@ static void test_acquire__of_a_queue_leaves_it_when_it_fails(void **state)
     flush();
     reply(0, "*5 +# :6000000 :100 +0 *1 :60000");
     EXPECT("s0 fair_acquire(lock:fence a a:queue a:beats; 1000 7000000 me:1 300)\n"
-           "s0 flush\nc1 open key lock:fence:waiting, sibling -1\nstats: waiters+1\n");
+           "s0 flush\nc1 open key lock:fence:waiting, sibling 0\nstats: waiters+1\n");
     pass_us(300001);
     turn();
     EXPECT("event busy a 300001\n0 busy\ns0 fair_release(a a:queue a:beats; me:1)\n"
