@@ -1,11 +1,11 @@
 #!/bin/sh
 #
 # subjects.sh - check the subjects of the commits after BASE: "area: imperative summary", at
-# most 72 characters. Merges are not checked. A shallow clone has only newer commits than
-# BASE, or BASE itself.
+# most 72 characters. The summary begins with a verb of .ci/verbs. Merges are not checked. A
+# shallow clone has only newer commits than BASE, or BASE itself.
 set -eu
 cd "$(dirname "$0")/.."
-BASE=7e4cead6e72d3c94d945f732cdb530dad57a82bd
+BASE=47c18fefcbd7940bc1988a9a6e70e77d8756ec6c
 
 not_run()
 {
@@ -22,6 +22,11 @@ elif [ "$(git rev-parse --is-shallow-repository)" = false ]; then
 fi
 
 git log --no-merges --format='%h %s' "$range" | awk '
+    FILENAME != "-" {
+        for (i = 1; i <= NF; i++)
+            verbs[$i] = 1
+        next
+    }
     {
         subject = substr($0, length($1) + 2)
         fault = ""
@@ -32,15 +37,15 @@ git log --no-merges --format='%h %s' "$range" | awk '
         else if (subject ~ /\.$/)
             fault = "ends with a full stop"
         else {
-            verb = subject
-            sub(/^[^:]*: /, "", verb)
-            sub(/[^A-Za-z].*/, "", verb)
-            if (verb ~ /^(add|chang|fix|remov|renam|mov|mak|updat|us|allow|improv|introduc|implement|refactor)(e?s|ed|ing)$/)
-                fault = "not imperative: \"" verb "\""
+            verb = tolower(subject)
+            sub(/^[^:]*: */, "", verb)
+            sub(/[^a-z].*/, "", verb)
+            if (!(verb in verbs))
+                fault = "begins with no verb of .ci/verbs: \"" verb "\""
         }
         if (fault != "") {
             printf "%s %s\n    %s\n", $1, subject, fault
             bad = 1
         }
     }
-    END { exit bad }'
+    END { exit bad }' .ci/verbs -
