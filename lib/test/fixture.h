@@ -174,6 +174,7 @@ enum status force(struct fixture *fixture, struct rlock_client *client,
                   struct answer *answer, const char *name);
 
 /** A test with the fixture around it. */
+#define FIXTURE_CASE(name) GUARDED_CASE(name, fixture_setup, fixture_teardown)
 #define FIXTURE_TEST(name) CASE(name, fixture_setup, fixture_teardown)
 
 #endif

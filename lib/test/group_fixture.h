@@ -92,6 +92,6 @@ void wait_command(struct fixture *fixture, int server, const char *command);
 void wait_member(struct group_fixture *groups, size_t index, bool is_held);
 void wait_all_members(struct group_fixture *groups);
 
-#define GROUP_TEST(name) CASE(name, group_setup, fixture_teardown)
+#define GROUP_CASE(name) GUARDED_CASE(name, group_setup, fixture_teardown)
 
 #endif

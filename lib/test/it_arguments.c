@@ -24,7 +24,7 @@ static void on_lock(struct rlock *lock, enum status status, void *arg)
     answer->status = status;
 }
 
-static void test_rlock_acquire__null_options_are_the_defaults(void **state)
+FIXTURE_CASE(test_rlock_acquire__null_options_are_the_defaults)
 {
     struct fixture *fixture = *state;
     struct rlock_client *client = fixture_client(fixture);
@@ -40,7 +40,7 @@ static void test_rlock_acquire__null_options_are_the_defaults(void **state)
 }
 
 /** `lost_arg` replaces the `arg` of the call. */
-static void test_rlock_acquire__gives_on_lost_its_own_argument(void **state)
+FIXTURE_CASE(test_rlock_acquire__gives_on_lost_its_own_argument)
 {
     struct fixture *fixture = *state;
     struct rlock_client *client = fixture_client(fixture);
@@ -58,7 +58,7 @@ static void test_rlock_acquire__gives_on_lost_its_own_argument(void **state)
     assert_int_equal(answer.answers, 1);
 }
 
-static void test_rlock_sync_acquire__null_options_are_the_defaults(void **state)
+SYNC_CASE(test_rlock_sync_acquire__null_options_are_the_defaults)
 {
     struct sync_fixture *fixture = *state;
     struct rlock lock = {0};
@@ -80,7 +80,7 @@ static void on_group(struct rlock_group *group, enum status status, void *arg)
     answer->status = status;
 }
 
-static void test_rlock_group_acquire__null_options_are_the_defaults(void **state)
+FIXTURE_CASE(test_rlock_group_acquire__null_options_are_the_defaults)
 {
     struct fixture *fixture = *state;
     struct rlock_member member = {fixture_client(fixture), "item:7", 6};
@@ -100,7 +100,7 @@ static void test_rlock_group_acquire__null_options_are_the_defaults(void **state
     rlock_group_free(group);
 }
 
-static void test_rlock_group_acquire__gives_on_lost_its_own_argument(void **state)
+FIXTURE_CASE(test_rlock_group_acquire__gives_on_lost_its_own_argument)
 {
     struct fixture *fixture = *state;
     struct rlock_member member = {fixture_client(fixture), "item:7", 6};
@@ -121,7 +121,7 @@ static void test_rlock_group_acquire__gives_on_lost_its_own_argument(void **stat
     rlock_group_free(group);
 }
 
-static void test_rlock_sync_group_acquire__null_options_are_the_defaults(void **state)
+SYNC_CASE(test_rlock_sync_group_acquire__null_options_are_the_defaults)
 {
     struct sync_fixture *fixture = *state;
     struct rlock_member member = {fixture->client, "item:7", 6};
@@ -139,7 +139,7 @@ static void test_rlock_sync_group_acquire__null_options_are_the_defaults(void **
 
 /* -- options that have no defaults -- */
 
-static void test_open__without_options_is_refused(void **state)
+SYNC_CASE(test_open__without_options_is_refused)
 {
     struct sync_fixture *fixture = *state;
     struct rlock_client *client = NULL;
@@ -153,7 +153,7 @@ static void test_open__without_options_is_refused(void **state)
     assert_null(client);
 }
 
-static void test_group_create__refuses_missing_members(void **state)
+SYNC_CASE(test_group_create__refuses_missing_members)
 {
     struct sync_fixture *fixture = *state;
     struct rlock_member members[] = {{fixture->client, "a", 1}, {NULL, "b", 1}};
@@ -221,7 +221,7 @@ static void expect_one_of(enum status status, const enum status *allowed, unsign
     fail_msg("seed %u: %s", seed, status_name(status));
 }
 
-static void test_rlock_sync__any_values_end_with_a_documented_status(void **state)
+SYNC_CASE(test_rlock_sync__any_values_end_with_a_documented_status)
 {
     static const enum status acquired[] = {STATUS_OK,      STATUS_BUSY,
                                            STATUS_INVALID, STATUS_UNSAFE,
@@ -260,17 +260,5 @@ static void test_rlock_sync__any_values_end_with_a_documented_status(void **stat
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        FIXTURE_TEST(test_rlock_acquire__null_options_are_the_defaults),
-        FIXTURE_TEST(test_rlock_acquire__gives_on_lost_its_own_argument),
-        SYNC_TEST(test_rlock_sync_acquire__null_options_are_the_defaults),
-        FIXTURE_TEST(test_rlock_group_acquire__null_options_are_the_defaults),
-        FIXTURE_TEST(test_rlock_group_acquire__gives_on_lost_its_own_argument),
-        SYNC_TEST(test_rlock_sync_group_acquire__null_options_are_the_defaults),
-        SYNC_TEST(test_open__without_options_is_refused),
-        SYNC_TEST(test_group_create__refuses_missing_members),
-        SYNC_TEST(test_rlock_sync__any_values_end_with_a_documented_status),
-    };
-
-    return cmocka_run_group_tests(tests, fixture_start_server, fixture_stop_server);
+    return cases_run(fixture_start_server, fixture_stop_server);
 }

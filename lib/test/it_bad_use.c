@@ -22,7 +22,7 @@ static void expect_why(const struct rlock_client *client, const char *words)
 }
 
 /** Some kinds append a suffix to the name, such as ":readers": those keys must fit, too. */
-static void test_acquire__takes_the_longest_name_of_every_kind(void **state)
+FIXTURE_CASE(test_acquire__takes_the_longest_name_of_every_kind)
 {
     struct fixture *fixture = *state;
     struct rlock_client *client = fixture_client(fixture);
@@ -131,19 +131,19 @@ static void close_and_use(struct fixture *fixture, bool is_busy)
     assert_false(server_has(fixture->server, "item:8"));
 }
 
-static void test_client__used_after_its_close_answers_all(void **state)
+FIXTURE_CASE(test_client__used_after_its_close_answers_all)
 {
     close_and_use(*state, false);
 }
 
-static void test_client__used_while_it_releases_answers_all(void **state)
+FIXTURE_CASE(test_client__used_while_it_releases_answers_all)
 {
     close_and_use(*state, true);
 }
 
 /* -- a server without memory -- */
 
-static void test_acquire__without_memory_is_refused_for_every_kind(void **state)
+FIXTURE_CASE(test_acquire__without_memory_is_refused_for_every_kind)
 {
     struct fixture *fixture = *state;
     struct rlock_client *client = fixture_client(fixture);
@@ -210,7 +210,7 @@ static enum status wanted_status(const struct rlock_kind *kind, int stranger)
     return STATUS_REFUSED;
 }
 
-static void test_acquire__leaves_any_other_key_alone(void **state)
+FIXTURE_CASE(test_acquire__leaves_any_other_key_alone)
 {
     struct fixture *fixture = *state;
     struct rlock_client *client = fixture_client(fixture);
@@ -234,7 +234,7 @@ static void test_acquire__leaves_any_other_key_alone(void **state)
     }
 }
 
-static void test_inspect__refuses_what_cannot_be_a_lock(void **state)
+FIXTURE_CASE(test_inspect__refuses_what_cannot_be_a_lock)
 {
     struct fixture *fixture = *state;
     struct rlock_client *client = fixture_client(fixture);
@@ -258,7 +258,7 @@ static void test_inspect__refuses_what_cannot_be_a_lock(void **state)
     }
 }
 
-static void test_held__replaced_by_another_type_is_lost_and_left(void **state)
+FIXTURE_CASE(test_held__replaced_by_another_type_is_lost_and_left)
 {
     struct fixture *fixture = *state;
     struct rlock_client *client = fixture_client(fixture);
@@ -292,15 +292,5 @@ static void test_held__replaced_by_another_type_is_lost_and_left(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        FIXTURE_TEST(test_acquire__takes_the_longest_name_of_every_kind),
-        FIXTURE_TEST(test_client__used_after_its_close_answers_all),
-        FIXTURE_TEST(test_client__used_while_it_releases_answers_all),
-        FIXTURE_TEST(test_acquire__without_memory_is_refused_for_every_kind),
-        FIXTURE_TEST(test_acquire__leaves_any_other_key_alone),
-        FIXTURE_TEST(test_inspect__refuses_what_cannot_be_a_lock),
-        FIXTURE_TEST(test_held__replaced_by_another_type_is_lost_and_left),
-    };
-
-    return cmocka_run_group_tests(tests, fixture_start_server, fixture_stop_server);
+    return cases_run(fixture_start_server, fixture_stop_server);
 }

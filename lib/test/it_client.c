@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void test_rlock_client_open__refuses_bad_urls_with_words(void **state)
+FIXTURE_CASE(test_rlock_client_open__refuses_bad_urls_with_words)
 {
     struct fixture *fixture = *state;
     struct rlock_client *client = NULL;
@@ -44,7 +44,7 @@ static void on_forced(enum status status, void *arg)
     ending->status = status;
 }
 
-static void test_rlock_client_close__answers_every_call_before_it_returns(void **state)
+FIXTURE_CASE(test_rlock_client_close__answers_every_call_before_it_returns)
 {
     struct fixture *fixture = *state;
     struct rlock_client *client = fixture_client(fixture);
@@ -84,7 +84,7 @@ static void test_rlock_client_close__answers_every_call_before_it_returns(void *
     assert_true(server_has(fixture->server, "held"));       /* left to its lease */
 }
 
-static void test_rlock_client_close__hung_server_delays_it_by_the_timeout(void **state)
+FIXTURE_CASE(test_rlock_client_close__hung_server_delays_it_by_the_timeout)
 {
     struct fixture *fixture = *state;
     struct rlock_client *client = fixture_client(fixture);
@@ -143,7 +143,7 @@ static void chain_acquire(struct chain *chain)
                   on_chain_held, chain);
 }
 
-static void test_callbacks__may_free_their_lock_and_go_on(void **state)
+FIXTURE_CASE(test_callbacks__may_free_their_lock_and_go_on)
 {
     struct fixture *fixture = *state;
     struct chain chain = {fixture_client(fixture), fixture, 50, 0};
@@ -156,12 +156,5 @@ static void test_callbacks__may_free_their_lock_and_go_on(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        FIXTURE_TEST(test_rlock_client_open__refuses_bad_urls_with_words),
-        FIXTURE_TEST(test_rlock_client_close__answers_every_call_before_it_returns),
-        FIXTURE_TEST(test_rlock_client_close__hung_server_delays_it_by_the_timeout),
-        FIXTURE_TEST(test_callbacks__may_free_their_lock_and_go_on),
-    };
-
-    return cmocka_run_group_tests(tests, fixture_start_server, fixture_stop_server);
+    return cases_run(fixture_start_server, fixture_stop_server);
 }

@@ -169,8 +169,6 @@ static int setup(void **state)
     return fixture_setup(state);
 }
 
-#define CLUSTER_TEST(name) CASE(name, setup, fixture_teardown)
-
 static struct rlock_client *open_client(struct fixture *fixture)
 {
     struct rlock_client *client =
@@ -225,7 +223,9 @@ static void release_all(struct fixture *fixture, struct rlock_client *client,
     }
 }
 
-static void test_rlock_acquire__of_every_kind_on_all_masters(void **state)
+#define CLUSTER_CASE(name) GUARDED_CASE(name, setup, fixture_teardown)
+
+CLUSTER_CASE(test_rlock_acquire__of_every_kind_on_all_masters)
 {
     static struct call calls[NAMES];
     static int64_t fences[NAMES];
@@ -253,7 +253,7 @@ static void test_rlock_acquire__of_every_kind_on_all_masters(void **state)
 }
 
 /** Each bucket has a fence counter. */
-static void test_rlock_acquire__begins_unusable_counters_anew(void **state)
+CLUSTER_CASE(test_rlock_acquire__begins_unusable_counters_anew)
 {
     static const char set_all[] =
         "for _, key in ipairs(redis.call('KEYS', '*lock:fence')) "
@@ -308,7 +308,7 @@ static void on_end(enum status status, void *arg)
     list->answers++;
 }
 
-static void test_rlock_list__asks_all_masters(void **state)
+CLUSTER_CASE(test_rlock_list__asks_all_masters)
 {
     static struct call calls[NAMES];
     struct fixture *fixture = *state;
@@ -356,7 +356,7 @@ static bool has_reconnected(void *client)
     return stats.reconnects > 0 && rlock_client_is_up(client);
 }
 
-static void test_rlock__the_buckets_of_a_master_share_a_connection(void **state)
+CLUSTER_CASE(test_rlock__the_buckets_of_a_master_share_a_connection)
 {
     static struct call calls[NAMES];
     struct fixture *fixture = *state;
@@ -488,7 +488,7 @@ static void on_inspected(enum status status, const struct rlock_info *info, void
 }
 
 /** Of the slot: other nodes have no channel, and none of all slots exists. */
-static void test_rlock_acquire__waits_at_a_channel_of_the_slot(void **state)
+CLUSTER_CASE(test_rlock_acquire__waits_at_a_channel_of_the_slot)
 {
     struct rlock_acquire_options how = waiting(NULL, 0, RLOCK_WAIT_FOREVER);
     struct fixture *fixture = *state;
@@ -533,7 +533,7 @@ static bool are_closed(void *probes)
 }
 
 /** Each reports the loss; the commands of both end, also when both are closed. */
-static void test_redis_conn__siblings_lose_their_socket_together(void **state)
+CLUSTER_CASE(test_redis_conn__siblings_lose_their_socket_together)
 {
     static const char tag[] = "{0}";
     struct fixture *fixture = *state;
@@ -569,7 +569,7 @@ static void test_redis_conn__siblings_lose_their_socket_together(void **state)
     FIXTURE_AWAIT(fixture, are_closed, probes);
 }
 
-static void test_rlock__resharding_loses_no_lock(void **state)
+CLUSTER_CASE(test_rlock__resharding_loses_no_lock)
 {
     static struct call calls[NAMES];
     struct fixture *fixture = *state;
@@ -604,7 +604,7 @@ static void raise_fences(enum status status, const struct rlock_info *info, void
 }
 
 /** One read gets a reply whose callback adds a command, and MOVED: it is sent all the same. */
-static void test_rlock__a_command_in_the_buffer_delays_no_move(void **state)
+CLUSTER_CASE(test_rlock__a_command_in_the_buffer_delays_no_move)
 {
     struct fixture *fixture = *state;
     struct rlock_client *client = open_client(fixture);
@@ -640,7 +640,7 @@ static bool are_released(void *unused)
  * answered TRYAGAIN, and a call on one that has moved ASK. Nevertheless held locks are renewed,
  * waiters get their lock, and released locks are free.
  */
-static void test_rlock__half_moved_slots_lose_no_lock(void **state)
+CLUSTER_CASE(test_rlock__half_moved_slots_lose_no_lock)
 {
     static struct call calls[NAMES], waiting_calls[RLOCK_BUCKETS];
     struct fixture *fixture = *state;
@@ -690,7 +690,7 @@ static bool is_on(const struct call *call, int node)
     return owner_of(slot_of(call->lock.bucket)) == node;
 }
 
-static void test_rlock__without_a_master_others_go_on(void **state)
+CLUSTER_CASE(test_rlock__without_a_master_others_go_on)
 {
     static struct call calls[NAMES];
     struct fixture *fixture = *state;
@@ -747,7 +747,7 @@ static long long count_accepted(void)
 }
 
 /** Buckets and subscriptions of a client look for their master together. */
-static void test_redis_conn__siblings_search_a_dead_master_together(void **state)
+CLUSTER_CASE(test_redis_conn__siblings_search_a_dead_master_together)
 {
     static struct call calls[NAMES], waiters[NAMES];
     struct fixture *fixture = *state;
@@ -782,7 +782,7 @@ static void test_redis_conn__siblings_search_a_dead_master_together(void **state
     fixture_close(fixture, client);
 }
 
-static void test_rlock__without_an_owner_of_a_slot_is_down(void **state)
+CLUSTER_CASE(test_rlock__without_an_owner_of_a_slot_is_down)
 {
     struct rlock_acquire_options how = {.wait_ms = RLOCK_WAIT_FOREVER};
     struct fixture *fixture = *state;
@@ -808,20 +808,5 @@ static void test_rlock__without_an_owner_of_a_slot_is_down(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        CLUSTER_TEST(test_rlock_acquire__of_every_kind_on_all_masters),
-        CLUSTER_TEST(test_rlock_acquire__begins_unusable_counters_anew),
-        CLUSTER_TEST(test_rlock_list__asks_all_masters),
-        CLUSTER_TEST(test_rlock__the_buckets_of_a_master_share_a_connection),
-        CLUSTER_TEST(test_rlock_acquire__waits_at_a_channel_of_the_slot),
-        CLUSTER_TEST(test_redis_conn__siblings_lose_their_socket_together),
-        CLUSTER_TEST(test_rlock__resharding_loses_no_lock),
-        CLUSTER_TEST(test_rlock__a_command_in_the_buffer_delays_no_move),
-        CLUSTER_TEST(test_rlock__half_moved_slots_lose_no_lock),
-        CLUSTER_TEST(test_rlock__without_a_master_others_go_on),
-        CLUSTER_TEST(test_redis_conn__siblings_search_a_dead_master_together),
-        CLUSTER_TEST(test_rlock__without_an_owner_of_a_slot_is_down),
-    };
-
-    return cmocka_run_group_tests(tests, start_servers, stop_servers);
+    return cases_run(start_servers, stop_servers);
 }

@@ -60,7 +60,7 @@ static void assert_next(struct cohort *cohort, unsigned at)
     ASSERT_NUMBER(rlock_fence(&next->lock), >, rlock_fence(&now->lock));
 }
 
-static void test_release__passes_the_lock_on_without_the_server(void **state)
+FIXTURE_CASE(test_release__passes_the_lock_on_without_the_server)
 {
     static struct cohort cohort;
     struct call foreign = {0};
@@ -90,7 +90,7 @@ static void test_release__passes_the_lock_on_without_the_server(void **state)
     assert_int_equal(stats.held + stats.waiters, 0);
 }
 
-static void test_release__asks_the_server_after_16_passes(void **state)
+FIXTURE_CASE(test_release__asks_the_server_after_16_passes)
 {
     static struct cohort cohort;
     long long calls;
@@ -106,7 +106,7 @@ static void test_release__asks_the_server_after_16_passes(void **state)
     ASSERT_NUMBER(script_calls(cohort.fixture), >, calls);
 }
 
-static void test_acquire__queues_behind_the_waiters_of_its_client(void **state)
+FIXTURE_CASE(test_acquire__queues_behind_the_waiters_of_its_client)
 {
     static struct cohort cohort;
     long long calls;
@@ -119,7 +119,7 @@ static void test_acquire__queues_behind_the_waiters_of_its_client(void **state)
     assert_next(&cohort, 1);
 }
 
-static void test_deleted_lock__is_found_by_the_last_of_a_cohort(void **state)
+FIXTURE_CASE(test_deleted_lock__is_found_by_the_last_of_a_cohort)
 {
     static struct cohort cohort;
     struct call foreign = {0};
@@ -136,7 +136,7 @@ static void test_deleted_lock__is_found_by_the_last_of_a_cohort(void **state)
     assert_int_equal(server_int(cohort.fixture->server, "EXISTS " NAME), 1);
 }
 
-static void test_watchdog__renews_a_lock_that_was_passed_on(void **state)
+FIXTURE_CASE(test_watchdog__renews_a_lock_that_was_passed_on)
 {
     static struct cohort cohort;
     struct rlock_acquire_options options = cohort_options();
@@ -156,13 +156,5 @@ static void test_watchdog__renews_a_lock_that_was_passed_on(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        FIXTURE_TEST(test_release__passes_the_lock_on_without_the_server),
-        FIXTURE_TEST(test_release__asks_the_server_after_16_passes),
-        FIXTURE_TEST(test_acquire__queues_behind_the_waiters_of_its_client),
-        FIXTURE_TEST(test_deleted_lock__is_found_by_the_last_of_a_cohort),
-        FIXTURE_TEST(test_watchdog__renews_a_lock_that_was_passed_on),
-    };
-
-    return cmocka_run_group_tests(tests, fixture_start_server, fixture_stop_server);
+    return cases_run(fixture_start_server, fixture_stop_server);
 }

@@ -31,7 +31,7 @@ static void connect_to(struct probe *probe, struct fixture *fixture, const char 
     probe_wait(probe, &probe->ups, 1);
 }
 
-static void test_redis_conn_open__by_address_name_and_socket(void **state)
+FIXTURE_CASE(test_redis_conn_open__by_address_name_and_socket)
 {
     struct fixture *fixture = *state;
     char by_name[64];
@@ -56,7 +56,7 @@ static void test_redis_conn_open__by_address_name_and_socket(void **state)
     }
 }
 
-static void test_redis_conn_open__selects_the_database(void **state)
+FIXTURE_CASE(test_redis_conn_open__selects_the_database)
 {
     struct fixture *fixture = *state;
     struct probe probe;
@@ -73,7 +73,7 @@ static void test_redis_conn_open__selects_the_database(void **state)
     probe_close(&probe);
 }
 
-static void test_redis_conn_open__logs_in_with_password_and_user(void **state)
+FIXTURE_CASE(test_redis_conn_open__logs_in_with_password_and_user)
 {
     static const char *const options[] = {"--requirepass", "open sesame", NULL};
     struct fixture *fixture = *state;
@@ -113,7 +113,7 @@ static void test_redis_conn_open__logs_in_with_password_and_user(void **state)
     server_stop(&server);
 }
 
-static void test_redis_conn_open__reports_what_it_cannot_connect_to(void **state)
+FIXTURE_CASE(test_redis_conn_open__reports_what_it_cannot_connect_to)
 {
     struct fixture *fixture = *state;
     char no_database[128], no_listener[32];
@@ -151,7 +151,7 @@ static void fail_quietly(const struct err *why, void *arg)
     (void)arg;
 }
 
-static void test_redis_socket_open__that_fails_keeps_nothing(void **state)
+FIXTURE_CASE(test_redis_socket_open__that_fails_keeps_nothing)
 {
     enum { OPENS = 2000, LEFT_MAX = OPENS * 16 };
     static const struct redis_host nobody = {.name = "/tmp/rlock-nobody-listens-here"};
@@ -166,7 +166,7 @@ static void test_redis_socket_open__that_fails_keeps_nothing(void **state)
     ASSERT_NUMBER(mallinfo2().uordblks, <, before + LEFT_MAX);
 }
 
-static void test_redis_socket_open__is_closed_by_exec(void **state)
+FIXTURE_CASE(test_redis_socket_open__is_closed_by_exec)
 {
     struct fixture *fixture = *state;
     struct probe probe;
@@ -205,7 +205,7 @@ int getaddrinfo(const char *name, const char *service, const struct addrinfo *hi
                : next_getaddrinfo()(plus + 1, service, hints, &(*ret_found)->ai_next);
 }
 
-static void test_redis_conn_open__tries_the_addresses_of_a_name_in_turn(void **state)
+FIXTURE_CASE(test_redis_conn_open__tries_the_addresses_of_a_name_in_turn)
 {
     static const struct {
         const char *name;
@@ -224,7 +224,7 @@ static void test_redis_conn_open__tries_the_addresses_of_a_name_in_turn(void **s
     }
 }
 
-static void test_redis_conn_open__without_on_state(void **state)
+FIXTURE_CASE(test_redis_conn_open__without_on_state)
 {
     struct fixture *fixture = *state;
     const char *urls[] = {fixture->server->unix_url, "unix:/tmp/rlock-nobody"};
@@ -244,7 +244,7 @@ static void test_redis_conn_open__without_on_state(void **state)
 }
 
 /** libuv fills one request per connection. */
-static void test_redis_conn_go__waits_for_the_name_that_is_being_resolved(void **state)
+FIXTURE_CASE(test_redis_conn_go__waits_for_the_name_that_is_being_resolved)
 {
     static const struct redis_host other = {.name = "127.0.0.1", .port = 1};
     struct fixture *fixture = *state;
@@ -260,7 +260,7 @@ static void test_redis_conn_go__waits_for_the_name_that_is_being_resolved(void *
     probe_close(&probe);
 }
 
-static void test_redis_conn_close__at_every_stage_of_connecting(void **state)
+FIXTURE_CASE(test_redis_conn_close__at_every_stage_of_connecting)
 {
     struct fixture *fixture = *state;
     const char *urls[] = {fixture->server->tcp_url, fixture->server->unix_url,
@@ -279,7 +279,7 @@ static void test_redis_conn_close__at_every_stage_of_connecting(void **state)
     }
 }
 
-static void test_redis_conn_close__answers_what_is_under_way(void **state)
+FIXTURE_CASE(test_redis_conn_close__answers_what_is_under_way)
 {
     struct fixture *fixture = *state;
     struct probe probe;
@@ -299,7 +299,7 @@ static void test_redis_conn_close__answers_what_is_under_way(void **state)
     assert_int_equal(flushed.answers, 1);
 }
 
-static void test_redis_conn__error_reply_is_refused_with_its_text(void **state)
+FIXTURE_CASE(test_redis_conn__error_reply_is_refused_with_its_text)
 {
     struct fixture *fixture = *state;
     struct probe probe;
@@ -314,7 +314,7 @@ static void test_redis_conn__error_reply_is_refused_with_its_text(void **state)
     probe_close(&probe);
 }
 
-static void test_redis_conn__reconnects_after_a_restart(void **state)
+FIXTURE_CASE(test_redis_conn__reconnects_after_a_restart)
 {
     struct fixture *fixture = *state;
     const char *urls[] = {fixture->server->tcp_url, fixture->server->unix_url};
@@ -336,7 +336,7 @@ static void test_redis_conn__reconnects_after_a_restart(void **state)
     }
 }
 
-static void test_redis_conn__commands_of_a_killed_server_are_io(void **state)
+FIXTURE_CASE(test_redis_conn__commands_of_a_killed_server_are_io)
 {
     struct fixture *fixture = *state;
     struct probe probe;
@@ -357,7 +357,7 @@ static void test_redis_conn__commands_of_a_killed_server_are_io(void **state)
 }
 
 /** The last reply and the reset of the connection come together. */
-static void test_redis_conn__notices_a_killed_server_behind_its_last_reply(void **state)
+FIXTURE_CASE(test_redis_conn__notices_a_killed_server_behind_its_last_reply)
 {
     struct fixture *fixture = *state;
     struct probe probe;
@@ -379,7 +379,7 @@ static void test_redis_conn__notices_a_killed_server_behind_its_last_reply(void 
     probe_close(&probe);
 }
 
-static void test_redis_conn__times_out_on_a_hung_server_and_reconnects(void **state)
+FIXTURE_CASE(test_redis_conn__times_out_on_a_hung_server_and_reconnects)
 {
     struct fixture *fixture = *state;
     struct probe probe;
@@ -414,7 +414,7 @@ static void test_redis_conn__times_out_on_a_hung_server_and_reconnects(void **st
     probe_close(&probe);
 }
 
-static void test_redis_conn__notices_a_hung_server_while_idle(void **state)
+FIXTURE_CASE(test_redis_conn__notices_a_hung_server_while_idle)
 {
     struct fixture *fixture = *state;
     struct probe probe;
@@ -432,7 +432,7 @@ static void test_redis_conn__notices_a_hung_server_while_idle(void **state)
 }
 
 /** This process slept: the reply has come, so nothing has timed out. */
-static void test_redis_conn__reply_that_is_read_late_is_no_timeout(void **state)
+FIXTURE_CASE(test_redis_conn__reply_that_is_read_late_is_no_timeout)
 {
     struct fixture *fixture = *state;
     struct probe probe;
@@ -459,7 +459,7 @@ static char *long_text(size_t len)
     return text;
 }
 
-static void test_redis_conn_flush__more_than_the_socket_takes(void **state)
+FIXTURE_CASE(test_redis_conn_flush__more_than_the_socket_takes)
 {
     enum { COMMANDS = 60 };
     struct fixture *fixture = *state;
@@ -485,7 +485,7 @@ static void test_redis_conn_flush__more_than_the_socket_takes(void **state)
 }
 
 /** No reply comes before all of it was written: only the poll tells when to go on. */
-static void test_redis_conn_flush__one_command_larger_than_the_socket(void **state)
+FIXTURE_CASE(test_redis_conn_flush__one_command_larger_than_the_socket)
 {
     struct fixture *fixture = *state;
     struct probe probe;
@@ -520,7 +520,7 @@ static struct fake *connect_to_fake(struct probe *probe, struct fixture *fixture
     return fake;
 }
 
-static void test_redis_conn_open__server_that_loads_is_not_up(void **state)
+FIXTURE_CASE(test_redis_conn_open__server_that_loads_is_not_up)
 {
     struct fixture *fixture = *state;
     struct probe probe;
@@ -536,7 +536,7 @@ static void test_redis_conn_open__server_that_loads_is_not_up(void **state)
     fake_stop(fake);
 }
 
-static void test_redis_conn_open__refuses_other_servers(void **state)
+FIXTURE_CASE(test_redis_conn_open__refuses_other_servers)
 {
     static const struct {
         const char *says, *why;
@@ -567,7 +567,7 @@ static void test_redis_conn_open__refuses_other_servers(void **state)
     }
 }
 
-static void test_redis_conn__malformed_reply_ends_all_commands(void **state)
+FIXTURE_CASE(test_redis_conn__malformed_reply_ends_all_commands)
 {
     struct fixture *fixture = *state;
     struct probe probe;
@@ -601,7 +601,7 @@ static bool has_heard_all(void *arg)
     return fake->heard_len >= 3 * GET_LEN;
 }
 
-static void test_redis_conn__sends_nothing_before_the_flush(void **state)
+FIXTURE_CASE(test_redis_conn__sends_nothing_before_the_flush)
 {
     struct fixture *fixture = *state;
     struct probe probe;
@@ -650,7 +650,7 @@ static bool has_none_pending(void *arg)
     return list_is_empty(&((const struct redis_conn *)arg)->pending);
 }
 
-static void test_redis_conn__sends_a_ping_while_idle(void **state)
+FIXTURE_CASE(test_redis_conn__sends_a_ping_while_idle)
 {
     struct fixture *fixture = *state;
     struct probe probe;
@@ -674,7 +674,7 @@ static void test_redis_conn__sends_a_ping_while_idle(void **state)
 }
 
 /** The pauses grow while the connection comes up and is lost again within a second. */
-static void test_redis_conn__pauses_are_short_again_after_a_steady_second(void **state)
+FIXTURE_CASE(test_redis_conn__pauses_are_short_again_after_a_steady_second)
 {
     struct fixture *fixture = *state;
     struct probe probe;
@@ -691,7 +691,7 @@ static void test_redis_conn__pauses_are_short_again_after_a_steady_second(void *
     fake_stop(fake);
 }
 
-static void test_redis_conn__reply_before_a_failed_write_counts(void **state)
+FIXTURE_CASE(test_redis_conn__reply_before_a_failed_write_counts)
 {
     struct fixture *fixture = *state;
     struct probe probe;
@@ -714,7 +714,7 @@ static void test_redis_conn__reply_before_a_failed_write_counts(void **state)
     fake_stop(fake);
 }
 
-static void test_redis_conn__write_to_a_closed_peer_raises_no_signal(void **state)
+FIXTURE_CASE(test_redis_conn__write_to_a_closed_peer_raises_no_signal)
 {
     struct fixture *fixture = *state;
     struct probe probe;
@@ -750,7 +750,7 @@ static void on_done_close(struct redis_command *done, enum status status,
     close_this = NULL;
 }
 
-static void test_redis_conn_close__from_inside_an_answer(void **state)
+FIXTURE_CASE(test_redis_conn_close__from_inside_an_answer)
 {
     struct fixture *fixture = *state;
     struct probe probe;
@@ -786,7 +786,7 @@ static struct fake *open_to_close(struct probe *probe, struct fixture *fixture,
     return fake;
 }
 
-static void test_redis_conn_close__from_inside_a_failure(void **state)
+FIXTURE_CASE(test_redis_conn_close__from_inside_a_failure)
 {
     struct fixture *fixture = *state;
 
@@ -808,7 +808,7 @@ static void test_redis_conn_close__from_inside_a_failure(void **state)
 }
 
 /** Nothing arrives that would end the connection before. */
-static void test_redis_conn__is_lost_when_a_write_has_failed(void **state)
+FIXTURE_CASE(test_redis_conn__is_lost_when_a_write_has_failed)
 {
     struct fixture *fixture = *state;
     struct probe probe;
@@ -822,7 +822,7 @@ static void test_redis_conn__is_lost_when_a_write_has_failed(void **state)
     probe_close(&probe);
 }
 
-static void test_redis_conn_end__without_memory_drops_this_command_only(void **state)
+FIXTURE_CASE(test_redis_conn_end__without_memory_drops_this_command_only)
 {
     struct fixture *fixture = *state;
     struct probe probe;
@@ -839,7 +839,7 @@ static void test_redis_conn_end__without_memory_drops_this_command_only(void **s
     probe_close(&probe);
 }
 
-static void test_redis_conn__siblings_at_one_server_share_a_socket(void **state)
+FIXTURE_CASE(test_redis_conn__siblings_at_one_server_share_a_socket)
 {
     struct fixture *fixture = *state;
     struct probe probes[2];
@@ -865,7 +865,7 @@ static void test_redis_conn__siblings_at_one_server_share_a_socket(void **state)
 }
 
 /** Connections that may share a socket are in a ring. A closed one leaves it. */
-static void test_redis_conn_close__leaves_its_siblings(void **state)
+FIXTURE_CASE(test_redis_conn_close__leaves_its_siblings)
 {
     struct fixture *fixture = *state;
     struct probe probes[2];
@@ -883,42 +883,5 @@ static void test_redis_conn_close__leaves_its_siblings(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        FIXTURE_TEST(test_redis_conn_open__by_address_name_and_socket),
-        FIXTURE_TEST(test_redis_conn_open__selects_the_database),
-        FIXTURE_TEST(test_redis_conn_open__logs_in_with_password_and_user),
-        FIXTURE_TEST(test_redis_conn_open__reports_what_it_cannot_connect_to),
-        FIXTURE_TEST(test_redis_socket_open__that_fails_keeps_nothing),
-        FIXTURE_TEST(test_redis_socket_open__is_closed_by_exec),
-        FIXTURE_TEST(test_redis_conn_open__tries_the_addresses_of_a_name_in_turn),
-        FIXTURE_TEST(test_redis_conn_open__without_on_state),
-        FIXTURE_TEST(test_redis_conn_go__waits_for_the_name_that_is_being_resolved),
-        FIXTURE_TEST(test_redis_conn_close__at_every_stage_of_connecting),
-        FIXTURE_TEST(test_redis_conn_close__answers_what_is_under_way),
-        FIXTURE_TEST(test_redis_conn__error_reply_is_refused_with_its_text),
-        FIXTURE_TEST(test_redis_conn__reconnects_after_a_restart),
-        FIXTURE_TEST(test_redis_conn__commands_of_a_killed_server_are_io),
-        FIXTURE_TEST(test_redis_conn__notices_a_killed_server_behind_its_last_reply),
-        FIXTURE_TEST(test_redis_conn__times_out_on_a_hung_server_and_reconnects),
-        FIXTURE_TEST(test_redis_conn__notices_a_hung_server_while_idle),
-        FIXTURE_TEST(test_redis_conn__reply_that_is_read_late_is_no_timeout),
-        FIXTURE_TEST(test_redis_conn_flush__more_than_the_socket_takes),
-        FIXTURE_TEST(test_redis_conn_flush__one_command_larger_than_the_socket),
-        FIXTURE_TEST(test_redis_conn_open__server_that_loads_is_not_up),
-        FIXTURE_TEST(test_redis_conn_open__refuses_other_servers),
-        FIXTURE_TEST(test_redis_conn__malformed_reply_ends_all_commands),
-        FIXTURE_TEST(test_redis_conn__sends_nothing_before_the_flush),
-        FIXTURE_TEST(test_redis_conn__sends_a_ping_while_idle),
-        FIXTURE_TEST(test_redis_conn__pauses_are_short_again_after_a_steady_second),
-        FIXTURE_TEST(test_redis_conn__reply_before_a_failed_write_counts),
-        FIXTURE_TEST(test_redis_conn__write_to_a_closed_peer_raises_no_signal),
-        FIXTURE_TEST(test_redis_conn_close__from_inside_an_answer),
-        FIXTURE_TEST(test_redis_conn_close__from_inside_a_failure),
-        FIXTURE_TEST(test_redis_conn__is_lost_when_a_write_has_failed),
-        FIXTURE_TEST(test_redis_conn_end__without_memory_drops_this_command_only),
-        FIXTURE_TEST(test_redis_conn__siblings_at_one_server_share_a_socket),
-        FIXTURE_TEST(test_redis_conn_close__leaves_its_siblings),
-    };
-
-    return cmocka_run_group_tests(tests, fixture_start_server, fixture_stop_server);
+    return cases_run(fixture_start_server, fixture_stop_server);
 }

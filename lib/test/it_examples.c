@@ -60,13 +60,15 @@ static void expect(const struct server *server, const char *name, const char *ou
     assert_int_equal(run.code, 0);
 }
 
-static void test_plain__has_a_token_and_time(void **state)
+#define EXAMPLE_CASE(name) GUARDED_CASE(name, setup, teardown)
+
+EXAMPLE_CASE(test_plain__has_a_token_and_time)
 {
     expect(*state, "plain", "held, its token is set\nmore than a second left: commit\n");
     assert_false(server_has(*state, "item:7"));
 }
 
-static void test_plain__of_a_busy_lock_says_so_in_time(void **state)
+EXAMPLE_CASE(test_plain__of_a_busy_lock_says_so_in_time)
 {
     const struct server *server = *state;
     struct run run;
@@ -78,52 +80,51 @@ static void test_plain__of_a_busy_lock_says_so_in_time(void **state)
     assert_int_equal(run.code, 1);
 }
 
-static void test_plain__without_a_server_says_why(void **state)
+EXAMPLE_CASE(test_plain__without_a_server_says_why)
 {
     struct run run = run_example("plain", (const char *[]){"unix:/nowhere/at/all", NULL});
 
-    (void)state;
     ASSERT_CONTAINS(run.output, "No such file or directory");
     assert_int_equal(run.code, 1);
 }
 
-static void test_reentrant__counts(void **state)
+EXAMPLE_CASE(test_reentrant__counts)
 {
     expect(*state, "reentrant", "held 2 times\n");
     assert_false(server_has(*state, "account:7"));
 }
 
-static void test_fair__gets_its_turn(void **state)
+EXAMPLE_CASE(test_fair__gets_its_turn)
 {
     expect(*state, "fair", "our turn\n");
     assert_false(server_has(*state, "printer"));
 }
 
-static void test_semaphore__gives_three_permits(void **state)
+EXAMPLE_CASE(test_semaphore__gives_three_permits)
 {
     expect(*state, "semaphore", "3 of 3 permits are in use\n");
     assert_false(server_has(*state, "mirror"));
 }
 
-static void test_rwlock__writes_and_reads(void **state)
+EXAMPLE_CASE(test_rwlock__writes_and_reads)
 {
     expect(*state, "rwlock", "written\nthe price is 2\n");
     assert_false(server_has(*state, "catalog"));
 }
 
-static void test_getset__holds(void **state)
+EXAMPLE_CASE(test_getset__holds)
 {
     expect(*state, "getset", "held until its time has passed\n");
 }
 
-static void test_multi__takes_both(void **state)
+EXAMPLE_CASE(test_multi__takes_both)
 {
     expect(*state, "multi", "both shelves are ours\n");
     assert_false(server_has(*state, "shelf:1"));
     assert_false(server_has(*state, "shelf:2"));
 }
 
-static void test_quorum__does_without_a_minority(void **state)
+EXAMPLE_CASE(test_quorum__does_without_a_minority)
 {
     const struct server *first = *state;
     static struct server second;
@@ -137,32 +138,17 @@ static void test_quorum__does_without_a_minority(void **state)
     assert_int_equal(run.code, 0);
 }
 
-static void test_async__answers_each(void **state)
+EXAMPLE_CASE(test_async__answers_each)
 {
     expect(*state, "async", "item:1: ok\nitem:2: ok\nitem:3: ok\n");
 }
 
-static void test_sync__counts_exactly(void **state)
+EXAMPLE_CASE(test_sync__counts_exactly)
 {
     expect(*state, "sync", "4 threads counted to 400\n");
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        CASE(test_plain__has_a_token_and_time, setup, teardown),
-        CASE(test_plain__of_a_busy_lock_says_so_in_time, setup, teardown),
-        CASE(test_plain__without_a_server_says_why, setup, teardown),
-        CASE(test_reentrant__counts, setup, teardown),
-        CASE(test_fair__gets_its_turn, setup, teardown),
-        CASE(test_semaphore__gives_three_permits, setup, teardown),
-        CASE(test_rwlock__writes_and_reads, setup, teardown),
-        CASE(test_getset__holds, setup, teardown),
-        CASE(test_multi__takes_both, setup, teardown),
-        CASE(test_quorum__does_without_a_minority, setup, teardown),
-        CASE(test_async__answers_each, setup, teardown),
-        CASE(test_sync__counts_exactly, setup, teardown),
-    };
-
-    return cmocka_run_group_tests(tests, fixture_start_server, fixture_stop_server);
+    return cases_run(fixture_start_server, fixture_stop_server);
 }

@@ -23,7 +23,7 @@ static void wait_gone(struct fixture *fixture)
 }
 
 /** Another grant of the same holder may need the longer lease. */
-static void test_extend__of_a_reentrant_lock_never_shortens(void **state)
+FIXTURE_CASE(test_extend__of_a_reentrant_lock_never_shortens)
 {
     struct rlock_acquire_options options = {.kind = &rlock_reentrant,
                                             .lease_ms = LEASE_MS};
@@ -44,7 +44,7 @@ static void test_extend__of_a_reentrant_lock_never_shortens(void **state)
     assert_false(server_has(fixture->server, "item:7"));
 }
 
-static void test_extend__watchdog_goes_on_with_the_new_lease(void **state)
+FIXTURE_CASE(test_extend__watchdog_goes_on_with_the_new_lease)
 {
     struct fixture *fixture = *state;
     struct rlock_client *client = fixture_client(fixture);
@@ -67,7 +67,7 @@ static void test_extend__watchdog_goes_on_with_the_new_lease(void **state)
 }
 
 /** The renewal with the shorter lease is on its way, and the longer lease counts. */
-static void test_extend__overtakes_a_renewal_under_way(void **state)
+FIXTURE_CASE(test_extend__overtakes_a_renewal_under_way)
 {
     struct fixture *fixture = *state;
     struct rlock_client *client = fixture_client(fixture);
@@ -96,7 +96,7 @@ static void test_extend__overtakes_a_renewal_under_way(void **state)
     }
 }
 
-static void test_close__cancels_an_extension_under_way(void **state)
+FIXTURE_CASE(test_close__cancels_an_extension_under_way)
 {
     struct fixture *fixture = *state;
 
@@ -123,7 +123,7 @@ static void test_close__cancels_an_extension_under_way(void **state)
     }
 }
 
-static void test_extend__unanswered_leaves_the_earlier_deadline(void **state)
+FIXTURE_CASE(test_extend__unanswered_leaves_the_earlier_deadline)
 {
     struct fixture *fixture = *state;
     struct rlock_client *client = fixture_client(fixture);
@@ -151,7 +151,7 @@ static void test_extend__unanswered_leaves_the_earlier_deadline(void **state)
 }
 
 /** The deadline passes before the timeout: the call answers so, and on_lost does not. */
-static void test_extend__past_the_deadline_of_a_watched_lock_is_lost(void **state)
+FIXTURE_CASE(test_extend__past_the_deadline_of_a_watched_lock_is_lost)
 {
     struct fixture *fixture = *state;
     struct rlock_client *client = fixture_open(
@@ -177,14 +177,5 @@ static void test_extend__past_the_deadline_of_a_watched_lock_is_lost(void **stat
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        FIXTURE_TEST(test_extend__of_a_reentrant_lock_never_shortens),
-        FIXTURE_TEST(test_extend__watchdog_goes_on_with_the_new_lease),
-        FIXTURE_TEST(test_extend__overtakes_a_renewal_under_way),
-        FIXTURE_TEST(test_close__cancels_an_extension_under_way),
-        FIXTURE_TEST(test_extend__unanswered_leaves_the_earlier_deadline),
-        FIXTURE_TEST(test_extend__past_the_deadline_of_a_watched_lock_is_lost),
-    };
-
-    return cmocka_run_group_tests(tests, fixture_start_server, fixture_stop_server);
+    return cases_run(fixture_start_server, fixture_stop_server);
 }

@@ -74,7 +74,7 @@ static void hand_over(struct fixture *fixture, struct rlock_client *client,
     ASSERT_NUMBER(rlock_fence(&next->lock), >, fence);
 }
 
-static void test_waiters__are_served_in_order_of_arrival(void **state)
+FIXTURE_CASE(test_waiters__are_served_in_order_of_arrival)
 {
     enum { WAITERS = 8, CLIENTS = 3 };
     struct fixture *fixture = *state;
@@ -97,7 +97,7 @@ static void test_waiters__are_served_in_order_of_arrival(void **state)
     assert_nothing_left(fixture);
 }
 
-static void test_waiters__of_a_client_that_is_closed_leave(void **state)
+FIXTURE_CASE(test_waiters__of_a_client_that_is_closed_leave)
 {
     struct fixture *fixture = *state;
     struct rlock_client *alice = fixture_client(fixture);
@@ -165,7 +165,7 @@ static void end_process(const struct process *process)
     close(process->go);
 }
 
-static void test_waiter__killed_as_head_is_passed_over(void **state)
+FIXTURE_CASE(test_waiter__killed_as_head_is_passed_over)
 {
     struct fixture *fixture = *state;
     struct process process = start_process(fixture);
@@ -187,7 +187,7 @@ static void test_waiter__killed_as_head_is_passed_over(void **state)
 }
 
 /** Longer than the patience, for all: nobody is heard meanwhile. */
-static void test_waiters__keep_their_order_while_the_server_stands_still(void **state)
+FIXTURE_CASE(test_waiters__keep_their_order_while_the_server_stands_still)
 {
     enum { WAITERS = 8, STALL_MS = 3000 };
     struct fixture *fixture = *state;
@@ -260,7 +260,7 @@ static void wait_with_wrong_clock(struct fixture *fixture, int64_t shift_us)
     clock_shift_us(-shift_us);
 }
 
-static void test_waiter__alive_with_a_wrong_clock_keeps_its_place(void **state)
+FIXTURE_CASE(test_waiter__alive_with_a_wrong_clock_keeps_its_place)
 {
     wait_with_wrong_clock(*state, HOUR_MS * INT64_C(1000));
     wait_with_wrong_clock(*state, 1 - clock_mono_us()); /* as right after a boot */
@@ -289,7 +289,7 @@ static void refuse_beside(struct fixture *fixture, const struct rlock_kind *kind
     fixture_close(fixture, client);
 }
 
-static void test_acquire__refuses_to_wait_beside_another_kind(void **state)
+FIXTURE_CASE(test_acquire__refuses_to_wait_beside_another_kind)
 {
     refuse_beside(*state, &rlock_fair, &rlock_plain);
     refuse_beside(*state, &rlock_plain, &rlock_fair);
@@ -298,14 +298,5 @@ static void test_acquire__refuses_to_wait_beside_another_kind(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        FIXTURE_TEST(test_waiters__are_served_in_order_of_arrival),
-        FIXTURE_TEST(test_waiters__of_a_client_that_is_closed_leave),
-        FIXTURE_TEST(test_waiter__killed_as_head_is_passed_over),
-        FIXTURE_TEST(test_waiters__keep_their_order_while_the_server_stands_still),
-        FIXTURE_TEST(test_acquire__refuses_to_wait_beside_another_kind),
-        FIXTURE_TEST(test_waiter__alive_with_a_wrong_clock_keeps_its_place),
-    };
-
-    return cmocka_run_group_tests(tests, fixture_start_server, fixture_stop_server);
+    return cases_run(fixture_start_server, fixture_stop_server);
 }

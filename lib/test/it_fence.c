@@ -10,7 +10,7 @@ static void lower(struct fixture *fixture)
     server_do(fixture->server, "SET lock:fence 7");
 }
 
-static void test_rlock_acquire__never_hands_out_a_smaller_fence(void **state)
+FIXTURE_CASE(test_rlock_acquire__never_hands_out_a_smaller_fence)
 {
     struct fixture *fixture = *state;
     struct rlock_client *client = fixture_client(fixture);
@@ -31,7 +31,7 @@ static void test_rlock_acquire__never_hands_out_a_smaller_fence(void **state)
     }
 }
 
-static void test_rlock_acquire__of_a_waiter_after_the_counter_was_lowered(void **state)
+FIXTURE_CASE(test_rlock_acquire__of_a_waiter_after_the_counter_was_lowered)
 {
     struct fixture *fixture = *state;
     struct rlock_client *client = fixture_client(fixture);
@@ -55,7 +55,7 @@ static void test_rlock_acquire__of_a_waiter_after_the_counter_was_lowered(void *
 }
 
 /** Only the first grant of a holder draws a fence. */
-static void test_rlock_acquire__nested_keeps_the_fence_of_the_first(void **state)
+FIXTURE_CASE(test_rlock_acquire__nested_keeps_the_fence_of_the_first)
 {
     struct fixture *fixture = *state;
     struct rlock_client *client = fixture_client(fixture);
@@ -76,7 +76,7 @@ static long long counter(struct fixture *fixture)
     return server_int(fixture->server, "INCRBY lock:fence 0");
 }
 
-static void test_rlock_raise_fences__raises_above_a_fence_of_another(void **state)
+FIXTURE_CASE(test_rlock_raise_fences__raises_above_a_fence_of_another)
 {
     struct fixture *fixture = *state;
     struct rlock_client *client = fixture_client(fixture);
@@ -101,7 +101,7 @@ static long long server_clock_us(struct fixture *fixture)
 }
 
 /** The next fence is greater than those before, and not ahead of the clock. */
-static void test_rlock_acquire__begins_an_unusable_counter_anew(void **state)
+FIXTURE_CASE(test_rlock_acquire__begins_an_unusable_counter_anew)
 {
     static const char *const unusable[] = {"8999999999999998",
                                            "9223372036854775807",
@@ -135,13 +135,5 @@ static void test_rlock_acquire__begins_an_unusable_counter_anew(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        FIXTURE_TEST(test_rlock_acquire__never_hands_out_a_smaller_fence),
-        FIXTURE_TEST(test_rlock_acquire__of_a_waiter_after_the_counter_was_lowered),
-        FIXTURE_TEST(test_rlock_acquire__nested_keeps_the_fence_of_the_first),
-        FIXTURE_TEST(test_rlock_raise_fences__raises_above_a_fence_of_another),
-        FIXTURE_TEST(test_rlock_acquire__begins_an_unusable_counter_anew),
-    };
-
-    return cmocka_run_group_tests(tests, fixture_start_server, fixture_stop_server);
+    return cases_run(fixture_start_server, fixture_stop_server);
 }

@@ -52,7 +52,7 @@ static void shared_open(struct shared *shared, struct fixture *fixture)
     *shared = (struct shared){.fixture = fixture, .client = fixture_client(fixture)};
 }
 
-static void test_rlock_acquire__is_invalid_in_a_child(void **state)
+FIXTURE_CASE(test_rlock_acquire__is_invalid_in_a_child)
 {
     struct shared shared;
 
@@ -87,7 +87,7 @@ static bool releases_nothing(void *arg)
            rlock_safe_for_us(&shared->held.lock, 0) == 0;
 }
 
-static void test_rlock_release__leaves_the_lock_of_the_parent(void **state)
+FIXTURE_CASE(test_rlock_release__leaves_the_lock_of_the_parent)
 {
     struct fixture *fixture = *state;
     struct shared shared;
@@ -113,7 +113,7 @@ static bool closes_nothing(void *arg)
     return shared->is_closed && !rlock_client_is_up(shared->client);
 }
 
-static void test_rlock_client_close__in_a_child_leaves_the_parent_connected(void **state)
+FIXTURE_CASE(test_rlock_client_close__in_a_child_leaves_the_parent_connected)
 {
     struct fixture *fixture = *state;
     struct rlock_stats stats;
@@ -149,7 +149,7 @@ static bool runs_the_loop(void *arg)
     return true;
 }
 
-static void test_watchdog__does_not_renew_in_a_child(void **state)
+FIXTURE_CASE(test_watchdog__does_not_renew_in_a_child)
 {
     struct fixture *fixture = *state;
     long long commands;
@@ -178,7 +178,7 @@ static bool opens_its_own(void *arg)
            release(&own, client, &call) == STATUS_OK;
 }
 
-static void test_rlock_client_open__works_in_a_child(void **state)
+FIXTURE_CASE(test_rlock_client_open__works_in_a_child)
 {
     struct shared shared;
 
@@ -237,7 +237,7 @@ static bool has_status(void *arg)
     return *(enum status *)arg != STATUS_CANCELLED;
 }
 
-static void test_rlock_group_acquire__is_invalid_in_a_child(void **state)
+FIXTURE_CASE(test_rlock_group_acquire__is_invalid_in_a_child)
 {
     struct fixture *fixture = *state;
     struct rlock_group_options options = {.lease_ms = LEASE_MS};
@@ -282,7 +282,7 @@ static bool closes_no_sync(void *arg)
     return true;
 }
 
-static void test_rlock_sync_acquire__is_invalid_in_a_child(void **state)
+SYNC_CASE(test_rlock_sync_acquire__is_invalid_in_a_child)
 {
     struct sync_fixture *fixture = *state;
     struct rlock lock = {0};
@@ -293,7 +293,7 @@ static void test_rlock_sync_acquire__is_invalid_in_a_child(void **state)
     ASSERT_STATUS(sync_release(fixture, &lock), STATUS_OK);
 }
 
-static void test_rlock_sync_close__in_a_child_leaves_the_parent_connected(void **state)
+SYNC_CASE(test_rlock_sync_close__in_a_child_leaves_the_parent_connected)
 {
     struct sync_fixture *fixture = *state;
     struct rlock_stats stats;
@@ -308,16 +308,5 @@ static void test_rlock_sync_close__in_a_child_leaves_the_parent_connected(void *
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        FIXTURE_TEST(test_rlock_acquire__is_invalid_in_a_child),
-        FIXTURE_TEST(test_rlock_release__leaves_the_lock_of_the_parent),
-        FIXTURE_TEST(test_rlock_client_close__in_a_child_leaves_the_parent_connected),
-        FIXTURE_TEST(test_watchdog__does_not_renew_in_a_child),
-        FIXTURE_TEST(test_rlock_client_open__works_in_a_child),
-        FIXTURE_TEST(test_rlock_group_acquire__is_invalid_in_a_child),
-        SYNC_TEST(test_rlock_sync_acquire__is_invalid_in_a_child),
-        SYNC_TEST(test_rlock_sync_close__in_a_child_leaves_the_parent_connected),
-    };
-
-    return cmocka_run_group_tests(tests, fixture_start_server, fixture_stop_server);
+    return cases_run(fixture_start_server, fixture_stop_server);
 }

@@ -24,7 +24,7 @@ static long long value(struct fixture *fixture)
     return number;
 }
 
-static void test_acquire__writes_the_time_of_its_end(void **state)
+FIXTURE_CASE(test_acquire__writes_the_time_of_its_end)
 {
     struct fixture *fixture = *state;
     struct rlock_client *client = fixture_client(fixture);
@@ -48,7 +48,7 @@ static void test_acquire__writes_the_time_of_its_end(void **state)
     assert_false(server_has(fixture->server, "item:7"));
 }
 
-static void test_acquire__takes_over_what_has_ended_by_our_clock(void **state)
+FIXTURE_CASE(test_acquire__takes_over_what_has_ended_by_our_clock)
 {
     struct fixture *fixture = *state;
     struct rlock_client *alice = fixture_client(fixture);
@@ -71,7 +71,7 @@ static void test_acquire__takes_over_what_has_ended_by_our_clock(void **state)
     ASSERT_STATUS(release(fixture, bob, &second), STATUS_OK);
 }
 
-static void test_acquire__leaves_a_string_that_is_no_time(void **state)
+FIXTURE_CASE(test_acquire__leaves_a_string_that_is_no_time)
 {
     static const char *const strings[] = {
         "someone's", "",    "0x10", "1e3",  "nan", "inf",        "-5",
@@ -94,7 +94,7 @@ static void test_acquire__leaves_a_string_that_is_no_time(void **state)
     }
 }
 
-static void test_getset__and_the_old_program_see_each_others_locks(void **state)
+FIXTURE_CASE(test_getset__and_the_old_program_see_each_others_locks)
 {
     struct fixture *fixture = *state;
     struct server *server = fixture->server;
@@ -117,7 +117,7 @@ static void test_getset__and_the_old_program_see_each_others_locks(void **state)
 }
 
 /** As rlock.h says: the loser moves the end, and the holder finds its lock lost. */
-static void test_getset__a_loser_that_sends_one_by_one_moves_the_end(void **state)
+FIXTURE_CASE(test_getset__a_loser_that_sends_one_by_one_moves_the_end)
 {
     struct fixture *fixture = *state;
     struct server *server = fixture->server;
@@ -173,7 +173,7 @@ static void run_old_program(const struct server *server)
     redisFree(own.redis);
 }
 
-static void test_getset__and_the_old_program_exclude_each_other(void **state)
+FIXTURE_CASE(test_getset__and_the_old_program_exclude_each_other)
 {
     struct rlock_acquire_options waiting = try_once;
     struct fixture *fixture = *state;
@@ -200,14 +200,5 @@ static void test_getset__and_the_old_program_exclude_each_other(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        FIXTURE_TEST(test_acquire__writes_the_time_of_its_end),
-        FIXTURE_TEST(test_acquire__takes_over_what_has_ended_by_our_clock),
-        FIXTURE_TEST(test_acquire__leaves_a_string_that_is_no_time),
-        FIXTURE_TEST(test_getset__and_the_old_program_see_each_others_locks),
-        FIXTURE_TEST(test_getset__a_loser_that_sends_one_by_one_moves_the_end),
-        FIXTURE_TEST(test_getset__and_the_old_program_exclude_each_other),
-    };
-
-    return cmocka_run_group_tests(tests, fixture_start_server, fixture_stop_server);
+    return cases_run(fixture_start_server, fixture_stop_server);
 }

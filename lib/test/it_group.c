@@ -8,7 +8,7 @@
 
 /* -- multi-locks -- */
 
-static void test_acquire__multi_holds_every_member(void **state)
+GROUP_CASE(test_acquire__multi_holds_every_member)
 {
     struct group_fixture groups;
 
@@ -28,7 +28,7 @@ static void test_acquire__multi_holds_every_member(void **state)
     group_free(&groups);
 }
 
-static void test_acquire__multi_with_one_busy_holds_none(void **state)
+GROUP_CASE(test_acquire__multi_with_one_busy_holds_none)
 {
     struct group_fixture groups;
 
@@ -52,7 +52,7 @@ static void wait_asleep(struct group_fixture *groups, size_t member)
     fixture_wait_asleep(groups->fixture, groups->clients[member], call);
 }
 
-static void test_acquire__multi_is_woken_by_the_release_of_the_busy_member(void **state)
+GROUP_CASE(test_acquire__multi_is_woken_by_the_release_of_the_busy_member)
 {
     struct fixture *fixture = *state;
     struct group_fixture groups;
@@ -81,7 +81,7 @@ static void test_acquire__multi_is_woken_by_the_release_of_the_busy_member(void 
 }
 
 /** The time of a try begins with the call, not with the current turn of the loop. */
-static void test_acquire__has_its_time_though_the_loop_was_busy(void **state)
+GROUP_CASE(test_acquire__has_its_time_though_the_loop_was_busy)
 {
     struct fixture *fixture = *state;
     struct group_fixture groups;
@@ -165,7 +165,7 @@ static void race(struct fixture *fixture, struct racer *racers, int count, unsig
         group_free(&racers[i].groups);
 }
 
-static void test_acquire__overlapping_multis_of_any_kind_all_progress(void **state)
+GROUP_CASE(test_acquire__overlapping_multis_of_any_kind_all_progress)
 {
     static const char *const names[RACERS] = {"ab", "ba", "bc", "ca"};
     static const struct rlock_kind *const kinds[] = {&rlock_plain, &rlock_reentrant,
@@ -183,7 +183,7 @@ static void test_acquire__overlapping_multis_of_any_kind_all_progress(void **sta
 }
 
 /** {a, b} and {b, a}, each name on a server of its own. */
-static void test_acquire__overlapping_multis_on_two_servers_all_progress(void **state)
+GROUP_CASE(test_acquire__overlapping_multis_on_two_servers_all_progress)
 {
     struct racer racers[2] = {0};
     struct rlock_member members[2];
@@ -201,7 +201,7 @@ static void test_acquire__overlapping_multis_on_two_servers_all_progress(void **
     race(*state, racers, 2, 200);
 }
 
-static void test_acquire__contending_quorums_all_progress(void **state)
+GROUP_CASE(test_acquire__contending_quorums_all_progress)
 {
     struct racer racers[3] = {0};
 
@@ -212,7 +212,7 @@ static void test_acquire__contending_quorums_all_progress(void **state)
 
 /* -- cancel and free -- */
 
-static void test_cancel__ends_a_wait_a_pause_and_a_try(void **state)
+GROUP_CASE(test_cancel__ends_a_wait_a_pause_and_a_try)
 {
     static const enum rlock_group_need needs[] = {RLOCK_GROUP_ALL, RLOCK_GROUP_MAJORITY};
     struct rlock_group_options options = {.lease_ms = LEASE_MS,
@@ -256,7 +256,7 @@ static void on_step(struct rlock_group *group, enum status status, void *arg)
     groups->answers++;
 }
 
-static void test_callback__may_call_again(void **state)
+GROUP_CASE(test_callback__may_call_again)
 {
     struct rlock_group_options options = {.lease_ms = LEASE_MS};
     struct group_fixture groups;
@@ -269,7 +269,7 @@ static void test_callback__may_call_again(void **state)
     group_free(&groups);
 }
 
-static void test_free__answers_a_try_and_releases(void **state)
+GROUP_CASE(test_free__answers_a_try_and_releases)
 {
     struct fixture *fixture = *state;
     struct group_fixture groups;
@@ -284,7 +284,7 @@ static void test_free__answers_a_try_and_releases(void **state)
     wait_keys(fixture, "000");
 }
 
-static void test_free__releases_what_is_held_or_being_released(void **state)
+GROUP_CASE(test_free__releases_what_is_held_or_being_released)
 {
     struct group_fixture held, releasing;
 
@@ -306,7 +306,7 @@ static void test_free__releases_what_is_held_or_being_released(void **state)
         wait_absent(releasing.fixture, i);
 }
 
-static void test_free__outlives_a_hung_server_and_a_closed_client(void **state)
+GROUP_CASE(test_free__outlives_a_hung_server_and_a_closed_client)
 {
     struct fixture *fixture = *state;
     struct group_fixture groups;
@@ -330,7 +330,7 @@ static void on_client_closed(void *arg)
     ++*closed_count;
 }
 
-static void test_client_close__ends_a_try_of_its_group(void **state)
+GROUP_CASE(test_client_close__ends_a_try_of_its_group)
 {
     struct fixture *fixture = *state;
     struct group_fixture groups;
@@ -361,7 +361,7 @@ static void refuse(const struct rlock_member *members, size_t count,
     ASSERT_CONTAINS(err.text, words);
 }
 
-static void test_create__refuses_bad_members(void **state)
+GROUP_CASE(test_create__refuses_bad_members)
 {
     struct rlock_member members[RLOCK_GROUP_MAX + 1];
     char names[RLOCK_GROUP_MAX + 1];
@@ -391,7 +391,7 @@ static void test_create__refuses_bad_members(void **state)
     refuse(members, 3, RLOCK_GROUP_ALL, "name of member 1");
 }
 
-static void test_create__refuses_clients_of_different_loops(void **state)
+GROUP_CASE(test_create__refuses_clients_of_different_loops)
 {
     struct fixture *fixture = *state;
     struct rlock_client_options options = {.redis_url = servers[0].unix_url,
@@ -411,7 +411,7 @@ static void test_create__refuses_clients_of_different_loops(void **state)
     assert_int_equal(uv_loop_close(&loop), 0);
 }
 
-static void test_acquire__refuses_a_bad_lease_and_can_be_used_again(void **state)
+GROUP_CASE(test_acquire__refuses_a_bad_lease_and_can_be_used_again)
 {
     struct group_fixture groups;
 
@@ -428,7 +428,7 @@ static void test_acquire__refuses_a_bad_lease_and_can_be_used_again(void **state
     group_free(&groups);
 }
 
-static void test_acquire__while_held_or_under_way_is_refused(void **state)
+GROUP_CASE(test_acquire__while_held_or_under_way_is_refused)
 {
     struct rlock_group_options options = {.lease_ms = LEASE_MS};
     struct group_fixture groups;
@@ -449,7 +449,7 @@ static void test_acquire__while_held_or_under_way_is_refused(void **state)
     group_free(&groups);
 }
 
-static void test_free__answers_what_was_refused(void **state)
+GROUP_CASE(test_free__answers_what_was_refused)
 {
     struct group_fixture groups;
 
@@ -463,27 +463,5 @@ static void test_free__answers_what_was_refused(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        GROUP_TEST(test_acquire__multi_holds_every_member),
-        GROUP_TEST(test_acquire__multi_with_one_busy_holds_none),
-        GROUP_TEST(test_acquire__multi_is_woken_by_the_release_of_the_busy_member),
-        GROUP_TEST(test_acquire__has_its_time_though_the_loop_was_busy),
-        GROUP_TEST(test_acquire__overlapping_multis_of_any_kind_all_progress),
-        GROUP_TEST(test_acquire__overlapping_multis_on_two_servers_all_progress),
-        GROUP_TEST(test_acquire__contending_quorums_all_progress),
-        GROUP_TEST(test_cancel__ends_a_wait_a_pause_and_a_try),
-        GROUP_TEST(test_callback__may_call_again),
-        GROUP_TEST(test_free__answers_a_try_and_releases),
-        GROUP_TEST(test_free__releases_what_is_held_or_being_released),
-        GROUP_TEST(test_free__outlives_a_hung_server_and_a_closed_client),
-        GROUP_TEST(test_client_close__ends_a_try_of_its_group),
-        GROUP_TEST(test_create__refuses_bad_members),
-        GROUP_TEST(test_create__refuses_clients_of_different_loops),
-        GROUP_TEST(test_acquire__refuses_a_bad_lease_and_can_be_used_again),
-        GROUP_TEST(test_acquire__while_held_or_under_way_is_refused),
-        GROUP_TEST(test_free__answers_what_was_refused),
-    };
-
-    return cmocka_run_group_tests_name("group", tests, group_start_servers,
-                                       group_stop_servers);
+    return cases_run(group_start_servers, group_stop_servers);
 }

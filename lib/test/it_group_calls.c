@@ -33,7 +33,7 @@ static int64_t safe_ms(const struct group_fixture *groups)
 
 /* -- extend -- */
 
-static void test_extend__of_all_members_sets_their_leases(void **state)
+GROUP_CASE(test_extend__of_all_members_sets_their_leases)
 {
     struct group_fixture groups;
 
@@ -52,7 +52,7 @@ static void test_extend__of_all_members_sets_their_leases(void **state)
     group_free(&groups);
 }
 
-static void test_extend__of_servers_that_hang_is_bounded_and_leaves_it_held(void **state)
+GROUP_CASE(test_extend__of_servers_that_hang_is_bounded_and_leaves_it_held)
 {
     struct group_fixture groups;
 
@@ -83,7 +83,7 @@ static void test_extend__of_servers_that_hang_is_bounded_and_leaves_it_held(void
 }
 
 /** The round of the extension is over by then. */
-static void test_extend__that_finds_a_loss_late_calls_on_lost(void **state)
+GROUP_CASE(test_extend__that_finds_a_loss_late_calls_on_lost)
 {
     struct group_fixture groups;
 
@@ -109,7 +109,7 @@ static void test_extend__that_finds_a_loss_late_calls_on_lost(void **state)
     group_free(&groups);
 }
 
-static void test_extend__of_a_group_that_is_freed_is_cancelled(void **state)
+GROUP_CASE(test_extend__of_a_group_that_is_freed_is_cancelled)
 {
     struct group_fixture groups;
 
@@ -122,7 +122,7 @@ static void test_extend__of_a_group_that_is_freed_is_cancelled(void **state)
     wait_keys(groups.fixture, "000");
 }
 
-static void test_extend__refuses_a_bad_lease_and_an_idle_group(void **state)
+GROUP_CASE(test_extend__refuses_a_bad_lease_and_an_idle_group)
 {
     struct group_fixture groups;
 
@@ -140,7 +140,7 @@ static void test_extend__refuses_a_bad_lease_and_an_idle_group(void **state)
     group_free(&groups);
 }
 
-static void test_on_lost__after_an_extension_gets_the_arg_of_acquire(void **state)
+GROUP_CASE(test_on_lost__after_an_extension_gets_the_arg_of_acquire)
 {
     struct group_fixture groups, other = {0};
 
@@ -158,7 +158,7 @@ static void test_on_lost__after_an_extension_gets_the_arg_of_acquire(void **stat
 
 /* -- why -- */
 
-static void test_why__tells_what_each_server_of_a_failed_quorum_replied(void **state)
+GROUP_CASE(test_why__tells_what_each_server_of_a_failed_quorum_replied)
 {
     struct group_fixture groups;
     const struct err *why[5];
@@ -237,7 +237,7 @@ static enum status force_group(struct group_fixture *groups)
     return found.status;
 }
 
-static void test_inspect__tells_the_owner_of_each_member(void **state)
+GROUP_CASE(test_inspect__tells_the_owner_of_each_member)
 {
     struct group_fixture groups;
     struct found found;
@@ -265,7 +265,7 @@ static bool have_two(void *arg)
     return ((struct found *)arg)->owners == 2;
 }
 
-static void test_inspect__of_a_server_that_fails_last_fails(void **state)
+GROUP_CASE(test_inspect__of_a_server_that_fails_last_fails)
 {
     struct group_fixture groups;
     struct found found = {.groups = &groups, .at = "000"};
@@ -283,7 +283,7 @@ static void test_inspect__of_a_server_that_fails_last_fails(void **state)
     group_free(&groups);
 }
 
-static void test_force_release__deletes_each_member(void **state)
+GROUP_CASE(test_force_release__deletes_each_member)
 {
     struct group_fixture groups;
 
@@ -297,7 +297,7 @@ static void test_force_release__deletes_each_member(void **state)
     group_free(&groups);
 }
 
-static void test_inspect__of_a_group_that_is_freed_ends(void **state)
+GROUP_CASE(test_inspect__of_a_group_that_is_freed_ends)
 {
     struct group_fixture groups;
     struct found found = {.groups = &groups, .at = "000"};
@@ -313,20 +313,5 @@ static void test_inspect__of_a_group_that_is_freed_ends(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        GROUP_TEST(test_extend__of_all_members_sets_their_leases),
-        GROUP_TEST(test_extend__of_servers_that_hang_is_bounded_and_leaves_it_held),
-        GROUP_TEST(test_extend__that_finds_a_loss_late_calls_on_lost),
-        GROUP_TEST(test_extend__of_a_group_that_is_freed_is_cancelled),
-        GROUP_TEST(test_extend__refuses_a_bad_lease_and_an_idle_group),
-        GROUP_TEST(test_on_lost__after_an_extension_gets_the_arg_of_acquire),
-        GROUP_TEST(test_why__tells_what_each_server_of_a_failed_quorum_replied),
-        GROUP_TEST(test_inspect__tells_the_owner_of_each_member),
-        GROUP_TEST(test_inspect__of_a_server_that_fails_last_fails),
-        GROUP_TEST(test_force_release__deletes_each_member),
-        GROUP_TEST(test_inspect__of_a_group_that_is_freed_ends),
-    };
-
-    return cmocka_run_group_tests_name("group_calls", tests, group_start_servers,
-                                       group_stop_servers);
+    return cases_run(group_start_servers, group_stop_servers);
 }

@@ -14,7 +14,7 @@ static long long ttl_ms(struct fixture *fixture)
     return server_int(fixture->server, "PTTL " NAME);
 }
 
-static void test_release__before_the_minimum_keeps_the_name_taken(void **state)
+FIXTURE_CASE(test_release__before_the_minimum_keeps_the_name_taken)
 {
     struct rlock_acquire_options options = holding(0);
     struct fixture *fixture = *state;
@@ -42,7 +42,7 @@ static bool is_answered(void *call)
 }
 
 /** Also one of the same client, which tries again at the release. */
-static void test_acquire__waits_until_the_minimum_has_passed(void **state)
+FIXTURE_CASE(test_acquire__waits_until_the_minimum_has_passed)
 {
     struct fixture *fixture = *state;
     struct rlock_client *clients[] = {fixture_client(fixture), fixture_client(fixture)};
@@ -62,7 +62,7 @@ static void test_acquire__waits_until_the_minimum_has_passed(void **state)
     }
 }
 
-static void test_extend__refuses_a_lease_below_the_minimum(void **state)
+FIXTURE_CASE(test_extend__refuses_a_lease_below_the_minimum)
 {
     struct rlock_acquire_options options = holding(0);
     struct fixture *fixture = *state;
@@ -77,11 +77,5 @@ static void test_extend__refuses_a_lease_below_the_minimum(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        FIXTURE_TEST(test_release__before_the_minimum_keeps_the_name_taken),
-        FIXTURE_TEST(test_acquire__waits_until_the_minimum_has_passed),
-        FIXTURE_TEST(test_extend__refuses_a_lease_below_the_minimum),
-    };
-
-    return cmocka_run_group_tests(tests, fixture_start_server, fixture_stop_server);
+    return cases_run(fixture_start_server, fixture_stop_server);
 }

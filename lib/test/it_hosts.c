@@ -40,7 +40,7 @@ static void open_hosts(struct probe *probe, struct fixture *fixture, unsigned fi
     probe_open(probe, fixture, url, timeout_ms);
 }
 
-static void test_redis_conn__takes_the_primary_among_its_hosts(void **state)
+FIXTURE_CASE(test_redis_conn__takes_the_primary_among_its_hosts)
 {
     struct fixture *fixture = *state;
     unsigned nobody = port_free();
@@ -56,7 +56,7 @@ static void test_redis_conn__takes_the_primary_among_its_hosts(void **state)
     probe_close(&probe);
 }
 
-static void test_redis_conn__replica_is_never_up(void **state)
+FIXTURE_CASE(test_redis_conn__replica_is_never_up)
 {
     struct fixture *fixture = *state;
     char reason[64];
@@ -84,7 +84,7 @@ static void test_redis_conn__replica_is_never_up(void **state)
 }
 
 /** It takes connections, but never replies: a fifth of the timeout is spent on it. */
-static void test_redis_conn__silent_host_delays_by_a_fifth_of_the_timeout(void **state)
+FIXTURE_CASE(test_redis_conn__silent_host_delays_by_a_fifth_of_the_timeout)
 {
     struct fixture *fixture = *state;
     struct probe probe;
@@ -101,7 +101,7 @@ static void test_redis_conn__silent_host_delays_by_a_fifth_of_the_timeout(void *
     probe_close(&probe);
 }
 
-static void test_redis_conn__follows_the_primary_when_it_becomes_a_replica(void **state)
+FIXTURE_CASE(test_redis_conn__follows_the_primary_when_it_becomes_a_replica)
 {
     struct fixture *fixture = *state;
     struct command refused = {0}, accepted = {0};
@@ -123,7 +123,7 @@ static void test_redis_conn__follows_the_primary_when_it_becomes_a_replica(void 
     probe_close(&probe);
 }
 
-static void test_redis_conn__comes_back_to_a_host_that_restarts(void **state)
+FIXTURE_CASE(test_redis_conn__comes_back_to_a_host_that_restarts)
 {
     struct fixture *fixture = *state;
     struct probe probe;
@@ -140,13 +140,5 @@ static void test_redis_conn__comes_back_to_a_host_that_restarts(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        FIXTURE_TEST(test_redis_conn__takes_the_primary_among_its_hosts),
-        FIXTURE_TEST(test_redis_conn__replica_is_never_up),
-        FIXTURE_TEST(test_redis_conn__silent_host_delays_by_a_fifth_of_the_timeout),
-        FIXTURE_TEST(test_redis_conn__follows_the_primary_when_it_becomes_a_replica),
-        FIXTURE_TEST(test_redis_conn__comes_back_to_a_host_that_restarts),
-    };
-
-    return cmocka_run_group_tests(tests, start_servers, stop_servers);
+    return cases_run(start_servers, stop_servers);
 }

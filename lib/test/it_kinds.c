@@ -81,7 +81,7 @@ static void assert_nothing_left(struct fixture *fixture)
     assert_no_channels(fixture);
 }
 
-static void test_acquire__holds_the_lock_until_its_release(void **state)
+FIXTURE_CASE(test_acquire__holds_the_lock_until_its_release)
 {
     struct fixture *fixture = *state;
     struct rlock_client *alice = fixture_client(fixture);
@@ -117,7 +117,7 @@ static void test_acquire__holds_the_lock_until_its_release(void **state)
     }
 }
 
-static void test_acquire__of_a_lock_of_another_is_busy_and_changes_nothing(void **state)
+FIXTURE_CASE(test_acquire__of_a_lock_of_another_is_busy_and_changes_nothing)
 {
     struct fixture *fixture = *state;
     struct rlock_client *alice = fixture_client(fixture);
@@ -150,7 +150,7 @@ static void test_acquire__of_a_lock_of_another_is_busy_and_changes_nothing(void 
     }
 }
 
-static void test_expiry__lets_another_in_and_the_late_owner_has_lost(void **state)
+FIXTURE_CASE(test_expiry__lets_another_in_and_the_late_owner_has_lost)
 {
     struct fixture *fixture = *state;
     struct rlock_client *alice = fixture_client(fixture);
@@ -196,7 +196,7 @@ static void begin_wait(struct fixture *fixture, struct rlock_client *bob,
     move_beats(fixture, FIXTURE_DAY_MS);
 }
 
-static void test_waiter__is_woken_by_a_release_and_by_a_forced_one(void **state)
+FIXTURE_CASE(test_waiter__is_woken_by_a_release_and_by_a_forced_one)
 {
     struct fixture *fixture = *state;
     struct rlock_client *alice = fixture_client(fixture);
@@ -227,7 +227,7 @@ static void test_waiter__is_woken_by_a_release_and_by_a_forced_one(void **state)
     }
 }
 
-static void test_waiter__gets_the_lock_when_the_lease_of_its_owner_ends(void **state)
+FIXTURE_CASE(test_waiter__gets_the_lock_when_the_lease_of_its_owner_ends)
 {
     enum { SHORT_MS = 50 };
     struct fixture *fixture = *state;
@@ -251,7 +251,7 @@ static void test_waiter__gets_the_lock_when_the_lease_of_its_owner_ends(void **s
 }
 
 /** The lock is free, and the first waiter has not heard of it. */
-static void test_waiter__that_is_cancelled_hands_its_turn_on(void **state)
+FIXTURE_CASE(test_waiter__that_is_cancelled_hands_its_turn_on)
 {
     struct fixture *fixture = *state;
     struct rlock_client *alice = fixture_client(fixture);
@@ -281,7 +281,7 @@ static bool is_gone(void *arg)
     return !server_has(((struct fixture *)arg)->server, NAME);
 }
 
-static void test_extend__moves_the_end_of_the_lease(void **state)
+FIXTURE_CASE(test_extend__moves_the_end_of_the_lease)
 {
     struct fixture *fixture = *state;
     struct rlock_client *client = fixture_client(fixture);
@@ -312,7 +312,7 @@ static void test_extend__moves_the_end_of_the_lease(void **state)
     }
 }
 
-static void test_watchdog__keeps_the_lock_until_it_is_lost(void **state)
+FIXTURE_CASE(test_watchdog__keeps_the_lock_until_it_is_lost)
 {
     struct fixture *fixture = *state;
     struct rlock_client *alice = fixture_client(fixture);
@@ -364,7 +364,7 @@ static bool is_renewed(void *arg)
     return ttl_ms(arg) > LEASE_MS / 2;
 }
 
-static void test_owner__killed_leaves_the_lock_within_its_lease(void **state)
+FIXTURE_CASE(test_owner__killed_leaves_the_lock_within_its_lease)
 {
     struct fixture *fixture = *state;
 
@@ -390,17 +390,5 @@ static void test_owner__killed_leaves_the_lock_within_its_lease(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        FIXTURE_TEST(test_acquire__holds_the_lock_until_its_release),
-        FIXTURE_TEST(test_acquire__of_a_lock_of_another_is_busy_and_changes_nothing),
-        FIXTURE_TEST(test_expiry__lets_another_in_and_the_late_owner_has_lost),
-        FIXTURE_TEST(test_waiter__is_woken_by_a_release_and_by_a_forced_one),
-        FIXTURE_TEST(test_waiter__gets_the_lock_when_the_lease_of_its_owner_ends),
-        FIXTURE_TEST(test_waiter__that_is_cancelled_hands_its_turn_on),
-        FIXTURE_TEST(test_extend__moves_the_end_of_the_lease),
-        FIXTURE_TEST(test_watchdog__keeps_the_lock_until_it_is_lost),
-        FIXTURE_TEST(test_owner__killed_leaves_the_lock_within_its_lease),
-    };
-
-    return cmocka_run_group_tests(tests, fixture_start_server, fixture_stop_server);
+    return cases_run(fixture_start_server, fixture_stop_server);
 }

@@ -89,7 +89,7 @@ static void take(struct fixture *fixture, struct rlock_client *client, const cha
     ASSERT_STATUS(acquire_with(fixture, client, call, name, &options), STATUS_OK);
 }
 
-static void test_rlock_list__tells_every_owner_of_all_kinds(void **state)
+FIXTURE_CASE(test_rlock_list__tells_every_owner_of_all_kinds)
 {
     static const struct rlock_kind *const kinds[] = {RENEWABLE_KINDS, &rlock_read};
     enum { KINDS = sizeof(kinds) / sizeof(kinds[0]) };
@@ -125,7 +125,7 @@ static void test_rlock_list__tells_every_owner_of_all_kinds(void **state)
     freeReplyObject(value);
 }
 
-static void test_rlock_list__of_a_name_tells_all_its_owners(void **state)
+FIXTURE_CASE(test_rlock_list__of_a_name_tells_all_its_owners)
 {
     struct fixture *fixture = *state;
     struct rlock_client *client = fixture_client(fixture);
@@ -159,7 +159,7 @@ static void test_rlock_list__of_a_name_tells_all_its_owners(void **state)
     ASSERT_STATUS(list_owners(fixture, client, "")->status, STATUS_INVALID);
 }
 
-static void test_rlock_list__counts_the_clients_that_wait(void **state)
+FIXTURE_CASE(test_rlock_list__counts_the_clients_that_wait)
 {
     struct fixture *fixture = *state;
     struct rlock_client *client = fixture_client(fixture);
@@ -195,7 +195,7 @@ static long long changes_of(struct server *server)
 }
 
 /** None of them has an owner of ours or of Redisson. */
-static void test_rlock_list__skips_other_keys_and_changes_none(void **state)
+FIXTURE_CASE(test_rlock_list__skips_other_keys_and_changes_none)
 {
     static const char *const keys[] = {"SET text by-hand",
                                        "SET number 17",
@@ -232,7 +232,7 @@ static void test_rlock_list__skips_other_keys_and_changes_none(void **state)
     fixture_wait_answers(fixture, &call, 1);
 }
 
-static void test_rlock_list__finds_each_of_many(void **state)
+FIXTURE_CASE(test_rlock_list__finds_each_of_many)
 {
     enum { LOCKS = 1500 };
     struct fixture *fixture = *state;
@@ -259,7 +259,7 @@ static void test_rlock_list__finds_each_of_many(void **state)
     ASSERT_STATUS(list_up_to(fixture, client, NULL, 3)->status, STATUS_OK);
 }
 
-static void test_rlock_list__skips_what_the_user_may_not_read(void **state)
+FIXTURE_CASE(test_rlock_list__skips_what_the_user_may_not_read)
 {
     struct fixture *fixture = *state;
     struct rlock_client *client = fixture_client(fixture);
@@ -277,14 +277,5 @@ static void test_rlock_list__skips_what_the_user_may_not_read(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        FIXTURE_TEST(test_rlock_list__tells_every_owner_of_all_kinds),
-        FIXTURE_TEST(test_rlock_list__of_a_name_tells_all_its_owners),
-        FIXTURE_TEST(test_rlock_list__counts_the_clients_that_wait),
-        FIXTURE_TEST(test_rlock_list__skips_other_keys_and_changes_none),
-        FIXTURE_TEST(test_rlock_list__finds_each_of_many),
-        FIXTURE_TEST(test_rlock_list__skips_what_the_user_may_not_read),
-    };
-
-    return cmocka_run_group_tests(tests, fixture_start_server, fixture_stop_server);
+    return cases_run(fixture_start_server, fixture_stop_server);
 }

@@ -196,41 +196,41 @@ static enum outcome write_is_late(struct fixture *fixture,
     return strcmp(resource.writer, "bob") == 0 ? FINE : STALE_WRITE;
 }
 
-static void test_setnx__holder_that_died_locks_out_all(void **state)
+FIXTURE_CASE(test_setnx__holder_that_died_locks_out_all)
 {
     assert_int_equal(holder_dies(*state, &naive_setnx, HOLDING), DEADLOCK);
     assert_int_equal(holder_dies(*state, &naive_setnx_expire, HOLDING), FINE);
     assert_int_equal(holder_dies(*state, plain, HOLDING), FINE);
 }
 
-static void test_setnx_expire__holder_that_died_between_locks_out_all(void **state)
+FIXTURE_CASE(test_setnx_expire__holder_that_died_between_locks_out_all)
 {
     assert_int_equal(holder_dies(*state, &naive_setnx_expire, BETWEEN_STEPS), DEADLOCK);
     assert_int_equal(holder_dies(*state, &naive_blind_del, BETWEEN_STEPS), FINE);
     assert_int_equal(holder_dies(*state, plain, BETWEEN_STEPS), FINE);
 }
 
-static void test_blind_del__slow_holder_deletes_the_lock_of_the_next(void **state)
+FIXTURE_CASE(test_blind_del__slow_holder_deletes_the_lock_of_the_next)
 {
     assert_int_equal(release_is_late(*state, &naive_blind_del), TWO_HOLDERS);
     assert_int_equal(release_is_late(*state, &naive_get_del), FINE);
     assert_int_equal(release_is_late(*state, plain), FINE);
 }
 
-static void test_get_del__expiry_between_deletes_the_lock_of_the_next(void **state)
+FIXTURE_CASE(test_get_del__expiry_between_deletes_the_lock_of_the_next)
 {
     assert_int_equal(release_is_interrupted(*state, &naive_get_del), TWO_HOLDERS);
     assert_int_equal(release_is_interrupted(*state, &naive_unfenced), FINE);
     assert_int_equal(release_is_interrupted(*state, plain), FINE);
 }
 
-static void test_unfenced__slow_holder_overwrites_the_next_write(void **state)
+FIXTURE_CASE(test_unfenced__slow_holder_overwrites_the_next_write)
 {
     assert_int_equal(write_is_late(*state, &naive_unfenced), STALE_WRITE);
     assert_int_equal(write_is_late(*state, plain), FINE);
 }
 
-static void test_getset__release_has_no_owner(void **state)
+FIXTURE_CASE(test_getset__release_has_no_owner)
 {
     assert_int_equal(holder_dies(*state, &naive_getset, HOLDING), FINE); /* its aim */
     assert_int_equal(release_is_late(*state, &naive_getset), TWO_HOLDERS);
@@ -238,7 +238,7 @@ static void test_getset__release_has_no_owner(void **state)
 }
 
 /** Two find a lock that has ended; the GETSET of the loser writes its own time. */
-static void test_getset__loser_moves_the_expiry(void **state)
+FIXTURE_CASE(test_getset__loser_moves_the_expiry)
 {
     struct server *server = ((struct fixture *)*state)->server;
     long long alice_ms = 0, bob_ms = 0, carol_ms = 0;
@@ -255,7 +255,7 @@ static void test_getset__loser_moves_the_expiry(void **state)
     assert_int_equal(carol_ms, 2000 + 2 * LEASE_MS);
 }
 
-static void test_plain__loser_does_not_move_the_expiry(void **state)
+FIXTURE_CASE(test_plain__loser_does_not_move_the_expiry)
 {
     struct fixture *fixture = *state;
     struct contender alice = contend(fixture, plain, "alice");
@@ -272,7 +272,7 @@ static void test_plain__loser_does_not_move_the_expiry(void **state)
     ASSERT_BETWEEN(server_int(fixture->server, "PTTL %s", NAME), 1, LEASE_MS);
 }
 
-static void test_getset__clocks_that_differ_give_two_holders(void **state)
+FIXTURE_CASE(test_getset__clocks_that_differ_give_two_holders)
 {
     struct server *server = ((struct fixture *)*state)->server;
     long long ahead_ms = 2000 + LEASE_MS,
@@ -284,7 +284,7 @@ static void test_getset__clocks_that_differ_give_two_holders(void **state)
     assert_true(naive_getset_take_over(server, NAME, end_ms, ahead_ms, LEASE_MS));
 }
 
-static void test_plain__clocks_that_differ_do_not_matter(void **state)
+FIXTURE_CASE(test_plain__clocks_that_differ_do_not_matter)
 {
     struct fixture *fixture = *state;
     struct contender alice = contend(fixture, plain, "alice");
@@ -297,18 +297,5 @@ static void test_plain__clocks_that_differ_do_not_matter(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        FIXTURE_TEST(test_setnx__holder_that_died_locks_out_all),
-        FIXTURE_TEST(test_setnx_expire__holder_that_died_between_locks_out_all),
-        FIXTURE_TEST(test_blind_del__slow_holder_deletes_the_lock_of_the_next),
-        FIXTURE_TEST(test_get_del__expiry_between_deletes_the_lock_of_the_next),
-        FIXTURE_TEST(test_unfenced__slow_holder_overwrites_the_next_write),
-        FIXTURE_TEST(test_getset__release_has_no_owner),
-        FIXTURE_TEST(test_getset__loser_moves_the_expiry),
-        FIXTURE_TEST(test_plain__loser_does_not_move_the_expiry),
-        FIXTURE_TEST(test_getset__clocks_that_differ_give_two_holders),
-        FIXTURE_TEST(test_plain__clocks_that_differ_do_not_matter),
-    };
-
-    return cmocka_run_group_tests(tests, fixture_start_server, fixture_stop_server);
+    return cases_run(fixture_start_server, fixture_stop_server);
 }

@@ -9,7 +9,7 @@
 
 #define HOUR_US INT64_C(3600000000)
 
-static void test_acquire__names_are_independent_and_binary_safe(void **state)
+FIXTURE_CASE(test_acquire__names_are_independent_and_binary_safe)
 {
     static const char *const names[] = {"a",      "ab",       "a:b", "a\0b",
                                         "a\r\nb", "\xff\xfe", " "};
@@ -29,7 +29,7 @@ static void test_acquire__names_are_independent_and_binary_safe(void **state)
     assert_int_equal(server_int(fixture->server, "DBSIZE"), 8); /* and the counter */
 }
 
-static void test_acquire__same_name_twice_in_one_flush_has_one_winner(void **state)
+FIXTURE_CASE(test_acquire__same_name_twice_in_one_flush_has_one_winner)
 {
     struct fixture *fixture = *state;
     struct rlock_client *client = fixture_client(fixture);
@@ -44,7 +44,7 @@ static void test_acquire__same_name_twice_in_one_flush_has_one_winner(void **sta
 }
 
 /** The clocks of server and client drift, or are set: that costs one more call. */
-static void test_acquire__learns_the_servers_clock_again(void **state)
+FIXTURE_CASE(test_acquire__learns_the_servers_clock_again)
 {
     struct fixture *fixture = *state;
     struct rlock_client *client;
@@ -66,7 +66,7 @@ static void test_acquire__learns_the_servers_clock_again(void **state)
     ASSERT_STATUS(release(fixture, client, &calls[2]), STATUS_OK);
 }
 
-static void test_acquire__ten_thousand_in_one_flush_each_with_its_own_result(void **state)
+FIXTURE_CASE(test_acquire__ten_thousand_in_one_flush_each_with_its_own_result)
 {
     enum { LOCKS = 10000 };
     struct fixture *fixture = *state;
@@ -111,7 +111,7 @@ static void test_acquire__ten_thousand_in_one_flush_each_with_its_own_result(voi
     free(calls);
 }
 
-static void test_fence__grows_over_release_expiry_force_and_lost_data(void **state)
+FIXTURE_CASE(test_fence__grows_over_release_expiry_force_and_lost_data)
 {
     struct fixture *fixture = *state;
     struct rlock_client *client = fixture_client(fixture);
@@ -148,7 +148,7 @@ static void test_fence__grows_over_release_expiry_force_and_lost_data(void **sta
         ASSERT_NUMBER(fences[i], >, fences[i - 1]);
 }
 
-static void test_owner__is_random_per_client_and_numbered_per_call(void **state)
+FIXTURE_CASE(test_owner__is_random_per_client_and_numbered_per_call)
 {
     struct fixture *fixture = *state;
     struct rlock_client *alice = fixture_client(fixture);
@@ -174,7 +174,7 @@ static void test_owner__is_random_per_client_and_numbered_per_call(void **state)
         freeReplyObject(owners[i]);
 }
 
-static void test_scripts__flushed_at_any_time_are_sent_again(void **state)
+FIXTURE_CASE(test_scripts__flushed_at_any_time_are_sent_again)
 {
     struct fixture *fixture = *state;
     struct rlock_client *client = fixture_client(fixture);
@@ -209,15 +209,5 @@ static void test_scripts__flushed_at_any_time_are_sent_again(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        FIXTURE_TEST(test_acquire__names_are_independent_and_binary_safe),
-        FIXTURE_TEST(test_acquire__same_name_twice_in_one_flush_has_one_winner),
-        FIXTURE_TEST(test_acquire__learns_the_servers_clock_again),
-        FIXTURE_TEST(test_acquire__ten_thousand_in_one_flush_each_with_its_own_result),
-        FIXTURE_TEST(test_fence__grows_over_release_expiry_force_and_lost_data),
-        FIXTURE_TEST(test_owner__is_random_per_client_and_numbered_per_call),
-        FIXTURE_TEST(test_scripts__flushed_at_any_time_are_sent_again),
-    };
-
-    return cmocka_run_group_tests(tests, fixture_start_server, fixture_stop_server);
+    return cases_run(fixture_start_server, fixture_stop_server);
 }

@@ -177,7 +177,7 @@ static unsigned compete(struct fixture *fixture, struct contest contest)
 
 /* -- exclusion -- */
 
-static void test_processes__never_have_more_permits_than_there_are(void **state)
+FIXTURE_CASE(test_processes__never_have_more_permits_than_there_are)
 {
     static const struct rlock_kind *const kinds[] = {&rlock_semaphore,
                                                      &rlock_fair_semaphore};
@@ -193,7 +193,7 @@ static void test_processes__never_have_more_permits_than_there_are(void **state)
     }
 }
 
-static void test_processes__read_together_and_write_alone(void **state)
+FIXTURE_CASE(test_processes__read_together_and_write_alone)
 {
     unsigned most = compete(*state, (struct contest){.kind = &rlock_read,
                                                      .third = &rlock_write,
@@ -219,38 +219,38 @@ static void assert_shares(struct fixture *fixture, const struct rlock_kind *kind
     assert_int_equal(most, 1);
 }
 
-static void test_processes__share_a_lock_that_is_held_for_moments(void **state)
+FIXTURE_CASE(test_processes__share_a_lock_that_is_held_for_moments)
 {
     assert_shares(*state, &rlock_plain, 2, 0, SHARE_MIN);
 }
 
-static void test_processes__share_a_lock_that_is_held_for_milliseconds(void **state)
+FIXTURE_CASE(test_processes__share_a_lock_that_is_held_for_milliseconds)
 {
     assert_shares(*state, &rlock_plain, 2, 4, SHARE_MIN);
 }
 
-static void test_processes__share_a_lock_that_each_passes_on(void **state)
+FIXTURE_CASE(test_processes__share_a_lock_that_each_passes_on)
 {
     assert_shares(*state, &rlock_cohort, 2, 0, SHARE_MIN);
 }
 
-static void test_processes__share_a_reentrant_lock(void **state)
+FIXTURE_CASE(test_processes__share_a_reentrant_lock)
 {
     assert_shares(*state, &rlock_reentrant, 2, 1, SHARE_MIN);
 }
 
-static void test_processes__share_a_semaphore(void **state)
+FIXTURE_CASE(test_processes__share_a_semaphore)
 {
     assert_shares(*state, &rlock_semaphore, 2, 1, SHARE_MIN);
 }
 
-static void test_process__with_one_thread_is_not_starved(void **state)
+FIXTURE_CASE(test_process__with_one_thread_is_not_starved)
 {
     assert_shares(*state, &rlock_plain, 1, 4, SHARE_ONE);
 }
 
 /** Without another client nothing is delayed: each release wakes the next waiter. */
-static void test_release__without_another_client_hands_over_each_time(void **state)
+FIXTURE_CASE(test_release__without_another_client_hands_over_each_time)
 {
     enum { WAITERS = 64 };
     struct fixture *fixture = *state;
@@ -273,17 +273,5 @@ static void test_release__without_another_client_hands_over_each_time(void **sta
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        FIXTURE_TEST(test_processes__never_have_more_permits_than_there_are),
-        FIXTURE_TEST(test_processes__read_together_and_write_alone),
-        FIXTURE_TEST(test_processes__share_a_lock_that_is_held_for_moments),
-        FIXTURE_TEST(test_processes__share_a_lock_that_is_held_for_milliseconds),
-        FIXTURE_TEST(test_processes__share_a_lock_that_each_passes_on),
-        FIXTURE_TEST(test_processes__share_a_reentrant_lock),
-        FIXTURE_TEST(test_processes__share_a_semaphore),
-        FIXTURE_TEST(test_process__with_one_thread_is_not_starved),
-        FIXTURE_TEST(test_release__without_another_client_hands_over_each_time),
-    };
-
-    return cmocka_run_group_tests(tests, fixture_start_server, fixture_stop_server);
+    return cases_run(fixture_start_server, fixture_stop_server);
 }

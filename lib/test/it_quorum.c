@@ -4,7 +4,7 @@
 
 /* -- quorums -- */
 
-static void test_acquire__quorum_with_a_minority_down(void **state)
+GROUP_CASE(test_acquire__quorum_with_a_minority_down)
 {
     struct group_fixture groups;
 
@@ -21,7 +21,7 @@ static void test_acquire__quorum_with_a_minority_down(void **state)
     group_free(&groups);
 }
 
-static void test_acquire__quorum_with_a_foreign_minority_leaves_it_untouched(void **state)
+GROUP_CASE(test_acquire__quorum_with_a_foreign_minority_leaves_it_untouched)
 {
     struct group_fixture groups;
 
@@ -37,7 +37,7 @@ static void test_acquire__quorum_with_a_foreign_minority_leaves_it_untouched(voi
     group_free(&groups);
 }
 
-static void test_acquire__quorum_with_the_majority_down_is_refused(void **state)
+GROUP_CASE(test_acquire__quorum_with_the_majority_down_is_refused)
 {
     struct group_fixture groups;
 
@@ -61,7 +61,7 @@ static void test_acquire__quorum_with_the_majority_down_is_refused(void **state)
     group_free(&groups);
 }
 
-static void test_acquire__quorum_is_not_held_up_by_a_hung_minority(void **state)
+GROUP_CASE(test_acquire__quorum_is_not_held_up_by_a_hung_minority)
 {
     struct group_fixture groups;
 
@@ -83,7 +83,7 @@ static void test_acquire__quorum_is_not_held_up_by_a_hung_minority(void **state)
 }
 
 /** A member more than needed is one more that may be lost. */
-static void test_acquire__late_grant_of_a_held_quorum_is_kept(void **state)
+GROUP_CASE(test_acquire__late_grant_of_a_held_quorum_is_kept)
 {
     struct group_fixture groups;
 
@@ -105,7 +105,7 @@ static void test_acquire__late_grant_of_a_held_quorum_is_kept(void **state)
     group_free(&groups);
 }
 
-static void test_release__late_grant_is_released(void **state)
+GROUP_CASE(test_release__late_grant_is_released)
 {
     struct group_fixture groups;
 
@@ -147,14 +147,14 @@ static int64_t safe_ms_with_hung(struct fixture *fixture, enum rlock_group_need 
     return safe_us / 1000;
 }
 
-static void test_safe_for_us__counts_those_that_last_longest(void **state)
+GROUP_CASE(test_safe_for_us__counts_those_that_last_longest)
 {
     ASSERT_NUMBER(safe_ms_with_hung(*state, RLOCK_GROUP_MAJORITY, 1), >, LEASE_MS / 2);
     ASSERT_NUMBER(safe_ms_with_hung(*state, RLOCK_GROUP_MAJORITY, 2), <, LEASE_MS / 3);
     ASSERT_NUMBER(safe_ms_with_hung(*state, RLOCK_GROUP_ALL, 1), <, LEASE_MS / 3);
 }
 
-static void test_acquire__grant_that_has_no_time_left_is_refused(void **state)
+GROUP_CASE(test_acquire__grant_that_has_no_time_left_is_refused)
 {
     static const enum rlock_group_need needs[] = {RLOCK_GROUP_ALL, RLOCK_GROUP_MAJORITY};
     struct group_fixture groups;
@@ -173,7 +173,7 @@ static void test_acquire__grant_that_has_no_time_left_is_refused(void **state)
 
 /* -- losses -- */
 
-static void test_on_lost__quorum_is_lost_once_with_its_majority(void **state)
+GROUP_CASE(test_on_lost__quorum_is_lost_once_with_its_majority)
 {
     struct group_fixture groups;
 
@@ -202,7 +202,7 @@ static void test_on_lost__quorum_is_lost_once_with_its_majority(void **state)
     group_free(&groups);
 }
 
-static void test_on_lost__server_that_restarts_empty_does_not_resurrect(void **state)
+GROUP_CASE(test_on_lost__server_that_restarts_empty_does_not_resurrect)
 {
     struct group_fixture groups;
 
@@ -229,7 +229,7 @@ static void test_on_lost__server_that_restarts_empty_does_not_resurrect(void **s
 
 /* -- releases -- */
 
-static void test_release__quorum_is_ok_while_a_majority_was_ours(void **state)
+GROUP_CASE(test_release__quorum_is_ok_while_a_majority_was_ours)
 {
     struct group_fixture groups;
 
@@ -250,7 +250,7 @@ static void test_release__quorum_is_ok_while_a_majority_was_ours(void **state)
     group_free(&groups);
 }
 
-static void test_release__is_bounded_when_the_majority_hangs(void **state)
+GROUP_CASE(test_release__is_bounded_when_the_majority_hangs)
 {
     struct group_fixture groups;
 
@@ -274,21 +274,5 @@ static void test_release__is_bounded_when_the_majority_hangs(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        GROUP_TEST(test_acquire__quorum_with_a_minority_down),
-        GROUP_TEST(test_acquire__quorum_with_a_foreign_minority_leaves_it_untouched),
-        GROUP_TEST(test_acquire__quorum_with_the_majority_down_is_refused),
-        GROUP_TEST(test_acquire__quorum_is_not_held_up_by_a_hung_minority),
-        GROUP_TEST(test_acquire__late_grant_of_a_held_quorum_is_kept),
-        GROUP_TEST(test_release__late_grant_is_released),
-        GROUP_TEST(test_safe_for_us__counts_those_that_last_longest),
-        GROUP_TEST(test_acquire__grant_that_has_no_time_left_is_refused),
-        GROUP_TEST(test_on_lost__quorum_is_lost_once_with_its_majority),
-        GROUP_TEST(test_on_lost__server_that_restarts_empty_does_not_resurrect),
-        GROUP_TEST(test_release__quorum_is_ok_while_a_majority_was_ours),
-        GROUP_TEST(test_release__is_bounded_when_the_majority_hangs),
-    };
-
-    return cmocka_run_group_tests_name("quorum", tests, group_start_servers,
-                                       group_stop_servers);
+    return cases_run(group_start_servers, group_stop_servers);
 }

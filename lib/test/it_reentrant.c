@@ -21,7 +21,7 @@ static int64_t count_of(struct fixture *fixture, struct rlock_client *client)
 
 /* -- counting -- */
 
-static void test_acquire__n_times_is_free_after_n_releases_only(void **state)
+FIXTURE_CASE(test_acquire__n_times_is_free_after_n_releases_only)
 {
     enum { TIMES = 5 };
     struct fixture *fixture = *state;
@@ -48,7 +48,7 @@ static void test_acquire__n_times_is_free_after_n_releases_only(void **state)
 /* -- on the wire -- */
 
 /** As Redisson has it: {"<client>:<holder>": count}, and more fields of our own. */
-static void test_wire__is_the_hash_of_redisson(void **state)
+FIXTURE_CASE(test_wire__is_the_hash_of_redisson)
 {
     struct fixture *fixture = *state;
     struct rlock_client *client = fixture_client(fixture);
@@ -71,7 +71,7 @@ static void test_wire__is_the_hash_of_redisson(void **state)
 }
 
 /** The release of another program wakes a waiter by that channel. */
-static void test_wire__is_woken_on_redissons_channel(void **state)
+FIXTURE_CASE(test_wire__is_woken_on_redissons_channel)
 {
     static const char *const names[] = {"item:7", "item:{7}:x"};
     static const char *const channels[] = {"redisson_lock__channel:{item:7}",
@@ -98,11 +98,5 @@ static void test_wire__is_woken_on_redissons_channel(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        FIXTURE_TEST(test_acquire__n_times_is_free_after_n_releases_only),
-        FIXTURE_TEST(test_wire__is_the_hash_of_redisson),
-        FIXTURE_TEST(test_wire__is_woken_on_redissons_channel),
-    };
-
-    return cmocka_run_group_tests(tests, fixture_start_server, fixture_stop_server);
+    return cases_run(fixture_start_server, fixture_stop_server);
 }

@@ -102,7 +102,7 @@ static void wait_gone(struct fixture *fixture)
     FIXTURE_AWAIT(fixture, is_gone, fixture);
 }
 
-static void test_acquire__is_granted_when_the_replicas_have_it(void **state)
+FIXTURE_CASE(test_acquire__is_granted_when_the_replicas_have_it)
 {
     struct rlock_acquire_options options = asking_long(&rlock_plain, REPLICAS);
     struct fixture *fixture = *state;
@@ -117,7 +117,7 @@ static void test_acquire__is_granted_when_the_replicas_have_it(void **state)
     assert_false(server_has(fixture->server, "item:7"));
 }
 
-static void test_acquire__too_few_replicas_is_unsafe_and_released(void **state)
+FIXTURE_CASE(test_acquire__too_few_replicas_is_unsafe_and_released)
 {
     static const struct rlock_kind *const kinds[] = {RENEWABLE_KINDS, &rlock_getset};
     enum { KINDS = sizeof(kinds) / sizeof(kinds[0]) };
@@ -145,7 +145,7 @@ static void test_acquire__too_few_replicas_is_unsafe_and_released(void **state)
     assert_int_equal(stats.granted, 0);
 }
 
-static void test_acquire__counts_a_replica_that_hangs_as_missing(void **state)
+FIXTURE_CASE(test_acquire__counts_a_replica_that_hangs_as_missing)
 {
     struct rlock_acquire_options all = asking(&rlock_plain, REPLICAS);
     struct rlock_acquire_options most = asking_long(&rlock_plain, REPLICAS - 1);
@@ -166,7 +166,7 @@ static void test_acquire__counts_a_replica_that_hangs_as_missing(void **state)
 }
 
 /** One WAIT after the other would take longer than the timeout of a command. */
-static void test_acquire__batches_behind_a_wait_do_not_time_out(void **state)
+FIXTURE_CASE(test_acquire__batches_behind_a_wait_do_not_time_out)
 {
     enum { BATCHES = 8 };
     struct rlock_acquire_options options = asking(&rlock_plain, REPLICAS + 1);
@@ -198,7 +198,7 @@ static void test_acquire__batches_behind_a_wait_do_not_time_out(void **state)
     assert_int_equal(stats.reconnects, 0);
 }
 
-static void test_acquire__after_a_wait_needs_the_replicas_too(void **state)
+FIXTURE_CASE(test_acquire__after_a_wait_needs_the_replicas_too)
 {
     struct fixture *fixture = *state;
     struct rlock_client *alice = patient_client(fixture);
@@ -232,7 +232,7 @@ static void test_acquire__after_a_wait_needs_the_replicas_too(void **state)
     }
 }
 
-static void test_close__during_a_wait_releases(void **state)
+FIXTURE_CASE(test_close__during_a_wait_releases)
 {
     struct rlock_acquire_options options = asking(&rlock_plain, REPLICAS + 1);
     struct fixture *fixture = *state;
@@ -256,14 +256,5 @@ static void test_close__during_a_wait_releases(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        FIXTURE_TEST(test_acquire__is_granted_when_the_replicas_have_it),
-        FIXTURE_TEST(test_acquire__too_few_replicas_is_unsafe_and_released),
-        FIXTURE_TEST(test_acquire__counts_a_replica_that_hangs_as_missing),
-        FIXTURE_TEST(test_acquire__batches_behind_a_wait_do_not_time_out),
-        FIXTURE_TEST(test_acquire__after_a_wait_needs_the_replicas_too),
-        FIXTURE_TEST(test_close__during_a_wait_releases),
-    };
-
-    return cmocka_run_group_tests(tests, start_servers, stop_servers);
+    return cases_run(start_servers, stop_servers);
 }

@@ -50,7 +50,7 @@ static void assert_nothing_left(struct fixture *fixture)
     assert_no_channels(fixture);
 }
 
-static void test_readers__share_and_exclude_a_writer(void **state)
+FIXTURE_CASE(test_readers__share_and_exclude_a_writer)
 {
     struct fixture *fixture = *state;
     struct rlock_client *alice = fixture_client(fixture);
@@ -84,7 +84,7 @@ static void test_readers__share_and_exclude_a_writer(void **state)
     assert_nothing_left(fixture);
 }
 
-static void test_readers__a_thousand_waiting_enter_together(void **state)
+FIXTURE_CASE(test_readers__a_thousand_waiting_enter_together)
 {
     enum { READERS = 1000 };
     struct fixture *fixture = *state;
@@ -124,7 +124,7 @@ static void test_readers__a_thousand_waiting_enter_together(void **state)
  * Writers arrive without end: a reader waits for the owner and for one more writer, and
  * writers are served in the order of their arrival.
  */
-static void test_reader__waits_for_one_writer_at_most(void **state)
+FIXTURE_CASE(test_reader__waits_for_one_writer_at_most)
 {
     enum { WRITERS = 6 };
     struct fixture *fixture = *state;
@@ -156,7 +156,7 @@ static void test_reader__waits_for_one_writer_at_most(void **state)
 }
 
 /** Readers arrive without end: a writer waits for the owners, and then for those due. */
-static void test_writer__waits_for_no_reader_that_came_later(void **state)
+FIXTURE_CASE(test_writer__waits_for_no_reader_that_came_later)
 {
     struct fixture *fixture = *state;
     struct rlock_client *alice = fixture_client(fixture);
@@ -196,7 +196,7 @@ static void test_writer__waits_for_no_reader_that_came_later(void **state)
 /* -- one holder -- */
 
 /** It would wait for a writer that waits for it. */
-static void test_holder__reads_again_while_a_writer_waits(void **state)
+FIXTURE_CASE(test_holder__reads_again_while_a_writer_waits)
 {
     struct fixture *fixture = *state;
     struct rlock_client *alice = fixture_client(fixture);
@@ -244,7 +244,7 @@ static bool may_write(struct resource *resource, const struct call *call)
 }
 
 /** Of owners whose lease has ended; readers do not disturb each other. */
-static void test_fence__lets_a_resource_refuse_what_is_late(void **state)
+FIXTURE_CASE(test_fence__lets_a_resource_refuse_what_is_late)
 {
     struct fixture *fixture = *state;
     struct rlock_client *client = fixture_client(fixture);
@@ -282,7 +282,7 @@ static bool may_enter(struct fixture *fixture, bool is_writer)
 }
 
 /** Two readers that take turns keep a writer out for ever. */
-static void test_counter__of_readers_starves_a_writer(void **state)
+FIXTURE_CASE(test_counter__of_readers_starves_a_writer)
 {
     struct fixture *fixture = *state;
     struct rlock_client *client = fixture_client(fixture);
@@ -320,7 +320,7 @@ static void on_told(struct rlock *lock UNUSED, enum status status, void *arg)
     told->answers++;
 }
 
-static void test_rlock_client_why__tells_of_each_lock_of_a_batch(void **state)
+FIXTURE_CASE(test_rlock_client_why__tells_of_each_lock_of_a_batch)
 {
     struct fixture *fixture = *state;
     struct rlock_client *client = fixture_client(fixture);
@@ -351,16 +351,5 @@ static void test_rlock_client_why__tells_of_each_lock_of_a_batch(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        FIXTURE_TEST(test_readers__share_and_exclude_a_writer),
-        FIXTURE_TEST(test_readers__a_thousand_waiting_enter_together),
-        FIXTURE_TEST(test_reader__waits_for_one_writer_at_most),
-        FIXTURE_TEST(test_writer__waits_for_no_reader_that_came_later),
-        FIXTURE_TEST(test_holder__reads_again_while_a_writer_waits),
-        FIXTURE_TEST(test_fence__lets_a_resource_refuse_what_is_late),
-        FIXTURE_TEST(test_counter__of_readers_starves_a_writer),
-        FIXTURE_TEST(test_rlock_client_why__tells_of_each_lock_of_a_batch),
-    };
-
-    return cmocka_run_group_tests(tests, fixture_start_server, fixture_stop_server);
+    return cases_run(fixture_start_server, fixture_stop_server);
 }

@@ -707,30 +707,20 @@ static void run(const struct step *steps, size_t count)
     }
 }
 
-#define TEST_OF(kind)                                                                    \
-    static void test_scripts__of_##kind##_leave_exactly_these_keys(void **state)         \
+#define SCRIPTS_CASE(steps)                                                              \
+    UNIT_CASE(test_scripts__of_##steps##_leave_exactly_these_keys)                       \
     {                                                                                    \
-        (void)state;                                                                     \
-        run(kind, sizeof(kind) / sizeof(*(kind)));                                       \
+        run(steps, sizeof(steps) / sizeof(*(steps)));                                    \
     }
 
-TEST_OF(plain_locks)
-TEST_OF(reentrant_locks)
-TEST_OF(fair_locks)
-TEST_OF(semaphores)
-TEST_OF(read_write_locks)
-TEST_OF(queries)
+SCRIPTS_CASE(plain_locks)
+SCRIPTS_CASE(reentrant_locks)
+SCRIPTS_CASE(fair_locks)
+SCRIPTS_CASE(semaphores)
+SCRIPTS_CASE(read_write_locks)
+SCRIPTS_CASE(queries)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_scripts__of_plain_locks_leave_exactly_these_keys),
-        cmocka_unit_test(test_scripts__of_reentrant_locks_leave_exactly_these_keys),
-        cmocka_unit_test(test_scripts__of_fair_locks_leave_exactly_these_keys),
-        cmocka_unit_test(test_scripts__of_semaphores_leave_exactly_these_keys),
-        cmocka_unit_test(test_scripts__of_read_write_locks_leave_exactly_these_keys),
-        cmocka_unit_test(test_scripts__of_queries_leave_exactly_these_keys),
-    };
-
-    return cmocka_run_group_tests(tests, fixture_start_server, fixture_stop_server);
+    return cases_run(fixture_start_server, fixture_stop_server);
 }

@@ -32,7 +32,7 @@ static void assert_nothing_left(struct fixture *fixture)
     assert_no_channels(fixture);
 }
 
-static void test_acquire__gives_as_many_permits_as_there_are(void **state)
+FIXTURE_CASE(test_acquire__gives_as_many_permits_as_there_are)
 {
     struct fixture *fixture = *state;
     struct rlock_client *clients[2] = {fixture_client(fixture), fixture_client(fixture)};
@@ -92,7 +92,7 @@ static void await_message(struct fixture *fixture, const struct call *call)
     ASSERT_STATUS(call->status, STATUS_OK);
 }
 
-static void test_waiters__are_woken_by_releases_one_each(void **state)
+FIXTURE_CASE(test_waiters__are_woken_by_releases_one_each)
 {
     struct fixture *fixture = *state;
     struct rlock_client *alice = fixture_client(fixture);
@@ -131,7 +131,7 @@ static void test_waiters__are_woken_by_releases_one_each(void **state)
     }
 }
 
-static void test_force_release__frees_all_permits_and_wakes_as_many(void **state)
+FIXTURE_CASE(test_force_release__frees_all_permits_and_wakes_as_many)
 {
     struct fixture *fixture = *state;
     struct rlock_client *alice = fixture_client(fixture);
@@ -184,7 +184,7 @@ static bool count_up(struct fixture *fixture)
 }
 
 /** Each owner that dies takes its permit with it. */
-static void test_counter__of_owners_that_died_is_full_forever(void **state)
+FIXTURE_CASE(test_counter__of_owners_that_died_is_full_forever)
 {
     struct fixture *fixture = *state;
     struct rlock_client *client = fixture_client(fixture);
@@ -203,7 +203,7 @@ static void test_counter__of_owners_that_died_is_full_forever(void **state)
 }
 
 /** With a time limit, a late release gives back the permit of another. */
-static void test_counter__with_an_expiry_gives_a_permit_twice(void **state)
+FIXTURE_CASE(test_counter__with_an_expiry_gives_a_permit_twice)
 {
     struct fixture *fixture = *state;
     struct rlock_client *client = fixture_client(fixture);
@@ -226,13 +226,5 @@ static void test_counter__with_an_expiry_gives_a_permit_twice(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        FIXTURE_TEST(test_acquire__gives_as_many_permits_as_there_are),
-        FIXTURE_TEST(test_waiters__are_woken_by_releases_one_each),
-        FIXTURE_TEST(test_force_release__frees_all_permits_and_wakes_as_many),
-        FIXTURE_TEST(test_counter__of_owners_that_died_is_full_forever),
-        FIXTURE_TEST(test_counter__with_an_expiry_gives_a_permit_twice),
-    };
-
-    return cmocka_run_group_tests(tests, fixture_start_server, fixture_stop_server);
+    return cases_run(fixture_start_server, fixture_stop_server);
 }

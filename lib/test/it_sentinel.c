@@ -41,8 +41,6 @@ static int setup(void **state)
     return fixture_setup(state);
 }
 
-#define SENTINEL_TEST(name) CASE(name, setup, fixture_teardown)
-
 static struct rlock_client *open_client(struct fixture *fixture, const char *url)
 {
     struct rlock_client *client = fixture_open(
@@ -51,9 +49,11 @@ static struct rlock_client *open_client(struct fixture *fixture, const char *url
     return client;
 }
 
+#define SENTINEL_CASE(name) GUARDED_CASE(name, setup, fixture_teardown)
+
 /* -- finding the primary -- */
 
-static void test_redis_conn__asks_the_sentinels_for_the_primary(void **state)
+SENTINEL_CASE(test_redis_conn__asks_the_sentinels_for_the_primary)
 {
     struct fixture *fixture = *state;
     struct rlock_client *client = open_client(fixture, topology.url);
@@ -65,7 +65,7 @@ static void test_redis_conn__asks_the_sentinels_for_the_primary(void **state)
     ASSERT_STATUS(release(fixture, client, &call), STATUS_OK);
 }
 
-static void test_redis_conn__passes_over_sentinels_that_do_not_help(void **state)
+SENTINEL_CASE(test_redis_conn__passes_over_sentinels_that_do_not_help)
 {
     struct fixture *fixture = *state;
     struct server stranger = {0}, isolated = {0};
@@ -95,7 +95,7 @@ static void test_redis_conn__passes_over_sentinels_that_do_not_help(void **state
 }
 
 /** Without any that helps, each failure has its reason. */
-static void test_redis_conn__tells_why_it_finds_no_primary(void **state)
+SENTINEL_CASE(test_redis_conn__tells_why_it_finds_no_primary)
 {
     struct fixture *fixture = *state;
     struct {
@@ -130,7 +130,7 @@ static void test_redis_conn__tells_why_it_finds_no_primary(void **state)
     }
 }
 
-static void test_redis_conn__goes_on_without_its_sentinel(void **state)
+SENTINEL_CASE(test_redis_conn__goes_on_without_its_sentinel)
 {
     struct fixture *fixture = *state;
     struct rlock_client *client = open_client(fixture, topology.url);
@@ -356,7 +356,7 @@ static unsigned promote(struct load *load, bool is_planned)
     return (unsigned)((load->first_grant_us - load->promoted_us) / 1000);
 }
 
-static void test_rlock__promotions_let_no_stale_write_pass(void **state)
+SENTINEL_CASE(test_rlock__promotions_let_no_stale_write_pass)
 {
     static struct worker workers[WORKERS]; /* the loop has their timers after a failure */
     static struct load load;
@@ -389,15 +389,7 @@ static void test_rlock__promotions_let_no_stale_write_pass(void **state)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {
-        SENTINEL_TEST(test_redis_conn__asks_the_sentinels_for_the_primary),
-        SENTINEL_TEST(test_redis_conn__passes_over_sentinels_that_do_not_help),
-        SENTINEL_TEST(test_redis_conn__tells_why_it_finds_no_primary),
-        SENTINEL_TEST(test_redis_conn__goes_on_without_its_sentinel),
-        SENTINEL_TEST(test_rlock__promotions_let_no_stale_write_pass),
-    };
-
     if (argc > 1)
         promotions = (unsigned)strtoul(argv[1], NULL, 10);
-    return cmocka_run_group_tests(tests, start_servers, stop_servers);
+    return cases_run(start_servers, stop_servers);
 }

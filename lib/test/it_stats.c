@@ -38,7 +38,7 @@ static void it_stats_on_acquired(struct rlock *lock, enum status status, void *a
     rlock_release(job->client, lock, it_stats_on_released, job);
 }
 
-static void test_rlock_client_stats__count_the_work_of_callbacks_as_held(void **state)
+FIXTURE_CASE(test_rlock_client_stats__count_the_work_of_callbacks_as_held)
 {
     struct fixture *fixture = *state;
     struct rlock_acquire_options options = {.lease_ms = LEASE_MS};
@@ -65,7 +65,7 @@ static void note_event(const char *name, size_t name_len, enum rlock_event event
     events->us[events->count++] = us;
 }
 
-static void test_on_event__reports_each_event_with_its_time(void **state)
+FIXTURE_CASE(test_on_event__reports_each_event_with_its_time)
 {
     static const enum rlock_event expected[] = {
         RLOCK_EVENT_GRANTED, RLOCK_EVENT_RELEASED, RLOCK_EVENT_GRANTED, RLOCK_EVENT_BUSY,
@@ -105,10 +105,5 @@ static void test_on_event__reports_each_event_with_its_time(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        FIXTURE_TEST(test_rlock_client_stats__count_the_work_of_callbacks_as_held),
-        FIXTURE_TEST(test_on_event__reports_each_event_with_its_time),
-    };
-
-    return cmocka_run_group_tests(tests, fixture_start_server, fixture_stop_server);
+    return cases_run(fixture_start_server, fixture_stop_server);
 }

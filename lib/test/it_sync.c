@@ -12,14 +12,13 @@
 
 /* -- starting and opening -- */
 
-static void test_rlock_sync_start__without_descriptors_says_so(void **state)
+SYNC_CASE(test_rlock_sync_start__without_descriptors_says_so)
 {
     struct rlimit before, few;
     struct rlock_sync *sync = NULL;
     struct err err = {0};
     enum status status;
 
-    (void)state;
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
     few = before;
     few.rlim_cur = 3; /* in use already */
@@ -31,7 +30,7 @@ static void test_rlock_sync_start__without_descriptors_says_so(void **state)
     assert_null(sync);
 }
 
-static void test_rlock_sync_open__refuses_a_bad_url_with_words(void **state)
+SYNC_CASE(test_rlock_sync_open__refuses_a_bad_url_with_words)
 {
     struct sync_fixture *fixture = *state;
     struct rlock_client_options options = {.redis_url = "http://x",
@@ -52,8 +51,7 @@ static bool acquires(void *arg)
     return sync_acquire(arg, &lock, "item:7", 0) == STATUS_OK;
 }
 
-static void
-test_rlock_sync_open__without_a_server_is_down_and_connects_later(void **state)
+SYNC_CASE(test_rlock_sync_open__without_a_server_is_down_and_connects_later)
 {
     struct sync_fixture *fixture = *state;
     struct rlock_client_options options = {.redis_url = fixture->server->unix_url,
@@ -80,7 +78,7 @@ static void on_state(bool is_up, const struct err *why, void *arg)
         downs++;
 }
 
-static void test_on_state__is_called_while_nobody_calls(void **state)
+SYNC_CASE(test_on_state__is_called_while_nobody_calls)
 {
     struct sync_fixture *fixture = *state;
     struct rlock_client_options options = {.redis_url = fixture->server->unix_url,
@@ -100,7 +98,7 @@ static void test_on_state__is_called_while_nobody_calls(void **state)
 
 /* -- the calls -- */
 
-static void test_rlock_sync_acquire__is_held_until_released(void **state)
+SYNC_CASE(test_rlock_sync_acquire__is_held_until_released)
 {
     struct sync_fixture *fixture = *state;
     struct rlock lock = {0}, other = {0};
@@ -120,7 +118,7 @@ static void test_rlock_sync_acquire__is_held_until_released(void **state)
     ASSERT_STATUS(sync_release(fixture, &lock), STATUS_NOT_OWNER);
 }
 
-static void test_rlock_sync_acquire__says_why_it_failed(void **state)
+SYNC_CASE(test_rlock_sync_acquire__says_why_it_failed)
 {
     struct sync_fixture *fixture = *state;
     struct rlock_acquire_options options = {.lease_ms = LEASE_MS};
@@ -141,7 +139,7 @@ static void test_rlock_sync_acquire__says_why_it_failed(void **state)
     ASSERT_CONTAINS(err.text, "NOREPLICAS");
 }
 
-static void test_rlock_sync_release__after_its_expiry_is_lost(void **state)
+SYNC_CASE(test_rlock_sync_release__after_its_expiry_is_lost)
 {
     struct sync_fixture *fixture = *state;
     struct rlock_acquire_options options = {.lease_ms = LEASE_MS};
@@ -154,7 +152,7 @@ static void test_rlock_sync_release__after_its_expiry_is_lost(void **state)
     ASSERT_STATUS(sync_release(fixture, &lock), STATUS_LOST);
 }
 
-static void test_rlock_sync_extend__moves_the_lease(void **state)
+SYNC_CASE(test_rlock_sync_extend__moves_the_lease)
 {
     struct sync_fixture *fixture = *state;
     struct rlock lock = {0}, other = {0};
@@ -171,7 +169,7 @@ static void test_rlock_sync_extend__moves_the_lease(void **state)
     ASSERT_STATUS(sync_release(fixture, &lock), STATUS_OK);
 }
 
-static void test_rlock_sync_inspect__tells_the_owner(void **state)
+SYNC_CASE(test_rlock_sync_inspect__tells_the_owner)
 {
     struct sync_fixture *fixture = *state;
     struct rlock lock = {0};
@@ -190,7 +188,7 @@ static void test_rlock_sync_inspect__tells_the_owner(void **state)
     ASSERT_NUMBER(strlen(info.owner), >=, 32);
 }
 
-static void test_rlock_sync_inspect__cuts_a_long_owner(void **state)
+SYNC_CASE(test_rlock_sync_inspect__cuts_a_long_owner)
 {
     struct sync_fixture *fixture = *state;
     struct rlock_sync_info info;
@@ -215,7 +213,7 @@ static bool on_owner(const struct rlock_info *info, void *arg)
     return true;
 }
 
-static void test_rlock_sync_list__tells_each_owner(void **state)
+SYNC_CASE(test_rlock_sync_list__tells_each_owner)
 {
     struct sync_fixture *fixture = *state;
     struct rlock locks[2] = {0};
@@ -233,7 +231,7 @@ static void test_rlock_sync_list__tells_each_owner(void **state)
     assert_int_equal(one, 1);
 }
 
-static void test_rlock_sync_force_release__frees_anyones(void **state)
+SYNC_CASE(test_rlock_sync_force_release__frees_anyones)
 {
     struct sync_fixture *fixture = *state;
     struct rlock lock = {0};
@@ -249,7 +247,7 @@ static void test_rlock_sync_force_release__frees_anyones(void **state)
     ASSERT_STATUS(sync_release(fixture, &lock), STATUS_LOST);
 }
 
-static void test_rlock_sync_stats__counts(void **state)
+SYNC_CASE(test_rlock_sync_stats__counts)
 {
     struct sync_fixture *fixture = *state;
     struct rlock lock = {0}, other = {0};
@@ -296,7 +294,7 @@ static bool has_renewed_twice(void *arg)
     return server_calls(arg, "pexpire") >= 2;
 }
 
-static void test_watchdog__renews_while_nobody_calls(void **state)
+SYNC_CASE(test_watchdog__renews_while_nobody_calls)
 {
     struct sync_fixture *fixture = *state;
     struct rlock lock = {0};
@@ -313,7 +311,7 @@ static void test_watchdog__renews_while_nobody_calls(void **state)
     ASSERT_STATUS(sync_release(fixture, &lock), STATUS_OK);
 }
 
-static void test_on_lost__is_called_while_nobody_calls(void **state)
+SYNC_CASE(test_on_lost__is_called_while_nobody_calls)
 {
     struct sync_fixture *fixture = *state;
     struct rlock lock = {0};
@@ -328,7 +326,7 @@ static void test_on_lost__is_called_while_nobody_calls(void **state)
     assert_int_equal(losses, 1);
 }
 
-static void test_on_lost__keeps_its_argument_over_an_extension(void **state)
+SYNC_CASE(test_on_lost__keeps_its_argument_over_an_extension)
 {
     struct sync_fixture *fixture = *state;
     struct rlock lock = {0};
@@ -344,7 +342,7 @@ static void test_on_lost__keeps_its_argument_over_an_extension(void **state)
 
 /* -- fences -- */
 
-static void test_rlock_sync_raise_fences__raises_above_a_fence_of_another(void **state)
+SYNC_CASE(test_rlock_sync_raise_fences__raises_above_a_fence_of_another)
 {
     struct sync_fixture *fixture = *state;
     int64_t newest = server_int(fixture->server, "INCRBY lock:fence 0") + 1000000;
@@ -359,7 +357,7 @@ static void test_rlock_sync_raise_fences__raises_above_a_fence_of_another(void *
 
 /* -- deadlines -- */
 
-static void test_rlock_sync_acquire__waits_as_long_as_it_says(void **state)
+SYNC_CASE(test_rlock_sync_acquire__waits_as_long_as_it_says)
 {
     struct sync_fixture *fixture = *state;
     struct rlock lock = {0}, other = {0};
@@ -371,7 +369,7 @@ static void test_rlock_sync_acquire__waits_as_long_as_it_says(void **state)
     ASSERT_BETWEEN(clock_mono_us() - begin_us, 300000, TIMEOUT_MS * 1000);
 }
 
-static void test_rlock_sync_acquire__of_a_dead_server_ends_with_its_wait(void **state)
+SYNC_CASE(test_rlock_sync_acquire__of_a_dead_server_ends_with_its_wait)
 {
     struct sync_fixture *fixture = *state;
     struct rlock lock = {0}, held = {0};
@@ -385,7 +383,7 @@ static void test_rlock_sync_acquire__of_a_dead_server_ends_with_its_wait(void **
     assert_true(status == STATUS_DOWN || status == STATUS_IO);
 }
 
-static void test_rlock_sync_acquire__of_a_hung_server_times_out(void **state)
+SYNC_CASE(test_rlock_sync_acquire__of_a_hung_server_times_out)
 {
     enum { HASTY_MS = 1000 };
     struct sync_fixture *fixture = *state;
@@ -413,7 +411,7 @@ static void test_rlock_sync_acquire__of_a_hung_server_times_out(void **state)
 
 /* -- close -- */
 
-static void test_rlock_sync_close__afterwards_all_is_cancelled(void **state)
+SYNC_CASE(test_rlock_sync_close__afterwards_all_is_cancelled)
 {
     struct sync_fixture *fixture = *state;
     struct rlock_client_options options = {.redis_url = fixture->server->unix_url,
@@ -449,11 +447,10 @@ static void test_rlock_sync_close__afterwards_all_is_cancelled(void **state)
     assert_true(server_has(fixture->server, "item:7")); /* left to its lease */
 }
 
-static void test_rlock_sync_close__without_clients(void **state)
+SYNC_CASE(test_rlock_sync_close__without_clients)
 {
     struct rlock_sync *sync = NULL;
 
-    (void)state;
     ASSERT_STATUS(rlock_sync_start(&sync, NULL), STATUS_OK);
     rlock_sync_close(sync);
     rlock_sync_free(sync);
@@ -468,7 +465,7 @@ static void do_close(struct sync_worker *worker)
     worker->status = sync_acquire(worker->fixture, &lock, "item:7", 0);
 }
 
-static void test_rlock_sync_close__by_several_threads_at_once(void **state)
+SYNC_CASE(test_rlock_sync_close__by_several_threads_at_once)
 {
     struct sync_worker workers[4] = {0};
 
@@ -490,7 +487,7 @@ static void do_open_away(struct sync_worker *worker)
         rlock_sync_open(worker->fixture->sync, &options, &client, &worker->err);
 }
 
-static void test_rlock_sync_close__cancels_an_open_under_way(void **state)
+SYNC_CASE(test_rlock_sync_close__cancels_an_open_under_way)
 {
     struct sync_fixture *fixture = *state;
     struct sync_worker worker = {0};
@@ -505,32 +502,5 @@ static void test_rlock_sync_close__cancels_an_open_under_way(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        SYNC_TEST(test_rlock_sync_start__without_descriptors_says_so),
-        SYNC_TEST(test_rlock_sync_open__refuses_a_bad_url_with_words),
-        SYNC_TEST(test_rlock_sync_open__without_a_server_is_down_and_connects_later),
-        SYNC_TEST(test_on_state__is_called_while_nobody_calls),
-        SYNC_TEST(test_rlock_sync_acquire__is_held_until_released),
-        SYNC_TEST(test_rlock_sync_acquire__says_why_it_failed),
-        SYNC_TEST(test_rlock_sync_release__after_its_expiry_is_lost),
-        SYNC_TEST(test_rlock_sync_extend__moves_the_lease),
-        SYNC_TEST(test_rlock_sync_inspect__tells_the_owner),
-        SYNC_TEST(test_rlock_sync_inspect__cuts_a_long_owner),
-        SYNC_TEST(test_rlock_sync_list__tells_each_owner),
-        SYNC_TEST(test_rlock_sync_force_release__frees_anyones),
-        SYNC_TEST(test_rlock_sync_stats__counts),
-        SYNC_TEST(test_watchdog__renews_while_nobody_calls),
-        SYNC_TEST(test_on_lost__is_called_while_nobody_calls),
-        SYNC_TEST(test_on_lost__keeps_its_argument_over_an_extension),
-        SYNC_TEST(test_rlock_sync_raise_fences__raises_above_a_fence_of_another),
-        SYNC_TEST(test_rlock_sync_acquire__waits_as_long_as_it_says),
-        SYNC_TEST(test_rlock_sync_acquire__of_a_dead_server_ends_with_its_wait),
-        SYNC_TEST(test_rlock_sync_acquire__of_a_hung_server_times_out),
-        SYNC_TEST(test_rlock_sync_close__afterwards_all_is_cancelled),
-        SYNC_TEST(test_rlock_sync_close__without_clients),
-        SYNC_TEST(test_rlock_sync_close__by_several_threads_at_once),
-        SYNC_TEST(test_rlock_sync_close__cancels_an_open_under_way),
-    };
-
-    return cmocka_run_group_tests(tests, fixture_start_server, fixture_stop_server);
+    return cases_run(fixture_start_server, fixture_stop_server);
 }

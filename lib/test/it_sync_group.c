@@ -32,7 +32,7 @@ static enum status acquire_group(struct sync_fixture *fixture, struct rlock_grou
     return rlock_sync_group_acquire(fixture->sync, group, &options, reterr);
 }
 
-static void test_rlock_sync_group_create__refuses_none(void **state)
+SYNC_CASE(test_rlock_sync_group_create__refuses_none)
 {
     struct sync_fixture *fixture = *state;
     struct rlock_group *group = NULL;
@@ -46,7 +46,7 @@ static void test_rlock_sync_group_create__refuses_none(void **state)
     assert_true(err.text[0] != '\0');
 }
 
-static void test_rlock_sync_group_acquire__takes_all_and_release_frees_all(void **state)
+SYNC_CASE(test_rlock_sync_group_acquire__takes_all_and_release_frees_all)
 {
     struct sync_fixture *fixture = *state;
     struct rlock_group *group = create(fixture, "a", "b");
@@ -66,7 +66,7 @@ static void test_rlock_sync_group_acquire__takes_all_and_release_frees_all(void 
     rlock_sync_group_free(fixture->sync, group);
 }
 
-static void test_rlock_sync_group_acquire__of_a_busy_member_takes_none(void **state)
+SYNC_CASE(test_rlock_sync_group_acquire__of_a_busy_member_takes_none)
 {
     struct sync_fixture *fixture = *state;
     struct rlock_group *group = create(fixture, "a", "b");
@@ -89,7 +89,7 @@ static bool on_owner(const struct rlock_info *info, void *arg)
     return true;
 }
 
-static void test_rlock_sync_group__is_extended_inspected_and_forced(void **state)
+SYNC_CASE(test_rlock_sync_group__is_extended_inspected_and_forced)
 {
     struct sync_fixture *fixture = *state;
     struct rlock_group *group = create(fixture, "a", "b");
@@ -113,7 +113,7 @@ static void test_rlock_sync_group__is_extended_inspected_and_forced(void **state
     rlock_sync_group_free(sync, group);
 }
 
-static void test_rlock_sync_group_free__releases_what_is_held(void **state)
+SYNC_CASE(test_rlock_sync_group_free__releases_what_is_held)
 {
     struct sync_fixture *fixture = *state;
     struct rlock_group *group = create(fixture, "a", "b");
@@ -133,7 +133,7 @@ static void on_lost(struct rlock_group *group, enum status status, void *arg)
     losses += status == STATUS_LOST && arg == &losses;
 }
 
-static void test_on_lost__of_a_group_is_called_while_nobody_calls(void **state)
+SYNC_CASE(test_on_lost__of_a_group_is_called_while_nobody_calls)
 {
     struct sync_fixture *fixture = *state;
     struct rlock_group_options options = {.lease_ms = SHORT_MS,
@@ -187,7 +187,7 @@ static void count_by_pairs(struct sync_worker *worker)
 }
 
 /* Any two of the pairs share a name. */
-static void test_groups__that_overlap_exclude_and_progress(void **state)
+SYNC_CASE(test_groups__that_overlap_exclude_and_progress)
 {
     struct sync_worker workers[6] = {0};
 
@@ -215,7 +215,7 @@ static struct rlock_group *begin_wait(struct sync_fixture *fixture, struct rlock
     return worker->arg;
 }
 
-static void test_rlock_sync_group_cancel__ends_the_wait_of_another(void **state)
+SYNC_CASE(test_rlock_sync_group_cancel__ends_the_wait_of_another)
 {
     struct sync_fixture *fixture = *state;
     struct sync_worker worker = {0};
@@ -229,7 +229,7 @@ static void test_rlock_sync_group_cancel__ends_the_wait_of_another(void **state)
     assert_true(server_has(fixture->server, "b"));
 }
 
-static void test_rlock_sync_group_cancel__before_an_acquire_cancels_one(void **state)
+SYNC_CASE(test_rlock_sync_group_cancel__before_an_acquire_cancels_one)
 {
     struct sync_fixture *fixture = *state;
     struct rlock_group *group = create(fixture, "a", "b");
@@ -241,7 +241,7 @@ static void test_rlock_sync_group_cancel__before_an_acquire_cancels_one(void **s
     rlock_sync_group_free(fixture->sync, group);
 }
 
-static void test_rlock_sync_group_free__ends_the_wait_of_another(void **state)
+SYNC_CASE(test_rlock_sync_group_free__ends_the_wait_of_another)
 {
     struct sync_fixture *fixture = *state;
     struct sync_worker worker = {0};
@@ -253,7 +253,7 @@ static void test_rlock_sync_group_free__ends_the_wait_of_another(void **state)
     ASSERT_STATUS(worker.status, STATUS_CANCELLED);
 }
 
-static void test_rlock_sync_close__ends_groups_that_wait_or_hold(void **state)
+SYNC_CASE(test_rlock_sync_close__ends_groups_that_wait_or_hold)
 {
     struct sync_fixture *fixture = *state;
     struct sync_worker worker = {0};
@@ -278,19 +278,5 @@ static void test_rlock_sync_close__ends_groups_that_wait_or_hold(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        SYNC_TEST(test_rlock_sync_group_create__refuses_none),
-        SYNC_TEST(test_rlock_sync_group_acquire__takes_all_and_release_frees_all),
-        SYNC_TEST(test_rlock_sync_group_acquire__of_a_busy_member_takes_none),
-        SYNC_TEST(test_rlock_sync_group__is_extended_inspected_and_forced),
-        SYNC_TEST(test_rlock_sync_group_free__releases_what_is_held),
-        SYNC_TEST(test_on_lost__of_a_group_is_called_while_nobody_calls),
-        SYNC_TEST(test_groups__that_overlap_exclude_and_progress),
-        SYNC_TEST(test_rlock_sync_group_cancel__ends_the_wait_of_another),
-        SYNC_TEST(test_rlock_sync_group_cancel__before_an_acquire_cancels_one),
-        SYNC_TEST(test_rlock_sync_group_free__ends_the_wait_of_another),
-        SYNC_TEST(test_rlock_sync_close__ends_groups_that_wait_or_hold),
-    };
-
-    return cmocka_run_group_tests(tests, fixture_start_server, fixture_stop_server);
+    return cases_run(fixture_start_server, fixture_stop_server);
 }

@@ -52,7 +52,7 @@ static void count_unlocked(struct sync_worker *worker)
 }
 
 /* What the test below would see without exclusion. */
-static void test_no_lock__counter_loses_counts(void **state)
+SYNC_CASE(test_no_lock__counter_loses_counts)
 {
     struct sync_worker workers[8] = {0};
     pthread_barrier_t barrier;
@@ -68,7 +68,7 @@ static void test_no_lock__counter_loses_counts(void **state)
 }
 
 /* Two clients, as of two processes. */
-static void test_lock__excludes_between_clients(void **state)
+SYNC_CASE(test_lock__excludes_between_clients)
 {
     struct sync_fixture *first = *state, second = *first;
     struct sync_worker workers[16] = {0};
@@ -101,7 +101,7 @@ static void count_reentrant(struct sync_worker *worker)
     }
 }
 
-static void test_reentrant__each_thread_is_a_holder(void **state)
+SYNC_CASE(test_reentrant__each_thread_is_a_holder)
 {
     struct sync_worker workers[8] = {0};
 
@@ -118,7 +118,7 @@ static void note_holder(struct sync_worker *worker)
     worker->failures = rlock_sync_holder() != *(uint64_t *)worker->arg;
 }
 
-static void test_rlock_sync_holder__differs_between_threads_only(void **state)
+SYNC_CASE(test_rlock_sync_holder__differs_between_threads_only)
 {
     struct sync_worker workers[8] = {0};
     uint64_t holders[9];
@@ -166,7 +166,7 @@ static long long count_subscribers(struct server *server)
     return count;
 }
 
-static void test_wait__many_threads_leave_no_channel(void **state)
+SYNC_CASE(test_wait__many_threads_leave_no_channel)
 {
     struct sync_fixture *fixture = *state;
     struct sync_worker workers[32] = {0};
@@ -194,7 +194,7 @@ static void await_waiting(struct sync_fixture *fixture, const struct rlock *held
     sync_await_a_channel(fixture);
 }
 
-static void test_rlock_sync_close__answers_all_waiters(void **state)
+SYNC_CASE(test_rlock_sync_close__answers_all_waiters)
 {
     struct sync_fixture *fixture = *state;
     struct sync_worker workers[16] = {0};
@@ -210,7 +210,7 @@ static void test_rlock_sync_close__answers_all_waiters(void **state)
     sync_await_no_channels(fixture);
 }
 
-static void test_rlock_sync_cancel__ends_the_wait_of_another_thread(void **state)
+SYNC_CASE(test_rlock_sync_cancel__ends_the_wait_of_another_thread)
 {
     struct sync_fixture *fixture = *state;
     struct sync_worker workers[2] = {0};
@@ -293,29 +293,17 @@ static void close_amid(struct sync_fixture *fixture, void (*act)(struct sync_wor
     }
 }
 
-static void test_rlock_sync_close__amid_calls(void **state)
+SYNC_CASE(test_rlock_sync_close__amid_calls)
 {
     close_amid(*state, lock_until_closed, 16);
 }
 
-static void test_rlock_sync_close__touches_no_lock_after_its_call_returned(void **state)
+SYNC_CASE(test_rlock_sync_close__touches_no_lock_after_its_call_returned)
 {
     close_amid(*state, hold_on_stack_until_closed, SYNC_WORKERS_MAX);
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        SYNC_TEST(test_no_lock__counter_loses_counts),
-        SYNC_TEST(test_lock__excludes_between_clients),
-        SYNC_TEST(test_reentrant__each_thread_is_a_holder),
-        SYNC_TEST(test_rlock_sync_holder__differs_between_threads_only),
-        SYNC_TEST(test_wait__many_threads_leave_no_channel),
-        SYNC_TEST(test_rlock_sync_close__answers_all_waiters),
-        SYNC_TEST(test_rlock_sync_cancel__ends_the_wait_of_another_thread),
-        SYNC_TEST(test_rlock_sync_close__amid_calls),
-        SYNC_TEST(test_rlock_sync_close__touches_no_lock_after_its_call_returned),
-    };
-
-    return cmocka_run_group_tests(tests, fixture_start_server, fixture_stop_server);
+    return cases_run(fixture_start_server, fixture_stop_server);
 }

@@ -14,7 +14,7 @@
 
 #ifndef REDIS_WITH_TLS
 
-static void test_redis_conn_open__refuses_tls_in_a_build_without(void **state)
+FIXTURE_CASE(test_redis_conn_open__refuses_tls_in_a_build_without)
 {
     struct fixture *fixture = *state;
     struct redis_url url;
@@ -30,11 +30,7 @@ static void test_redis_conn_open__refuses_tls_in_a_build_without(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        FIXTURE_TEST(test_redis_conn_open__refuses_tls_in_a_build_without),
-    };
-
-    return cmocka_run_group_tests(tests, fixture_start_server, fixture_stop_server);
+    return cases_run(fixture_start_server, fixture_stop_server);
 }
 
 #else
@@ -91,7 +87,7 @@ static void stop_tls(struct tls_server *tls)
     rmdir(tls->dir);
 }
 
-static void test_tls__trusted_server_of_the_right_name(void **state)
+FIXTURE_CASE(test_tls__trusted_server_of_the_right_name)
 {
     struct fixture *fixture = *state;
     static struct tls_server tls; /* a failed test leaves it to the teardown */
@@ -149,7 +145,7 @@ static void assert_host_refused(struct fixture *fixture, const char *host, uint1
     assert_refused(fixture, url, why, timeout_ms);
 }
 
-static void test_tls__refuses_wrong_names_and_strangers(void **state)
+FIXTURE_CASE(test_tls__refuses_wrong_names_and_strangers)
 {
     struct fixture *fixture = *state;
     static struct tls_server tls; /* a failed test leaves it to the teardown */
@@ -168,7 +164,7 @@ static void test_tls__refuses_wrong_names_and_strangers(void **state)
 }
 
 /** The server's certificate is its own authority, and that of its clients. */
-static void test_tls__both_sides_show_a_certificate(void **state)
+FIXTURE_CASE(test_tls__both_sides_show_a_certificate)
 {
     struct fixture *fixture = *state;
     static struct tls_server tls, other; /* a failed test leaves them to the teardown */
@@ -211,7 +207,7 @@ static void assert_open_refused(struct fixture *fixture, const char *url,
 }
 
 /** The password of an encrypted key is not asked for at the terminal. */
-static void test_rlock_client_open__names_the_file_that_tls_cannot_load(void **state)
+FIXTURE_CASE(test_rlock_client_open__names_the_file_that_tls_cannot_load)
 {
     struct fixture *fixture = *state;
     static struct tls_server tls, other; /* a failed test leaves them to the teardown */
@@ -245,7 +241,7 @@ static void test_rlock_client_open__names_the_file_that_tls_cannot_load(void **s
 }
 
 /* Redis 7 does not answer a TLS handshake without TLS, Redis 8 answers in plain text. */
-static void test_tls__server_that_does_not_answer_is_told(void **state)
+FIXTURE_CASE(test_tls__server_that_does_not_answer_is_told)
 {
     struct sockaddr_in address = {.sin_family = AF_INET};
     socklen_t len = sizeof(address);
@@ -261,15 +257,7 @@ static void test_tls__server_that_does_not_answer_is_told(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        FIXTURE_TEST(test_tls__trusted_server_of_the_right_name),
-        FIXTURE_TEST(test_tls__refuses_wrong_names_and_strangers),
-        FIXTURE_TEST(test_tls__both_sides_show_a_certificate),
-        FIXTURE_TEST(test_rlock_client_open__names_the_file_that_tls_cannot_load),
-        FIXTURE_TEST(test_tls__server_that_does_not_answer_is_told),
-    };
-
-    return cmocka_run_group_tests(tests, fixture_start_server, fixture_stop_server);
+    return cases_run(fixture_start_server, fixture_stop_server);
 }
 
 #endif

@@ -280,13 +280,13 @@ static void use_client(void *arg)
     fixture_run_for(scene.fixture, 4); /* a group is freed in a later turn */
 }
 
-static void test_client__survives_the_failure_of_each_allocation(void **state)
+FIXTURE_CASE(test_client__survives_the_failure_of_each_allocation)
 {
     ASSERT_NUMBER(torture_each(use_client, *state), >, 40);
 }
 
 /** The first member answers from inside the call, which must not end the round. */
-static void test_rlock_group_extend__without_memory_leaves_the_group_held(void **state)
+FIXTURE_CASE(test_rlock_group_extend__without_memory_leaves_the_group_held)
 {
     struct scene scene = {.fixture = *state, .client = fixture_client(*state)};
     struct rlock_member members[] = {
@@ -344,7 +344,7 @@ static void use_sync(void *arg)
     rlock_sync_free(sync);
 }
 
-static void test_rlock_sync__survives_the_failure_of_each_allocation(void **state)
+SYNC_CASE(test_rlock_sync__survives_the_failure_of_each_allocation)
 {
     struct sync_fixture *fixture = *state;
 
@@ -353,11 +353,5 @@ static void test_rlock_sync__survives_the_failure_of_each_allocation(void **stat
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        FIXTURE_TEST(test_client__survives_the_failure_of_each_allocation),
-        FIXTURE_TEST(test_rlock_group_extend__without_memory_leaves_the_group_held),
-        SYNC_TEST(test_rlock_sync__survives_the_failure_of_each_allocation),
-    };
-
-    return cmocka_run_group_tests(tests, fixture_start_server, fixture_stop_server);
+    return cases_run(fixture_start_server, fixture_stop_server);
 }

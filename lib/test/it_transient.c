@@ -60,7 +60,7 @@ static void end_busy(struct fixture *fixture, redisContext *redis)
     redisFree(redis);
 }
 
-static void test_rlock_release__of_a_busy_server_is_retried(void **state)
+FIXTURE_CASE(test_rlock_release__of_a_busy_server_is_retried)
 {
     struct fixture *fixture = *state;
     struct rlock_client *client = fixture_client(fixture);
@@ -79,7 +79,7 @@ static void test_rlock_release__of_a_busy_server_is_retried(void **state)
     }
 }
 
-static void test_rlock_acquire__waits_for_a_busy_server(void **state)
+FIXTURE_CASE(test_rlock_acquire__waits_for_a_busy_server)
 {
     struct fixture *fixture = *state;
     struct rlock_client *client = fixture_client(fixture);
@@ -107,7 +107,7 @@ static void test_rlock_acquire__waits_for_a_busy_server(void **state)
 
 /* -- a connection that is cut, a server that becomes a replica or restarts -- */
 
-static void test_rlock_acquire__wait_covers_a_reconnect(void **state)
+FIXTURE_CASE(test_rlock_acquire__wait_covers_a_reconnect)
 {
     struct fixture *fixture = *state;
     struct rlock_client *client = fixture_client(fixture);
@@ -141,7 +141,7 @@ static void test_rlock_acquire__wait_covers_a_reconnect(void **state)
 }
 
 /** The try was granted, but its reply was lost: the waiter finds its own grant. */
-static void test_rlock_acquire__wait_finds_the_grant_of_a_lost_reply(void **state)
+FIXTURE_CASE(test_rlock_acquire__wait_finds_the_grant_of_a_lost_reply)
 {
     struct fixture *fixture = *state;
     struct rlock_client *client = fixture_client(fixture);
@@ -167,7 +167,7 @@ static void test_rlock_acquire__wait_finds_the_grant_of_a_lost_reply(void **stat
     }
 }
 
-static void test_rlock_release__of_a_replica_waits_for_the_primary(void **state)
+FIXTURE_CASE(test_rlock_release__of_a_replica_waits_for_the_primary)
 {
     struct fixture *fixture = *state;
     struct rlock_client *client = fixture_client(fixture);
@@ -207,7 +207,7 @@ static bool has_failed_to_save(void *arg)
     return has_failed;
 }
 
-static void test_rlock_refusal__names_the_reason(void **state)
+FIXTURE_CASE(test_rlock_refusal__names_the_reason)
 {
     struct fixture *fixture = *state;
     struct rlock_client *client = fixture_client(fixture);
@@ -246,7 +246,7 @@ static bool is_login_refused(void *arg)
     return rlock_refusal(rlock_client_why(arg)) == RLOCK_REFUSED_LOGIN;
 }
 
-static void test_rlock_refusal__of_a_login(void **state)
+FIXTURE_CASE(test_rlock_refusal__of_a_login)
 {
     struct fixture *fixture = *state;
     struct rlock_client *clients[2];
@@ -268,15 +268,5 @@ static void test_rlock_refusal__of_a_login(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        FIXTURE_TEST(test_rlock_release__of_a_busy_server_is_retried),
-        FIXTURE_TEST(test_rlock_acquire__waits_for_a_busy_server),
-        FIXTURE_TEST(test_rlock_acquire__wait_covers_a_reconnect),
-        FIXTURE_TEST(test_rlock_acquire__wait_finds_the_grant_of_a_lost_reply),
-        FIXTURE_TEST(test_rlock_release__of_a_replica_waits_for_the_primary),
-        FIXTURE_TEST(test_rlock_refusal__names_the_reason),
-        FIXTURE_TEST(test_rlock_refusal__of_a_login),
-    };
-
-    return cmocka_run_group_tests(tests, fixture_start_server, fixture_stop_server);
+    return cases_run(fixture_start_server, fixture_stop_server);
 }

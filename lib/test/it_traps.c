@@ -7,7 +7,7 @@
 
 /* -- defaults and bounds -- */
 
-static void test_rlock_acquire__takes_leases_of_10_ms_and_of_a_day(void **state)
+FIXTURE_CASE(test_rlock_acquire__takes_leases_of_10_ms_and_of_a_day)
 {
     enum { DAY_MS = 24 * 60 * 60 * 1000 };
     struct fixture *fixture = *state;
@@ -24,7 +24,7 @@ static void test_rlock_acquire__takes_leases_of_10_ms_and_of_a_day(void **state)
 
 /* -- a forgotten flush -- */
 
-static void test_calls__without_a_flush_leave_in_the_next_turn(void **state)
+FIXTURE_CASE(test_calls__without_a_flush_leave_in_the_next_turn)
 {
     struct fixture *fixture = *state;
     struct rlock_client *client = fixture_client(fixture);
@@ -51,7 +51,7 @@ static void try_reentrant(struct sync_worker *worker)
                                         &worker->lock, "a", 1, &options, NULL);
 }
 
-static void test_rlock_sync_acquire__without_a_holder_the_thread_is_it(void **state)
+SYNC_CASE(test_rlock_sync_acquire__without_a_holder_the_thread_is_it)
 {
     struct sync_worker mine = {.fixture = *state}, nested = mine, other = {0};
 
@@ -66,7 +66,7 @@ static void test_rlock_sync_acquire__without_a_holder_the_thread_is_it(void **st
     ASSERT_STATUS(sync_release(*state, &mine.lock), STATUS_OK);
 }
 
-static void test_rlock_sync_close_client__frees_clients_that_failed_to_open(void **state)
+SYNC_CASE(test_rlock_sync_close_client__frees_clients_that_failed_to_open)
 {
     struct sync_fixture *fixture = *state;
     struct rlock_client_options options = {.redis_url = "unix:/nowhere/redis",
@@ -85,7 +85,7 @@ static void test_rlock_sync_close_client__frees_clients_that_failed_to_open(void
     assert_int_equal(torture_blocks(), before);
 }
 
-static void test_rlock_sync_close_client__leaves_the_others(void **state)
+SYNC_CASE(test_rlock_sync_close_client__leaves_the_others)
 {
     struct sync_fixture *fixture = *state, second = *fixture;
     struct rlock lock = {0};
@@ -97,7 +97,7 @@ static void test_rlock_sync_close_client__leaves_the_others(void **state)
     ASSERT_STATUS(sync_release(&second, &lock), STATUS_OK);
 }
 
-static void test_rlock_sync_cancel__before_the_acquire_ends_it(void **state)
+SYNC_CASE(test_rlock_sync_cancel__before_the_acquire_ends_it)
 {
     struct sync_fixture *fixture = *state;
     struct rlock held = {0}, lock = {0};
@@ -131,7 +131,7 @@ static void traps_on_group_lost(struct rlock_group *group, enum status status, v
     losses++;
 }
 
-static void test_on_lost__of_a_thread_gets_no_dead_pointer(void **state)
+SYNC_CASE(test_on_lost__of_a_thread_gets_no_dead_pointer)
 {
     struct sync_fixture *fixture = *state;
     struct rlock_acquire_options options = {
@@ -163,15 +163,5 @@ static void test_on_lost__of_a_thread_gets_no_dead_pointer(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        FIXTURE_TEST(test_rlock_acquire__takes_leases_of_10_ms_and_of_a_day),
-        FIXTURE_TEST(test_calls__without_a_flush_leave_in_the_next_turn),
-        SYNC_TEST(test_rlock_sync_acquire__without_a_holder_the_thread_is_it),
-        SYNC_TEST(test_rlock_sync_close_client__frees_clients_that_failed_to_open),
-        SYNC_TEST(test_rlock_sync_close_client__leaves_the_others),
-        SYNC_TEST(test_rlock_sync_cancel__before_the_acquire_ends_it),
-        SYNC_TEST(test_on_lost__of_a_thread_gets_no_dead_pointer),
-    };
-
-    return cmocka_run_group_tests(tests, fixture_start_server, fixture_stop_server);
+    return cases_run(fixture_start_server, fixture_stop_server);
 }

@@ -61,7 +61,7 @@ static void acquire_hung(struct fixture *fixture, struct rlock_client *client,
 }
 
 /** A server that wakes after the timeout does not grant the lock. */
-static void test_acquire__timed_out_is_not_granted_later(void **state)
+FIXTURE_CASE(test_acquire__timed_out_is_not_granted_later)
 {
     struct fixture *fixture = *state;
     struct rlock_client *client = client_of_late_server(fixture);
@@ -94,7 +94,7 @@ static bool has_executed(void *arg)
 }
 
 /** Nobody is left to release it, so it must not be granted. */
-static void test_acquire__of_a_closed_client_is_not_granted(void **state)
+FIXTURE_CASE(test_acquire__of_a_closed_client_is_not_granted)
 {
     struct fixture *fixture = *state;
     struct rlock_client *client = client_of_late_server(fixture);
@@ -129,7 +129,7 @@ static bool has_key(void *arg)
 }
 
 /** Bob pauses between two tries; the server executes the one whose reply was lost. */
-static void test_rlock_client_close__releases_a_grant_of_an_earlier_try(void **state)
+FIXTURE_CASE(test_rlock_client_close__releases_a_grant_of_an_earlier_try)
 {
     struct rlock_acquire_options options = waiting(&rlock_plain, 0, RLOCK_WAIT_FOREVER);
     struct fixture *fixture = *state;
@@ -169,7 +169,7 @@ static bool has_one_second_release(void *arg)
 }
 
 /** The command of the old connection is executed after the release of the new one. */
-static void test_acquire__executed_late_is_released_by_the_second_release(void **state)
+FIXTURE_CASE(test_acquire__executed_late_is_released_by_the_second_release)
 {
     struct fixture *fixture = *state;
     struct rlock_client *client = fixture_client(fixture);
@@ -198,7 +198,7 @@ static void test_acquire__executed_late_is_released_by_the_second_release(void *
 }
 
 /** The first try of this acquire is executed after the grant of the second has ended. */
-static void test_release__of_a_grant_in_doubt_is_repeated_later(void **state)
+FIXTURE_CASE(test_release__of_a_grant_in_doubt_is_repeated_later)
 {
     struct rlock_acquire_options options = waiting(&rlock_plain, 0, RLOCK_WAIT_FOREVER);
     struct fixture *fixture = *state;
@@ -227,7 +227,7 @@ static void test_release__of_a_grant_in_doubt_is_repeated_later(void **state)
     }
 }
 
-static void test_release__timed_out_is_finished_by_the_library(void **state)
+FIXTURE_CASE(test_release__timed_out_is_finished_by_the_library)
 {
     struct fixture *fixture = *state;
     struct rlock_client *client = fixture_client(fixture);
@@ -255,14 +255,5 @@ static void test_release__timed_out_is_finished_by_the_library(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        FIXTURE_TEST(test_acquire__timed_out_is_not_granted_later),
-        FIXTURE_TEST(test_acquire__of_a_closed_client_is_not_granted),
-        FIXTURE_TEST(test_rlock_client_close__releases_a_grant_of_an_earlier_try),
-        FIXTURE_TEST(test_acquire__executed_late_is_released_by_the_second_release),
-        FIXTURE_TEST(test_release__of_a_grant_in_doubt_is_repeated_later),
-        FIXTURE_TEST(test_release__timed_out_is_finished_by_the_library),
-    };
-
-    return cmocka_run_group_tests(tests, fixture_start_server, fixture_stop_server);
+    return cases_run(fixture_start_server, fixture_stop_server);
 }

@@ -9,7 +9,7 @@
 /* -- the end of a wait -- */
 
 /** By pub/sub with both kinds, and by spinning, all at once. */
-static void test_wait__is_busy_when_its_time_is_up(void **state)
+FIXTURE_CASE(test_wait__is_busy_when_its_time_is_up)
 {
     struct fixture *fixture = *state;
     struct rlock_client *alice = fixture_client(fixture);
@@ -47,7 +47,7 @@ static void test_wait__is_busy_when_its_time_is_up(void **state)
 
 /* -- being woken -- */
 
-static void test_release__wakes_a_waiter_long_before_the_lease_ends(void **state)
+FIXTURE_CASE(test_release__wakes_a_waiter_long_before_the_lease_ends)
 {
     struct fixture *fixture = *state;
     struct rlock_client *alice = fixture_client(fixture);
@@ -74,7 +74,7 @@ static void test_release__wakes_a_waiter_long_before_the_lease_ends(void **state
     assert_false(server_has(fixture->server, NAME));
 }
 
-static void test_force_release__wakes_a_waiter(void **state)
+FIXTURE_CASE(test_force_release__wakes_a_waiter)
 {
     struct fixture *fixture = *state;
     struct rlock_client *alice = fixture_client(fixture);
@@ -98,7 +98,7 @@ static void test_force_release__wakes_a_waiter(void **state)
 }
 
 /** An owner that died: the waiter tries within 20 ms of the end of the lease. */
-static void test_wait__is_granted_within_20_ms_of_the_expiry(void **state)
+FIXTURE_CASE(test_wait__is_granted_within_20_ms_of_the_expiry)
 {
     enum { LEFT_MS = 1500 }; /* less than to the next look */
     struct fixture *fixture = *state;
@@ -132,7 +132,7 @@ static bool begins_to_wait(void *arg)
  * Released between the failed try and the subscription: nobody gets the message, and the
  * try after the subscription finds the lock free.
  */
-static void test_release__before_the_waiter_has_subscribed_is_not_missed(void **state)
+FIXTURE_CASE(test_release__before_the_waiter_has_subscribed_is_not_missed)
 {
     struct fixture *fixture = *state;
     struct rlock_client *alice = fixture_client(fixture);
@@ -167,7 +167,7 @@ static bool has_tried(void *arg)
 }
 
 /** A message that comes during a try leads to another try. */
-static void test_wait__message_during_a_try_is_not_missed(void **state)
+FIXTURE_CASE(test_wait__message_during_a_try_is_not_missed)
 {
     struct fixture *fixture = *state;
     struct rlock_client *alice = fixture_client(fixture);
@@ -205,7 +205,7 @@ static void on_named(struct rlock *lock, enum status status, void *arg)
     call->answers++;
 }
 
-static void test_wait__names_are_binary_safe_up_to_the_longest(void **state)
+FIXTURE_CASE(test_wait__names_are_binary_safe_up_to_the_longest)
 {
     enum { NAMES = 7 };
     struct fixture *fixture = *state;
@@ -244,15 +244,5 @@ static void test_wait__names_are_binary_safe_up_to_the_longest(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        FIXTURE_TEST(test_wait__is_busy_when_its_time_is_up),
-        FIXTURE_TEST(test_release__wakes_a_waiter_long_before_the_lease_ends),
-        FIXTURE_TEST(test_force_release__wakes_a_waiter),
-        FIXTURE_TEST(test_wait__is_granted_within_20_ms_of_the_expiry),
-        FIXTURE_TEST(test_release__before_the_waiter_has_subscribed_is_not_missed),
-        FIXTURE_TEST(test_wait__message_during_a_try_is_not_missed),
-        FIXTURE_TEST(test_wait__names_are_binary_safe_up_to_the_longest),
-    };
-
-    return cmocka_run_group_tests(tests, fixture_start_server, fixture_stop_server);
+    return cases_run(fixture_start_server, fixture_stop_server);
 }

@@ -44,7 +44,7 @@ static void cancel(struct fixture *fixture, struct rlock_client *client,
     server_resume(fixture->server);
 }
 
-static void test_rlock_cancel__of_a_sleeping_waiter(void **state)
+FIXTURE_CASE(test_rlock_cancel__of_a_sleeping_waiter)
 {
     struct fixture *fixture = *state;
     struct rlock_client *alice = fixture_client(fixture);
@@ -68,7 +68,7 @@ static void test_rlock_cancel__of_a_sleeping_waiter(void **state)
 }
 
 /** Granted after it was cancelled, it is released. */
-static void test_rlock_cancel__of_a_try_under_way(void **state)
+FIXTURE_CASE(test_rlock_cancel__of_a_try_under_way)
 {
     struct fixture *fixture = *state;
     struct rlock_client *client = fixture_client(fixture);
@@ -86,7 +86,7 @@ static void test_rlock_cancel__of_a_try_under_way(void **state)
 }
 
 /** Its connection for messages is not open yet; the next wait is not disturbed. */
-static void test_rlock_cancel__before_it_has_subscribed(void **state)
+FIXTURE_CASE(test_rlock_cancel__before_it_has_subscribed)
 {
     struct fixture *fixture = *state;
     struct rlock_client *alice = fixture_client(fixture);
@@ -109,7 +109,7 @@ static void test_rlock_cancel__before_it_has_subscribed(void **state)
 }
 
 /** A wait that begins while the UNSUBSCRIBE of the last is on its way subscribes anew. */
-static void test_wait__begun_while_the_channel_is_being_left(void **state)
+FIXTURE_CASE(test_wait__begun_while_the_channel_is_being_left)
 {
     struct fixture *fixture = *state;
     struct rlock_client *alice = fixture_client(fixture);
@@ -137,7 +137,7 @@ static void test_wait__begun_while_the_channel_is_being_left(void **state)
 /* -- cut off -- */
 
 /** The message is published while the connection is down. */
-static void test_wait__message_lost_with_the_connection_is_made_up_for(void **state)
+FIXTURE_CASE(test_wait__message_lost_with_the_connection_is_made_up_for)
 {
     struct fixture *fixture = *state;
     struct rlock_client *alice = fixture_client(fixture);
@@ -165,7 +165,7 @@ static void test_wait__message_lost_with_the_connection_is_made_up_for(void **st
 }
 
 /** The lock is lost with the data: each waiter gets it in turn. */
-static void test_wait__outlives_a_restart_of_the_server(void **state)
+FIXTURE_CASE(test_wait__outlives_a_restart_of_the_server)
 {
     enum { WAITERS = 20 };
     struct fixture *fixture = *state;
@@ -193,7 +193,7 @@ static void test_wait__outlives_a_restart_of_the_server(void **state)
 }
 
 /** Whether the try in progress was granted is unknown, so its end says so. */
-static void test_wait__on_a_hung_server_is_unknown_at_its_end(void **state)
+FIXTURE_CASE(test_wait__on_a_hung_server_is_unknown_at_its_end)
 {
     struct fixture *fixture = *state;
     struct rlock_client *alice = fixture_client(fixture);
@@ -242,7 +242,7 @@ static struct rlock_client *deaf_client(struct fixture *fixture)
 }
 
 /** Only the first waiter of a client tries, with pauses of 50 to 500 ms. */
-static void test_wait__without_permission_to_subscribe_tries_again_and_again(void **state)
+FIXTURE_CASE(test_wait__without_permission_to_subscribe_tries_again_and_again)
 {
     struct rlock_acquire_options options = waiting(&rlock_plain, 0, RLOCK_WAIT_FOREVER);
     struct fixture *fixture = *state;
@@ -269,7 +269,7 @@ static void test_wait__without_permission_to_subscribe_tries_again_and_again(voi
 }
 
 /** A release that cannot be published is no failure. */
-static void test_release__without_permission_to_publish_is_done(void **state)
+FIXTURE_CASE(test_release__without_permission_to_publish_is_done)
 {
     static const struct rlock_kind *const kinds[] = {RENEWABLE_KINDS};
     struct fixture *fixture = *state;
@@ -297,17 +297,5 @@ static void test_release__without_permission_to_publish_is_done(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        FIXTURE_TEST(test_rlock_cancel__of_a_sleeping_waiter),
-        FIXTURE_TEST(test_rlock_cancel__of_a_try_under_way),
-        FIXTURE_TEST(test_rlock_cancel__before_it_has_subscribed),
-        FIXTURE_TEST(test_wait__begun_while_the_channel_is_being_left),
-        FIXTURE_TEST(test_wait__message_lost_with_the_connection_is_made_up_for),
-        FIXTURE_TEST(test_wait__outlives_a_restart_of_the_server),
-        FIXTURE_TEST(test_wait__on_a_hung_server_is_unknown_at_its_end),
-        FIXTURE_TEST(test_wait__without_permission_to_subscribe_tries_again_and_again),
-        FIXTURE_TEST(test_release__without_permission_to_publish_is_done),
-    };
-
-    return cmocka_run_group_tests(tests, fixture_start_server, fixture_stop_server);
+    return cases_run(fixture_start_server, fixture_stop_server);
 }

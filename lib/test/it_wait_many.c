@@ -31,7 +31,7 @@ static bool has_tried(void *arg)
 }
 
 /** The first of the clients holds the lock; its release has one winner among all. */
-static void test_release__has_one_winner_among_200_of_eight_clients(void **state)
+FIXTURE_CASE(test_release__has_one_winner_among_200_of_eight_clients)
 {
     enum { MANY = 200, CLIENTS = 8 };
     struct fixture *fixture = *state;
@@ -114,7 +114,7 @@ static bool all_had_their_turn(void *arg)
     return rotation->done == WAITERS;
 }
 
-static void test_wait__each_of_50_gets_it_exactly_once(void **state)
+FIXTURE_CASE(test_wait__each_of_50_gets_it_exactly_once)
 {
     enum { CLIENTS = 5 };
     struct fixture *fixture = *state;
@@ -192,7 +192,7 @@ static void on_worked(struct rlock *lock, enum status status, void *arg)
 }
 
 /** Channels come and go all the time, on one connection for messages. */
-static void test_wait__5000_operations_leave_no_channel_behind(void **state)
+FIXTURE_CASE(test_wait__5000_operations_leave_no_channel_behind)
 {
     enum { WORKERS = 32, NAMES = 5, OPERATIONS = 5000 };
     struct fixture *fixture = *state;
@@ -274,7 +274,7 @@ static unsigned release_before_end(struct fixture *fixture,
 }
 
 /** At most one waiter is granted the lock; where none is, the lock is free. */
-static void test_release__in_the_moment_the_waits_end_leaves_nothing(void **state)
+FIXTURE_CASE(test_release__in_the_moment_the_waits_end_leaves_nothing)
 {
     enum { TURNS = 6 }; /* after which a waiter has the lock */
     struct fixture *fixture = *state;
@@ -290,12 +290,5 @@ static void test_release__in_the_moment_the_waits_end_leaves_nothing(void **stat
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        FIXTURE_TEST(test_release__has_one_winner_among_200_of_eight_clients),
-        FIXTURE_TEST(test_wait__each_of_50_gets_it_exactly_once),
-        FIXTURE_TEST(test_wait__5000_operations_leave_no_channel_behind),
-        FIXTURE_TEST(test_release__in_the_moment_the_waits_end_leaves_nothing),
-    };
-
-    return cmocka_run_group_tests(tests, fixture_start_server, fixture_stop_server);
+    return cases_run(fixture_start_server, fixture_stop_server);
 }

@@ -8,7 +8,7 @@
 
 #define DUE_MS (LEASE_MS / 3 + 1) /* after which a renewal is due */
 
-static void test_watchdog__holds_a_lock_for_ten_leases(void **state)
+FIXTURE_CASE(test_watchdog__holds_a_lock_for_ten_leases)
 {
     enum { RENEWALS = 30 };
     struct fixture *fixture = *state;
@@ -31,7 +31,7 @@ static void test_watchdog__holds_a_lock_for_ten_leases(void **state)
 }
 
 /** It is renewed at 1/3 and at 2/3 of the lease, and lost at 3/3; nothing is sent then. */
-static void test_watchdog__renews_no_longer_than_hold_max_ms(void **state)
+FIXTURE_CASE(test_watchdog__renews_no_longer_than_hold_max_ms)
 {
     struct fixture *fixture = *state;
     struct rlock_client *client = fixture_client(fixture);
@@ -60,7 +60,7 @@ static void test_watchdog__renews_no_longer_than_hold_max_ms(void **state)
     assert_int_equal(call.losses, 1);
 }
 
-static void test_rlock_acquire__refuses_hold_max_ms_without_the_watchdog(void **state)
+FIXTURE_CASE(test_rlock_acquire__refuses_hold_max_ms_without_the_watchdog)
 {
     struct fixture *fixture = *state;
     struct rlock_client *client = fixture_client(fixture);
@@ -73,7 +73,7 @@ static void test_rlock_acquire__refuses_hold_max_ms_without_the_watchdog(void **
     ASSERT_CONTAINS(rlock_client_why(client)->text, "hold_max_ms");
 }
 
-static void test_watchdog__stops_with_the_release(void **state)
+FIXTURE_CASE(test_watchdog__stops_with_the_release)
 {
     struct fixture *fixture = *state;
     struct rlock_client *client = fixture_client(fixture);
@@ -124,18 +124,18 @@ static void overtake(struct fixture *fixture, bool flush_scripts)
     fixture_close(fixture, client); /* before the held locks go out of scope */
 }
 
-static void test_release__overtakes_a_renewal_under_way(void **state)
+FIXTURE_CASE(test_release__overtakes_a_renewal_under_way)
 {
     overtake(*state, false);
 }
 
 /** The renewal is sent again, without the released lock. */
-static void test_release__overtakes_a_renewal_of_an_unknown_script(void **state)
+FIXTURE_CASE(test_release__overtakes_a_renewal_of_an_unknown_script)
 {
     overtake(*state, true);
 }
 
-static void test_watchdog__stolen_lock_is_told_once_and_left_alone(void **state)
+FIXTURE_CASE(test_watchdog__stolen_lock_is_told_once_and_left_alone)
 {
     struct fixture *fixture = *state;
     struct rlock_client *client = fixture_client(fixture);
@@ -166,7 +166,7 @@ static void test_watchdog__stolen_lock_is_told_once_and_left_alone(void **state)
  * No reply at all: the deadline, which is the lease less 1 % for drift, comes while the
  * renewal is under way.
  */
-static void test_watchdog__hung_server_loses_the_lock_at_the_deadline(void **state)
+FIXTURE_CASE(test_watchdog__hung_server_loses_the_lock_at_the_deadline)
 {
     struct fixture *fixture = *state;
     struct rlock_client *client = fixture_open(
@@ -192,7 +192,7 @@ static void test_watchdog__hung_server_loses_the_lock_at_the_deadline(void **sta
     assert_false(server_has(fixture->server, "item:7"));
 }
 
-static void test_watchdog__short_outage_costs_no_lock(void **state)
+FIXTURE_CASE(test_watchdog__short_outage_costs_no_lock)
 {
     struct fixture *fixture = *state;
     struct rlock_client *client = fixture_client(fixture);
@@ -238,7 +238,7 @@ static void on_lost_free(struct rlock *lock, enum status status, void *arg)
     rlock_flush(nest->client);
 }
 
-static void test_on_lost__may_free_its_lock_and_release_others(void **state)
+FIXTURE_CASE(test_on_lost__may_free_its_lock_and_release_others)
 {
     struct fixture *fixture = *state;
     struct call other = {0};
@@ -261,18 +261,5 @@ static void test_on_lost__may_free_its_lock_and_release_others(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        FIXTURE_TEST(test_watchdog__holds_a_lock_for_ten_leases),
-        FIXTURE_TEST(test_watchdog__renews_no_longer_than_hold_max_ms),
-        FIXTURE_TEST(test_rlock_acquire__refuses_hold_max_ms_without_the_watchdog),
-        FIXTURE_TEST(test_watchdog__stops_with_the_release),
-        FIXTURE_TEST(test_release__overtakes_a_renewal_under_way),
-        FIXTURE_TEST(test_release__overtakes_a_renewal_of_an_unknown_script),
-        FIXTURE_TEST(test_watchdog__stolen_lock_is_told_once_and_left_alone),
-        FIXTURE_TEST(test_watchdog__hung_server_loses_the_lock_at_the_deadline),
-        FIXTURE_TEST(test_watchdog__short_outage_costs_no_lock),
-        FIXTURE_TEST(test_on_lost__may_free_its_lock_and_release_others),
-    };
-
-    return cmocka_run_group_tests(tests, fixture_start_server, fixture_stop_server);
+    return cases_run(fixture_start_server, fixture_stop_server);
 }

@@ -15,7 +15,7 @@
 #include "lock/batch.h"
 #include "lock/keys.h"
 #include "redis/conn.h"
-#include "test/asserts.h"
+#include "test/cases.h"
 #include "test/torture.h"
 
 #include <hiredis/hiredis.h>
@@ -701,9 +701,9 @@ static inline void release(unsigned number)
     rlock_release(self->client, &self->locks[number], client_test_on_answer, self);
 }
 
-#define TEST(name)        cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-#define CLIENT_TEST(name) cmocka_unit_test_setup_teardown(name, set_up_client, tear_down)
-#define CLUSTER_TEST(name)                                                               \
-    cmocka_unit_test_setup_teardown(name, set_up_cluster, tear_down)
+/** Without a client; with one; with one of a cluster. */
+#define EMPTY_CASE(name)   DEFINE_CASE(name, name, set_up, tear_down, NULL)
+#define CLIENT_CASE(name)  DEFINE_CASE(name, name, set_up_client, tear_down, NULL)
+#define CLUSTER_CASE(name) DEFINE_CASE(name, name, set_up_cluster, tear_down, NULL)
 
 #endif

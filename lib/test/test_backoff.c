@@ -1,6 +1,6 @@
 /* test_backoff.c - pauses between attempts. */
 #include "base/backoff.h"
-#include "test/asserts.h"
+#include "test/cases.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -25,20 +25,18 @@ static uint32_t most_ms(unsigned attempt, uint32_t min_ms, uint32_t max_ms)
     return most;
 }
 
-static void test_backoff_ms__grows_twofold_up_to_the_most(void **state)
+UNIT_CASE(test_backoff_ms__grows_twofold_up_to_the_most)
 {
     static const uint32_t wanted_ms[] = {10, 20, 40, 80, 100, 100};
 
-    (void)state;
     for (unsigned i = 0; i < 6; i++) {
         assert_int_equal(most_ms(i, 10, 100), wanted_ms[i]);
         assert_int_equal(least_ms(i, 10, 100), wanted_ms[i] / 2);
     }
 }
 
-static void test_backoff_ms__every_number_stays_within_its_bounds(void **state)
+UNIT_CASE(test_backoff_ms__every_number_stays_within_its_bounds)
 {
-    (void)state;
     for (unsigned attempt = 0; attempt < 70; attempt++) {
         for (uint32_t random = 0; random < 1000; random++) {
             uint32_t pause_ms = backoff_ms(attempt, 7, 333, random * UINT64_C(4294967));
@@ -48,20 +46,18 @@ static void test_backoff_ms__every_number_stays_within_its_bounds(void **state)
     }
 }
 
-static void test_backoff_ms__uses_all_of_its_range(void **state)
+UNIT_CASE(test_backoff_ms__uses_all_of_its_range)
 {
     bool is_seen[101] = {false};
 
-    (void)state;
     for (uint32_t random = 0; random < 1000; random++)
         is_seen[backoff_ms(9, 1, 100, random)] = true;
     for (unsigned i = 0; i <= 100; i++)
         assert_int_equal(is_seen[i], i >= 50);
 }
 
-static void test_backoff_ms__never_pauses_for_nothing(void **state)
+UNIT_CASE(test_backoff_ms__never_pauses_for_nothing)
 {
-    (void)state;
     assert_int_equal(least_ms(0, 0, 100), 1); /* 0 counts as 1 */
     assert_int_equal(most_ms(0, 0, 100), 1);
     assert_int_equal(least_ms(0, 1, 1), 1);
@@ -69,11 +65,10 @@ static void test_backoff_ms__never_pauses_for_nothing(void **state)
     assert_int_equal(least_ms(0, 1, 3), 1);
 }
 
-static void test_backoff_ms__takes_any_numbers(void **state)
+UNIT_CASE(test_backoff_ms__takes_any_numbers)
 {
     static const uint32_t randoms[] = {0, 1, UINT32_MAX};
 
-    (void)state;
     for (unsigned i = 0; i < 3; i++) {
         uint32_t pause_ms = backoff_ms(UINT32_MAX, UINT32_MAX, UINT32_MAX, randoms[i]);
 
@@ -85,13 +80,5 @@ static void test_backoff_ms__takes_any_numbers(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_backoff_ms__grows_twofold_up_to_the_most),
-        cmocka_unit_test(test_backoff_ms__every_number_stays_within_its_bounds),
-        cmocka_unit_test(test_backoff_ms__uses_all_of_its_range),
-        cmocka_unit_test(test_backoff_ms__never_pauses_for_nothing),
-        cmocka_unit_test(test_backoff_ms__takes_any_numbers),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cases_run(NULL, NULL);
 }

@@ -5,7 +5,7 @@
 #include "base/err.h"
 #include "base/list.h"
 #include "base/random.h"
-#include "test/asserts.h"
+#include "test/cases.h"
 
 #include <string.h>
 #include <sys/syscall.h>
@@ -28,18 +28,16 @@ int clock_gettime(clockid_t id, struct timespec *ret_time)
     return failure;
 }
 
-static void test_clock_mono_us__goes_on_during_a_suspend(void **state)
+UNIT_CASE(test_clock_mono_us__goes_on_during_a_suspend)
 {
     int64_t before_us = clock_mono_us();
 
-    (void)state;
     suspended_s += 3600;
     ASSERT_NUMBER(clock_mono_us() - before_us, >=, INT64_C(3600000000));
 }
 
-static void test_status_name__has_a_word_of_its_own_for_each(void **state)
+UNIT_CASE(test_status_name__has_a_word_of_its_own_for_each)
 {
-    (void)state;
     for (int a = STATUS_OK; a <= STATUS_NO_MEMORY; a++) {
         ASSERT_NUMBER(strlen(status_name((enum status)a)), >, 1);
         assert_string_not_equal(status_name((enum status)a), "unknown");
@@ -50,23 +48,21 @@ static void test_status_name__has_a_word_of_its_own_for_each(void **state)
     assert_string_equal(status_name((enum status)(STATUS_NO_MEMORY + 1)), "unknown");
 }
 
-static void test_err_set__keeps_status_and_words(void **state)
+UNIT_CASE(test_err_set__keeps_status_and_words)
 {
     struct err err = {0};
 
-    (void)state;
     ASSERT_STATUS(err_set(&err, STATUS_IO, "read %s: %d", "socket", 5), STATUS_IO);
     ASSERT_STATUS(err.status, STATUS_IO);
     assert_string_equal(err.text, "read socket: 5");
     ASSERT_STATUS(err_set(NULL, STATUS_BUSY, "nobody listens"), STATUS_BUSY);
 }
 
-static void test_err_set__cuts_to_fit_and_has_no_line_breaks(void **state)
+UNIT_CASE(test_err_set__cuts_to_fit_and_has_no_line_breaks)
 {
     struct err err = {0};
     char longer[2 * sizeof(err.text)];
 
-    (void)state;
     memset(longer, 'x', sizeof(longer));
     longer[sizeof(longer) - 1] = '\0';
     (void)err_set(&err, STATUS_IO, "%s", longer);
@@ -77,22 +73,20 @@ static void test_err_set__cuts_to_fit_and_has_no_line_breaks(void **state)
     assert_string_equal(err.text, "");
 }
 
-static void test_err_prefix__goes_before_the_words(void **state)
+UNIT_CASE(test_err_prefix__goes_before_the_words)
 {
     struct err err = {0};
 
-    (void)state;
     (void)err_set(&err, STATUS_IO, "no such host");
     err_prefix(&err, "connect");
     assert_string_equal(err.text, "connect: no such host");
     ASSERT_STATUS(err.status, STATUS_IO);
 }
 
-static void test_list__keeps_the_order_and_lets_any_link_go(void **state)
+UNIT_CASE(test_list__keeps_the_order_and_lets_any_link_go)
 {
     struct list head, other, links[4];
 
-    (void)state;
     list_init(&head);
     list_init(&other);
     assert_null(list_shift(&head));
@@ -133,12 +127,11 @@ static int digits_of(const struct list *head)
     return digits;
 }
 
-static void test_list_insert_after__puts_the_link_behind_the_other(void **state)
+UNIT_CASE(test_list_insert_after__puts_the_link_behind_the_other)
 {
     struct list head;
     struct item items[3], more = {.number = 4};
 
-    (void)state;
     fill(&head, items);
     list_insert_after(&items[0].link, &more.link);
     assert_int_equal(digits_of(&head), 1423);
@@ -150,25 +143,23 @@ static void test_list_insert_after__puts_the_link_behind_the_other(void **state)
     assert_int_equal(digits_of(&head), 1234);
 }
 
-static void test_list_each__visits_all_in_order_and_none_of_an_empty_list(void **state)
+UNIT_CASE(test_list_each__visits_all_in_order_and_none_of_an_empty_list)
 {
     struct list head;
     struct item items[3];
 
-    (void)state;
     fill(&head, items);
     assert_int_equal(digits_of(&head), 123);
     list_init(&head);
     assert_int_equal(digits_of(&head), 0);
 }
 
-static void test_list_each_safe__lets_the_body_remove_the_item(void **state)
+UNIT_CASE(test_list_each_safe__lets_the_body_remove_the_item)
 {
     struct list head;
     struct item items[3];
     int visited = 0;
 
-    (void)state;
     fill(&head, items);
     LIST_EACH_SAFE(struct item, item, &head, link) {
         visited++;
@@ -179,13 +170,12 @@ static void test_list_each_safe__lets_the_body_remove_the_item(void **state)
     assert_int_equal(digits_of(&head), 2);
 }
 
-static void test_list_drain__takes_out_all_and_what_the_body_adds(void **state)
+UNIT_CASE(test_list_drain__takes_out_all_and_what_the_body_adds)
 {
     struct list head;
     struct item items[3], more = {.number = 4};
     int digits = 0;
 
-    (void)state;
     fill(&head, items);
     LIST_DRAIN(struct item, item, &head, link) {
         digits = digits * 10 + item->number;
@@ -197,13 +187,12 @@ static void test_list_drain__takes_out_all_and_what_the_body_adds(void **state)
     assert_null(LIST_SHIFT(struct item, &head, link));
 }
 
-static void test_list_drain_present__leaves_what_the_body_adds(void **state)
+UNIT_CASE(test_list_drain_present__leaves_what_the_body_adds)
 {
     struct list head;
     struct item items[3], more = {.number = 4};
     int digits = 0;
 
-    (void)state;
     fill(&head, items);
     LIST_DRAIN_PRESENT(struct item, item, &head, link) {
         digits = digits * 10 + item->number;
@@ -217,21 +206,19 @@ static void test_list_drain_present__leaves_what_the_body_adds(void **state)
         fail();
 }
 
-static void test_random__differs_from_call_to_call(void **state)
+UNIT_CASE(test_random__differs_from_call_to_call)
 {
     uint64_t bytes[2] = {0};
 
-    (void)state;
     assert_true(random_fill(bytes, sizeof(bytes)));
     assert_true(bytes[0] != bytes[1]);
     assert_true(random_u64() != random_u64());
 }
 
-static void test_random_u64__uses_all_bits(void **state)
+UNIT_CASE(test_random_u64__uses_all_bits)
 {
     uint64_t bits = 0;
 
-    (void)state;
     for (int i = 0; i < 16; i++)
         bits |= random_u64();
     ASSERT_NUMBER(bits >> 56, !=, 0); /* a clock would leave these 0 */
@@ -248,12 +235,11 @@ static void count_closed(void *owner)
     ((struct owner *)owner)->closed++;
 }
 
-static void test_closing__tells_once_when_the_last_has_closed(void **state)
+UNIT_CASE(test_closing__tells_once_when_the_last_has_closed)
 {
     struct owner owner = {.closed = 0};
     uv_loop_t loop;
 
-    (void)state;
     assert_int_equal(uv_loop_init(&loop), 0);
     closing_start(&owner.closing, count_closed, &owner);
     for (int i = 0; i < 2; i++) {
@@ -270,14 +256,13 @@ static void test_closing__tells_once_when_the_last_has_closed(void **state)
     assert_int_equal(uv_loop_close(&loop), 0);
 }
 
-static void test_clock_ms_until__rounds_up_and_is_zero_when_it_has_passed(void **state)
+UNIT_CASE(test_clock_ms_until__rounds_up_and_is_zero_when_it_has_passed)
 {
     static const struct {
         int64_t left_us;
         unsigned ms;
     } cases[] = {{-1, 0}, {0, 0}, {1, 1}, {999, 1}, {1000, 2}, {3600000000, 3600001}};
 
-    (void)state;
     is_frozen = true;
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++)
         ASSERT_NUMBER(clock_ms_until(clock_mono_us() + cases[i].left_us), ==,
@@ -287,11 +272,10 @@ static void test_clock_ms_until__rounds_up_and_is_zero_when_it_has_passed(void *
     is_frozen = false;
 }
 
-static void test_clock_shift__moves_both_clocks(void **state)
+UNIT_CASE(test_clock_shift__moves_both_clocks)
 {
     int64_t mono_us = clock_mono_us(), real_us = clock_real_us();
 
-    (void)state;
     clock_shift_us(3600000000);
     ASSERT_BETWEEN(clock_mono_us() - mono_us, 3600000000, 3660000000);
     ASSERT_BETWEEN(clock_real_us() - real_us, 3600000000, 3660000000);
@@ -301,24 +285,5 @@ static void test_clock_shift__moves_both_clocks(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_clock_mono_us__goes_on_during_a_suspend),
-        cmocka_unit_test(test_status_name__has_a_word_of_its_own_for_each),
-        cmocka_unit_test(test_err_set__keeps_status_and_words),
-        cmocka_unit_test(test_err_set__cuts_to_fit_and_has_no_line_breaks),
-        cmocka_unit_test(test_err_prefix__goes_before_the_words),
-        cmocka_unit_test(test_list__keeps_the_order_and_lets_any_link_go),
-        cmocka_unit_test(test_list_insert_after__puts_the_link_behind_the_other),
-        cmocka_unit_test(test_list_each__visits_all_in_order_and_none_of_an_empty_list),
-        cmocka_unit_test(test_list_each_safe__lets_the_body_remove_the_item),
-        cmocka_unit_test(test_list_drain__takes_out_all_and_what_the_body_adds),
-        cmocka_unit_test(test_list_drain_present__leaves_what_the_body_adds),
-        cmocka_unit_test(test_random__differs_from_call_to_call),
-        cmocka_unit_test(test_random_u64__uses_all_bits),
-        cmocka_unit_test(test_closing__tells_once_when_the_last_has_closed),
-        cmocka_unit_test(test_clock_ms_until__rounds_up_and_is_zero_when_it_has_passed),
-        cmocka_unit_test(test_clock_shift__moves_both_clocks),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cases_run(NULL, NULL);
 }

@@ -58,7 +58,7 @@ static const struct {
       "s0 permit_renew(a; me:77 1 3000)\n")},
 };
 
-static void test_kinds__send_their_keys_and_arguments(void **state)
+CLIENT_CASE(test_kinds__send_their_keys_and_arguments)
 {
     for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i++) {
         struct rlock_acquire_options options = {.kind = kinds[i].kind,
@@ -90,7 +90,7 @@ static void test_kinds__send_their_keys_and_arguments(void **state)
 
 /* -- keys.c -- */
 
-static void test_keys__tell_how_long_a_lock_waits_and_is_held(void **state)
+CLIENT_CASE(test_keys__tell_how_long_a_lock_waits_and_is_held)
 {
     static const struct {
         uint32_t wait_ms;
@@ -109,7 +109,6 @@ static void test_keys__tell_how_long_a_lock_waits_and_is_held(void **state)
         {RLOCK_WAIT_FOREVER, INT64_C(5000000000000), 6000},
     };
 
-    (void)state;
     only_commands = true;
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
         acquire(0, "a",
@@ -126,7 +125,7 @@ static void test_keys__tell_how_long_a_lock_waits_and_is_held(void **state)
     forget();
 }
 
-static void test_keys__of_a_lock_that_is_kept_until_hold_min_ms(void **state)
+CLIENT_CASE(test_keys__of_a_lock_that_is_kept_until_hold_min_ms)
 {
     static const char *const expected[] = {
         "s0 renew(a; me:1 102)\ns0 flush\nstats: held-1 holds[0]+1\n",
@@ -135,7 +134,7 @@ static void test_keys__of_a_lock_that_is_kept_until_hold_min_ms(void **state)
          "stats: held-1 holds[7]+1 holds+100000\n"),
         "s0 renew(a; me:4 3)\ns0 flush\nstats: held-1 holds[0]+1\n"};
     const char *const *next = expected;
-    (void)state;
+
     for (unsigned i = 0; i < 4; i++) {
         acquire(i, "a",
                 (struct rlock_acquire_options){.lease_ms = 1000,
@@ -152,9 +151,8 @@ static void test_keys__of_a_lock_that_is_kept_until_hold_min_ms(void **state)
     }
 }
 
-static void test_keys__of_getset_are_times(void **state)
+CLIENT_CASE(test_keys__of_getset_are_times)
 {
-    (void)state;
     acquire(0, "a",
             (struct rlock_acquire_options){.kind = &rlock_getset, .lease_ms = 1000});
     flush();
@@ -167,11 +165,10 @@ static void test_keys__of_getset_are_times(void **state)
            "stats: granted+1 waits[0]+1 holds[0]+1\n");
 }
 
-static void test_keys__of_a_channel_are_those_of_redisson(void **state)
+CLIENT_CASE(test_keys__of_a_channel_are_those_of_redisson)
 {
     struct rlock_acquire_options options = waiting;
 
-    (void)state;
     options.kind = &rlock_reentrant;
     acquire(0, "a", options);
     acquire(1, "{b}c", options);
@@ -186,11 +183,10 @@ static void test_keys__of_a_channel_are_those_of_redisson(void **state)
 
 /* -- batch.c -- */
 
-static void test_batch__is_of_one_lease_and_leaves_in_the_order_of_classes(void **state)
+CLIENT_CASE(test_batch__is_of_one_lease_and_leaves_in_the_order_of_classes)
 {
     struct rlock_acquire_options longer = {.lease_ms = 2000};
 
-    (void)state;
     acquire(0, "a", plain);
     acquire(1, "b", longer);
     flush();
@@ -235,12 +231,11 @@ static void client_test_on_query(enum status status, void *arg)
     note("query %s\n", status_name(status));
 }
 
-static void test_batch__joins_only_its_like(void **state)
+CLIENT_CASE(test_batch__joins_only_its_like)
 {
     struct rlock_acquire_options confirmed = {
         .lease_ms = 1000, .replicas = 1, .replicas_wait_ms = 50};
 
-    (void)state;
     acquire(0, "a", confirmed);
     confirmed.replicas = 2;
     acquire(1, "b", confirmed);
@@ -262,11 +257,10 @@ static void test_batch__joins_only_its_like(void **state)
            "s0 flush\n");
 }
 
-static void test_batch__holds_128_locks(void **state)
+CLIENT_CASE(test_batch__holds_128_locks)
 {
     char results[200] = "*4 +# :6000000 :100 +";
 
-    (void)state;
     for (unsigned i = 0; i < 129; i++)
         acquire(i, "a", plain);
     flush();
@@ -294,23 +288,20 @@ static void open_batches(unsigned count)
     forget_all();
 }
 
-static void test_batch__is_sought_among_the_8_newest(void **state)
+CLIENT_CASE(test_batch__is_sought_among_the_8_newest)
 {
-    (void)state;
     open_batches(9);
     ASSERT_NUMBER(list_count(&conns[0].pending), ==, 10);
 }
 
-static void test_batch__of_a_cluster_is_sought_among_8_per_server(void **state)
+CLUSTER_CASE(test_batch__of_a_cluster_is_sought_among_8_per_server)
 {
-    (void)state;
     open_batches(8 * RLOCK_BUCKETS + 1);
     ASSERT_NUMBER(list_count(&conns[12].pending), ==, 8 * RLOCK_BUCKETS + 2);
 }
 
-static void test_batch__of_a_cluster_is_of_one_server(void **state)
+CLUSTER_CASE(test_batch__of_a_cluster_is_of_one_server)
 {
-    (void)state;
     acquire(0, "a", plain);
     acquire(1, "b", plain);
     acquire(2, "q", plain); /* in the bucket of 'a' */
@@ -333,9 +324,8 @@ static void test_batch__of_a_cluster_is_of_one_server(void **state)
     EXPECT("s0 inspect({0}lock:fence; {0} 0)\ns0 flush\n");
 }
 
-static void test_batch__closes_the_gaps_of_locks_that_leave(void **state)
+CLIENT_CASE(test_batch__closes_the_gaps_of_locks_that_leave)
 {
-    (void)state;
     for (unsigned i = 0; i < 4; i++)
         acquire(i, (const char *[]){"a", "b", "c", "d"}[i], plain);
     cancel(0);
@@ -356,9 +346,8 @@ static void test_batch__closes_the_gaps_of_locks_that_leave(void **state)
     EXPECT("event released b 0\n0 cancelled\nstats: released+1\n");
 }
 
-static void test_batch__is_sent_again_with_the_body_of_its_script(void **state)
+CLIENT_CASE(test_batch__is_sent_again_with_the_body_of_its_script)
 {
-    (void)state;
     acquire(0, "a", plain);
     acquire(1, "b", plain);
     flush();
@@ -384,9 +373,8 @@ static void test_batch__is_sent_again_with_the_body_of_its_script(void **state)
     self->locks[2].state = RLOCK_IDLE;
 }
 
-static void test_batch__that_came_too_late_is_sent_again_until_its_timeout(void **state)
+CLIENT_CASE(test_batch__that_came_too_late_is_sent_again_until_its_timeout)
 {
-    (void)state;
     acquire(0, "a", plain);
     flush();
     now_us += 999999;
@@ -400,7 +388,7 @@ static void test_batch__that_came_too_late_is_sent_again_until_its_timeout(void 
     EXPECT("s0 release(lock:fence:waiting a; me:1)\ns0 flush\n");
 }
 
-static void test_batch__with_a_reply_of_another_shape_is_unknown(void **state)
+CLIENT_CASE(test_batch__with_a_reply_of_another_shape_is_unknown)
 {
     static const char *const expected[] = {
         ("event failed a 0\n0 io\ns0 release(lock:fence:waiting a; me:1)\ns0 flush\n"
@@ -452,9 +440,8 @@ static void test_batch__with_a_reply_of_another_shape_is_unknown(void **state)
     EXPECT("");
 }
 
-static void test_batch__gives_each_lock_its_number(void **state)
+CLIENT_CASE(test_batch__gives_each_lock_its_number)
 {
-    (void)state;
     acquire(0, "a", (struct rlock_acquire_options){.lease_ms = 1000, .wait_ms = 1});
     acquire(1, "b", (struct rlock_acquire_options){.lease_ms = 1000, .wait_ms = 1});
     flush();
@@ -472,9 +459,8 @@ static void test_batch__gives_each_lock_its_number(void **state)
            "stats: granted+1 fence_restarts+1 held+1 waits[0]+1\n");
 }
 
-static void test_batch__reads_each_result_of_a_release(void **state)
+CLIENT_CASE(test_batch__reads_each_result_of_a_release)
 {
-    (void)state;
     for (unsigned i = 0; i < 6; i++)
         acquire(i, (const char *[]){"a", "b", "c", "d", "e", "f"}[i],
                 (struct rlock_acquire_options){.lease_ms = i == 0 ? 2000 : 1000});
@@ -499,9 +485,8 @@ static void test_batch__reads_each_result_of_a_release(void **state)
     assert_true(self->client->waits.has_turns); /* another client got that of 'b' */
 }
 
-static void test_batch__that_is_refused(void **state)
+CLIENT_CASE(test_batch__that_is_refused)
 {
-    (void)state;
     acquire(0, "a", plain);
     acquire(1, "b", (struct rlock_acquire_options){.lease_ms = 2000});
     turn();
@@ -514,9 +499,8 @@ static void test_batch__that_is_refused(void **state)
            "refused: 'OOM command not allowed'\n");
 }
 
-static void test_batch__that_cannot_be_written(void **state)
+CLIENT_CASE(test_batch__that_cannot_be_written)
 {
-    (void)state;
     conns[0].has_memory = false;
     acquire(0, "a", plain);
     flush();
@@ -541,9 +525,8 @@ static void test_batch__that_cannot_be_written(void **state)
     EXPECT("event failed c 0\n2 refused: WRONGPASS invalid\nstats: failed+1\n");
 }
 
-static void test_batch__waits_while_its_keys_are_moving(void **state)
+CLIENT_CASE(test_batch__waits_while_its_keys_are_moving)
 {
-    (void)state;
     acquire(0, "a", plain);
     acquire(1, "b", (struct rlock_acquire_options){.lease_ms = 2000});
     turn();
@@ -568,9 +551,8 @@ static void test_batch__waits_while_its_keys_are_moving(void **state)
     EXPECT("4 cancelled\n0 cancelled\n2 cancelled\n1 cancelled\n3 cancelled\n");
 }
 
-static void test_close__by_a_callback_cancels_the_rest_of_the_batch(void **state)
+CLIENT_CASE(test_close__by_a_callback_cancels_the_rest_of_the_batch)
 {
-    (void)state;
     for (unsigned i = 0; i < 3; i++)
         acquire(i, (const char *[]){"a", "b", "c"}[i], plain);
     flush();
@@ -594,9 +576,8 @@ static struct rlock_acquire_options confirmed_by(uint8_t replicas, uint16_t wait
         .lease_ms = 1000, .replicas = replicas, .replicas_wait_ms = wait_ms};
 }
 
-static void test_confirm__asks_once_for_all_batches_of_the_same_need(void **state)
+CLIENT_CASE(test_confirm__asks_once_for_all_batches_of_the_same_need)
 {
-    (void)state;
     acquire(0, "a", confirmed_by(2, 50));
     acquire(1, "b", confirmed_by(2, 50));
     acquire(9, "z", plain);
@@ -636,9 +617,8 @@ static void test_confirm__asks_once_for_all_batches_of_the_same_need(void **stat
     EXPECT("event failed e 0\n4 timeout\nstats: failed+1\ntimeout: 'timeout'\n");
 }
 
-static void test_confirm__of_no_grant_is_not_asked(void **state)
+CLIENT_CASE(test_confirm__of_no_grant_is_not_asked)
 {
-    (void)state;
     acquire(0, "a", confirmed_by(1, 50));
     flush();
     reply(0, "*4 +# :6000000 :100 +0");
@@ -646,7 +626,7 @@ static void test_confirm__of_no_grant_is_not_asked(void **state)
            "0 busy\nstats: busy+1\n");
 }
 
-static void test_confirm__that_fails(void **state)
+CLIENT_CASE(test_confirm__that_fails)
 {
     static const char *const expected[] = {
         ("event failed a 0\n0 unsafe\nevent busy b 0\n2 busy\nstats: busy+1 failed+1\n"
@@ -655,7 +635,6 @@ static void test_confirm__that_fails(void **state)
     const char *const *next = expected;
     static const char *const replies[] = {"-OOM_command_not_allowed", "+OK"};
 
-    (void)state;
     for (unsigned i = 0; i < 2; i++) {
         acquire(i, "a", confirmed_by(1, 50));
         acquire(i + 2, "b", confirmed_by(1, 50));
@@ -683,32 +662,5 @@ static void test_confirm__that_fails(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        CLIENT_TEST(test_kinds__send_their_keys_and_arguments),
-        CLIENT_TEST(test_keys__tell_how_long_a_lock_waits_and_is_held),
-        CLIENT_TEST(test_keys__of_a_lock_that_is_kept_until_hold_min_ms),
-        CLIENT_TEST(test_keys__of_getset_are_times),
-        CLIENT_TEST(test_keys__of_a_channel_are_those_of_redisson),
-        CLIENT_TEST(test_batch__is_of_one_lease_and_leaves_in_the_order_of_classes),
-        CLIENT_TEST(test_batch__joins_only_its_like),
-        CLIENT_TEST(test_batch__holds_128_locks),
-        CLIENT_TEST(test_batch__is_sought_among_the_8_newest),
-        CLUSTER_TEST(test_batch__of_a_cluster_is_sought_among_8_per_server),
-        CLUSTER_TEST(test_batch__of_a_cluster_is_of_one_server),
-        CLIENT_TEST(test_batch__closes_the_gaps_of_locks_that_leave),
-        CLIENT_TEST(test_batch__is_sent_again_with_the_body_of_its_script),
-        CLIENT_TEST(test_batch__that_came_too_late_is_sent_again_until_its_timeout),
-        CLIENT_TEST(test_batch__with_a_reply_of_another_shape_is_unknown),
-        CLIENT_TEST(test_batch__gives_each_lock_its_number),
-        CLIENT_TEST(test_batch__reads_each_result_of_a_release),
-        CLIENT_TEST(test_batch__that_is_refused),
-        CLIENT_TEST(test_batch__that_cannot_be_written),
-        CLIENT_TEST(test_batch__waits_while_its_keys_are_moving),
-        CLIENT_TEST(test_close__by_a_callback_cancels_the_rest_of_the_batch),
-        CLIENT_TEST(test_confirm__asks_once_for_all_batches_of_the_same_need),
-        CLIENT_TEST(test_confirm__of_no_grant_is_not_asked),
-        CLIENT_TEST(test_confirm__that_fails),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cases_run(NULL, NULL);
 }

@@ -3,7 +3,7 @@
 
 /* -- client.c -- */
 
-static void test_open__refuses_what_is_missing(void **state)
+EMPTY_CASE(test_open__refuses_what_is_missing)
 {
     static const struct {
         const char *url;
@@ -30,7 +30,6 @@ static void test_open__refuses_what_is_missing(void **state)
          "s1 close\n"},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
         struct rlock_client_options options = options_of(cases[i].url);
         struct err err = {0};
@@ -47,11 +46,10 @@ static void test_open__refuses_what_is_missing(void **state)
     }
 }
 
-static void test_open__without_memory(void **state)
+EMPTY_CASE(test_open__without_memory)
 {
     struct rlock_client_options options = options_of("redis://h");
 
-    (void)state;
     for (unsigned number = 1; number < 3; number++) {
         struct err err = {0};
 
@@ -63,11 +61,10 @@ static void test_open__without_memory(void **state)
     }
 }
 
-static void test_open__names_itself_and_its_keys(void **state)
+EMPTY_CASE(test_open__names_itself_and_its_keys)
 {
     struct rlock_client_options options = options_of("redis://h");
 
-    (void)state;
     options.fence_key = "f";
     generation = 5;
     ASSERT_STATUS(rlock_client_open(&options, &self->client, NULL), STATUS_OK);
@@ -81,17 +78,15 @@ static void test_open__names_itself_and_its_keys(void **state)
     assert_true(rlock_client_is_up(self->client));
 }
 
-static void test_close__of_no_client_calls_back_at_once(void **state)
+EMPTY_CASE(test_close__of_no_client_calls_back_at_once)
 {
-    (void)state;
     rlock_client_close(NULL, NULL, NULL);
     rlock_client_close(NULL, client_test_on_closed, self);
     EXPECT("closed\n");
 }
 
-static void test_state__is_reported_when_it_changes(void **state)
+CLIENT_CASE(test_state__is_reported_when_it_changes)
 {
-    (void)state;
     go_down(0, STATUS_IO, "reset");
     go_down(0, STATUS_IO, "reset");
     go_down(0, STATUS_IO, "refused");
@@ -114,9 +109,8 @@ static void test_state__is_reported_when_it_changes(void **state)
     EXPECT("s0 close\n");
 }
 
-static void test_state__of_a_cluster_is_up_with_its_last_server(void **state)
+CLUSTER_CASE(test_state__of_a_cluster_is_up_with_its_last_server)
 {
-    (void)state;
     EXPECT("");
     go_down(3, STATUS_IO, "reset");
     go_down(15, STATUS_IO, "reset");
@@ -131,11 +125,10 @@ static void test_state__of_a_cluster_is_up_with_its_last_server(void **state)
            "stats: reconnects+1\n");
 }
 
-static void test_state__is_not_reported_to_nobody(void **state)
+EMPTY_CASE(test_state__is_not_reported_to_nobody)
 {
     struct rlock_client_options options = options_of("redis://h");
 
-    (void)state;
     options.on_state = NULL;
     options.on_event = NULL;
     ASSERT_STATUS(rlock_client_open(&options, &self->client, NULL), STATUS_OK);
@@ -151,9 +144,8 @@ static void test_state__is_not_reported_to_nobody(void **state)
            "0 ok fence 101 safe 988000\nstats: granted+1 held+1 waits[0]+1\n");
 }
 
-static void test_close__releases_what_acquires_may_still_get(void **state)
+CLIENT_CASE(test_close__releases_what_acquires_may_still_get)
 {
-    (void)state;
     acquire(0, "a", plain);
     flush();
     acquire(1, "b", plain);
@@ -173,9 +165,8 @@ static void test_close__releases_what_acquires_may_still_get(void **state)
     EXPECT("2 cancelled\n3 cancelled\nclosed\n");
 }
 
-static void test_close__ends_calls_in_every_state(void **state)
+CLIENT_CASE(test_close__ends_calls_in_every_state)
 {
-    (void)state;
     for (unsigned i = 0; i < 4; i++)
         acquire(i, (const char *[]){"a", "b", "c", "d"}[i], plain);
     acquire(4, "e", (struct rlock_acquire_options){.lease_ms = 1000, .watchdog = true});
@@ -215,9 +206,8 @@ static void release_first(void)
     release(0);
 }
 
-static void test_close__releases_what_its_callbacks_release(void **state)
+CLIENT_CASE(test_close__releases_what_its_callbacks_release)
 {
-    (void)state;
     acquire_first(plain);
     acquire(1, "b", plain);
     self->hook = release_first;
@@ -226,9 +216,8 @@ static void test_close__releases_what_its_callbacks_release(void **state)
            "s0 flush\nstats: held-1 holds[0]+1\n");
 }
 
-static void test_close__by_the_callback_of_a_turn(void **state)
+CLIENT_CASE(test_close__by_the_callback_of_a_turn)
 {
-    (void)state;
     acquire(0, "", plain);
     self->hook = close_client;
     turn();
@@ -237,9 +226,8 @@ static void test_close__by_the_callback_of_a_turn(void **state)
     EXPECT("");
 }
 
-static void test_flush__stops_the_turn_when_nothing_is_left(void **state)
+CLIENT_CASE(test_flush__stops_the_turn_when_nothing_is_left)
 {
-    (void)state;
     acquire(0, "a", plain);
     assert_true(uv_is_active((uv_handle_t *)&self->client->soon));
     flush();
@@ -265,9 +253,8 @@ static void test_flush__stops_the_turn_when_nothing_is_left(void **state)
     EXPECT("event failed a 0\n0 down\nstats: failed+1\n");
 }
 
-static void test_client__in_a_child_does_nothing(void **state)
+CLIENT_CASE(test_client__in_a_child_does_nothing)
 {
-    (void)state;
     acquire(0, "a", plain);
     flush();
     reply(0, "*4 +# :6000000 :100 +1");
@@ -297,7 +284,7 @@ static void test_client__in_a_child_does_nothing(void **state)
 
 /* -- calls.c -- */
 
-static void test_acquire__refuses_bad_options(void **state)
+CLIENT_CASE(test_acquire__refuses_bad_options)
 {
     static const struct {
         struct rlock_acquire_options options;
@@ -330,7 +317,6 @@ static void test_acquire__refuses_bad_options(void **state)
         {{.replicas_wait_ms = TIMEOUT_MS}, NULL},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
         struct rlock *lock = &self->locks[i];
 
@@ -342,11 +328,10 @@ static void test_acquire__refuses_bad_options(void **state)
     forget_all();
 }
 
-static void test_acquire__refuses_bad_names(void **state)
+CLIENT_CASE(test_acquire__refuses_bad_names)
 {
     static char longest[RLOCK_NAME_MAX + 1], longer[RLOCK_NAME_MAX + 2];
 
-    (void)state;
     memset(longest, 'n', RLOCK_NAME_MAX);
     memset(longer, 'n', RLOCK_NAME_MAX + 1);
     acquire(0, NULL, plain);
@@ -369,9 +354,8 @@ static void test_acquire__refuses_bad_names(void **state)
     forget_all();
 }
 
-static void test_acquire__of_a_cluster_cannot_be_confirmed(void **state)
+CLUSTER_CASE(test_acquire__of_a_cluster_cannot_be_confirmed)
 {
-    (void)state;
     acquire(0, "a", (struct rlock_acquire_options){.replicas = 1, .replicas_wait_ms = 1});
     acquire(1, "lock:fence", plain);
     turn();
@@ -379,9 +363,8 @@ static void test_acquire__of_a_cluster_cannot_be_confirmed(void **state)
            "1 invalid: name: is the key of the fence counter, or of the waiters\n");
 }
 
-static void test_calls__in_the_wrong_state(void **state)
+CLIENT_CASE(test_calls__in_the_wrong_state)
 {
-    (void)state;
     extend(0, 1000);
     release(0);
     turn();
@@ -415,12 +398,11 @@ static void test_calls__in_the_wrong_state(void **state)
            "stats: granted+1 held+1 waits[0]+1\n");
 }
 
-static void test_calls__on_a_lock_of_another_client(void **state)
+CLIENT_CASE(test_calls__on_a_lock_of_another_client)
 {
     struct rlock_client_options options = options_of("redis://h");
     struct rlock_client *first = self->client;
 
-    (void)state;
     acquire_first(plain);
     acquire(1, "b", plain);
     flush();
@@ -443,11 +425,10 @@ static void test_calls__on_a_lock_of_another_client(void **state)
            "stats: granted+1 held+1 waits[0]+1\n");
 }
 
-static void test_acquire__keeps_its_options(void **state)
+CLIENT_CASE(test_acquire__keeps_its_options)
 {
     struct rlock *lock = &self->locks[0];
 
-    (void)state;
     acquire(0, "a",
             (struct rlock_acquire_options){.holder = 3,
                                            .lease_ms = 5000,
@@ -489,9 +470,8 @@ static void wait_for(unsigned number, const char *name)
     reply(0, text);
 }
 
-static void test_channel__is_subscribed_while_a_lock_waits(void **state)
+CLIENT_CASE(test_channel__is_subscribed_while_a_lock_waits)
 {
-    (void)state;
     wait_for(0, "a");
     EXPECT("s0 acquire_wait(lock:fence lock:fence:waiting a; 1000 7000000 me:1 6000)\n"
            "s0 flush\nc1 open key lock:fence:waiting, sibling 0\nstats: waiters+1\n");
@@ -568,9 +548,8 @@ static void test_channel__is_subscribed_while_a_lock_waits(void **state)
     ASSERT_NUMBER(self->client->channels.count, ==, 1);
 }
 
-static void test_channel__of_a_cluster_is_of_its_slot(void **state)
+CLUSTER_CASE(test_channel__of_a_cluster_is_of_its_slot)
 {
-    (void)state;
     acquire(0, "a", waiting);
     acquire(1, "b", waiting);
     flush();
@@ -609,9 +588,8 @@ static void test_channel__of_a_cluster_is_of_its_slot(void **state)
            "1 cancelled\n0 cancelled\nstats: waiters-2\n");
 }
 
-static void test_channel__without_memory(void **state)
+CLIENT_CASE(test_channel__without_memory)
 {
-    (void)state;
     refused_conn = 2;
     wait_for(0, "a");
     EXPECT("s0 acquire_wait(lock:fence lock:fence:waiting a; 1000 7000000 me:1 6000)\n"
@@ -652,7 +630,7 @@ static void test_channel__without_memory(void **state)
 }
 
 /** The channels of 'a' and 'agm' are in one bucket. */
-static void test_channel__ignores_messages_of_another_shape(void **state)
+CLIENT_CASE(test_channel__ignores_messages_of_another_shape)
 {
     static const char *const expected[] = {
         "", "", "", "",
@@ -663,7 +641,6 @@ static void test_channel__ignores_messages_of_another_shape(void **state)
         "*3 +message +rlock:b +", "*3 +message +rlock:agm +", "*2 +message +rlock:a",
         "*3 +message :1 +", "*3 +message +rlock:a +"};
 
-    (void)state;
     wait_for(0, "a");
     go_up(1);
     turn();
@@ -680,9 +657,8 @@ static void test_channel__ignores_messages_of_another_shape(void **state)
 
 /* -- server.c -- */
 
-static void test_raise__of_fences(void **state)
+CLIENT_CASE(test_raise__of_fences)
 {
-    (void)state;
     acquire_first(plain);
     rlock_raise_fences(self->client, 50); /* less than it has seen */
     rlock_raise_fences(self->client, 500);
@@ -718,32 +694,5 @@ static void test_raise__of_fences(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        TEST(test_open__refuses_what_is_missing),
-        TEST(test_open__without_memory),
-        TEST(test_open__names_itself_and_its_keys),
-        TEST(test_close__of_no_client_calls_back_at_once),
-        CLIENT_TEST(test_state__is_reported_when_it_changes),
-        CLUSTER_TEST(test_state__of_a_cluster_is_up_with_its_last_server),
-        TEST(test_state__is_not_reported_to_nobody),
-        CLIENT_TEST(test_close__releases_what_acquires_may_still_get),
-        CLIENT_TEST(test_close__ends_calls_in_every_state),
-        CLIENT_TEST(test_close__releases_what_its_callbacks_release),
-        CLIENT_TEST(test_close__by_the_callback_of_a_turn),
-        CLIENT_TEST(test_flush__stops_the_turn_when_nothing_is_left),
-        CLIENT_TEST(test_client__in_a_child_does_nothing),
-        CLIENT_TEST(test_acquire__refuses_bad_options),
-        CLIENT_TEST(test_acquire__refuses_bad_names),
-        CLUSTER_TEST(test_acquire__of_a_cluster_cannot_be_confirmed),
-        CLIENT_TEST(test_calls__in_the_wrong_state),
-        CLIENT_TEST(test_calls__on_a_lock_of_another_client),
-        CLIENT_TEST(test_acquire__keeps_its_options),
-        CLIENT_TEST(test_channel__is_subscribed_while_a_lock_waits),
-        CLUSTER_TEST(test_channel__of_a_cluster_is_of_its_slot),
-        CLIENT_TEST(test_channel__without_memory),
-        CLIENT_TEST(test_channel__ignores_messages_of_another_shape),
-        CLIENT_TEST(test_raise__of_fences),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cases_run(NULL, NULL);
 }

@@ -1,7 +1,7 @@
 /* test_discovery.c - handshakes; what servers and sentinels say about the primary. */
 #include "redis/discovery.h"
 #include "redis/handshake.h"
-#include "test/asserts.h"
+#include "test/cases.h"
 #include "test/fake.h"
 
 #include <hiredis/hiredis.h>
@@ -24,7 +24,7 @@ static struct redis_reply *parse(const char *text)
     "*6\r\n+mode\r\n+cluster\r\n+version\r\n+" version "\r\n+role\r\n+" role "\r\n"
 #define SENTINEL(version) "*4\r\n+mode\r\n+sentinel\r\n+version\r\n+" version "\r\n"
 
-static void test_redis_discovery_check__knows_primaries_and_sentinels(void **state)
+UNIT_CASE(test_redis_discovery_check__knows_primaries_and_sentinels)
 {
     static const struct {
         const char *hello;
@@ -66,7 +66,6 @@ static void test_redis_discovery_check__knows_primaries_and_sentinels(void **sta
          "not from a Redis server"},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
         struct redis_reply *hello = parse(cases[i].hello);
         struct err err = {0};
@@ -78,7 +77,7 @@ static void test_redis_discovery_check__knows_primaries_and_sentinels(void **sta
     }
 }
 
-static void test_redis_discovery_address__takes_a_name_and_a_port_only(void **state)
+UNIT_CASE(test_redis_discovery_address__takes_a_name_and_a_port_only)
 {
     static const char *const malformed[] = {
         "*-1\r\n",
@@ -101,7 +100,6 @@ static void test_redis_discovery_address__takes_a_name_and_a_port_only(void **st
     struct redis_host host = {.port = 7};
     struct redis_reply *reply;
 
-    (void)state;
     assert_false(redis_discovery_address(NULL, &host));
     for (size_t i = 0; i < sizeof(malformed) / sizeof(*malformed); i++) {
         reply = parse(malformed[i]);
@@ -117,8 +115,7 @@ static void test_redis_discovery_address__takes_a_name_and_a_port_only(void **st
     freeReplyObject(reply);
 }
 
-static void
-test_redis_discovery_address__takes_ports_and_names_up_to_the_limit(void **state)
+UNIT_CASE(test_redis_discovery_address__takes_ports_and_names_up_to_the_limit)
 {
     static const struct {
         const char *port;
@@ -131,7 +128,6 @@ test_redis_discovery_address__takes_ports_and_names_up_to_the_limit(void **state
         {"65536", 255, false},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
         char name[257] = "", text[320];
         struct redis_host host = {0};
@@ -151,7 +147,7 @@ test_redis_discovery_address__takes_ports_and_names_up_to_the_limit(void **state
 #define REPLICA(flags, port)                                                             \
     "*6\r\n+ip\r\n+10.0.0.3\r\n+port\r\n+" port "\r\n+flags\r\n+" flags "\r\n"
 
-static void test_redis_discovery_promoted__finds_the_next_primary(void **state)
+UNIT_CASE(test_redis_discovery_promoted__finds_the_next_primary)
 {
     static const char *const others[] = {
         "*0\r\n",
@@ -167,7 +163,6 @@ static void test_redis_discovery_promoted__finds_the_next_primary(void **state)
     struct redis_host host = {.port = 7};
     struct redis_reply *reply;
 
-    (void)state;
     for (size_t i = 0; i < sizeof(others) / sizeof(*others); i++) {
         reply = parse(others[i]);
         if (redis_discovery_promoted(reply, &host))
@@ -188,7 +183,7 @@ static void test_redis_discovery_promoted__finds_the_next_primary(void **state)
 
 #define MESSAGE(text) "*3\r\n+message\r\n+" REDIS_SWITCH_CHANNEL "\r\n+" text "\r\n"
 
-static void test_redis_discovery_switch__reads_messages_about_its_primary(void **state)
+UNIT_CASE(test_redis_discovery_switch__reads_messages_about_its_primary)
 {
     static const char *const others[] = {
         MESSAGE("sales 10.0.0.1 6379 10.0.0.2 6380"),
@@ -206,7 +201,6 @@ static void test_redis_discovery_switch__reads_messages_about_its_primary(void *
     struct redis_host host = {.port = 7};
     struct redis_reply *message;
 
-    (void)state;
     for (size_t i = 0; i < sizeof(others) / sizeof(*others); i++) {
         message = parse(others[i]);
         if (redis_discovery_switch(message, "sale", &host))
@@ -221,7 +215,7 @@ static void test_redis_discovery_switch__reads_messages_about_its_primary(void *
     freeReplyObject(message);
 }
 
-static void test_redis_reply_int__of_an_integer_only(void **state)
+UNIT_CASE(test_redis_reply_int__of_an_integer_only)
 {
     static const struct {
         const char *reply;
@@ -229,7 +223,6 @@ static void test_redis_reply_int__of_an_integer_only(void **state)
     } cases[] = {{":7\r\n", true}, {"+7\r\n", false}, {"*0\r\n", false}};
     int64_t value = 5;
 
-    (void)state;
     assert_false(redis_reply_int(NULL, &value));
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
         struct redis_reply *reply = parse(cases[i].reply);
@@ -241,9 +234,8 @@ static void test_redis_reply_int__of_an_integer_only(void **state)
     }
 }
 
-static void test_redis_error_has_code__at_the_begin_or_quoted(void **state)
+UNIT_CASE(test_redis_error_has_code__at_the_begin_or_quoted)
 {
-    (void)state;
     assert_true(redis_error_has_code("BUSY Redis is busy", "BUSY"));
     assert_true(redis_error_has_code("BUSY", "BUSY"));
     assert_true(redis_error_has_code(": BUSY", "BUSY"));
@@ -261,7 +253,7 @@ static void test_redis_error_has_code__at_the_begin_or_quoted(void **state)
     assert_false(redis_error_has_code(&": BUSY"[1], "BUSY"));
 }
 
-static void test_redis_discovery_moved__names_the_master_of_the_slot(void **state)
+UNIT_CASE(test_redis_discovery_moved__names_the_master_of_the_slot)
 {
     static const struct {
         const char *error, *name; /* NULL: refused */
@@ -284,7 +276,6 @@ static void test_redis_discovery_moved__names_the_master_of_the_slot(void **stat
     };
     const struct redis_host from = {.name = "asked", .port = 6379};
 
-    (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
         struct redis_reply *error = parse(cases[i].error);
         struct redis_host host = {0};
@@ -297,7 +288,7 @@ static void test_redis_discovery_moved__names_the_master_of_the_slot(void **stat
     }
 }
 
-static void test_redis_handshake_start__writes_what_the_url_needs(void **state)
+UNIT_CASE(test_redis_handshake_start__writes_what_the_url_needs)
 {
     static const struct {
         const char *url, *sent;
@@ -318,7 +309,6 @@ static void test_redis_handshake_start__writes_what_the_url_needs(void **state)
          3},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
         struct redis_handshake handshake;
         struct redis_wire wire = {0};
@@ -336,7 +326,7 @@ static void test_redis_handshake_start__writes_what_the_url_needs(void **state)
     }
 }
 
-static void test_redis_handshake_read__of_each_reply(void **state)
+UNIT_CASE(test_redis_handshake_read__of_each_reply)
 {
     static const struct {
         const char *replies[3]; /* to PING, HELLO and EXISTS */
@@ -356,7 +346,6 @@ static void test_redis_handshake_read__of_each_reply(void **state)
         {{"+PONG\r\n", NODE("6.0.9", "master")}, "too old", false},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
         struct redis_handshake handshake;
         struct redis_wire wire = {0};
@@ -387,19 +376,5 @@ static void test_redis_handshake_read__of_each_reply(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_redis_discovery_check__knows_primaries_and_sentinels),
-        cmocka_unit_test(test_redis_discovery_moved__names_the_master_of_the_slot),
-        cmocka_unit_test(test_redis_discovery_address__takes_a_name_and_a_port_only),
-        cmocka_unit_test(
-            test_redis_discovery_address__takes_ports_and_names_up_to_the_limit),
-        cmocka_unit_test(test_redis_discovery_promoted__finds_the_next_primary),
-        cmocka_unit_test(test_redis_discovery_switch__reads_messages_about_its_primary),
-        cmocka_unit_test(test_redis_handshake_start__writes_what_the_url_needs),
-        cmocka_unit_test(test_redis_handshake_read__of_each_reply),
-        cmocka_unit_test(test_redis_reply_int__of_an_integer_only),
-        cmocka_unit_test(test_redis_error_has_code__at_the_begin_or_quoted),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cases_run(NULL, NULL);
 }

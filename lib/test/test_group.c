@@ -6,7 +6,7 @@
 #include "lock/internal.h"
 #include "lock/keys.h"
 #include "lock/state.h"
-#include "test/asserts.h"
+#include "test/cases.h"
 #include "test/frozen_clock.h"
 #include "test/torture.h"
 
@@ -156,7 +156,9 @@ static void expect_answer(const struct group_test *test, enum status wanted)
     ASSERT_STATUS(test->status, wanted);
 }
 
-static void test_rlock_group_create__takes_1_to_64_members(void **state)
+#define GROUP_CASE(name) DEFINE_CASE(name, name, set_up, tear_down, NULL)
+
+GROUP_CASE(test_rlock_group_create__takes_1_to_64_members)
 {
     struct rlock_member members[RLOCK_GROUP_MAX + 1];
     char names[RLOCK_GROUP_MAX + 1], longest[RLOCK_NAME_MAX + 1] = "";
@@ -187,7 +189,7 @@ static void test_rlock_group_create__takes_1_to_64_members(void **state)
     assert_true(torture_stop());
 }
 
-static void test_rlock_group_acquire__bounds_its_rounds_by_the_lease(void **state)
+GROUP_CASE(test_rlock_group_acquire__bounds_its_rounds_by_the_lease)
 {
     static const struct {
         uint32_t lease_ms;
@@ -211,7 +213,7 @@ static void test_rlock_group_acquire__bounds_its_rounds_by_the_lease(void **stat
     }
 }
 
-static void test_try__ends_soon_after_its_result_is_certain(void **state)
+GROUP_CASE(test_try__ends_soon_after_its_result_is_certain)
 {
     static const struct {
         unsigned count;
@@ -241,7 +243,7 @@ static void test_try__ends_soon_after_its_result_is_certain(void **state)
     }
 }
 
-static void test_try__that_is_answered_tells_the_status(void **state)
+GROUP_CASE(test_try__that_is_answered_tells_the_status)
 {
     static const struct {
         unsigned count;
@@ -292,7 +294,7 @@ static void fail_try(struct group_test *test, uint32_t wait_ms, int64_t took_us)
     answer_for(test, 0, STATUS_OK); /* its release */
 }
 
-static void test_rlock_group_acquire__waits_for_the_busy_member(void **state)
+GROUP_CASE(test_rlock_group_acquire__waits_for_the_busy_member)
 {
     static const struct {
         int64_t took_us;
@@ -333,7 +335,7 @@ static void test_rlock_group_acquire__waits_for_the_busy_member(void **state)
     }
 }
 
-static void test_rlock_group_acquire__pauses_before_it_tries_again(void **state)
+GROUP_CASE(test_rlock_group_acquire__pauses_before_it_tries_again)
 {
     struct group_test *test = *state;
 
@@ -356,7 +358,7 @@ static void test_rlock_group_acquire__pauses_before_it_tries_again(void **state)
         assert_int_equal(test->group->members[i].call, GROUP_CALL_CANCEL);
 }
 
-static void test_rlock_group_safe_for_us__is_that_of_the_last_one_needed(void **state)
+GROUP_CASE(test_rlock_group_safe_for_us__is_that_of_the_last_one_needed)
 {
     static const struct {
         enum rlock_group_need need;
@@ -404,7 +406,7 @@ static void lose_member(struct group_test *test, int member)
     lock->on_lost(lock, STATUS_LOST, lock->lost_arg);
 }
 
-static void test_group__is_lost_once_with_one_too_few(void **state)
+GROUP_CASE(test_group__is_lost_once_with_one_too_few)
 {
     struct group_test *test = *state;
 
@@ -422,7 +424,7 @@ static void test_group__is_lost_once_with_one_too_few(void **state)
     assert_int_equal(test->group->members[4].lock.state, RLOCK_IDLE); /* released */
 }
 
-static void test_rlock_group_extend__counts_those_that_are_held(void **state)
+GROUP_CASE(test_rlock_group_extend__counts_those_that_are_held)
 {
     static const struct {
         const char *letters;
@@ -457,7 +459,7 @@ static void test_rlock_group_extend__counts_those_that_are_held(void **state)
     }
 }
 
-static void test_rlock_group_release__tells_whether_enough_were_ours(void **state)
+GROUP_CASE(test_rlock_group_release__tells_whether_enough_were_ours)
 {
     static const struct {
         const char *letters;
@@ -489,22 +491,7 @@ static void test_rlock_group_release__tells_whether_enough_were_ours(void **stat
     }
 }
 
-#define GROUP_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        GROUP_TEST(test_rlock_group_create__takes_1_to_64_members),
-        GROUP_TEST(test_rlock_group_acquire__bounds_its_rounds_by_the_lease),
-        GROUP_TEST(test_try__ends_soon_after_its_result_is_certain),
-        GROUP_TEST(test_try__that_is_answered_tells_the_status),
-        GROUP_TEST(test_rlock_group_acquire__waits_for_the_busy_member),
-        GROUP_TEST(test_rlock_group_acquire__pauses_before_it_tries_again),
-        GROUP_TEST(test_rlock_group_safe_for_us__is_that_of_the_last_one_needed),
-        GROUP_TEST(test_group__is_lost_once_with_one_too_few),
-        GROUP_TEST(test_rlock_group_extend__counts_those_that_are_held),
-        GROUP_TEST(test_rlock_group_release__tells_whether_enough_were_ours),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cases_run(NULL, NULL);
 }

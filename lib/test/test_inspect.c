@@ -1,6 +1,6 @@
 /* test_inspect.c - queries about names, and replies that no real server sends. */
 #include "lock/internal.h"
-#include "test/asserts.h"
+#include "test/cases.h"
 #include "test/fake.h"
 #include "test/torture.h"
 
@@ -126,7 +126,9 @@ static void force(struct inspect_test *test)
     rlock_flush(test->client);
 }
 
-static void test_rlock_inspect__tells_all_of_the_owner(void **state)
+#define INSPECT_CASE(name) DEFINE_CASE(name, name, set_up, tear_down, NULL)
+
+INSPECT_CASE(test_rlock_inspect__tells_all_of_the_owner)
 {
     struct inspect_test *test = *state;
 
@@ -143,7 +145,7 @@ static void test_rlock_inspect__tells_all_of_the_owner(void **state)
     assert_false(test->info.is_near);
 }
 
-static void test_rlock_inspect__knows_its_own_id_and_host(void **state)
+INSPECT_CASE(test_rlock_inspect__knows_its_own_id_and_host)
 {
     enum { HOST_LAST = 7 }; /* the last byte of the host */
     struct inspect_test *test = *state;
@@ -166,7 +168,7 @@ static void test_rlock_inspect__knows_its_own_id_and_host(void **state)
     }
 }
 
-static void test_rlock_inspect__refuses_replies_of_other_shapes(void **state)
+INSPECT_CASE(test_rlock_inspect__refuses_replies_of_other_shapes)
 {
     static const struct {
         size_t count;
@@ -206,7 +208,7 @@ static void test_rlock_inspect__refuses_replies_of_other_shapes(void **state)
     ASSERT_NUMBER(test->info.name_len, ==, 0); /* without its tag */
 }
 
-static void test_rlock_list__ends_when_it_is_told_to(void **state)
+INSPECT_CASE(test_rlock_list__ends_when_it_is_told_to)
 {
     static const struct {
         size_t count;
@@ -236,7 +238,7 @@ static void test_rlock_list__ends_when_it_is_told_to(void **state)
     }
 }
 
-static void test_rlock_list__scans_from_cursor_to_cursor(void **state)
+INSPECT_CASE(test_rlock_list__scans_from_cursor_to_cursor)
 {
     struct inspect_test *test = *state;
 
@@ -252,7 +254,7 @@ static void test_rlock_list__scans_from_cursor_to_cursor(void **state)
     assert_int_equal(test->owners, 2);
 }
 
-static void test_rlock_force_release__is_not_found_when_nothing_was_deleted(void **state)
+INSPECT_CASE(test_rlock_force_release__is_not_found_when_nothing_was_deleted)
 {
     static const struct {
         size_t count;
@@ -275,7 +277,7 @@ static void test_rlock_force_release__is_not_found_when_nothing_was_deleted(void
                                        "$12\r\nitem:7:beats\r\n");
 }
 
-static void test_queries__that_cannot_be_sent_are_answered(void **state)
+INSPECT_CASE(test_queries__that_cannot_be_sent_are_answered)
 {
     struct inspect_test *test = *state;
     void (*const queries[])(struct inspect_test * test) = {inspect, force};
@@ -301,19 +303,7 @@ static void test_queries__that_cannot_be_sent_are_answered(void **state)
     assert_int_equal(test->fake->heard_len, 0);
 }
 
-#define INSPECT_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        INSPECT_TEST(test_rlock_inspect__tells_all_of_the_owner),
-        INSPECT_TEST(test_rlock_inspect__knows_its_own_id_and_host),
-        INSPECT_TEST(test_rlock_inspect__refuses_replies_of_other_shapes),
-        INSPECT_TEST(test_rlock_list__ends_when_it_is_told_to),
-        INSPECT_TEST(test_rlock_list__scans_from_cursor_to_cursor),
-        INSPECT_TEST(test_rlock_force_release__is_not_found_when_nothing_was_deleted),
-        INSPECT_TEST(test_queries__that_cannot_be_sent_are_answered),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cases_run(NULL, NULL);
 }

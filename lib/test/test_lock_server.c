@@ -1,12 +1,12 @@
 /* test_lock_server.c - what a client knows of the clock and of the fences of a server. */
 #include "lock/server.h"
-#include "test/asserts.h"
+#include "test/cases.h"
 
 #include <hiredis/hiredis.h>
 
 #define TIMEOUT_US 1000000
 
-static void test_rlock_server_latest_us__is_of_the_shortest_delay(void **state)
+UNIT_CASE(test_rlock_server_latest_us__is_of_the_shortest_delay)
 {
     static const struct {
         int64_t clock_us, sent_us;
@@ -20,7 +20,6 @@ static void test_rlock_server_latest_us__is_of_the_shortest_delay(void **state)
     struct rlock_client client = {.timeout_ms = TIMEOUT_US / 1000};
     struct rlock_server server = {.client = &client, .ahead_us = INT64_MAX / 4};
 
-    (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
         rlock_server_saw_clock(&server, cases[i].clock_us, cases[i].sent_us,
                                cases[i].is_wrong);
@@ -32,11 +31,10 @@ static void test_rlock_server_latest_us__is_of_the_shortest_delay(void **state)
     ASSERT_NUMBER(rlock_server_latest_us(&server, 7), ==, 0); /* never below zero */
 }
 
-static void test_rlock_server_saw_fences__refuses_smaller_ones(void **state)
+UNIT_CASE(test_rlock_server_saw_fences__refuses_smaller_ones)
 {
     struct rlock_server server = {.is_raising = true}; /* it sends nothing */
 
-    (void)state;
     assert_true(rlock_server_saw_fences(&server, 10, 3));
     ASSERT_NUMBER(server.last_fence, ==, 13);
     assert_false(rlock_server_saw_fences(&server, 12, 5));
@@ -45,7 +43,7 @@ static void test_rlock_server_saw_fences__refuses_smaller_ones(void **state)
     ASSERT_NUMBER(server.last_fence, ==, 14);
 }
 
-static void test_rlock_refusal__tells_the_reasons_apart(void **state)
+UNIT_CASE(test_rlock_refusal__tells_the_reasons_apart)
 {
     static const struct {
         const char *text;
@@ -62,7 +60,6 @@ static void test_rlock_refusal__tells_the_reasons_apart(void **state)
         {"ERR unknown", RLOCK_REFUSED_OTHER},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
         struct err err = {.status = STATUS_REFUSED};
 
@@ -73,7 +70,7 @@ static void test_rlock_refusal__tells_the_reasons_apart(void **state)
     }
 }
 
-static void test_rlock_server_refused__is_down_where_it_may_pass(void **state)
+UNIT_CASE(test_rlock_server_refused__is_down_where_it_may_pass)
 {
     static const struct {
         char text[32];
@@ -86,7 +83,6 @@ static void test_rlock_server_refused__is_down_where_it_may_pass(void **state)
     };
     struct rlock_client client = {.timeout_ms = 1};
 
-    (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
         char text[32];
         redisReply error = {.type = REDIS_REPLY_ERROR, .str = text};
@@ -103,12 +99,5 @@ static void test_rlock_server_refused__is_down_where_it_may_pass(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_rlock_server_latest_us__is_of_the_shortest_delay),
-        cmocka_unit_test(test_rlock_server_saw_fences__refuses_smaller_ones),
-        cmocka_unit_test(test_rlock_refusal__tells_the_reasons_apart),
-        cmocka_unit_test(test_rlock_server_refused__is_down_where_it_may_pass),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cases_run(NULL, NULL);
 }

@@ -3,9 +3,8 @@
 
 /* -- state.c -- */
 
-static void test_times__are_counted_in_buckets_of_a_power_of_two_ms(void **state)
+CLIENT_CASE(test_times__are_counted_in_buckets_of_a_power_of_two_ms)
 {
-    (void)state;
     for (unsigned i = 0; i < 34; i++) {
         int64_t us = (INT64_C(1000) << i / 2) + i % 2;
         unsigned bucket = i < 33 ? i / 2 + i % 2 : 16;
@@ -25,7 +24,7 @@ static void test_times__are_counted_in_buckets_of_a_power_of_two_ms(void **state
     forget_all();
 }
 
-static void test_extend__ends_as_the_server_replies(void **state)
+CLIENT_CASE(test_extend__ends_as_the_server_replies)
 {
     static const char *const expected[] = {
         "s0 renew(a; me:1 500)\ns0 flush\n0 ok fence 101 safe 492000\n",
@@ -74,9 +73,8 @@ static void test_extend__ends_as_the_server_replies(void **state)
     }
 }
 
-static void test_extend__that_a_release_overtakes(void **state)
+CLIENT_CASE(test_extend__that_a_release_overtakes)
 {
-    (void)state;
     acquire_first(plain);
     extend(0, 2000);
     assert_true(rlock_is_held(&self->locks[0]));
@@ -93,9 +91,8 @@ static void test_extend__that_a_release_overtakes(void **state)
     EXPECT("event released a 0\n0 ok\nstats: released+1\n");
 }
 
-static void test_extend__without_memory_stays_held(void **state)
+CLIENT_CASE(test_extend__without_memory_stays_held)
 {
-    (void)state;
     acquire_first((struct rlock_acquire_options){.lease_ms = 1000, .watchdog = true});
     acquire(1, "b", plain); /* takes the spare batch */
     torture_fail(1, 0);
@@ -114,9 +111,8 @@ static void test_extend__without_memory_stays_held(void **state)
     EXPECT("");
 }
 
-static void test_renew__ends_as_the_server_replies(void **state)
+CLIENT_CASE(test_renew__ends_as_the_server_replies)
 {
-    (void)state;
     acquire_first((struct rlock_acquire_options){.lease_ms = 900, .watchdog = true});
     pass_us(299999);
     EXPECT("");
@@ -148,9 +144,8 @@ static void test_renew__ends_as_the_server_replies(void **state)
     EXPECT("0 not_owner\n");
 }
 
-static void test_release__without_a_callback_of_a_lost_lock(void **state)
+CLIENT_CASE(test_release__without_a_callback_of_a_lost_lock)
 {
-    (void)state;
     acquire_first(plain);
     extend(0, 1000);
     flush();
@@ -162,7 +157,7 @@ static void test_release__without_a_callback_of_a_lost_lock(void **state)
     EXPECT("0 not_owner\n");
 }
 
-static void test_release__ends_as_the_server_replies(void **state)
+CLIENT_CASE(test_release__ends_as_the_server_replies)
 {
     static const char *const expected[] = {
         "event released a 0\n0 ok\nstats: released+1\n",
@@ -219,9 +214,8 @@ static void test_release__ends_as_the_server_replies(void **state)
     }
 }
 
-static void test_release__without_a_connection_is_repeated(void **state)
+CLIENT_CASE(test_release__without_a_connection_is_repeated)
 {
-    (void)state;
     acquire_first(plain);
     go_down(0, STATUS_IO, "reset");
     release(0);
@@ -235,9 +229,8 @@ static void test_release__without_a_connection_is_repeated(void **state)
            "stats: reconnects+1\n");
 }
 
-static void test_release__without_memory_is_repeated(void **state)
+CLIENT_CASE(test_release__without_memory_is_repeated)
 {
-    (void)state;
     acquire_first(plain);
     conns[0].has_memory = false;
     release(0);
@@ -260,9 +253,8 @@ static void test_release__without_memory_is_repeated(void **state)
     EXPECT("");
 }
 
-static void test_release__without_a_callback(void **state)
+CLIENT_CASE(test_release__without_a_callback)
 {
-    (void)state;
     acquire_first((struct rlock_acquire_options){.lease_ms = 1000, .watchdog = true});
     self->locks[0].in_doubt = true;
     now_us += 7;
@@ -288,9 +280,8 @@ static void test_release__without_a_callback(void **state)
            "s0 acquire(lock:fence a; 1000 7000000 me:3)\ns0 flush\n");
 }
 
-static void test_acquire__of_a_fence_that_was_taken_tries_again(void **state)
+CLIENT_CASE(test_acquire__of_a_fence_that_was_taken_tries_again)
 {
-    (void)state;
     acquire_first(plain);
     acquire(1, "b", plain);
     flush();
@@ -322,7 +313,7 @@ static void test_acquire__of_a_fence_that_was_taken_tries_again(void **state)
            "refused: 'the fence counter is lowered repeatedly'\n");
 }
 
-static void test_acquire__of_a_fence_that_was_taken_without_memory(void **state)
+CLIENT_CASE(test_acquire__of_a_fence_that_was_taken_without_memory)
 {
     static const char *const expected[] = {
         ("s0 EVAL raise_fence(lock:fence; 101)\n"
@@ -348,9 +339,8 @@ static void test_acquire__of_a_fence_that_was_taken_without_memory(void **state)
     }
 }
 
-static void test_acquire__waits_for_a_server_that_may_accept_it(void **state)
+CLIENT_CASE(test_acquire__waits_for_a_server_that_may_accept_it)
 {
-    (void)state;
     acquire(0, "a", waiting);
     acquire(1, "b", (struct rlock_acquire_options){.lease_ms = 2000, .wait_ms = 60000});
     flush();
@@ -362,9 +352,8 @@ static void test_acquire__waits_for_a_server_that_may_accept_it(void **state)
            "refused: 'OOM command not allowed'\n");
 }
 
-static void test_acquire__whose_outcome_is_unknown_is_released(void **state)
+CLIENT_CASE(test_acquire__whose_outcome_is_unknown_is_released)
 {
-    (void)state;
     acquire(0, "a", plain);
     flush();
     end_command(0, STATUS_TIMEOUT, NULL);
@@ -408,9 +397,8 @@ static void test_acquire__whose_outcome_is_unknown_is_released(void **state)
            "stats: released+1 held-1 holds[0]+1\n");
 }
 
-static void test_acquire__of_a_queue_leaves_it_when_it_fails(void **state)
+CLIENT_CASE(test_acquire__of_a_queue_leaves_it_when_it_fails)
 {
-    (void)state;
     acquire(0, "a",
             (struct rlock_acquire_options){
                 .kind = &rlock_fair, .lease_ms = 1000, .wait_ms = 300});
@@ -435,7 +423,7 @@ static void test_acquire__of_a_queue_leaves_it_when_it_fails(void **state)
            "stats: waiters-1\n");
 }
 
-static void test_acquire__of_a_queue_without_memory_leaves_it(void **state)
+CLIENT_CASE(test_acquire__of_a_queue_without_memory_leaves_it)
 {
     static const char *const expected[] = {
         ("event failed a 0\n0 no_memory\ns0 fair_release(a a:queue a:beats; me:1)\n"
@@ -443,7 +431,7 @@ static void test_acquire__of_a_queue_without_memory_leaves_it(void **state)
         ("s0 EVAL raise_fence(lock:fence; 101)\nevent failed a 0\n0 no_memory\n"
          "stats: failed+1\nno_memory: 'no_memory'\n")};
     const char *const *next = expected;
-    (void)state;
+
     for (int i = 0; i < 2; i++) {
         acquire(
             0, "a",
@@ -461,9 +449,8 @@ static void test_acquire__of_a_queue_without_memory_leaves_it(void **state)
     }
 }
 
-static void test_cancel__in_each_state(void **state)
+CLIENT_CASE(test_cancel__in_each_state)
 {
-    (void)state;
     cancel(0); /* idle */
     acquire_first(plain);
     cancel(0); /* held */
@@ -505,9 +492,8 @@ static void let_wait(struct rlock_acquire_options options)
     forget_all();
 }
 
-static void test_pass__gives_the_next_fence_without_the_server(void **state)
+CLIENT_CASE(test_pass__gives_the_next_fence_without_the_server)
 {
-    (void)state;
     let_wait(cohort);
     go_up(1);
     reply(1, "*3 +subscribe +rlock:a :1");
@@ -540,9 +526,8 @@ static void test_pass__gives_the_next_fence_without_the_server(void **state)
            "stats: granted+1 released+1 held+1 waiters-1 waits[4]+1 waits+10000\n");
 }
 
-static void test_pass__ends_when_no_passes_are_left(void **state)
+CLIENT_CASE(test_pass__ends_when_no_passes_are_left)
 {
-    (void)state;
     let_wait(cohort);
     go_up(1);
     reply(1, "*3 +subscribe +rlock:a :1");
@@ -561,9 +546,8 @@ static void test_pass__ends_when_no_passes_are_left(void **state)
            "s0 flush\nstats: held-1 holds[0]+1\n");
 }
 
-static void test_pass__of_a_lock_that_was_extended_is_not_done(void **state)
+CLIENT_CASE(test_pass__of_a_lock_that_was_extended_is_not_done)
 {
-    (void)state;
     let_wait(cohort);
     go_up(1);
     reply(1, "*3 +subscribe +rlock:a :1");
@@ -580,9 +564,8 @@ static void test_pass__of_a_lock_that_was_extended_is_not_done(void **state)
            "s0 flush\nstats: held-1 holds[0]+1\n");
 }
 
-static void test_pass__to_a_lock_that_is_cancelled_releases_it(void **state)
+CLIENT_CASE(test_pass__to_a_lock_that_is_cancelled_releases_it)
 {
-    (void)state;
     let_wait(cohort);
     go_up(1);
     reply(1, "*3 +subscribe +rlock:a :1");
@@ -599,11 +582,10 @@ static void test_pass__to_a_lock_that_is_cancelled_releases_it(void **state)
     EXPECT("");
 }
 
-static void test_pass__of_a_short_lease_ends_at_a_tenth_of_it(void **state)
+CLIENT_CASE(test_pass__of_a_short_lease_ends_at_a_tenth_of_it)
 {
     struct rlock_acquire_options options = cohort;
 
-    (void)state;
     options.lease_ms = 50;
     let_wait(options);
     go_up(1);
@@ -622,9 +604,8 @@ static void test_pass__of_a_short_lease_ends_at_a_tenth_of_it(void **state)
            "s0 flush\nstats: held-1 holds[0]+1 holds+1\n");
 }
 
-static void test_pass__when_the_client_is_closed(void **state)
+CLIENT_CASE(test_pass__when_the_client_is_closed)
 {
-    (void)state;
     let_wait(cohort);
     go_up(1);
     reply(1, "*3 +subscribe +rlock:a :1");
@@ -638,9 +619,8 @@ static void test_pass__when_the_client_is_closed(void **state)
            "stats: released+1 held-1 waiters-2 holds[0]+1\n");
 }
 
-static void test_pass__of_fences_that_were_taken_is_not_done(void **state)
+CLIENT_CASE(test_pass__of_fences_that_were_taken_is_not_done)
 {
-    (void)state;
     let_wait(cohort);
     go_up(1);
     reply(1, "*3 +subscribe +rlock:a :1");
@@ -657,32 +637,5 @@ static void test_pass__of_fences_that_were_taken_is_not_done(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        CLIENT_TEST(test_times__are_counted_in_buckets_of_a_power_of_two_ms),
-        CLIENT_TEST(test_extend__ends_as_the_server_replies),
-        CLIENT_TEST(test_extend__that_a_release_overtakes),
-        CLIENT_TEST(test_extend__without_memory_stays_held),
-        CLIENT_TEST(test_renew__ends_as_the_server_replies),
-        CLIENT_TEST(test_release__without_a_callback_of_a_lost_lock),
-        CLIENT_TEST(test_release__ends_as_the_server_replies),
-        CLIENT_TEST(test_release__without_a_connection_is_repeated),
-        CLIENT_TEST(test_release__without_memory_is_repeated),
-        CLIENT_TEST(test_release__without_a_callback),
-        CLIENT_TEST(test_acquire__of_a_fence_that_was_taken_tries_again),
-        CLIENT_TEST(test_acquire__of_a_fence_that_was_taken_without_memory),
-        CLIENT_TEST(test_acquire__waits_for_a_server_that_may_accept_it),
-        CLIENT_TEST(test_acquire__whose_outcome_is_unknown_is_released),
-        CLIENT_TEST(test_acquire__of_a_queue_leaves_it_when_it_fails),
-        CLIENT_TEST(test_acquire__of_a_queue_without_memory_leaves_it),
-        CLIENT_TEST(test_cancel__in_each_state),
-        CLIENT_TEST(test_pass__gives_the_next_fence_without_the_server),
-        CLIENT_TEST(test_pass__ends_when_no_passes_are_left),
-        CLIENT_TEST(test_pass__of_a_lock_that_was_extended_is_not_done),
-        CLIENT_TEST(test_pass__to_a_lock_that_is_cancelled_releases_it),
-        CLIENT_TEST(test_pass__of_a_short_lease_ends_at_a_tenth_of_it),
-        CLIENT_TEST(test_pass__when_the_client_is_closed),
-        CLIENT_TEST(test_pass__of_fences_that_were_taken_is_not_done),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cases_run(NULL, NULL);
 }

@@ -1,6 +1,6 @@
 /* test_script.c - the digests of scripts, compared with FIPS 180 and sha1sum. */
 #include "redis/script.h"
-#include "test/asserts.h"
+#include "test/cases.h"
 
 #include <string.h>
 
@@ -20,19 +20,17 @@ static void assert_digest_of(size_t len, const char *expected)
     assert_digest(body, expected);
 }
 
-static void test_redis_script_init__digests_of_published_examples(void **state)
+UNIT_CASE(test_redis_script_init__digests_of_published_examples)
 {
     const char *two_blocks = "abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq";
 
-    (void)state;
     assert_digest("", "da39a3ee5e6b4b0d3255bfef95601890afd80709");
     assert_digest("abc", "a9993e364706816aba3e25717850c26c9cd0d89d");
     assert_digest(two_blocks, "84983e441c3bd26ebaae4aa1f95129e5e54670f1");
 }
 
-static void test_redis_script_init__digests_of_lengths_around_a_block(void **state)
+UNIT_CASE(test_redis_script_init__digests_of_lengths_around_a_block)
 {
-    (void)state;
     assert_digest_of(55, "c1c8bbdc22796e28c0e15163d20899b65621d65a");
     assert_digest_of(56, "c2db330f6083854c99d4b5bfb6e8f29f201be699");
     assert_digest_of(63, "03f09f5b158a7a8cdad920bddc29b81c18a551f5");
@@ -42,10 +40,5 @@ static void test_redis_script_init__digests_of_lengths_around_a_block(void **sta
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_redis_script_init__digests_of_published_examples),
-        cmocka_unit_test(test_redis_script_init__digests_of_lengths_around_a_block),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cases_run(NULL, NULL);
 }

@@ -6,7 +6,7 @@
 #include "lock/keys.h"
 #include "lock/state.h"
 #include "lock/wait.h"
-#include "test/asserts.h"
+#include "test/cases.h"
 #include "test/frozen_clock.h"
 
 #define NAME      "item:7"
@@ -111,7 +111,9 @@ static void pass_yield(struct turns_test *test, int64_t yield_us)
         fail_msg("a yield is not over after %lld us", (long long)yield_us);
 }
 
-static void test_release__without_another_client_never_yields(void **state)
+#define TURNS_CASE(name) DEFINE_CASE(name, name, set_up, tear_down, NULL)
+
+TURNS_CASE(test_release__without_another_client_never_yields)
 {
     struct turns_test *test = *state;
 
@@ -121,7 +123,7 @@ static void test_release__without_another_client_never_yields(void **state)
     assert_int_equal(turns_of(test)->count, 0); /* not even counted */
 }
 
-static void test_release__yields_after_16_turns(void **state)
+TURNS_CASE(test_release__yields_after_16_turns)
 {
     static const struct {
         const char *name;
@@ -155,7 +157,7 @@ static void test_release__yields_after_16_turns(void **state)
     assert_false(must_yield(test));
 }
 
-static void test_release__of_a_client_that_is_closing_counts_no_turns(void **state)
+TURNS_CASE(test_release__of_a_client_that_is_closing_counts_no_turns)
 {
     struct turns_test *test = *state;
 
@@ -168,7 +170,7 @@ static void test_release__of_a_client_that_is_closing_counts_no_turns(void **sta
     assert_int_equal(turns_of(test)->count, 1);
 }
 
-static void test_release__yields_after_10_ms_of_turns(void **state)
+TURNS_CASE(test_release__yields_after_10_ms_of_turns)
 {
     struct turns_test *test = *state;
 
@@ -183,7 +185,7 @@ static void test_release__yields_after_10_ms_of_turns(void **state)
     pass_yield(test, 2000);
 }
 
-static void test_release__yields_twice_as_long_while_nobody_takes_it(void **state)
+TURNS_CASE(test_release__yields_twice_as_long_while_nobody_takes_it)
 {
     static const int64_t wanted_us[] = {2000,  4000,  8000,  16000,
                                         32000, 64000, 64000, 64000};
@@ -204,7 +206,7 @@ static void test_release__yields_twice_as_long_while_nobody_takes_it(void **stat
     pass_yield(test, 2000); /* from the beginning */
 }
 
-static void test_release__of_a_lock_that_was_taken_keeps_the_yield_short(void **state)
+TURNS_CASE(test_release__of_a_lock_that_was_taken_keeps_the_yield_short)
 {
     struct turns_test *test = *state;
 
@@ -220,7 +222,7 @@ static void test_release__of_a_lock_that_was_taken_keeps_the_yield_short(void **
     pass_yield(test, 4000);
 }
 
-static void test_release__of_a_cohort_yields_each_time(void **state)
+TURNS_CASE(test_release__of_a_cohort_yields_each_time)
 {
     struct turns_test *test = *state;
 
@@ -231,7 +233,7 @@ static void test_release__of_a_cohort_yields_each_time(void **state)
     assert_true(must_yield(test));
 }
 
-static void test_acquire__of_a_cohort_queues_behind_a_waiter(void **state)
+TURNS_CASE(test_acquire__of_a_cohort_queues_behind_a_waiter)
 {
     struct turns_test *test = *state;
 
@@ -244,7 +246,7 @@ static void test_acquire__of_a_cohort_queues_behind_a_waiter(void **state)
     assert_false(must_yield(test));
 }
 
-static void test_release__of_a_queued_kind_counts_no_turns(void **state)
+TURNS_CASE(test_release__of_a_queued_kind_counts_no_turns)
 {
     static const struct rlock_kind *const kinds[] = {&rlock_fair, &rlock_getset};
     struct turns_test *test = *state;
@@ -257,7 +259,7 @@ static void test_release__of_a_queued_kind_counts_no_turns(void **state)
     }
 }
 
-static void test_release__wakes_the_first_waiter_of_this_client(void **state)
+TURNS_CASE(test_release__wakes_the_first_waiter_of_this_client)
 {
     struct turns_test *test = *state;
 
@@ -288,7 +290,7 @@ static void hear(struct turns_test *test)
     test->client->channels.events->on_message(test->channel, "", 0);
 }
 
-static void test_message__of_an_own_release_wakes_nobody(void **state)
+TURNS_CASE(test_message__of_an_own_release_wakes_nobody)
 {
     struct turns_test *test = *state;
 
@@ -305,7 +307,7 @@ static void test_message__of_an_own_release_wakes_nobody(void **state)
     assert_int_equal(turns_of(test)->yield_until_us, 0);
 }
 
-static void test_message__before_the_reply_to_its_release(void **state)
+TURNS_CASE(test_message__before_the_reply_to_its_release)
 {
     struct turns_test *test = *state;
 
@@ -342,7 +344,7 @@ static void test_message__before_the_reply_to_its_release(void **state)
 }
 
 /* The release was sent again, because the server did not know its script. */
-static void test_release__after_the_try_that_it_has_woken_wakes_again(void **state)
+TURNS_CASE(test_release__after_the_try_that_it_has_woken_wakes_again)
 {
     static const struct rlock_result busy = {.status = STATUS_BUSY, .remaining_ms = 500};
     struct turns_test *test = *state;
@@ -366,7 +368,7 @@ static void test_release__after_the_try_that_it_has_woken_wakes_again(void **sta
     }
 }
 
-static void test_message__while_the_first_yields_ends_the_yield(void **state)
+TURNS_CASE(test_message__while_the_first_yields_ends_the_yield)
 {
     struct turns_test *test = *state;
 
@@ -380,7 +382,7 @@ static void test_message__while_the_first_yields_ends_the_yield(void **state)
     assert_non_null(test->waiting.batch);
 }
 
-static void test_release__passes_a_lock_on_to_its_like_only(void **state)
+TURNS_CASE(test_release__passes_a_lock_on_to_its_like_only)
 {
     struct turns_test *test = *state;
     struct rlock *waiting = &test->waiting;
@@ -411,27 +413,7 @@ static void test_release__passes_a_lock_on_to_its_like_only(void **state)
     rlock_state_answer(test->client, waiting, STATUS_CANCELLED);
 }
 
-#define TURNS_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        TURNS_TEST(test_release__without_another_client_never_yields),
-        TURNS_TEST(test_release__yields_after_16_turns),
-        TURNS_TEST(test_release__yields_after_10_ms_of_turns),
-        TURNS_TEST(test_release__yields_twice_as_long_while_nobody_takes_it),
-        TURNS_TEST(test_release__of_a_lock_that_was_taken_keeps_the_yield_short),
-        TURNS_TEST(test_release__of_a_cohort_yields_each_time),
-        TURNS_TEST(test_release__of_a_client_that_is_closing_counts_no_turns),
-        TURNS_TEST(test_acquire__of_a_cohort_queues_behind_a_waiter),
-        TURNS_TEST(test_release__of_a_queued_kind_counts_no_turns),
-        TURNS_TEST(test_release__wakes_the_first_waiter_of_this_client),
-        TURNS_TEST(test_message__of_an_own_release_wakes_nobody),
-        TURNS_TEST(test_message__before_the_reply_to_its_release),
-        TURNS_TEST(test_release__after_the_try_that_it_has_woken_wakes_again),
-        TURNS_TEST(test_message__while_the_first_yields_ends_the_yield),
-        TURNS_TEST(test_release__passes_a_lock_on_to_its_like_only),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cases_run(NULL, NULL);
 }

@@ -1,6 +1,6 @@
 /* test_url.c - Redis URLs, good and bad. */
 #include "redis/url.h"
-#include "test/asserts.h"
+#include "test/cases.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -26,11 +26,10 @@ static void assert_invalid(const char *text, const char *word)
     assert_int_equal(url.db, 7); /* untouched */
 }
 
-static void test_redis_url_parse__host_alone_has_defaults(void **state)
+UNIT_CASE(test_redis_url_parse__host_alone_has_defaults)
 {
     struct redis_url url = parse("redis://cache.example");
 
-    (void)state;
     assert_string_equal(url.hosts[0].name, "cache.example");
     assert_int_equal(url.hosts[0].port, 6379);
     assert_int_equal(url.db, 0);
@@ -40,11 +39,10 @@ static void test_redis_url_parse__host_alone_has_defaults(void **state)
     assert_false(url.is_unix);
 }
 
-static void test_redis_url_parse__every_part(void **state)
+UNIT_CASE(test_redis_url_parse__every_part)
 {
     struct redis_url url = parse("rediss://shop:s%40cret@10.0.0.1:7000/12");
 
-    (void)state;
     assert_true(url.is_tls);
     assert_string_equal(url.user, "shop");
     assert_string_equal(url.password, "s@cret");
@@ -53,11 +51,10 @@ static void test_redis_url_parse__every_part(void **state)
     assert_int_equal(url.db, 12);
 }
 
-static void test_redis_url_parse__password_without_user(void **state)
+UNIT_CASE(test_redis_url_parse__password_without_user)
 {
     struct redis_url url = parse("redis://:a@b:c@host:1/");
 
-    (void)state;
     assert_string_equal(url.user, "");
     assert_string_equal(url.password, "a@b:c"); /* the last @ ends it */
     assert_string_equal(parse("redis://:%01@h").password, "\x01");
@@ -66,30 +63,27 @@ static void test_redis_url_parse__password_without_user(void **state)
     assert_int_equal(url.db, 0);
 }
 
-static void test_redis_url_parse__ipv6_in_brackets(void **state)
+UNIT_CASE(test_redis_url_parse__ipv6_in_brackets)
 {
     struct redis_url url = parse("redis://[::1]:6380/3");
 
-    (void)state;
     assert_string_equal(url.hosts[0].name, "::1");
     assert_int_equal(url.hosts[0].port, 6380);
     assert_int_equal(url.db, 3);
     assert_string_equal(parse("redis://[fe80::2]").hosts[0].name, "fe80::2");
 }
 
-static void test_redis_url_parse__unix_socket(void **state)
+UNIT_CASE(test_redis_url_parse__unix_socket)
 {
     struct redis_url url = parse("unix:/run/redis/redis.sock");
 
-    (void)state;
     assert_true(url.is_unix);
     assert_string_equal(url.hosts[0].name, "/run/redis/redis.sock");
     assert_string_equal(parse("unix:///tmp/s").hosts[0].name, "/tmp/s");
 }
 
-static void test_redis_url_parse__refuses_what_it_does_not_understand(void **state)
+UNIT_CASE(test_redis_url_parse__refuses_what_it_does_not_understand)
 {
-    (void)state;
     assert_invalid("", "redis://");
     assert_invalid("http://host", "redis://");
     assert_invalid("redis:/host", "redis://");
@@ -114,11 +108,10 @@ static void test_redis_url_parse__refuses_what_it_does_not_understand(void **sta
     assert_invalid("unix://host/path", "absolute");
 }
 
-static void test_redis_url_parse__several_hosts(void **state)
+UNIT_CASE(test_redis_url_parse__several_hosts)
 {
     struct redis_url url = parse("rediss://shop:s,cret@a,b:7000,[::1]:7001/3");
 
-    (void)state;
     assert_int_equal(url.topology, REDIS_HOSTS);
     assert_true(url.is_tls);
     assert_string_equal(url.password, "s,cret");
@@ -133,12 +126,11 @@ static void test_redis_url_parse__several_hosts(void **state)
     assert_int_equal(parse("redis://a,b,c,d,e,f,g,h").host_count, 8);
 }
 
-static void test_redis_url_parse__sentinels(void **state)
+UNIT_CASE(test_redis_url_parse__sentinels)
 {
     struct redis_url url =
         parse("redis-sentinel://shop:secret@s1,s2:7000/2?master=sale%20one");
 
-    (void)state;
     assert_int_equal(url.topology, REDIS_SENTINEL);
     assert_false(url.is_tls);
     assert_string_equal(url.user, "shop");
@@ -155,11 +147,10 @@ static void test_redis_url_parse__sentinels(void **state)
     assert_string_equal(url.master, "m");
 }
 
-static void test_redis_url_parse__files_of_tls(void **state)
+UNIT_CASE(test_redis_url_parse__files_of_tls)
 {
     struct redis_url url = parse("rediss://u:p@h/2?key=/k%40%26&cacert=/c%20a&cert=c?/d");
 
-    (void)state;
     assert_string_equal(url.hosts[0].name, "h");
     assert_int_equal(url.db, 2);
     assert_string_equal(url.cacert, "/c a");
@@ -174,11 +165,10 @@ static void test_redis_url_parse__files_of_tls(void **state)
     assert_string_equal(url.cert, "");
 }
 
-static void test_redis_url_parse__nodes_of_a_cluster(void **state)
+UNIT_CASE(test_redis_url_parse__nodes_of_a_cluster)
 {
     struct redis_url url = parse("rediss-cluster://:secret@n1,n2:7000/0");
 
-    (void)state;
     assert_int_equal(url.topology, REDIS_CLUSTER);
     assert_true(url.is_tls);
     assert_int_equal(url.host_count, 2);
@@ -188,7 +178,7 @@ static void test_redis_url_parse__nodes_of_a_cluster(void **state)
 }
 
 /* NOLINTNEXTLINE(readability-function-size): a table */
-static void test_redis_url_parse__names_the_position_and_the_reason(void **state)
+UNIT_CASE(test_redis_url_parse__names_the_position_and_the_reason)
 {
     static const struct {
         const char *text;
@@ -272,7 +262,6 @@ static void test_redis_url_parse__names_the_position_and_the_reason(void **state
         {"redis-hosts://a,b", 1, "must begin with"},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
         char at[32];
 
@@ -282,12 +271,11 @@ static void test_redis_url_parse__names_the_position_and_the_reason(void **state
     }
 }
 
-static void test_redis_url_parse__refuses_what_is_too_long(void **state)
+UNIT_CASE(test_redis_url_parse__refuses_what_is_too_long)
 {
     char text[1200];
     char many[601] = {0};
 
-    (void)state;
     memset(many, 'x', 600);
     snprintf(text, sizeof(text), "redis://:%s@host", many);
     assert_invalid(text, "password is empty, malformed or too long");
@@ -303,14 +291,13 @@ static void test_redis_url_parse__refuses_what_is_too_long(void **state)
     assert_int_equal(strlen(parse(text).hosts[0].name), 107);
 }
 
-static void test_redis_url_parse__words_never_tell_the_password(void **state)
+UNIT_CASE(test_redis_url_parse__words_never_tell_the_password)
 {
     static const char *const urls[] = {"redis://:topsecret@host:0", "redis://:topsecret@",
                                        "redis:/:topsecret@host", "redis://:topsecret@h/x",
                                        "redis://topsecret@host"};
     struct redis_url url;
 
-    (void)state;
     for (size_t i = 0; i < sizeof(urls) / sizeof(*urls); i++) {
         struct err err = {0};
 
@@ -321,21 +308,5 @@ static void test_redis_url_parse__words_never_tell_the_password(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_redis_url_parse__host_alone_has_defaults),
-        cmocka_unit_test(test_redis_url_parse__every_part),
-        cmocka_unit_test(test_redis_url_parse__password_without_user),
-        cmocka_unit_test(test_redis_url_parse__ipv6_in_brackets),
-        cmocka_unit_test(test_redis_url_parse__unix_socket),
-        cmocka_unit_test(test_redis_url_parse__refuses_what_it_does_not_understand),
-        cmocka_unit_test(test_redis_url_parse__several_hosts),
-        cmocka_unit_test(test_redis_url_parse__sentinels),
-        cmocka_unit_test(test_redis_url_parse__files_of_tls),
-        cmocka_unit_test(test_redis_url_parse__nodes_of_a_cluster),
-        cmocka_unit_test(test_redis_url_parse__names_the_position_and_the_reason),
-        cmocka_unit_test(test_redis_url_parse__refuses_what_is_too_long),
-        cmocka_unit_test(test_redis_url_parse__words_never_tell_the_password),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cases_run(NULL, NULL);
 }

@@ -6,7 +6,7 @@
 #include "lock/keys.h"
 #include "lock/state.h"
 #include "lock/wait.h"
-#include "test/asserts.h"
+#include "test/cases.h"
 #include "test/fake.h"
 #include "test/frozen_clock.h"
 #include "test/torture.h"
@@ -149,7 +149,9 @@ static bool tries(const struct rlock *lock)
     return lock->batch != NULL;
 }
 
-static void test_waiter__sleeps_until_the_lock_may_be_free(void **state)
+#define WAIT_CASE(name) DEFINE_CASE(name, name, set_up, tear_down, NULL)
+
+WAIT_CASE(test_waiter__sleeps_until_the_lock_may_be_free)
 {
     static const struct {
         const struct rlock_kind *kind;
@@ -213,7 +215,7 @@ static int64_t longest_pause_ms(struct wait_test *test, struct rlock *lock)
     return longest_ms;
 }
 
-static void test_waiter__that_spins_pauses_longer_and_longer(void **state)
+WAIT_CASE(test_waiter__that_spins_pauses_longer_and_longer)
 {
     static const struct {
         uint16_t min_ms, max_ms;
@@ -233,7 +235,7 @@ static void test_waiter__that_spins_pauses_longer_and_longer(void **state)
     }
 }
 
-static void test_rlock_wait_on__ends_at_the_deadline(void **state)
+WAIT_CASE(test_rlock_wait_on__ends_at_the_deadline)
 {
     struct wait_test *test = *state;
     struct rlock *lock = begin_busy(test, 0, &rlock_plain);
@@ -250,7 +252,7 @@ static void test_rlock_wait_on__ends_at_the_deadline(void **state)
     assert_null(rlock_channel_find(test->client, lock));
 }
 
-static void test_waiter__tries_when_its_timer_runs(void **state)
+WAIT_CASE(test_waiter__tries_when_its_timer_runs)
 {
     struct wait_test *test = *state;
     struct rlock *lock = begin_busy(test, 0, &rlock_plain);
@@ -267,7 +269,7 @@ static void test_waiter__tries_when_its_timer_runs(void **state)
     end(test, lock);
 }
 
-static void test_rlock_wait_on__of_a_queued_kind_tries_once_more(void **state)
+WAIT_CASE(test_rlock_wait_on__of_a_queued_kind_tries_once_more)
 {
     static const struct {
         const struct rlock_kind *kind;
@@ -310,7 +312,7 @@ static void begin_all(struct wait_test *test, const struct rlock_kind *kind)
     }
 }
 
-static void test_rlock_wait_end__lets_the_next_waiter_try(void **state)
+WAIT_CASE(test_rlock_wait_end__lets_the_next_waiter_try)
 {
     static const struct {
         const struct rlock_kind *kind;
@@ -346,7 +348,7 @@ static void test_rlock_wait_end__lets_the_next_waiter_try(void **state)
     }
 }
 
-static void test_rlock_waits_resume__tries_again_what_failed(void **state)
+WAIT_CASE(test_rlock_waits_resume__tries_again_what_failed)
 {
     struct wait_test *test = *state;
     struct rlock_result down = {.status = STATUS_DOWN};
@@ -362,7 +364,7 @@ static void test_rlock_waits_resume__tries_again_what_failed(void **state)
     end(test, failed);
 }
 
-static void test_channel__wakes_those_that_missed_messages(void **state)
+WAIT_CASE(test_channel__wakes_those_that_missed_messages)
 {
     static const struct {
         const struct rlock_kind *kind;
@@ -405,7 +407,7 @@ static void test_channel__wakes_those_that_missed_messages(void **state)
     }
 }
 
-static void test_message__of_a_queued_kind_wakes_its_owner(void **state)
+WAIT_CASE(test_message__of_a_queued_kind_wakes_its_owner)
 {
     struct wait_test *test = *state;
     const struct rlock_channel_events *events = test->client->channels.events;
@@ -440,7 +442,7 @@ static void test_message__of_a_queued_kind_wakes_its_owner(void **state)
     }
 }
 
-static void test_rlock_waits_close__cancels_each_waiter(void **state)
+WAIT_CASE(test_rlock_waits_close__cancels_each_waiter)
 {
     struct wait_test *test = *state;
 
@@ -454,7 +456,7 @@ static void test_rlock_waits_close__cancels_each_waiter(void **state)
     assert_int_equal(cancelled, 2);
 }
 
-static void test_rlock_wait_on__without_memory_fails(void **state)
+WAIT_CASE(test_rlock_wait_on__without_memory_fails)
 {
     struct rlock_result busy = {.status = STATUS_BUSY, .remaining_ms = -1};
     struct wait_test *test = *state;
@@ -473,23 +475,7 @@ static void test_rlock_wait_on__without_memory_fails(void **state)
     }
 }
 
-#define WAIT_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        WAIT_TEST(test_waiter__sleeps_until_the_lock_may_be_free),
-        WAIT_TEST(test_waiter__that_spins_pauses_longer_and_longer),
-        WAIT_TEST(test_rlock_wait_on__ends_at_the_deadline),
-        WAIT_TEST(test_waiter__tries_when_its_timer_runs),
-        WAIT_TEST(test_rlock_wait_on__of_a_queued_kind_tries_once_more),
-        WAIT_TEST(test_rlock_wait_end__lets_the_next_waiter_try),
-        WAIT_TEST(test_rlock_waits_resume__tries_again_what_failed),
-        WAIT_TEST(test_channel__wakes_those_that_missed_messages),
-        WAIT_TEST(test_message__of_a_queued_kind_wakes_its_owner),
-        WAIT_TEST(test_rlock_waits_close__cancels_each_waiter),
-        WAIT_TEST(test_rlock_wait_on__without_memory_fails),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cases_run(NULL, NULL);
 }

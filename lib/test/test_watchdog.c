@@ -5,7 +5,7 @@
 #include "lock/orphan.h"
 #include "lock/state.h"
 #include "lock/watchdog.h"
-#include "test/asserts.h"
+#include "test/cases.h"
 #include "test/fake.h"
 #include "test/frozen_clock.h"
 #include "test/torture.h"
@@ -143,9 +143,12 @@ static void tick(struct watchdog_test *test)
     test->watchdog->timer.timer_cb(&test->watchdog->timer);
 }
 
+#define DOWN_CASE(name) DEFINE_CASE(name, name, set_up, tear_down, NULL)
+#define UP_CASE(name)   DEFINE_CASE(name, name, set_up, tear_down, &seen)
+
 /* -- renewals -- */
 
-static void test_rlock_watchdog_set__is_due_after_a_third_of_the_lease(void **state)
+DOWN_CASE(test_rlock_watchdog_set__is_due_after_a_third_of_the_lease)
 {
     static const struct {
         uint32_t lease_ms;
@@ -178,7 +181,7 @@ static void test_rlock_watchdog_set__is_due_after_a_third_of_the_lease(void **st
     }
 }
 
-static void test_rlock_watchdog_set__wakes_for_the_earliest(void **state)
+DOWN_CASE(test_rlock_watchdog_set__wakes_for_the_earliest)
 {
     struct watchdog_test *test = *state;
 
@@ -195,7 +198,7 @@ static void test_rlock_watchdog_set__wakes_for_the_earliest(void **state)
     assert_int_equal(list_count(test->watchdog->buckets + 123), 2);
 }
 
-static void test_watchdog__leaves_unwatched_locks_alone(void **state)
+DOWN_CASE(test_watchdog__leaves_unwatched_locks_alone)
 {
     struct watchdog_test *test = *state;
     struct rlock *lock = &test->locks[0];
@@ -211,7 +214,7 @@ static void test_watchdog__leaves_unwatched_locks_alone(void **state)
     rlock_batch_leave(lock);
 }
 
-static void test_watchdog__renews_those_that_are_nearly_due_with_the_first(void **state)
+DOWN_CASE(test_watchdog__renews_those_that_are_nearly_due_with_the_first)
 {
     enum { SLACK_US = 1000000 }; /* a sixteenth of a third of 48 s */
     struct watchdog_test *test = *state;
@@ -235,7 +238,7 @@ static void test_watchdog__renews_those_that_are_nearly_due_with_the_first(void 
     expect_watchdog_at(test, NOW_US + 1);
 }
 
-static void test_watchdog__retries_after_a_fiftieth_of_the_lease(void **state)
+DOWN_CASE(test_watchdog__retries_after_a_fiftieth_of_the_lease)
 {
     static const struct {
         uint32_t lease_ms;
@@ -261,7 +264,7 @@ static void test_watchdog__retries_after_a_fiftieth_of_the_lease(void **state)
     ASSERT_NUMBER(test->client->stats.failed, ==, 0);
 }
 
-static void test_watchdog__loses_a_lock_when_its_lease_ends(void **state)
+DOWN_CASE(test_watchdog__loses_a_lock_when_its_lease_ends)
 {
     struct watchdog_test *test = *state;
 
@@ -274,7 +277,7 @@ static void test_watchdog__loses_a_lock_when_its_lease_ends(void **state)
     assert_int_equal(test->orphans->due_count, 1); /* the server may still hold it */
 }
 
-static void test_watchdog__ends_when_a_callback_closes_the_client(void **state)
+DOWN_CASE(test_watchdog__ends_when_a_callback_closes_the_client)
 {
     struct watchdog_test *test = *state;
 
@@ -289,7 +292,7 @@ static void test_watchdog__ends_when_a_callback_closes_the_client(void **state)
     assert_true(list_is_empty(&test->watchdog->overdue));
 }
 
-static void test_rlock_watchdog_close__cancels_each_lock(void **state)
+DOWN_CASE(test_rlock_watchdog_close__cancels_each_lock)
 {
     struct watchdog_test *test = *state;
 
@@ -302,7 +305,7 @@ static void test_rlock_watchdog_close__cancels_each_lock(void **state)
     assert_int_equal(seen.cancels, 3);
 }
 
-static void test_rlock_watchdog_resume__renews_what_is_overdue(void **state)
+UP_CASE(test_rlock_watchdog_resume__renews_what_is_overdue)
 {
     struct watchdog_test *test = *state;
     struct rlock *locks = test->locks;
@@ -338,7 +341,7 @@ static size_t count_of(const struct list *list, struct rlock **ret_first)
     return list_count(list);
 }
 
-static void test_orphan__is_released_until_the_result_is_certain(void **state)
+DOWN_CASE(test_orphan__is_released_until_the_result_is_certain)
 {
     static const struct {
         enum status status;
@@ -388,7 +391,7 @@ static void test_orphan__is_released_until_the_result_is_certain(void **state)
     }
 }
 
-static void test_orphan__has_all_that_a_release_needs(void **state)
+DOWN_CASE(test_orphan__has_all_that_a_release_needs)
 {
     static const struct {
         enum rlock_state state;
@@ -432,7 +435,7 @@ static void test_orphan__has_all_that_a_release_needs(void **state)
     expect_orphans_at(test, NOW_US + 1000000);
 }
 
-static void test_orphan__takes_the_place_of_a_lock_in_its_batch(void **state)
+DOWN_CASE(test_orphan__takes_the_place_of_a_lock_in_its_batch)
 {
     struct watchdog_test *test = *state;
     struct rlock *lock = &test->locks[0], *copy = rlock_orphan_spare(test->client);
@@ -455,7 +458,7 @@ static void test_orphan__takes_the_place_of_a_lock_in_its_batch(void **state)
     rlock_orphan_recycle(test->client, copy);
 }
 
-static void test_orphan__is_left_to_its_lease_while_the_client_finishes(void **state)
+DOWN_CASE(test_orphan__is_left_to_its_lease_while_the_client_finishes)
 {
     struct watchdog_test *test = *state;
     struct rlock *copy = rlock_orphan_spare(test->client);
@@ -468,7 +471,7 @@ static void test_orphan__is_left_to_its_lease_while_the_client_finishes(void **s
     test->client->may_finish = false;
 }
 
-static void test_orphans__beyond_the_most_leave_the_oldest_to_its_lease(void **state)
+DOWN_CASE(test_orphans__beyond_the_most_leave_the_oldest_to_its_lease)
 {
     struct watchdog_test *test = *state;
     struct rlock *copy;
@@ -495,7 +498,7 @@ static void test_orphans__beyond_the_most_leave_the_oldest_to_its_lease(void **s
     assert_true(list_is_empty(&test->orphans->due));
 }
 
-static void test_orphans__are_released_again_in_their_turn(void **state)
+UP_CASE(test_orphans__are_released_again_in_their_turn)
 {
     struct watchdog_test *test = *state;
     struct rlock *copies[2];
@@ -515,7 +518,7 @@ static void test_orphans__are_released_again_in_their_turn(void **state)
     assert_int_equal(list_count(&test->orphans->second), 1);
 }
 
-static void test_orphan__that_the_server_does_not_take_is_retried(void **state)
+UP_CASE(test_orphan__that_the_server_does_not_take_is_retried)
 {
     struct watchdog_test *test = *state;
     struct rlock *copy;
@@ -535,30 +538,7 @@ static void test_orphan__that_the_server_does_not_take_is_retried(void **state)
     ASSERT_NUMBER(test->orphans->timer_at_us, ==, INT64_MAX);
 }
 
-#define DOWN_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-#define UP_TEST(name)                                                                    \
-    cmocka_unit_test_prestate_setup_teardown(name, set_up, tear_down, &seen)
-
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        DOWN_TEST(test_rlock_watchdog_set__is_due_after_a_third_of_the_lease),
-        DOWN_TEST(test_rlock_watchdog_set__wakes_for_the_earliest),
-        DOWN_TEST(test_watchdog__leaves_unwatched_locks_alone),
-        DOWN_TEST(test_watchdog__renews_those_that_are_nearly_due_with_the_first),
-        DOWN_TEST(test_watchdog__retries_after_a_fiftieth_of_the_lease),
-        DOWN_TEST(test_watchdog__loses_a_lock_when_its_lease_ends),
-        DOWN_TEST(test_watchdog__ends_when_a_callback_closes_the_client),
-        DOWN_TEST(test_rlock_watchdog_close__cancels_each_lock),
-        UP_TEST(test_rlock_watchdog_resume__renews_what_is_overdue),
-        DOWN_TEST(test_orphan__is_released_until_the_result_is_certain),
-        DOWN_TEST(test_orphan__has_all_that_a_release_needs),
-        DOWN_TEST(test_orphan__takes_the_place_of_a_lock_in_its_batch),
-        DOWN_TEST(test_orphan__is_left_to_its_lease_while_the_client_finishes),
-        DOWN_TEST(test_orphans__beyond_the_most_leave_the_oldest_to_its_lease),
-        UP_TEST(test_orphans__are_released_again_in_their_turn),
-        UP_TEST(test_orphan__that_the_server_does_not_take_is_retried),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cases_run(NULL, NULL);
 }

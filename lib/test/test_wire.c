@@ -1,6 +1,6 @@
 /* test_wire.c - the bytes of commands. */
 #include "redis/wire.h"
-#include "test/asserts.h"
+#include "test/cases.h"
 #include "test/torture.h"
 
 #include <stdlib.h>
@@ -12,12 +12,11 @@ static void assert_wire(const struct redis_wire *wire, const char *expected, siz
     assert_memory_equal(wire->data, expected, len);
 }
 
-static void test_redis_wire_bulk__command_with_any_bytes(void **state)
+UNIT_CASE(test_redis_wire_bulk__command_with_any_bytes)
 {
     static const char expected[] = "*3\r\n$3\r\nSET\r\n$4\r\na\0\r\n\r\n$0\r\n\r\n";
     struct redis_wire wire = {0};
 
-    (void)state;
     redis_wire_array(&wire, 3);
     redis_wire_bulk(&wire, "SET", 3);
     redis_wire_bulk(&wire, "a\0\r\n", 4);
@@ -27,13 +26,12 @@ static void test_redis_wire_bulk__command_with_any_bytes(void **state)
     redis_wire_clear(&wire);
 }
 
-static void test_redis_wire_bulk__grows_over_many_sizes(void **state)
+UNIT_CASE(test_redis_wire_bulk__grows_over_many_sizes)
 {
     struct redis_wire wire = {0};
     size_t len = 300000, small_len = 17;
     char *big = malloc(len);
 
-    (void)state;
     memset(big, 'x', len);
     for (int i = 0; i < 5000; i++)
         redis_wire_bulk(&wire, "0123456789", 10);
@@ -56,11 +54,10 @@ static void assert_rest(const struct redis_wire *wire, const char *expected)
     assert_memory_equal(wire->data + wire->begin, expected, strlen(expected));
 }
 
-static void test_redis_wire_shift__keeps_what_was_not_sent(void **state)
+UNIT_CASE(test_redis_wire_shift__keeps_what_was_not_sent)
 {
     struct redis_wire wire = {0};
 
-    (void)state;
     redis_wire_array(&wire, 1);
     redis_wire_bulk(&wire, "PING", 4);
     redis_wire_shift(&wire, 4);
@@ -81,11 +78,10 @@ static void test_redis_wire_shift__keeps_what_was_not_sent(void **state)
     redis_wire_clear(&wire);
 }
 
-static void test_redis_wire_cut__forgets_an_unfinished_command(void **state)
+UNIT_CASE(test_redis_wire_cut__forgets_an_unfinished_command)
 {
     struct redis_wire wire = {0};
 
-    (void)state;
     redis_wire_bulk(&wire, "one", 3);
     redis_wire_bulk(&wire, "two", 3);
     wire.failed = true;
@@ -97,11 +93,10 @@ static void test_redis_wire_cut__forgets_an_unfinished_command(void **state)
     redis_wire_clear(&wire);
 }
 
-static void test_redis_wire_bulk__without_memory_has_failed(void **state)
+UNIT_CASE(test_redis_wire_bulk__without_memory_has_failed)
 {
     struct redis_wire wire = {0};
 
-    (void)state;
     torture_fail(1, 0);
     redis_wire_bulk(&wire, "SET", 3);
     if (!torture_stop() || !wire.failed)
@@ -109,11 +104,10 @@ static void test_redis_wire_bulk__without_memory_has_failed(void **state)
     redis_wire_clear(&wire);
 }
 
-static void test_redis_wire_digits__whole_range(void **state)
+UNIT_CASE(test_redis_wire_digits__whole_range)
 {
     char digits[REDIS_DIGITS_MAX];
 
-    (void)state;
     assert_int_equal(redis_wire_digits(digits, 0), 1);
     assert_memory_equal(digits, "0", 1);
     assert_int_equal(redis_wire_digits(digits, 1234567890), 10);
@@ -124,14 +118,5 @@ static void test_redis_wire_digits__whole_range(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_redis_wire_bulk__command_with_any_bytes),
-        cmocka_unit_test(test_redis_wire_bulk__grows_over_many_sizes),
-        cmocka_unit_test(test_redis_wire_shift__keeps_what_was_not_sent),
-        cmocka_unit_test(test_redis_wire_cut__forgets_an_unfinished_command),
-        cmocka_unit_test(test_redis_wire_bulk__without_memory_has_failed),
-        cmocka_unit_test(test_redis_wire_digits__whole_range),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cases_run(NULL, NULL);
 }

@@ -137,7 +137,7 @@ static void wait_waiting(struct fixture *fixture, const char *channel, long long
 
 /* -- exclusion -- */
 
-static void test_acquire__is_busy_while_redisson_holds(void **state)
+FIXTURE_CASE(test_acquire__is_busy_while_redisson_holds)
 {
     struct fixture *fixture = *state;
     struct rlock_client *client = fixture_client(fixture);
@@ -152,7 +152,7 @@ static void test_acquire__is_busy_while_redisson_holds(void **state)
     assert_int_equal(try_take(fixture, client, &call), STATUS_OK);
 }
 
-static void test_acquire__makes_redisson_busy(void **state)
+FIXTURE_CASE(test_acquire__makes_redisson_busy)
 {
     struct fixture *fixture = *state;
     struct rlock_client *client = fixture_client(fixture);
@@ -171,7 +171,7 @@ static void test_acquire__makes_redisson_busy(void **state)
 
 /* -- wake-ups -- */
 
-static void test_release__wakes_redisson(void **state)
+FIXTURE_CASE(test_release__wakes_redisson)
 {
     struct fixture *fixture = *state;
     struct rlock_client *client = fixture_client(fixture);
@@ -190,7 +190,7 @@ static void test_release__wakes_redisson(void **state)
     assert_string_equal(peer_await(fixture, &peer, tag), "ok");
 }
 
-static void test_acquire__is_woken_by_redisson(void **state)
+FIXTURE_CASE(test_acquire__is_woken_by_redisson)
 {
     struct fixture *fixture = *state;
     struct rlock_client *client = fixture_client(fixture);
@@ -210,7 +210,7 @@ static void test_acquire__is_woken_by_redisson(void **state)
 }
 
 /* For such a name Redisson uses another channel. */
-static void test_release__wakes_redisson_on_a_name_with_braces(void **state)
+FIXTURE_CASE(test_release__wakes_redisson_on_a_name_with_braces)
 {
     static const char name[] = "order:{7}";
     struct fixture *fixture = *state;
@@ -230,7 +230,7 @@ static void test_release__wakes_redisson_on_a_name_with_braces(void **state)
     assert_string_equal(peer_await(fixture, &peer, tag), "ok");
 }
 
-static void test_acquire__takes_what_redisson_let_expire(void **state)
+FIXTURE_CASE(test_acquire__takes_what_redisson_let_expire)
 {
     struct fixture *fixture = *state;
     struct rlock_client *client = fixture_client(fixture);
@@ -242,7 +242,7 @@ static void test_acquire__takes_what_redisson_let_expire(void **state)
     assert_int_equal(peer_count(fixture, "a"), 0);
 }
 
-static void test_acquire__expires_for_redisson(void **state)
+FIXTURE_CASE(test_acquire__expires_for_redisson)
 {
     struct fixture *fixture = *state;
     struct rlock_client *client = fixture_client(fixture);
@@ -257,7 +257,7 @@ static void test_acquire__expires_for_redisson(void **state)
 
 /* -- counts -- */
 
-static void test_inspect__shows_the_count_of_redisson(void **state)
+FIXTURE_CASE(test_inspect__shows_the_count_of_redisson)
 {
     struct fixture *fixture = *state;
     struct rlock_client *client = fixture_client(fixture);
@@ -278,7 +278,7 @@ static void test_inspect__shows_the_count_of_redisson(void **state)
     assert_int_equal(try_take(fixture, client, &call), STATUS_OK);
 }
 
-static void test_acquire__counts_as_redisson_does(void **state)
+FIXTURE_CASE(test_acquire__counts_as_redisson_does)
 {
     struct fixture *fixture = *state;
     struct rlock_client *client = fixture_client(fixture);
@@ -314,7 +314,7 @@ static bool has_renewed(void *arg)
     return server_calls(renewals->server, "pexpire") >= renewals->wanted;
 }
 
-static void test_acquire__is_busy_while_redissons_watchdog_renews(void **state)
+FIXTURE_CASE(test_acquire__is_busy_while_redissons_watchdog_renews)
 {
     struct fixture *fixture = *state;
     struct rlock_client *client = fixture_client(fixture);
@@ -331,7 +331,7 @@ static void test_acquire__is_busy_while_redissons_watchdog_renews(void **state)
     assert_int_equal(answer_of(fixture, &call), STATUS_CANCELLED);
 }
 
-static void test_watchdog__keeps_redisson_busy(void **state)
+FIXTURE_CASE(test_watchdog__keeps_redisson_busy)
 {
     struct fixture *fixture = *state;
     struct rlock_client *client = fixture_client(fixture);
@@ -350,7 +350,7 @@ static void test_watchdog__keeps_redisson_busy(void **state)
 
 /* -- by force -- */
 
-static void test_force__of_redisson_frees_our_lock_and_wakes_our_waiter(void **state)
+FIXTURE_CASE(test_force__of_redisson_frees_our_lock_and_wakes_our_waiter)
 {
     struct fixture *fixture = *state;
     struct rlock_client *holder = fixture_client(fixture);
@@ -372,7 +372,7 @@ static void test_force__of_redisson_frees_our_lock_and_wakes_our_waiter(void **s
     fixture_wait_count(fixture, &held.losses, 1);
 }
 
-static void test_force_release__frees_redissons_lock_and_wakes_its_waiter(void **state)
+FIXTURE_CASE(test_force_release__frees_redissons_lock_and_wakes_its_waiter)
 {
     struct fixture *fixture = *state;
     struct rlock_client *client = fixture_client(fixture);
@@ -494,7 +494,7 @@ static bool contest_step(void *arg)
     return contest->done == MEMBERS;
 }
 
-static void test_acquire__lets_one_in_of_ours_and_redissons(void **state)
+FIXTURE_CASE(test_acquire__lets_one_in_of_ours_and_redissons)
 {
     struct fixture *fixture = *state;
     struct contest contest = {.client = fixture_client(fixture)};
@@ -512,27 +512,10 @@ static void test_acquire__lets_one_in_of_ours_and_redissons(void **state)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {
-        FIXTURE_TEST(test_acquire__is_busy_while_redisson_holds),
-        FIXTURE_TEST(test_acquire__makes_redisson_busy),
-        FIXTURE_TEST(test_release__wakes_redisson),
-        FIXTURE_TEST(test_acquire__is_woken_by_redisson),
-        FIXTURE_TEST(test_release__wakes_redisson_on_a_name_with_braces),
-        FIXTURE_TEST(test_acquire__takes_what_redisson_let_expire),
-        FIXTURE_TEST(test_acquire__expires_for_redisson),
-        FIXTURE_TEST(test_inspect__shows_the_count_of_redisson),
-        FIXTURE_TEST(test_acquire__counts_as_redisson_does),
-        FIXTURE_TEST(test_acquire__is_busy_while_redissons_watchdog_renews),
-        FIXTURE_TEST(test_watchdog__keeps_redisson_busy),
-        FIXTURE_TEST(test_force__of_redisson_frees_our_lock_and_wakes_our_waiter),
-        FIXTURE_TEST(test_force_release__frees_redissons_lock_and_wakes_its_waiter),
-        FIXTURE_TEST(test_acquire__lets_one_in_of_ours_and_redissons),
-    };
-
     if (argc != 2) {
         fprintf(stderr, "usage: interop CLASSPATH\n");
         return 2;
     }
     classpath = argv[1];
-    return cmocka_run_group_tests(tests, start, stop);
+    return cases_run(start, stop);
 }
