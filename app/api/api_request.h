@@ -45,6 +45,7 @@ struct api_place { /* for orders and tickets */
     enum outcome refusal; /* by admission; the answer if the key has placed no order */
     bool needs_ticket;
     unsigned pow_bits; /* required for a ticket */
+    bool is_early;     /* the sale has not opened: only a challenge is issued */
 };
 
 struct api_change {

@@ -3,7 +3,8 @@
  *
  * Like an order, a request for a ticket passes admission first. Issuing a ticket costs a
  * few hashes and needs no backend. If the voucher requires a proof of work, a request
- * without a body gets a challenge; a request with the solution gets a ticket.
+ * without a body gets a challenge; a request with the solution gets a ticket. Shoppers
+ * may work on a challenge while they wait for the sale to open.
  */
 #include "app/api/api_routes.h"
 #include "app/core/rfc3339.h"
@@ -91,16 +92,30 @@ static void issue(struct api_request *request)
         answer_issued(request, TICKET_PURCHASE, 0);
     else if (request->http->body.len == 0)
         answer_issued(request, TICKET_CHALLENGE, bits);
+    else if (request->place.is_early)
+        api_answer_outcome(request, OUTCOME_NOT_STARTED, NULL);
     else
         check_proof(request, bits);
+}
+
+/* A challenge that is issued now is still valid when the sale opens. */
+static bool has_useful_challenge(const struct api_request *request,
+                                 const struct catalogue_entry *entry)
+{
+    int64_t expires_s = now_s() + request->api->options.tickets.ttl_s;
+
+    return entry->pow_bits > 0 && entry->begin_us < expires_s * 1000000;
 }
 
 static void admit(struct api_request *request, const struct catalogue_entry *entry)
 {
     enum outcome refusal;
+    bool is_open = admission_check(request->api->options.catalogue, entry, &refusal);
 
     request->place.pow_bits = (unsigned)entry->pow_bits;
-    if (admission_check(request->api->options.catalogue, entry, &refusal))
+    request->place.is_early = !is_open && refusal == OUTCOME_NOT_STARTED &&
+                              has_useful_challenge(request, entry);
+    if (is_open || request->place.is_early)
         api_identify(request, issue);
     else
         api_answer_outcome(request, refusal, NULL);

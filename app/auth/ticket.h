@@ -4,7 +4,8 @@
  * A ticket proves that a shopper requested it for a voucher whose sale was open. It is an
  * expiry time with a MAC over the shopper, the voucher and that time. A challenge has the
  * same form, but its MAC includes another label, so it is not accepted as a ticket. A
- * challenge cannot be predicted, so work on it cannot begin before it is issued. A nonce with
+ * challenge cannot be predicted, so work on it cannot begin before it is issued, which is
+ * at most its lifetime before the sale opens. A nonce with
  * which SHA-256 of "CHALLENGE:NONCE" begins with enough zero bits proves about 2^bits hashes of
  * work; the check costs one hash.
  *

@@ -190,6 +190,25 @@ static void test_tickets__may_need_a_proof_of_work(void **state UNUSED)
                 "422 invalid: challenge is required: nonce is required");
 }
 
+static void test_tickets__a_challenge_comes_before_the_sale_opens(void **state UNUSED)
+{
+    static const char path[] = "POST /v1/vouchers/7/ticket";
+    static const char body[] = "{\"challenge\":\"c\",\"nonce\":\"1\"}";
+    int64_t ttl_us = api->options.tickets.ttl_s * INT64_C(1000000);
+
+    fake.entry.pow_bits = 1;
+    fake.entry.begin_us = clock_real_us() + ttl_us; /* a challenge would have expired */
+    ASSERT_TEXT(ask(path, SHOPPER, NULL, NULL), "409 Retry-After: 60 not_started");
+    ASSERT_TEXT(did, "");
+    fake.entry.begin_us -= 1000000;
+    ASSERT_CONTAINS(ask(path, SHOPPER, NULL, NULL), "200 {\"challenge\":\"");
+    ASSERT_TEXT(ask(path, NULL, NULL, NULL), UNAUTHENTICATED);
+    ASSERT_TEXT(ask(path, SHOPPER, NULL, body), "409 Retry-After: 59 not_started");
+    ASSERT_TEXT(ask(PLACE, SHOPPER, NULL, NULL), "409 Retry-After: 59 not_started");
+    fake.entry.pow_bits = 0; /* a ticket comes when the sale is open */
+    ASSERT_TEXT(ask(path, SHOPPER, NULL, NULL), "409 Retry-After: 59 not_started");
+}
+
 /* -- changes of orders -- */
 
 static void test_life__changes_an_order_that_was_read(void **state UNUSED)
@@ -365,6 +384,7 @@ int main(void)
         CASE(test_place__refused_by_memory_is_looked_up_by_key),
         CASE(test_tickets__are_issued_and_required),
         CASE(test_tickets__may_need_a_proof_of_work),
+        CASE(test_tickets__a_challenge_comes_before_the_sale_opens),
         CASE(test_life__changes_an_order_that_was_read),
         CASE(test_life__answers_each_verdict),
         CASE(test_failures__have_their_answers),
