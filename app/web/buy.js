@@ -9,7 +9,6 @@ import {call, Problem} from '/web/common.js';
 const ATTEMPTS = 8;
 const PAUSE_MS = 500;
 const PAUSE_MAX_MS = 8000;
-const HASHES_AT_ONCE = 256;
 
 const retryable = new Set(['network', 'overloaded', 'unavailable', 'outcome_unknown', 'rate_limited', 'order_in_progress']);
 
@@ -24,67 +23,36 @@ function pauseMs(attempt, problem) {
     return Math.max(problem.retryAfterS * 1000, grown / 2) + Math.random() * grown / 2;
 }
 
-function leadingZeroBits(bytes) {
-    let bits = 0;
-    for (const each of bytes) {
-        if (each !== 0)
-            return bits + Math.clz32(each) - 24;
-        bits += 8;
-    }
-    return bits;
-}
-
-async function solve(challenge, bits) {
-    const encoder = new TextEncoder();
-    for (let first = 0;; first += HASHES_AT_ONCE) {
-        const tries = Array.from({length: HASHES_AT_ONCE}, async (_, i) => {
-            const text = encoder.encode(`${challenge}:${first + i}`);
-            return leadingZeroBits(new Uint8Array(await crypto.subtle.digest('SHA-256', text)));
-        });
-        const found = (await Promise.all(tries)).findIndex((each) => each >= bits);
-        if (found >= 0)
-            return String(first + found);
-    }
-}
-
-async function fetchTicket(voucher, token, report) {
-    const path = `/v1/vouchers/${voucher.id}/ticket`;
-    let answer = await call('POST', path, {token});
-    if (answer.challenge) {
-        report('solving');
-        const nonce = await solve(answer.challenge, answer.bits);
-        answer = await call('POST', path, {token, body: {challenge: answer.challenge, nonce}});
-    }
-    return answer.ticket;
-}
-
-async function attempt(voucher, token, key, report) {
+async function attempt(voucher, ticket, token, key) {
     const headers = {'Idempotency-Key': key};
     if (voucher.requires_ticket)
-        headers['Purchase-Ticket'] = await fetchTicket(voucher, token, report);
+        headers['Purchase-Ticket'] = await ticket.take(token);
     return call('POST', `/v1/vouchers/${voucher.id}/orders`, {token, headers});
 }
 
 /**
  * Place an order.
  *
+ * @ticket  taken if the voucher requires one
  * @report  called with a text to show meanwhile: report(name, values)
  *
  * Returns the order, with `http` 201 or 200; throws the Problem that is the outcome, or after the
  * last attempt the last Problem with `gave_up` set.
  */
-export async function buy(voucher, userId, token, report) {
+export async function buy(voucher, ticket, userId, token, report) {
     const place = `seckill.key.${userId}.${voucher.id}`;
     const key = sessionStorage.getItem(place) ?? newKey();
     sessionStorage.setItem(place, key);
     for (let n = 0;; n++) {
         try {
-            const order = await attempt(voucher, token, key, report);
+            const order = await attempt(voucher, ticket, token, key);
             sessionStorage.removeItem(place);
             return order;
         } catch (problem) {
-            if (!(problem instanceof Problem))
-                throw problem;
+            if (!(problem instanceof Problem) || problem.code === 'stopped')
+                throw problem; /* the key remains for the next press */
+            if (problem.code === 'ticket_required')
+                ticket.drop();
             const isFinal = !retryable.has(problem.code);
             if (isFinal)
                 sessionStorage.removeItem(place);

@@ -2,11 +2,13 @@
 import {buy} from '/web/buy.js';
 import {call, claims, clock, devToken, element, every, listVouchers, setText, takeToken} from '/web/common.js';
 import {duration, hasText, moment, money, number, percent, text, translatePage} from '/web/i18n.js';
+import {Ticket} from '/web/ticket.js';
 
 const REFRESH_MS = 2000;         /* of the open vouchers, shortly before and after a change */
 const REFRESH_CALM_MS = 5000;    /* of the open vouchers otherwise */
 const BUSY_MS = 20000;           /* before and after a change */
 const REFRESH_OTHERS_MS = 10000; /* of upcoming and ended vouchers, and of one that is followed */
+const EARLY_MS = 60000;          /* before the opening, when work on a challenge may begin */
 const ENDED_SHOWN = 3;
 const TOKEN = 'seckill.token';
 
@@ -36,8 +38,10 @@ function signIn(token) {
     for (const row of orders.values())
         row.element.remove();
     orders.clear();
-    for (const card of cards.values())
+    for (const card of cards.values()) {
         card.showMessage('');
+        card.renewTicket();
+    }
     showShopper();
     refreshOrders();
     return true;
@@ -95,6 +99,10 @@ class Card {
         this.fill = element('div');
         this.left = element('span', {class: 'number'});
         this.limit = element('span', {class: 'muted'});
+        this.workText = element('p', {class: 'small muted'});
+        this.progress = element('progress', {max: 1, 'aria-label': text('work')});
+        this.stop = element('button', {type: 'button', class: 'small', onclick: () => this.ticket.stop()}, text('stop'));
+        this.work = element('div', {class: 'work'}, this.workText, this.stop, this.progress);
         this.button = element('button', {class: 'main', type: 'button', 'aria-describedby': title,
                                          onclick: () => this.press()});
         this.message = element('p', {class: 'message', role: 'status'});
@@ -104,9 +112,19 @@ class Card {
             element('p', {class: 'price'}, this.price, this.worth, this.off),
             element('div', {class: 'supply'},
                 element('div', {class: 'track', 'aria-hidden': 'true'}, this.fill),
-                element('p', {class: 'stock'}, this.left, this.limit)),
+                element('p', {class: 'stock'}, this.left, this.limit), this.work),
             this.button, this.message);
+        this.voucher = {id: voucher.id};
+        this.renewTicket();
         this.update(voucher);
+    }
+
+    /* A ticket is of one shopper. */
+    renewTicket() {
+        this.ticket?.stop();
+        this.ticket = new Ticket(this.voucher.id, () => this.showWork());
+        /* Half of it is random, so that shoppers who wait do not ask at the same time. */
+        this.earlyMs = EARLY_MS * (1 + Math.random()) / 2;
     }
 
     update(voucher) {
@@ -140,6 +158,28 @@ class Card {
             this.showMessage('now_open', {}, 'good');
         if (!this.isBuying)
             this.showButton(state);
+        this.showWork();
+        if (state === 'upcoming' && this.needsWork() && this.ticket.state === 'idle' && shopper.token !== null &&
+            !document.hidden && this.voucher.beginMs - clock.now() < this.earlyMs)
+            this.prepareTicket();
+    }
+
+    needsWork() {
+        return this.voucher.requires_ticket && this.voucher.pow_bits > 0;
+    }
+
+    /* After a failure later again. */
+    async prepareTicket() {
+        this.earlyMs /= 2;
+        await this.ticket.prepare(shopper.token).catch(() => {});
+    }
+
+    showWork() {
+        const state = this.ticket.state;
+        this.work.hidden = !this.needsWork();
+        this.work.dataset.state = state;
+        setText(this.workText, text(`work_${state}`, {percent: percent(this.ticket.share)}));
+        this.progress.value = state === 'solving' ? this.ticket.share : Number(state === 'solved');
     }
 
     showTime(state) {
@@ -185,9 +225,9 @@ class Card {
         this.isBuying = true;
         this.button.setAttribute('aria-busy', 'true');
         setText(this.button, text('buying'));
-        this.showMessage('');
+        this.showMessage(this.needsWork() && this.ticket.state !== 'solved' ? 'solving' : '');
         try {
-            this.showPlaced(await buy(this.voucher, shopper.id, shopper.token,
+            this.showPlaced(await buy(this.voucher, this.ticket, shopper.id, shopper.token,
                                       (name, values) => this.showMessage(name, values, 'warn')));
         } catch (problem) {
             this.showOutcome(problem.gave_up ? 'gave_up' : problem.code, problem);

@@ -34,7 +34,7 @@ class Browser:
         options.binary_location = "/usr/bin/chromium"
         for argument in ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu",
                          "--hide-scrollbars", "--no-first-run", "--disable-background-networking",
-                         f"--lang={language}"):
+                         "--host-resolver-rules=MAP shop.test 127.0.0.1", f"--lang={language}"):
             options.add_argument(argument)
         options.add_experimental_option("prefs", {"intl.accept_languages": language})
         options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
@@ -68,6 +68,15 @@ class Browser:
             yield
         finally:
             self.cdp("Network.setBlockedURLs", urls=[])
+
+    @contextlib.contextmanager
+    def early(self, script):
+        """Run a script before those of the pages that are opened in the `with` block."""
+        added = self.cdp("Page.addScriptToEvaluateOnNewDocument", source=script)
+        try:
+            yield
+        finally:
+            self.cdp("Page.removeScriptToEvaluateOnNewDocument", **added)
 
     def open(self, url, afresh=True):
         """Open a page. afresh: remove the data of earlier visits."""

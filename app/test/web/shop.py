@@ -15,10 +15,10 @@ from browser import DESK, NARROW, PHONE
 class Shop:
     """The shop page of a fresh shopper, and one voucher on it, a new one if none is given."""
 
-    def __init__(self, world, url=None, voucher=None, **sale):
+    def __init__(self, world, url=None, voucher=None, afresh=True, **sale):
         self.world, self.browser = world, world.browser
         self.voucher = voucher or world.voucher(**sale)
-        self.browser.open(url or world.url)
+        self.browser.open(url or world.url, afresh)
         self.browser.one(self.card)
         self.browser.wait("a shopper", self.shopper)
 
@@ -37,7 +37,7 @@ class Shop:
         return self.browser.one(self.card).get_attribute("data-state")
 
     def press(self):
-        self.browser.one(f"{self.card} button").click()
+        self.browser.one(f"{self.card} > button").click()
 
     def buy(self):
         """Press the button. Returns the number of the order."""
@@ -65,7 +65,7 @@ def test_shelf__has_what_can_be_bought_first(world):
     world.browser.wait("all are there", lambda: len(world.browser.all(".voucher")) >= 3)
     shown = [each.get_attribute("id") for each in world.browser.all(".voucher h3")][:3]
     assert shown == [f"voucher-{each}" for each in (shop.voucher, soon, gone)]
-    world.browser.one(f"{shop.card} button").click()
+    world.browser.one(f"{shop.card} > button").click()
     world.browser.wait_text(shop.message, "already")
     world.browser.screenshot("shop")
 
@@ -220,10 +220,63 @@ def test_unavailable__tries_again_with_the_same_key(world):
     assert world.stock_left(shop.voucher) == 4
 
 
-def test_ticket__is_earned_before_the_order(world):
-    shop = Shop(world, stock=5, requires_ticket=True, pow_bits=8)
+# Records the longest task of the page.
+LONGEST = """
+window.longestMs = 0;
+new PerformanceObserver((list) => list.getEntries().forEach(({duration}) => {
+    window.longestMs = Math.max(window.longestMs, duration);
+})).observe({type: 'longtask'});"""
+
+
+def test_work__of_20_bits_earns_a_ticket(world):
+    shop = Shop(world, stock=5, requires_ticket=True, pow_bits=20)
+    world.browser.js(LONGEST)
+    began = time.monotonic()
     shop.buy()
+    print(f"20 bits and the order: {time.monotonic() - began:.1f} s, longest task of the page: "
+          f"{world.browser.js('return longestMs')} ms (0: less than 50)")
     assert world.stock_left(shop.voucher) == 4
+
+
+def test_work__leaves_the_page_alive_and_can_be_stopped(world):
+    """This work takes an hour."""
+    shop = Shop(world, stock=5, requires_ticket=True, pow_bits=32)
+    browser, progress = world.browser, f"return document.querySelector('{shop.card} progress').value"
+    shop.press()
+    browser.wait_text(shop.message, "solving a puzzle")
+    browser.wait("progress", lambda: browser.js(progress) > 0)
+    browser.screenshot("shop-work")
+    world.call("POST", f"/v1/vouchers/{shop.voucher}/restock", world.admin, {"add": 1})
+    browser.wait_text(f"{shop.card} .stock", "6 of 6 left")
+    browser.one(f"{shop.card} .work button").click()
+    browser.wait_text(shop.message, "Stopped")
+    browser.wait_text(f"{shop.card} .work", "The puzzle is stopped")
+    assert world.stock_left(shop.voucher) == 6
+    browser.wait_text(f"{shop.card} > button", "Buy")
+
+
+def test_work__is_done_before_the_sale_opens(world):
+    with world.browser.early("Math.random = () => 0.99"): # the work begins a minute before
+        shop = Shop(world, stock=5, requires_ticket=True, pow_bits=12, begin_at=harness.moment(59))
+    world.browser.wait_text(f"{shop.card} .work", "has solved")
+    assert shop.state() == "upcoming"
+    world.browser.screenshot("shop-work-done")
+    world.call("PATCH", f"/v1/vouchers/{shop.voucher}", world.admin, {"begin_at": harness.moment(-1)})
+    world.browser.wait("it opens", lambda: shop.state() == "open")
+    shop.buy()
+    asked = world.browser.js("return performance.getEntriesByType('resource').map((each) => each.name)")
+    assert len([each for each in asked if each.endswith("/ticket")]) == 2, asked # a challenge, a ticket
+
+
+def test_work__is_possible_where_the_address_is_not_secure(world):
+    voucher = world.voucher(stock=5, requires_ticket=True, pow_bits=8)
+    browser, url = world.browser, f"http://shop.test:{world.service.port}"
+    browser.open(url)
+    assert browser.js("return [isSecureContext, crypto.subtle === undefined]") == [False, True]
+    browser.one("#token").send_keys(world.service.token(4713))
+    browser.one("#signin .main").click()
+    Shop(world, url, voucher, afresh=False).buy()
+    assert world.stock_left(voucher) == 4
 
 
 def test_two_tabs__of_one_shopper_get_one_order(world):
@@ -242,7 +295,7 @@ def test_two_tabs__of_one_shopper_get_one_order(world):
 def test_keyboard__alone_is_enough(world):
     shop = Shop(world, stock=5)
     browser = world.browser
-    button = browser.one(f"{shop.card} button")
+    button = browser.one(f"{shop.card} > button")
     for _ in range(30):
         ActionChains(browser.driver).send_keys(Keys.TAB).perform()
         if browser.driver.switch_to.active_element == button:
@@ -272,7 +325,7 @@ def test_phone__has_no_sideways_scrolling_and_large_buttons(world):
         for size in (NARROW, PHONE):
             browser.resize(size)
             assert browser.js("return document.documentElement.scrollWidth") <= size[0], size
-        assert browser.one(f"{shop.card} button").rect["height"] >= 44
+        assert browser.one(f"{shop.card} > button").rect["height"] >= 44
         browser.be_dark(True)
         shop.buy()
         browser.screenshot("shop-phone-dark")
@@ -287,7 +340,7 @@ def test_chinese__by_the_language_of_the_browser(world):
         shop = Shop(world, stock=5)
         assert world.browser.driver.title == "限时秒杀"
         assert world.browser.js("return document.documentElement.lang") == "zh-CN"
-        world.browser.wait_text(f"{shop.card} button", "立即抢购")
+        world.browser.wait_text(f"{shop.card} > button", "立即抢购")
         shop.press()
         world.browser.wait_text(shop.message, "抢到了！订单")
         world.browser.screenshot("shop-chinese")
@@ -296,6 +349,13 @@ def test_chinese__by_the_language_of_the_browser(world):
         assert world.browser.complaints() == []
     finally:
         world.browser = browser
+
+
+def test_texts__are_the_same_in_both_languages(world):
+    english, chinese = ({name: sorted(re.findall(r"\{\w+\}", text)) for name, text in re.findall(r"(\w+): '([^']*)'", part)}
+                        for part in world.raw("GET", "/web/i18n.js")[2].decode().split("const preferred")[0].split(" zh: {"))
+    assert len(english) > 60
+    assert english == chinese
 
 
 def test_without_dev_login__a_token_is_asked_for(world):
