@@ -217,17 +217,6 @@ static void note_waits(const struct checkout *checkout, const struct batch *batc
                        batch->sent_us, now_us);
 }
 
-/* After a large transaction, expect as many orders again. */
-static void note_refill(struct checkout *checkout, const struct batch *batch)
-{
-    size_t orders = batch->bundled > 0 ? batch->bundled : batch->orders.count;
-    int64_t voucher_id = batch->bundled > 0 ? 0 : batch->queue->voucher_id;
-
-    if (orders >= DISPATCH_LARGE_MIN)
-        checkout->refill =
-            dispatch_refill(voucher_id, checkout->queued + orders, clock_mono_us());
-}
-
 /* Whether its bundle was refused, perhaps because of another voucher, or several bundles have left
    it out because its row was held. */
 static bool must_be_alone(const struct batch *batch, enum status status)
@@ -259,7 +248,6 @@ static void checkout_on_placed(enum status status,
         PROBE(batch_committed, batch->orders.voucher_id, batch->orders.count, took_us);
         if (!batch->is_released)
             queue_note_time(batch->queue, took_us, false, checkout_timeout_us(checkout));
-        note_refill(checkout, batch);
         if (checkout->options.early_release != NULL)
             note_waits(checkout, batch);
         batch_apply_verdicts(batch);

@@ -50,7 +50,6 @@ struct checkout {
     struct closing closing;
     uv_timer_t timer;
     uv_timer_t turn_timer; /* wakes the loop for checkout_turn() */
-    struct dispatch_refill refill;
     struct queues queues;
     struct list unlocking; /* items, by state_since_us */
     struct list deadlines; /* items, by arrived_us */

@@ -147,16 +147,13 @@ static struct dispatch observe(const struct checkout *checkout)
         .waiting = checkout->queued,
         .bundled = checkout->bundled,
         .transaction_max = checkout->options.batch_max,
-        .refill = checkout->refill,
     };
 }
 
 static struct dispatch_queue observe_queue(const struct queue *queue)
 {
-    struct dispatch_queue seen = {.voucher_id = queue->voucher_id,
-                                  .is_slow = queue->is_slow,
-                                  .has_half = !list_is_empty(&queue->split_batches),
-                                  .has_undurable = queue->unflushed > 0};
+    struct dispatch_queue seen = {.is_slow = queue->is_slow,
+                                  .has_half = !list_is_empty(&queue->split_batches)};
 
     LIST_EACH(struct item, item, &queue->items, link) {
         if (seen.orders++ == 0)

@@ -42,10 +42,6 @@ test_checkout_turn__sends_the_next_batch_when_the_row_is_free(void **state UNUSE
     assert_int_equal(fake_store.count, 1);
     pair->released(pair->arg);
     turn();
-    pass_us(1999);
-    assert_int_equal(fake_store.count,
-                     1); /* waits for more orders while the first batch is not durable */
-    pass_us(1);
     assert_int_equal(fake_store.count, 2);
     assert_unanswered(1);
     assert_int_equal(fake_locks.held, 3);
@@ -54,9 +50,6 @@ test_checkout_turn__sends_the_next_batch_when_the_row_is_free(void **state UNUSE
     assert_answered(2, OUTCOME_PLACED);
     answer_store(STATUS_OK, VERDICT_PLACED);
     assert_answered(3, OUTCOME_PLACED);
-    submit_locked(4, 7); /* all batches are durable, so it is sent at once */
-    assert_int_equal(fake_store.count, 1);
-    answer_store(STATUS_OK, VERDICT_PLACED);
 }
 
 static void test_checkout_turn__looks_up_what_was_released_and_lost(void **state UNUSED)
@@ -177,65 +170,66 @@ static void test_checkout_turn__serves_vouchers_in_turns(void **state UNUSED)
     assert_answered(20, OUTCOME_PLACED);
 }
 
-static void test_checkout_turn__delays_after_a_large_batch(void **state UNUSED)
-{
-    submit_batch(1, 16);
-    submit_locked(21, 7);
-    answer_store(STATUS_OK, VERDICT_PLACED);
-    assert_int_equal(fake_store.count, 0);
-    for (int user = 22; user <= 36; user++) {
-        submit_locked(user, 7);
-        assert_int_equal(fake_store.count, 0);
-    }
-    submit_locked(37, 7); /* 16 shoppers are back, besides the one that was queued */
-    assert_int_equal(fake_store.calls[0].count, 17);
-    answer_store(STATUS_OK, VERDICT_PLACED);
-}
-
-static void test_checkout_turn__does_not_delay_after_a_small_batch(void **state UNUSED)
-{
-    submit_batch(1, 15);
-    submit_locked(21, 7);
-    answer_store(STATUS_OK, VERDICT_PLACED);
-    assert_int_equal(fake_store.count, 1);
-    answer_store(STATUS_OK, VERDICT_PLACED);
-}
-
-static void test_checkout_turn__ends_the_delay_after_2_ms(void **state UNUSED)
-{
-    submit_batch(1, 20);
-    answer_store(STATUS_OK, VERDICT_PLACED);
-    submit_locked(21, 7);
-    assert_null(
-        simulated_timer_next(clock_mono_us() + 1999)); /* the loop wakes in time */
-    assert_non_null(simulated_timer_next(clock_mono_us() + 2000));
-    pass_us(1999);
-    assert_int_equal(fake_store.count, 0);
-    pass_us(1);
-    assert_int_equal(fake_store.calls[0].count, 1);
-    answer_store(STATUS_OK, VERDICT_PLACED);
-}
-
 static void on_input(uv_async_t *input UNUSED)
 {
+}
+
+/* From now on the loop has input to read. */
+static void set_input(uv_async_t *input)
+{
+    uv_async_init(&fixture.loop, input, on_input);
+    uv_run(&fixture.loop, UV_RUN_NOWAIT); /* watches the descriptor */
+    uv_async_send(input);
+}
+
+static void clear_input(uv_async_t *input)
+{
+    uv_close((uv_handle_t *)input, NULL);
+    uv_run(&fixture.loop, UV_RUN_DEFAULT);
 }
 
 static void test_checkout_turn__delays_2_ms_while_input_waits(void **state UNUSED)
 {
     uv_async_t input;
 
-    uv_async_init(&fixture.loop, &input, on_input);
-    uv_run(&fixture.loop, UV_RUN_NOWAIT); /* watches the descriptor from now on */
-    uv_async_send(&input);
+    set_input(&input);
     submit_locked(1, 7);
     assert_int_equal(fake_store.count, 0);
+    assert_null(
+        simulated_timer_next(clock_mono_us() + 1999)); /* the loop wakes in time */
+    assert_non_null(simulated_timer_next(clock_mono_us() + 2000));
     pass_us(1999);
     assert_int_equal(fake_store.count, 0);
     pass_us(1);
     assert_int_equal(fake_store.count, 1);
     answer_store(STATUS_OK, VERDICT_PLACED);
-    uv_close((uv_handle_t *)&input, NULL);
-    uv_run(&fixture.loop, UV_RUN_DEFAULT);
+    clear_input(&input);
+}
+
+/* The delay must not put a slow voucher among the others. */
+static void test_checkout_turn__delayed_slow_voucher_remains_slow(void **state UNUSED)
+{
+    uv_async_t input;
+
+    submit_locked(1, 7);
+    pass_ms(TIMEOUT_MS / 100);
+    fake_store.slow_room = 0;
+    answer_store(STATUS_BUSY, 0); /* voucher 7 is slow now */
+    fake_store.slow_room = 1;
+    set_input(&input);
+    submit_locked(2, 8);
+    assert_int_equal(fake_store.count, 0);
+    fake_store.slow_room = 0;
+    pass_ms(2);
+    assert_int_equal(fake_store.count, 1);
+    assert_sent(2, 2);
+    answer_store(STATUS_OK, VERDICT_PLACED);
+    assert_int_equal(fake_store.count, 0);
+    fake_store.slow_room = 1;
+    turn();
+    assert_true(fake_store.calls[0].is_slow);
+    answer_store(STATUS_OK, VERDICT_PLACED);
+    clear_input(&input);
 }
 
 static void test_checkout_turn__keeps_orders_without_memory(void **state UNUSED)
@@ -814,10 +808,8 @@ int main(void)
         TEST(test_checkout_turn__releases_early_only_if_it_may),
         TEST_EARLY(test_checkout_turn__releases_early_only_if_that_is_faster),
         TEST(test_checkout_turn__serves_vouchers_in_turns),
-        TEST_LARGE(test_checkout_turn__delays_after_a_large_batch),
-        TEST_LARGE(test_checkout_turn__does_not_delay_after_a_small_batch),
-        TEST_LARGE(test_checkout_turn__ends_the_delay_after_2_ms),
         TEST(test_checkout_turn__delays_2_ms_while_input_waits),
+        TEST(test_checkout_turn__delayed_slow_voucher_remains_slow),
         TEST_WITH(open_checkout_of_impossible_batches,
                   test_checkout_turn__keeps_orders_without_memory),
         TEST(test_checkout__outcome_of_each_verdict),

@@ -78,22 +78,6 @@ static void test_checkout__slow_voucher_leaves_room_for_others(void **state UNUS
     assert_answered(1, OUTCOME_PLACED);
 }
 
-static void test_checkout__delayed_slow_voucher_remains_slow(void **state UNUSED)
-{
-    submit_batch(1, 16);
-    submit_locked(21, 7);
-    pass_ms(TIMEOUT_MS / 10);
-    answer_store(STATUS_OK, VERDICT_PLACED);
-    assert_int_equal(fake_store.count, 0); /* delayed, because the last batch was large */
-    fake_store.slow_room = 0;
-    pass_ms(TICK_MS);
-    assert_int_equal(fake_store.count, 0);
-    fake_store.slow_room = 1;
-    turn();
-    assert_true(fake_store.calls[0].is_slow);
-    answer_store(STATUS_OK, VERDICT_PLACED);
-}
-
 static void test_checkout__slow_voucher_becomes_fast_again(void **state UNUSED)
 {
     submit_locked(1, 7);
@@ -254,7 +238,6 @@ int main(void)
         TEST(test_checkout__fails_after_5_transactions),
         TEST(test_checkout__counts_tries_per_order),
         TEST(test_checkout__slow_voucher_leaves_room_for_others),
-        TEST_LARGE(test_checkout__delayed_slow_voucher_remains_slow),
         TEST(test_checkout__slow_voucher_becomes_fast_again),
         TEST(test_checkout__waits_for_a_row_until_the_deadline),
         TEST(test_checkout__repeats_nothing_that_takes_too_long),

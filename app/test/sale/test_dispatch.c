@@ -9,7 +9,7 @@
 #define NOW INT64_C(1000000)
 #define MS  INT64_C(1000)
 
-/* A situation, the queue of voucher 7, and the decision about its next batch. A transaction has up
+/* A situation, the queue of a voucher, and the decision about its next batch. A transaction has up
    to 100 orders. */
 /* clang-format off */
 static const struct {
@@ -37,30 +37,6 @@ static const struct {
     {"input to read, and half of a refused batch",
      {.waiting = 1, .lanes = 1, .has_input = true}, {.orders = 1, .since_us = NOW, .has_half = true}, 0, false},
 
-    {"the batch before is not durable yet",
-     {.waiting = 1, .lanes = 1}, {.orders = 1, .since_us = NOW - MS, .has_undurable = true}, MS, true},
-    {"the batch before is not durable after 2 ms",
-     {.waiting = 1, .lanes = 1}, {.orders = 1, .since_us = NOW - 2 * MS, .has_undurable = true}, 0, true},
-
-    {"after a large transaction of this voucher, one order less than it had",
-     {.waiting = 15, .lanes = 1, .refill = {7, NOW + 300, 16}}, {.orders = 15, .since_us = NOW - 9 * MS}, 300, true},
-    {"the same, of a slow voucher",
-     {.waiting = 15, .lanes = 1, .refill = {7, NOW + 300, 16}},
-     {.orders = 15, .since_us = NOW - 9 * MS, .is_slow = true}, 300, false},
-    {"the same, and half of a refused batch",
-     {.waiting = 15, .lanes = 1, .refill = {7, NOW + 300, 16}},
-     {.orders = 15, .since_us = NOW - 9 * MS, .has_half = true}, 0, false},
-    {"after a large transaction of this voucher, as many orders again",
-     {.waiting = 16, .lanes = 1, .refill = {7, NOW + 300, 16}}, {.orders = 16, .since_us = NOW}, 0, true},
-    {"after a large transaction of this voucher, its time is over",
-     {.waiting = 15, .lanes = 1, .refill = {7, NOW, 16}}, {.orders = 15, .since_us = NOW}, 0, true},
-    {"after a large transaction of another voucher",
-     {.waiting = 15, .lanes = 1, .refill = {8, NOW + 300, 16}}, {.orders = 15, .since_us = NOW}, 0, true},
-    {"after a large bundle",
-     {.waiting = 15, .lanes = 1, .refill = {0, NOW + 300, 16}}, {.orders = 15, .since_us = NOW}, 300, true},
-    {"after a large bundle, more than would fit into the next one",
-     {.waiting = 64, .lanes = 1, .refill = {0, NOW + 300, 99}}, {.orders = 64, .since_us = NOW}, 0, false},
-
     {"a bundle is under way, and a transaction is not full",
      {.waiting = 99, .lanes = 1, .bundled = 5}, {.orders = 9, .since_us = NOW - 4 * MS}, 6 * MS, true},
     {"the last order of a bundle is under way",
@@ -77,8 +53,7 @@ static const struct {
      {.waiting = 5, .lanes = 1, .bundled = 5, .is_early = true}, {.orders = 5, .since_us = NOW}, 0, true},
 
     {"the longest of several delays counts",
-     {.waiting = 1, .lanes = 1, .has_input = true, .bundled = 5, .refill = {7, NOW + 2500, 16}},
-     {.orders = 1, .since_us = NOW - 9 * MS}, 2500, true},
+     {.waiting = 1, .lanes = 1, .has_input = true, .bundled = 5}, {.orders = 1, .since_us = NOW - 9 * MS}, MS, true},
 
     {"the last lane is left to the bundle that is being formed",
      {.waiting = 70, .lanes = 1, .has_bundle = true}, {.orders = 64, .since_us = NOW}, DISPATCH_LATER, false},
@@ -98,7 +73,6 @@ static void test_dispatch_choose__in_each_situation(void **state UNUSED)
 
         dispatch.now_us = NOW;
         dispatch.transaction_max = 100;
-        queue.voucher_id = 7;
         choice = dispatch_choose(&dispatch, &queue);
         if (choice.delay_us != rows[i].delay_us ||
             choice.is_bundled != rows[i].is_bundled)
@@ -109,20 +83,10 @@ static void test_dispatch_choose__in_each_situation(void **state UNUSED)
     }
 }
 
-static void test_dispatch_refill__ends_after_2_ms(void **state UNUSED)
-{
-    struct dispatch_refill refill = dispatch_refill(7, 23, NOW);
-
-    assert_int_equal(refill.voucher_id, 7);
-    assert_int_equal(refill.waiting, 23);
-    assert_int_equal(refill.until_us, NOW + 2 * MS);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_dispatch_choose__in_each_situation),
-        cmocka_unit_test(test_dispatch_refill__ends_after_2_ms),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
