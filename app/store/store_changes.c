@@ -16,9 +16,20 @@
 
 #include <string.h>
 
-#define CHANGES_MAX 4096 /* changes not answered yet */
-#define SHARED_MAX  500  /* changes in a transaction; the voucher's sale waits for it */
-#define NEW_VOUCHER INT64_MAX /* in place of an id, for the queue of new vouchers */
+#define CHANGES_MAX   4096 /* changes not answered yet */
+#define SHARED_MAX    500  /* changes in a transaction; the voucher's sale waits for it */
+#define NEW_VOUCHER   INT64_MAX /* in place of an id, for the queue of new vouchers */
+#define FAILED_US_MIN 10000     /* less than the shortest lock_timeout */
+
+/** The changes of one voucher; exists while a change waits or is under way. */
+struct change_queue {
+    struct list link;  /* in store->changes.queues */
+    struct list calls; /* that wait, in order of arrival */
+    int64_t voucher_id;
+    int64_t took_us; /* duration of the last transaction */
+    bool is_busy;    /* a transaction is under way */
+    bool is_slow;    /* see note_time() */
+};
 
 /** Changes of one kind to orders of one voucher, made by one transaction. */
 struct changes_call {
@@ -52,6 +63,66 @@ static bool is_any_up(const struct store *store)
 {
     return store_conn_is_up(store->conns[ROLE_CHANGES]) ||
            store_conn_is_up(store->conns[ROLE_SLOW_CHANGES]);
+}
+
+/* -- queues -- */
+
+/* Few vouchers have changes at the same time, so a list is enough. NULL: too many changes wait. */
+static struct change_queue *queue_of(struct store *store, int64_t voucher_id)
+{
+    struct change_queue *queue;
+
+    if (store->changes.count >= CHANGES_MAX)
+        return NULL;
+    LIST_EACH(struct change_queue, present, &store->changes.queues, link) {
+        if (present->voucher_id == voucher_id)
+            return present;
+    }
+    queue = store_alloc(store, sizeof(*queue));
+    queue->voucher_id = voucher_id;
+    list_init(&queue->link);
+    list_init(&queue->calls);
+    list_append(&store->changes.queues, &queue->link);
+    return queue;
+}
+
+/* The queue to be served next; NULL: none. */
+static struct change_queue *next_queue(const struct store *store, bool is_slow)
+{
+    LIST_EACH(struct change_queue, queue, &store->changes.queues, link) {
+        if (!queue->is_busy && queue->is_slow == is_slow)
+            return queue;
+    }
+    return NULL;
+}
+
+static void free_if_empty(struct store *store, struct change_queue *queue)
+{
+    if (queue->is_busy || !list_is_empty(&queue->calls))
+        return;
+    list_remove(&queue->link);
+    store_free(store, queue);
+}
+
+/* A queue is slow after a transaction that took a tenth of the time of a request. It is also slow
+   after a transaction that failed and took so long that it must have waited for a row lock. */
+static void note_time(const struct store *store, struct change_queue *queue,
+                      int64_t took_us, bool has_failed)
+{
+    int64_t slow_us = request_timeout_us(store) / 10;
+
+    if (has_failed)
+        slow_us = slow_us / 10 > FAILED_US_MIN ? slow_us / 10 : FAILED_US_MIN;
+    queue->took_us = took_us;
+    queue->is_slow = took_us >= slow_us;
+}
+
+/* The time that a change must have left to take part in the next transaction. */
+static int64_t needs_us(const struct store *store, const struct change_queue *queue)
+{
+    int64_t least_us = request_timeout_us(store) / 50;
+
+    return 2 * queue->took_us > least_us ? 2 * queue->took_us : least_us;
 }
 
 /* -- answers -- */
@@ -107,7 +178,7 @@ static void store_on_change(struct store_query *query, enum status status,
 {
     struct call *call = list_item(query, struct call, query);
     struct store *store = call->store;
-    struct queue *queue = call->queue;
+    struct change_queue *queue = call->queue;
 
     for (unsigned i = 0; i < 2; i++) {
         if (store->changes.sent[i] == call)
@@ -115,15 +186,13 @@ static void store_on_change(struct store_query *query, enum status status,
     }
     queue->is_busy = false;
     if (status == STATUS_OK || status == STATUS_BUSY)
-        queue_note_time(queue, clock_mono_us() - call->sent_us, status != STATUS_OK,
-                        request_timeout_us(store));
+        note_time(store, queue, clock_mono_us() - call->sent_us, status != STATUS_OK);
     query->done = call->done;
     if (status == STATUS_BUSY && queue->is_slow) {
-        list_insert_after(&queue->items, &call->query.link);
-        queues_update(&store->changes.queues, queue);
+        list_insert_after(&queue->calls, &call->query.link);
         return;
     }
-    queues_update(&store->changes.queues, queue);
+    free_if_empty(store, queue);
     store->changes.count -= count_of(call);
     call->done(query, status, result, why);
 }
@@ -180,11 +249,12 @@ static bool drop_late_changes(struct call *call, int64_t latest_us)
 }
 
 /* Answers the changes that have no time left for another transaction. */
-static void drop_late(struct store *store, struct queue *queue, int64_t now_us)
+static void drop_late(const struct store *store, const struct change_queue *queue,
+                      int64_t now_us)
 {
-    int64_t latest_us = now_us + queue_needs_us(queue, request_timeout_us(store));
+    int64_t latest_us = now_us + needs_us(store, queue);
 
-    LIST_EACH_SAFE(struct call, call, &queue->items, query.link) {
+    LIST_EACH_SAFE(struct call, call, &queue->calls, query.link) {
         if (call->deadline_us > latest_us || drop_late_changes(call, latest_us))
             continue;
         list_remove(&call->query.link);
@@ -206,50 +276,35 @@ static void abandon_late(struct store *store, unsigned i, int64_t now_us)
 
 void store_time_out_changes(struct store *store, int64_t now_us)
 {
-    struct queue *queue;
-    size_t at = 0;
-
     abandon_late(store, 0, now_us);
     abandon_late(store, 1, now_us);
-    while ((queue = idmap_next(&store->changes.queues.map, &at)) != NULL) {
+    LIST_EACH_SAFE(struct change_queue, queue, &store->changes.queues, link) {
         drop_late(store, queue, now_us);
-        queues_update(&store->changes.queues, queue);
+        free_if_empty(store, queue);
     }
 }
 
 void store_take_changes(struct store *store, struct list *calls)
 {
-    struct queue *queue;
-    size_t at = 0;
-
-    while ((queue = idmap_next(&store->changes.queues.map, &at)) != NULL) {
-        list_append_all(calls, &queue->items);
-        queues_update(&store->changes.queues, queue);
+    LIST_EACH_SAFE(struct change_queue, queue, &store->changes.queues, link) {
+        list_append_all(calls, &queue->calls);
+        free_if_empty(store, queue);
     }
 }
 
-/* -- queues -- */
+/* -- requests -- */
 
-/* NULL: too many changes wait, or memory is out. */
-static struct queue *queue_of(struct store *store, int64_t voucher_id)
-{
-    return store->changes.count < CHANGES_MAX
-               ? queues_get(&store->changes.queues, voucher_id)
-               : NULL;
-}
-
-static void enqueue(struct call *call, struct queue *queue)
+static void enqueue(struct call *call, struct change_queue *queue)
 {
     call->queue = queue;
-    list_append(&queue->items, &call->query.link);
-    queues_update(&call->store->changes.queues, queue);
+    list_append(&queue->calls, &call->query.link);
     store_watch_deadlines(call->store);
 }
 
 void store_change_voucher(struct call *call, enum statement statement, int64_t voucher_id)
 {
     struct store *store = call->store;
-    struct queue *queue = NULL;
+    struct change_queue *queue = NULL;
 
     call->statement = statement;
     call->deadline_us = store_deadline_us(store, 0);
@@ -265,9 +320,10 @@ void store_change_voucher(struct call *call, enum statement statement, int64_t v
 }
 
 /* A call of the queue that another change can join; NULL: none. */
-static struct changes_call *waiting_call(struct queue *queue, enum statement statement)
+static struct changes_call *waiting_call(const struct change_queue *queue,
+                                         enum statement statement)
 {
-    LIST_EACH(struct call, waiting, &queue->items, query.link) {
+    LIST_EACH(struct call, waiting, &queue->calls, query.link) {
         if (waiting->statement == statement && count_of(waiting) < SHARED_MAX)
             return changes_of(waiting);
     }
@@ -278,7 +334,7 @@ void store_change_order(struct store *store, struct order_change *change,
                         store_change_cb callback, void *arg)
 {
     enum statement statement = STATEMENT_PAY_ORDER + (unsigned)change->change;
-    struct queue *queue = queue_of(store, change->voucher_id);
+    struct change_queue *queue = queue_of(store, change->voucher_id);
     struct changes_call *call = queue != NULL ? waiting_call(queue, statement) : NULL;
 
     change->callback = callback;
@@ -319,12 +375,14 @@ static void put_changes(struct store_params *params, const struct changes_call *
         params_element_int64(params, change->amount_cents);
 }
 
-static void send_first(struct store *store, enum role role, struct queue *queue)
+static void send_first(struct store *store, enum role role, struct change_queue *queue)
 {
-    struct call *call = LIST_SHIFT(struct call, &queue->items, query.link);
+    struct call *call = LIST_SHIFT(struct call, &queue->calls, query.link);
     const struct changes_call *orders = changes_of(call);
 
     queue->is_busy = true;
+    list_remove(&queue->link);
+    list_append(&store->changes.queues, &queue->link);
     call->done = call->query.done;
     call->query.done = store_on_change;
     call->sent_us = clock_mono_us();
@@ -336,27 +394,23 @@ static void send_first(struct store *store, enum role role, struct queue *queue)
                orders != NULL ? &store->params : &call->params);
 }
 
-/* The queue to be served next on this connection; NULL: none. */
-static struct queue *next_queue(struct store *store, enum role role)
-{
-    struct queue *queue = NULL;
-
-    if (role == ROLE_SLOW_CHANGES)
-        queue = queues_next(&store->changes.queues, true);
-    return queue != NULL ? queue : queues_next(&store->changes.queues, false);
-}
-
 static void send_on(struct store *store, enum role role)
 {
     const struct store_conn *conn = store->conns[role];
-    struct queue *queue;
 
-    while (store_conn_is_up(conn) && store_conn_pending(conn) == 0 &&
-           (queue = next_queue(store, role)) != NULL) {
+    while (store_conn_is_up(conn) && store_conn_pending(conn) == 0) {
+        struct change_queue *queue = NULL;
+
+        if (role == ROLE_SLOW_CHANGES)
+            queue = next_queue(store, true);
+        if (queue == NULL)
+            queue = next_queue(store, false);
+        if (queue == NULL)
+            return;
         drop_late(store, queue, clock_mono_us());
-        if (!list_is_empty(&queue->items))
+        if (!list_is_empty(&queue->calls))
             send_first(store, role, queue);
-        queues_update(&store->changes.queues, queue);
+        free_if_empty(store, queue);
     }
 }
 

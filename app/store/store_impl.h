@@ -2,7 +2,6 @@
 #ifndef STORE_IMPL_H
 #define STORE_IMPL_H
 
-#include "app/core/queues.h"
 #include "app/store/store.h"
 #include "app/store/store_conn.h"
 #include "base/closing.h"
@@ -18,10 +17,10 @@ struct call {
     enum statement statement;
     struct store_params params;
     int64_t deadline_us;
-    struct list sent;    /* in a list of calls under way that may be abandoned */
-    unsigned rows;       /* maximum number that a read returns */
-    struct queue *queue; /* of a change: the queue of its voucher */
-    int64_t sent_us;     /* of a change */
+    struct list sent;           /* in a list of calls under way that may be abandoned */
+    unsigned rows;              /* maximum number that a read returns */
+    struct change_queue *queue; /* of a change: the queue of its voucher */
+    int64_t sent_us;            /* of a change */
 };
 
 /** A call that places the batches of a transaction, or resolves one batch. */
@@ -119,7 +118,7 @@ struct store {
     struct list lookups_sent;   /* lookup_call, by its `sent` */
     struct reads reads[2];      /* on ROLE_READS and ROLE_LISTS */
     struct {
-        struct queues queues; /* of calls that wait to be sent */
+        struct list queues;   /* change_queue, the one that was served last at the end */
         struct call *sent[2]; /* on ROLE_CHANGES and ROLE_SLOW_CHANGES; NULL: none */
         size_t count;         /* changes not answered yet */
     } changes;

@@ -202,7 +202,7 @@ static struct store *store_new(const struct store_options *options)
     list_init(&store->lookup_calls);
     list_init(&store->lookups_sent);
     store_init_reads(store);
-    queues_init(&store->changes.queues);
+    list_init(&store->changes.queues);
     list_init(&store->resolving);
     list_init(&store->suspects);
     list_init(&store->reserve);
@@ -254,7 +254,6 @@ static void store_on_closed(void *owner)
     params_clear(&store->params);
     free(store->conns);
     free(store->expiry);
-    queues_clear(&store->changes.queues);
     free((char *)(uintptr_t)store->options.database_url); /* our copy */
     free(store);
     if (closed != NULL)
