@@ -2,10 +2,10 @@
 #ifndef CHECKOUT_IMPL_H
 #define CHECKOUT_IMPL_H
 
-#include "app/core/queues.h"
 #include "app/core/span.h"
 #include "app/sale/checkout.h"
 #include "app/sale/dispatch.h"
+#include "app/sale/queues.h"
 #include "base/closing.h"
 
 #define KEY_BYTES 80

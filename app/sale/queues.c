@@ -1,5 +1,5 @@
 /* queues.c - a map of the queues by voucher, and rings of the queues that may send. */
-#include "app/core/queues.h"
+#include "app/sale/queues.h"
 
 #include <stdlib.h>
 
