@@ -1,8 +1,8 @@
 /*
- * queues.h - one queue of work per voucher, served in turns.
+ * queues.h - the orders of each voucher that hold their lock and wait for a transaction.
  *
  * The queues that may send form a ring and are served in turns, so a hot voucher does not
- * starve a quiet one. Slow queues form a ring of their own, so that they can be given fewer
+ * starve a quiet one. Slow queues form a second ring, so that they can be given fewer
  * connections. A queue with a transaction under way is in no ring.
  * An empty queue is removed.
  */
@@ -14,13 +14,13 @@
 #include "base/list.h"
 
 struct queue {
-    struct list items;         /* the caller's, in order of arrival */
-    struct list split_batches; /* the caller's; sent before the items */
+    struct list items;         /* in order of arrival */
+    struct list split_batches; /* halves of refused batches; sent before the items */
     int64_t voucher_id;
     int64_t took_us;    /* duration of the last transaction */
-    bool is_busy;       /* set by the caller while a transaction is under way */
+    bool is_busy;       /* a transaction is under way and has not released the row */
     bool is_slow;       /* see queue_note_time() */
-    unsigned unflushed; /* the caller's: released transactions that are not durable yet */
+    unsigned unflushed; /* transactions that released the row and are not durable yet */
     struct list ring;   /* in a ring of queues while the queue may send */
 };
 
@@ -38,8 +38,8 @@ void queues_clear(struct queues *queues); /* all queues must be empty */
  *  was added. NULL: out of memory. */
 MUST_CHECK struct queue *queues_get(struct queues *queues, int64_t voucher_id);
 
-/** Put the queue into its ring if it may send; free it if it is empty, not busy, and all its
- *  transactions are durable. To be called after each change of these. */
+/** Put the queue into its ring if it may send. Free it if it is empty, not busy, and all its
+ *  transactions are durable. To be called after each change of these states. */
 void queues_update(struct queues *queues, struct queue *queue);
 
 /**
