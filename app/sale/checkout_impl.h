@@ -63,15 +63,6 @@ struct checkout {
 
 /* -- items; see checkout_items.c -- */
 
-/** NULL: out of memory. */
-struct item *item_create(struct checkout *checkout);
-
-/** Request the lock; then item_enqueue() or item_finish() is called. */
-void item_lock(struct item *item);
-
-/** Append the item to the queue of its voucher. */
-void item_enqueue(struct item *item);
-
 /** Return the item to the head of its queue, or answer it if it may not be placed any more. */
 void item_requeue(struct item *item, struct queue *queue);
 

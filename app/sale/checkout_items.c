@@ -1,10 +1,28 @@
-/* checkout_items.c - a request of the checkout: its memory, answer, queue and lock. */
+/*
+ * checkout_items.c - a request of the checkout, from its acceptance to its answer.
+ *
+ * checkout_submit() accepts an order request, or refuses it at once when too many are in
+ * flight, so waiting is bounded. An accepted request is an item. It passes through these states:
+ *
+ *   LOCKING    it has requested its lock; the requests of one turn of the loop leave in
+ *              one write
+ *   QUEUED     it holds its lock and waits in the queue of its voucher, in order of
+ *              arrival
+ *   SENT       it is in a transaction, or in the look-up after a lost connection
+ *   UNLOCKING  its lock is being released; the answer follows
+ *
+ * Guarantee: every accepted request is answered exactly once, at the latest at its
+ * deadline: "unavailable" in LOCKING and QUEUED, where nothing was placed, and
+ * "unknown" in SENT. After its deadline a request still passes through the remaining
+ * states, so its lock and its memory are always released.
+ */
 #include "app/core/log.h"
 #include "app/core/probes.h"
 #include "app/sale/checkout_impl.h"
 #include "base/clock.h"
 #include "base/random.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +33,7 @@
 
 /* -- memory: free lists, so that a running sale allocates nothing -- */
 
-struct item *item_create(struct checkout *checkout)
+static struct item *item_create(struct checkout *checkout)
 {
     struct item *item = LIST_SHIFT(struct item, &checkout->free_items, link);
 
@@ -150,7 +168,7 @@ void item_time_out(struct item *item)
 
 /* -- queue -- */
 
-void item_enqueue(struct item *item)
+static void item_enqueue(struct item *item)
 {
     struct checkout *checkout = item->checkout;
     struct queue *queue = queues_get(&checkout->queues, item->voucher_id);
@@ -253,7 +271,7 @@ static uint32_t lock_wait_ms(const struct checkout_options *options)
     return options->lock_wait_ms < most_ms ? options->lock_wait_ms : most_ms;
 }
 
-void item_lock(struct item *item)
+static void item_lock(struct item *item)
 {
     const struct checkout_options *options = &item->checkout->options;
     struct rlock_acquire_options acquire = {.lease_ms = options->lease_ms,
@@ -290,4 +308,48 @@ void item_renew_fence(struct item *item)
                       checkout_on_stale_unlocked, item);
     else
         checkout_on_stale_unlocked(&item->lock, STATUS_OK, item);
+}
+
+/* -- acceptance -- */
+
+/* A request that waited elsewhere first may be older than the last one. */
+static void insert_deadline(struct item *item)
+{
+    struct list *deadlines = &item->checkout->deadlines;
+    struct list *last = deadlines->prev;
+
+    while (last != deadlines &&
+           list_item(last, struct item, deadline)->arrived_us > item->arrived_us)
+        last = last->prev;
+    list_insert_after(last, &item->deadline);
+}
+
+bool checkout_submit(struct checkout *checkout, const struct checkout_request *request,
+                     checkout_cb callback, void *arg)
+{
+    struct item *item = NULL;
+
+    assert(request->key.len <= REQUEST_KEY_MAX);
+    if (checkout->in_flight < checkout->options.queue_max)
+        item = item_create(checkout);
+    if (item == NULL)
+        return false;
+    item->callback = callback;
+    item->arg = arg;
+    item->voucher_id = request->voucher_id;
+    item->arrived_us = request->arrived_us;
+    item->state_since_us = clock_mono_us();
+    item->placement = (struct placement){.user_id = request->user_id,
+                                         .has_ticket = request->has_ticket};
+    if (request->key.bytes != NULL) {
+        memcpy(item->key, request->key.bytes, request->key.len);
+        item->placement.key = (struct text){item->key, request->key.len};
+    }
+    if (request->trace != NULL) {
+        snprintf(item->trace, sizeof(item->trace), "%s ", request->trace);
+        item->span = span_begin(request->trace);
+    }
+    insert_deadline(item);
+    item_lock(item);
+    return true;
 }

@@ -1,24 +1,9 @@
 /*
- * checkout_turns.c - the checkout of one loop: accepts orders and sends them in batches.
- *
- * checkout_submit() accepts an order request, or refuses it at once when too many are in
- * flight, so waiting is bounded. An accepted request passes through these states:
- *
- *   LOCKING    it has requested its lock; the requests of one turn of the loop leave in
- *              one write
- *   QUEUED     it holds its lock and waits in the queue of its voucher, in order of
- *              arrival
- *   SENT       it is in a transaction, or in the look-up after a lost connection
- *   UNLOCKING  its lock is being released; the answer follows
- *
- * Guarantee: every accepted request is answered exactly once, at the latest at its
- * deadline: "unavailable" in LOCKING and QUEUED, where nothing was placed, and
- * "unknown" in SENT. After its deadline a request still passes through the remaining
- * states, so its lock and its memory are always released.
+ * checkout_turns.c - the turns of the checkout: sends the queued orders in batches.
  *
  * At the end of each turn of the loop, checkout_turn() forms batches of the queued orders.
- * dispatch.c decides when a batch is sent. checkout_batches.c handles batches, and
- * checkout_items.c handles single requests.
+ * dispatch.c decides when a batch is sent, and checkout_batches.c handles it from then on.
+ * A timer wakes the loop for delayed batches. Another checks the deadlines.
  */
 #include "app/sale/checkout_impl.h"
 #include "app/sale/dispatch.h"
@@ -29,55 +14,10 @@
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #define TICK_MS          20 /* between checks of deadlines and unknown batches */
 #define PRINT_QUEUES_MAX 20
 #define FORM_AGAIN_US    1000 /* delay of the next attempt when memory is out */
-
-/* -- requests -- */
-
-/* A request that waited elsewhere first may be older than the last one. */
-static void insert_deadline(struct item *item)
-{
-    struct list *deadlines = &item->checkout->deadlines;
-    struct list *last = deadlines->prev;
-
-    while (last != deadlines &&
-           list_item(last, struct item, deadline)->arrived_us > item->arrived_us)
-        last = last->prev;
-    list_insert_after(last, &item->deadline);
-}
-
-bool checkout_submit(struct checkout *checkout, const struct checkout_request *request,
-                     checkout_cb callback, void *arg)
-{
-    struct item *item = NULL;
-
-    assert(request->key.len <= REQUEST_KEY_MAX);
-    if (checkout->in_flight < checkout->options.queue_max)
-        item = item_create(checkout);
-    if (item == NULL)
-        return false;
-    item->callback = callback;
-    item->arg = arg;
-    item->voucher_id = request->voucher_id;
-    item->arrived_us = request->arrived_us;
-    item->state_since_us = clock_mono_us();
-    item->placement = (struct placement){.user_id = request->user_id,
-                                         .has_ticket = request->has_ticket};
-    if (request->key.bytes != NULL) {
-        memcpy(item->key, request->key.bytes, request->key.len);
-        item->placement.key = (struct text){item->key, request->key.len};
-    }
-    if (request->trace != NULL) {
-        snprintf(item->trace, sizeof(item->trace), "%s ", request->trace);
-        item->span = span_begin(request->trace);
-    }
-    insert_deadline(item);
-    item_lock(item);
-    return true;
-}
 
 /* -- turns -- */
 

@@ -49,7 +49,7 @@ DEFECTS = [
     ("proof-of-another-configuration", "app/store/store_conn_queries.c",
      "conn->is_reconfigured && !is_error(query->result))",
      "conn->is_reconfigured && is_error(query->result))"),
-    ("deadline-not-set", "app/sale/checkout_turns.c",
+    ("deadline-not-set", "app/sale/checkout_items.c",
      "    list_insert_after(last, &item->deadline);",
      "    (void)last;"),
     ("deadline-answers-unavailable", "app/sale/checkout_items.c",
