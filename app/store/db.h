@@ -31,7 +31,8 @@ struct db_migration {
     const char *service_role; /* receives the rights of the service; may be NULL */
     const struct embedded *files;                 /* NULL: embedded_files */
     void (*on_step)(const char *path, void *arg); /* before each step; may be NULL */
-    /* called for each right of another role that endangers the functions; may be NULL */
+    /* called for each right of another role that endangers the functions, and once if other
+       sessions use the tables; may be NULL */
     void (*on_warning)(const char *text, void *arg);
     void *arg;
 };
@@ -42,8 +43,10 @@ struct db_migration {
  * the service, and revokes from public the right to create objects in the schema.
  *
  * Returns  STATUS_OK; STATUS_INVALID: an applied migration has changed since, or is
- *          unknown to this program, and nothing was applied; STATUS_REFUSED: a statement
- *          failed and its transaction was rolled back; STATUS_IO
+ *          unknown to this program, or the tables are those of a version without recorded
+ *          migrations, and nothing was applied; STATUS_REFUSED: a statement failed and its
+ *          transaction was rolled back; STATUS_BUSY: the same, because other sessions used
+ *          the tables for eight minutes; STATUS_IO
  */
 MUST_CHECK enum status db_migrate(struct db *db, const struct db_migration *options,
                                   struct err *reterr);

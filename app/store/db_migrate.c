@@ -7,16 +7,27 @@
  * changed. The transaction of the last migration includes the functions and the rights, so
  * no session sees the new tables with the old functions.
  *
- * Three queries plan the work: they take all files and return one row per step.
+ * The previous program sells meanwhile. So what takes long, such as creating an index, is a
+ * preparation, which runs before the migrations and without a transaction. And a migration
+ * waits for its locks only for a moment, because the sale waits behind it: if the tables are in
+ * use, its transaction is rolled back and tried again after a pause.
+ *
+ * Four queries plan the work: they take all files and return one row per step.
  */
 #include "app/store/db.h"
 #include "app/store/db_impl.h"
 #include "app/store/store_codec.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define MIGRATION_LOCK "5265717969" /* any number that nobody else uses */
+#define ATTEMPTS_MAX   100          /* at locking the tables, about eight minutes */
+#define PAUSE_MAX_S    5            /* between two attempts; the first pause is 1 s */
+
+#define LOCK_NOT_AVAILABLE "55P03" /* SQLSTATEs */
+#define DEADLOCK_DETECTED  "40P01"
 
 struct run {
     struct db *db;
@@ -28,7 +39,8 @@ struct run {
 
 static bool is_sql(const char *path)
 {
-    return strncmp(path, "sql/migrations/", strlen("sql/migrations/")) == 0 ||
+    return strncmp(path, "sql/preparations/", strlen("sql/preparations/")) == 0 ||
+           strncmp(path, "sql/migrations/", strlen("sql/migrations/")) == 0 ||
            strncmp(path, "sql/functions/", strlen("sql/functions/")) == 0;
 }
 
@@ -56,6 +68,21 @@ static enum status read_files(struct run *run, struct err *reterr)
                               : STATUS_OK;
 }
 
+/* STATUS_BUSY: other sessions use a table. The transaction may be tried again. */
+static enum status execute(struct db *db, const char *sql, const char *doing,
+                           struct err *reterr)
+{
+    PGresult *result = PQexec(db->conn, sql);
+    const char *state = PQresultErrorField(result, PG_DIAG_SQLSTATE);
+    enum status status = db_check(db, result, doing, reterr);
+
+    if (state != NULL &&
+        (strcmp(state, LOCK_NOT_AVAILABLE) == 0 || strcmp(state, DEADLOCK_DETECTED) == 0))
+        status = STATUS_BUSY;
+    PQclear(result);
+    return status;
+}
+
 /* The columns of a step: its kind, its text, and the statements to execute or NULL. */
 static enum status execute_step(const struct run *run, const PGresult *plan, int row,
                                 struct err *reterr)
@@ -72,26 +99,44 @@ static enum status execute_step(const struct run *run, const PGresult *plan, int
         options->on_step(text, options->arg);
     if (options->is_dry_run || PQgetisnull(plan, row, 2))
         return STATUS_OK;
-    return db_run(run->db, PQgetvalue(plan, row, 2), text, reterr);
+    return execute(run->db, PQgetvalue(plan, row, 2), text, reterr);
 }
 
-static enum status execute_plan(const struct run *run, const char *path,
-                                struct err *reterr)
+/* Sets `ret_plan` in any case; the caller clears it. */
+static enum status read_plan(const struct run *run, const char *path, PGresult **ret_plan,
+                             struct err *reterr)
 {
     static const Oid types[] = {1009 /* text[] */, 1009, 20 /* bigint */};
     const char *values[STORE_PARAMS_MAX];
     int lengths[STORE_PARAMS_MAX];
-    PGresult *plan;
-    enum status status;
 
     params_point(&run->files, values, lengths);
-    plan = PQexecParams(run->db->conn, embedded_find(path)->bytes, run->files.count,
-                        types, values, lengths, params_binary, 0);
-    status = db_check(run->db, plan, path, reterr);
+    *ret_plan = PQexecParams(run->db->conn, embedded_find(path)->bytes, run->files.count,
+                             types, values, lengths, params_binary, 0);
+    return db_check(run->db, *ret_plan, path, reterr);
+}
+
+static enum status execute_plan(const struct run *run, const PGresult *plan,
+                                struct err *reterr)
+{
+    enum status status = STATUS_OK;
+
     for (int row = 0; status == STATUS_OK && row < PQntuples(plan); row++)
         status = execute_step(run, plan, row, reterr);
-    PQclear(plan);
     return status;
+}
+
+static enum status begin(struct db *db, struct err *reterr)
+{
+    const char *prepare = embedded_find("sql/queries/begin_migration.sql")->bytes;
+    enum status status = db_run(db, "begin", "begin", reterr);
+
+    return status == STATUS_OK ? db_run(db, prepare, "schema_file", reterr) : status;
+}
+
+static void roll_back(struct db *db)
+{
+    PQclear(PQexec(db->conn, "rollback"));
 }
 
 /* -- rights and cells -- */
@@ -131,24 +176,48 @@ static enum status join_cell(struct db *db, const char *url, struct err *reterr)
 
 /* -- all of it -- */
 
+/* The plan is read in a transaction, which is rolled back. Its steps run without one. */
+static enum status prepare(const struct run *run, struct err *reterr)
+{
+    PGresult *plan = NULL;
+    enum status status = begin(run->db, reterr);
+
+    if (status == STATUS_OK)
+        status = read_plan(run, "sql/queries/prepare_migrations.sql", &plan, reterr);
+    roll_back(run->db);
+    if (status == STATUS_OK)
+        status = execute_plan(run, plan, reterr);
+    PQclear(plan);
+    return status;
+}
+
+static enum status plan_and_execute(const struct run *run, const char *path,
+                                    struct err *reterr)
+{
+    PGresult *plan = NULL;
+    enum status status = read_plan(run, path, &plan, reterr);
+
+    if (status == STATUS_OK)
+        status = execute_plan(run, plan, reterr);
+    PQclear(plan);
+    return status;
+}
+
 static enum status migrate(const struct run *run, struct err *reterr)
 {
     static const char *const plans[] = {"sql/queries/schema_rights.sql",
                                         "sql/queries/new_migrations.sql",
                                         "sql/queries/changed_functions.sql"};
-    const char *prepare = embedded_find("sql/queries/begin_migration.sql")->bytes;
     const char *print_grants = embedded_find("sql/queries/grants.sql")->bytes;
     const char *role = run->options->service_role, *cell = run->options->cell;
     bool is_change = !run->options->is_dry_run;
     char *grants = NULL;
-    enum status status = db_run(run->db, "begin", "begin", reterr);
+    enum status status = begin(run->db, reterr);
 
-    if (status == STATUS_OK)
-        status = db_run(run->db, prepare, "schema_file", reterr);
     if (status == STATUS_OK)
         status = call(run->db, print_grants, role, &grants, reterr);
     for (size_t i = 0; status == STATUS_OK && i < sizeof(plans) / sizeof(plans[0]); i++)
-        status = execute_plan(run, plans[i], reterr);
+        status = plan_and_execute(run, plans[i], reterr);
     if (status == STATUS_OK && is_change && grants != NULL)
         status = db_run(run->db, grants, "rights of the service", reterr);
     if (status == STATUS_OK && is_change && cell != NULL)
@@ -156,8 +225,48 @@ static enum status migrate(const struct run *run, struct err *reterr)
     if (status == STATUS_OK && is_change)
         status = db_run(run->db, "commit", "commit", reterr);
     else
-        PQclear(PQexec(run->db->conn, "rollback"));
+        roll_back(run->db);
     free(grants);
+    return status;
+}
+
+/* Tries again while other sessions use the tables. Migrations that are committed stay so. */
+static enum status migrate_patiently(const struct run *run, struct err *reterr)
+{
+    const struct db_migration *options = run->options;
+    enum status status = migrate(run, reterr);
+
+    for (int attempt = 1; status == STATUS_BUSY && attempt < ATTEMPTS_MAX; attempt++) {
+        char pause[64];
+
+        if (attempt == 1 && options->on_warning != NULL)
+            options->on_warning("other sessions use the tables; waiting", options->arg);
+        snprintf(pause, sizeof(pause), "select pg_sleep(%d)",
+                 attempt < PAUSE_MAX_S ? attempt : PAUSE_MAX_S);
+        status = db_run(run->db, pause, "pause", reterr);
+        if (status == STATUS_OK)
+            status = migrate(run, reterr);
+    }
+    return status;
+}
+
+/* A second migration asks for the lock again and again. If it waited within a statement, `create
+   index concurrently` of the first one would wait for the end of that statement. */
+static enum status lock(struct db *db, struct err *reterr)
+{
+    bool is_locked = false;
+    enum status status = STATUS_OK;
+
+    while (status == STATUS_OK && !is_locked) {
+        PGresult *result =
+            PQexec(db->conn, "select 1 where pg_try_advisory_lock(" MIGRATION_LOCK ")");
+
+        status = db_check(db, result, "advisory lock", reterr);
+        is_locked = PQntuples(result) > 0;
+        PQclear(result);
+        if (status == STATUS_OK && !is_locked)
+            status = db_run(db, "select pg_sleep(0.1)", "pause", reterr);
+    }
     return status;
 }
 
@@ -168,10 +277,11 @@ enum status db_migrate(struct db *db, const struct db_migration *options,
     enum status status = read_files(&run, reterr);
 
     if (status == STATUS_OK)
-        status = db_run(db, "select pg_advisory_lock(" MIGRATION_LOCK ")",
-                        "advisory lock", reterr);
+        status = lock(db, reterr);
     if (status == STATUS_OK)
-        status = migrate(&run, reterr);
+        status = prepare(&run, reterr);
+    if (status == STATUS_OK)
+        status = migrate_patiently(&run, reterr);
     if (status == STATUS_OK && options->aggregate != NULL && !options->is_dry_run)
         status = join_cell(db, options->aggregate, reterr);
     params_clear(&run.files);

@@ -1,29 +1,30 @@
--- The migrations that are not applied yet, in their order, each in a transaction of its own. A refusal
--- for each applied migration that has changed or is unknown. $1, $2: paths and contents of all files.
-with file as (
-    select path, content, position, encode(sha256(convert_to(content, 'UTF8')), 'hex') as checksum
+-- The migrations that are not applied yet, in their order, each in a transaction of its own. $1, $2:
+-- paths and contents of all files.
+--
+-- A transaction first locks all tables that its migration names, in the order of the service: the
+-- voucher first. A migration that took a weak lock and then a stronger one would deadlock with the
+-- sale. Behind a waiting lock the sale waits too, so the wait is short: the caller tries again.
+with new as (
+    select path, content, row_number() over (order by position) as number,
+           encode(sha256(convert_to(content, 'UTF8')), 'hex') as checksum
     from unnest($1::text[], $2::text[]) with ordinality f (path, content, position)
-    where path like 'sql/migrations/%'
-), new as (
-    select *, row_number() over (order by position) as number
-    from file
-    where path not in (select path from schema_file)
+    where path like 'sql/migrations/%' and path not in (select path from schema_file)
 )
-select 'refusal', path || ' is recorded but unknown to this program: the database is newer', null, 0
-from schema_file
-where path like 'sql/migrations/%' and path <> all ($1)
-union all
-select 'refusal', path || ' has changed since it was applied', null, 0
-from file
-join schema_file using (path)
-where file.checksum <> schema_file.checksum
-union all
-select 'commit', 'commit', 'commit; begin', 2 * number
+select 'commit', 'commit', 'commit; begin', 3 * number
 from new
 where number > 1
 union all
+select 'lock', 'locks for ' || path,
+       format('set local lock_timeout = ''0.2s''; lock table %s in access exclusive mode;'
+              ' set local lock_timeout = default', string_agg(quote_ident(relname), ', '
+              order by relname <> 'voucher', relname)), 3 * number + 1
+from new
+join pg_class on relkind = 'r' and relname = any (regexp_split_to_array(content, '\W+'))
+where relnamespace = current_schema::regnamespace
+group by path, number
+union all
 select 'step', path,
        format(E'%s\n;\ninsert into schema_file (path, checksum) values (%L, %L)', content, path, checksum),
-       2 * number + 1
+       3 * number + 2
 from new
 order by 4

@@ -17,7 +17,7 @@ struct pg_conn {
     ConnStatusType status;
 };
 
-static char said[16384];     /* each call ends with ";" */
+static char said[65536];     /* each call ends with ";" */
 static const char *hosts;    /* of each attempt: u: up, b: refused, n: out of memory */
 static const char *encoding; /* of the server */
 static int failing_at;       /* this statement fails; -1: none does */
@@ -25,6 +25,10 @@ static bool is_lost;         /* with the connection */
 static unsigned opened;      /* connections that are not closed */
 static bool is_null;         /* all values of rows are */
 static const char *kind;     /* of the steps of all plans; NULL: see answers[] */
+static const char *sqlstate; /* of failures */
+static int locks_refused;    /* attempts at the advisory lock that fail */
+static const char *refused;  /* a statement that fails each time; NULL: none */
+static int pauses;           /* seconds of all pauses between attempts */
 static PQnoticeProcessor on_notice;
 static PGresult *arriving[4]; /* from the last one to the first one */
 static int arriving_count;
@@ -59,7 +63,9 @@ static int reset(void **state UNUSED)
     encoding = "UTF8";
     failing_at = -1;
     is_lost = is_null = false;
-    kind = NULL;
+    kind = sqlstate = NULL;
+    locks_refused = pauses = 0;
+    refused = NULL;
     opened = 0;
     arriving_count = 0;
     return 0;
@@ -134,6 +140,10 @@ static bool statement_fails(PGconn *pg, const char *sql)
             name = strrchr(file->path, '/') + 1;
     }
     say("%s", name);
+    if (strncmp(sql, "select pg_sleep(", 16) == 0)
+        pauses += atoi(sql + 16);
+    if (refused != NULL && strcmp(sql, refused) == 0)
+        return true;
     if (failing_at != 0) {
         failing_at--;
         return false;
@@ -142,14 +152,6 @@ static bool statement_fails(PGconn *pg, const char *sql)
     if (is_lost)
         pg->status = CONNECTION_BAD;
     return true;
-}
-
-PGresult *PQexec(PGconn *pg, const char *sql)
-{
-    bool fails = statement_fails(pg, sql);
-
-    say(";");
-    return PQmakeEmptyPGresult(NULL, fails ? PGRES_FATAL_ERROR : PGRES_COMMAND_OK);
 }
 
 static int64_t big_endian(const char *bytes, size_t len)
@@ -206,6 +208,7 @@ struct answer {
     const char *values[3];
 };
 static const struct answer answers[] = {
+    {"prepare_migrations.sql", 1, 3, {"step", "the preparation", "prepare tables"}},
     {"new_migrations.sql", 2, 3, {"step", "the step", "change tables"}},
     {"changed_functions.sql", 1, 3, {"warning", "the warning", NULL}},
     {"grants.sql", 1, 1, {"grant rights"}},
@@ -234,6 +237,30 @@ static PGresult *rows_of(ExecStatusType status, const struct answer *answer)
                          1);
     }
     return result;
+}
+
+PGresult *PQexec(PGconn *pg, const char *sql)
+{
+    static const struct answer locked = {"", 1, 1, {"1"}};
+    bool fails = statement_fails(pg, sql);
+
+    say(";");
+    if (fails)
+        return PQmakeEmptyPGresult(NULL, PGRES_FATAL_ERROR);
+    if (strstr(sql, "pg_try_advisory_lock") != NULL && locks_refused-- <= 0)
+        return rows_of(PGRES_TUPLES_OK, &locked);
+    return PQmakeEmptyPGresult(NULL, PGRES_COMMAND_OK);
+}
+
+char *PQresultErrorField(const PGresult *result, int field)
+{
+    static char text[6];
+
+    ASSERT_NUMBER(field, ==, PG_DIAG_SQLSTATE);
+    if (sqlstate == NULL || PQresultStatus(result) != PGRES_FATAL_ERROR)
+        return NULL;
+    snprintf(text, sizeof(text), "%s", sqlstate);
+    return text;
 }
 
 PGresult *PQexecParams(PGconn *pg, const char *sql, int count, const Oid *types,
@@ -492,7 +519,7 @@ static void on_warning(const char *text, void *arg)
     say("(warning: %s)", text);
 }
 
-#define LOCK   "select pg_advisory_lock(5265717969);"
+#define LOCK   "select 1 where pg_try_advisory_lock(5265717969);"
 #define UNLOCK "select pg_advisory_unlock(5265717969);"
 
 /* At most `max` bytes of `words`. */
@@ -505,17 +532,28 @@ static void append(char *text, size_t size, const char *words, size_t max)
 }
 
 static const struct embedded files[] = {
+    {.path = "sql/preparations/1.sql", .bytes = "prepare"},
     {.path = "sql/migrations/1.sql", .bytes = "migrate"},
     {.path = "sql/functions/f.sql", .bytes = "function"},
     {.path = "sql/audit/a.sql", .bytes = "audit"},
     {.path = NULL},
 };
 
-#define FILES "{sql/migrations/1.sql,sql/functions/f.sql} {migrate,function}"
+#define FILES                                                                            \
+    "{sql/preparations/1.sql,sql/migrations/1.sql,sql/functions/f.sql}"                  \
+    " {prepare,migrate,function}"
+#define PLAN_PREPARATIONS(is_dry_run)                                                    \
+    "begin;begin_migration.sql;prepare_migrations.sql " FILES " " is_dry_run ";rollback" \
+    ";"
 
 /* What a migration executes, one after the other. */
 static const char *const migration[] = {
     LOCK,
+    "begin;",
+    "begin_migration.sql;",
+    "prepare_migrations.sql " FILES " 0;",
+    "rollback;(step: the preparation)",
+    "prepare tables;",
     "begin;",
     "begin_migration.sql;",
     "grants.sql the role;",
@@ -533,7 +571,13 @@ static const char *const migration[] = {
     "subscribe;",
 };
 
-enum { FIRST_IN_TRANSACTION = 1, LAST_IN_TRANSACTION = 10 };
+/* The first rollback ends the plan of the preparations in any case. */
+enum {
+    FIRST_IN_PLAN = 1,
+    LAST_IN_PLAN = 3,
+    FIRST_IN_TRANSACTION = 6,
+    LAST_IN_TRANSACTION = 15
+};
 
 static const struct db_migration migration_options = {.cell = "1/2",
                                                       .aggregate = ONE_HOST,
@@ -558,17 +602,20 @@ static void test_db_migrate__executes_the_steps(void **state UNUSED)
     ASSERT_NUMBER(opened, ==, 1);
     options.is_dry_run = true;
     ASSERT_STATUS(db_migrate(db, &options, &err), STATUS_OK);
-    ASSERT_SAID(LOCK
-                "begin;begin_migration.sql;grants.sql the role;schema_rights.sql " FILES
-                " 1;new_migrations.sql " FILES
-                " 1;(step: the step)(step: the step)changed_functions.sql " FILES
-                " 1;(warning: the warning)rollback;" UNLOCK);
+    ASSERT_SAID(LOCK PLAN_PREPARATIONS(
+        "1") "(step: the preparation)"
+             "begin;begin_migration.sql;grants.sql the role;schema_rights.sql " FILES
+             " 1;new_migrations.sql " FILES
+             " 1;(step: the step)(step: the step)changed_functions.sql " FILES
+             " 1;(warning: the warning)rollback;" UNLOCK);
     options = (struct db_migration){.files = files};
     ASSERT_STATUS(db_migrate(db, &options, &err), STATUS_OK);
-    ASSERT_SAID(LOCK "begin;begin_migration.sql;grants.sql null;schema_rights.sql " FILES
-                     " 0;new_migrations.sql " FILES
-                     " 0;change tables;change tables;changed_functions.sql " FILES
-                     " 0;grant rights;commit;" UNLOCK);
+    ASSERT_SAID(LOCK PLAN_PREPARATIONS(
+        "0") "prepare tables;"
+             "begin;begin_migration.sql;grants.sql null;schema_rights.sql " FILES
+             " 0;new_migrations.sql " FILES
+             " 0;change tables;change tables;changed_functions.sql " FILES
+             " 0;grant rights;commit;" UNLOCK);
     db_close(db);
 }
 
@@ -580,11 +627,11 @@ static void test_db_migrate__may_have_nothing_to_do(void **state UNUSED)
 
     is_null = true;
     ASSERT_STATUS(db_migrate(db, &migration_options, &err), STATUS_OK);
-    ASSERT_SAID(LOCK
-                "begin;begin_migration.sql;grants.sql the role;schema_rights.sql " FILES
-                " 0;new_migrations.sql " FILES " 0;changed_functions.sql " FILES
-                " 0;select set_cell($1) 1/2;commit;" CONNECT_ONE
-                "select publish_cell($1) " ONE_HOST ";" UNLOCK);
+    ASSERT_SAID(LOCK PLAN_PREPARATIONS(
+        "0") "begin;begin_migration.sql;grants.sql the role;schema_rights.sql " FILES
+             " 0;new_migrations.sql " FILES " 0;changed_functions.sql " FILES
+             " 0;select set_cell($1) 1/2;commit;" CONNECT_ONE
+             "select publish_cell($1) " ONE_HOST ";" UNLOCK);
     db_close(db);
 }
 
@@ -595,10 +642,71 @@ static void test_db_migrate__refuses(void **state UNUSED)
 
     kind = "refusal";
     ASSERT_STATUS(db_migrate(db, &migration_options, &err), STATUS_INVALID);
-    assert_string_equal(err.text, "the step");
-    ASSERT_SAID(LOCK
-                "begin;begin_migration.sql;grants.sql the role;schema_rights.sql " FILES
-                " 0;new_migrations.sql " FILES " 0;rollback;" UNLOCK);
+    assert_string_equal(err.text, "the preparation");
+    ASSERT_SAID(LOCK PLAN_PREPARATIONS("0") UNLOCK);
+    db_close(db);
+}
+
+static void test_db_migrate__waits_for_another_migration(void **state UNUSED)
+{
+    struct db *db = open_one();
+    struct err err = {0};
+
+    locks_refused = 2;
+    kind = "refusal";
+    ASSERT_STATUS(db_migrate(db, &migration_options, &err), STATUS_INVALID);
+    ASSERT_SAID(LOCK "select pg_sleep(0.1);" LOCK
+                     "select pg_sleep(0.1);" LOCK PLAN_PREPARATIONS("0") UNLOCK);
+    locks_refused = 1;
+    failing_at = 1;
+    ASSERT_STATUS(db_migrate(db, &migration_options, &err), STATUS_REFUSED);
+    ASSERT_SAID(LOCK "select pg_sleep(0.1);" UNLOCK);
+    db_close(db);
+}
+
+#define FIRST_CHANGE 11 /* in migration[] */
+#define UNTIL_CHANGE                                                                     \
+    "begin;begin_migration.sql;grants.sql the role;schema_rights.sql " FILES             \
+    " 0;new_migrations.sql " FILES " 0;(step: the step)change tables;"
+
+/* Only a deadlock and a lock that is not available may end. The transaction is tried again after
+   a pause; if the pause fails, the migration has failed. */
+static void test_db_migrate__tries_again_while_tables_are_in_use(void **state UNUSED)
+{
+    static const struct {
+        const char *sqlstate;
+        bool is_repeated;
+    } rows[] = {{"55P03", true}, {"40P01", true}, {"42501", false}};
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        struct db *db = open_one();
+        struct err err = {0};
+
+        sqlstate = rows[i].sqlstate;
+        failing_at = FIRST_CHANGE;
+        ASSERT_STATUS(db_migrate(db, &migration_options, &err),
+                      rows[i].is_repeated ? STATUS_OK : STATUS_REFUSED);
+        if (rows[i].is_repeated)
+            ASSERT_CONTAINS(said, UNTIL_CHANGE
+                            "rollback;(warning: other sessions use the tables; waiting)"
+                            "select pg_sleep(1);" UNTIL_CHANGE "(step: the step)");
+        else
+            ASSERT_CONTAINS(said, UNTIL_CHANGE "rollback;" UNLOCK);
+        said[0] = '\0';
+        db_close(db);
+    }
+}
+
+/* 100 attempts, with pauses of 1 s to 5 s. */
+static void test_db_migrate__ends_while_tables_are_in_use(void **state UNUSED)
+{
+    struct db *db = open_one();
+    struct err err = {0};
+
+    sqlstate = "55P03";
+    refused = "change tables";
+    ASSERT_STATUS(db_migrate(db, &migration_options, &err), STATUS_BUSY);
+    ASSERT_NUMBER(pauses, ==, 1 + 2 + 3 + 4 + 5 * 95);
     db_close(db);
 }
 
@@ -617,10 +725,15 @@ static void test_db_migrate__stops_at_a_failure(void **state UNUSED)
             continue;
         }
         failing_at = statement++;
+        if (strncmp(migration[i], "rollback", 8) == 0) {
+            db_close(db);
+            continue; /* what it should roll back is gone with the connection */
+        }
         for (size_t k = 0; k < i; k++)
             append(wanted, sizeof(wanted), migration[k], SIZE_MAX);
         append(wanted, sizeof(wanted), migration[i], strcspn(migration[i], ";") + 1);
-        if (i >= FIRST_IN_TRANSACTION && i <= LAST_IN_TRANSACTION)
+        if ((i >= FIRST_IN_PLAN && i <= LAST_IN_PLAN) ||
+            (i >= FIRST_IN_TRANSACTION && i <= LAST_IN_TRANSACTION))
             append(wanted, sizeof(wanted), "rollback;", SIZE_MAX);
         append(wanted, sizeof(wanted), UNLOCK, SIZE_MAX);
         ASSERT_STATUS(db_migrate(db, &migration_options, &err), STATUS_REFUSED);
@@ -642,6 +755,9 @@ int main(void)
         CASE(test_db_migrate__executes_the_steps),
         CASE(test_db_migrate__may_have_nothing_to_do),
         CASE(test_db_migrate__refuses),
+        CASE(test_db_migrate__waits_for_another_migration),
+        CASE(test_db_migrate__tries_again_while_tables_are_in_use),
+        CASE(test_db_migrate__ends_while_tables_are_in_use),
         CASE(test_db_migrate__stops_at_a_failure),
     };
 
