@@ -5,14 +5,9 @@
 #include "test/server.h"
 
 #include <signal.h>
-#include <stdlib.h>
 #include <unistd.h>
 
-#define CASES_MAX 64
 #define GAP_BYTES 262144 /* of stack, more than a teardown needs */
-
-static struct CMUnitTest cases[CASES_MAX];
-static size_t case_count;
 
 static struct {
     CMUnitTestFunction run;
@@ -20,19 +15,6 @@ static struct {
     pid_t process;
     bool has_passed;
 } current;
-
-void cases_add(const struct CMUnitTest *test)
-{
-    if (case_count == CASES_MAX)
-        abort();
-    cases[case_count++] = *test;
-}
-
-int cases_run(CMFixtureFunction group_setup, CMFixtureFunction group_teardown)
-{
-    return _cmocka_run_group_tests("cases", cases, case_count, group_setup,
-                                   group_teardown);
-}
 
 void case_begin(void **state)
 {

@@ -1,0 +1,35 @@
+/*
+ * case_list.h - the list of the cases of a test program.
+ *
+ * A case is added to the list of its program where it is defined:
+ *
+ *     UNIT_CASE(test_list_shift__of_an_empty_list_is_null)
+ *     {
+ *         ...
+ *     }
+ */
+#ifndef TEST_CASE_LIST_H
+#define TEST_CASE_LIST_H
+
+#include "base/attributes.h"
+#include "test/asserts.h"
+
+/** Define a case that `run` runs; the block behind it is the body of the function `name`. */
+#define DEFINE_CASE(name, run, setup, teardown, initial_state)                           \
+    static void name(void **state);                                                      \
+    __attribute__((constructor)) static void name##_is_added(void)                       \
+    {                                                                                    \
+        cases_add(                                                                       \
+            &(struct CMUnitTest){#name, run, setup, teardown, (void *)(initial_state)}); \
+    }                                                                                    \
+    static void name(void **state UNUSED)
+
+#define UNIT_CASE(name) DEFINE_CASE(name, name, NULL, NULL, NULL)
+
+/** Add a case to the list. */
+void cases_add(const struct CMUnitTest *test);
+
+/** Run all cases of the program. Returns the exit code. */
+int cases_run(CMFixtureFunction group_setup, CMFixtureFunction group_teardown);
+
+#endif
