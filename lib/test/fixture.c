@@ -460,14 +460,6 @@ void call_acquire(struct rlock_client *client, struct call *call, const char *na
     rlock_acquire(client, &call->lock, name, strlen(name), &options, on_answer, call);
 }
 
-void call_acquire_name(struct rlock_client *client, struct call *call, const char *name,
-                       size_t name_len)
-{
-    struct rlock_acquire_options options = {.lease_ms = LEASE_MS, .on_lost = on_lost};
-
-    rlock_acquire(client, &call->lock, name, name_len, &options, on_answer, call);
-}
-
 void call_acquire_watched(struct rlock_client *client, struct call *call,
                           const char *name, uint32_t lease_ms)
 {

@@ -13,7 +13,6 @@
 
 #define FIXTURE_CLIENTS_MAX 16
 #define LEASE_MS            180000
-#define UUID_LEN            36 /* of an owner's value, before the colon */
 #define TIMEOUT_MS          10000
 #define WITHIN_MS           60000 /* a test fails when something takes longer */
 
@@ -146,8 +145,6 @@ uint16_t permits_of(const struct rlock_kind *kind);
 /** Start a call; the test must run the loop. call_acquire() uses no watchdog. */
 void call_acquire(struct rlock_client *client, struct call *call, const char *name,
                   uint32_t lease_ms);
-void call_acquire_name(struct rlock_client *client, struct call *call, const char *name,
-                       size_t name_len);
 void call_acquire_watched(struct rlock_client *client, struct call *call,
                           const char *name, uint32_t lease_ms);
 /** With any options; on_lost is filled in. */

@@ -255,19 +255,6 @@ void group_free(struct group_fixture *groups)
     groups->group = NULL;
 }
 
-void group_acquire_busy(struct group_fixture *groups)
-{
-    unsigned answers = groups->answers + 1;
-
-    group_begin_acquire(groups, (struct rlock_group_options){.lease_ms = LEASE_MS,
-                                                             .wait_ms = 4 * WITHIN_MS});
-    group_pass_ms(groups, 2 * WITHIN_MS);
-    group_rest(groups);
-    assert_int_equal(groups->answers, answers - 1);
-    group_pass_ms(groups, 2 * WITHIN_MS);
-    ASSERT_STATUS(group_await(groups, answers), STATUS_BUSY);
-}
-
 struct command {
     struct server *server;
     const char *name;

@@ -66,9 +66,6 @@ enum status group_acquire(struct group_fixture *groups);
 enum status group_acquire_watched(struct group_fixture *groups, uint32_t lease_ms);
 enum status group_release(struct group_fixture *groups);
 
-/** Acquire with a wait, at the end of which the group is busy. */
-void group_acquire_busy(struct group_fixture *groups);
-
 /** Assert that `key` exists on these servers: "101" are the first and the third of three. */
 void assert_keys(const char *key, const char *wanted);
 

@@ -132,8 +132,9 @@ FIXTURE_CASE(test_acquire__of_a_lock_of_another_is_busy_and_changes_nothing)
         ASSERT_STATUS(release(fixture, bob, &other), STATUS_NOT_OWNER);
         ASSERT_STATUS(try(fixture, alice, &held, rows[i].kind), STATUS_OK);
         before = server_command(fixture->server, "DUMP " NAME);
-        ASSERT_STATUS(acquire_with(fixture, bob, &other, NAME, &options), STATUS_BUSY);
         ASSERT_STATUS(acquire_with(fixture, alice, &mine, NAME, &options), STATUS_BUSY);
+        options.holder = 0; /* as the owner, but of another client */
+        ASSERT_STATUS(acquire_with(fixture, bob, &other, NAME, &options), STATUS_BUSY);
         assert_false(rlock_is_held(&other.lock));
         ASSERT_STATUS(release(fixture, bob, &other), STATUS_NOT_OWNER);
         ASSERT_STATUS(extend(fixture, bob, &other, LEASE_MS), STATUS_NOT_OWNER);
@@ -274,6 +275,30 @@ FIXTURE_CASE(test_waiter__that_is_cancelled_hands_its_turn_on)
     }
 }
 
+static bool is_answered(void *arg)
+{
+    return ((struct call *)arg)->answers > 0;
+}
+
+FIXTURE_CASE(test_release__before_hold_min_ms_keeps_the_name_taken)
+{
+    enum { HOLD_MS = 60000 };
+    struct fixture *fixture = *state;
+    struct rlock_client *alice = fixture_client(fixture);
+    struct rlock_client *bob = fixture_client(fixture);
+    struct rlock_acquire_options options = patient(&rlock_plain);
+    struct call held = {0}, waiter = {0};
+
+    options.hold_min_ms = HOLD_MS;
+    ASSERT_STATUS(acquire_with(fixture, alice, &held, NAME, &options), STATUS_OK);
+    call_wait(bob, &waiter, NAME, &options);
+    fixture_wait_asleep(fixture, bob, &waiter);
+    ASSERT_STATUS(release(fixture, alice, &held), STATUS_OK);
+    ASSERT_BETWEEN(FIXTURE_SIMULATE(fixture, is_answered, &waiter), HOLD_MS / 2,
+                   HOLD_MS * 3 / 2);
+    ASSERT_STATUS(waiter.status, STATUS_OK);
+}
+
 /* -- longer and shorter leases -- */
 
 static bool is_gone(void *arg)
@@ -312,8 +337,10 @@ FIXTURE_CASE(test_extend__moves_the_end_of_the_lease)
     }
 }
 
+/** For ten leases, and then it is stolen. */
 FIXTURE_CASE(test_watchdog__keeps_the_lock_until_it_is_lost)
 {
+    enum { RENEWALS = 30 };
     struct fixture *fixture = *state;
     struct rlock_client *alice = fixture_client(fixture);
     struct rlock_client *bob = fixture_client(fixture);
@@ -324,7 +351,7 @@ FIXTURE_CASE(test_watchdog__keeps_the_lock_until_it_is_lost)
         uint64_t renewed;
 
         ASSERT_STATUS(try_watched(fixture, alice, &held, rows[i].kind), STATUS_OK);
-        for (int j = 0; j < 4; j++)
+        for (int j = 0; j < RENEWALS; j++)
             fixture_pass_renewal(fixture, alice, LEASE_MS, 1);
         ASSERT_STATUS(try(fixture, bob, &other, rows[i].rival), STATUS_BUSY);
         renewed = fixture_renewed(alice);

@@ -50,6 +50,10 @@ struct server_state {
 static const struct step plain_locks[] = {
     {"new", "", "", NULL},
     {"redis", "", "SET F 100", NULL},
+    {"acquire", "F n n", "1h t+0 A:1 A:2 7",
+     "{7 t+0 100 10} |  | F=102, n=A:1/1h"},
+    {"new", "", "", NULL},
+    {"redis", "", "SET F 100", NULL},
     {"acquire", "F n m", "1h t-1 A:1 A:2 7",
      "{7 t+0} |  | "},
     {"acquire", "F n m", "1h t+0 A:1 A:2 7",

@@ -99,7 +99,7 @@ struct client_test {
     struct rlock_stats stats; /* as of the last step */
     long blocks;
     int fence;          /* of the last reply of wait_for() */
-    void (*hook)(void); /* called once, by the next answer */
+    void (*hook)(void); /* called once, by the next answer or loss */
     bool is_closing, is_closed;
 };
 
@@ -411,11 +411,18 @@ static inline void client_test_on_event(const char *name, size_t name_len,
     note("event %s %.*s %lld\n", names[event], (int)name_len, name, (long long)us);
 }
 
-static inline void client_test_on_answer(struct rlock *lock, enum status status,
-                                         void *arg)
+static inline void call_hook(void)
 {
     void (*hook)(void) = self->hook;
 
+    self->hook = NULL;
+    if (hook != NULL)
+        hook();
+}
+
+static inline void client_test_on_answer(struct rlock *lock, enum status status,
+                                         void *arg)
+{
     assert_ptr_equal(arg, self);
     note("%d %s", (int)(lock - self->locks), status_name(status));
     if (rlock_is_held(lock))
@@ -424,15 +431,14 @@ static inline void client_test_on_answer(struct rlock *lock, enum status status,
     if (status == STATUS_INVALID || status == STATUS_REFUSED)
         note(": %s", rlock_client_why(self->client)->text);
     note("\n");
-    self->hook = NULL;
-    if (hook != NULL)
-        hook();
+    call_hook();
 }
 
 static inline void client_test_on_lost(struct rlock *lock, enum status status, void *arg)
 {
-    assert_ptr_equal(arg, self);
-    note("%d on_lost %s\n", (int)(lock - self->locks), status_name(status));
+    note("%d on_lost %s%s\n", (int)(lock - self->locks), status_name(status),
+         arg == self ? "" : " with an argument of its own");
+    call_hook();
 }
 
 static inline void client_test_on_closed(void *arg)

@@ -44,6 +44,7 @@ EMPTY_CASE(test_open__refuses_what_is_missing)
         ASSERT_CONTAINS(err.text, cases[i].text);
         EXPECT(cases[i].done);
     }
+    ASSERT_STATUS(rlock_client_open(NULL, &self->client, NULL), STATUS_INVALID);
 }
 
 EMPTY_CASE(test_open__without_memory)
@@ -305,6 +306,8 @@ CLIENT_CASE(test_acquire__refuses_bad_options)
         {{.kind = &rlock_getset, .watchdog = true},
          "kind: cannot be renewed or extended"},
         {{.kind = &rlock_getset}, NULL},
+        {{.hold_max_ms = 1}, "hold_max_ms: only with the watchdog"},
+        {{.hold_max_ms = 1, .watchdog = true}, NULL},
         {{.spin_min_ms = 5, .spin_max_ms = 5}, NULL},
         {{.spin_min_ms = 6, .spin_max_ms = 5}, "spin_min_ms: exceeds spin_max_ms"},
         {{.spin_min_ms = 6}, NULL},
@@ -387,14 +390,21 @@ CLIENT_CASE(test_calls__in_the_wrong_state)
     EXPECT("0 invalid fence 101 safe 988000: lock: is held, or in another call\n"
            "0 invalid fence 101 safe 988000: lease_ms: must be 10 to 86400000\n"
            "0 invalid fence 101 safe 988000: lease_ms: must be 10 to 86400000\n");
-    acquire(1, "g", (struct rlock_acquire_options){.kind = &rlock_getset});
+    acquire(2, "h", (struct rlock_acquire_options){.hold_min_ms = 20000});
     flush();
     reply(0, "*4 +# :6000000 :101 +1");
+    forget_all();
+    extend(2, 19999);
+    turn();
+    EXPECT("2 invalid fence 102 safe 29698000: lease_ms: must be at least hold_min_ms\n");
+    acquire(1, "g", (struct rlock_acquire_options){.kind = &rlock_getset});
+    flush();
+    reply(0, "*4 +# :6000000 :102 +1");
     extend(1, 1000);
     turn();
     EXPECT("s0 getset_acquire(lock:fence g; 30000 7000000 5000 35001)\ns0 flush\n"
-           "event granted g 0\n1 ok fence 102 safe 29698000\n"
-           "1 invalid fence 102 safe 29698000: kind: cannot be renewed or extended\n"
+           "event granted g 0\n1 ok fence 103 safe 29698000\n"
+           "1 invalid fence 103 safe 29698000: kind: cannot be renewed or extended\n"
            "stats: granted+1 held+1 waits[0]+1\n");
 }
 
@@ -425,36 +435,45 @@ CLIENT_CASE(test_calls__on_a_lock_of_another_client)
            "stats: granted+1 held+1 waits[0]+1\n");
 }
 
-CLIENT_CASE(test_acquire__keeps_its_options)
+CLIENT_CASE(test_acquire__without_options_has_the_defaults)
 {
-    struct rlock *lock = &self->locks[0];
+    rlock_acquire(self->client, &self->locks[0], "a", 1, NULL, client_test_on_answer,
+                  self);
+    flush();
+    EXPECT("s0 acquire(lock:fence a; 30000 7000000 me:1)\ns0 flush\n");
+}
 
+CLIENT_CASE(test_acquire__gives_on_lost_its_own_argument)
+{
+    acquire_first((struct rlock_acquire_options){
+        .lease_ms = 1000, .watchdog = true, .lost_arg = &self->stats});
+    pass_us(334000);
+    reply(0, "+#_0");
+    EXPECT("s0 renew(a; me:1 1000)\ns0 flush\nevent lost a 334000\n"
+           "0 on_lost lost with an argument of its own\n"
+           "stats: lost+1 held-1 holds[9]+1 holds+334000\nlost: 'lost'\n");
+}
+
+/** The lowest random number halves a pause. */
+CLIENT_CASE(test_acquire__spins_between_the_bounds_of_its_options)
+{
     acquire(0, "a",
-            (struct rlock_acquire_options){.holder = 3,
-                                           .lease_ms = 5000,
-                                           .watchdog = true,
-                                           .wait_ms = 7,
+            (struct rlock_acquire_options){.kind = &rlock_getset,
+                                           .wait_ms = 60000,
                                            .spin_min_ms = 8,
-                                           .spin_max_ms = 9,
-                                           .replicas = 2,
-                                           .replicas_wait_ms = 10,
-                                           .hold_min_ms = 11});
-    ASSERT_NUMBER(lock->holder, ==, 3);
-    ASSERT_NUMBER(lock->lease_ms, ==, 5000);
-    ASSERT_NUMBER(lock->wait_ms, ==, 7);
-    ASSERT_NUMBER(lock->spin_min_ms, ==, 8);
-    ASSERT_NUMBER(lock->spin_max_ms, ==, 9);
-    ASSERT_NUMBER(lock->replicas, ==, 2);
-    ASSERT_NUMBER(lock->replicas_wait_ms, ==, 10);
-    ASSERT_NUMBER(lock->hold_min_ms, ==, 11);
-    ASSERT_NUMBER(lock->began_us, ==, START_US);
-    assert_ptr_equal(lock->kind, &rlock_plain);
-    acquire(1, "b", (struct rlock_acquire_options){.permits = 0});
-    ASSERT_NUMBER(self->locks[1].lease_ms, ==, 30000);
-    ASSERT_NUMBER(self->locks[1].serial, ==, 2);
-    rlock_cancel(self->client, lock);
-    turn();
-    forget_all();
+                                           .spin_max_ms = 12});
+    flush();
+    for (int i = 0; i < 3; i++) {
+        reply(0, (const char *[]){"*5 +# :6000000 :100 +0 *1 :60000",
+                                  "*5 +# :6000000 :101 +0 *1 :60000",
+                                  "*5 +# :6000000 :102 +0 *1 :60000"}[i]);
+        forget_all();
+        pass_us(i == 0 ? 4000 : 6000);
+        EXPECT("");
+        pass_us(1001);
+        forget_all();
+        ASSERT_NUMBER(list_count(&conns[0].pending), ==, 1);
+    }
 }
 
 /* -- channel.c -- */

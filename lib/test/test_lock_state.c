@@ -24,52 +24,68 @@ CLIENT_CASE(test_times__are_counted_in_buckets_of_a_power_of_two_ms)
     forget_all();
 }
 
+static void work_and_release(void)
+{
+    now_us += 100;
+    release(0);
+}
+
+CLIENT_CASE(test_times__of_a_hold_begin_before_the_callback)
+{
+    acquire(0, "a", plain);
+    flush();
+    forget_all();
+    self->hook = work_and_release;
+    reply(0, "*4 +# :6000000 :100 +1");
+    EXPECT("event granted a 0\n0 ok fence 101 safe 988000\n"
+           "stats: granted+1 waits[0]+1 holds[0]+1 holds+100\n");
+}
+
 CLIENT_CASE(test_extend__ends_as_the_server_replies)
 {
-    static const char *const expected[] = {
-        "s0 renew(a; me:1 500)\ns0 flush\n0 ok fence 101 safe 492000\n",
-        "s0 renew(a; me:1 500)\ns0 flush\n0 ok fence 101 safe 492000\n",
-        "s0 renew(a; me:1 5000)\ns0 flush\n0 ok fence 101 safe 4947000\n",
-        "s0 renew(a; me:1 5000)\ns0 flush\n0 ok fence 101 safe 4947000\n",
-        ("s0 renew(a; me:1 500)\ns0 flush\nevent lost a 101000\n0 lost\n"
-         "stats: lost+1 held-1 holds[7]+1 holds+101000\nlost: 'lost'\n"),
-        ("s0 renew(a; me:1 500)\ns0 flush\nevent lost a 101000\n0 lost\n"
-         "stats: lost+1 held-1 holds[7]+1 holds+101000\nlost: 'lost'\n"),
-        "s0 renew(a; me:1 500)\ns0 flush\n0 timeout fence 101 safe 492000\n",
-        ("s0 renew(a; me:1 500)\ns0 flush\n0 timeout fence 101 safe 492000\n"
-         "s0 renew(a; me:1 500)\ns0 flush\n"),
-        "s0 renew(a; me:1 5000)\ns0 flush\n0 io fence 101 safe 887000\n",
-        ("s0 renew(a; me:1 5000)\ns0 flush\n0 io fence 101 safe 887000\n"
-         "s0 renew(a; me:1 5000)\ns0 flush\n"),
-        "s0 renew(a; me:1 500)\ns0 flush\n0 down fence 101 safe 492000\n",
-        ("s0 renew(a; me:1 500)\ns0 flush\n0 down fence 101 safe 492000\n"
-         "s0 renew(a; me:1 500)\ns0 flush\n")};
-    const char *const *next = expected;
+    static const char renewal[] = "s0 renew(a; me:1 %u)\ns0 flush\n";
     static const struct {
         uint32_t lease_ms;
         enum status status; /* of the call, where there is no reply */
-        const char *reply;
+        const char *reply, *done;
+        bool is_renewed;
     } cases[] = {
-        {500, STATUS_OK, "+#_1"}, {5000, STATUS_OK, "+#_1"},
-        {500, STATUS_OK, "+#_0"}, {500, STATUS_TIMEOUT, NULL},
-        {5000, STATUS_IO, NULL},  {500, STATUS_OK, "-BUSY_Redis_is_busy"},
+        {500, STATUS_OK, "+#_1", "0 ok fence 101 safe 492000\n", false},
+        {5000, STATUS_OK, "+#_1", "0 ok fence 101 safe 4947000\n", false},
+        {500, STATUS_OK, "+#_0",
+         "event lost a 101000\n0 lost\n"
+         "stats: lost+1 held-1 holds[7]+1 holds+101000\nlost: 'lost'\n",
+         false},
+        {500, STATUS_TIMEOUT, NULL, "0 timeout fence 101 safe 492000\n", true},
+        {5000, STATUS_IO, NULL, "0 io fence 101 safe 887000\n", true},
+        {500, STATUS_OK, "-BUSY_Redis_is_busy", "0 down fence 101 safe 492000\n", true},
     };
+    char text[256];
 
     for (size_t i = 0; i < 2 * sizeof(cases) / sizeof(*cases); i++) {
+        bool is_watched = i % 2 == 1;
+        int len;
+
         if (i > 0)
             start_over(state);
         acquire_first(
-            (struct rlock_acquire_options){.lease_ms = 1000, .watchdog = i % 2 == 1});
+            (struct rlock_acquire_options){.lease_ms = 1000, .watchdog = is_watched});
         now_us += 100000;
         extend(0, cases[i / 2].lease_ms);
         flush();
+        snprintf(text, sizeof(text), renewal, cases[i / 2].lease_ms);
+        EXPECT(text);
         now_us += 1000;
         if (cases[i / 2].reply != NULL)
             reply(0, cases[i / 2].reply);
         else
             end_command(0, cases[i / 2].status, NULL);
         turn();
-        EXPECT(*next++);
+        len = snprintf(text, sizeof(text), "%s", cases[i / 2].done);
+        if (is_watched && cases[i / 2].is_renewed)
+            snprintf(text + len, sizeof(text) - (size_t)len, renewal,
+                     cases[i / 2].lease_ms);
+        EXPECT(text);
     }
 }
 
@@ -144,6 +160,106 @@ CLIENT_CASE(test_renew__ends_as_the_server_replies)
     EXPECT("0 not_owner\n");
 }
 
+static const struct rlock_acquire_options watched = {.lease_ms = 900, .watchdog = true};
+
+/** Two renewals are on their way, and the server does not know their script. */
+CLIENT_CASE(test_renew__that_another_call_overtakes_is_not_sent_again)
+{
+    for (int is_extended = 0; is_extended < 2; is_extended++) {
+        if (is_extended)
+            start_over(state);
+        acquire(0, "a", watched);
+        acquire(1, "b", watched);
+        flush();
+        reply(0, "*4 +# :6000000 :100 +11");
+        forget_all();
+        pass_us(301000);
+        EXPECT("s0 renew(a b; me:1 900 me:2 900)\ns0 flush\n");
+        if (is_extended)
+            extend(0, 3000);
+        else
+            release(0);
+        flush();
+        reply(0, "-NOSCRIPT_No_matching_script");
+        EXPECT(is_extended ? "s0 renew(a; me:1 3000)\ns0 flush\n"
+                             "s0 EVAL renew(b; me:2 900)\ns0 flush\n"
+                           : "s0 release(lock:fence:waiting a; me:1)\ns0 flush\n"
+                             "s0 EVAL renew(b; me:2 900)\ns0 flush\n"
+                             "stats: held-1 holds[9]+1 holds+301000\n");
+        reply(0, "+#_1");
+        reply(0, "+#_1");
+        EXPECT(is_extended ? "0 ok fence 101 safe 2968000\nevent renewed b 301000\n"
+                             "stats: renewed+1\n"
+                           : "event released a 301000\n0 ok\nevent renewed b 301000\n"
+                             "stats: renewed+1 released+1\n");
+        pass_us(301000);
+        EXPECT("s0 renew(b; me:2 900)\ns0 flush\n");
+        reply(0, "+#_1");
+        pass_us(700000);
+        EXPECT(is_extended ? "event renewed b 602000\n"
+                             "s0 renew(b a; me:2 900 me:1 3000)\ns0 flush\n"
+                             "stats: renewed+1\n"
+                           : "event renewed b 602000\ns0 renew(b; me:2 900)\n"
+                             "s0 flush\nstats: renewed+1\n");
+    }
+}
+
+/** The next renewal would be due later; the lease goes on. */
+CLIENT_CASE(test_renew__ends_with_hold_max_ms)
+{
+    struct rlock_acquire_options options = watched;
+
+    options.hold_max_ms = 601;
+    acquire_first(options);
+    pass_us(301000);
+    reply(0, "+#_1");
+    EXPECT("s0 renew(a; me:1 900)\ns0 flush\nevent renewed a 301000\n"
+           "stats: renewed+1\n");
+    pass_us(301000);
+    EXPECT("event lost a 602000\n0 on_lost lost\n"
+           "stats: lost+1 held-1 holds[10]+1 holds+602000\nlost: 'lost'\n");
+    pass_us(900000);
+    EXPECT("");
+}
+
+/** The reply does not come: the call is answered, and on_lost is not called. */
+CLIENT_CASE(test_extend__past_the_end_of_the_lease_is_lost)
+{
+    acquire_first(watched);
+    extend(0, 900);
+    flush();
+    forget_all();
+    pass_us(301000);
+    EXPECT("");
+    pass_us(589000);
+    EXPECT("event lost a 890000\n0 lost\ns0 release(lock:fence:waiting a; me:1)\n"
+           "s0 flush\nstats: lost+1 held-1 holds[10]+1 holds+890000\nlost: 'lost'\n");
+}
+
+static void overwrite_first(void)
+{
+    memset(&self->locks[0], 0xff, sizeof(self->locks[0]));
+}
+
+CLIENT_CASE(test_callbacks__may_free_their_lock)
+{
+    acquire_first(plain);
+    release(0);
+    flush();
+    self->hook = overwrite_first;
+    reply(0, "+#_1");
+    EXPECT("s0 release(lock:fence:waiting a; me:1)\ns0 flush\nevent released a 0\n0 ok\n"
+           "stats: released+1 held-1 holds[0]+1\n");
+    start_over(state);
+    acquire_first(watched);
+    pass_us(301000);
+    self->hook = overwrite_first;
+    reply(0, "+#_0");
+    turn();
+    EXPECT("s0 renew(a; me:1 900)\ns0 flush\nevent lost a 301000\n0 on_lost lost\n"
+           "stats: lost+1 held-1 holds[9]+1 holds+301000\nlost: 'lost'\n");
+}
+
 CLIENT_CASE(test_release__without_a_callback_of_a_lost_lock)
 {
     acquire_first(plain);
@@ -157,50 +273,34 @@ CLIENT_CASE(test_release__without_a_callback_of_a_lost_lock)
     EXPECT("0 not_owner\n");
 }
 
+/** It is repeated if its outcome is unknown, or that of a try of the acquire was. */
 CLIENT_CASE(test_release__ends_as_the_server_replies)
 {
-    static const char *const expected[] = {
-        "event released a 0\n0 ok\nstats: released+1\n",
-        ("event released a 0\n0 ok\ns0 release(lock:fence:waiting a; me:1)\ns0 flush\n"
-         "stats: released+1\n"),
-        "event lost a 0\n0 lost\nstats: lost+1\nlost: 'lost'\n",
-        ("event lost a 0\n0 lost\ns0 release(lock:fence:waiting a; me:1)\ns0 flush\n"
-         "stats: lost+1\nlost: 'lost'\n"),
-        ("event failed a 0\n0 timeout\ns0 release(lock:fence:waiting a; me:1)\n"
-         "s0 flush\nstats: failed+1\ntimeout: 'timeout'\n"),
-        ("event failed a 0\n0 timeout\ns0 release(lock:fence:waiting a; me:1)\n"
-         "s0 flush\nstats: failed+1\ntimeout: 'timeout'\n"),
-        ("event failed a 0\n0 io\ns0 release(lock:fence:waiting a; me:1)\ns0 flush\n"
-         "stats: failed+1\nio: 'io'\n"),
-        ("event failed a 0\n0 io\ns0 release(lock:fence:waiting a; me:1)\ns0 flush\n"
-         "stats: failed+1\nio: 'io'\n"),
-        ("event failed a 0\n0 down\ns0 release(lock:fence:waiting a; me:1)\ns0 flush\n"
-         "stats: failed+1\ndown: 'LOADING Redis is loading'\n"),
-        ("event failed a 0\n0 down\ns0 release(lock:fence:waiting a; me:1)\ns0 flush\n"
-         "stats: failed+1\ndown: 'LOADING Redis is loading'\n"),
-        ("event failed a 0\n0 refused: OOM command not allowed\nstats: failed+1\n"
-         "refused: 'OOM command not allowed'\n"),
-        ("event failed a 0\n0 refused: OOM command not allowed\n"
-         "s0 release(lock:fence:waiting a; me:1)\ns0 flush\nstats: failed+1\n"
-         "refused: 'OOM command not allowed'\n")};
-    const char *const *next = expected;
     static const struct {
         enum status status; /* of the call, where there is no reply */
-        const char *reply;
+        const char *reply, *events, *stats;
+        bool is_repeated;
     } cases[] = {
-        {STATUS_OK, "+#_1"},
-        {STATUS_OK, "+#_0"},
-        {STATUS_TIMEOUT, NULL},
-        {STATUS_IO, NULL},
-        {STATUS_OK, "-LOADING_Redis_is_loading"},
-        {STATUS_OK, "-OOM_command_not_allowed"},
+        {STATUS_OK, "+#_1", "event released a 0\n0 ok\n", "released+1\n", false},
+        {STATUS_OK, "+#_0", "event lost a 0\n0 lost\n", "lost+1\nlost: 'lost'\n", false},
+        {STATUS_TIMEOUT, NULL, "event failed a 0\n0 timeout\n",
+         "failed+1\ntimeout: 'timeout'\n", true},
+        {STATUS_IO, NULL, "event failed a 0\n0 io\n", "failed+1\nio: 'io'\n", true},
+        {STATUS_OK, "-LOADING_Redis_is_loading", "event failed a 0\n0 down\n",
+         "failed+1\ndown: 'LOADING Redis is loading'\n", true},
+        {STATUS_OK, "-OOM_command_not_allowed",
+         "event failed a 0\n0 refused: OOM command not allowed\n",
+         "failed+1\nrefused: 'OOM command not allowed'\n", false},
     };
 
     for (size_t i = 0; i < 2 * sizeof(cases) / sizeof(*cases); i++) {
+        bool in_doubt = i % 2 == 1;
+        char text[256];
+
         if (i > 0)
             start_over(state);
         acquire_first(plain);
-        self->locks[0].in_doubt = i % 2 == 1;
+        self->locks[0].in_doubt = in_doubt;
         release(0);
         flush();
         forget_all();
@@ -210,7 +310,12 @@ CLIENT_CASE(test_release__ends_as_the_server_replies)
             end_command(0, cases[i / 2].status, NULL);
         turn();
         pass_us(1001000);
-        EXPECT(*next++);
+        snprintf(text, sizeof(text), "%s%sstats: %s", cases[i / 2].events,
+                 in_doubt || cases[i / 2].is_repeated
+                     ? "s0 release(lock:fence:waiting a; me:1)\ns0 flush\n"
+                     : "",
+                 cases[i / 2].stats);
+        EXPECT(text);
     }
 }
 
@@ -315,15 +420,6 @@ CLIENT_CASE(test_acquire__of_a_fence_that_was_taken_tries_again)
 
 CLIENT_CASE(test_acquire__of_a_fence_that_was_taken_without_memory)
 {
-    static const char *const expected[] = {
-        ("s0 EVAL raise_fence(lock:fence; 101)\n"
-         "s0 acquire(lock:fence b; 1000 7000000 me:3)\ns0 flush\n"),
-        ("s0 EVAL raise_fence(lock:fence; 101)\n"
-         "s0 acquire(lock:fence b; 1000 7000000 me:3)\ns0 flush\n"),
-        ("s0 EVAL raise_fence(lock:fence; 101)\nevent failed b 0\n1 no_memory\n"
-         "s0 release(lock:fence:waiting b; me:2)\ns0 flush\nstats: failed+1\n"
-         "no_memory: 'no_memory'\n")};
-    const char *const *next = expected;
     for (unsigned number = 1; number < 4; number++) {
         if (number > 1)
             start_over(state);
@@ -335,7 +431,11 @@ CLIENT_CASE(test_acquire__of_a_fence_that_was_taken_without_memory)
         reply(0, "*4 +# :6000000 :100 +1");
         (void)torture_stop();
         turn();
-        EXPECT(*next++);
+        EXPECT(number < 3 ? "s0 EVAL raise_fence(lock:fence; 101)\n"
+                            "s0 acquire(lock:fence b; 1000 7000000 me:3)\ns0 flush\n"
+                          : "s0 EVAL raise_fence(lock:fence; 101)\nevent failed b 0\n"
+                            "1 no_memory\ns0 release(lock:fence:waiting b; me:2)\n"
+                            "s0 flush\nstats: failed+1\nno_memory: 'no_memory'\n");
     }
 }
 
@@ -423,28 +523,64 @@ CLIENT_CASE(test_acquire__of_a_queue_leaves_it_when_it_fails)
            "stats: waiters-1\n");
 }
 
+#define BESIDE "kind: calls of another kind wait for this name"
+
+/** Neither would be woken for the other. */
+CLIENT_CASE(test_acquire__does_not_wait_beside_another_kind)
+{
+    static const struct {
+        const struct rlock_kind *kind, *beside;
+        const char *reply; /* NULL: nothing is sent */
+        const char *done;
+    } cases[] = {
+        {&rlock_plain, &rlock_fair, "*5 +# :6000000 :200 +0 *1 :60000",
+         "event failed a 0\n1 invalid: " BESIDE "\nstats: failed+1\n"
+         "invalid: '" BESIDE "'\n"},
+        {&rlock_fair, &rlock_plain, "*5 +# :6000000 :200 +0 *1 :60000",
+         "event failed a 0\n1 invalid: " BESIDE "\n"
+         "s0 fair_release(a a:queue a:beats; me:2)\ns0 flush\nstats: failed+1\n"
+         "invalid of another kind: '" BESIDE "'\n"},
+        {&rlock_cohort, &rlock_fair, NULL, "1 invalid: " BESIDE "\n"},
+    };
+
+    for (int i = 0; i < 3; i++) {
+        struct rlock_acquire_options options = waiting;
+
+        if (i > 0)
+            start_over(state);
+        options.kind = cases[i].beside;
+        acquire(0, "a", options);
+        flush();
+        reply(0, "*5 +# :6000000 :100 +0 *1 :60000");
+        options.kind = cases[i].kind;
+        acquire(1, "a", options);
+        flush();
+        forget_all();
+        if (cases[i].reply != NULL)
+            reply(0, cases[i].reply);
+        turn();
+        EXPECT(cases[i].done);
+    }
+}
+
 CLIENT_CASE(test_acquire__of_a_queue_without_memory_leaves_it)
 {
-    static const char *const expected[] = {
-        ("event failed a 0\n0 no_memory\ns0 fair_release(a a:queue a:beats; me:1)\n"
-         "s0 flush\nstats: failed+1\nno_memory of another kind: 'no_memory'\n"),
-        ("s0 EVAL raise_fence(lock:fence; 101)\nevent failed a 0\n0 no_memory\n"
-         "stats: failed+1\nno_memory: 'no_memory'\n")};
-    const char *const *next = expected;
-
     for (int i = 0; i < 2; i++) {
-        acquire(
-            0, "a",
-            (struct rlock_acquire_options){.kind = i == 0 ? &rlock_fair : &rlock_plain,
-                                           .lease_ms = 1000,
-                                           .wait_ms = 300});
+        struct rlock_acquire_options options = {
+            .kind = i == 0 ? &rlock_fair : NULL, .lease_ms = 1000, .wait_ms = 300};
+
+        acquire(0, "a", options);
         flush();
         forget_all();
         torture_fail(1, 0);
         reply(0, "*5 +# :6000000 :100 +0 *1 :60000");
         assert_true(torture_stop());
         turn();
-        EXPECT(*next++);
+        EXPECT(i == 0 ? "event failed a 0\n0 no_memory\n"
+                        "s0 fair_release(a a:queue a:beats; me:1)\ns0 flush\n"
+                        "stats: failed+1\nno_memory of another kind: 'no_memory'\n"
+                      : "s0 EVAL raise_fence(lock:fence; 101)\nevent failed a 0\n"
+                        "0 no_memory\nstats: failed+1\nno_memory: 'no_memory'\n");
         end_all_commands();
     }
 }
@@ -633,6 +769,27 @@ CLIENT_CASE(test_pass__of_fences_that_were_taken_is_not_done)
     EXPECT("s0 release(lock:fence:waiting a; me:1)\n"
            "s0 acquire_wait(lock:fence lock:fence:waiting a; 1000 7000000 me:2 6000 16)\n"
            "s0 flush\nstats: held-1 holds[0]+1\n");
+}
+
+CLIENT_CASE(test_pass__hands_the_renewals_on)
+{
+    struct rlock_acquire_options options = cohort;
+
+    options.watchdog = true;
+    let_wait(options);
+    go_up(1);
+    reply(1, "*3 +subscribe +rlock:a :1");
+    turn();
+    reply(0, "*5 +# :6000000 :100 +1 *1 :102");
+    release(0);
+    turn();
+    forget_all();
+    pass_us(334000);
+    EXPECT("s0 renew(a; me:1 1000)\ns0 flush\n");
+    reply(0, "+#_0");
+    EXPECT(
+        "event lost a 334000\n1 on_lost lost\n"
+        "stats: lost+1 held-1 holds[9]+1 holds+334000\nlost of another kind: 'lost'\n");
 }
 
 int main(void)
