@@ -42,6 +42,7 @@ static struct {
     size_t pending;
     bool is_foreign;
     struct health health;
+    const void *auth; /* of the last call of auth_check() */
     bool holds_reads; /* reads wait until the test answers them */
     store_vouchers_cb held[4];
     void *held_args[4];
@@ -227,14 +228,15 @@ bool auth_parse_role(struct text name, enum auth_role *ret_role)
     return false;
 }
 
-enum status auth_check(const struct auth *auth UNUSED, struct text authorization,
-                       int64_t now_s, struct identity *ret_identity)
+enum status auth_check(const struct auth *auth, struct text authorization, int64_t now_s,
+                       struct identity *ret_identity)
 {
     const char *role = authorization.bytes + strlen("Bearer ");
     struct text role_name = {role, strcspn(role, " ")};
     struct identity identity = {0};
     char *end;
 
+    fake.auth = auth;
     ASSERT_NUMBER(now_s, ==, 1700000000 + simulated_us / 1000000);
     if (strncmp(authorization.bytes, "Bearer out of memory", 20) == 0)
         return STATUS_NO_MEMORY;
@@ -352,9 +354,11 @@ bool log_shows(enum log_level level UNUSED)
     return fake.shows_debug;
 }
 
-const char *log_plain(const char *text, char ret_copy[LOG_TEXT_BYTES] UNUSED)
+/* The mark shows that a text is made plain. */
+const char *log_plain(const char *text, char ret_copy[LOG_TEXT_BYTES])
 {
-    return text;
+    snprintf(ret_copy, LOG_TEXT_BYTES, "~%s", text);
+    return ret_copy;
 }
 
 void log_event(enum log_level level UNUSED, const char *event, const char *format, ...)

@@ -265,7 +265,7 @@ static void test_life__answers_each_verdict(void **state UNUSED)
             snprintf(
                 logged, sizeof(logged),
                 "log payment_refused request_id=r order_id=71 user_id=5 amount_cents=99"
-                " code=%s status=unpaid payment_ref=\"r\";",
+                " code=%s status=unpaid payment_ref=\"~r\";",
                 rows[i].code);
         ASSERT_CONTAINS(did, logged);
         ASSERT_NUMBER(strstr(did, "log ") != NULL, ==, rows[i].code != NULL);
@@ -310,7 +310,7 @@ static void test_failures__have_their_answers(void **state UNUSED)
                     rows[i].of_write);
         ASSERT_NUMBER(
             strstr(did,
-                   "log request_failed request_id=r path=\"/v1/vouchers/7/restock\"") !=
+                   "log request_failed request_id=r path=\"~/v1/vouchers/7/restock\"") !=
                 NULL,
             ==, rows[i].is_logged);
         ASSERT_TEXT(ask("PATCH /v1/vouchers/7", ADMIN, NULL, "{}"), rows[i].of_write);
