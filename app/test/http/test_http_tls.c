@@ -1,12 +1,10 @@
 /*
- * test_http_tls.c - certificates that are replaced while handshakes are under way; server
- * and client run in the loop of the test.
+ * test_http_tls.c - handshakes, and certificates that are replaced while handshakes are under
+ * way; server and client run in the loop of the test.
  */
 #define _GNU_SOURCE // NOLINT(readability-identifier-naming): RTLD_NEXT
-#include "app/http/http.h"
-#include "app/test/http_client.h"
-#include "base/clock.h"
-#include "test/asserts.h"
+#include "app/core/config.h"
+#include "app/test/http/http_site.h"
 
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -14,23 +12,20 @@
 #include <gnutls/gnutls.h>
 #include <gnutls/x509.h>
 #include <poll.h>
-#include <stdio.h>
-#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
 #define REPLACED      50
 #define TWO_SWEEPS_MS 1500
-#define RSA_ONLY      "NORMAL:-VERS-ALL:+VERS-TLS1.2:-KX-ALL:+RSA"
+#define ONE_VERSION   "NORMAL:-VERS-ALL:+VERS-TLS"
+#define RSA_ONLY      ONE_VERSION "1.2:-KX-ALL:+RSA"
 
-static struct {
-    uv_loop_t loop;
-    uv_prepare_t turn_end;
-    struct http *http;
-    struct client_address address;
+struct pair {
     gnutls_datum_t cert, key; /* PEM */
-    int freed;                /* certificates */
-} site;
+};
+
+static struct pair pairs[2];
+static int freed; /* certificates */
 
 /* Replaces the function of GnuTLS, to count freed keys. Each certificate has one key. */
 void gnutls_privkey_deinit(gnutls_privkey_t key)
@@ -38,13 +33,8 @@ void gnutls_privkey_deinit(gnutls_privkey_t key)
     void (*real)(gnutls_privkey_t);
 
     *(void **)&real = dlsym(RTLD_NEXT, "gnutls_privkey_deinit");
-    site.freed++;
+    freed++;
     real(key);
-}
-
-static void on_turn_end(uv_prepare_t *prepare UNUSED)
-{
-    http_turn(site.http);
 }
 
 static void handle(struct http_request *request, void *arg UNUSED)
@@ -52,13 +42,8 @@ static void handle(struct http_request *request, void *arg UNUSED)
     http_answer(request, &(const struct http_reply){.status = 204});
 }
 
-static void answered(struct http_request *request UNUSED, unsigned status UNUSED,
-                     void *arg UNUSED)
-{
-}
-
 /* A self-signed certificate with an RSA key. */
-static void make_pair(void)
+static void make_pair(struct pair *pair)
 {
     gnutls_x509_privkey_t key;
     gnutls_x509_crt_t cert;
@@ -72,8 +57,8 @@ static void make_pair(void)
     gnutls_x509_crt_set_expiration_time(cert, time(NULL) + 3600);
     gnutls_x509_crt_set_key(cert, key);
     assert_int_equal(gnutls_x509_crt_sign2(cert, cert, key, GNUTLS_DIG_SHA256, 0), 0);
-    gnutls_x509_privkey_export2(key, GNUTLS_X509_FMT_PEM, &site.key);
-    gnutls_x509_crt_export2(cert, GNUTLS_X509_FMT_PEM, &site.cert);
+    gnutls_x509_privkey_export2(key, GNUTLS_X509_FMT_PEM, &pair->key);
+    gnutls_x509_crt_export2(cert, GNUTLS_X509_FMT_PEM, &pair->cert);
     gnutls_x509_crt_deinit(cert);
     gnutls_x509_privkey_deinit(key);
 }
@@ -82,46 +67,46 @@ static struct http_tls *new_tls(void)
 {
     struct http_tls *tls = NULL;
 
-    assert_int_equal(http_tls_create((const char *)site.cert.data,
-                                     (const char *)site.key.data, &tls, NULL),
-                     STATUS_OK);
+    ASSERT_STATUS(http_tls_create((const char *)pairs[0].cert.data,
+                                  (const char *)pairs[0].key.data, &tls, NULL),
+                  STATUS_OK);
     return tls;
 }
 
-static int setup(void **state UNUSED)
+static int open_with(const char *priority)
 {
-    struct http_options options = {.loop = &site.loop,
-                                   .tls_priority = RSA_ONLY,
-                                   .connections_max = 10,
-                                   .idle_timeout_s = 60,
-                                   .request_timeout_s = 60,
-                                   .handle = handle,
-                                   .answered = answered};
-    unsigned port = 0;
+    const struct http_options options = {.tls = new_tls(),
+                                         .tls_priority = priority,
+                                         .connections_max = 10,
+                                         .handle = handle};
 
-    make_pair();
-    uv_loop_init(&site.loop);
-    options.tls = new_tls();
-    if (http_listen("127.0.0.1:0", 1, &options.listen_fd, &port, NULL) != STATUS_OK ||
-        http_start(&options, &site.http, NULL) != STATUS_OK)
-        return -1;
-    uv_prepare_init(&site.loop, &site.turn_end);
-    uv_prepare_start(&site.turn_end, on_turn_end);
-    snprintf(site.address.host, sizeof(site.address.host), "127.0.0.1");
-    site.address.port = (uint16_t)port;
-    site.freed = 0;
+    return site_open(options);
+}
+
+static int open_for_rsa(void **state UNUSED)
+{
+    return open_with(RSA_ONLY);
+}
+
+static int close_site(void **state UNUSED)
+{
+    return site_close();
+}
+
+static int make_pairs(void **state UNUSED)
+{
+    for (int i = 0; i < 2; i++)
+        make_pair(&pairs[i]);
     return 0;
 }
 
-static int teardown(void **state UNUSED)
+static int free_pairs(void **state UNUSED)
 {
-    uv_close((uv_handle_t *)&site.turn_end, NULL);
-    http_stop(site.http);
-    uv_run(&site.loop, UV_RUN_DEFAULT);
-    http_free(site.http);
-    gnutls_free(site.cert.data);
-    gnutls_free(site.key.data);
-    return uv_loop_close(&site.loop);
+    for (int i = 0; i < 2; i++) {
+        gnutls_free(pairs[i].cert.data);
+        gnutls_free(pairs[i].key.data);
+    }
+    return 0;
 }
 
 /* -- the client -- */
@@ -133,7 +118,7 @@ struct tls_client {
 };
 
 /* Sends the first message. */
-static void begin_handshake(struct tls_client *client)
+static void begin_handshake(struct tls_client *client, const char *priority)
 {
     client->conn = client_open(&site.address);
     assert_non_null(client->conn);
@@ -141,34 +126,40 @@ static void begin_handshake(struct tls_client *client)
     gnutls_init(&client->session, GNUTLS_CLIENT | GNUTLS_NONBLOCK);
     gnutls_certificate_allocate_credentials(&client->credentials);
     gnutls_credentials_set(client->session, GNUTLS_CRD_CERTIFICATE, client->credentials);
-    gnutls_priority_set_direct(client->session, RSA_ONLY, NULL);
+    assert_int_equal(gnutls_priority_set_direct(client->session, priority, NULL), 0);
     gnutls_transport_set_int(client->session, client_fd(client->conn));
     assert_int_equal(gnutls_handshake(client->session), GNUTLS_E_AGAIN);
 }
 
-static bool is_readable(const struct tls_client *client)
+static bool is_readable(void *arg)
 {
+    const struct tls_client *client = arg;
     struct pollfd readable = {.fd = client_fd(client->conn), .events = POLLIN};
 
     return poll(&readable, 1, 0) == 1;
 }
 
-/* Completes the handshake, and a request. */
-static void end_handshake(struct tls_client *client)
+static int end_handshake(struct tls_client *client)
 {
-    static const char request[] = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
-    char reply[400];
-    ssize_t result;
+    int result;
 
     while ((result = gnutls_handshake(client->session)) == GNUTLS_E_AGAIN)
         uv_run(&site.loop, UV_RUN_NOWAIT);
-    assert_int_equal(result, 0);
+    return result;
+}
+
+static void assert_answered(struct tls_client *client)
+{
+    static const char request[] = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
+    char reply[400] = "";
+    ssize_t result;
+
     assert_true(gnutls_record_send(client->session, request, sizeof(request) - 1) > 0);
-    while ((result = gnutls_record_recv(client->session, reply, sizeof(reply))) ==
+    while ((result = gnutls_record_recv(client->session, reply, sizeof(reply) - 1)) ==
            GNUTLS_E_AGAIN)
         uv_run(&site.loop, UV_RUN_NOWAIT);
-    ASSERT_NUMBER(result, >, 12);
-    assert_memory_equal(reply, "HTTP/1.1 204", 12);
+    ASSERT_CONTAINS(reply, "HTTP/1.1 204");
+    ASSERT_CONTAINS(reply, "\r\nStrict-Transport-Security: max-age=31536000\r\n");
 }
 
 static void client_end(struct tls_client *client)
@@ -180,21 +171,58 @@ static void client_end(struct tls_client *client)
 
 /* -- tests -- */
 
+static void test_tls_create__refuses_the_key_of_another_certificate(void **state UNUSED)
+{
+    struct http_tls *tls = NULL;
+    struct err err = {0};
+
+    ASSERT_STATUS(http_tls_create((const char *)pairs[0].cert.data,
+                                  (const char *)pairs[1].key.data, &tls, &err),
+                  STATUS_INVALID);
+    assert_null(tls);
+    ASSERT_CONTAINS(err.text, "SECKILL_TLS_CERT_FILE and SECKILL_TLS_KEY_FILE must be");
+}
+
+static void test_handshake__by_the_default_priority(void **state UNUSED)
+{
+    static const struct {
+        const char *priority;
+        bool is_accepted;
+    } rows[] = {
+        {ONE_VERSION "1.3", true},
+        {ONE_VERSION "1.2:-KX-ALL:+ECDHE-RSA:-CIPHER-ALL:+AES-256-GCM", true},
+        {ONE_VERSION "1.2:-KX-ALL:+ECDHE-RSA:-CIPHER-ALL:+CHACHA20-POLY1305", true},
+        {ONE_VERSION "1.2:-KX-ALL:+ECDHE-RSA:-CIPHER-ALL:+AES-256-CBC", false},
+        {RSA_ONLY, false},
+        {ONE_VERSION "1.1", false},
+        {ONE_VERSION "1.0", false},
+    };
+    struct config config;
+
+    ASSERT_STATUS(config_read(&config, NULL), STATUS_OK);
+    assert_int_equal(open_with(config.tls_priority), 0);
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        struct tls_client client;
+
+        begin_handshake(&client, rows[i].priority);
+        if ((end_handshake(&client) == 0) != rows[i].is_accepted)
+            fail_msg("%s: expected that it is %s", rows[i].priority,
+                     rows[i].is_accepted ? "accepted" : "refused");
+        if (rows[i].is_accepted)
+            assert_answered(&client);
+        client_end(&client);
+    }
+    assert_int_equal(site_close(), 0);
+    config_clear(&config);
+}
+
 static void await_freed(int wanted)
 {
     int64_t end_us = clock_mono_us() + CLIENT_TIMEOUT_MS * INT64_C(1000);
 
-    while (site.freed < wanted && clock_mono_us() < end_us)
+    while (freed < wanted && clock_mono_us() < end_us)
         uv_run(&site.loop, UV_RUN_NOWAIT);
-    assert_int_equal(site.freed, wanted);
-}
-
-static void replace(void)
-{
-    struct http_tls *tls = new_tls();
-
-    site.freed = 0; /* new_tls() has made GnuTLS free keys too */
-    http_set_tls(site.http, tls);
+    assert_int_equal(freed, wanted);
 }
 
 static void test_set_tls__frees_the_old_certificates(void **state UNUSED)
@@ -202,11 +230,12 @@ static void test_set_tls__frees_the_old_certificates(void **state UNUSED)
     struct tls_client client;
     struct http_tls *next[REPLACED];
 
-    begin_handshake(&client);
-    end_handshake(&client); /* the connection stays open */
+    begin_handshake(&client, RSA_ONLY);
+    assert_int_equal(end_handshake(&client), 0);
+    assert_answered(&client); /* the connection stays open */
     for (int i = 0; i < REPLACED; i++)
         next[i] = new_tls();
-    site.freed = 0;
+    freed = 0; /* new_tls() has made GnuTLS free keys too */
     for (int i = 0; i < REPLACED; i++)
         http_set_tls(site.http, next[i]);
     await_freed(REPLACED);
@@ -217,27 +246,34 @@ static void test_set_tls__frees_the_old_certificates(void **state UNUSED)
 static void test_set_tls__keeps_a_certificate_during_the_handshake(void **state UNUSED)
 {
     struct tls_client client;
-    uint64_t start_ms;
+    struct http_tls *next = new_tls();
 
-    begin_handshake(&client);
-    while (!is_readable(&client)) /* the server has sent its certificate */
+    begin_handshake(&client, RSA_ONLY);
+    assert_true(runs_until(is_readable, &client)); /* the server's certificate is sent */
+    freed = 0;
+    http_set_tls(site.http, next);
+    for (int i = 0; i < 5; i++) {
+        site.passed_ms += TWO_SWEEPS_MS;
         uv_run(&site.loop, UV_RUN_NOWAIT);
-    replace();
-    start_ms = uv_now(&site.loop);
-    while (uv_now(&site.loop) < start_ms + TWO_SWEEPS_MS)
-        uv_run(&site.loop, UV_RUN_NOWAIT);
-    assert_int_equal(site.freed, 0);
-    end_handshake(&client);
+    }
+    assert_int_equal(freed, 0);
+    assert_int_equal(end_handshake(&client), 0);
+    assert_answered(&client);
+    site.passed_ms += TWO_SWEEPS_MS;
     await_freed(1);
     client_end(&client);
 }
 
+#define CASE(test) cmocka_unit_test_setup_teardown(test, open_for_rsa, close_site)
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_set_tls__frees_the_old_certificates),
-        cmocka_unit_test(test_set_tls__keeps_a_certificate_during_the_handshake),
+        cmocka_unit_test(test_tls_create__refuses_the_key_of_another_certificate),
+        cmocka_unit_test(test_handshake__by_the_default_priority),
+        CASE(test_set_tls__frees_the_old_certificates),
+        CASE(test_set_tls__keeps_a_certificate_during_the_handshake),
     };
 
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cmocka_run_group_tests(tests, make_pairs, free_pairs);
 }

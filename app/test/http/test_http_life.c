@@ -1,0 +1,479 @@
+/* test_http_life.c - how connections are used, limited and ended, and streams. */
+#include "app/test/http/http_site.h"
+
+#include <errno.h>
+#include <malloc.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define LATER_MAX      4
+#define MIB            ((size_t)1 << 20)
+#define MANY           120 /* connections; the server shrinks after at least 100 */
+#define HALF_MINUTE_MS UINT64_C(30000)
+#define BIG_BYTES      (12 * MIB) /* more than the kernel buffers */
+
+static struct {
+    struct http_request *later[LATER_MAX]; /* the test answers them */
+    size_t later_count;
+    int events_left; /* per listener */
+    int trims;       /* calls of malloc_trim() */
+    char *big;
+} shop;
+
+int malloc_trim(size_t pad UNUSED)
+{
+    shop.trims++;
+    return 1;
+}
+
+/* "/stream" is a stream if possible; the test answers "/later"; the answer to any other request is
+   its path, or a long text. */
+static void handle(struct http_request *request, void *arg UNUSED)
+{
+    const char *path = request->path;
+
+    if (strcmp(path, "/stream") == 0 && http_stream(request, 7))
+        return;
+    if (strcmp(path, "/later") == 0)
+        shop.later[shop.later_count++] = request;
+    else if (request->is_too_large)
+        answer_text(request, 413, "text/plain", "too large");
+    else
+        answer_text(request, 200, "text/plain",
+                    strcmp(path, "/big") == 0 ? shop.big : path);
+}
+
+static size_t print_event(struct http_listener *listener,
+                          char ret_event[HTTP_EVENT_BYTES], void *arg UNUSED)
+{
+    if (listener->content >= shop.events_left)
+        return 0;
+    listener->content++;
+    return (size_t)snprintf(ret_event, HTTP_EVENT_BYTES, "data: %d of %d%80s\n\n",
+                            (int)listener->content, (int)listener->id, "");
+}
+
+static int setup(void **state UNUSED)
+{
+    const struct http_options options = {.connections_max = MANY,
+                                         .listeners_max = 2,
+                                         .print_event = print_event,
+                                         .handle = handle};
+
+    shop.big = malloc(BIG_BYTES + 1);
+    memset(shop.big, 'x', BIG_BYTES);
+    shop.big[BIG_BYTES] = '\0';
+    return site_open(options);
+}
+
+static int teardown(void **state UNUSED)
+{
+    free(shop.big);
+    return site_close();
+}
+
+/* -- helpers -- */
+
+#define POST   "POST / HTTP/1.1\r\nHost: x\r\n"
+#define LISTEN "GET /stream HTTP/1.1\r\nHost: a\r\nX-Request-Id: r-1\r\n\r\n"
+
+static void run_turns(void)
+{
+    for (int i = 0; i < 5; i++)
+        uv_run(&site.loop, UV_RUN_NOWAIT);
+}
+
+/* What a listener has received. */
+struct heard {
+    struct client *conn;
+    size_t len;
+    char text[4096];
+    const char *wanted;
+};
+
+static bool has_heard(void *arg)
+{
+    struct heard *heard = arg;
+    ssize_t count = recv(client_fd(heard->conn), heard->text + heard->len,
+                         sizeof(heard->text) - heard->len - 1, MSG_DONTWAIT);
+
+    if (count > 0)
+        heard->len += (size_t)count;
+    return strstr(heard->text, heard->wanted) != NULL;
+}
+
+static void assert_heard(struct heard *heard, const char *wanted)
+{
+    heard->wanted = wanted;
+    if (!runs_until(has_heard, heard))
+        fail_msg("expected %s: %s", wanted, heard->text);
+}
+
+/* Opens a stream of `events` events, and waits for the first one. */
+static void listen_to(struct heard *heard, int events)
+{
+    shop.events_left = events;
+    memset(heard, 0, sizeof(*heard));
+    heard->conn = client_open(&site.address);
+    assert_true(client_write(heard->conn, LISTEN, strlen(LISTEN)));
+    assert_heard(heard, "data: 1 of 7");
+}
+
+/* -- connections -- */
+
+static void test_connection__answers_pipelined_requests_in_order(void **state UNUSED)
+{
+    static const char requests[] = "GET /a HTTP/1.1\r\nHost: x\r\n\r\n"
+                                   "HEAD /b HTTP/1.1\r\nHost: x\r\n\r\n"
+                                   "GET /c HTTP/1.1\r\nHost: x\r\n\r\n";
+    struct client *conn = client_open(&site.address);
+
+    assert_string_equal(exchange(conn, requests, sizeof(requests) - 1)->body, "/a");
+    ASSERT_NUMBER(read_answer(conn, true)->status, ==, 200);
+    assert_string_equal(read_answer(conn, false)->body, "/c"); /* HEAD had no body */
+    client_close(conn);
+}
+
+static void test_connection__is_closed_on_request(void **state UNUSED)
+{
+    static const char *const requests[] = {
+        "GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n",
+        "GET / HTTP/1.0\r\n\r\n",
+        POST "Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+    };
+
+    for (size_t i = 0; i < COUNT_OF(requests); i++) {
+        struct client *conn = client_open(&site.address);
+
+        ASSERT_NUMBER(exchange(conn, requests[i], strlen(requests[i]))->status, ==, 200);
+        assert_true(runs_until(has_ended, conn));
+        client_close(conn);
+    }
+}
+
+static void test_connection__beyond_the_limit_is_closed(void **state UNUSED)
+{
+    struct client *conns[MANY], *other;
+    struct heard heard;
+
+    listen_to(&heard, 1); /* a stream counts as a connection */
+    for (size_t i = 1; i < MANY; i++) {
+        conns[i] = client_open(&site.address);
+        ASSERT_NUMBER(ask(conns[i], "GET /", "")->status, ==, 200);
+    }
+    other = client_open(&site.address);
+    assert_true(runs_until(has_ended, other));
+    client_close(other);
+    client_close(heard.conn);
+    for (size_t i = 1; i < MANY; i++) {
+        ASSERT_NUMBER(ask(conns[i], "GET /", "")->status, ==, 200);
+        client_close(conns[i]);
+    }
+    assert_true(runs_until(is_alone, NULL));
+}
+
+/* The connections of the test before are the reason. */
+static void test_memory__returns_when_most_clients_have_left(void **state UNUSED)
+{
+    site.passed_ms += 1000;
+    run_turns();
+    ASSERT_NUMBER(shop.trims, ==, 1);
+    assert_true(list_is_empty(&site.http->free_requests));
+}
+
+static bool is_handled(void *arg)
+{
+    return shop.later_count == *(size_t *)arg;
+}
+
+/* Answers may come in another order than their requests, and when the client has left. */
+static void test_answer__may_come_later(void **state UNUSED)
+{
+    static const char request[] = "GET /later HTTP/1.1\r\nHost: a\r\n\r\n";
+    struct client *conns[3];
+    struct http_counts counts;
+    size_t handled = 3;
+
+    assert_true(runs_until(is_alone, NULL));
+    for (int i = 0; i < 3; i++) {
+        conns[i] = client_open(&site.address);
+        assert_true(client_write(conns[i], request, sizeof(request) - 1));
+    }
+    assert_true(runs_until(is_handled, &handled));
+    counts = http_counts(site.http);
+    ASSERT_NUMBER(counts.pending, ==, 3);
+    ASSERT_NUMBER(counts.open, ==, 3);
+    client_abort(conns[1]);
+    for (size_t i = 3; i-- > 0;)
+        answer_text(shop.later[i], 200, "text/plain", "late");
+    shop.later_count = 0;
+    for (int i = 0; i < 3; i += 2) {
+        assert_string_equal(read_answer(conns[i], false)->body, "late");
+        client_close(conns[i]);
+    }
+    assert_true(runs_until(is_alone, NULL));
+    counts = http_counts(site.http);
+    ASSERT_NUMBER(counts.pending, ==, 0);
+    ASSERT_NUMBER(counts.open, ==, 0);
+}
+
+/* -- time -- */
+
+static bool is_in_state(void *arg)
+{
+    char *json = NULL, wanted[40];
+    size_t len = 0;
+    FILE *out = open_memstream(&json, &len);
+    bool is_there;
+
+    http_print(site.http, out);
+    fclose(out);
+    snprintf(wanted, sizeof(wanted), "\"%s\":1", (const char *)arg);
+    is_there = strstr(json, wanted) != NULL;
+    free(json);
+    return is_there;
+}
+
+static bool has_hung_up(void *arg)
+{
+    return poll(arg, 1, 0) == 1;
+}
+
+/* A client must act in each state but "working", and a byte now and then is not enough. */
+static void test_time__of_each_state_is_limited(void **state UNUSED)
+{
+    static const struct {
+        const char *sent, *state;
+        bool is_answered, is_ended;
+    } rows[] = {
+        {"", "opening", false, true},
+        {"GET / HTTP/1.1\r\nX: ", "opening", false, true},
+        {POST "Content-Length: 100\r\n\r\n{", "reading", false, true},
+        {"GET / HTTP/1.1\r\nHost: a\r\n\r\n", "idle", true, true},
+        {"GET /big HTTP/1.1\r\nHost: a\r\n\r\n", "writing", false, true},
+        {"GET /later HTTP/1.1\r\nHost: a\r\n\r\n", "working", false, false},
+    };
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        struct client *conn = client_open(&site.address);
+        struct pollfd hung_up = {.fd = client_fd(conn), .events = POLLRDHUP};
+
+        assert_true(client_write(conn, rows[i].sent, strlen(rows[i].sent)));
+        if (rows[i].is_answered)
+            read_answer(conn, false);
+        if (!runs_until(is_in_state, (void *)(uintptr_t)rows[i].state))
+            fail_msg("row %zu: expected the state %s", i, rows[i].state);
+        site.passed_ms += HALF_MINUTE_MS;
+        run_turns();
+        if (has_hung_up(&hung_up))
+            fail_msg("row %zu: closed after half of the time", i);
+        if (strstr(rows[i].sent, "X: ") != NULL || rows[i].sent[0] == 'P')
+            assert_true(client_write(conn, "x", 1));
+        site.passed_ms += 2 * HALF_MINUTE_MS;
+        run_turns();
+        if (rows[i].is_ended && !runs_until(has_hung_up, &hung_up))
+            fail_msg("row %zu: expected that the connection has ended", i);
+        assert_int_equal(has_hung_up(&hung_up), rows[i].is_ended);
+        if (!rows[i].is_ended)
+            answer_text(shop.later[--shop.later_count], 200, "text/plain", "");
+        client_close(conn);
+        assert_true(runs_until(is_alone, NULL));
+    }
+}
+
+/* -- bodies that are refused -- */
+
+struct upload {
+    struct client *conn;
+    size_t left;
+    bool is_cut; /* the server takes no more */
+};
+
+static void send_all(struct upload *upload)
+{
+    static const char zeros[65536];
+
+    while (upload->left > 0 && !upload->is_cut) {
+        size_t len = upload->left < sizeof(zeros) ? upload->left : sizeof(zeros);
+        ssize_t sent =
+            send(client_fd(upload->conn), zeros, len, MSG_DONTWAIT | MSG_NOSIGNAL);
+
+        upload->left -= sent > 0 ? (size_t)sent : 0;
+        upload->is_cut = sent < 0 && errno != EAGAIN;
+        run_turns();
+    }
+}
+
+/* A client that sends its whole body first receives the answer, but an endless body is cut. */
+static void test_body__too_large_is_answered_after_all_was_sent(void **state UNUSED)
+{
+    static const struct {
+        size_t declared, sent;
+        bool is_cut;
+    } rows[] = {
+        {65537, 65537, false}, {7 * MIB, 7 * MIB, false}, {SIZE_MAX / 4, 64 * MIB, true}};
+
+    site.stopped_ms = uv_now(&site.loop); /* draining has a time limit, too */
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        struct upload upload = {.conn = client_open(&site.address), .left = rows[i].sent};
+        char head[100];
+        int len = snprintf(head, sizeof(head), POST "Content-Length: %zu\r\n\r\n",
+                           rows[i].declared);
+
+        assert_true(client_write(upload.conn, head, (size_t)len));
+        send_all(&upload);
+        ASSERT_NUMBER(upload.is_cut, ==, rows[i].is_cut);
+        if (!rows[i].is_cut) {
+            ASSERT_CONTAINS(read_answer(upload.conn, false)->body, "too large");
+            assert_true(runs_until(has_ended, upload.conn));
+        }
+        client_close(upload.conn);
+        assert_true(runs_until(is_alone, NULL));
+    }
+    site.stopped_ms = 0;
+}
+
+/* -- streams -- */
+
+static void test_stream__lasts_until_the_client_leaves(void **state UNUSED)
+{
+    struct client *other = client_open(&site.address);
+    struct http_counts counts;
+    struct heard heard;
+
+    listen_to(&heard, 3);
+    assert_heard(&heard, "data: 3 of 7");
+    ASSERT_CONTAINS(heard.text, "HTTP/1.1 200 OK\r\nDate: ");
+    ASSERT_CONTAINS(heard.text, "Content-Type: text/event-stream\r\n");
+    ASSERT_CONTAINS(heard.text, "X-Accel-Buffering: no\r\n");
+    ASSERT_CONTAINS(heard.text, "X-Request-Id: r-1\r\n\r\ndata: 1 of 7");
+    ASSERT_NUMBER(ask(other, "GET /", "")->status, ==, 200);
+    shop.events_left = 4;
+    assert_heard(&heard, "data: 4 of 7");
+    counts = http_counts(site.http);
+    ASSERT_NUMBER(counts.connections, ==, 2);
+    ASSERT_NUMBER(counts.pending, ==, 0);
+    ASSERT_NUMBER(counts.open, ==, 0);
+    client_close(heard.conn);
+    client_close(other);
+    assert_true(runs_until(is_alone, NULL));
+}
+
+/* The answer is an ordinary one, which ends the connection. */
+static void test_stream__beyond_the_limit_is_not_kept(void **state UNUSED)
+{
+    struct client *other = client_open(&site.address);
+    const struct client_reply *reply;
+    struct heard heard[2];
+
+    for (int i = 0; i < 2; i++)
+        listen_to(&heard[i], 1);
+    reply = ask(other, "GET /stream", "");
+    assert_string_equal(reply->body, "/stream");
+    assert_string_equal(client_header(reply, "Connection"), "close");
+    assert_true(runs_until(has_ended, other));
+    client_abort(heard[0].conn);
+    client_close(heard[1].conn);
+    client_close(other);
+    assert_true(runs_until(is_alone, NULL));
+}
+
+static bool is_connected(void *arg)
+{
+    return !is_alone(arg);
+}
+
+/* The unread events fill the client's receive buffer and the service's send buffer. */
+static void test_stream__of_a_client_that_does_not_read_ends(void **state UNUSED)
+{
+    struct sockaddr_in peer = {.sin_family = AF_INET,
+                               .sin_port = htons(site.address.port)};
+    int fd = socket(AF_INET, SOCK_STREAM, 0), bytes = 1;
+
+    shop.events_left = 1000000;
+    setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &bytes, sizeof(bytes));
+    peer.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    assert_int_equal(connect(fd, (struct sockaddr *)&peer, sizeof(peer)), 0);
+    assert_int_equal(send(fd, LISTEN, strlen(LISTEN), 0), strlen(LISTEN));
+    assert_true(runs_until(is_connected, NULL));
+    assert_true(runs_until(is_alone, NULL));
+    close(fd);
+}
+
+/* The second client could still read events. */
+static void test_stream__of_a_client_that_sends_or_shuts_down_ends(void **state UNUSED)
+{
+    struct heard heard;
+
+    listen_to(&heard, 1);
+    assert_true(client_write(heard.conn, LISTEN, strlen(LISTEN)));
+    assert_true(runs_until(is_alone, NULL));
+    client_close(heard.conn);
+    listen_to(&heard, 1000000);
+    assert_int_equal(shutdown(client_fd(heard.conn), SHUT_WR), 0);
+    assert_true(runs_until(is_alone, NULL));
+    client_close(heard.conn);
+}
+
+/* The kernel keeps what a listener sends until the loop sees it, but at most 64 KB. */
+static void test_stream__buffers_little_of_a_client(void **state UNUSED)
+{
+    static const char junk[4096];
+    struct heard heard;
+    struct pollfd writable = {.events = POLLOUT};
+    size_t sent = 0;
+    int unsent = 0; /* bytes in the client's send buffer */
+
+    listen_to(&heard, 1);
+    writable.fd = client_fd(heard.conn);
+    while (poll(&writable, 1, 100) == 1) {
+        ssize_t count = send(writable.fd, junk, sizeof(junk), MSG_DONTWAIT);
+
+        sent += count > 0 ? (size_t)count : 0;
+    }
+    assert_int_equal(ioctl(writable.fd, TIOCOUTQ, &unsent), 0);
+    ASSERT_BETWEEN(sent - (size_t)unsent, 1, 65536);
+    assert_true(runs_until(is_alone, NULL));
+    client_close(heard.conn);
+}
+
+/* This test is the last, because the server accepts no connection afterwards. */
+static void test_stream__ends_when_the_server_quiesces(void **state UNUSED)
+{
+    struct client *other = client_open(&site.address);
+    struct heard heard;
+
+    listen_to(&heard, 1);
+    ASSERT_NUMBER(ask(other, "GET /", "")->status, ==, 200);
+    http_quiesce(site.http);
+    assert_true(client_ends(heard.conn, CLIENT_TIMEOUT_MS));
+    assert_string_equal(ask(other, "GET /stream", "")->body, "/stream");
+    client_close(heard.conn);
+    client_close(other);
+    assert_true(runs_until(is_alone, NULL));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_connection__answers_pipelined_requests_in_order),
+        cmocka_unit_test(test_connection__is_closed_on_request),
+        cmocka_unit_test(test_connection__beyond_the_limit_is_closed),
+        cmocka_unit_test(test_memory__returns_when_most_clients_have_left),
+        cmocka_unit_test(test_answer__may_come_later),
+        cmocka_unit_test(test_time__of_each_state_is_limited),
+        cmocka_unit_test(test_body__too_large_is_answered_after_all_was_sent),
+        cmocka_unit_test(test_stream__lasts_until_the_client_leaves),
+        cmocka_unit_test(test_stream__beyond_the_limit_is_not_kept),
+        cmocka_unit_test(test_stream__of_a_client_that_does_not_read_ends),
+        cmocka_unit_test(test_stream__of_a_client_that_sends_or_shuts_down_ends),
+        cmocka_unit_test(test_stream__buffers_little_of_a_client),
+        cmocka_unit_test(test_stream__ends_when_the_server_quiesces),
+    };
+
+    return cmocka_run_group_tests(tests, setup, teardown);
+}
