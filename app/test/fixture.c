@@ -356,6 +356,19 @@ void service_await(struct service *service, const char *target, int status)
     EXPECT(request(service, NULL, NULL, "GET %s", target), status, NULL);
 }
 
+bool service_has_logged(const struct service *service, const char *words)
+{
+    FILE *file = fopen(service->log_path, "re");
+    char line[2048];
+    bool is_found = false;
+
+    assert_non_null(file);
+    while (!is_found && fgets(line, sizeof(line), file) != NULL)
+        is_found = strstr(line, words) != NULL;
+    fclose(file);
+    return is_found;
+}
+
 int64_t service_rss_kib(const struct service *service)
 {
     char path[64], line[128];

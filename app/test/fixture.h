@@ -126,6 +126,9 @@ void service_await(struct service *service, const char *target, int status);
 
 int64_t service_rss_kib(const struct service *service);
 
+/** Whether a line of the service's log has these words. */
+bool service_has_logged(const struct service *service, const char *words);
+
 /* -- requests -- */
 
 /** Tokens for the default configuration, valid for an hour. The text is valid for 64 more calls. */
