@@ -21,6 +21,7 @@ static const uint64_t hold_bounds_us[METRICS_BUCKETS_MAX] = {
 static const char *const route_labels[] = {METRICS_ROUTES(X)};
 const char *const metrics_outcome_names[] = {ORDER_OUTCOMES(X)};
 const char *const metrics_stage_names[] = {METRICS_STAGES(X)};
+static const char *const condition_names[] = {METRICS_CONDITIONS(X)};
 #undef X
 /* clang-format on */
 
@@ -63,7 +64,7 @@ void metrics_observe_batch(struct metrics *metrics, size_t orders)
     observe(&metrics->batch_orders, batch_bounds, orders);
 }
 
-/* -- Prometheus text -- */
+/* -- sums -- */
 
 struct printer {
     FILE *out;
@@ -86,6 +87,33 @@ static struct printer printer_of(FILE *out, const struct all_metrics *all)
     }
     return printer;
 }
+
+void metrics_note_conditions(const struct all_metrics *all, int64_t now_ms)
+{
+    struct metrics *first = all->loops[0];
+    const struct metrics sum = printer_of(NULL, all).sum;
+    uint64_t durability = atomic_load(&first->durability);
+    const bool holds[CONDITION_COUNT] = {
+        [CONDITION_NO_POSTGRES] = sum.postgres_up < all->count,
+        [CONDITION_NO_REDIS] =
+            sum.redis_up<all->count, [CONDITION_BYPASSING] = sum.bypassing> 0,
+        [CONDITION_NOT_DURABLE] = durability == DURABILITY_NONE,
+        [CONDITION_NO_STANDBY] =
+            durability == DURABILITY_LOCAL && atomic_load(&first->had_standby),
+        [CONDITION_NOT_EXPIRING] = sum.expiry_leader == 0,
+    };
+
+    if (durability == DURABILITY_REMOTE)
+        atomic_store(&first->had_standby, true);
+    for (int i = 0; i < CONDITION_COUNT; i++) {
+        if (!holds[i])
+            atomic_store(&first->since_ms[i], 0);
+        else if (atomic_load(&first->since_ms[i]) == 0)
+            atomic_store(&first->since_ms[i], now_ms);
+    }
+}
+
+/* -- Prometheus text -- */
 
 static void print_head(const struct printer *printer, const char *name, const char *type,
                        const char *help)
@@ -291,6 +319,23 @@ static void print_sale(const struct printer *printer)
     print_buckets(printer, "batches", &printer->sum.batch_orders);
 }
 
+static void print_conditions(const struct printer *printer)
+{
+    const char *comma = "";
+
+    fputs(",\"since_ms\":{", printer->out);
+    for (int i = 0; i < CONDITION_COUNT; i++) {
+        int64_t since_ms = atomic_load(&printer->all->loops[0]->since_ms[i]);
+
+        if (since_ms != 0) {
+            fprintf(printer->out, "%s\"%s\":%" PRId64, comma, condition_names[i],
+                    since_ms);
+            comma = ",";
+        }
+    }
+    fputc('}', printer->out);
+}
+
 void metrics_print_stats(FILE *out, const struct all_metrics *all)
 {
     const struct printer printer = printer_of(out, all);
@@ -308,11 +353,13 @@ void metrics_print_stats(FILE *out, const struct all_metrics *all)
             ",\"queue\":%" PRIu64 ",\"in_flight\":%" PRIu64 ",\"connections\":%" PRIu64
             ",\"locks_lost\":%" PRIu64 ",\"postgres_up\":%" PRIu64
             ",\"redis_up\":%" PRIu64 ",\"bypassing\":%" PRIu64
-            ",\"expiry_leader\":%" PRIu64 ",\"durability\":\"%s\"}",
+            ",\"expiry_leader\":%" PRIu64 ",\"durability\":\"%s\"",
             printer.sum.queue_depth, printer.sum.in_flight, printer.sum.connections,
             printer.sum.lock_lost, printer.sum.postgres_up, printer.sum.redis_up,
             printer.sum.bypassing, printer.sum.expiry_leader,
             durability_names[atomic_load(&all->loops[0]->durability)]);
+    print_conditions(&printer);
+    fputc('}', out);
 }
 
 void metrics_publish_state(struct metrics *metrics, char *state)

@@ -50,12 +50,25 @@
     X(UNLOCK, "unlock") \
     X(TOTAL,  "total")
 
+/* What the dashboard says is wrong; of a condition that holds, the stats have the time since when. */
+#define METRICS_CONDITIONS(X) \
+    X(NO_POSTGRES,  "no_postgres") \
+    X(NO_REDIS,     "no_redis") \
+    X(BYPASSING,    "bypassing") \
+    X(NOT_DURABLE,  "not_durable") \
+    X(NO_STANDBY,   "no_standby") \
+    X(NOT_EXPIRING, "not_expiring")
+
 #define X(word, ...) ROUTE_##word,
 enum metrics_route { METRICS_ROUTES(X) ROUTE_COUNT };
 #undef X
 
 #define X(word, ...) STAGE_##word,
 enum metrics_stage { METRICS_STAGES(X) STAGE_COUNT };
+#undef X
+
+#define X(word, ...) CONDITION_##word,
+enum metrics_condition { METRICS_CONDITIONS(X) CONDITION_COUNT };
 #undef X
 /* clang-format on */
 
@@ -98,6 +111,9 @@ struct metrics {
     _Atomic uint64_t durability;       /* enum durability; read from the first loop */
     /* the database's clock minus this machine's; read from the first loop */
     _Atomic int64_t clock_difference_us;
+    /* of the instance, in the first loop: see metrics_note_conditions() */
+    _Atomic int64_t since_ms[CONDITION_COUNT]; /* 0: the condition does not hold */
+    _Atomic bool had_standby;
     _Atomic(char *) state; /* see metrics_publish_state() */
 };
 
@@ -140,6 +156,10 @@ extern const char *const metrics_outcome_names[OUTCOME_COUNT];
 /** Replace the published state of the loop.
  *  @state  JSON from malloc(), owned by the metrics from then on; NULL: none */
 void metrics_publish_state(struct metrics *metrics, char *state);
+
+/** Note for all loops which conditions hold, and since when. By the first loop, once a second.
+ *  @now_ms  by the real clock */
+void metrics_note_conditions(const struct all_metrics *all, int64_t now_ms);
 
 /* -- reading: any thread -- */
 

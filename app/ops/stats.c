@@ -65,6 +65,7 @@ static void stats_on_timer(uv_timer_t *timer)
     struct text_document document;
     char *text;
 
+    metrics_note_conditions(stats->options.all_metrics, clock_real_us() / 1000);
     if (stats->writing > 0 || !redis_conn_is_up(stats->options.conn) ||
         !text_document_begin(&document))
         return;

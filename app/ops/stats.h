@@ -24,7 +24,7 @@ struct stats_options {
     uv_loop_t *loop;
     struct redis_conn *conn; /* borrowed; closed before stats_close() */
     const struct all_metrics *all_metrics;
-    bool is_publisher; /* true in one loop of each instance: adds its stats */
+    bool is_publisher; /* true in the first loop of each instance: adds its stats */
 };
 
 /** A command under way. That of a read is in the caller's memory until it is answered. */

@@ -8,13 +8,18 @@ import {initForms, openEdit, openRestock} from '/web/forms.js';
 const TOKEN = 'seckill.admin';
 const STOCK_LINES_MAX = 5;
 const SHOWN_MIN_S = 60;
+const LOST_MS = 5000; /* without an answer */
 
 const byId = (id) => document.getElementById(id);
 const stats = new Stats();
 const stock = new Map(); /* second: Map of voucher id to stock left */
 let token = sessionStorage.getItem(TOKEN);
 let vouchers = [];
+let areVouchersKnown = false;
 let isStarted = false;
+let isLost = false;
+let askedAt = Infinity; /* by performance.now(), of a request for the stats that has no answer yet */
+let failure = null;     /* of the last request for the stats */
 
 /* -- number formats -- */
 
@@ -22,7 +27,9 @@ const whole = new Intl.NumberFormat('en', {maximumFractionDigits: 0});
 const short = new Intl.NumberFormat('en', {notation: 'compact', maximumSignificantDigits: 3});
 const count = (value) => (value >= 10000 ? short : whole).format(value);
 const rate = (value) => value > 0 && value < 10 ? value.toFixed(1) : count(value);
-const time = new Intl.DateTimeFormat('en', {month: 'short', day: 'numeric', hour: '2-digit', minute: '2-digit', second: '2-digit', hourCycle: 'h23'});
+const time = new Intl.DateTimeFormat('en', {
+    year: 'numeric', month: 'short', day: 'numeric', hour: '2-digit', minute: '2-digit', second: '2-digit', hourCycle: 'h23',
+});
 const money = (cents) => (cents / 100).toLocaleString('en', {style: 'currency', currency: 'CNY', currencyDisplay: 'narrowSymbol'});
 
 function formatDuration(us) {
@@ -123,7 +130,7 @@ function drawNow() {
     const p99 = delta ? percentile(delta.total, stats.bounds, 0.99) : null;
     const left = chartedVouchers().filter((each) => each.state === 'open')
         .reduce((all, each) => all + each.stock_left, 0);
-    tile('Stock on sale', count(left));
+    tile('Stock on sale', areVouchersKnown ? count(left) : '–');
     tile('Orders', delta ? rate(delta.outcomes.placed ?? 0) : '–', '/s');
     tile('Refused', delta ? rate(refused(delta).reduce((a, b) => a + b, 0)) : '–', '/s');
     tile('Requests', delta ? rate(delta.requests) : '–', '/s');
@@ -150,7 +157,7 @@ function drawHealth() {
     const rows = stats.instances();
     const isUp = (name) => rows.length > 0 && rows.every((row) => row.stats[name] === row.stats.loops);
     const isBypassing = rows.some((row) => row.stats.bypassing > 0);
-    const badges = [
+    const badges = isLost ? [['Postgres', '', 'unknown'], ['Redis', '', 'unknown'], ['', '', 'no contact']] : [
         ['Postgres', isUp('postgres_up') ? 'good' : 'bad', isUp('postgres_up') ? 'up' : 'down'],
         ['Redis', isUp('redis_up') ? 'good' : isBypassing ? 'warn' : 'bad',
          isUp('redis_up') ? 'up' : isBypassing ? 'bypassed' : 'down'],
@@ -245,19 +252,30 @@ function updateVouchers(items) {
 
 /* -- every second -- */
 
-async function refresh() {
+/* While the service does not answer, what is shown is grey, and the notice says from when it is. */
+function drawContact() {
+    isLost = failure !== null || performance.now() - askedAt > LOST_MS;
+    document.body.classList.toggle('lost', isLost);
+    const of = stats.answeredMs ? ` Everything below is of ${time.format(stats.answeredMs)}.` : '';
+    const reason = failure === null || failure.code === 'network' ? 'The service does not answer.'
+        : `The service answers with an error: ${failure.message}`;
+    setText(byId('contact'), isLost ? reason + of : '');
+    drawHealth();
+}
+
+async function refreshStats() {
+    askedAt = performance.now();
     try {
         const after = stats.lastId === null ? '' : `?after=${stats.lastId}`;
-        const [answer, page] = await Promise.all([
-            call('GET', `/v1/stats${after}`, {token}), call('GET', '/v1/vouchers?limit=50', {})]);
+        const answer = await call('GET', `/v1/stats${after}`, {token});
         stats.update(answer);
-        updateVouchers(page.items);
+        askedAt = Infinity;
+        failure = null;
         setText(byId('notice'), answer.is_shared ? '' :
             'Redis is down: these are the stats of one instance only.');
+        drawContact();
         drawNow();
-        drawHealth();
         drawProblems();
-        drawVouchers();
         drawInstances();
         drawCharts();
         return 0;
@@ -268,7 +286,25 @@ async function refresh() {
         }
         if (problem.status === undefined)
             throw problem;
-        setText(byId('notice'), `The request failed: ${problem.message}`);
+        failure = problem;
+        drawContact();
+        return 2000;
+    }
+}
+
+/* Not together with the stats, which do not wait for Postgres. */
+async function refreshVouchers() {
+    try {
+        updateVouchers((await call('GET', '/v1/vouchers?limit=50', {})).items);
+        areVouchersKnown = true;
+        setText(byId('no-vouchers'), '');
+        drawVouchers();
+        return 0;
+    } catch (problem) {
+        if (problem.status === undefined)
+            throw problem;
+        areVouchersKnown = false;
+        setText(byId('no-vouchers'), 'The vouchers cannot be read now. The table may be out of date.');
         return 2000;
     }
 }
@@ -279,6 +315,8 @@ function signOut(reason = '') {
     token = null;
     sessionStorage.removeItem(TOKEN);
     byId('board').hidden = byId('signout').hidden = true;
+    byId('health').replaceChildren();
+    setText(byId('contact'), '');
     byId('signin').hidden = false;
     setText(byId('signin').querySelector('.error'), reason);
 }
@@ -292,14 +330,17 @@ function signIn(newToken) {
     sessionStorage.setItem(TOKEN, token);
     byId('signin').hidden = true;
     byId('board').hidden = byId('signout').hidden = false;
-    if (!isStarted)
-        every(() => 1000, async () => token === null ? 0 : refresh());
+    if (!isStarted) {
+        every(() => 1000, async () => token === null ? 0 : refreshStats());
+        every(() => 1000, async () => token === null ? 0 : refreshVouchers());
+        setInterval(() => token === null || document.hidden || drawContact(), 1000);
+    }
     isStarted = true;
 }
 
 async function start() {
     byId('charts').append(stockChart.element, ...charts.map((each) => each.chart.element));
-    initForms({token: () => token, done: (text) => { setText(byId('done'), text); refresh(); }});
+    initForms({token: () => token, done: (text) => { setText(byId('done'), text); refreshVouchers(); }});
     byId('create').onclick = () => openEdit(null);
     byId('signout').onclick = () => signOut();
     byId('demo').onclick = async () => signIn(await devToken('admin', 1));

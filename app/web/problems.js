@@ -13,13 +13,13 @@ const failures = {
 
 /* How long a condition has held, in the instance where it is longest; undefined: in none. */
 function held(stats, condition) {
-    const since = stats.instances().map((row) => row.since[condition]).filter((each) => each !== undefined);
+    const since = stats.instances().map((row) => row.stats.since_ms[condition]).filter((each) => each !== undefined);
     return since.length > 0 ? stats.nowMs() - Math.min(...since) : undefined;
 }
 
 /* How long a condition has held in all instances; undefined: not in all. */
 function heldInAll(stats, condition) {
-    const since = stats.instances().map((row) => row.since[condition]);
+    const since = stats.instances().map((row) => row.stats.since_ms[condition]);
     return since.length > 0 && !since.includes(undefined) ? stats.nowMs() - Math.max(...since) : undefined;
 }
 
@@ -33,9 +33,9 @@ function heldInAll(stats, condition) {
 export function findProblems(stats, age) {
     const problems = [];
     const add = (text, section) => problems.push({text, section});
-    const noPostgres = held(stats, 'noPostgres'), noRedis = held(stats, 'noRedis'), bypassed = held(stats, 'bypassed');
-    const notDurable = held(stats, 'notDurable'), noStandby = held(stats, 'noStandby');
-    const notExpiring = stats.isShared ? heldInAll(stats, 'notExpiring') : undefined;
+    const noPostgres = held(stats, 'no_postgres'), noRedis = held(stats, 'no_redis'), bypassed = held(stats, 'bypassing');
+    const notDurable = held(stats, 'not_durable'), noStandby = held(stats, 'no_standby');
+    const notExpiring = stats.isShared ? heldInAll(stats, 'not_expiring') : undefined;
     if (noPostgres !== undefined)
         add(`Postgres has been away for ${age(noPostgres)}: nothing can be sold.`, 'failures');
     if (bypassed !== undefined)

@@ -10,16 +10,6 @@ const GAP_MAX_MS = 10000; /* between two reports; after a longer gap the delta i
 const GONE_MS = 3500;     /* after its last report an instance counts as stopped */
 const COMPLETE_MS = 1500;  /* after a second, until all instances have reported it */
 
-/* For each report of an instance, since when these have held without a break. */
-const conditions = {
-    noPostgres: (one) => one.postgres_up < one.loops,
-    noRedis: (one) => one.redis_up < one.loops,
-    bypassed: (one) => one.bypassing > 0,
-    notDurable: (one) => one.durability === 'none',
-    noStandby: (one, hadStandby) => hadStandby && one.durability === 'local',
-    notExpiring: (one) => one.expiry_leader === 0,
-};
-
 function sum(list) {
     return list.reduce((all, each) => all + each, 0);
 }
@@ -67,14 +57,15 @@ export class Stats {
         this.lastId = null;
         this.last = new Map();    /* instance: {atMs, stats, delta} */
         this.seconds = new Map(); /* second: Map of instance to delta */
+        this.answeredMs = null;   /* time of the last answer, by the clock of the service */
         this.offsetMs = 0;        /* clock of the service minus clock of the device */
-        this.hadStandby = false;  /* some instance saw a synchronous standby */
     }
 
     /** Add the answer of GET /v1/stats. */
     update(answer) {
         this.bounds = answer.stage_bounds_us;
         this.isShared = answer.is_shared;
+        this.answeredMs = answer.now_ms;
         this.offsetMs = answer.now_ms - Date.now();
         for (const [id, instance, stats] of answer.items) {
             this.addReport(Number(id.split('-')[0]), instance, stats);
@@ -86,15 +77,10 @@ export class Stats {
 
     addReport(atMs, instance, stats) {
         const before = this.last.get(instance);
-        const row = {atMs, stats, delta: null, since: {}};
+        const row = {atMs, stats, delta: null};
         const gapMs = before ? atMs - before.atMs : 0;
         if (before && gapMs <= 0)
             return;
-        this.hadStandby ||= stats.durability === 'remote';
-        for (const [name, isSo] of Object.entries(conditions)) {
-            if (isSo(stats, this.hadStandby))
-                row.since[name] = before?.since[name] ?? atMs;
-        }
         if (before && gapMs < GAP_MAX_MS && before.stats.started_ms === stats.started_ms) {
             row.delta = difference(before.stats, stats, gapMs / 1000);
             const second = Math.floor(atMs / 1000);

@@ -254,7 +254,44 @@ static void test_print_stats__of_a_sale(void **state UNUSED)
         "\"batches\":{\"sum\":10001,\"buckets\":[0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,1]},"
         "\"queue\":33,\"in_flight\":44,\"connections\":55,\"locks_lost\":66,"
         "\"postgres_up\":77,\"redis_up\":88,\"bypassing\":99,\"expiry_leader\":11,"
-        "\"durability\":\"remote\"}");
+        "\"durability\":\"remote\",\"since_ms\":{}}");
+}
+
+/* The conditions at `now_ms`, as the stats have them. */
+static void assert_conditions(int64_t now_ms, const char *wanted)
+{
+    char *text, *found;
+
+    metrics_note_conditions(&all, now_ms);
+    text = printed(metrics_print_stats);
+    found = strstr(text, "\"since_ms\":");
+    assert_string_equal(found, wanted);
+    free(text);
+}
+
+static void test_conditions__have_the_time_since_when_they_hold(void **state UNUSED)
+{
+    assert_conditions(
+        5, "\"since_ms\":{\"no_postgres\":5,\"no_redis\":5,\"not_expiring\":5}}");
+    first.postgres_up = second.postgres_up = first.redis_up = second.expiry_leader = 1;
+    assert_conditions(6, "\"since_ms\":{\"no_redis\":5}}");
+    second.redis_up = 1;
+    first.durability = DURABILITY_LOCAL; /* no standby was ever attached */
+    assert_conditions(7, "\"since_ms\":{}}");
+    first.durability = DURABILITY_REMOTE;
+    assert_conditions(8, "\"since_ms\":{}}");
+    first.durability = DURABILITY_LOCAL;
+    second.postgres_up = 0;
+    second.bypassing = 1;
+    assert_conditions(
+        9, "\"since_ms\":{\"no_postgres\":9,\"bypassing\":9,\"no_standby\":9}}");
+    first.durability = DURABILITY_NONE;
+    second.postgres_up = 1;
+    second.expiry_leader = 0;
+    assert_conditions(
+        10, "\"since_ms\":{\"bypassing\":9,\"not_durable\":10,\"not_expiring\":10}}");
+    assert_conditions(
+        11, "\"since_ms\":{\"bypassing\":9,\"not_durable\":10,\"not_expiring\":10}}");
 }
 
 static void test_print_bounds__of_stages_and_batches(void **state UNUSED)
@@ -341,6 +378,8 @@ int main(void)
         cmocka_unit_test_setup(test_print__gauges_of_dependencies, setup),
         cmocka_unit_test_setup(test_print__age_of_the_oldest_catalogue, setup),
         cmocka_unit_test_setup(test_print_stats__of_a_sale, setup),
+        cmocka_unit_test_setup(test_conditions__have_the_time_since_when_they_hold,
+                               setup),
         cmocka_unit_test_setup(test_print_bounds__of_stages_and_batches, setup),
         cmocka_unit_test_setup(test_print_loops__prints_the_last_state, setup),
         cmocka_unit_test_setup(

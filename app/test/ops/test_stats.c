@@ -30,6 +30,7 @@ static struct {
     bool has_no_document, has_no_end;
     const char *host;
     int host_result;
+    int64_t noted_ms;
     char sent[1000]; /* the words of the commands, each command ends with ";" */
     size_t count;    /* of the commands under way */
     struct pending {
@@ -69,6 +70,12 @@ void metrics_print_stats(FILE *out, const struct all_metrics *all)
 {
     assert_ptr_equal(all, the_metrics);
     fputs("{stats}", out);
+}
+
+void metrics_note_conditions(const struct all_metrics *all, int64_t now_ms)
+{
+    assert_ptr_equal(all, the_metrics);
+    fake.noted_ms = now_ms;
 }
 
 void metrics_print_bounds(FILE *out)
@@ -225,6 +232,7 @@ static void test_stats__are_not_written_without_redis_or_memory(void **state UNU
 {
     fake.is_down = true;
     assert_sent_after(SECOND_US, "");
+    ASSERT_NUMBER(fake.noted_ms, ==, 1700000001000);
     fake.is_down = false;
     fake.has_no_document = true;
     assert_sent_after(SECOND_US, "");

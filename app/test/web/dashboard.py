@@ -2,6 +2,7 @@
 
 import os
 import re
+import signal
 import subprocess
 
 import harness
@@ -9,37 +10,35 @@ from browser import DESK, PHONE
 
 EXPIRY_LOCK = 5265717970 # see sql/queries/lead_expiry.sql
 
-# What instances have reported, each with its age in seconds, and the problems that the page shows.
-WELL = {"started_ms": 1, "loops": 2, "postgres_up": 2, "redis_up": 2, "bypassing": 0, "expiry_leader": 0, "durability": "remote",
-        "requests": 0, "outcomes": {}, "stages": {name: {"buckets": []} for name in ("total", "lock", "commit")},
+# What instances have reported, each with its age in seconds and for how many seconds conditions have held,
+# and the problems that the page shows.
+WELL = {"started_ms": 1, "loops": 2, "postgres_up": 2, "redis_up": 2, "bypassing": 0, "requests": 0, "outcomes": {}, "stages": {name: {"buckets": []} for name in ("total", "lock", "commit")},
         "batches": {"sum": 0, "buckets": []}, "queue": 0, "in_flight": 0, "connections": 0}
-LEADER = {"expiry_leader": 1}
-LOCAL = {**LEADER, "durability": "local"}
-UNSAFE = {**LEADER, "durability": "none"}
-NO_POSTGRES = {"postgres_up": 1}
-BYPASSED = {"redis_up": 0, "bypassing": 2}
+OLD = {"not_expiring": 90}
 TROUBLES = (
-    ([(20, "a", {}), (20, "b", LEADER), (1, "a", {}), (1, "b", LEADER)], []),
-    ([(12, "a", NO_POSTGRES), (1, "a", NO_POSTGRES), (1, "b", LEADER)],
+    ([(20, "a", OLD), (20, "b", {}), (1, "a", OLD), (1, "b", {})], []),
+    ([(1, "a", {**OLD, "no_postgres": 12}), (1, "b", {"no_postgres": 3})],
      ["Postgres has been away for 12 s: nothing can be sold. failures"]),
-    ([(12, "a", BYPASSED), (1, "a", BYPASSED), (1, "b", LEADER)],
+    ([(1, "a", {**OLD, "no_redis": 12, "bypassing": 12}), (1, "b", {})],
      ["Orders have been sold without locks for 12 s, because Redis is away. failures"]),
-    ([(90, "a", LEADER), (40, "a", LOCAL), (1, "a", LOCAL)],
+    ([(1, "a", {"no_redis": 4000})],
+     ["Redis has been away or has refused writes for 4000 s: nothing can be sold. failures"]),
+    ([(90, "a", {}), (1, "a", {"no_standby": 40})],
      ["Durability has been local only for 40 s: no synchronous standby is attached. failures"]),
-    ([(40, "a", LOCAL), (1, "a", LOCAL)], []), # no standby was ever attached
-    ([(3, "a", UNSAFE), (1, "a", UNSAFE)],
+    ([(1, "a", {"not_durable": 3})],
      ["Orders have not been durable for 3 s: a crash of Postgres can lose them. postgres"]),
-    ([(90, "a", LEADER), (90, "b", {}), (40, "a", {}), (1, "a", {}), (1, "b", {})],
+    ([(1, "a", {"not_expiring": 40}), (1, "b", OLD)],
      ["No instance has expired unpaid orders for 40 s: their stock does not return. alerts"]),
-    ([(90, "a", LEADER), (90, "b", {}), (3, "a", {}), (1, "a", {}), (1, "b", {})], []), # b may take over
-    ([(9, "a", {}), (1, "b", LEADER)], ["Instance a has not reported for 9 s. failures"]),
+    ([(1, "a", {"not_expiring": 3}), (1, "b", OLD)], []), # b may take over
+    ([(9, "a", OLD), (1, "b", {})], ["Instance a has not reported for 9 s. failures"]),
 )
 FIND = """
 const [reports, well, done] = arguments;
 Promise.all([import('/web/stats.js'), import('/web/problems.js')]).then(([{Stats}, {findProblems}]) => {
     const stats = new Stats(), nowMs = 2e12;
     stats.nowMs = () => nowMs;
-    const items = reports.map(([age, instance, report]) => [`${nowMs - age * 1000}-0`, instance, {...well, ...report}]);
+    const items = reports.map(([age, instance, held]) => [`${nowMs - age * 1000}-0`, instance, {...well,
+        since_ms: Object.fromEntries(Object.entries(held).map(([name, s]) => [name, nowMs - s * 1000]))}]);
     stats.update({now_ms: nowMs, is_shared: true, stage_bounds_us: [1], items});
     done(findProblems(stats, (ms) => `${Math.floor(ms / 1000)} s`).map(({text, section}) => `${text} ${section}`));
 }, (failure) => done([String(failure)]));
@@ -204,6 +203,56 @@ def test_redis__away_is_told_and_the_page_lives_on(world):
         world.servers("start", "redis")
     browser.wait_text("#health", "Redis up")
     browser.wait("no trouble", lambda: browser.text("#notice") == "" and "Redis" not in browser.text("#problems"))
+
+
+def test_problems__have_the_age_that_the_service_knows(world):
+    """The page is opened when both servers have been away for some seconds."""
+    browser = world.browser
+    def is_old():
+        told = world.call("GET", "/v1/stats", world.admin)
+        since = told["items"][-1][2]["since_ms"]
+        return all(told["now_ms"] - since.get(each, told["now_ms"]) > 5000 for each in ("no_postgres", "no_redis"))
+    try:
+        world.servers("stop", "postgres")
+        world.servers("stop", "redis")
+        browser.wait("old problems", is_old)
+        open_dashboard(world)
+        for problem in (r"Postgres has been away for (\d+) s", r"Redis has been away or has refused writes for (\d+) s"):
+            shown = browser.wait(problem, lambda: re.search(problem, browser.text("#problems")))
+            assert int(shown.group(1)) >= 5, shown.group()
+        browser.wait_text("#health", "Postgres down")
+        browser.wait_text("#no-vouchers", "The vouchers cannot be read now")
+        browser.screenshot("dashboard-down", DESK[1])
+    finally:
+        world.servers("start", "redis")
+        world.servers("start", "postgres")
+    browser.wait_text("#health", "Postgres up")
+    browser.wait("no trouble", lambda: browser.text("#problems") + browser.text("#no-vouchers") == "")
+
+
+def assert_grey(browser, reason):
+    browser.wait_text("#contact", reason)
+    assert re.search(r"Everything below is of \w+ \d+, 20\d\d, \d\d:\d\d:\d\d\.$", browser.text("#contact"))
+    assert browser.text("#health").split("\n") == ["Postgres unknown", "Redis unknown", "no contact"]
+    assert browser.all("#health .good, #health .bad") == []
+    assert browser.js("return getComputedStyle(document.getElementById('board')).filter") == "grayscale(1)"
+
+
+def test_contact__lost_makes_everything_grey(world):
+    world.voucher(stock=3)
+    browser = open_dashboard(world)
+    with browser.blocked("*/v1/stats*"):
+        assert_grey(browser, "The service does not answer.")
+        browser.screenshot("dashboard-lost", DESK[1])
+    browser.wait_text("#health", "Postgres up")
+    os.kill(world.service.process.pid, signal.SIGSTOP)
+    try:
+        assert_grey(browser, "The service does not answer.")
+    finally:
+        os.kill(world.service.process.pid, signal.SIGCONT)
+    browser.wait_text("#health", "Postgres up")
+    assert browser.text("#contact") == ""
+    assert browser.js("return getComputedStyle(document.getElementById('board')).filter") == "none"
 
 
 def test_problems__are_told_in_words_with_a_section_of_the_guide(world):
