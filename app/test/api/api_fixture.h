@@ -13,7 +13,7 @@
 #include "app/ops/health.h"
 #include "app/test/append.h"
 #include "app/test/sale/simulated_time.h"
-#include "test/asserts.h"
+#include "test/case_list.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -740,6 +740,6 @@ static inline void assert_rows(const struct row *rows, size_t count)
 #define KEY_64          "0123456789012345678901234567890123456789012345678901234567890123"
 #define REF_200         KEY_64 KEY_64 KEY_64 "01234567"
 
-#define CASE(test) cmocka_unit_test_setup_teardown(test, open_api, close_api)
+#define API_CASE(name) DEFINE_CASE(name, name, open_api, close_api, NULL)
 
 #endif

@@ -38,7 +38,7 @@ static const struct {
 /* clang-format on */
 #define ACCESS_ROWS (sizeof(access_rows) / sizeof(access_rows[0]))
 
-static void test_routes__are_open_to_their_callers(void **state UNUSED)
+API_CASE(test_routes__are_open_to_their_callers)
 {
     static const struct {
         const char *token, *letter;
@@ -61,7 +61,7 @@ static void test_routes__are_open_to_their_callers(void **state UNUSED)
 }
 
 /* The table above must have each operation of the API description. */
-static void test_routes__are_in_the_table_of_callers(void **state UNUSED)
+API_CASE(test_routes__are_in_the_table_of_callers)
 {
     char *yaml =
         strdup(strstr(embedded_find("app/api/openapi.yaml")->bytes, "\npaths:\n"));
@@ -75,7 +75,7 @@ static void test_routes__are_in_the_table_of_callers(void **state UNUSED)
     ASSERT_NUMBER(described, ==, ACCESS_ROWS);
 }
 
-static void test_routes__have_methods_and_ids(void **state UNUSED)
+API_CASE(test_routes__have_methods_and_ids)
 {
     /* clang-format off */
     static const struct row rows[] = {
@@ -139,7 +139,7 @@ static const char *ask_defect(const char *defect, bool is_too_large, bool is_chu
     return answer;
 }
 
-static void test_routes__refuse_defects(void **state UNUSED)
+API_CASE(test_routes__refuse_defects)
 {
     ASSERT_TEXT(ask_defect("Defect.", false, false, "/v1/vouchers/7/orders"),
                 "400 bad_request: Defect.");
@@ -164,7 +164,7 @@ static bool keeps_body(const char *path, const char *as)
     return keeps;
 }
 
-static void test_bodies__are_kept_for_permitted_callers(void **state UNUSED)
+API_CASE(test_bodies__are_kept_for_permitted_callers)
 {
     assert_true(keeps_body("/v1/vouchers", ADMIN));
     assert_true(keeps_body("/v1/vouchers", "out of memory")); /* checked later */
@@ -180,7 +180,7 @@ static void test_bodies__are_kept_for_permitted_callers(void **state UNUSED)
 
 /* -- limits -- */
 
-static void test_limits__refuse_before_anything_is_done(void **state UNUSED)
+API_CASE(test_limits__refuse_before_anything_is_done)
 {
     /* clang-format off */
     static const struct row rows[] = {
@@ -216,7 +216,7 @@ static void test_limits__refuse_before_anything_is_done(void **state UNUSED)
     ASSERT_ROWS(of_addresses);
 }
 
-static void test_revocations__are_looked_up_by_the_id_of_the_token(void **state UNUSED)
+API_CASE(test_revocations__are_looked_up_by_the_id_of_the_token)
 {
     /* clang-format off */
     static const struct row rows[] = {
@@ -258,7 +258,7 @@ static void *no_memory(size_t size UNUSED)
     return NULL;
 }
 
-static void test_api__answers_without_memory(void **state UNUSED)
+API_CASE(test_api__answers_without_memory)
 {
     /* clang-format off */
     static const struct row rows[] = {
@@ -296,7 +296,7 @@ static void test_api__answers_without_memory(void **state UNUSED)
 
 /* -- operators -- */
 
-static void test_readyz__names_what_is_missing(void **state UNUSED)
+API_CASE(test_readyz__names_what_is_missing)
 {
     /* clang-format off */
     static const struct {
@@ -323,7 +323,7 @@ static void test_readyz__names_what_is_missing(void **state UNUSED)
     }
 }
 
-static void test_stats__come_from_redis_or_this_instance(void **state UNUSED)
+API_CASE(test_stats__come_from_redis_or_this_instance)
 {
 #define BAD_AFTER "400 bad_request: after must be the id of an item."
     /* clang-format off */
@@ -352,7 +352,7 @@ static void test_stats__come_from_redis_or_this_instance(void **state UNUSED)
 
 /* -- tokens for development -- */
 
-static void test_dev_token__is_for_local_hosts(void **state UNUSED)
+API_CASE(test_dev_token__is_for_local_hosts)
 {
     static const char token[] = "{\"user_id\":5,\"role\":\"shopper\"}";
 #define TOKEN                                                                            \
@@ -394,7 +394,7 @@ static void test_dev_token__is_for_local_hosts(void **state UNUSED)
 
 /* -- pages -- */
 
-static void test_pages__have_their_type_and_encoding(void **state UNUSED)
+API_CASE(test_pages__have_their_type_and_encoding)
 {
     /* clang-format off */
     static const struct {
@@ -423,8 +423,7 @@ static void test_pages__have_their_type_and_encoding(void **state UNUSED)
                      !rows[i].is_packed, rows[i].is_packed);
     }
 }
-static void
-test_stream__is_one_event_if_the_connection_cannot_be_kept(void **state UNUSED)
+API_CASE(test_stream__is_one_event_if_the_connection_cannot_be_kept)
 {
     fake.has_entry = true;
     ASSERT_CONTAINS(ask("GET /v1/vouchers/7/stream", NULL, NULL, NULL),
@@ -436,21 +435,5 @@ test_stream__is_one_event_if_the_connection_cannot_be_kept(void **state UNUSED)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        CASE(test_routes__are_open_to_their_callers),
-        CASE(test_routes__are_in_the_table_of_callers),
-        CASE(test_routes__have_methods_and_ids),
-        CASE(test_routes__refuse_defects),
-        CASE(test_bodies__are_kept_for_permitted_callers),
-        CASE(test_limits__refuse_before_anything_is_done),
-        CASE(test_revocations__are_looked_up_by_the_id_of_the_token),
-        CASE(test_api__answers_without_memory),
-        CASE(test_readyz__names_what_is_missing),
-        CASE(test_stats__come_from_redis_or_this_instance),
-        CASE(test_dev_token__is_for_local_hosts),
-        CASE(test_pages__have_their_type_and_encoding),
-        CASE(test_stream__is_one_event_if_the_connection_cannot_be_kept),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cases_run(NULL, NULL);
 }

@@ -3,7 +3,7 @@
 
 /* -- placing -- */
 
-static void test_place__answers_each_outcome(void **state UNUSED)
+API_CASE(test_place__answers_each_outcome)
 {
     /* clang-format off */
     static const char *const answers_by_outcome[] = {
@@ -31,7 +31,7 @@ static void test_place__answers_each_outcome(void **state UNUSED)
 
 /* The answers for 1 to 63 s are prepared pages. An answer for a longer time is rendered for each
    request. */
-static void test_place__says_when_a_sale_begins(void **state UNUSED)
+API_CASE(test_place__says_when_a_sale_begins)
 {
     /* clang-format off */
     static const struct {
@@ -58,7 +58,7 @@ static void test_place__says_when_a_sale_begins(void **state UNUSED)
     ASSERT_TEXT(ask(PLACE, SHOPPER, NULL, NULL), "409 Retry-After: 1 not_started");
 }
 
-static void test_place__needs_a_valid_key(void **state UNUSED)
+API_CASE(test_place__needs_a_valid_key)
 {
     /* clang-format off */
     static const struct row rows[] = {
@@ -80,8 +80,7 @@ static void test_place__needs_a_valid_key(void **state UNUSED)
     ASSERT_NUMBER(metrics.outcomes[OUTCOME_OVERLOADED], ==, 1);
 }
 
-static void
-test_place__an_unknown_voucher_is_read_for_callers_with_a_token(void **state UNUSED)
+API_CASE(test_place__an_unknown_voucher_is_read_for_callers_with_a_token)
 {
     fake.has_entry = false;
     ASSERT_TEXT(ask(PLACE, NULL, NULL, NULL), UNAUTHENTICATED);
@@ -98,7 +97,7 @@ test_place__an_unknown_voucher_is_read_for_callers_with_a_token(void **state UNU
 }
 
 /* The key may name an order that was placed before. */
-static void test_place__refused_by_memory_is_looked_up_by_key(void **state UNUSED)
+API_CASE(test_place__refused_by_memory_is_looked_up_by_key)
 {
     static const char key[] = "Idempotency-Key: k\n";
 
@@ -123,7 +122,7 @@ static void test_place__refused_by_memory_is_looked_up_by_key(void **state UNUSE
 
 /* -- tickets -- */
 
-static void test_tickets__are_issued_and_required(void **state UNUSED)
+API_CASE(test_tickets__are_issued_and_required)
 {
     char header[100];
     char *text;
@@ -149,7 +148,7 @@ static void test_tickets__are_issued_and_required(void **state UNUSED)
     ASSERT_TEXT(ask("POST /v1/vouchers/7/ticket", SHOPPER, NULL, NULL), "404 not_found");
 }
 
-static void test_tickets__may_need_a_proof_of_work(void **state UNUSED)
+API_CASE(test_tickets__may_need_a_proof_of_work)
 {
     static const char path[] = "POST /v1/vouchers/7/ticket";
     char challenge[TICKET_BYTES], body[200];
@@ -190,7 +189,7 @@ static void test_tickets__may_need_a_proof_of_work(void **state UNUSED)
                 "422 invalid: challenge is required: nonce is required");
 }
 
-static void test_tickets__a_challenge_comes_before_the_sale_opens(void **state UNUSED)
+API_CASE(test_tickets__a_challenge_comes_before_the_sale_opens)
 {
     static const char path[] = "POST /v1/vouchers/7/ticket";
     static const char body[] = "{\"challenge\":\"c\",\"nonce\":\"1\"}";
@@ -211,7 +210,7 @@ static void test_tickets__a_challenge_comes_before_the_sale_opens(void **state U
 
 /* -- changes of orders -- */
 
-static void test_life__changes_an_order_that_was_read(void **state UNUSED)
+API_CASE(test_life__changes_an_order_that_was_read)
 {
     /* clang-format off */
     static const struct row rows[] = {
@@ -239,7 +238,7 @@ static void test_life__changes_an_order_that_was_read(void **state UNUSED)
     ASSERT_ROWS(rows);
 }
 
-static void test_life__answers_each_verdict(void **state UNUSED)
+API_CASE(test_life__answers_each_verdict)
 {
     static const char pay[] = "{\"payment_ref\":\"r\",\"amount_cents\":99}";
     /* clang-format off */
@@ -276,7 +275,7 @@ static void test_life__answers_each_verdict(void **state UNUSED)
 }
 
 /* A lost connection leaves the outcome of a write unknown, and is logged. */
-static void test_failures__have_their_answers(void **state UNUSED)
+API_CASE(test_failures__have_their_answers)
 {
     /* clang-format off */
     static const struct {
@@ -325,7 +324,7 @@ static void test_failures__have_their_answers(void **state UNUSED)
 
 /* -- lists -- */
 
-static void test_lists__read_one_more_than_the_page(void **state UNUSED)
+API_CASE(test_lists__read_one_more_than_the_page)
 {
     /* clang-format off */
     static const struct row rows[] = {
@@ -376,20 +375,5 @@ static void test_lists__read_one_more_than_the_page(void **state UNUSED)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        CASE(test_place__answers_each_outcome),
-        CASE(test_place__says_when_a_sale_begins),
-        CASE(test_place__needs_a_valid_key),
-        CASE(test_place__an_unknown_voucher_is_read_for_callers_with_a_token),
-        CASE(test_place__refused_by_memory_is_looked_up_by_key),
-        CASE(test_tickets__are_issued_and_required),
-        CASE(test_tickets__may_need_a_proof_of_work),
-        CASE(test_tickets__a_challenge_comes_before_the_sale_opens),
-        CASE(test_life__changes_an_order_that_was_read),
-        CASE(test_life__answers_each_verdict),
-        CASE(test_failures__have_their_answers),
-        CASE(test_lists__read_one_more_than_the_page),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cases_run(NULL, NULL);
 }

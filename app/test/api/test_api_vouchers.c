@@ -18,7 +18,7 @@
 #define PATCH_VOUCHER "PATCH /v1/vouchers/7"
 #define RESTOCK       "POST /v1/vouchers/7/restock"
 
-static void test_vouchers__are_written(void **state UNUSED)
+API_CASE(test_vouchers__are_written)
 {
     /* clang-format off */
     static const struct row rows[] = {
@@ -96,7 +96,7 @@ static void assert_list(const char *line, const char *wanted_did, const char *wa
     ASSERT_TEXT(body_of(answer), wanted_body);
 }
 
-static void test_vouchers__are_listed(void **state UNUSED)
+API_CASE(test_vouchers__are_listed)
 {
     static const char bad_cursor[] =
         "400 bad_request: cursor must be a next_cursor of this list.";
@@ -147,7 +147,7 @@ static void assert_tags(const char *a, const char *b, bool are_equal)
 }
 
 /* The tag changes with the vouchers, their versions, and the second. */
-static void test_vouchers__have_tags_and_ages(void **state UNUSED)
+API_CASE(test_vouchers__have_tags_and_ages)
 {
     char tags[6][60];
 
@@ -187,7 +187,7 @@ static void assert_starts_a_read(const char *line, size_t reads)
 }
 
 /* At most one read of a page is under way; requests that arrive meanwhile share the next. */
-static void test_readings__are_shared(void **state UNUSED)
+API_CASE(test_readings__are_shared)
 {
     static const char *const others[] = {
         "GET /v1/vouchers", "GET /v1/vouchers?limit=19", "GET /v1/vouchers?cursor=0_7",
@@ -228,12 +228,5 @@ static void test_readings__are_shared(void **state UNUSED)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        CASE(test_vouchers__are_written),
-        CASE(test_vouchers__are_listed),
-        CASE(test_vouchers__have_tags_and_ages),
-        CASE(test_readings__are_shared),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cases_run(NULL, NULL);
 }

@@ -1,6 +1,6 @@
 /* test_json.c - reading bodies by a table of fields, printing JSON. */
 #include "app/api/json.h"
-#include "test/asserts.h"
+#include "test/case_list.h"
 
 #include <jansson.h>
 #include <stdlib.h>
@@ -28,7 +28,7 @@ static enum status read_body(const char *text, struct body *body,
     return status;
 }
 
-static void test_json_read__fills_the_target(void **state)
+UNIT_CASE(test_json_read__fills_the_target)
 {
     static const char text[] =
         "{\"number\": 7, \"title\": \"\xe7\xa7\x92\xe6\x9d\x80!\", \"at\": "
@@ -37,7 +37,6 @@ static void test_json_read__fills_the_target(void **state)
     struct json_errors errors;
     struct body body = {0};
 
-    (void)state;
     assert_int_equal(
         json_read((struct text){text, strlen(text)}, fields, &body, &document, &errors),
         STATUS_OK);
@@ -48,7 +47,7 @@ static void test_json_read__fills_the_target(void **state)
     json_decref(document);
 }
 
-static void test_json_read__malformed(void **state)
+UNIT_CASE(test_json_read__malformed)
 {
     static const char *const rows[] = {
         "",
@@ -71,12 +70,11 @@ static void test_json_read__malformed(void **state)
     struct json_errors errors;
     struct body body = {0};
 
-    (void)state;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
         assert_int_equal(read_body(rows[i], &body, &errors), STATUS_INVALID);
 }
 
-static void test_json_read__names_the_field(void **state)
+UNIT_CASE(test_json_read__names_the_field)
 {
     static const struct {
         const char *text, *field;
@@ -101,7 +99,6 @@ static void test_json_read__names_the_field(void **state)
     struct json_errors errors;
     struct body body = {0};
 
-    (void)state;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         assert_int_equal(read_body(rows[i].text, &body, &errors), STATUS_OK);
         assert_int_equal(errors.count, 1);
@@ -109,12 +106,11 @@ static void test_json_read__names_the_field(void **state)
     }
 }
 
-static void test_json_errors_add__is_bounded_and_cut_between_characters(void **state)
+UNIT_CASE(test_json_errors_add__is_bounded_and_cut_between_characters)
 {
     struct json_errors errors = {0};
     char name[200];
 
-    (void)state;
     memset(name, 'a', sizeof(name));
     memcpy(name + 62, "\xe7\xa7\x92", 3); /* byte 63 is inside this character */
     name[199] = '\0';
@@ -128,7 +124,7 @@ static void test_json_errors_add__is_bounded_and_cut_between_characters(void **s
     assert_int_equal(strlen(errors.rows[0].field), sizeof(errors.rows[0].field) - 1);
 }
 
-static void test_json_print_order__is_json_with_ids_as_strings(void **state)
+UNIT_CASE(test_json_print_order__is_json_with_ids_as_strings)
 {
     const struct order order = {.id = INT64_MAX,
                                 .voucher_id = INT64_MAX,
@@ -142,7 +138,6 @@ static void test_json_print_order__is_json_with_ids_as_strings(void **state)
     size_t len = json_print_order(&order, text);
     json_t *root = json_loadb(text, len, 0, NULL);
 
-    (void)state;
     assert_true(len < JSON_ORDER_BYTES);
     assert_non_null(root);
     assert_string_equal(json_string_value(json_object_get(root, "id")),
@@ -153,7 +148,7 @@ static void test_json_print_order__is_json_with_ids_as_strings(void **state)
     json_decref(root);
 }
 
-static void test_json_print_voucher__state_by_the_clock(void **state)
+UNIT_CASE(test_json_print_voucher__state_by_the_clock)
 {
     const struct voucher voucher = {.id = 3,
                                     .title = {"a\"b", 3},
@@ -166,7 +161,6 @@ static void test_json_print_voucher__state_by_the_clock(void **state)
     } rows[] = {
         {999999, "upcoming"}, {1000000, "open"}, {1999999, "open"}, {2000000, "ended"}};
 
-    (void)state;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         char *text = json_print_voucher(&voucher, rows[i].now_us);
         json_t *root = json_loads(text, 0, NULL);
@@ -181,14 +175,5 @@ static void test_json_print_voucher__state_by_the_clock(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_json_read__fills_the_target),
-        cmocka_unit_test(test_json_read__malformed),
-        cmocka_unit_test(test_json_read__names_the_field),
-        cmocka_unit_test(test_json_errors_add__is_bounded_and_cut_between_characters),
-        cmocka_unit_test(test_json_print_order__is_json_with_ids_as_strings),
-        cmocka_unit_test(test_json_print_voucher__state_by_the_clock),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cases_run(NULL, NULL);
 }

@@ -1,7 +1,7 @@
 /* test_stream.c - what listeners to a voucher receive, with a fake catalogue and clock. */
 #include "app/api/api_routes.h"
 #include "app/test/sale/simulated_time.h"
-#include "test/asserts.h"
+#include "test/case_list.h"
 
 #include <stdio.h>
 
@@ -86,6 +86,8 @@ static int reset(void **state UNUSED)
     return 0;
 }
 
+#define CASE(name) DEFINE_CASE(name, name, reset, NULL, NULL)
+
 /* "": none. */
 static const char *next(struct http_listener *listener)
 {
@@ -105,7 +107,7 @@ static void assert_next(struct http_listener *listener, const char *wanted)
         fail_msg("expected \"%s\": %s", wanted, event);
 }
 
-static void test_event__says_stock_state_and_time(void **state UNUSED)
+CASE(test_event__says_stock_state_and_time)
 {
     struct http_listener listener = {.id = 7};
 
@@ -115,7 +117,7 @@ static void test_event__says_stock_state_and_time(void **state UNUSED)
                         "\"server_time\":\"2023-11-14T22:30:00Z\"}\n\n");
 }
 
-static void test_event__comes_when_the_stock_or_the_state_changes(void **state UNUSED)
+CASE(test_event__comes_when_the_stock_or_the_state_changes)
 {
     struct http_listener listener = {.id = 7};
 
@@ -132,7 +134,7 @@ static void test_event__comes_when_the_stock_or_the_state_changes(void **state U
     assert_next(&listener, "\"state\":\"upcoming\"");
 }
 
-static void test_event__comes_at_most_four_times_a_second(void **state UNUSED)
+CASE(test_event__comes_at_most_four_times_a_second)
 {
     struct http_listener listener = {.id = 7};
     int64_t last;
@@ -151,7 +153,7 @@ static void test_event__comes_at_most_four_times_a_second(void **state UNUSED)
     assert_int_not_equal(listener.content, last);
 }
 
-static void test_event__comes_every_fifteen_seconds_without_a_change(void **state UNUSED)
+CASE(test_event__comes_every_fifteen_seconds_without_a_change)
 {
     struct http_listener listener = {.id = 7};
 
@@ -176,7 +178,7 @@ static void ask(void)
     api_stream_voucher(&request);
 }
 
-static void test_stream__without_room_has_one_event(void **state UNUSED)
+CASE(test_stream__without_room_has_one_event)
 {
     fake.keeps = true;
     ask();
@@ -186,14 +188,14 @@ static void test_stream__without_room_has_one_event(void **state UNUSED)
     assert_non_null(strstr(fake.answer, "retry: 2000\ndata: {\"stock_left\":5,"));
 }
 
-static void test_stream__without_postgres_fails(void **state UNUSED)
+CASE(test_stream__without_postgres_fails)
 {
     fake.status = STATUS_IO;
     ask();
     assert_int_equal(fake.failure, STATUS_IO);
 }
 
-static void test_stream__of_no_voucher_is_not_found(void **state UNUSED)
+CASE(test_stream__of_no_voucher_is_not_found)
 {
     fake.keeps = true;
     fake.entry.exists = false;
@@ -201,19 +203,7 @@ static void test_stream__of_no_voucher_is_not_found(void **state UNUSED)
     assert_int_equal(fake.failure, STATUS_NOT_FOUND);
 }
 
-#define CASE(test) cmocka_unit_test_setup(test, reset)
-
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        CASE(test_event__says_stock_state_and_time),
-        CASE(test_event__comes_when_the_stock_or_the_state_changes),
-        CASE(test_event__comes_at_most_four_times_a_second),
-        CASE(test_event__comes_every_fifteen_seconds_without_a_change),
-        CASE(test_stream__without_room_has_one_event),
-        CASE(test_stream__without_postgres_fails),
-        CASE(test_stream__of_no_voucher_is_not_found),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cases_run(NULL, NULL);
 }

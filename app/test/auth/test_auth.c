@@ -3,7 +3,7 @@
 
 #include "app/auth/base64.h"
 #include "app/auth/jws.h"
-#include "test/asserts.h"
+#include "test/case_list.h"
 
 #include <openssl/crypto.h>
 #include <openssl/ec.h>
@@ -103,7 +103,7 @@ static enum status check_claims(const struct auth *auth, const char *claims)
     return check_parts(auth, HS256, claims);
 }
 
-static void test_auth_check__accepts_tokens_of_auth_make(void **state)
+UNIT_CASE(test_auth_check__accepts_tokens_of_auth_make)
 {
     static const enum auth_role roles[] = {AUTH_SHOPPER, AUTH_PAYMENT, AUTH_ADMIN};
 
@@ -124,7 +124,7 @@ static void test_auth_check__accepts_tokens_of_auth_make(void **state)
     }
 }
 
-static void test_auth_check__requires_the_claims(void **state)
+UNIT_CASE(test_auth_check__requires_the_claims)
 {
     static const struct {
         const char *claims;
@@ -170,7 +170,7 @@ static void test_auth_check__requires_the_claims(void **state)
 }
 
 /* now is NOW_S: a token has expired when now >= exp, and is valid when now >= nbf */
-static void test_auth_check__times_may_be_fractional(void **state)
+UNIT_CASE(test_auth_check__times_may_be_fractional)
 {
     static const struct {
         const char *times;
@@ -199,7 +199,7 @@ static void test_auth_check__times_may_be_fractional(void **state)
     }
 }
 
-static void test_auth_check__ambiguous_parts_are_refused(void **state)
+UNIT_CASE(test_auth_check__ambiguous_parts_are_refused)
 {
     static const char header[] = HS256;
     static const char claims[] = "{\"sub\":\"1\",\"exp\":1900000001}";
@@ -239,7 +239,7 @@ static void test_auth_check__ambiguous_parts_are_refused(void **state)
     }
 }
 
-static void test_auth_check__other_keys_and_algorithms(void **state)
+UNIT_CASE(test_auth_check__other_keys_and_algorithms)
 {
     static const char claims[] = "{\"sub\":\"1\",\"exp\":1900000001}";
     char *rows[] = {
@@ -258,7 +258,7 @@ static void test_auth_check__other_keys_and_algorithms(void **state)
     }
 }
 
-static void test_auth_check__broken_headers(void **state)
+UNIT_CASE(test_auth_check__broken_headers)
 {
     char *good = sign(SECRET, HS256, "{\"sub\":\"1\",\"exp\":1900000001}");
     struct identity identity;
@@ -287,7 +287,7 @@ static void test_auth_check__broken_headers(void **state)
     free(good);
 }
 
-static void test_auth_check__accepts_up_to_the_longest_token(void **state)
+UNIT_CASE(test_auth_check__accepts_up_to_the_longest_token)
 {
     static const size_t longest = sizeof("Bearer ") - 1 + AUTH_TOKEN_BYTES_MAX;
     struct identity identity;
@@ -310,7 +310,7 @@ static void test_auth_check__accepts_up_to_the_longest_token(void **state)
 
 /* -- several keys -- */
 
-static void test_auth_check__uses_the_key_that_the_token_names(void **state)
+UNIT_CASE(test_auth_check__uses_the_key_that_the_token_names)
 {
     static const char claims[] = "{\"sub\":\"1\",\"exp\":1900000001}";
     static const struct {
@@ -336,7 +336,6 @@ static void test_auth_check__uses_the_key_that_the_token_names(void **state)
     struct auth *named = NULL, *both = NULL;
     struct identity identity;
 
-    (void)state;
     assert_int_equal(auth_create(&with_file, &named, NULL), STATUS_OK);
     assert_int_equal(auth_create(&with_both, &both, NULL), STATUS_OK);
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
@@ -363,7 +362,7 @@ static void assert_begins(const char *token, const char *header_json)
         fail_msg("%s: expected the header %s", token, header);
 }
 
-static void test_auth_make__signs_with_the_first_key(void **state)
+UNIT_CASE(test_auth_make__signs_with_the_first_key)
 {
     struct config all = config_of(SECRET, "kid: new\n" NEW "\nkid: old\n" OLD);
     struct config first = config_of("", "kid: new\n" NEW);
@@ -373,7 +372,6 @@ static void test_auth_make__signs_with_the_first_key(void **state)
     char header[AUTH_TOKEN_BYTES_MAX];
     char *token;
 
-    (void)state;
     assert_int_equal(auth_create(&all, &maker, NULL), STATUS_OK);
     assert_int_equal(auth_create(&first, &judge, NULL), STATUS_OK);
     assert_int_equal(auth_make(maker, &made, NOW_S, 10, &token, NULL), STATUS_OK);
@@ -453,11 +451,10 @@ static enum status create_with(int64_t alg, const char *private_key,
     return status;
 }
 
-static void test_auth_make__key_pairs(void **state)
+UNIT_CASE(test_auth_make__key_pairs)
 {
     char *rsa_private, *rsa_public, *ec_private, *ec_public, *p384_private, *p384_public;
 
-    (void)state;
     make_pair(EVP_RSA_gen(2048), &rsa_private, &rsa_public);
     make_pair(EVP_EC_gen("P-256"), &ec_private, &ec_public);
     make_pair(EVP_EC_gen("P-384"), &p384_private, &p384_public);
@@ -534,7 +531,7 @@ static bool verify_without(int n, const struct jws_key *key, struct text signatu
     return is_reached;
 }
 
-static void test_jws__accepts_nothing_wrong_without_memory(void **state)
+UNIT_CASE(test_jws__accepts_nothing_wrong_without_memory)
 {
     unsigned char made[JWS_SIGNATURE_BYTES_MAX], wrong[64];
     char *ec_private, *ec_public;
@@ -542,7 +539,6 @@ static void test_jws__accepts_nothing_wrong_without_memory(void **state)
     bool is_reached = true;
     size_t len;
 
-    (void)state;
     make_pair(EVP_EC_gen("P-256"), &ec_private, &ec_public);
     signer = jws_key_create(CONFIG_ES256, JWS_SIGN, ec_private);
     judge = jws_key_create(CONFIG_ES256, JWS_VERIFY, ec_public);
@@ -569,7 +565,7 @@ static void test_jws__accepts_nothing_wrong_without_memory(void **state)
     free(ec_public);
 }
 
-static void test_auth_check__issuer_and_audience_where_configured(void **state)
+UNIT_CASE(test_auth_check__issuer_and_audience_where_configured)
 {
     static const struct {
         const char *claims;
@@ -592,7 +588,6 @@ static void test_auth_check__issuer_and_audience_where_configured(void **state)
     struct auth *auth = NULL;
     char claims[200];
 
-    (void)state;
     config.jwt_issuer = "mint";
     config.jwt_audience = "shop";
     assert_int_equal(auth_create(&config, &auth, NULL), STATUS_OK);
@@ -607,7 +602,7 @@ static void test_auth_check__issuer_and_audience_where_configured(void **state)
 
 /* -- invalid keys -- */
 
-static void test_auth_create__refuses_bad_keys_and_shows_none(void **state)
+UNIT_CASE(test_auth_create__refuses_bad_keys_and_shows_none)
 {
     static const struct {
         const char *secret, *keys;
@@ -634,7 +629,6 @@ static void test_auth_create__refuses_bad_keys_and_shows_none(void **state)
         {"", "", CONFIG_ES256, "SECKILL_JWT_PUBLIC_KEY_FILE"},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         struct config config = config_of(rows[i].secret, rows[i].keys);
         struct auth *auth = NULL;
@@ -648,13 +642,12 @@ static void test_auth_create__refuses_bad_keys_and_shows_none(void **state)
     }
 }
 
-static void test_auth_create__limits_the_number_of_keys(void **state)
+UNIT_CASE(test_auth_create__limits_the_number_of_keys)
 {
     char keys[(AUTH_KEYS_MAX + 1) * 60];
     struct err err = {0};
     size_t len = 0;
 
-    (void)state;
     for (int i = 1; i <= AUTH_KEYS_MAX + 1; i++) {
         struct auth *auth = NULL;
         struct config config = config_of("", keys);
@@ -670,24 +663,7 @@ static void test_auth_create__limits_the_number_of_keys(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_auth_check__accepts_tokens_of_auth_make),
-        cmocka_unit_test(test_auth_check__requires_the_claims),
-        cmocka_unit_test(test_auth_check__times_may_be_fractional),
-        cmocka_unit_test(test_auth_check__ambiguous_parts_are_refused),
-        cmocka_unit_test(test_auth_check__other_keys_and_algorithms),
-        cmocka_unit_test(test_auth_check__broken_headers),
-        cmocka_unit_test(test_auth_check__accepts_up_to_the_longest_token),
-        cmocka_unit_test(test_auth_check__uses_the_key_that_the_token_names),
-        cmocka_unit_test(test_auth_make__signs_with_the_first_key),
-        cmocka_unit_test(test_auth_make__key_pairs),
-        cmocka_unit_test(test_jws__accepts_nothing_wrong_without_memory),
-        cmocka_unit_test(test_auth_check__issuer_and_audience_where_configured),
-        cmocka_unit_test(test_auth_create__refuses_bad_keys_and_shows_none),
-        cmocka_unit_test(test_auth_create__limits_the_number_of_keys),
-    };
-
     if (CRYPTO_set_mem_functions(openssl_malloc, openssl_realloc, openssl_free) != 1)
         return 1;
-    return cmocka_run_group_tests(tests, create, destroy);
+    return cases_run(create, destroy);
 }

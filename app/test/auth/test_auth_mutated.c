@@ -5,7 +5,7 @@
  * Usage: test_auth_mutated [TOKENS]
  */
 #include "app/auth/auth.c" // NOLINT(bugprone-suspicious-include)
-#include "test/asserts.h"
+#include "test/case_list.h"
 
 #include <dirent.h>
 #include <openssl/evp.h>
@@ -226,7 +226,7 @@ static void assert_same(const struct auth *auth, struct text text, unsigned *acc
     *accepted += is_good;
 }
 
-static void test_auth_check__agrees_with_a_slow_check(void **state UNUSED)
+UNIT_CASE(test_auth_check__agrees_with_a_slow_check)
 {
     struct auth *auths[] = {create(""), create("kid: one\n" NAMED)};
     char text[4 * PART_MAX];
@@ -260,11 +260,7 @@ static void test_auth_check__agrees_with_a_slow_check(void **state UNUSED)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_auth_check__agrees_with_a_slow_check),
-    };
-
     if (argc > 1)
         token_count = strtol(argv[1], NULL, 10);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cases_run(NULL, NULL);
 }

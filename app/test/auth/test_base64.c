@@ -1,11 +1,11 @@
 /* test_base64.c - encoding, decoding, invalid text. */
 #include "app/auth/base64.h"
-#include "test/asserts.h"
+#include "test/case_list.h"
 
 #include <stdint.h>
 #include <string.h>
 
-static void test_base64__known_texts(void **state)
+UNIT_CASE(test_base64__known_texts)
 {
     static const struct {
         const char *bytes, *text;
@@ -20,7 +20,6 @@ static void test_base64__known_texts(void **state)
     char text[16], bytes[8];
     size_t len;
 
-    (void)state;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         assert_int_equal(base64_encode(rows[i].bytes, strlen(rows[i].bytes), text),
                          strlen(rows[i].text));
@@ -31,7 +30,7 @@ static void test_base64__known_texts(void **state)
     }
 }
 
-static void test_base64_decode__refuses_invalid_text(void **state)
+UNIT_CASE(test_base64_decode__refuses_invalid_text)
 {
     static const char *const rows[] = {
         "Z",   "A",   "Zm9vA", "Zg==", "Zm9vZ", "Zh",
@@ -39,7 +38,6 @@ static void test_base64_decode__refuses_invalid_text(void **state)
     char bytes[8];
     size_t len;
 
-    (void)state;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         if (base64_decode(rows[i], strlen(rows[i]), bytes, sizeof(bytes), &len))
             fail_msg("%s", rows[i]);
@@ -49,10 +47,5 @@ static void test_base64_decode__refuses_invalid_text(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_base64__known_texts),
-        cmocka_unit_test(test_base64_decode__refuses_invalid_text),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cases_run(NULL, NULL);
 }

@@ -1,13 +1,12 @@
 /* test_limiter.c - rates and bursts, with an injected clock. */
 #include "app/auth/limiter.h"
-#include "test/asserts.h"
+#include "test/case_list.h"
 
-static void test_limiter_take__allows_a_burst_of_twice_the_rate(void **state)
+UNIT_CASE(test_limiter_take__allows_a_burst_of_twice_the_rate)
 {
     struct limiter *limiter = limiter_create(10);
     int allowed = 0;
 
-    (void)state;
     while (limiter_take(limiter, 1, 1000000) == 0)
         allowed++;
     assert_int_equal(allowed, 20);
@@ -16,25 +15,23 @@ static void test_limiter_take__allows_a_burst_of_twice_the_rate(void **state)
     limiter_free(limiter);
 }
 
-static void test_limiter_take__holds_the_rate_over_time(void **state)
+UNIT_CASE(test_limiter_take__holds_the_rate_over_time)
 {
     struct limiter *limiter = limiter_create(10);
     int allowed = 0;
 
-    (void)state;
     for (int64_t now_us = 0; now_us < 100 * INT64_C(1000000); now_us += 1000)
         allowed += limiter_take(limiter, 1, now_us) == 0;
     assert_in_range(allowed, 1000, 1020);
     limiter_free(limiter);
 }
 
-static void test_limiter_take__admits_again_after_the_returned_time(void **state)
+UNIT_CASE(test_limiter_take__admits_again_after_the_returned_time)
 {
     struct limiter *limiter = limiter_create(1);
     int64_t now_us = 5000000;
     int64_t wait_us;
 
-    (void)state;
     while ((wait_us = limiter_take(limiter, 9, now_us)) == 0)
         ;
     assert_true(limiter_take(limiter, 9, now_us + wait_us - 1) > 0);
@@ -42,11 +39,10 @@ static void test_limiter_take__admits_again_after_the_returned_time(void **state
     limiter_free(limiter);
 }
 
-static void test_limiter_take__many_keys_do_not_free_a_busy_one(void **state)
+UNIT_CASE(test_limiter_take__many_keys_do_not_free_a_busy_one)
 {
     struct limiter *limiter = limiter_create(1);
 
-    (void)state;
     while (limiter_take(limiter, 77, 1000000) == 0)
         ;
     for (uint64_t key = 1000; key < 11000; key++)
@@ -57,12 +53,11 @@ static void test_limiter_take__many_keys_do_not_free_a_busy_one(void **state)
 
 /* The table has four places for each key. A key whose bucket was replaced begins with a full
    bucket. The table never keeps more buckets than it has places. */
-static void test_limiter_take__replaces_the_bucket_that_is_full_first(void **state)
+UNIT_CASE(test_limiter_take__replaces_the_bucket_that_is_full_first)
 {
     struct limiter *limiter = limiter_create(1);
     int forgotten = 0;
 
-    (void)state;
     while (limiter_take(limiter, 77, 1000000) == 0)
         ;
     /* these buckets are full later than the bucket of key 77 */
@@ -78,12 +73,11 @@ static void test_limiter_take__replaces_the_bucket_that_is_full_first(void **sta
 }
 
 /* All keys are in one set, because the high bits of their product with the golden ratio are 0. */
-static void test_limiter_take__replaces_within_a_full_set(void **state)
+UNIT_CASE(test_limiter_take__replaces_within_a_full_set)
 {
     static const uint64_t golden_inverse = UINT64_C(0xf1de83e19937733d);
     struct limiter *limiter = limiter_create(10);
 
-    (void)state;
     for (uint64_t key = 1; key <= 4; key++) {
         for (int i = 0; i < (key == 3 ? 1 : 20); i++)
             assert_int_equal(limiter_take(limiter, key * golden_inverse, 1000000), 0);
@@ -97,11 +91,10 @@ static void test_limiter_take__replaces_within_a_full_set(void **state)
     limiter_free(limiter);
 }
 
-static void test_limiter_fill__counts_the_buckets_in_use(void **state)
+UNIT_CASE(test_limiter_fill__counts_the_buckets_in_use)
 {
     struct limiter *limiter = limiter_create(10);
 
-    (void)state;
     assert_int_equal(limiter_fill(NULL, 0), 0);
     assert_int_equal(limiter_fill(limiter, 1000000), 0);
     assert_int_equal(limiter_take(limiter, 0, 1000000), 0); /* in the first set */
@@ -113,15 +106,5 @@ static void test_limiter_fill__counts_the_buckets_in_use(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_limiter_take__allows_a_burst_of_twice_the_rate),
-        cmocka_unit_test(test_limiter_take__holds_the_rate_over_time),
-        cmocka_unit_test(test_limiter_take__admits_again_after_the_returned_time),
-        cmocka_unit_test(test_limiter_take__many_keys_do_not_free_a_busy_one),
-        cmocka_unit_test(test_limiter_take__replaces_the_bucket_that_is_full_first),
-        cmocka_unit_test(test_limiter_take__replaces_within_a_full_set),
-        cmocka_unit_test(test_limiter_fill__counts_the_buckets_in_use),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cases_run(NULL, NULL);
 }

@@ -1,7 +1,7 @@
 /* test_ticket.c - tickets and proofs, with an injected clock and random numbers. */
 #include "app/auth/ticket.h"
 
-#include "test/asserts.h"
+#include "test/case_list.h"
 
 #include <stdio.h>
 
@@ -21,11 +21,10 @@ static bool is_good(const struct ticket_subject *whose, const char *text, int64_
     return ticket_is_good(&tickets, whose, text_of(text), now_s);
 }
 
-static void test_ticket_is_good__until_it_expires(void **state)
+UNIT_CASE(test_ticket_is_good__until_it_expires)
 {
     char text[TICKET_BYTES];
 
-    (void)state;
     assert_int_equal(ticket_make(&tickets, &subject, NOW_S, text), NOW_S + 120);
     assert_int_equal(strlen(text), TICKET_BYTES - 1);
     assert_true(is_good(&subject, text, NOW_S));
@@ -33,7 +32,7 @@ static void test_ticket_is_good__until_it_expires(void **state)
     assert_false(is_good(&subject, text, NOW_S + 120));
 }
 
-static void test_ticket_is_good__for_its_subject_only(void **state)
+UNIT_CASE(test_ticket_is_good__for_its_subject_only)
 {
     static const struct ticket_subject others[] = {{TICKET_PURCHASE, 8, 70},
                                                    {TICKET_PURCHASE, 7, 71},
@@ -43,7 +42,6 @@ static void test_ticket_is_good__for_its_subject_only(void **state)
     struct tickets nowhere = {.secret = "", .ttl_s = 120};
     char text[TICKET_BYTES];
 
-    (void)state;
     ticket_make(&tickets, &subject, NOW_S, text);
     for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
         assert_false(is_good(&others[i], text, NOW_S));
@@ -52,11 +50,10 @@ static void test_ticket_is_good__for_its_subject_only(void **state)
     assert_false(ticket_is_good(&nowhere, &subject, text_of(text), NOW_S));
 }
 
-static void test_ticket_is_good__refuses_every_change(void **state)
+UNIT_CASE(test_ticket_is_good__refuses_every_change)
 {
     char text[TICKET_BYTES + 1] = "";
 
-    (void)state;
     ticket_make(&tickets, &subject, NOW_S, text);
     for (size_t i = 0; i < TICKET_BYTES - 1; i++) {
         char kept = text[i];
@@ -70,12 +67,11 @@ static void test_ticket_is_good__refuses_every_change(void **state)
     assert_false(is_good(&subject, "", NOW_S));
 }
 
-static void test_ticket_is_proof__counts_the_zero_bits(void **state)
+UNIT_CASE(test_ticket_is_proof__counts_the_zero_bits)
 {
     char nonce[24];
     unsigned tries = 0;
 
-    (void)state;
     do
         snprintf(nonce, sizeof(nonce), "%u", tries++);
     while (!ticket_is_proof(text_of("challenge"), text_of(nonce), 10));
@@ -87,7 +83,7 @@ static void test_ticket_is_proof__counts_the_zero_bits(void **state)
     assert_false(ticket_is_proof(text_of("challengf"), text_of(nonce), 10));
 }
 
-static void test_ticket_is_proof__known_hashes(void **state)
+UNIT_CASE(test_ticket_is_proof__known_hashes)
 {
     /* printed by `printf a:NONCE | sha256sum` */
     static const struct {
@@ -95,7 +91,6 @@ static void test_ticket_is_proof__known_hashes(void **state)
         unsigned bits;
     } rows[] = {{"3", 1}, {"68", 7}, {"2071", 8}, {"63", 13}, {"105009", 16}};
 
-    (void)state;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         assert_true(ticket_is_proof(text_of("a"), text_of(rows[i].nonce), rows[i].bits));
         assert_false(
@@ -104,12 +99,11 @@ static void test_ticket_is_proof__known_hashes(void **state)
 }
 
 /* Instances of all versions print the same tickets. */
-static void test_ticket_make__known_tickets(void **state)
+UNIT_CASE(test_ticket_make__known_tickets)
 {
     static const struct ticket_subject challenge = {TICKET_CHALLENGE, 7, 70};
     char text[TICKET_BYTES];
 
-    (void)state;
     ticket_make(&tickets, &subject, NOW_S, text);
     assert_string_equal(text, "AAAAAHE_s3hXOlC186J7i-w4KFTBKn1B");
     ticket_make(&tickets, &challenge, NOW_S, text);
@@ -117,13 +111,12 @@ static void test_ticket_make__known_tickets(void **state)
 }
 
 /* The proof requires one bit, so half of all nonces would satisfy it. */
-static void test_ticket_is_proof__refuses_a_long_nonce(void **state)
+UNIT_CASE(test_ticket_is_proof__refuses_a_long_nonce)
 {
     static const char challenge[] = "0123456789abcdef0123456789abcdef";
     char nonce[TICKET_NONCE_MAX + 2];
     int good = 0;
 
-    (void)state;
     for (int i = 0; i < 100; i++) {
         snprintf(nonce, sizeof(nonce), "%0*d", TICKET_NONCE_MAX, i);
         good += ticket_is_proof(text_of(challenge), text_of(nonce), 1);
@@ -133,11 +126,10 @@ static void test_ticket_is_proof__refuses_a_long_nonce(void **state)
     ASSERT_BETWEEN(good, 20, 80);
 }
 
-static void test_ticket_check_secret__refuses_short_secrets(void **state)
+UNIT_CASE(test_ticket_check_secret__refuses_short_secrets)
 {
     struct err err = {0};
 
-    (void)state;
     assert_int_equal(ticket_check_secret("", &err), STATUS_OK);
     assert_int_equal(ticket_check_secret(SECRET, &err), STATUS_OK);
     assert_int_equal(ticket_check_secret("hunter2", &err), STATUS_INVALID);
@@ -148,16 +140,5 @@ static void test_ticket_check_secret__refuses_short_secrets(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_ticket_is_good__until_it_expires),
-        cmocka_unit_test(test_ticket_is_good__for_its_subject_only),
-        cmocka_unit_test(test_ticket_is_good__refuses_every_change),
-        cmocka_unit_test(test_ticket_is_proof__counts_the_zero_bits),
-        cmocka_unit_test(test_ticket_is_proof__known_hashes),
-        cmocka_unit_test(test_ticket_make__known_tickets),
-        cmocka_unit_test(test_ticket_is_proof__refuses_a_long_nonce),
-        cmocka_unit_test(test_ticket_check_secret__refuses_short_secrets),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cases_run(NULL, NULL);
 }

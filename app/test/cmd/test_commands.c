@@ -6,7 +6,7 @@
 #include "app/store/db.h"
 #include "base/clock.h"
 #include "lock/rlock_sync.h"
-#include "test/asserts.h"
+#include "test/case_list.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -195,6 +195,8 @@ static int setup(void **state UNUSED)
     return 0;
 }
 
+#define CASE(name) DEFINE_CASE(name, name, setup, NULL, NULL)
+
 /* What a command has printed, and how it ended. */
 struct ended {
     int code;
@@ -276,7 +278,7 @@ static void check(const struct command *command, const struct row *row)
 #define APPLIED "2 applied, the database is up to date\n"
 #define WARNING "seckill migrate: warning: careful\n"
 
-static void test_migrate__arguments(void **state UNUSED)
+CASE(test_migrate__arguments)
 {
     static const struct row rows[] = {
         {"migrate", 0, APPLIED, WARNING, "", "open host=h;migrate 0 - - -;close;"},
@@ -305,7 +307,7 @@ static void test_migrate__arguments(void **state UNUSED)
     assert_string_equal(fake.trace, "");
 }
 
-static void test_migrate__failures(void **state UNUSED)
+CASE(test_migrate__failures)
 {
     fake.fails = "open";
     check(&command_migrate,
@@ -320,7 +322,7 @@ static void test_migrate__failures(void **state UNUSED)
 
 /* -- audit -- */
 
-static void test_audit__prints_what_is_broken(void **state UNUSED)
+CASE(test_audit__prints_what_is_broken)
 {
     static const struct {
         uint64_t broken;
@@ -364,7 +366,7 @@ static void test_audit__prints_what_is_broken(void **state UNUSED)
 #define END  "close;free;"
 #define HELD "lock is held by owner for another 7 ms"
 
-static void test_lock__arguments(void **state UNUSED)
+CASE(test_lock__arguments)
 {
     static const struct {
         int owners;
@@ -393,7 +395,7 @@ static void test_lock__arguments(void **state UNUSED)
     }
 }
 
-static void test_lock__limits(void **state UNUSED)
+CASE(test_lock__limits)
 {
     static char line[RLOCK_NAME_MAX + 100] = "lock show ";
     const char *out;
@@ -414,7 +416,7 @@ static void test_lock__limits(void **state UNUSED)
     assert_null(strstr(run(&command_lock, "lock list")->out, "and more"));
 }
 
-static void test_lock__failures(void **state UNUSED)
+CASE(test_lock__failures)
 {
     fake.fails = "start";
     check(&command_lock, &(struct row){"lock show x", 2, "", "", "start failed",
@@ -463,7 +465,7 @@ static void assert_token(const char *token, const struct identity *wanted, int64
                  wanted->user_id, ttl_s, token);
 }
 
-static void test_token__arguments(void **state UNUSED)
+CASE(test_token__arguments)
 {
     static const struct {
         const char *line;
@@ -493,7 +495,7 @@ static void test_token__arguments(void **state UNUSED)
     }
 }
 
-static void test_token__invalid_arguments(void **state UNUSED)
+CASE(test_token__invalid_arguments)
 {
     static const struct row rows[] = {
         {"token", 64, "", "", "", ""},
@@ -529,7 +531,7 @@ static void test_token__invalid_arguments(void **state UNUSED)
 
 /* -- top and version -- */
 
-static void test_top__runs_the_script_beside_the_program(void **state UNUSED)
+CASE(test_top__runs_the_script_beside_the_program)
 {
     static char program[] = "/opt/seckill";
     char *kept = program_invocation_name;
@@ -542,7 +544,7 @@ static void test_top__runs_the_script_beside_the_program(void **state UNUSED)
     program_invocation_name = kept;
 }
 
-static void test_version__is_printed(void **state UNUSED)
+CASE(test_version__is_printed)
 {
     const struct ended *ended = run(&command_version, "version");
 
@@ -551,22 +553,7 @@ static void test_version__is_printed(void **state UNUSED)
     check(&command_version, &(struct row){"version what", 64, "", "", "", ""});
 }
 
-#define TEST(function) cmocka_unit_test_setup(function, setup)
-
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        TEST(test_migrate__arguments),
-        TEST(test_migrate__failures),
-        TEST(test_audit__prints_what_is_broken),
-        TEST(test_lock__arguments),
-        TEST(test_lock__limits),
-        TEST(test_lock__failures),
-        TEST(test_token__arguments),
-        TEST(test_token__invalid_arguments),
-        TEST(test_top__runs_the_script_beside_the_program),
-        TEST(test_version__is_printed),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cases_run(NULL, NULL);
 }

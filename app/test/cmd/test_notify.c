@@ -1,6 +1,6 @@
 /* test_notify.c - messages to a socket with a path, and the watchdog's settings. */
 #include "app/cmd/notify.h"
-#include "test/asserts.h"
+#include "test/case_list.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,7 +16,9 @@ static int clear_environment(void **state UNUSED)
     return 0;
 }
 
-static void test_notify_send__reaches_a_path(void **state UNUSED)
+#define CASE(name) DEFINE_CASE(name, name, NULL, clear_environment, NULL)
+
+CASE(test_notify_send__reaches_a_path)
 {
     char dir[] = "/tmp/test_notify.XXXXXX", received[16] = "";
     struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -40,7 +42,7 @@ static void test_notify_send__reaches_a_path(void **state UNUSED)
     rmdir(dir);
 }
 
-static void test_notify_init__without_a_manager(void **state UNUSED)
+CASE(test_notify_init__without_a_manager)
 {
     struct notify notify;
 
@@ -50,7 +52,7 @@ static void test_notify_init__without_a_manager(void **state UNUSED)
     notify_clear(&notify);
 }
 
-static void test_notify_init__refuses_invalid_names(void **state UNUSED)
+CASE(test_notify_init__refuses_invalid_names)
 {
     char too_long[200];
     const char *const rows[] = {"relative", "vsock:2:1", too_long};
@@ -83,7 +85,7 @@ static int64_t watchdog_us_of(const char *limit, const char *pid)
     return watchdog_us;
 }
 
-static void test_notify_init__reads_its_watchdog(void **state UNUSED)
+CASE(test_notify_init__reads_its_watchdog)
 {
     char own[16];
 
@@ -96,14 +98,5 @@ static void test_notify_init__reads_its_watchdog(void **state UNUSED)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(test_notify_send__reaches_a_path, clear_environment),
-        cmocka_unit_test_teardown(test_notify_init__without_a_manager, clear_environment),
-        cmocka_unit_test_teardown(test_notify_init__refuses_invalid_names,
-                                  clear_environment),
-        cmocka_unit_test_teardown(test_notify_init__reads_its_watchdog,
-                                  clear_environment),
-    };
-
-    return cmocka_run_group_tests(tests, clear_environment, NULL);
+    return cases_run(clear_environment, NULL);
 }

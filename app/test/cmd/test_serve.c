@@ -9,7 +9,7 @@
 #include "app/core/log.h"
 #include "app/http/http.h"
 #include "base/clock.h"
-#include "test/asserts.h"
+#include "test/case_list.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -334,6 +334,8 @@ static int setup(void **state UNUSED)
     return 0;
 }
 
+#define CASE(name) DEFINE_CASE(name, name, setup, NULL, NULL)
+
 static int serve(const struct step *steps, struct err *reterr)
 {
     static char name[] = "serve";
@@ -358,7 +360,7 @@ static const struct step at_once[] = {{SIGTERM, "", 0, NULL}};
 
 /* -- tests -- */
 
-static void test_serve__runs_until_a_signal(void **state UNUSED)
+CASE(test_serve__runs_until_a_signal)
 {
     static const struct step steps[] = {
         {-1, "pr", 0, NULL},
@@ -380,7 +382,7 @@ static void test_serve__runs_until_a_signal(void **state UNUSED)
 }
 
 /* The service manager learns each change of the readiness once. */
-static void test_serve__reports_readiness_and_pings(void **state UNUSED)
+CASE(test_serve__reports_readiness_and_pings)
 {
     static const struct step steps[] = {
         {-1, "", 0, BEGIN STARTED SERVING "wait(0.050000000);"},
@@ -400,7 +402,7 @@ static void test_serve__reports_readiness_and_pings(void **state UNUSED)
     assert_trace(END);
 }
 
-static void test_serve__bypasses_locks_when_that_is_set(void **state UNUSED)
+CASE(test_serve__bypasses_locks_when_that_is_set)
 {
     static const struct step steps[] = {
         {-1, "p", 0, NULL},
@@ -428,7 +430,7 @@ static void test_serve__bypasses_locks_when_that_is_set(void **state UNUSED)
     ASSERT_CONTAINS(fake.trace, "wait(0.000002000);");
 }
 
-static void test_serve__fails_with_a_reason(void **state UNUSED)
+CASE(test_serve__fails_with_a_reason)
 {
     static const struct {
         const char *fails;
@@ -457,7 +459,7 @@ static void test_serve__fails_with_a_reason(void **state UNUSED)
     ASSERT_CONTAINS(fake.trace, "1 notify_failed why=\"notify failed\";listen(");
 }
 
-static void test_serve__refuses_invalid_settings(void **state UNUSED)
+CASE(test_serve__refuses_invalid_settings)
 {
     static char serve_name[] = "serve", what[] = "what";
     char *argv[] = {serve_name, what, NULL};
@@ -484,7 +486,7 @@ static void test_serve__refuses_invalid_settings(void **state UNUSED)
     assert_int_equal(fake.level, -1);
 }
 
-static void test_reload__that_is_refused_keeps_the_keys(void **state UNUSED)
+CASE(test_reload__that_is_refused_keeps_the_keys)
 {
     static const struct step steps[] = {{SIGHUP, "", 0, NULL}, {SIGTERM, "", 0, NULL}};
     struct err err;
@@ -500,7 +502,7 @@ static void test_reload__that_is_refused_keeps_the_keys(void **state UNUSED)
     assert_null(strstr(fake.trace, "keys("));
 }
 
-static void test_serve__warns_of_exposed_files(void **state UNUSED)
+CASE(test_serve__warns_of_exposed_files)
 {
     static const struct step steps[] = {{SIGHUP, "", 0, NULL}, {SIGTERM, "", 0, NULL}};
     char path[] = "/tmp/test_serve.XXXXXX";
@@ -532,7 +534,7 @@ static void test_serve__warns_of_exposed_files(void **state UNUSED)
     ASSERT_CONTAINS(fake.trace, "keys(0);keys(1);2 reloaded ;");
 }
 
-static void test_serve__issues_tokens_on_loopback_only(void **state UNUSED)
+CASE(test_serve__issues_tokens_on_loopback_only)
 {
     static const struct {
         const char *listen, *event;
@@ -565,7 +567,7 @@ static void test_serve__issues_tokens_on_loopback_only(void **state UNUSED)
 }
 
 /* 64 descriptors are reserved for each worker, and for the process. */
-static void test_serve__divides_the_descriptors(void **state UNUSED)
+CASE(test_serve__divides_the_descriptors)
 {
     static const struct {
         int64_t workers, cores;
@@ -609,21 +611,8 @@ static void test_serve__divides_the_descriptors(void **state UNUSED)
 }
 
 // NOLINTEND(concurrency-mt-unsafe)
-#define TEST(function) cmocka_unit_test_setup(function, setup)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        TEST(test_serve__runs_until_a_signal),
-        TEST(test_serve__reports_readiness_and_pings),
-        TEST(test_serve__bypasses_locks_when_that_is_set),
-        TEST(test_serve__fails_with_a_reason),
-        TEST(test_serve__refuses_invalid_settings),
-        TEST(test_reload__that_is_refused_keeps_the_keys),
-        TEST(test_serve__warns_of_exposed_files),
-        TEST(test_serve__issues_tokens_on_loopback_only),
-        TEST(test_serve__divides_the_descriptors),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cases_run(NULL, NULL);
 }

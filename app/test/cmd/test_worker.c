@@ -12,7 +12,7 @@
 #include "app/core/log.h"
 #include "app/http/http.h"
 #include "base/clock.h"
-#include "test/asserts.h"
+#include "test/case_list.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -605,6 +605,8 @@ static int setup(void **state UNUSED)
     return 0;
 }
 
+#define CASE(name) DEFINE_CASE(name, name, setup, NULL, NULL)
+
 static enum status start(size_t index, struct worker **ret_worker, struct err *reterr)
 {
     static struct early_release *const none = NULL;
@@ -685,7 +687,7 @@ static void end(struct worker *worker)
 
 /* -- the start and its failures -- */
 
-static void test_start__gives_each_part_its_settings(void **state UNUSED)
+CASE(test_start__gives_each_part_its_settings)
 {
     struct worker *worker = NULL;
     char name[16];
@@ -701,7 +703,7 @@ static void test_start__gives_each_part_its_settings(void **state UNUSED)
     metrics_publish_state(&metrics, NULL);
 }
 
-static void test_start__of_another_worker_and_other_settings(void **state UNUSED)
+CASE(test_start__of_another_worker_and_other_settings)
 {
     struct worker *worker = NULL;
     char name[16];
@@ -731,7 +733,7 @@ static void test_start__of_another_worker_and_other_settings(void **state UNUSED
 }
 
 /* What has been opened is closed, and nothing else. */
-static void test_start__that_fails_closes_what_it_opened(void **state UNUSED)
+CASE(test_start__that_fails_closes_what_it_opened)
 {
     static const struct {
         const char *fails, *trace, *why;
@@ -790,7 +792,7 @@ static void test_start__that_fails_closes_what_it_opened(void **state UNUSED)
     }
 }
 
-static void test_start__refuses_invalid_proxies(void **state UNUSED)
+CASE(test_start__refuses_invalid_proxies)
 {
     struct worker *worker = NULL;
     struct err err = {0};
@@ -804,7 +806,7 @@ static void test_start__refuses_invalid_proxies(void **state UNUSED)
 
 /* -- the state of the servers -- */
 
-static void test_store_state__is_logged_and_counted(void **state UNUSED)
+CASE(test_store_state__is_logged_and_counted)
 {
     struct worker *worker = started(0);
     const struct store_options *store = &fake.store_options;
@@ -837,7 +839,7 @@ static void test_store_state__is_logged_and_counted(void **state UNUSED)
 }
 
 /* The store may notify before there is a catalogue. */
-static void test_voucher_changed__without_a_catalogue(void **state UNUSED)
+CASE(test_voucher_changed__without_a_catalogue)
 {
     struct worker *worker = NULL;
 
@@ -846,7 +848,7 @@ static void test_voucher_changed__without_a_catalogue(void **state UNUSED)
     assert_null(strstr(fake.trace, "invalidate"));
 }
 
-static void test_locks_state__is_logged_and_counted(void **state UNUSED)
+CASE(test_locks_state__is_logged_and_counted)
 {
     static const struct {
         enum lock_probe_state state;
@@ -878,7 +880,7 @@ static void test_locks_state__is_logged_and_counted(void **state UNUSED)
 
 /* -- turns -- */
 
-static void test_turn__publishes_the_state_once_a_second(void **state UNUSED)
+CASE(test_turn__publishes_the_state_once_a_second)
 {
     struct worker *worker = started(0);
 
@@ -908,7 +910,7 @@ static void test_turn__publishes_the_state_once_a_second(void **state UNUSED)
     end(worker);
 }
 
-static void test_turn__copies_counters_and_logs_changes(void **state UNUSED)
+CASE(test_turn__copies_counters_and_logs_changes)
 {
     struct worker *worker = started(0);
 
@@ -935,7 +937,7 @@ static void test_turn__copies_counters_and_logs_changes(void **state UNUSED)
     end(worker);
 }
 
-static void test_turn__logs_when_the_clocks_differ(void **state UNUSED)
+CASE(test_turn__logs_when_the_clocks_differ)
 {
     static const struct {
         bool differs;
@@ -959,7 +961,7 @@ static void test_turn__logs_when_the_clocks_differ(void **state UNUSED)
 }
 
 /* Only the first worker does: there is one log, and one database. */
-static void test_turn__of_another_worker_notes_no_database(void **state UNUSED)
+CASE(test_turn__of_another_worker_notes_no_database)
 {
     struct worker *worker = started(1);
 
@@ -975,7 +977,7 @@ static void test_turn__of_another_worker_notes_no_database(void **state UNUSED)
 
 /* -- keys -- */
 
-static void test_set_keys__replaces_them_in_the_next_turn(void **state UNUSED)
+CASE(test_set_keys__replaces_them_in_the_next_turn)
 {
     struct worker *worker = started(1);
 
@@ -1004,7 +1006,7 @@ static void test_set_keys__replaces_them_in_the_next_turn(void **state UNUSED)
 
 /* -- shutdown -- */
 
-static void test_stop__waits_for_requests_and_clients(void **state UNUSED)
+CASE(test_stop__waits_for_requests_and_clients)
 {
     static const struct {
         struct http_counts http;
@@ -1057,25 +1059,7 @@ static void test_stop__waits_for_requests_and_clients(void **state UNUSED)
     }
 }
 
-#define TEST(function) cmocka_unit_test_setup(function, setup)
-
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        TEST(test_start__gives_each_part_its_settings),
-        TEST(test_start__of_another_worker_and_other_settings),
-        TEST(test_start__that_fails_closes_what_it_opened),
-        TEST(test_start__refuses_invalid_proxies),
-        TEST(test_store_state__is_logged_and_counted),
-        TEST(test_voucher_changed__without_a_catalogue),
-        TEST(test_locks_state__is_logged_and_counted),
-        TEST(test_turn__publishes_the_state_once_a_second),
-        TEST(test_turn__copies_counters_and_logs_changes),
-        TEST(test_turn__logs_when_the_clocks_differ),
-        TEST(test_turn__of_another_worker_notes_no_database),
-        TEST(test_set_keys__replaces_them_in_the_next_turn),
-        TEST(test_stop__waits_for_requests_and_clients),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cases_run(NULL, NULL);
 }

@@ -1,7 +1,7 @@
 /* test_config.c - settings from the environment and from files. */
 #include "app/core/config.h"
 #include "app/core/text.h"
-#include "test/asserts.h"
+#include "test/case_list.h"
 
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -30,6 +30,8 @@ static int clear(void **state UNUSED)
 {
     return clearenv();
 }
+
+#define CASE(name) DEFINE_CASE(name, name, clear, NULL, NULL)
 
 /* Writes `len` bytes: the text, repeated. */
 static void write_file(const char *text, size_t len, mode_t mode)
@@ -64,7 +66,7 @@ static void assert_refused(const char *wanted)
     ASSERT_NUMBER(config.workers, ==, 99); /* untouched */
 }
 
-static void test_read__defaults(void **state UNUSED)
+CASE(test_read__defaults)
 {
     struct config config;
 
@@ -84,7 +86,7 @@ static void test_read__defaults(void **state UNUSED)
     config_clear(&config);
 }
 
-static void test_read__values(void **state UNUSED)
+CASE(test_read__values)
 {
     static const struct {
         const char *value;
@@ -114,7 +116,7 @@ static void test_read__values(void **state UNUSED)
     }
 }
 
-static void test_read__choices_and_texts(void **state UNUSED)
+CASE(test_read__choices_and_texts)
 {
     static const char *const levels[] = {"error", "warn", "info", "debug"};
     struct config config;
@@ -136,7 +138,7 @@ static void test_read__choices_and_texts(void **state UNUSED)
     assert_refused("SECKILL_JWT_ISSUER is blank");
 }
 
-static void test_read__unknown_names(void **state UNUSED)
+CASE(test_read__unknown_names)
 {
     static const char *const rows[][2] = {
         {"SECKILL_WORKER", "SECKILL_WORKERS"},
@@ -159,7 +161,7 @@ static void test_read__unknown_names(void **state UNUSED)
     }
 }
 
-static void test_read__contents_of_files(void **state UNUSED)
+CASE(test_read__contents_of_files)
 {
     struct config config;
     char wanted[200];
@@ -191,7 +193,7 @@ static void test_read__contents_of_files(void **state UNUSED)
     assert_refused(wanted);
 }
 
-static void test_read__invalid_files(void **state UNUSED)
+CASE(test_read__invalid_files)
 {
     static const struct {
         const char *text;
@@ -232,7 +234,7 @@ static void test_read__invalid_files(void **state UNUSED)
 }
 
 /* The mode of a pipe is not checked. */
-static void test_read__a_pipe(void **state UNUSED)
+CASE(test_read__a_pipe)
 {
     struct config config;
     char name[40];
@@ -251,7 +253,7 @@ static void test_read__a_pipe(void **state UNUSED)
     close(fds[0]);
 }
 
-static void test_read__certificate_and_key_only_together(void **state UNUSED)
+CASE(test_read__certificate_and_key_only_together)
 {
     struct config config;
 
@@ -269,7 +271,7 @@ static void test_read__certificate_and_key_only_together(void **state UNUSED)
 
 // NOLINTEND(concurrency-mt-unsafe)
 
-static void test_print__name_default_and_allowed_values(void **state UNUSED)
+CASE(test_print__name_default_and_allowed_values)
 {
     static const char *const rows[] = {
         "  SECKILL_LISTEN (127.0.0.1:8080)\n      address and port of the HTTP server\n",
@@ -293,17 +295,5 @@ static void test_print__name_default_and_allowed_values(void **state UNUSED)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(test_read__defaults, clear),
-        cmocka_unit_test_setup(test_read__values, clear),
-        cmocka_unit_test_setup(test_read__choices_and_texts, clear),
-        cmocka_unit_test_setup(test_read__unknown_names, clear),
-        cmocka_unit_test_setup(test_read__contents_of_files, clear),
-        cmocka_unit_test_setup(test_read__invalid_files, clear),
-        cmocka_unit_test_setup(test_read__a_pipe, clear),
-        cmocka_unit_test_setup(test_read__certificate_and_key_only_together, clear),
-        cmocka_unit_test_setup(test_print__name_default_and_allowed_values, clear),
-    };
-
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cases_run(setup, teardown);
 }

@@ -2,13 +2,13 @@
 #include "app/core/idmap.h"
 #include "app/core/siphash.h"
 #include "base/random.h"
-#include "test/asserts.h"
+#include "test/case_list.h"
 
 #include <stdlib.h>
 
 #define IDS 5000
 
-static void test_idmap__agrees_with_an_array(void **state UNUSED)
+UNIT_CASE(test_idmap__agrees_with_an_array)
 {
     static char values[IDS + 1];
     static bool is_in[IDS + 1];
@@ -35,7 +35,7 @@ static void test_idmap__agrees_with_an_array(void **state UNUSED)
     idmap_clear(&map);
 }
 
-static void test_idmap_next__returns_every_value_once(void **state UNUSED)
+UNIT_CASE(test_idmap_next__returns_every_value_once)
 {
     static char values[IDS + 1];
     struct idmap map = {0};
@@ -76,7 +76,7 @@ static uint64_t count_probes(const int64_t *ids)
 
 /* Fibonacci hashing, which has no key, puts all chosen ids into one slot: the high half of
    their product with the golden ratio is 0. */
-static void test_idmap_get__chosen_ids_cost_as_much_as_random_ones(void **state UNUSED)
+UNIT_CASE(test_idmap_get__chosen_ids_cost_as_much_as_random_ones)
 {
     static const uint64_t golden_inverse = UINT64_C(0xf1de83e19937733d);
     static int64_t random_ids[IDS], chosen[IDS];
@@ -96,7 +96,7 @@ static void test_idmap_get__chosen_ids_cost_as_much_as_random_ones(void **state 
 }
 
 /* The result for 8 bytes in the test vectors of the authors. */
-static void test_siphash__has_the_published_result(void **state UNUSED)
+UNIT_CASE(test_siphash__has_the_published_result)
 {
     static const uint64_t key[2] = {UINT64_C(0x0706050403020100),
                                     UINT64_C(0x0f0e0d0c0b0a0908)};
@@ -107,12 +107,5 @@ static void test_siphash__has_the_published_result(void **state UNUSED)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_idmap__agrees_with_an_array),
-        cmocka_unit_test(test_idmap_next__returns_every_value_once),
-        cmocka_unit_test(test_idmap_get__chosen_ids_cost_as_much_as_random_ones),
-        cmocka_unit_test(test_siphash__has_the_published_result),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cases_run(NULL, NULL);
 }

@@ -1,7 +1,7 @@
 /* test_log.c - lines through the thread that writes them; a pipe is standard error. */
 #define _GNU_SOURCE // NOLINT(readability-identifier-naming): pipe2, O_DIRECT
 #include "app/core/log.h"
-#include "test/asserts.h"
+#include "test/case_list.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -166,7 +166,7 @@ static void fill(int first, int count)
         log_event(LOG_INFO, "filled", "n=%d %s", i, padding);
 }
 
-static void test_log_stop__writes_the_waiting_lines(void **state UNUSED)
+UNIT_CASE(test_log_stop__writes_the_waiting_lines)
 {
     uint64_t dropped;
     struct err err;
@@ -184,7 +184,7 @@ static void test_log_stop__writes_the_waiting_lines(void **state UNUSED)
 }
 
 /* Each line leaves without another one or the end of the thread. */
-static void test_log_event__wakes_the_thread(void **state UNUSED)
+UNIT_CASE(test_log_event__wakes_the_thread)
 {
     uint64_t dropped;
     struct err err;
@@ -202,7 +202,7 @@ static void test_log_event__wakes_the_thread(void **state UNUSED)
     assert_int_equal(count_lines(&dropped), 5);
 }
 
-static void test_log_event__writes_lines_of_the_level(void **state UNUSED)
+UNIT_CASE(test_log_event__writes_lines_of_the_level)
 {
     capture();
     assert_true(log_shows(LOG_INFO));
@@ -220,7 +220,7 @@ static void test_log_event__writes_lines_of_the_level(void **state UNUSED)
         fail_msg("expected no line of the event hidden, got \"%s\"", output.text);
 }
 
-static void test_log_event__writes_the_rest_of_a_line(void **state UNUSED)
+UNIT_CASE(test_log_event__writes_the_rest_of_a_line)
 {
     static const struct step steps[] = {{-1, EINTR}, {0, EAGAIN},  {0, EIO},
                                         {1, EAGAIN}, {-1, EAGAIN}, {ALL_BUT_ONE, EIO}};
@@ -241,7 +241,7 @@ static void test_log_event__writes_the_rest_of_a_line(void **state UNUSED)
                         "012345678901234567890123456789\n");
 }
 
-static void test_log_plain__replaces_what_ends_a_quoted_field(void **state UNUSED)
+UNIT_CASE(test_log_plain__replaces_what_ends_a_quoted_field)
 {
     static const char *const rows[][2] = {
         {"", ""},
@@ -265,7 +265,7 @@ static void test_log_plain__replaces_what_ends_a_quoted_field(void **state UNUSE
     ASSERT_NUMBER(strlen(copy), ==, LOG_TEXT_BYTES - 1);
 }
 
-static void test_log_event__truncates_a_long_line(void **state UNUSED)
+UNIT_CASE(test_log_event__truncates_a_long_line)
 {
     capture();
     log_event(LOG_INFO, "long", "%2000s", "x");
@@ -276,7 +276,7 @@ static void test_log_event__truncates_a_long_line(void **state UNUSED)
                  output.len, strcspn(output.text, "\n") + 1);
 }
 
-static void test_log_event__drops_lines_that_nobody_reads(void **state UNUSED)
+UNIT_CASE(test_log_event__drops_lines_that_nobody_reads)
 {
     uint64_t dropped, reported = 0;
     bool is_read = true;
@@ -298,7 +298,7 @@ static void test_log_event__drops_lines_that_nobody_reads(void **state UNUSED)
 }
 
 /* The buffer has room for 64 lines of 1 KiB; they leave in writes of PIPE_BUF bytes. */
-static void test_log_event__fills_the_buffer_before_it_drops(void **state UNUSED)
+UNIT_CASE(test_log_event__fills_the_buffer_before_it_drops)
 {
     uint64_t before = log_dropped();
     struct err err;
@@ -318,7 +318,7 @@ static void test_log_event__fills_the_buffer_before_it_drops(void **state UNUSED
 }
 
 /* They are reported once lines can be written again. */
-static void test_log_dropped__counts_lines_that_are_not_written(void **state UNUSED)
+UNIT_CASE(test_log_dropped__counts_lines_that_are_not_written)
 {
     uint64_t before = log_dropped(), reported;
     struct err err;
@@ -345,7 +345,7 @@ static void test_log_dropped__counts_lines_that_are_not_written(void **state UNU
     ASSERT_NUMBER(reported, ==, before + 10);
 }
 
-static void test_log_start__says_why_no_thread_starts(void **state UNUSED)
+UNIT_CASE(test_log_start__says_why_no_thread_starts)
 {
     pthread_attr_t usual, huge;
     struct err err = {0};
@@ -370,7 +370,7 @@ static long thread_count(void)
 }
 
 /* This test is the last, because log_stop() abandons the thread. */
-static void test_log_stop__does_not_wait_for_a_reader(void **state UNUSED)
+UNIT_CASE(test_log_stop__does_not_wait_for_a_reader)
 {
     long threads = thread_count();
     uint64_t before = log_dropped(), unread;
@@ -393,20 +393,6 @@ static void test_log_stop__does_not_wait_for_a_reader(void **state UNUSED)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_log_stop__writes_the_waiting_lines),
-        cmocka_unit_test(test_log_event__wakes_the_thread),
-        cmocka_unit_test(test_log_event__writes_lines_of_the_level),
-        cmocka_unit_test(test_log_event__writes_the_rest_of_a_line),
-        cmocka_unit_test(test_log_plain__replaces_what_ends_a_quoted_field),
-        cmocka_unit_test(test_log_event__truncates_a_long_line),
-        cmocka_unit_test(test_log_event__drops_lines_that_nobody_reads),
-        cmocka_unit_test(test_log_event__fills_the_buffer_before_it_drops),
-        cmocka_unit_test(test_log_dropped__counts_lines_that_are_not_written),
-        cmocka_unit_test(test_log_start__says_why_no_thread_starts),
-        cmocka_unit_test(test_log_stop__does_not_wait_for_a_reader),
-    };
-
     signal(SIGPIPE, SIG_IGN);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cases_run(NULL, NULL);
 }

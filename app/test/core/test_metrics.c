@@ -3,7 +3,7 @@
 #include "app/core/metrics.h"
 #include "app/core/text.h"
 #include "base/clock.h"
-#include "test/asserts.h"
+#include "test/case_list.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,6 +18,8 @@ static int setup(void **state UNUSED)
     second = (struct metrics){0};
     return 0;
 }
+
+#define CASE(name) DEFINE_CASE(name, name, setup, NULL, NULL)
 
 /* The caller frees the text. */
 static char *printed(void (*print)(FILE *out, const struct all_metrics *all))
@@ -63,7 +65,7 @@ static void fill(_Atomic uint64_t *of_first, _Atomic uint64_t *of_second, uint64
     *of_second = count * 10;
 }
 
-static void test_print__sums_the_loops(void **state UNUSED)
+CASE(test_print__sums_the_loops)
 {
     FILL(outcomes[OUTCOME_PLACED], 1);
     FILL(outcomes[OUTCOME_INTERNAL], 2);
@@ -96,7 +98,7 @@ static void test_print__sums_the_loops(void **state UNUSED)
                    "seckill_reconnects_total{dependency=\"redis\"} 187");
 }
 
-static void test_print__counts_requests_by_route_and_status(void **state UNUSED)
+CASE(test_print__counts_requests_by_route_and_status)
 {
     char *text;
 
@@ -122,7 +124,7 @@ static void test_print__counts_requests_by_route_and_status(void **state UNUSED)
     free(text);
 }
 
-static void test_observe__a_bound_is_in_its_bucket(void **state UNUSED)
+CASE(test_observe__a_bound_is_in_its_bucket)
 {
     static const int64_t durations_us[] = {-5, 0, 100, 101, 250, 251, 10000000, 10000001};
 
@@ -164,7 +166,7 @@ static void test_observe__a_bound_is_in_its_bucket(void **state UNUSED)
         "seckill_lock_hold_seconds_count 2");
 }
 
-static void test_print__gauges_of_dependencies(void **state UNUSED)
+CASE(test_print__gauges_of_dependencies)
 {
     char *text;
 
@@ -201,7 +203,7 @@ static void test_print__gauges_of_dependencies(void **state UNUSED)
     free(text);
 }
 
-static void test_print__age_of_the_oldest_catalogue(void **state UNUSED)
+CASE(test_print__age_of_the_oldest_catalogue)
 {
     static const struct {
         int64_t first_s, second_s; /* since each loop read its catalogue */
@@ -223,7 +225,7 @@ static void test_print__age_of_the_oldest_catalogue(void **state UNUSED)
     }
 }
 
-static void test_print_stats__of_a_sale(void **state UNUSED)
+CASE(test_print_stats__of_a_sale)
 {
     first.started_us = 1234567;
     second.started_us = 99;
@@ -269,7 +271,7 @@ static void assert_conditions(int64_t now_ms, const char *wanted)
     free(text);
 }
 
-static void test_conditions__have_the_time_since_when_they_hold(void **state UNUSED)
+CASE(test_conditions__have_the_time_since_when_they_hold)
 {
     assert_conditions(
         5, "\"since_ms\":{\"no_postgres\":5,\"no_redis\":5,\"not_expiring\":5}}");
@@ -294,7 +296,7 @@ static void test_conditions__have_the_time_since_when_they_hold(void **state UNU
         11, "\"since_ms\":{\"bypassing\":9,\"not_durable\":10,\"not_expiring\":10}}");
 }
 
-static void test_print_bounds__of_stages_and_batches(void **state UNUSED)
+CASE(test_print_bounds__of_stages_and_batches)
 {
     struct text_document document;
     char *text;
@@ -330,7 +332,7 @@ static void assert_states(const char *wanted_first, const char *wanted_second)
     free(text);
 }
 
-static void test_print_loops__prints_the_last_state(void **state UNUSED)
+CASE(test_print_loops__prints_the_last_state)
 {
     assert_states("null},", "null}]");
     metrics_publish_state(&second, strdup("{\"n\":1}"));
@@ -353,8 +355,7 @@ static ssize_t publish_newer(void *arg, const char *bytes UNUSED, size_t len)
     return (ssize_t)len;
 }
 
-static void
-test_print_loops__keeps_a_state_that_is_published_meanwhile(void **state UNUSED)
+CASE(test_print_loops__keeps_a_state_that_is_published_meanwhile)
 {
     bool is_done = false;
     FILE *out =
@@ -371,20 +372,5 @@ test_print_loops__keeps_a_state_that_is_published_meanwhile(void **state UNUSED)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(test_print__sums_the_loops, setup),
-        cmocka_unit_test_setup(test_print__counts_requests_by_route_and_status, setup),
-        cmocka_unit_test_setup(test_observe__a_bound_is_in_its_bucket, setup),
-        cmocka_unit_test_setup(test_print__gauges_of_dependencies, setup),
-        cmocka_unit_test_setup(test_print__age_of_the_oldest_catalogue, setup),
-        cmocka_unit_test_setup(test_print_stats__of_a_sale, setup),
-        cmocka_unit_test_setup(test_conditions__have_the_time_since_when_they_hold,
-                               setup),
-        cmocka_unit_test_setup(test_print_bounds__of_stages_and_batches, setup),
-        cmocka_unit_test_setup(test_print_loops__prints_the_last_state, setup),
-        cmocka_unit_test_setup(
-            test_print_loops__keeps_a_state_that_is_published_meanwhile, setup),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cases_run(NULL, NULL);
 }

@@ -1,10 +1,10 @@
 /* test_rfc3339.c - times to text and back. */
 #include "app/core/rfc3339.h"
-#include "test/asserts.h"
+#include "test/case_list.h"
 
 #include <string.h>
 
-static void test_rfc3339_print__known_times(void **state UNUSED)
+UNIT_CASE(test_rfc3339_print__known_times)
 {
     static const struct {
         int64_t us;
@@ -26,7 +26,7 @@ static void test_rfc3339_print__known_times(void **state UNUSED)
     }
 }
 
-static void test_rfc3339_parse__accepts(void **state UNUSED)
+UNIT_CASE(test_rfc3339_parse__accepts)
 {
     static const struct {
         const char *text;
@@ -54,7 +54,7 @@ static void test_rfc3339_parse__accepts(void **state UNUSED)
     }
 }
 
-static void test_rfc3339_parse__refuses(void **state UNUSED)
+UNIT_CASE(test_rfc3339_parse__refuses)
 {
     static const char *const rows[] = {
         "",
@@ -90,7 +90,7 @@ static void test_rfc3339_parse__refuses(void **state UNUSED)
 }
 
 /* '/' and ':' are the bytes before '0' and after '9'. */
-static void test_rfc3339_parse__refuses_a_wrong_byte(void **state UNUSED)
+UNIT_CASE(test_rfc3339_parse__refuses_a_wrong_byte)
 {
     static const char valid[] = "2030-01-01T00:00:00.5+08:00", wrong[] = "/:x";
     int64_t us;
@@ -106,7 +106,7 @@ static void test_rfc3339_parse__refuses_a_wrong_byte(void **state UNUSED)
     }
 }
 
-static void test_rfc3339_parse__reverses_print(void **state UNUSED)
+UNIT_CASE(test_rfc3339_parse__reverses_print)
 {
     char text[RFC3339_BYTES];
     int64_t us = 0;
@@ -120,13 +120,5 @@ static void test_rfc3339_parse__reverses_print(void **state UNUSED)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_rfc3339_print__known_times),
-        cmocka_unit_test(test_rfc3339_parse__accepts),
-        cmocka_unit_test(test_rfc3339_parse__refuses),
-        cmocka_unit_test(test_rfc3339_parse__refuses_a_wrong_byte),
-        cmocka_unit_test(test_rfc3339_parse__reverses_print),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cases_run(NULL, NULL);
 }

@@ -2,7 +2,7 @@
 #include "app/core/log.h"
 #include "app/core/span.h"
 #include "base/clock.h"
-#include "test/asserts.h"
+#include "test/case_list.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -37,7 +37,7 @@ int64_t clock_real_us(void)
     return 1700000000000000;
 }
 
-static void test_span_begin__is_traced_if_it_is_sampled(void **state)
+UNIT_CASE(test_span_begin__is_traced_if_it_is_sampled)
 {
     static const struct {
         const char *fields;
@@ -54,7 +54,6 @@ static void test_span_begin__is_traced_if_it_is_sampled(void **state)
         {"request_id=7", false},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         struct span span = span_begin(rows[i].fields);
         const char *trace_id = rows[i].is_traced ? TRACE : "";
@@ -65,13 +64,12 @@ static void test_span_begin__is_traced_if_it_is_sampled(void **state)
     }
 }
 
-static void test_span_log__of_the_order_and_of_a_part(void **state)
+UNIT_CASE(test_span_log__of_the_order_and_of_a_part)
 {
     struct span span = span_begin(PARENTS "-01");
     char expected[300];
     const char *id;
 
-    (void)state;
     span_log(&span, NULL, 4000, 900);
     snprintf(expected, sizeof(expected),
              "trace_id=" TRACE " span_id=%016" PRIx64 " parent_id=" PARENT
@@ -89,11 +87,10 @@ static void test_span_log__of_the_order_and_of_a_part(void **state)
     assert_string_equal(logged, expected);
 }
 
-static void test_span_log__writes_nothing_of_an_order_without_a_trace(void **state)
+UNIT_CASE(test_span_log__writes_nothing_of_an_order_without_a_trace)
 {
     const struct span none = {0};
 
-    (void)state;
     logged[0] = '\0';
     span_log(&none, NULL, 4000, 900);
     assert_string_equal(logged, "");
@@ -101,11 +98,5 @@ static void test_span_log__writes_nothing_of_an_order_without_a_trace(void **sta
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_span_begin__is_traced_if_it_is_sampled),
-        cmocka_unit_test(test_span_log__of_the_order_and_of_a_part),
-        cmocka_unit_test(test_span_log__writes_nothing_of_an_order_without_a_trace),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cases_run(NULL, NULL);
 }

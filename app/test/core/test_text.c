@@ -1,6 +1,6 @@
 /* test_text.c - comparisons, ids, documents. */
 #include "app/core/text.h"
-#include "test/asserts.h"
+#include "test/case_list.h"
 
 #include <stdlib.h>
 
@@ -11,7 +11,7 @@ static struct text text_of(const char *bytes)
     return (struct text){bytes, strlen(bytes)};
 }
 
-static void test_text_is__compares_all_bytes(void **state UNUSED)
+UNIT_CASE(test_text_is__compares_all_bytes)
 {
     assert_true(text_is(text_of("open"), "open"));
     assert_true(text_is((struct text){"opened", 4}, "open"));
@@ -22,7 +22,7 @@ static void test_text_is__compares_all_bytes(void **state UNUSED)
     assert_false(text_is(text_of("Open"), "open"));
 }
 
-static void test_text_has__finds_a_part(void **state UNUSED)
+UNIT_CASE(test_text_has__finds_a_part)
 {
     assert_true(text_has(text_of("a, \"b\""), "\"b\""));
     assert_false(text_has(text_of("a, \"c\""), "\"b\""));
@@ -30,7 +30,7 @@ static void test_text_has__finds_a_part(void **state UNUSED)
     assert_false(text_has((struct text){0}, "b"));
 }
 
-static void test_text_parse_id__accepts_positive_numbers(void **state UNUSED)
+UNIT_CASE(test_text_parse_id__accepts_positive_numbers)
 {
     static const struct {
         const char *text;
@@ -63,7 +63,7 @@ static void test_text_parse_id__accepts_positive_numbers(void **state UNUSED)
     }
 }
 
-static void test_text_document__returns_what_was_printed(void **state UNUSED)
+UNIT_CASE(test_text_document__returns_what_was_printed)
 {
     struct text_document document;
     char *text;
@@ -78,12 +78,5 @@ static void test_text_document__returns_what_was_printed(void **state UNUSED)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_text_is__compares_all_bytes),
-        cmocka_unit_test(test_text_has__finds_a_part),
-        cmocka_unit_test(test_text_parse_id__accepts_positive_numbers),
-        cmocka_unit_test(test_text_document__returns_what_was_printed),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cases_run(NULL, NULL);
 }

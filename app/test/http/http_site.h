@@ -10,7 +10,7 @@
 #include "app/http/http_impl.h"
 #include "app/test/http_client.h"
 #include "base/clock.h"
-#include "test/asserts.h"
+#include "test/case_list.h"
 
 #include <stdio.h>
 

@@ -1,6 +1,6 @@
 /* test_address.c - addresses, networks, X-Forwarded-For. */
 #include "app/http/address.h"
-#include "test/asserts.h"
+#include "test/case_list.h"
 
 #include <stdio.h>
 
@@ -11,7 +11,7 @@ static bool parse(const char *text, uint8_t ret_address[16])
     return address_parse(text, strlen(text), ret_address);
 }
 
-static void test_address_parse__takes_what_proxies_write(void **state)
+UNIT_CASE(test_address_parse__takes_what_proxies_write)
 {
     static const struct {
         const char *text, *same;
@@ -28,7 +28,6 @@ static void test_address_parse__takes_what_proxies_write(void **state)
     };
     uint8_t one[16], other[16];
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         if (!parse(rows[i].text, one))
             fail_msg("%s: expected that it is an address", rows[i].text);
@@ -38,7 +37,7 @@ static void test_address_parse__takes_what_proxies_write(void **state)
 }
 
 /* The last row is one byte longer than the parser's buffer. */
-static void test_address_parse__refuses_invalid_text(void **state)
+UNIT_CASE(test_address_parse__refuses_invalid_text)
 {
     static const char *const rows[] = {"",
                                        "unknown",
@@ -63,7 +62,6 @@ static void test_address_parse__refuses_invalid_text(void **state)
                                        "1111:2222:3333:4444:5555:6666:777.888.999.000.1"};
     uint8_t address[16];
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         if (parse(rows[i], address))
             fail_msg("%s: expected that it is no address", rows[i]);
@@ -81,9 +79,8 @@ static bool is_in(const char *networks_text, const char *address_text)
     return address_is_in(&networks, address);
 }
 
-static void test_address_is_in__compares_the_prefix(void **state)
+UNIT_CASE(test_address_is_in__compares_the_prefix)
 {
-    (void)state;
     assert_true(is_in("10.0.0.0/8", "10.255.0.1"));
     assert_false(is_in("10.0.0.0/8", "11.0.0.0"));
     assert_true(is_in("192.0.2.128/25", "192.0.2.129"));
@@ -101,7 +98,7 @@ static void test_address_is_in__compares_the_prefix(void **state)
     assert_false(is_in("", "127.0.0.1"));
 }
 
-static void test_address_networks_parse__says_what_is_wrong(void **state)
+UNIT_CASE(test_address_networks_parse__says_what_is_wrong)
 {
     static const char *const rows[] = {"10.0.0.0/33",   "::/129",
                                        "10.0.0.0/",     "10.0.0.0/-1",
@@ -112,7 +109,6 @@ static void test_address_networks_parse__says_what_is_wrong(void **state)
     struct err err;
     char many[ADDRESS_NETWORKS_MAX * 4 + 8] = "";
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         err = (struct err){0};
         if (address_networks_parse(rows[i], &networks, &err) != STATUS_INVALID ||
@@ -127,7 +123,7 @@ static void test_address_networks_parse__says_what_is_wrong(void **state)
     assert_int_equal(networks.count, 99); /* untouched */
 }
 
-static void test_address_walk_back__trusts_configured_proxies_only(void **state)
+UNIT_CASE(test_address_walk_back__trusts_configured_proxies_only)
 {
     static const struct {
         const char *peer, *list, *client;
@@ -147,7 +143,6 @@ static void test_address_walk_back__trusts_configured_proxies_only(void **state)
     };
     struct address_networks trusted;
 
-    (void)state;
     assert_int_equal(address_networks_parse("10.0.0.0/8", &trusted, NULL), STATUS_OK);
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         uint8_t address[16], client[16];
@@ -160,7 +155,7 @@ static void test_address_walk_back__trusts_configured_proxies_only(void **state)
     }
 }
 
-static void test_address_key__one_ipv6_network_is_one(void **state)
+UNIT_CASE(test_address_key__one_ipv6_network_is_one)
 {
     const uint8_t one[16] = {0x20, 1, 0xd, 0xb8, 0, 0, 0, 1, 1};
     const uint8_t same[16] = {0x20, 1, 0xd, 0xb8, 0, 0, 0, 1, 2};
@@ -170,7 +165,6 @@ static void test_address_key__one_ipv6_network_is_one(void **state)
     const uint8_t ipv4_net[16] = {[10] = 0xff, [11] = 0xff, [12] = 11, [15] = 1};
     const uint8_t ipv4_copy[17] = {[10] = 0xff, [11] = 0xff, [12] = 10, [15] = 1, 1};
 
-    (void)state;
     assert_true(address_key(one) == address_key(same));
     assert_true(address_key(one) != address_key(other));
     assert_true(address_key(ipv4) != address_key(ipv4_next));
@@ -180,14 +174,5 @@ static void test_address_key__one_ipv6_network_is_one(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_address_parse__takes_what_proxies_write),
-        cmocka_unit_test(test_address_parse__refuses_invalid_text),
-        cmocka_unit_test(test_address_is_in__compares_the_prefix),
-        cmocka_unit_test(test_address_networks_parse__says_what_is_wrong),
-        cmocka_unit_test(test_address_walk_back__trusts_configured_proxies_only),
-        cmocka_unit_test(test_address_key__one_ipv6_network_is_one),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cases_run(NULL, NULL);
 }

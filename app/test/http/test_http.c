@@ -101,7 +101,7 @@ static int teardown(void **state UNUSED)
 
 #define TOKEN "Authorization: Bearer x\r\n"
 
-static void test_answer__has_the_headers_of_its_kind(void **state UNUSED)
+UNIT_CASE(test_answer__has_the_headers_of_its_kind)
 {
     /* clang-format off */
     static const struct {
@@ -150,7 +150,7 @@ static void test_answer__has_the_headers_of_its_kind(void **state UNUSED)
     client_close(conn);
 }
 
-static void test_answer_page__keeps_its_body_and_status(void **state UNUSED)
+UNIT_CASE(test_answer_page__keeps_its_body_and_status)
 {
     struct client *conn = client_open(&site.address);
 
@@ -164,7 +164,7 @@ static void test_answer_page__keeps_its_body_and_status(void **state UNUSED)
     client_close(conn);
 }
 
-static void test_answer_page__is_not_modified_if_its_tag_is_known(void **state UNUSED)
+UNIT_CASE(test_answer_page__is_not_modified_if_its_tag_is_known)
 {
     static const struct {
         const char *headers;
@@ -211,7 +211,7 @@ static void assert_dated_now(struct client *conn, const char *headers)
     ASSERT_BETWEEN(timegm(&told), now_s, end_s);
 }
 
-static void test_answer_page__has_the_date_of_now(void **state UNUSED)
+UNIT_CASE(test_answer_page__has_the_date_of_now)
 {
     struct client *conn = client_open(&site.address);
 
@@ -226,7 +226,7 @@ static void test_answer_page__has_the_date_of_now(void **state UNUSED)
 }
 
 /* The client gets the id, also if the server has invented it. */
-static void test_trace__has_the_ids_that_were_sent(void **state UNUSED)
+UNIT_CASE(test_trace__has_the_ids_that_were_sent)
 {
     static const struct {
         const char *headers, *behind_id;
@@ -275,7 +275,7 @@ static void assert_echo(const char *line, const char *rest, size_t body_len,
     client_close(conn);
 }
 
-static void test_request__method_path_and_query(void **state UNUSED)
+UNIT_CASE(test_request__method_path_and_query)
 {
     static const struct {
         const char *line, *wanted;
@@ -304,7 +304,7 @@ static void test_request__method_path_and_query(void **state UNUSED)
         assert_echo(rows[i].line, "\r\n", 0, rows[i].wanted);
 }
 
-static void test_request__body_up_to_its_limit(void **state UNUSED)
+UNIT_CASE(test_request__body_up_to_its_limit)
 {
     /* clang-format off */
     static const struct {
@@ -331,7 +331,7 @@ static void test_request__body_up_to_its_limit(void **state UNUSED)
 }
 
 /* A part of the body may have been kept before the limit was reached. */
-static void test_request__a_chunked_body_may_be_too_large(void **state UNUSED)
+UNIT_CASE(test_request__a_chunked_body_may_be_too_large)
 {
     static const char head[] = "POST / HTTP/1.1\r\nHost: a\r\nX-Echo: 1\r\n"
                                "Transfer-Encoding: chunked\r\n\r\n10001\r\n";
@@ -350,7 +350,7 @@ static void test_request__a_chunked_body_may_be_too_large(void **state UNUSED)
 }
 
 /* Without its bound, libmicrohttpd would not answer. Each parameter counts as 64 bytes. */
-static void test_request__query_up_to_its_limit(void **state UNUSED)
+UNIT_CASE(test_request__query_up_to_its_limit)
 {
     static const struct {
         size_t parameters, filler;
@@ -373,7 +373,7 @@ static void test_request__query_up_to_its_limit(void **state UNUSED)
     }
 }
 
-static void test_address__is_what_trusted_proxies_forward(void **state UNUSED)
+UNIT_CASE(test_address__is_what_trusted_proxies_forward)
 {
     static const struct {
         const char *headers, *wanted;
@@ -472,7 +472,7 @@ static size_t frame_text(const struct bad_frame *frame, char *bytes, size_t size
 }
 
 /* A strict libmicrohttpd may send its own answer, which has no X-Request-Id. */
-static void test_framing__ambiguous_is_refused_and_closed(void **state UNUSED)
+UNIT_CASE(test_framing__ambiguous_is_refused_and_closed)
 {
     char text[400];
 
@@ -500,7 +500,7 @@ static void test_framing__ambiguous_is_refused_and_closed(void **state UNUSED)
     }
 }
 
-static void test_framing__every_valid_head_is_accepted(void **state UNUSED)
+UNIT_CASE(test_framing__every_valid_head_is_accepted)
 {
     static const char *const heads[] = {
         HEALTHY,
@@ -525,7 +525,7 @@ static void test_framing__every_valid_head_is_accepted(void **state UNUSED)
     client_close(conn);
 }
 
-static void test_head__oversized_is_refused(void **state UNUSED)
+UNIT_CASE(test_head__oversized_is_refused)
 {
     static const char *const shapes[][2] = {
         {"GET /", " HTTP/1.1\r\nHost: x\r\n\r\n"},
@@ -548,21 +548,5 @@ static void test_head__oversized_is_refused(void **state UNUSED)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_answer__has_the_headers_of_its_kind),
-        cmocka_unit_test(test_answer_page__keeps_its_body_and_status),
-        cmocka_unit_test(test_answer_page__is_not_modified_if_its_tag_is_known),
-        cmocka_unit_test(test_answer_page__has_the_date_of_now),
-        cmocka_unit_test(test_trace__has_the_ids_that_were_sent),
-        cmocka_unit_test(test_request__method_path_and_query),
-        cmocka_unit_test(test_request__body_up_to_its_limit),
-        cmocka_unit_test(test_request__a_chunked_body_may_be_too_large),
-        cmocka_unit_test(test_request__query_up_to_its_limit),
-        cmocka_unit_test(test_address__is_what_trusted_proxies_forward),
-        cmocka_unit_test(test_framing__ambiguous_is_refused_and_closed),
-        cmocka_unit_test(test_framing__every_valid_head_is_accepted),
-        cmocka_unit_test(test_head__oversized_is_refused),
-    };
-
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cases_run(setup, teardown);
 }

@@ -5,7 +5,7 @@
  * the slot in which the server keeps its state.
  */
 #include "app/http/http_impl.h"
-#include "test/asserts.h"
+#include "test/case_list.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -112,6 +112,8 @@ static int teardown(void **state UNUSED)
     uv_run(&site.loop, UV_RUN_DEFAULT);
     return uv_loop_close(&site.loop);
 }
+
+#define CASE(name) DEFINE_CASE(name, name, setup, teardown, NULL)
 
 static void set_address(struct MHD_Connection *fake, const char *text)
 {
@@ -227,7 +229,7 @@ static bool has_ended(const struct MHD_Connection *fake)
 
 /* -- limits -- */
 
-static void test_accept__up_to_connections_max(void **state UNUSED)
+CASE(test_accept__up_to_connections_max)
 {
     struct MHD_Connection *first = begin();
 
@@ -241,7 +243,7 @@ static void test_accept__up_to_connections_max(void **state UNUSED)
     assert_conns("2/3/0 2 0 0 0 0 0 0 0");
 }
 
-static void test_accept__up_to_the_limit_per_address(void **state UNUSED)
+CASE(test_accept__up_to_the_limit_per_address)
 {
     static const struct {
         const char *open, *other;
@@ -284,7 +286,7 @@ static void test_accept__up_to_the_limit_per_address(void **state UNUSED)
 }
 
 /* The other address keeps the table. */
-static void test_accept__after_an_address_has_left(void **state UNUSED)
+CASE(test_accept__after_an_address_has_left)
 {
     struct MHD_Connection *first;
 
@@ -298,7 +300,7 @@ static void test_accept__after_an_address_has_left(void **state UNUSED)
     assert_false(is_accepted("192.0.2.2"));
 }
 
-static void test_accept__counts_no_addresses_without_a_limit(void **state UNUSED)
+CASE(test_accept__counts_no_addresses_without_a_limit)
 {
     begin();
     begin();
@@ -308,7 +310,7 @@ static void test_accept__counts_no_addresses_without_a_limit(void **state UNUSED
 
 /* -- states -- */
 
-static void test_conn__is_opening_at_first(void **state UNUSED)
+CASE(test_conn__is_opening_at_first)
 {
     struct MHD_Connection *fake;
 
@@ -325,7 +327,7 @@ static void test_conn__is_opening_at_first(void **state UNUSED)
     assert_conns("1/1/0 1 0 0 0 0 0 0 0");
 }
 
-static void test_print__counts_each_state(void **state UNUSED)
+CASE(test_print__counts_each_state)
 {
     char *json = NULL;
     size_t len = 0;
@@ -342,7 +344,7 @@ static void test_print__counts_each_state(void **state UNUSED)
     free(json);
 }
 
-static void test_conn__of_a_stream_ends_with_its_second_end(void **state UNUSED)
+CASE(test_conn__of_a_stream_ends_with_its_second_end)
 {
     struct conn *conn = begin_in(CONN_WRITING);
 
@@ -353,7 +355,7 @@ static void test_conn__of_a_stream_ends_with_its_second_end(void **state UNUSED)
     assert_conns("0/1/0 0 0 0 0 0 0 0 0");
 }
 
-static void test_conn__without_memory_is_counted(void **state UNUSED)
+CASE(test_conn__without_memory_is_counted)
 {
     struct MHD_Connection fake = {.fd = -1};
 
@@ -385,7 +387,7 @@ static void assert_kept(const struct conn *conn, enum conn_state state)
         fail_msg("state %d was shut down", (int)state);
 }
 
-static void test_sweep__shuts_down_what_is_overdue(void **state UNUSED)
+CASE(test_sweep__shuts_down_what_is_overdue)
 {
     static const struct {
         enum conn_state state;
@@ -417,7 +419,7 @@ static void test_sweep__shuts_down_what_is_overdue(void **state UNUSED)
     }
 }
 
-static void test_sweep__runs_every_500_ms(void **state UNUSED)
+CASE(test_sweep__runs_every_500_ms)
 {
     struct conn *conn = begin_in(CONN_IDLE);
 
@@ -432,7 +434,7 @@ static void test_sweep__runs_every_500_ms(void **state UNUSED)
 }
 
 /* Those that may be in a handshake hold old certificates. */
-static void test_sweep__tells_since_when_handshakes_may_last(void **state UNUSED)
+CASE(test_sweep__tells_since_when_handshakes_may_last)
 {
     static const struct {
         enum conn_state state;
@@ -469,7 +471,7 @@ static void test_sweep__tells_since_when_handshakes_may_last(void **state UNUSED
     conns->count--;
 }
 
-static void test_sweep__frees_memory_when_half_have_left(void **state UNUSED)
+CASE(test_sweep__frees_memory_when_half_have_left)
 {
     static const struct {
         size_t most, left;
@@ -499,7 +501,7 @@ static void test_sweep__frees_memory_when_half_have_left(void **state UNUSED)
 
 /* -- draining -- */
 
-static void test_end__drains_what_the_client_still_sends(void **state UNUSED)
+CASE(test_end__drains_what_the_client_still_sends)
 {
     static const struct {
         enum conn_state state;
@@ -557,7 +559,7 @@ static int open_descriptors(void)
 }
 
 /* A closed descriptor cannot be duplicated, a file not watched. */
-static void test_end__without_resources_drains_nothing(void **state UNUSED)
+CASE(test_end__without_resources_drains_nothing)
 {
     for (int is_file = 0; is_file < 2; is_file++) {
         struct MHD_Connection *fake = begin_from("192.0.2.1");
@@ -573,7 +575,7 @@ static void test_end__without_resources_drains_nothing(void **state UNUSED)
     }
 }
 
-static void test_drain__ends_with_an_error(void **state UNUSED)
+CASE(test_drain__ends_with_an_error)
 {
     static const struct {
         int number;
@@ -598,7 +600,7 @@ static void test_drain__ends_with_an_error(void **state UNUSED)
     }
 }
 
-static void test_drain__ends_after_8_mib(void **state UNUSED)
+CASE(test_drain__ends_after_8_mib)
 {
     static const char junk[16384];
     const struct MHD_Connection *fake = begin_drained();
@@ -613,7 +615,7 @@ static void test_drain__ends_after_8_mib(void **state UNUSED)
     assert_conns("0/1/0 0 0 0 0 0 0 0 0");
 }
 
-static void test_drain__ends_after_2_s(void **state UNUSED)
+CASE(test_drain__ends_after_2_s)
 {
     begin_drained();
     site.now_ms += 2000;
@@ -625,7 +627,7 @@ static void test_drain__ends_after_2_s(void **state UNUSED)
     assert_conns("0/1/0 0 0 0 0 0 0 0 0");
 }
 
-static void test_stop__ends_all_draining(void **state UNUSED)
+CASE(test_stop__ends_all_draining)
 {
     begin_drained();
     begin_in(CONN_IDLE);
@@ -637,30 +639,7 @@ static void test_stop__ends_all_draining(void **state UNUSED)
     assert_conns("1/3/0 0 1 0 0 0 0 0 0");
 }
 
-#define TEST(function) cmocka_unit_test_setup_teardown(function, setup, teardown)
-
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        TEST(test_accept__up_to_connections_max),
-        TEST(test_accept__up_to_the_limit_per_address),
-        TEST(test_accept__after_an_address_has_left),
-        TEST(test_accept__counts_no_addresses_without_a_limit),
-        TEST(test_conn__is_opening_at_first),
-        TEST(test_print__counts_each_state),
-        TEST(test_conn__of_a_stream_ends_with_its_second_end),
-        TEST(test_conn__without_memory_is_counted),
-        TEST(test_sweep__shuts_down_what_is_overdue),
-        TEST(test_sweep__runs_every_500_ms),
-        TEST(test_sweep__tells_since_when_handshakes_may_last),
-        TEST(test_sweep__frees_memory_when_half_have_left),
-        TEST(test_end__drains_what_the_client_still_sends),
-        TEST(test_end__without_resources_drains_nothing),
-        TEST(test_drain__ends_with_an_error),
-        TEST(test_drain__ends_after_8_mib),
-        TEST(test_drain__ends_after_2_s),
-        TEST(test_stop__ends_all_draining),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cases_run(NULL, NULL);
 }

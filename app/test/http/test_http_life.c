@@ -125,7 +125,7 @@ static void listen_to(struct heard *heard, int events)
 
 /* -- connections -- */
 
-static void test_connection__answers_pipelined_requests_in_order(void **state UNUSED)
+UNIT_CASE(test_connection__answers_pipelined_requests_in_order)
 {
     static const char requests[] = "GET /a HTTP/1.1\r\nHost: x\r\n\r\n"
                                    "HEAD /b HTTP/1.1\r\nHost: x\r\n\r\n"
@@ -138,7 +138,7 @@ static void test_connection__answers_pipelined_requests_in_order(void **state UN
     client_close(conn);
 }
 
-static void test_connection__is_closed_on_request(void **state UNUSED)
+UNIT_CASE(test_connection__is_closed_on_request)
 {
     static const char *const requests[] = {
         "GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n",
@@ -155,7 +155,7 @@ static void test_connection__is_closed_on_request(void **state UNUSED)
     }
 }
 
-static void test_connection__beyond_the_limit_is_closed(void **state UNUSED)
+UNIT_CASE(test_connection__beyond_the_limit_is_closed)
 {
     struct client *conns[MANY], *other;
     struct heard heard;
@@ -177,7 +177,7 @@ static void test_connection__beyond_the_limit_is_closed(void **state UNUSED)
 }
 
 /* The connections of the test before are the reason. */
-static void test_memory__returns_when_most_clients_have_left(void **state UNUSED)
+UNIT_CASE(test_memory__returns_when_most_clients_have_left)
 {
     site.passed_ms += 1000;
     run_turns();
@@ -191,7 +191,7 @@ static bool is_handled(void *arg)
 }
 
 /* Answers may come in another order than their requests, and when the client has left. */
-static void test_answer__may_come_later(void **state UNUSED)
+UNIT_CASE(test_answer__may_come_later)
 {
     static const char request[] = "GET /later HTTP/1.1\r\nHost: a\r\n\r\n";
     struct client *conns[3];
@@ -244,7 +244,7 @@ static bool has_hung_up(void *arg)
 }
 
 /* A client must act in each state but "working", and a byte now and then is not enough. */
-static void test_time__of_each_state_is_limited(void **state UNUSED)
+UNIT_CASE(test_time__of_each_state_is_limited)
 {
     static const struct {
         const char *sent, *state;
@@ -309,7 +309,7 @@ static void send_all(struct upload *upload)
 }
 
 /* A client that sends its whole body first receives the answer, but an endless body is cut. */
-static void test_body__too_large_is_answered_after_all_was_sent(void **state UNUSED)
+UNIT_CASE(test_body__too_large_is_answered_after_all_was_sent)
 {
     static const struct {
         size_t declared, sent;
@@ -339,7 +339,7 @@ static void test_body__too_large_is_answered_after_all_was_sent(void **state UNU
 
 /* -- streams -- */
 
-static void test_stream__lasts_until_the_client_leaves(void **state UNUSED)
+UNIT_CASE(test_stream__lasts_until_the_client_leaves)
 {
     struct client *other = client_open(&site.address);
     struct http_counts counts;
@@ -364,7 +364,7 @@ static void test_stream__lasts_until_the_client_leaves(void **state UNUSED)
 }
 
 /* The answer is an ordinary one, which ends the connection. */
-static void test_stream__beyond_the_limit_is_not_kept(void **state UNUSED)
+UNIT_CASE(test_stream__beyond_the_limit_is_not_kept)
 {
     struct client *other = client_open(&site.address);
     const struct client_reply *reply;
@@ -388,7 +388,7 @@ static bool is_connected(void *arg)
 }
 
 /* The unread events fill the client's receive buffer and the service's send buffer. */
-static void test_stream__of_a_client_that_does_not_read_ends(void **state UNUSED)
+UNIT_CASE(test_stream__of_a_client_that_does_not_read_ends)
 {
     struct sockaddr_in peer = {.sin_family = AF_INET,
                                .sin_port = htons(site.address.port)};
@@ -405,7 +405,7 @@ static void test_stream__of_a_client_that_does_not_read_ends(void **state UNUSED
 }
 
 /* The second client could still read events. */
-static void test_stream__of_a_client_that_sends_or_shuts_down_ends(void **state UNUSED)
+UNIT_CASE(test_stream__of_a_client_that_sends_or_shuts_down_ends)
 {
     struct heard heard;
 
@@ -420,7 +420,7 @@ static void test_stream__of_a_client_that_sends_or_shuts_down_ends(void **state 
 }
 
 /* The kernel keeps what a listener sends until the loop sees it, but at most 64 KB. */
-static void test_stream__buffers_little_of_a_client(void **state UNUSED)
+UNIT_CASE(test_stream__buffers_little_of_a_client)
 {
     static const char junk[4096];
     struct heard heard;
@@ -442,7 +442,7 @@ static void test_stream__buffers_little_of_a_client(void **state UNUSED)
 }
 
 /* This test is the last, because the server accepts no connection afterwards. */
-static void test_stream__ends_when_the_server_quiesces(void **state UNUSED)
+UNIT_CASE(test_stream__ends_when_the_server_quiesces)
 {
     struct client *other = client_open(&site.address);
     struct heard heard;
@@ -459,21 +459,5 @@ static void test_stream__ends_when_the_server_quiesces(void **state UNUSED)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_connection__answers_pipelined_requests_in_order),
-        cmocka_unit_test(test_connection__is_closed_on_request),
-        cmocka_unit_test(test_connection__beyond_the_limit_is_closed),
-        cmocka_unit_test(test_memory__returns_when_most_clients_have_left),
-        cmocka_unit_test(test_answer__may_come_later),
-        cmocka_unit_test(test_time__of_each_state_is_limited),
-        cmocka_unit_test(test_body__too_large_is_answered_after_all_was_sent),
-        cmocka_unit_test(test_stream__lasts_until_the_client_leaves),
-        cmocka_unit_test(test_stream__beyond_the_limit_is_not_kept),
-        cmocka_unit_test(test_stream__of_a_client_that_does_not_read_ends),
-        cmocka_unit_test(test_stream__of_a_client_that_sends_or_shuts_down_ends),
-        cmocka_unit_test(test_stream__buffers_little_of_a_client),
-        cmocka_unit_test(test_stream__ends_when_the_server_quiesces),
-    };
-
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cases_run(setup, teardown);
 }

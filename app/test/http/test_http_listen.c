@@ -1,6 +1,6 @@
 /* test_http_listen.c - which addresses are accepted, and what the sockets are. */
 #include "app/http/http.h"
-#include "test/asserts.h"
+#include "test/case_list.h"
 
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -38,7 +38,7 @@ static int open_descriptors(void)
     return count;
 }
 
-static void test_listen__refuses_what_is_no_address(void **state UNUSED)
+UNIT_CASE(test_listen__refuses_what_is_no_address)
 {
     static const char *const rows[] = {
         "",
@@ -69,7 +69,7 @@ static void test_listen__refuses_what_is_no_address(void **state UNUSED)
     assert_int_equal(port, 7);
 }
 
-static void test_listen__binds_sockets_that_share_a_port(void **state UNUSED)
+UNIT_CASE(test_listen__binds_sockets_that_share_a_port)
 {
     int fds[4] = {-1, -1, -1, -1}, other = -1, before;
     unsigned port = 0, other_port = 0;
@@ -120,14 +120,14 @@ static enum status listen_to_long_host(size_t len)
     return status;
 }
 
-static void test_listen__takes_a_host_of_255_bytes(void **state UNUSED)
+UNIT_CASE(test_listen__takes_a_host_of_255_bytes)
 {
     ASSERT_STATUS(listen_to_long_host(255), STATUS_OK);
     ASSERT_STATUS(listen_to_long_host(256), STATUS_INVALID);
 }
 
 /* Also where there is no IPv6. */
-static void test_listen__takes_an_address_in_brackets(void **state UNUSED)
+UNIT_CASE(test_listen__takes_an_address_in_brackets)
 {
     static const char *const rows[] = {"[::1]:0", "[::ffff:127.0.0.1]:0"};
     struct err err = {0};
@@ -149,12 +149,5 @@ static void test_listen__takes_an_address_in_brackets(void **state UNUSED)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_listen__refuses_what_is_no_address),
-        cmocka_unit_test(test_listen__binds_sockets_that_share_a_port),
-        cmocka_unit_test(test_listen__takes_a_host_of_255_bytes),
-        cmocka_unit_test(test_listen__takes_an_address_in_brackets),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cases_run(NULL, NULL);
 }

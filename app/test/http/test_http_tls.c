@@ -93,6 +93,8 @@ static int close_site(void **state UNUSED)
     return site_close();
 }
 
+#define CASE(name) DEFINE_CASE(name, name, open_for_rsa, close_site, NULL)
+
 static int make_pairs(void **state UNUSED)
 {
     for (int i = 0; i < 2; i++)
@@ -152,10 +154,9 @@ static void assert_answered(struct tls_client *client)
 {
     static const char request[] = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
     char reply[400] = "";
-    ssize_t result;
 
     assert_true(gnutls_record_send(client->session, request, sizeof(request) - 1) > 0);
-    while ((result = gnutls_record_recv(client->session, reply, sizeof(reply) - 1)) ==
+    while (gnutls_record_recv(client->session, reply, sizeof(reply) - 1) ==
            GNUTLS_E_AGAIN)
         uv_run(&site.loop, UV_RUN_NOWAIT);
     ASSERT_CONTAINS(reply, "HTTP/1.1 204");
@@ -171,7 +172,7 @@ static void client_end(struct tls_client *client)
 
 /* -- tests -- */
 
-static void test_tls_create__refuses_the_key_of_another_certificate(void **state UNUSED)
+UNIT_CASE(test_tls_create__refuses_the_key_of_another_certificate)
 {
     struct http_tls *tls = NULL;
     struct err err = {0};
@@ -183,7 +184,7 @@ static void test_tls_create__refuses_the_key_of_another_certificate(void **state
     ASSERT_CONTAINS(err.text, "SECKILL_TLS_CERT_FILE and SECKILL_TLS_KEY_FILE must be");
 }
 
-static void test_handshake__by_the_default_priority(void **state UNUSED)
+UNIT_CASE(test_handshake__by_the_default_priority)
 {
     static const struct {
         const char *priority;
@@ -225,7 +226,7 @@ static void await_freed(int wanted)
     assert_int_equal(freed, wanted);
 }
 
-static void test_set_tls__frees_the_old_certificates(void **state UNUSED)
+CASE(test_set_tls__frees_the_old_certificates)
 {
     struct tls_client client;
     struct http_tls *next[REPLACED];
@@ -243,7 +244,7 @@ static void test_set_tls__frees_the_old_certificates(void **state UNUSED)
 }
 
 /* An RSA handshake uses the key at its end. */
-static void test_set_tls__keeps_a_certificate_during_the_handshake(void **state UNUSED)
+CASE(test_set_tls__keeps_a_certificate_during_the_handshake)
 {
     struct tls_client client;
     struct http_tls *next = new_tls();
@@ -264,16 +265,7 @@ static void test_set_tls__keeps_a_certificate_during_the_handshake(void **state 
     client_end(&client);
 }
 
-#define CASE(test) cmocka_unit_test_setup_teardown(test, open_for_rsa, close_site)
-
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_tls_create__refuses_the_key_of_another_certificate),
-        cmocka_unit_test(test_handshake__by_the_default_priority),
-        CASE(test_set_tls__frees_the_old_certificates),
-        CASE(test_set_tls__keeps_a_certificate_during_the_handshake),
-    };
-
-    return cmocka_run_group_tests(tests, make_pairs, free_pairs);
+    return cases_run(make_pairs, free_pairs);
 }

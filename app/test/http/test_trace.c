@@ -1,6 +1,6 @@
 /* test_trace.c - which request ids and traceparents are accepted. */
 #include "app/http/http_impl.h"
-#include "test/asserts.h"
+#include "test/case_list.h"
 
 #include <stdio.h>
 
@@ -16,7 +16,7 @@ static bool is_id(const char *text)
     return http_is_request_id(header, strlen(text));
 }
 
-static void test_is_request_id__has_letters_digits_and_marks(void **state UNUSED)
+UNIT_CASE(test_is_request_id__has_letters_digits_and_marks)
 {
     static const char allowed[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
                                   "0123456789._:/+=@-";
@@ -30,7 +30,7 @@ static void test_is_request_id__has_letters_digits_and_marks(void **state UNUSED
     }
 }
 
-static void test_is_request_id__has_1_to_64_bytes(void **state UNUSED)
+UNIT_CASE(test_is_request_id__has_1_to_64_bytes)
 {
     char text[HTTP_REQUEST_ID_MAX + 2] = "";
 
@@ -43,7 +43,7 @@ static void test_is_request_id__has_1_to_64_bytes(void **state UNUSED)
     }
 }
 
-static void test_is_traceparent__has_its_form(void **state UNUSED)
+UNIT_CASE(test_is_traceparent__has_its_form)
 {
     static const char *const bad[] = {
         "",
@@ -73,11 +73,5 @@ static void test_is_traceparent__has_its_form(void **state UNUSED)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_is_request_id__has_letters_digits_and_marks),
-        cmocka_unit_test(test_is_request_id__has_1_to_64_bytes),
-        cmocka_unit_test(test_is_traceparent__has_its_form),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cases_run(NULL, NULL);
 }

@@ -1,12 +1,12 @@
 /* test_health.c - health_of() over two loops. */
 #include "app/ops/health.h"
-#include "test/asserts.h"
+#include "test/case_list.h"
 
 static struct metrics first, second;
 static struct metrics *loops[] = {&first, &second};
 static const struct all_metrics all = {loops, 2};
 
-static void test_health_of__needs_every_loop(void **state UNUSED)
+UNIT_CASE(test_health_of__needs_every_loop)
 {
     static const struct {
         uint64_t postgres_up, redis_up, redis_degraded; /* the second loop */
@@ -47,9 +47,5 @@ static void test_health_of__needs_every_loop(void **state UNUSED)
 
 int main(void)
 {
-    static const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_health_of__needs_every_loop),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cases_run(NULL, NULL);
 }

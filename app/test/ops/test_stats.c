@@ -2,7 +2,7 @@
 #include "app/core/text.h"
 #include "app/ops/stats.h"
 #include "app/test/sale/simulated_time.h"
-#include "test/asserts.h"
+#include "test/case_list.h"
 
 #include <hiredis/hiredis.h>
 #include <inttypes.h>
@@ -141,6 +141,8 @@ static int close_stats(void **state UNUSED)
     return uv_loop_close(&loop);
 }
 
+#define CASE(name) DEFINE_CASE(name, name, open_stats, close_stats, NULL)
+
 static void turn(void)
 {
 }
@@ -203,7 +205,7 @@ static void assert_read(enum status status, redisReply *reply, const char *wante
 
 /* -- writes -- */
 
-static void test_stats__are_written_each_second(void **state UNUSED)
+CASE(test_stats__are_written_each_second)
 {
     assert_sent_after(SECOND_US - 1, "");
     assert_sent_after(1, XADD("1699999401000") EXPIRE);
@@ -215,7 +217,7 @@ static void test_stats__are_written_each_second(void **state UNUSED)
     answer(STATUS_OK, NULL);
 }
 
-static void test_stats__expire_an_hour_after_one_of_60_writes(void **state UNUSED)
+CASE(test_stats__expire_an_hour_after_one_of_60_writes)
 {
     for (int i = 0; i <= 120; i++) {
         fake.sent[0] = '\0';
@@ -228,7 +230,7 @@ static void test_stats__expire_an_hour_after_one_of_60_writes(void **state UNUSE
     }
 }
 
-static void test_stats__are_not_written_without_redis_or_memory(void **state UNUSED)
+CASE(test_stats__are_not_written_without_redis_or_memory)
 {
     fake.is_down = true;
     assert_sent_after(SECOND_US, "");
@@ -245,7 +247,7 @@ static void test_stats__are_not_written_without_redis_or_memory(void **state UNU
     assert_sent_after(SECOND_US, XADD("1699999405000"));
 }
 
-static void test_stats__are_written_by_a_publisher_only(void **state)
+CASE(test_stats__are_written_by_a_publisher_only)
 {
     close_stats(state);
     open_with(false, "h", 0);
@@ -255,7 +257,7 @@ static void test_stats__are_written_by_a_publisher_only(void **state)
 
 /* -- reads -- */
 
-static void test_stats_read__asks_for_what_follows(void **state UNUSED)
+CASE(test_stats_read__asks_for_what_follows)
 {
     static const char newest[] = "18446744073709551615-18446744073709551615";
     struct stats_read read;
@@ -279,7 +281,7 @@ static redisReply array_reply(redisReply **element, size_t count)
     return (redisReply){.type = REDIS_REPLY_ARRAY, .element = element, .elements = count};
 }
 
-static void test_stats_read__answers_the_entries(void **state UNUSED)
+CASE(test_stats_read__answers_the_entries)
 {
     redisReply nil = {.type = REDIS_REPLY_NIL}, id = text_reply("5-1"),
                instance = text_reply("a/1"), text = text_reply("{}");
@@ -301,13 +303,13 @@ static void test_stats_read__answers_the_entries(void **state UNUSED)
     assert_read(STATUS_OK, &stream, ANSWER("1700000000000", "true", ""));
 }
 
-static void test_stats_read__answers_own_stats_without_redis(void **state UNUSED)
+CASE(test_stats_read__answers_own_stats_without_redis)
 {
     simulated_us += 2 * SECOND_US;
     assert_read(STATUS_TIMEOUT, NULL, OWN("1700000002000"));
 }
 
-static void test_stats_read__answers_nothing_without_memory(void **state UNUSED)
+CASE(test_stats_read__answers_nothing_without_memory)
 {
     redisReply stream = array_reply(NULL, 0);
 
@@ -325,7 +327,7 @@ static void test_stats_read__answers_nothing_without_memory(void **state UNUSED)
 #define HOST_63 "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcde"
 
 /* A name that JSON cannot have as it is, or that is unknown, is replaced. */
-static void test_stats__name_the_host_and_process(void **state)
+CASE(test_stats__name_the_host_and_process)
 {
     static const struct {
         const char *host;
@@ -351,21 +353,7 @@ static void test_stats__name_the_host_and_process(void **state)
     }
 }
 
-#define CASE(test) cmocka_unit_test_setup_teardown(test, open_stats, close_stats)
-
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        CASE(test_stats__are_written_each_second),
-        CASE(test_stats__expire_an_hour_after_one_of_60_writes),
-        CASE(test_stats__are_not_written_without_redis_or_memory),
-        CASE(test_stats__are_written_by_a_publisher_only),
-        CASE(test_stats_read__asks_for_what_follows),
-        CASE(test_stats_read__answers_the_entries),
-        CASE(test_stats_read__answers_own_stats_without_redis),
-        CASE(test_stats_read__answers_nothing_without_memory),
-        CASE(test_stats__name_the_host_and_process),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cases_run(NULL, NULL);
 }
