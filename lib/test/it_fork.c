@@ -26,7 +26,6 @@ static void in_child(bool (*act)(void *arg), void *arg)
 struct shared {
     struct fixture *fixture;
     struct rlock_client *client;
-    struct rlock_group *group;
     struct call held;
     bool is_closed;
 };
@@ -186,77 +185,6 @@ FIXTURE_CASE(test_rlock_client_open__works_in_a_child)
     ASSERT_STATUS(acquire(*state, shared.client, &shared.held, NAME, LEASE_MS),
                   STATUS_OK);
     in_child(opens_its_own, &shared);
-}
-
-/* -- groups -- */
-
-static void fork_on_group(struct rlock_group *group, enum status status, void *arg)
-{
-    (void)group;
-    *(enum status *)arg = status;
-}
-
-static bool fork_on_owner(const struct rlock_info *info, void *arg)
-{
-    (void)info;
-    (void)arg;
-    return true;
-}
-
-static void fork_on_inspected(enum status status, void *arg)
-{
-    *(enum status *)arg = status;
-}
-
-static bool uses_no_group(void *arg)
-{
-    struct shared *shared = arg;
-    struct rlock_member member = {.client = shared->client, .name = "a", .name_len = 1};
-    struct rlock_group_options options = {.lease_ms = LEASE_MS};
-    enum status acquired = STATUS_OK, released = STATUS_OK, extended = STATUS_OK,
-                inspected = STATUS_OK;
-    struct rlock_group *group = NULL;
-    struct err err = {0};
-    bool is_held = rlock_group_is_held(shared->group);
-
-    rlock_group_acquire(shared->group, &options, fork_on_group, &acquired);
-    rlock_group_extend(shared->group, LEASE_MS, fork_on_group, &extended);
-    rlock_group_inspect(shared->group, fork_on_owner, fork_on_inspected, &inspected);
-    rlock_group_release(shared->group, fork_on_group, &released);
-    rlock_group_cancel(shared->group);
-    rlock_group_free(shared->group);
-    return acquired == STATUS_INVALID && released == STATUS_INVALID && !is_held &&
-           extended == STATUS_INVALID && inspected == STATUS_INVALID &&
-           rlock_group_create(&member, 1, RLOCK_GROUP_ALL, &group, &err) ==
-               STATUS_INVALID &&
-           strstr(err.text, "fork") != NULL;
-}
-
-static bool has_status(void *arg)
-{
-    return *(enum status *)arg != STATUS_CANCELLED;
-}
-
-FIXTURE_CASE(test_rlock_group_acquire__is_invalid_in_a_child)
-{
-    struct fixture *fixture = *state;
-    struct rlock_group_options options = {.lease_ms = LEASE_MS};
-    struct shared shared;
-    enum status status = STATUS_CANCELLED;
-
-    shared_open(&shared, fixture);
-    ASSERT_STATUS(
-        rlock_group_create(
-            &(struct rlock_member){.client = shared.client, .name = "a", .name_len = 1},
-            1, RLOCK_GROUP_ALL, &shared.group, NULL),
-        STATUS_OK);
-    rlock_group_acquire(shared.group, &options, fork_on_group, &status);
-    FIXTURE_AWAIT(fixture, has_status, &status);
-    ASSERT_STATUS(status, STATUS_OK);
-    in_child(uses_no_group, &shared);
-    assert_true(server_has(fixture->server, "a"));
-    assert_true(rlock_group_is_held(shared.group));
-    rlock_group_free(shared.group);
 }
 
 /* -- synchronous -- */

@@ -1,95 +1,247 @@
-/* it_group.c - groups with RLOCK_GROUP_ALL, on one and on several servers, and the calls
- * that all groups have. */
+/* it_group.c - groups of locks on five private servers. */
 #include "base/clock.h"
 #include "lock/group_round.h"
-#include "test/group_fixture.h"
+#include "test/fixture.h"
 
+#include <hiredis/hiredis.h>
 #include <string.h>
 
-/* -- multi-locks -- */
+#define SERVERS 5
+#define NAME    "item:7" /* of the member on each server */
 
-GROUP_CASE(test_acquire__multi_holds_every_member)
+static struct server servers[SERVERS];
+
+/** A client on each of the first servers, a group, and the answers to its calls. */
+struct group_test {
+    struct fixture *fixture;
+    struct rlock_client *clients[SERVERS];
+    struct rlock_group *group;
+    unsigned answers, losses;
+    enum status status; /* of the last answer */
+};
+
+static int start_servers(void **state UNUSED)
 {
-    struct group_fixture groups;
-
-    group_create(&groups, *state, 3, RLOCK_GROUP_ALL);
-    assert_false(rlock_group_is_held(groups.group));
-    assert_int_equal(rlock_group_fence(groups.group, 0), 0);
-    assert_int_equal(rlock_group_safe_for_us(groups.group, clock_mono_us()), 0);
-    ASSERT_STATUS(group_acquire(&groups), STATUS_OK);
-    assert_true(rlock_group_is_held(groups.group));
-    assert_keys("item:7", "111");
-    for (size_t i = 0; i < 3; i++)
-        ASSERT_NUMBER(rlock_group_fence(groups.group, i), >, 0);
-    ASSERT_STATUS(group_release(&groups), STATUS_OK);
-    assert_false(rlock_group_is_held(groups.group));
-    assert_int_equal(rlock_group_fence(groups.group, 0), 0);
-    assert_keys("item:7", "000");
-    group_free(&groups);
+    for (int i = 0; i < SERVERS; i++)
+        server_start(&servers[i], NULL);
+    fixture_use_server(&servers[0]);
+    return 0;
 }
 
-GROUP_CASE(test_acquire__multi_with_one_busy_holds_none)
+static int stop_servers(void **state UNUSED)
 {
-    struct group_fixture groups;
+    for (int i = 0; i < SERVERS; i++)
+        server_stop(&servers[i]);
+    return 0;
+}
 
-    group_create(&groups, *state, 3, RLOCK_GROUP_ALL);
+static int setup(void **state)
+{
+    for (int i = 0; i < SERVERS; i++) {
+        if (servers[i].pid == 0)
+            server_restart(&servers[i]);
+        server_resume(&servers[i]);
+        server_do(&servers[i], "FLUSHALL");
+    }
+    return fixture_setup(state);
+}
+
+#define GROUP_CASE(name) GUARDED_CASE(name, setup, fixture_teardown)
+
+static void open_clients(struct group_test *test, struct fixture *fixture, int count)
+{
+    struct rlock_client_options options = {.timeout_ms = TIMEOUT_MS};
+
+    *test = (struct group_test){.fixture = fixture};
+    for (int i = 0; i < count; i++) {
+        options.redis_url = servers[i].unix_url;
+        test->clients[i] = fixture_open(fixture, options);
+        fixture_wait_up(fixture, test->clients[i]);
+    }
+}
+
+/** A group with a member on each of the first servers. */
+static void create(struct group_test *test, struct fixture *fixture, int count,
+                   enum rlock_group_need need)
+{
+    struct rlock_member members[SERVERS];
+
+    open_clients(test, fixture, count);
+    for (int i = 0; i < count; i++)
+        members[i] = (struct rlock_member){test->clients[i], NAME, strlen(NAME)};
+    ASSERT_STATUS(rlock_group_create(members, (size_t)count, need, &test->group, NULL),
+                  STATUS_OK);
+}
+
+/** A group with RLOCK_GROUP_ALL on the first server; each letter of `names` is a lock. */
+static void create_names(struct group_test *test, struct fixture *fixture,
+                         const char *names)
+{
+    struct rlock_member members[SERVERS];
+    size_t count = strlen(names);
+
+    open_clients(test, fixture, 1);
+    for (size_t i = 0; i < count; i++)
+        members[i] = (struct rlock_member){test->clients[0], &names[i], 1};
+    ASSERT_STATUS(rlock_group_create(members, count, RLOCK_GROUP_ALL, &test->group, NULL),
+                  STATUS_OK);
+}
+
+static void on_answer(struct rlock_group *group, enum status status, void *arg)
+{
+    struct group_test *test = arg;
+
+    assert_ptr_equal(group, test->group);
+    test->answers++;
+    test->status = status;
+}
+
+static void on_lost(struct rlock_group *group, enum status status, void *arg)
+{
+    struct group_test *test = arg;
+
+    ASSERT_STATUS(status, STATUS_LOST);
+    assert_false(rlock_group_is_held(group));
+    test->losses++;
+}
+
+static void begin_acquire(struct group_test *test, struct rlock_group_options options)
+{
+    options.lease_ms = LEASE_MS;
+    options.on_lost = on_lost;
+    rlock_group_acquire(test->group, &options, on_answer, test);
+}
+
+/** Run the loop until the call that has begun is answered. */
+static enum status await(struct group_test *test)
+{
+    unsigned answers = test->answers;
+
+    fixture_wait_count(test->fixture, &test->answers, answers + 1);
+    return test->status;
+}
+
+static enum status acquire_group(struct group_test *test)
+{
+    begin_acquire(test, (struct rlock_group_options){.watchdog = true});
+    return await(test);
+}
+
+static enum status release_group(struct group_test *test)
+{
+    rlock_group_release(test->group, on_answer, test);
+    return await(test);
+}
+
+static enum status extend_group(struct group_test *test, uint32_t lease_ms)
+{
+    rlock_group_extend(test->group, lease_ms, on_answer, test);
+    return await(test);
+}
+
+/** A digit for each server: has it the key? '-': it is not asked. */
+static bool has_keys(void *arg)
+{
+    const char *wanted = arg;
+
+    for (int i = 0; wanted[i] != '\0'; i++) {
+        if (wanted[i] != '-' && server_has(&servers[i], NAME) != (wanted[i] == '1'))
+            return false;
+    }
+    return true;
+}
+
+static void wait_keys(struct group_test *test, const char *wanted)
+{
+    if (!fixture_run_until(test->fixture, has_keys, (char *)wanted, WITHIN_MS))
+        fail_msg("the keys are not %s after %d ms", wanted, WITHIN_MS);
+}
+
+/** Lock NAME on one server for another owner. */
+static void set_foreign(int server)
+{
+    server_do(&servers[server], "SET " NAME " foreign PX 600000");
+}
+
+static void assert_foreign(int server)
+{
+    redisReply *reply = server_command(&servers[server], "GET " NAME);
+
+    assert_string_equal(reply->str, "foreign");
+    freeReplyObject(reply);
+    ASSERT_NUMBER(server_int(&servers[server], "PTTL " NAME), >, 300000);
+}
+
+/* -- acquire -- */
+
+GROUP_CASE(test_acquire__of_all_holds_every_member_or_none)
+{
+    struct group_test test;
+
+    create(&test, *state, 3, RLOCK_GROUP_ALL);
+    ASSERT_STATUS(acquire_group(&test), STATUS_OK);
+    assert_true(has_keys("111"));
+    ASSERT_NUMBER(rlock_group_safe_for_us(test.group, clock_mono_us()), >,
+                  LEASE_MS * 500LL);
+    ASSERT_STATUS(release_group(&test), STATUS_OK);
+    assert_true(has_keys("000"));
     set_foreign(1);
-    group_begin_acquire(&groups, (struct rlock_group_options){.lease_ms = LEASE_MS});
-    fixture_hold_timers(groups.fixture); /* it does not wait for a timeout */
-    ASSERT_STATUS(group_await(&groups, 1), STATUS_BUSY);
-    assert_keys("item:7", "010");
+    ASSERT_STATUS(acquire_group(&test), STATUS_BUSY);
+    wait_keys(&test, "010");
     assert_foreign(1);
-    ASSERT_STATUS(group_release(&groups), STATUS_NOT_OWNER);
-    group_free(&groups);
+    rlock_group_free(test.group);
 }
 
-/** Run the loop until the group waits for this member alone. */
-static void wait_asleep(struct group_fixture *groups, size_t member)
+/** One server hangs or is down, and one has a lock of another owner. */
+GROUP_CASE(test_acquire__of_a_majority_does_without_a_minority)
 {
-    const struct call *call =
-        list_item(&groups->group->members[member].lock, struct call, lock);
+    struct group_test test;
 
-    fixture_wait_asleep(groups->fixture, groups->clients[member], call);
+    for (int is_down = 0; is_down <= 1; is_down++) {
+        create(&test, *state, 5, RLOCK_GROUP_MAJORITY);
+        if (is_down)
+            server_kill(&servers[1]);
+        else
+            server_pause(&servers[1]);
+        set_foreign(3);
+        ASSERT_STATUS(acquire_group(&test), STATUS_OK);
+        ASSERT_NUMBER(rlock_group_fence(test.group, 0), >, 0);
+        ASSERT_NUMBER(rlock_group_fence(test.group, 1), ==, 0);
+        ASSERT_STATUS(release_group(&test), STATUS_OK);
+        wait_keys(&test, "0-010");
+        assert_foreign(3);
+        rlock_group_free(test.group);
+        if (!is_down)
+            server_resume(&servers[1]);
+    }
 }
 
-GROUP_CASE(test_acquire__multi_is_woken_by_the_release_of_the_busy_member)
+/** Members that were granted are released. */
+GROUP_CASE(test_acquire__of_a_refused_majority_tells_why)
 {
-    struct fixture *fixture = *state;
-    struct group_fixture groups;
-    struct rlock_client *other;
-    struct rlock_stats stats;
-    struct call busy = {0};
+    struct group_test test;
+    const struct err *why[SERVERS];
 
-    group_create(&groups, fixture, 3, RLOCK_GROUP_ALL);
-    other = fixture_open(fixture,
-                         (struct rlock_client_options){.redis_url = servers[2].unix_url,
-                                                       .timeout_ms = TIMEOUT_MS});
-    fixture_wait_up(fixture, other);
-    ASSERT_STATUS(acquire(fixture, other, &busy, "item:7", LEASE_MS), STATUS_OK);
-    group_begin_acquire(&groups,
-                        (struct rlock_group_options){.lease_ms = LEASE_MS,
-                                                     .wait_ms = RLOCK_WAIT_FOREVER});
-    wait_asleep(&groups, 2);
-    fixture_hold_timers(fixture);
-    ASSERT_STATUS(release(fixture, other, &busy), STATUS_OK);
-    fixture_wait_count(fixture, &groups.answers, 1);
-    ASSERT_STATUS(groups.status, STATUS_OK);
-    assert_keys("item:7", "111");
-    rlock_client_stats(groups.clients[2], &stats);
-    assert_int_equal(stats.released, 0); /* it kept the member that woke it */
-    group_free(&groups);
-}
-
-/** The time of a try begins with the call, not with the current turn of the loop. */
-GROUP_CASE(test_acquire__has_its_time_though_the_loop_was_busy)
-{
-    struct fixture *fixture = *state;
-    struct group_fixture groups;
-
-    group_create(&groups, fixture, 3, RLOCK_GROUP_ALL);
-    fixture->loop.time -= 2UL * ROUND_MS; /* the turn began then */
-    ASSERT_STATUS(group_acquire(&groups), STATUS_OK);
-    group_free(&groups);
+    create(&test, *state, SERVERS, RLOCK_GROUP_MAJORITY);
+    set_foreign(0);
+    server_kill(&servers[1]);
+    fixture_wait_down(test.fixture, test.clients[1]);
+    server_do(&servers[2], "HSET " NAME " field value");
+    server_pause(&servers[3]);
+    assert_int_not_equal(acquire_group(&test), STATUS_OK);
+    for (size_t i = 0; i < SERVERS; i++)
+        why[i] = rlock_group_why(test.group, i);
+    ASSERT_STATUS(why[0]->status, STATUS_BUSY);
+    ASSERT_STATUS(why[1]->status, STATUS_DOWN);
+    ASSERT_STATUS(why[2]->status, STATUS_REFUSED);
+    ASSERT_CONTAINS(why[2]->text, "WRONGTYPE");
+    ASSERT_STATUS(why[3]->status, STATUS_TIMEOUT);
+    ASSERT_CONTAINS(why[3]->text, "no reply");
+    ASSERT_STATUS(why[4]->status, STATUS_OK);
+    server_resume(&servers[3]);
+    wait_keys(&test, "1-100");
+    assert_foreign(0);
+    rlock_group_free(test.group);
 }
 
 /* -- groups that contend -- */
@@ -97,371 +249,204 @@ GROUP_CASE(test_acquire__has_its_time_though_the_loop_was_busy)
 #define RACERS 4
 
 struct racer {
-    struct group_fixture groups;
-    const struct rlock_kind *kind;
+    struct group_test test;
     unsigned laps;
 };
 
-static void on_acquired(struct rlock_group *group, enum status status, void *arg)
-{
-    (void)group;
-    (void)arg;
-    assert_true(status == STATUS_OK || status == STATUS_CANCELLED);
-}
-
-static void start_lap(struct racer *racer)
-{
-    struct rlock_group_options options = {
-        .kind = racer->kind, .lease_ms = LEASE_MS, .wait_ms = RLOCK_WAIT_FOREVER};
-
-    rlock_group_acquire(racer->groups.group, &options, on_acquired, NULL);
-}
-
-static void on_released(struct rlock_group *group, enum status status, void *arg)
-{
-    struct racer *racer = arg;
-
-    (void)group;
-    if (status == STATUS_CANCELLED)
-        return;
-    ASSERT_STATUS(status, STATUS_OK);
-    racer->laps++;
-    start_lap(racer);
-}
-
 /** At most one holds its group; it releases it. */
-static void turn(struct racer *racers, int count)
+static void turn(struct racer *racers)
 {
     struct racer *holder = NULL;
 
-    for (int i = 0; i < count; i++) {
-        if (!rlock_group_is_held(racers[i].groups.group))
+    for (int i = 0; i < RACERS; i++) {
+        struct group_test *test = &racers[i].test;
+
+        if (test->answers == 0)
             continue;
-        assert_null(holder);
-        holder = &racers[i];
+        ASSERT_STATUS(test->status, STATUS_OK);
+        test->answers = 0;
+        if (rlock_group_is_held(test->group)) {
+            assert_null(holder);
+            holder = &racers[i];
+            rlock_group_release(test->group, on_answer, test);
+        } else {
+            racers[i].laps++;
+            begin_acquire(test,
+                          (struct rlock_group_options){.wait_ms = RLOCK_WAIT_FOREVER});
+        }
     }
-    if (holder != NULL)
-        rlock_group_release(holder->groups.group, on_released, holder);
 }
 
-/** Let all acquire and release again and again, until each has done so `laps` times. */
-static void race(struct fixture *fixture, struct racer *racers, int count, unsigned laps)
+static bool have_done_laps(void *arg)
 {
-    int64_t end_us = clock_mono_us() + WITHIN_MS * 1000LL;
-    unsigned least = 0;
+    struct racer *racers = arg;
 
-    for (int i = 0; i < count; i++)
-        start_lap(&racers[i]);
-    while (least < laps) {
-        uv_run(&fixture->loop, UV_RUN_ONCE);
-        turn(racers, count);
-        least = laps;
-        for (int i = 0; i < count; i++)
-            least = racers[i].laps < least ? racers[i].laps : least;
-        if (clock_mono_us() > end_us)
-            fail_msg("%u of %u laps after %d ms", least, laps, WITHIN_MS);
+    turn(racers);
+    for (int i = 0; i < RACERS; i++) {
+        if (racers[i].laps < 10)
+            return false;
     }
-    for (int i = 0; i < count; i++)
-        group_free(&racers[i].groups);
+    return true;
 }
 
-GROUP_CASE(test_acquire__overlapping_multis_of_any_kind_all_progress)
+/** Any two groups of each round share members, and some take them in another order. */
+GROUP_CASE(test_acquire__of_groups_that_contend_makes_progress)
 {
     static const char *const names[RACERS] = {"ab", "ba", "bc", "ca"};
-    static const struct rlock_kind *const kinds[] = {&rlock_plain, &rlock_reentrant,
-                                                     &rlock_fair};
+    static struct racer racers[RACERS];
 
-    for (int kind = 0; kind < 3; kind++) {
-        struct racer racers[RACERS] = {0};
-
+    for (int is_majority = 0; is_majority <= 1; is_majority++) {
+        memset(racers, 0, sizeof(racers));
         for (int i = 0; i < RACERS; i++) {
-            group_create_names(&racers[i].groups, *state, names[i]);
-            racers[i].kind = kinds[kind];
+            struct group_test *test = &racers[i].test;
+
+            if (is_majority)
+                create(test, *state, 3, RLOCK_GROUP_MAJORITY);
+            else
+                create_names(test, *state, names[i]);
+            begin_acquire(test,
+                          (struct rlock_group_options){.wait_ms = RLOCK_WAIT_FOREVER});
         }
-        race(*state, racers, RACERS, 100);
+        FIXTURE_AWAIT(*state, have_done_laps, racers);
+        for (int i = 0; i < RACERS; i++)
+            rlock_group_free(racers[i].test.group);
     }
 }
 
-/** {a, b} and {b, a}, each name on a server of its own. */
-GROUP_CASE(test_acquire__overlapping_multis_on_two_servers_all_progress)
+/* -- held groups -- */
+
+/** A server that restarts empty does not get its member back. */
+GROUP_CASE(test_on_lost__of_a_majority_is_called_once)
 {
-    struct racer racers[2] = {0};
-    struct rlock_member members[2];
+    struct group_test test;
 
-    for (int i = 0; i < 2; i++) {
-        struct group_fixture *groups = &racers[i].groups;
-
-        group_open(groups, *state, 2);
-        members[i] = (struct rlock_member){groups->clients[0], "a", 1};
-        members[1 - i] = (struct rlock_member){groups->clients[1], "b", 1};
-        ASSERT_STATUS(
-            rlock_group_create(members, 2, RLOCK_GROUP_ALL, &groups->group, NULL),
-            STATUS_OK);
+    create(&test, *state, 3, RLOCK_GROUP_MAJORITY);
+    ASSERT_STATUS(acquire_group(&test), STATUS_OK);
+    wait_keys(&test, "111");
+    server_kill(&servers[1]);
+    fixture_wait_down(test.fixture, test.clients[1]);
+    server_restart(&servers[1]);
+    fixture_wait_up(test.fixture, test.clients[1]);
+    for (unsigned i = 1; i <= 3; i++) {
+        fixture_pass_ms(test.fixture, LEASE_MS / 3 + 1);
+        fixture_wait_renewed(test.fixture, test.clients[0], i);
+        fixture_wait_renewed(test.fixture, test.clients[2], i);
     }
-    race(*state, racers, 2, 200);
+    assert_true(has_keys("101"));
+    assert_true(rlock_group_is_held(test.group));
+    assert_int_equal(test.losses, 0);
+    (void)server_int(&servers[0], "DEL " NAME);
+    fixture_pass_ms(test.fixture, LEASE_MS / 3 + 1);
+    fixture_wait_count(test.fixture, &test.losses, 1);
+    wait_keys(&test, "000");
+    ASSERT_STATUS(release_group(&test), STATUS_LOST);
+    assert_int_equal(test.losses, 1);
+    rlock_group_free(test.group);
 }
 
-GROUP_CASE(test_acquire__contending_quorums_all_progress)
+/** The owners that rlock_group_inspect() has named. */
+struct found {
+    struct group_test *test;
+    unsigned ours, ended;
+    char at[SERVERS + 1]; /* a digit for each server: has it named an owner? */
+    enum status status;
+};
+
+static bool on_owner(const struct rlock_info *info, void *arg)
 {
-    struct racer racers[3] = {0};
+    struct found *found = arg;
 
-    for (int i = 0; i < 3; i++)
-        group_create(&racers[i].groups, *state, 5, RLOCK_GROUP_MAJORITY);
-    race(*state, racers, 3, 10);
-}
-
-/* -- cancel and free -- */
-
-GROUP_CASE(test_cancel__ends_a_wait_a_pause_and_a_try)
-{
-    static const enum rlock_group_need needs[] = {RLOCK_GROUP_ALL, RLOCK_GROUP_MAJORITY};
-    struct rlock_group_options options = {.lease_ms = LEASE_MS,
-                                          .wait_ms = RLOCK_WAIT_FOREVER};
-    struct group_fixture groups;
-
-    for (int i = 0; i < 2; i++) {
-        group_create(&groups, *state, 3, needs[i]);
-        rlock_group_cancel(groups.group); /* nothing to cancel */
-        set_foreign(0);
-        set_foreign(1);
-        group_begin_acquire(&groups, options);
-        fixture_run_for(groups.fixture, 50);
-        rlock_group_cancel(groups.group);
-        rlock_group_cancel(groups.group);
-        ASSERT_STATUS(group_await(&groups, 1), STATUS_CANCELLED);
-        delete_key(0);
-        delete_key(1);
-        group_begin_acquire(&groups, options);
-        rlock_group_cancel(groups.group);
-        ASSERT_STATUS(group_await(&groups, 2), STATUS_CANCELLED);
-        ASSERT_STATUS(group_acquire(&groups), STATUS_OK);
-        rlock_group_cancel(groups.group); /* does not end what is held */
-        wait_keys(groups.fixture, "111");
-        ASSERT_STATUS(group_release(&groups), STATUS_OK);
-        wait_keys(groups.fixture, "000");
-        group_free(&groups);
+    assert_memory_equal(info->name, NAME, strlen(NAME));
+    found->ours += info->is_ours;
+    for (int i = 0; i < 3; i++) {
+        if (info->client == found->test->clients[i])
+            found->at[i] = '1';
     }
+    return true;
 }
 
-static void on_step(struct rlock_group *group, enum status status, void *arg)
+static void on_end(enum status status, void *arg)
 {
-    struct rlock_group_options options = {.lease_ms = LEASE_MS};
-    struct group_fixture *groups = arg;
+    struct found *found = arg;
 
-    ASSERT_STATUS(status, groups->answers == 0 ? STATUS_CANCELLED : STATUS_OK);
-    if (groups->answers == 0)
-        rlock_group_acquire(group, &options, on_step, groups);
-    else if (groups->answers == 1)
-        rlock_group_release(group, on_step, groups);
-    groups->answers++;
+    found->ended++;
+    found->status = status;
 }
 
-GROUP_CASE(test_callback__may_call_again)
+static void expect_owners(struct group_test *test, enum status status, const char *at,
+                          unsigned ours)
 {
-    struct rlock_group_options options = {.lease_ms = LEASE_MS};
-    struct group_fixture groups;
+    struct found found = {.test = test, .at = "000"};
 
-    group_create(&groups, *state, 3, RLOCK_GROUP_ALL);
-    rlock_group_acquire(groups.group, &options, on_step, &groups);
-    rlock_group_cancel(groups.group);
-    fixture_wait_count(groups.fixture, &groups.answers, 3);
-    assert_keys("item:7", "000");
-    group_free(&groups);
+    rlock_group_inspect(test->group, on_owner, on_end, &found);
+    fixture_wait_count(test->fixture, &found.ended, 1);
+    ASSERT_STATUS(found.status, status);
+    assert_string_equal(found.at, at);
+    assert_int_equal(found.ours, ours);
 }
 
-GROUP_CASE(test_free__answers_a_try_and_releases)
+static enum status force_group(struct group_test *test)
 {
-    struct fixture *fixture = *state;
-    struct group_fixture groups;
+    struct found found = {0};
 
-    group_create(&groups, fixture, 3, RLOCK_GROUP_ALL);
-    group_begin_acquire(&groups, (struct rlock_group_options){.lease_ms = LEASE_MS});
-    rlock_group_free(groups.group);
-    assert_int_equal(groups.answers, 1);
-    ASSERT_STATUS(groups.status, STATUS_CANCELLED);
-    for (int i = 0; i < 3; i++)
-        wait_command(fixture, i, "mget"); /* of the release */
-    wait_keys(fixture, "000");
+    rlock_group_force_release(test->group, on_end, &found);
+    fixture_wait_count(test->fixture, &found.ended, 1);
+    return found.status;
 }
 
-GROUP_CASE(test_free__releases_what_is_held_or_being_released)
+GROUP_CASE(test_group__is_extended_inspected_and_forced)
 {
-    struct group_fixture held, releasing;
+    struct group_test test;
 
-    rlock_group_free(NULL);
-    group_create(&held, *state, 3, RLOCK_GROUP_MAJORITY);
-    ASSERT_STATUS(group_acquire_watched(&held, LEASE_MS), STATUS_OK);
-    rlock_group_free(held.group);
-    assert_int_equal(held.answers, 1);
-    for (int i = 0; i < 3; i++)
-        wait_absent(held.fixture, i);
-
-    group_create(&releasing, *state, 3, RLOCK_GROUP_MAJORITY);
-    ASSERT_STATUS(group_acquire(&releasing), STATUS_OK);
-    group_begin_release(&releasing);
-    rlock_group_free(releasing.group);
-    assert_int_equal(releasing.answers, 2);
-    ASSERT_STATUS(releasing.status, STATUS_CANCELLED);
-    for (int i = 0; i < 3; i++)
-        wait_absent(releasing.fixture, i);
+    create(&test, *state, 3, RLOCK_GROUP_MAJORITY);
+    expect_owners(&test, STATUS_OK, "000", 0);
+    set_foreign(2);
+    ASSERT_STATUS(acquire_group(&test), STATUS_OK);
+    wait_keys(&test, "111");
+    expect_owners(&test, STATUS_OK, "111", 2);
+    ASSERT_STATUS(extend_group(&test, 2 * LEASE_MS), STATUS_OK);
+    ASSERT_NUMBER(rlock_group_safe_for_us(test.group, clock_mono_us()), >,
+                  LEASE_MS * 1000LL);
+    ASSERT_NUMBER(server_int(&servers[1], "PTTL " NAME), >, LEASE_MS);
+    (void)server_int(&servers[2], "DEL " NAME);
+    expect_owners(&test, STATUS_OK, "110", 2);
+    for (int i = 0; i <= 2; i += 2) { /* the first and the last server have no owner */
+        server_do(&servers[i], "DEL " NAME);
+        set_foreign(2 - i);
+        ASSERT_STATUS(force_group(&test), STATUS_OK);
+        assert_true(has_keys("000"));
+    }
+    ASSERT_STATUS(force_group(&test), STATUS_NOT_FOUND);
+    ASSERT_STATUS(extend_group(&test, LEASE_MS), STATUS_LOST);
+    set_foreign(0);
+    server_kill(&servers[2]);
+    fixture_wait_down(test.fixture, test.clients[2]);
+    expect_owners(&test, STATUS_DOWN, "100", 0);
+    ASSERT_STATUS(force_group(&test), STATUS_DOWN);
+    rlock_group_free(test.group);
 }
+
+/* -- free -- */
 
 GROUP_CASE(test_free__outlives_a_hung_server_and_a_closed_client)
 {
-    struct fixture *fixture = *state;
-    struct group_fixture groups;
+    struct group_test test;
+    struct found found = {.test = &test, .at = "000"};
 
-    group_create(&groups, fixture, 3, RLOCK_GROUP_ALL);
+    create(&test, *state, 3, RLOCK_GROUP_ALL);
+    set_foreign(1);
     server_pause(&servers[2]);
-    group_begin_acquire(&groups, (struct rlock_group_options){.lease_ms = LEASE_MS});
-    fixture_run_for(fixture, 20);
-    rlock_group_free(groups.group);
-    ASSERT_STATUS(groups.status, STATUS_CANCELLED);
-    fixture_close_hung(fixture, groups.clients[2]);
-    wait_absent(fixture, 0);
+    begin_acquire(&test, (struct rlock_group_options){0});
+    rlock_group_inspect(test.group, on_owner, on_end, &found);
+    rlock_group_free(test.group);
+    ASSERT_STATUS(test.status, STATUS_CANCELLED);
+    fixture_close_hung(test.fixture, test.clients[2]);
+    fixture_wait_count(test.fixture, &found.ended, 1);
     server_resume(&servers[2]);
-    wait_absent(fixture, 2);
-}
-
-static void on_client_closed(void *arg)
-{
-    unsigned *closed_count = arg;
-
-    ++*closed_count;
-}
-
-GROUP_CASE(test_client_close__ends_a_try_of_its_group)
-{
-    struct fixture *fixture = *state;
-    struct group_fixture groups;
-
-    group_create(&groups, fixture, 1, RLOCK_GROUP_ALL);
-    server_pause(&servers[0]);
-    group_begin_acquire(&groups,
-                        (struct rlock_group_options){.lease_ms = LEASE_MS,
-                                                     .wait_ms = RLOCK_WAIT_FOREVER});
-    fixture->clients[0] = NULL;
-    rlock_client_close(groups.clients[0], on_client_closed, &fixture->closed_count);
-    ASSERT_STATUS(group_await(&groups, 1), STATUS_CANCELLED);
-    assert_int_equal(fixture->closed_count, 0); /* it outlives the group */
-    group_free(&groups);
-    server_resume(&servers[0]);
-}
-
-/* -- bad use -- */
-
-static void refuse(const struct rlock_member *members, size_t count,
-                   enum rlock_group_need need, const char *words)
-{
-    struct rlock_group *group = NULL;
-    struct err err = {0};
-
-    ASSERT_STATUS(rlock_group_create(members, count, need, &group, &err), STATUS_INVALID);
-    assert_null(group);
-    ASSERT_CONTAINS(err.text, words);
-}
-
-GROUP_CASE(test_create__refuses_bad_members)
-{
-    struct rlock_member members[RLOCK_GROUP_MAX + 1];
-    char names[RLOCK_GROUP_MAX + 1];
-    char longest[RLOCK_NAME_MAX + 1];
-    struct group_fixture groups;
-
-    group_open(&groups, *state, 2);
-    for (int i = 0; i <= RLOCK_GROUP_MAX; i++) {
-        names[i] = (char)i;
-        members[i] = (struct rlock_member){groups.clients[0], &names[i], 1};
-    }
-    refuse(members, 0, RLOCK_GROUP_ALL, "0 members");
-    refuse(members, RLOCK_GROUP_MAX + 1, RLOCK_GROUP_ALL, "65 members");
-    refuse(members, 2, RLOCK_GROUP_MAJORITY, "share a client");
-    members[2].name = &names[1];
-    refuse(members, 3, RLOCK_GROUP_ALL, "members 1 and 2 are the same");
-    members[2].client = groups.clients[1]; /* on another server it is another lock */
-    ASSERT_STATUS(rlock_group_create(members, 3, RLOCK_GROUP_ALL, &groups.group, NULL),
-                  STATUS_OK);
-    group_free(&groups);
-    members[1].name_len = 0;
-    refuse(members, 3, RLOCK_GROUP_ALL, "name of member 1");
-    memset(longest, 'n', sizeof(longest));
-    members[1] = (struct rlock_member){groups.clients[0], longest, sizeof(longest)};
-    refuse(members, 3, RLOCK_GROUP_ALL, "name of member 1");
-    members[1] = (struct rlock_member){groups.clients[0], NULL, 1};
-    refuse(members, 3, RLOCK_GROUP_ALL, "name of member 1");
-}
-
-GROUP_CASE(test_create__refuses_clients_of_different_loops)
-{
-    struct fixture *fixture = *state;
-    struct rlock_client_options options = {.redis_url = servers[0].unix_url,
-                                           .timeout_ms = TIMEOUT_MS};
-    struct rlock_client *other = NULL;
-    struct rlock_member members[2];
-    uv_loop_t loop;
-
-    uv_loop_init(&loop);
-    options.loop = &loop;
-    ASSERT_STATUS(rlock_client_open(&options, &other, NULL), STATUS_OK);
-    members[0] = (struct rlock_member){fixture_client(fixture), "a", 1};
-    members[1] = (struct rlock_member){other, "b", 1};
-    refuse(members, 2, RLOCK_GROUP_ALL, "loops");
-    rlock_client_close(other, NULL, NULL);
-    uv_run(&loop, UV_RUN_DEFAULT);
-    assert_int_equal(uv_loop_close(&loop), 0);
-}
-
-GROUP_CASE(test_acquire__refuses_a_bad_lease_and_can_be_used_again)
-{
-    struct group_fixture groups;
-
-    group_create(&groups, *state, 3, RLOCK_GROUP_MAJORITY);
-    ASSERT_STATUS(group_acquire_with(&groups,
-                                     (struct rlock_group_options){
-                                         .lease_ms = 1, .wait_ms = RLOCK_WAIT_FOREVER}),
-                  STATUS_INVALID);
-    ASSERT_STATUS(
-        group_acquire_with(
-            &groups, (struct rlock_group_options){.lease_ms = RLOCK_LEASE_MS_MAX + 1}),
-        STATUS_INVALID);
-    ASSERT_STATUS(group_acquire(&groups), STATUS_OK);
-    group_free(&groups);
-}
-
-GROUP_CASE(test_acquire__while_held_or_under_way_is_refused)
-{
-    struct rlock_group_options options = {.lease_ms = LEASE_MS};
-    struct group_fixture groups;
-    int64_t fence;
-
-    group_create(&groups, *state, 3, RLOCK_GROUP_ALL);
-    group_begin_acquire(&groups, options);
-    group_begin_acquire(&groups, options);
-    group_begin_release(&groups);
-    assert_int_equal(groups.answers, 0);
-    fixture_wait_count(groups.fixture, &groups.answers, 3);
-    assert_true(rlock_group_is_held(groups.group));
-    fence = rlock_group_fence(groups.group, 1);
-    ASSERT_STATUS(group_acquire(&groups), STATUS_INVALID);
-    assert_true(rlock_group_is_held(groups.group));
-    assert_int_equal(rlock_group_fence(groups.group, 1), fence);
-    ASSERT_STATUS(group_release(&groups), STATUS_OK);
-    group_free(&groups);
-}
-
-GROUP_CASE(test_free__answers_what_was_refused)
-{
-    struct group_fixture groups;
-
-    group_create(&groups, *state, 3, RLOCK_GROUP_ALL);
-    group_begin_release(&groups);
-    group_begin_release(&groups);
-    rlock_group_free(groups.group);
-    assert_int_equal(groups.answers, 2);
-    ASSERT_STATUS(groups.status, STATUS_NOT_OWNER);
+    wait_keys(&test, "010");
 }
 
 int main(void)
 {
-    return cases_run(group_start_servers, group_stop_servers);
+    return cases_run(start_servers, stop_servers);
 }

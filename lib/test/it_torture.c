@@ -285,34 +285,6 @@ FIXTURE_CASE(test_client__survives_the_failure_of_each_allocation)
     ASSERT_NUMBER(torture_each(use_client, *state), >, 40);
 }
 
-/** The first member answers from inside the call, which must not end the round. */
-FIXTURE_CASE(test_rlock_group_extend__without_memory_leaves_the_group_held)
-{
-    struct scene scene = {.fixture = *state, .client = fixture_client(*state)};
-    struct rlock_member members[] = {
-        {.client = scene.client, .name = "a", .name_len = 1},
-        {.client = scene.client, .name = "b", .name_len = 1},
-    };
-    struct rlock_group_options options = {.lease_ms = LEASE_MS};
-    struct call other = {0};
-    struct step step = {0};
-
-    ASSERT_STATUS(rlock_group_create(members, 2, RLOCK_GROUP_ALL, &step.group, NULL),
-                  STATUS_OK);
-    rlock_group_acquire(step.group, &options, torture_on_group, &step);
-    ASSERT_STATUS(settle(&scene, &step), STATUS_OK);
-    call_acquire(scene.client, &other, "item:8", LEASE_MS); /* it has the spare batch */
-    torture_fail(1, 2);
-    rlock_group_extend(step.group, LEASE_MS / 2, torture_on_group, &step);
-    assert_true(torture_stop());
-    assert_int_equal(step.answers, 0);
-    ASSERT_STATUS(settle(&scene, &step), STATUS_NO_MEMORY);
-    assert_true(rlock_group_is_held(step.group));
-    rlock_group_release(step.group, torture_on_group, &step);
-    ASSERT_STATUS(settle(&scene, &step), STATUS_OK);
-    rlock_group_free(step.group);
-}
-
 /* -- synchronous -- */
 
 static void use_sync(void *arg)

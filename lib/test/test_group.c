@@ -120,16 +120,17 @@ static void answer_for(struct group_test *test, int member, enum status status)
     on_result(test->clients[member], lock, &result);
 }
 
-/** One letter for each member: granted, busy, timeout; other members do not answer. */
+/** A letter for each member: granted, or the first of another status. '-': no answer yet. */
 static void answer_all(struct group_test *test, const char *letters)
 {
+    static const enum status statuses[] = {
+        ['b'] = STATUS_BUSY, ['g'] = STATUS_OK,        ['i'] = STATUS_INVALID,
+        ['l'] = STATUS_LOST, ['n'] = STATUS_NO_MEMORY, ['r'] = STATUS_REFUSED,
+    };
+
     for (int i = 0; letters[i] != '\0'; i++) {
         if (letters[i] != '-')
-            answer_for(test, i,
-                       letters[i] == 'g'   ? STATUS_OK
-                       : letters[i] == 'b' ? STATUS_BUSY
-                       : letters[i] == 'l' ? STATUS_LOST
-                                           : STATUS_REFUSED);
+            answer_for(test, i, statuses[(int)letters[i]]);
     }
 }
 
@@ -156,12 +157,31 @@ static void expect_answer(const struct group_test *test, enum status wanted)
     ASSERT_STATUS(test->status, wanted);
 }
 
+static void lose_member(struct group_test *test, int member)
+{
+    struct rlock *lock = &test->group->members[member].lock;
+
+    lock->state = RLOCK_LOST;
+    lock->on_lost(lock, STATUS_LOST, lock->lost_arg);
+}
+
 #define GROUP_CASE(name) DEFINE_CASE(name, name, set_up, tear_down, NULL)
+
+static void refuse(const struct rlock_member *members, size_t count,
+                   enum rlock_group_need need, const char *words)
+{
+    struct rlock_group *group = NULL;
+    struct err err = {0};
+
+    ASSERT_STATUS(rlock_group_create(members, count, need, &group, &err), STATUS_INVALID);
+    assert_null(group);
+    ASSERT_CONTAINS(err.text, words);
+}
 
 GROUP_CASE(test_rlock_group_create__takes_1_to_64_members)
 {
     struct rlock_member members[RLOCK_GROUP_MAX + 1];
-    char names[RLOCK_GROUP_MAX + 1], longest[RLOCK_NAME_MAX + 1] = "";
+    char names[RLOCK_GROUP_MAX + 1], longest[RLOCK_NAME_MAX] = "";
     struct group_test *test = *state;
     struct rlock_group *group;
 
@@ -169,24 +189,142 @@ GROUP_CASE(test_rlock_group_create__takes_1_to_64_members)
         names[i] = (char)i;
         members[i] = (struct rlock_member){test->clients[0], &names[i], 1};
     }
-    for (size_t count = 0; count <= RLOCK_GROUP_MAX + 1; count++) {
-        bool is_good = count >= 1 && count <= RLOCK_GROUP_MAX;
-        enum status status =
-            rlock_group_create(members, count, RLOCK_GROUP_ALL, &group, NULL);
-
-        if (status != (is_good ? STATUS_OK : STATUS_INVALID))
-            fail_msg("%zu members: got %s", count, status_name(status));
-        if (status == STATUS_OK)
-            rlock_group_free(group);
+    members[1] = (struct rlock_member){test->clients[0], longest, RLOCK_NAME_MAX};
+    refuse(members, 0, RLOCK_GROUP_ALL, "0 members; must be 1..64");
+    refuse(members, RLOCK_GROUP_MAX + 1, RLOCK_GROUP_ALL, "65 members; must be 1..64");
+    for (size_t count = 1; count <= RLOCK_GROUP_MAX; count += RLOCK_GROUP_MAX - 1) {
+        torture_fail(1, 0);
+        ASSERT_STATUS(rlock_group_create(members, count, RLOCK_GROUP_ALL, &group, NULL),
+                      STATUS_NO_MEMORY);
+        assert_true(torture_stop());
+        ASSERT_STATUS(rlock_group_create(members, count, RLOCK_GROUP_ALL, &group, NULL),
+                      STATUS_OK);
+        rlock_group_free(group);
     }
-    members[0] = (struct rlock_member){test->clients[0], longest, RLOCK_NAME_MAX};
-    ASSERT_STATUS(rlock_group_create(members, 1, RLOCK_GROUP_ALL, &group, NULL),
-                  STATUS_OK);
-    rlock_group_free(group);
+}
+
+GROUP_CASE(test_rlock_group_create__refuses_bad_members)
+{
+    static const char longer[RLOCK_NAME_MAX + 1];
+    struct group_test *test = *state;
+    struct rlock_client **clients = test->clients;
+    struct rlock_client other = {.process = clients[0]->process};
+    const struct {
+        struct rlock_member
+            last; /* of three; the others are "a" and "b" of two clients */
+        enum rlock_group_need need;
+        const char *words; /* NULL: it is good */
+    } cases[] = {
+        {{clients[0], "b", 1}, RLOCK_GROUP_ALL, NULL},
+        {{clients[1], "b", 1}, RLOCK_GROUP_ALL, "members 1 and 2 are the same"},
+        {{clients[2], "b", 1}, RLOCK_GROUP_MAJORITY, NULL},
+        {{clients[0], "b", 1},
+         RLOCK_GROUP_MAJORITY,
+         "0 and 2 of a quorum share a client"},
+        {{clients[0], "", 0}, RLOCK_GROUP_ALL, "bad name of member 2"},
+        {{clients[0], longer, sizeof(longer)}, RLOCK_GROUP_ALL, "bad name of member 2"},
+        {{clients[0], NULL, 1}, RLOCK_GROUP_ALL, "bad name of member 2"},
+        {{NULL, "b", 1}, RLOCK_GROUP_ALL, "no client of member 2"},
+        {{&other, "b", 1}, RLOCK_GROUP_ALL, "clients of different loops"},
+        {{clients[2], "b", 1}, (enum rlock_group_need)2, "need: unknown value 2"},
+    };
+    struct rlock_member members[3] = {{clients[0], "a", 1}, {clients[1], "b", 1}};
+    struct rlock_group *group;
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        members[2] = cases[i].last;
+        if (cases[i].words != NULL) {
+            refuse(members, 3, cases[i].need, cases[i].words);
+            continue;
+        }
+        ASSERT_STATUS(rlock_group_create(members, 3, cases[i].need, &group, NULL),
+                      STATUS_OK);
+        rlock_group_free(group);
+    }
+    refuse(NULL, 1, RLOCK_GROUP_ALL, "no client of member 0");
+    members[0].client = NULL;
+    refuse(members, 3, RLOCK_GROUP_ALL, "no client of member 0");
+    rlock_group_free(NULL);
+}
+
+GROUP_CASE(test_group__in_a_child_does_nothing)
+{
+    struct group_test *test = *state;
+    struct rlock_member member = {test->clients[0], "a", 1};
+
+    create(test, 2, RLOCK_GROUP_ALL);
+    acquire(test, 60000, 0);
+    answer_all(test, "gg");
+    test->answers = 0;
+    test->clients[0]->process++; /* as after fork() */
+    rlock_group_acquire(test->group, NULL, on_answer, test);
+    expect_answer(test, STATUS_INVALID);
+    rlock_group_extend(test->group, 1000, on_answer, test);
+    rlock_group_release(test->group, on_answer, test);
+    assert_int_equal(test->answers, 3);
+    ASSERT_STATUS(test->status, STATUS_INVALID);
+    rlock_group_cancel(test->group);
+    assert_false(rlock_group_is_held(test->group));
+    rlock_group_free(test->group);
+    refuse(&member, 1, RLOCK_GROUP_ALL, "inherited by fork()");
+    test->clients[0]->process--;
+    assert_true(rlock_group_is_held(test->group));
+}
+
+/** The loop answers; without memory for that, the call does. */
+GROUP_CASE(test_group__answers_calls_in_the_wrong_state)
+{
+    struct group_test *test = *state;
+
+    create(test, 2, RLOCK_GROUP_ALL);
+    for (int is_lost = 0; is_lost <= 1; is_lost++) {
+        enum status wanted = is_lost ? STATUS_LOST : STATUS_NOT_OWNER;
+
+        for (int i = 0; i < 2; i++) {
+            test->answers = 0;
+            if (i == 0)
+                rlock_group_extend(test->group, 1000, on_answer, test);
+            else
+                rlock_group_release(test->group, on_answer, test);
+            assert_int_equal(test->answers, 0);
+            uv_run(&test->loop, UV_RUN_NOWAIT);
+            expect_answer(test, wanted);
+        }
+        test->answers = 0;
+        rlock_group_release(test->group, on_answer, test);
+        uv_run(&test->loop, UV_RUN_NOWAIT);
+        expect_answer(test, STATUS_NOT_OWNER); /* it has learnt of the loss */
+        acquire(test, 60000, 0);
+        answer_all(test, "gg");
+        lose_member(test, 0);
+    }
+    acquire(test, 60000, 0); /* of a lost group */
+    rlock_group_acquire(test->group, NULL, on_answer, test);
     torture_fail(1, 0);
-    ASSERT_STATUS(rlock_group_create(members, 1, RLOCK_GROUP_ALL, &group, NULL),
-                  STATUS_NO_MEMORY);
+    rlock_group_release(test->group, on_answer, test);
     assert_true(torture_stop());
+    expect_answer(test, STATUS_NO_MEMORY);
+    rlock_group_acquire(test->group, NULL, on_answer, test);
+    ASSERT_CONTAINS(rlock_client_why(test->clients[0])->text, "in another call");
+    rlock_group_free(test->group);
+    assert_int_equal(test->answers, 4);
+    ASSERT_STATUS(test->status, STATUS_INVALID);
+    test->group = NULL;
+}
+
+GROUP_CASE(test_rlock_group_acquire__without_options_has_the_defaults)
+{
+    struct group_test *test = *state;
+
+    create(test, 2, RLOCK_GROUP_ALL);
+    rlock_group_acquire(test->group, NULL, on_answer, test);
+    answer_all(test, "gg");
+    expect_answer(test, STATUS_OK);
+    ASSERT_NUMBER(test->group->members[1].lock.lease_ms, ==, 30000);
+    ASSERT_NUMBER(rlock_group_fence(test->group, 1), ==, 7);
+    ASSERT_NUMBER(rlock_group_fence(test->group, 2), ==, 0);
+    assert_non_null(rlock_group_why(test->group, 1));
+    assert_null(rlock_group_why(test->group, 2));
 }
 
 GROUP_CASE(test_rlock_group_acquire__bounds_its_rounds_by_the_lease)
@@ -204,11 +342,9 @@ GROUP_CASE(test_rlock_group_acquire__bounds_its_rounds_by_the_lease)
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
         create(test, 3, RLOCK_GROUP_ALL);
         acquire(test, cases[i].lease_ms, 0);
-        if (cases[i].lease_ms != 0) {
-            expect_timer(test, cases[i].round_ms);
-            answer_all(test, "b");
-            expect_timer(test, cases[i].hurry_ms);
-        }
+        expect_timer(test, cases[i].round_ms);
+        answer_all(test, "b");
+        expect_timer(test, cases[i].hurry_ms);
         free_group(test);
     }
 }
@@ -262,12 +398,17 @@ GROUP_CASE(test_try__that_is_answered_tells_the_status)
         {3, RLOCK_GROUP_MAJORITY, "gb-", STATUS_TIMEOUT},
         {3, RLOCK_GROUP_MAJORITY, "gg-", STATUS_OK},
         {3, RLOCK_GROUP_ALL, "gg-", STATUS_TIMEOUT},
+        {3, RLOCK_GROUP_ALL, "gng", STATUS_NO_MEMORY},
+        {3, RLOCK_GROUP_ALL, "ggi", STATUS_INVALID},
     };
     struct group_test *test = *state;
 
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        bool may_wait = cases[i].status == STATUS_NO_MEMORY || /* it does not try again */
+                        cases[i].status == STATUS_INVALID;
+
         create(test, cases[i].count, cases[i].need);
-        acquire(test, 60000, 0);
+        acquire(test, 60000, may_wait ? RLOCK_WAIT_FOREVER : 0);
         answer_all(test, cases[i].letters);
         if (strchr(cases[i].letters, '-') != NULL)
             end_round(test);
@@ -294,6 +435,32 @@ static void fail_try(struct group_test *test, uint32_t wait_ms, int64_t took_us)
     answer_for(test, 0, STATUS_OK); /* its release */
 }
 
+GROUP_CASE(test_try__without_time_left_has_failed)
+{
+    struct group_test *test = *state;
+
+    create(test, 2, RLOCK_GROUP_ALL);
+    acquire(test, 60000, 0);
+    answer_all(test, "g");
+    frozen_us += 60000000;
+    answer_for(test, 1, STATUS_OK);
+    assert_false(rlock_group_is_held(test->group));
+    end_round(test);
+    expect_answer(test, STATUS_TIMEOUT);
+}
+
+/** Its time begins with the call, not with the current turn of the loop. */
+GROUP_CASE(test_try__has_its_time_though_the_loop_was_busy)
+{
+    struct group_test *test = *state;
+
+    create(test, 2, RLOCK_GROUP_ALL);
+    test->loop.time -= 3600000;
+    acquire(test, 60000, 0);
+    uv_update_time(&test->loop);
+    ASSERT_NUMBER(uv_timer_get_due_in(&test->group->timer), >, 0);
+}
+
 GROUP_CASE(test_rlock_group_acquire__waits_for_the_busy_member)
 {
     static const struct {
@@ -301,15 +468,10 @@ GROUP_CASE(test_rlock_group_acquire__waits_for_the_busy_member)
         uint32_t wait_ms;
         uint32_t left_ms;
     } cases[] = {
-        {0, 1000, 1001},
-        {999, 1000, 1000},
-        {1000, 1000, 1000},
-        {999999, 1000, 1},
-        {1000000, 1000, 0},
-        {2000000, 1000, 0},
-        {0, 1, 2},
-        {0, 0, 0},
-        {99000000, RLOCK_WAIT_FOREVER, RLOCK_WAIT_FOREVER},
+        {0, 1000, 1001},    {999, 1000, 1000},
+        {1000, 1000, 1000}, {999999, 1000, 1},
+        {1000000, 1000, 0}, {0, 1, 2},
+        {0, 0, 0},          {99000000, RLOCK_WAIT_FOREVER, RLOCK_WAIT_FOREVER},
     };
     struct group_test *test = *state;
 
@@ -398,14 +560,6 @@ GROUP_CASE(test_rlock_group_safe_for_us__is_that_of_the_last_one_needed)
     }
 }
 
-static void lose_member(struct group_test *test, int member)
-{
-    struct rlock *lock = &test->group->members[member].lock;
-
-    lock->state = RLOCK_LOST;
-    lock->on_lost(lock, STATUS_LOST, lock->lost_arg);
-}
-
 GROUP_CASE(test_group__is_lost_once_with_one_too_few)
 {
     struct group_test *test = *state;
@@ -424,42 +578,8 @@ GROUP_CASE(test_group__is_lost_once_with_one_too_few)
     assert_int_equal(test->group->members[4].lock.state, RLOCK_IDLE); /* released */
 }
 
-GROUP_CASE(test_rlock_group_extend__counts_those_that_are_held)
-{
-    static const struct {
-        const char *letters;
-        enum rlock_group_need need;
-        enum status status;
-        bool is_held;
-    } cases[] = {
-        {"ggg", RLOCK_GROUP_ALL, STATUS_OK, true},
-        {"ggl", RLOCK_GROUP_ALL, STATUS_LOST, false},
-        {"ggl", RLOCK_GROUP_MAJORITY, STATUS_OK, true},
-        {"gll", RLOCK_GROUP_MAJORITY, STATUS_LOST, false},
-        {"grr", RLOCK_GROUP_MAJORITY, STATUS_REFUSED, true},
-        {"ggr", RLOCK_GROUP_ALL, STATUS_REFUSED, true},
-    };
-    struct group_test *test = *state;
-
-    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
-        create(test, 3, cases[i].need);
-        acquire(test, 60000, 0);
-        answer_all(test, "ggg");
-        test->answers = 0;
-        rlock_group_extend(test->group, 90000, on_answer, test);
-        expect_timer(test, ROUND_MS);
-        answer_all(test, cases[i].letters);
-        if (test->answers != 1 || test->status != cases[i].status ||
-            rlock_group_is_held(test->group) != cases[i].is_held)
-            fail_msg("case %zu, %s: expected %s and held %d, got %u answers, %s and %d",
-                     i, cases[i].letters, status_name(cases[i].status), cases[i].is_held,
-                     test->answers, status_name(test->status),
-                     rlock_group_is_held(test->group));
-        free_group(test);
-    }
-}
-
-GROUP_CASE(test_rlock_group_release__tells_whether_enough_were_ours)
+/** An extension and a release count the members that are still ours. */
+GROUP_CASE(test_call__on_a_held_group_tells_whether_enough_are_ours)
 {
     static const struct {
         const char *letters;
@@ -467,28 +587,208 @@ GROUP_CASE(test_rlock_group_release__tells_whether_enough_were_ours)
         enum status status;
     } cases[] = {
         {"ggg", RLOCK_GROUP_ALL, STATUS_OK},
-        {"glg", RLOCK_GROUP_ALL, STATUS_LOST},
+        {"ggl", RLOCK_GROUP_ALL, STATUS_LOST},
         {"grg", RLOCK_GROUP_ALL, STATUS_REFUSED},
         {"ggl", RLOCK_GROUP_MAJORITY, STATUS_OK},
         {"gll", RLOCK_GROUP_MAJORITY, STATUS_LOST},
+        {"grr", RLOCK_GROUP_MAJORITY, STATUS_REFUSED},
         {"grl", RLOCK_GROUP_MAJORITY, STATUS_REFUSED},
     };
     struct group_test *test = *state;
 
-    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
-        create(test, 3, cases[i].need);
+    for (size_t i = 0; i < 2 * sizeof(cases) / sizeof(*cases); i++) {
+        const char *letters = cases[i / 2].letters;
+        enum status wanted = cases[i / 2].status;
+        bool is_extension = i % 2 == 0;
+
+        create(test, 3, cases[i / 2].need);
         acquire(test, 60000, 0);
         answer_all(test, "ggg");
         test->answers = 0;
-        rlock_group_release(test->group, on_answer, test);
+        if (is_extension)
+            rlock_group_extend(test->group, 90000, on_answer, test);
+        else
+            rlock_group_release(test->group, on_answer, test);
         expect_timer(test, ROUND_MS);
-        answer_all(test, cases[i].letters);
-        if (test->answers != 1 || test->status != cases[i].status)
-            fail_msg("case %zu, %s: expected %s, got %u answers, %s", i, cases[i].letters,
-                     status_name(cases[i].status), test->answers,
-                     status_name(test->status));
+        answer_all(test, letters);
+        if (test->answers != 1 || test->status != wanted)
+            fail_msg("case %zu, %s: expected %s, got %u answers, %s", i, letters,
+                     status_name(wanted), test->answers, status_name(test->status));
+        assert_int_equal(rlock_group_is_held(test->group),
+                         is_extension && wanted != STATUS_LOST);
         free_group(test);
     }
+}
+
+/** Cancelled in a try, and in the wait for a busy member. */
+GROUP_CASE(test_rlock_group_cancel__ends_an_acquire)
+{
+    struct group_test *test = *state;
+
+    create(test, 2, RLOCK_GROUP_ALL);
+    rlock_group_cancel(test->group);
+    expect_timer(test, NEVER); /* there was nothing to cancel */
+    for (int waits = 0; waits <= 1; waits++) {
+        if (waits)
+            fail_try(test, RLOCK_WAIT_FOREVER, 0);
+        else
+            acquire(test, 60000, RLOCK_WAIT_FOREVER);
+        rlock_group_cancel(test->group);
+        rlock_group_cancel(test->group);
+        assert_int_equal(test->answers, 0);
+        uv_run(&test->loop, UV_RUN_NOWAIT);
+        expect_answer(test, STATUS_CANCELLED);
+        expect_timer(test, NEVER);
+    }
+    acquire(test, 60000, 0);
+    answer_all(test, "gg");
+    rlock_group_cancel(test->group); /* what is held is not cancelled */
+    assert_true(rlock_is_held(&test->group->members[0].lock));
+}
+
+static void acquire_on_cancelled(struct rlock_group *group, enum status status, void *arg)
+{
+    ASSERT_STATUS(status, STATUS_CANCELLED);
+    rlock_group_acquire(group, NULL, on_answer, arg);
+}
+
+GROUP_CASE(test_callback__may_call_again)
+{
+    struct group_test *test = *state;
+
+    create(test, 2, RLOCK_GROUP_ALL);
+    rlock_group_acquire(test->group, NULL, acquire_on_cancelled, test);
+    rlock_group_cancel(test->group);
+    while (test->answers == 0)
+        uv_run(&test->loop, UV_RUN_ONCE);
+    expect_answer(test, STATUS_DOWN); /* there is no server */
+}
+
+/** Those that are under way end, and what is held is released. */
+GROUP_CASE(test_rlock_group_free__in_each_state)
+{
+    enum call { TRY, HOLD, EXTEND, RELEASE };
+    struct group_test *test = *state;
+
+    for (int call = TRY; call <= RELEASE; call++) {
+        create(test, 3, RLOCK_GROUP_ALL);
+        acquire(test, 60000, 0);
+        answer_all(test, call == TRY ? "g" : "ggg");
+        test->answers = 0;
+        if (call == EXTEND)
+            rlock_group_extend(test->group, 1000, on_answer, test);
+        else if (call == RELEASE)
+            rlock_group_release(test->group, on_answer, test);
+        rlock_group_free(test->group);
+        assert_int_equal(test->answers, call != HOLD);
+        if (call != HOLD)
+            ASSERT_STATUS(test->status, STATUS_CANCELLED);
+        for (int i = 0; i < 3; i++)
+            assert_false(rlock_is_held(&test->group->members[i].lock));
+        if (call == TRY)
+            assert_int_equal(test->group->members[1].call, GROUP_CALL_CANCEL);
+        test->group = NULL;
+    }
+}
+
+/** A member that answers after its round counts from then on. */
+GROUP_CASE(test_round__takes_late_answers)
+{
+    struct group_test *test = *state;
+
+    create(test, 3, RLOCK_GROUP_MAJORITY);
+    acquire(test, 60000, 0);
+    answer_all(test, "gg");
+    end_round(test);
+    expect_answer(test, STATUS_OK);
+    ASSERT_NUMBER(rlock_group_fence(test->group, 2), ==, 0);
+    answer_for(test, 2, STATUS_OK);
+    ASSERT_NUMBER(rlock_group_fence(test->group, 2), ==, 7);
+    lose_member(test, 0);
+    assert_int_equal(test->losses, 0); /* two are left */
+    test->answers = 0;
+    rlock_group_extend(test->group, 90000, on_answer, test);
+    end_round(test);
+    expect_answer(test, STATUS_TIMEOUT);
+    ASSERT_STATUS(rlock_group_why(test->group, 1)->status, STATUS_TIMEOUT);
+    assert_true(rlock_group_is_held(test->group));
+    answer_for(test, 1, STATUS_LOST);
+    assert_int_equal(test->losses, 1);
+    assert_false(rlock_group_is_held(test->group));
+    assert_int_equal(test->group->members[2].lock.state, RLOCK_IDLE); /* released */
+}
+
+GROUP_CASE(test_rlock_group_release__overtakes_an_extension)
+{
+    struct group_test *test = *state;
+
+    create(test, 2, RLOCK_GROUP_ALL);
+    acquire(test, 60000, 0);
+    answer_all(test, "gg");
+    rlock_group_extend(test->group, 90000, on_answer, test);
+    end_round(test);
+    ASSERT_STATUS(test->status, STATUS_TIMEOUT);
+    test->answers = 0;
+    rlock_group_release(test->group, on_answer, test);
+    while (test->answers == 0)
+        uv_run(&test->loop, UV_RUN_ONCE);
+    expect_answer(test, STATUS_DOWN); /* of the release: there is no server */
+}
+
+/** A bad lease; or no memory, where the first member answers from inside the call. */
+GROUP_CASE(test_rlock_group_extend__that_cannot_be_sent_leaves_the_group_held)
+{
+    struct group_test *test = *state;
+
+    for (int is_invalid = 0; is_invalid <= 1; is_invalid++) {
+        create(test, 3, RLOCK_GROUP_MAJORITY);
+        acquire(test, 60000, 0);
+        answer_all(test, "bgg"); /* a member that is not held hides no reason */
+        test->answers = 0;
+        if (!is_invalid)
+            torture_fail(1, 10);
+        rlock_group_extend(test->group, is_invalid ? 9 : 90000, on_answer, test);
+        if (!is_invalid)
+            assert_true(torture_stop());
+        uv_run(&test->loop, UV_RUN_NOWAIT);
+        expect_answer(test, is_invalid ? STATUS_INVALID : STATUS_NO_MEMORY);
+        ASSERT_CONTAINS(rlock_group_why(test->group, 1)->text,
+                        is_invalid ? "lease_ms: must be" : "no_memory");
+        assert_true(rlock_group_is_held(test->group));
+        free_group(test);
+    }
+}
+
+GROUP_CASE(test_rlock_group_extend__that_loses_members_meanwhile_is_lost)
+{
+    struct group_test *test = *state;
+
+    create(test, 3, RLOCK_GROUP_MAJORITY);
+    acquire(test, 60000, 0);
+    answer_all(test, "ggg");
+    test->answers = 0;
+    rlock_group_extend(test->group, 90000, on_answer, test);
+    lose_member(test, 0);
+    lose_member(test, 1);
+    end_round(test);
+    expect_answer(test, STATUS_LOST);
+    assert_int_equal(test->losses, 0);
+}
+
+GROUP_CASE(test_group__gives_on_lost_its_own_argument)
+{
+    struct group_test *test = *state, other = {0};
+    struct rlock_group_options options = {.on_lost = on_lost, .lost_arg = &other};
+
+    create(test, 2, RLOCK_GROUP_ALL);
+    other.group = test->group;
+    rlock_group_acquire(test->group, &options, on_answer, test);
+    answer_all(test, "gg");
+    rlock_group_extend(test->group, 90000, on_answer, test);
+    answer_all(test, "gg");
+    lose_member(test, 1);
+    assert_int_equal(test->losses, 0);
+    assert_int_equal(other.losses, 1);
 }
 
 int main(void)
