@@ -30,7 +30,7 @@ static bool read_token(struct api_request *request)
 {
     enum status status = STATUS_OK;
 
-    if (request->identity.user_id == 0) /* otherwise it was checked before the body */
+    if (request->identity.user_id == 0) /* a token before a body is already checked */
         status = api_check_token(request);
     if (status == STATUS_INVALID)
         api_answer_bad_request(request, "Authorization must not be repeated.");
@@ -108,7 +108,8 @@ void api_identify(struct api_request *request, api_handler *identified)
     }
     if (!read_token(request))
         return;
-    if (request->identity.role == AUTH_SHOPPER && /* payments come from one caller */
+    /* the payment service calls for all shoppers, so it has no such limit */
+    if (request->identity.role == AUTH_SHOPPER &&
         api_is_limited(request, "shopper", request->api->options.user_limiter,
                        (uint64_t)request->identity.user_id))
         return;

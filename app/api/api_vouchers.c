@@ -23,7 +23,7 @@ static void answer_window(struct api_request *request)
     api_answer_invalid_field(request, "end_at", "must be after begin_at");
 }
 
-/* If tickets could not be issued, this setting would close the sale to everyone. */
+/* Without a secret no ticket can be issued, so a voucher that requires tickets could not be sold. */
 static bool can_require_ticket(struct api_request *request, int64_t requires_ticket)
 {
     if (requires_ticket <= 0 || request->api->options.tickets.secret[0] != '\0')

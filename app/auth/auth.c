@@ -12,17 +12,17 @@
 #include <strings.h>
 
 struct key {
-    const char *kid; /* NULL: verifies the tokens without a kid */
+    const char *kid; /* NULL: the key verifies tokens without a kid */
     struct jws_key *key;
-    char *header; /* of the tokens that auth_make() signs with it, encoded; NULL: none */
+    char *header; /* encoded, of the tokens that this key signs; NULL: it signs none */
 };
 
 struct auth {
     char *issuer, *audience; /* "": any */
-    char *names;             /* the names of the keys point into it */
+    char *names;             /* one text, into which each `kid` points */
     size_t key_count;        /* the key without a name, if any, is the last */
     struct key keys[AUTH_KEYS_MAX + 1];
-    struct key signer; /* key NULL: cannot issue tokens */
+    struct key signer; /* its `key` is NULL: no tokens can be issued */
     enum config_alg alg;
     bool has_kids;
 };
@@ -208,7 +208,7 @@ void auth_free(struct auth *auth)
 {
     if (auth == NULL)
         return;
-    if (auth->alg != CONFIG_HS256) /* otherwise the signer is one of the keys */
+    if (auth->alg != CONFIG_HS256) /* with HS256 the signer is one of the keys */
         clear_key(&auth->signer);
     for (size_t i = 0; i < auth->key_count; i++)
         clear_key(&auth->keys[i]);

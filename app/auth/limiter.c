@@ -11,7 +11,7 @@
 
 #define SET_COUNT 16384 /* a power of two */
 #define WAYS      4
-#define SAMPLED   250 /* sets, so that each of their buckets is one per mille */
+#define SAMPLED   250 /* sets that limiter_fill() counts: a bucket is one per mille */
 
 struct limiter {
     int64_t rate_per_s;

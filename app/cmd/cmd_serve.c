@@ -342,7 +342,7 @@ static int cmd_serve(int argc, char **argv UNUSED, const struct config *config,
     sigaddset(&signals, SIGTERM);
     sigaddset(&signals, SIGINT);
     sigaddset(&signals, SIGHUP);
-    pthread_sigmask(SIG_BLOCK, &signals, NULL); /* in the workers too */
+    pthread_sigmask(SIG_BLOCK, &signals, NULL); /* the workers inherit the mask */
     signal(SIGPIPE, SIG_IGN);
     status = log_start(reterr);
     if (status == STATUS_OK) {

@@ -145,7 +145,7 @@ void worker_keys_free(struct worker_keys *keys)
     free(keys);
 }
 
-/* The old keys may be freed, since requests copy what they need of a token. */
+/* Frees the old keys. No request uses them: a request copies what it needs of a token. */
 static void worker_on_wake(uv_async_t *wake)
 {
     struct worker *worker = wake->data;
@@ -167,7 +167,7 @@ static void worker_on_wake(uv_async_t *wake)
 
 void worker_set_keys(struct worker *worker, struct worker_keys *keys)
 {
-    /* keys that are replaced here have not been used yet */
+    /* keys that the loop has not taken yet are replaced, and freed here */
     worker_keys_free(atomic_exchange(&worker->new_keys, keys));
     uv_async_send(&worker->wake);
 }
@@ -267,21 +267,21 @@ static void worker_on_turn_end(uv_prepare_t *prepare)
 
     rlock_flush(worker->locks);
     http_turn(worker->http);
-    rlock_flush(worker->locks); /* the locks that these requests need */
+    rlock_flush(worker->locks); /* the locks of the requests that http_turn() has read */
     catalogue_turn(worker->catalogue);
     checkout_turn(worker->checkout);
     redis_conn_flush(worker->revocations);
     redis_conn_flush(worker->stats_conn);
     store_flush(worker->store);
     metrics_set(&metrics->connections, http_counts(worker->http).connections);
-    if (worker->options.index == 0) { /* there is one log, and one database */
+    if (worker->options.index == 0) { /* one loop reports what all loops share */
         metrics_set(&metrics->log_dropped, log_dropped());
         note_durability(worker);
     }
     now_us = clock_mono_us();
     if (now_us - worker->published_us >= PUBLISH_US) {
         publish_state(worker, now_us);
-        /* without orders nothing else notices that the durability has changed */
+        /* during a sale each transaction checks the durability; this check is for idle times */
         store_check(worker->store);
     }
     atomic_store_explicit(&worker->last_turn_us, now_us, memory_order_relaxed);
@@ -326,7 +326,8 @@ static enum status open_redis(struct worker *worker, uint32_t timeout_ms,
 static enum status open_servers(struct worker *worker, struct err *reterr)
 {
     const struct config *config = worker->options.config;
-    /* half of the order's timeout; the rest is for the look-up after a failure */
+    /* a call may take half of the time of an order: the other half is for the look-up after a
+       failure */
     uint32_t timeout_ms = (uint32_t)config->order_timeout_ms / 2;
     const char *lists_url = config->lists_url[0] != '\0' ? config->lists_url : NULL;
     const struct store_options store = {.loop = &worker->loop,

@@ -108,7 +108,8 @@ static enum status read_number(const struct setting *setting, const char *value,
                                int64_t *ret_number, struct err *reterr)
 {
     char *end;
-    long long number = strtoll(value, &end, 10); /* clamped, so out of any range */
+    /* a number that is too long is clamped, and is then out of range */
+    long long number = strtoll(value, &end, 10);
 
     if (strspn(value, "-0123456789") != strlen(value) || *end != '\0' ||
         number < setting->min || number > setting->max)
@@ -135,7 +136,7 @@ static enum status read_choice(const struct setting *setting, const char *value,
                    value, allowed);
 }
 
-/* Checks regular files only: the mode of a pipe says nothing. */
+/* Checks regular files only: the mode of a pipe does not tell who can read its text. */
 static enum status check_mode(const struct setting *setting, const char *path, FILE *file,
                               struct config *config, struct err *reterr)
 {

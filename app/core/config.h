@@ -8,7 +8,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-/* Each in the order of the choices of its setting. */
+/* Each enum has the order of the choices of its setting, see CONFIG_SETTINGS. */
 enum config_alg { CONFIG_HS256, CONFIG_RS256, CONFIG_ES256 };
 enum config_redis_down { CONFIG_REJECT, CONFIG_BYPASS };
 enum config_early_release { CONFIG_AUTO, CONFIG_OFF };

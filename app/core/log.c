@@ -212,7 +212,7 @@ void log_stop(void)
     if (pthread_clockjoin_np(writer.thread, NULL, CLOCK_MONOTONIC, &until) == 0)
         writer.is_started = false;
     else
-        pthread_detach(writer.thread); /* it waits in write() until the process ends */
+        pthread_detach(writer.thread); /* its write() blocks: it ends with the process */
 }
 
 uint64_t log_dropped(void)

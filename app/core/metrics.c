@@ -72,7 +72,7 @@ struct printer {
     struct metrics sum; /* of all loops */
 };
 
-/* Up to started_us, a struct metrics is an array of 64-bit atomics. */
+/* Adds the loops field by field: the fields before started_us are an array of 64-bit atomics. */
 static struct printer printer_of(FILE *out, const struct all_metrics *all)
 {
     struct printer printer = {.out = out, .all = all};

@@ -310,7 +310,7 @@ static void shut_down(struct conn *conn)
         return;
     }
     info = MHD_get_connection_info(conn->connection, MHD_CONNECTION_INFO_CONNECTION_FD);
-    if (conn->state == CONN_WRITING) /* the kernel would keep unread data */
+    if (conn->state == CONN_WRITING) /* discards the data that the client has not read */
         setsockopt(info->connect_fd, SOL_SOCKET, SO_LINGER, &discard, sizeof(discard));
     shutdown(info->connect_fd, SHUT_RDWR);
     conn->state = CONN_ENDING;
@@ -333,11 +333,12 @@ bool conns_sweep(struct conns *conns)
             conn->since_ms < conns->handshakes_since_ms)
             conns->handshakes_since_ms = conn->since_ms;
     }
-    if (seen + conns->drained_count < conns->count) /* one has no struct conn */
+    /* a connection without a struct conn may be in a handshake, too */
+    if (seen + conns->drained_count < conns->count)
         conns->handshakes_since_ms = 0;
     if (conns->peak_count < SHRINK_FROM || conns->count > conns->peak_count / 2)
         return false;
     conns->peak_count = conns->count;
-    conns_clear(conns); /* malloc_trim() follows; free conns would keep memory */
+    conns_clear(conns); /* else malloc_trim() could not return their memory */
     return true;
 }

@@ -17,7 +17,7 @@
 #include <strings.h>
 
 #define IS_LENIENT     (MHD_VERSION < 0x01000000)
-#define ARGUMENT_BYTES 64 /* of libmicrohttpd's memory, for each parameter of a query */
+#define ARGUMENT_BYTES 64 /* libmicrohttpd's memory for a parameter of a query */
 #define QUERY_COST_MAX 4096
 
 struct framing {

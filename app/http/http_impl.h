@@ -30,17 +30,17 @@ struct conn {
     struct drain *drain; /* in CONN_DRAINED */
     uint64_t since_ms;   /* when the state began, by the loop's clock */
     enum conn_state state;
-    bool is_refused;   /* the answer was sent before the whole request had arrived */
-    bool is_stream;    /* the first conn_end() does not end it */
+    bool is_refused; /* the answer was sent before the whole request had arrived */
+    bool is_stream;  /* the first conn_end() is for the stand-in of the client's socket */
     bool is_query_cut; /* the request has more parameters than fit into memory */
 };
 
 struct conns {
     const struct http_options *options;
     uint64_t swept_ms;
-    uint64_t handshakes_since_ms; /* earlier handshakes had ended at the last sweep */
+    uint64_t handshakes_since_ms; /* handshakes that began before this time have ended */
     size_t count;
-    size_t peak_count; /* since conns_sweep() returned true */
+    size_t peak_count; /* the greatest `count` since conns_sweep() last returned true */
     size_t drained_count;
     bool is_stopped;
     struct list all;

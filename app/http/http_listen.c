@@ -38,7 +38,8 @@ static bool bind_all(struct addrinfo *address, size_t count, int *ret_fds,
 
     if (probe < 0)
         return false;
-    /* all sockets get the port that the kernel chose; its offset is the same in both families */
+    /* all sockets get the port that the kernel chose; sin_port has the same offset in IPv4 and
+       IPv6 */
     getsockname(probe, address->ai_addr, &len);
     *ret_port = ntohs(((struct sockaddr_in *)(void *)address->ai_addr)->sin_port);
     close(probe);

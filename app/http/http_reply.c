@@ -10,10 +10,10 @@
 
 struct http_page {
     struct MHD_Response *response;
-    struct http_page *not_modified; /* of a page with an ETag */
+    struct http_page *not_modified; /* the answer 304; NULL: the page has no ETag */
     char *body;
     size_t body_len;
-    int64_t dated_s; /* of its header Date */
+    int64_t dated_s; /* time of the header Date */
     unsigned status;
 };
 
@@ -40,7 +40,7 @@ static bool add_security(struct MHD_Response *response, const char *content_type
 
 static struct MHD_Response *response_create(const struct http_reply *reply)
 {
-    /* the cast: libmicrohttpd copies, but its parameter is not const */
+    /* libmicrohttpd copies the body, though its parameter is not const: hence the cast */
     struct MHD_Response *response = MHD_create_response_from_buffer(
         reply->body_len, (void *)(uintptr_t)reply->body, MHD_RESPMEM_MUST_COPY);
     bool ok = response != NULL;
@@ -128,7 +128,8 @@ static void queue_individual(struct http_request *request, unsigned status,
         MHD_destroy_response(response); /* the connection holds its own reference */
 }
 
-/* To be called first: a log line may generate the request id that the answer carries. */
+/* To be called before the headers are added: the log line may generate the id for the header
+   X-Request-Id. */
 static void notify_answered(struct http_request *request, unsigned status)
 {
     const struct http_options *options = &request->http->options;
@@ -217,7 +218,7 @@ static void page_date(struct http_page *page)
     page->dated_s = now_s;
     gmtime_r(&now_s, &now);
     strftime(date, sizeof(date), "%a, %d %b %Y %H:%M:%S GMT", &now);
-    add_header(page->response, MHD_HTTP_HEADER_DATE, date); /* replaces the old one */
+    add_header(page->response, MHD_HTTP_HEADER_DATE, date); /* replaces the old Date */
 }
 
 void http_answer_page(struct http_request *request, struct http_page *page)

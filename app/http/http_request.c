@@ -99,7 +99,8 @@ void http_client_address(const struct http_request *request, uint8_t ret_address
         return;
     search_values(request, "X-Forwarded-For", MHD_HEADER_KIND, &forwarded);
     kept = forwarded.count < FORWARDED_MAX ? forwarded.count : FORWARDED_MAX;
-    for (size_t i = 1; i <= kept; i++) { /* each proxy appends its peer */
+    /* the last value first: each proxy appends the address of its peer */
+    for (size_t i = 1; i <= kept; i++) {
         const struct text *value = &forwarded.last[(forwarded.count - i) % FORWARDED_MAX];
 
         address_walk_back(trusted, value->bytes, value->len, ret_address);

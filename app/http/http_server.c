@@ -26,9 +26,9 @@
 #include <strings.h>
 #include <unistd.h>
 
-#define CONNECTION_MEMORY_BYTES 10240 /* request line, headers, headers of the answer */
+#define CONNECTION_MEMORY_BYTES 10240 /* for the heads of a request and its answer */
 #define CONNECTION_COUNT_MAX    100000
-#define DISCARD_BYTES_MAX       8388608 /* of a chunked body; then the client is cut off */
+#define DISCARD_BYTES_MAX       8388608 /* a longer chunked body is cut off */
 #define RUNS_PER_TURN_MAX       4
 #define QUIESCE_RUNS_MAX        1000
 #define SWEEP_MS_MAX            1000 /* between two sweeps for timeouts */
@@ -319,7 +319,7 @@ void http_quiesce(struct http *http)
     MHD_socket fd;
     int runs = 0;
 
-    /* closing the socket would reset the queued connections; each run accepts some */
+    /* accept the queued connections first, because closing the socket would reset them */
     do
         run(http);
     while (++runs < QUIESCE_RUNS_MAX && poll(&listening, 1, 0) == 1);

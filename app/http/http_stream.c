@@ -27,7 +27,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define VISITS_OF_ALL    10  /* visits until each listener is visited: 250 ms */
+#define VISITS_OF_ALL    10  /* this many visits, in 250 ms, reach all listeners */
 #define EVENTS_PER_VISIT 100 /* 4,000 a second */
 #define BUFFER_BYTES     8192
 #define SEND_FLAGS       (MSG_DONTWAIT | MSG_NOSIGNAL)
@@ -162,7 +162,7 @@ bool http_stream(struct http_request *request, int64_t id)
     http->options.answered(request, MHD_HTTP_OK, http->options.arg);
     send_head(request, stream->fd);
     uv_poll_start(&stream->poll, UV_READABLE, stream_on_readable);
-    uv_timer_stop(&http->timer); /* http_turn() starts it for the next visit */
+    uv_timer_stop(&http->timer); /* http_turn() starts the timer for the next visit */
     http_queue(request, 0, NULL);
     return true;
 }

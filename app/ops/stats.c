@@ -10,9 +10,9 @@
 
 #define EVERY_MS     1000
 #define KEPT_MS      600000
-#define KEPT_KEY_S   "3600" /* after the last instance has stopped */
-#define EXPIRE_EVERY 60     /* writes per EXPIRE */
-#define ENTRIES_MAX  "6000" /* per answer: ten minutes of ten instances */
+#define KEPT_KEY_S   "3600" /* the stream expires this long after the last write */
+#define EXPIRE_EVERY 60     /* one EXPIRE after this many writes */
+#define ENTRIES_MAX  "6000" /* in one answer: ten minutes of ten instances */
 #define INSTANCE_MAX 96
 
 struct stats {
@@ -164,7 +164,7 @@ struct stats *stats_open(const struct stats_options *options)
     stats->options = *options;
     stats->add.stats = stats->expire.stats = stats;
     if (gethostname(host, sizeof(host) - 1) != 0 || strpbrk(host, "\"\\") != NULL)
-        host[0] = '\0'; /* it would need escapes in JSON */
+        host[0] = '\0'; /* the name would need escapes in JSON */
     snprintf(stats->instance, INSTANCE_MAX, "%s/%d", host[0] != '\0' ? host : "instance",
              (int)getpid());
     uv_timer_init(options->loop, &stats->timer);
