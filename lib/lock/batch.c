@@ -21,16 +21,16 @@
 
 #define RLOCK_BATCH_MAX 128
 
-#define SEARCH_MAX 8 /* newest batches in which a lock seeks a place, per server */
+#define SEARCH_MAX 8 /* a lock seeks a place in the newest batches of its server */
 
 /* The result of one lock: those of scripts.h, and UNSAFE. */
 enum result {
     DENIED = '0',
-    DONE = '1', /* a release adds the number of receivers */
+    DONE = '1', /* '1' + n, up to DONE_MAX: n clients received the message of a release */
     DONE_MAX = '9',
     MISUSED = 'X',
     REFUSED = 'E',
-    UNSAFE = 'U', /* a grant that too few replicas have */
+    UNSAFE = 'U', /* too few replicas have confirmed the grant */
 };
 
 /** Whether the replicas are asked to confirm the grants. */
@@ -50,11 +50,11 @@ struct rlock_batch {
     bool is_sent;
     bool is_stale; /* its fences are smaller than those of an earlier batch */
     enum confirmation confirmation;
-    enum status failure;                  /* of a batch in batches.failed */
+    enum status failure; /* valid in batches.failed: why it could not be sent */
     struct rlock *locks[RLOCK_BATCH_MAX]; /* NULL: has left */
     char results[RLOCK_BATCH_MAX];
     int64_t numbers[RLOCK_BATCH_MAX]; /* as in scripts.h */
-    const struct redis_reply *reply;  /* of a query, during complete() */
+    const struct redis_reply *reply;  /* the reply to a query; valid during complete() */
 };
 
 void rlock_batches_init(struct rlock_batches *batches,
@@ -432,7 +432,8 @@ static struct rlock_batch *find_confirming(struct rlock_client *client,
     return NULL;
 }
 
-/** `replicas` of them have the grants, where `status` is STATUS_OK. */
+/** End the batches whose grants await confirmation. If `status` is STATUS_OK, `replicas` of the
+    replicas have them. */
 static void complete_confirmed(struct rlock_client *client, enum status status,
                                int64_t replicas)
 {
@@ -459,7 +460,7 @@ static void batch_on_replicas(struct redis_command *command, enum status status,
 
     if (status == STATUS_REFUSED) {
         (void)rlock_server_refused(client, reply);
-        status = STATUS_OK; /* no replica is known to have it */
+        status = STATUS_OK; /* WAIT was refused: count no replica */
     } else if (status == STATUS_OK && !redis_reply_int(reply, &replicas)) {
         status = STATUS_IO;
     }
@@ -494,7 +495,8 @@ static void confirm_replicas(struct rlock_client *client)
             batch->replicas_wait_ms == first->replicas_wait_ms)
             batch->confirmation = CONFIRMATION_REQUESTED;
     }
-    rlock_batch_flush(client); /* releases need not wait behind it */
+    /* send the other batches before the WAIT, so that they do not wait behind it */
+    rlock_batch_flush(client);
     if (write_wait(client, first) == STATUS_OK) {
         redis_conn_flush(first->server->conn);
         return;
@@ -511,11 +513,14 @@ static void complete_by_reply(struct rlock_batch *batch, const struct redis_repl
                                        : read_results(batch, reply);
 
     if (!is_read) {
-        complete(batch, STATUS_IO); /* what happened is unknown */
+        complete(batch, STATUS_IO); /* a malformed reply: the outcome is unknown */
     } else if (is_late && clock_mono_us() < batch->sent_us + timeout_us) {
-        send_again(batch); /* the server hung, or its clock was not known well enough */
+        /* the script came too late by the server's clock, but there is time for another
+           try */
+        send_again(batch);
     } else if (is_late) {
-        complete(batch, STATUS_TIMEOUT); /* nothing was done */
+        /* the script came too late and has done nothing */
+        complete(batch, STATUS_TIMEOUT);
     } else if (batch->op->is_grant && batch->replicas > 0 &&
                memchr(batch->results, DONE, batch->count) != NULL) {
         batch->confirmation = CONFIRMATION_NEEDED;

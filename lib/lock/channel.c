@@ -78,7 +78,7 @@ static void adjust(struct rlock_channel *channel)
         send_command(channel, "SUNSUBSCRIBE");
 }
 
-/** The same; free the channel when nothing is left to do. */
+/** Subscribe or unsubscribe as needed; free the channel when nothing is left to do. */
 void rlock_channel_update(struct rlock_channel *channel)
 {
     adjust(channel);

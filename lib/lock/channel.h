@@ -17,10 +17,10 @@ struct rlock_channel {
     bool has_command;   /* `command` is in progress */
     bool is_subscribed; /* messages arrive */
     bool is_refused;    /* messages never arrive on this connection */
-    /* wait.c counts this client's releases and the messages that they cause: */
+    /* wait.c counts the releases of this client and their messages: */
     unsigned unreplied;         /* releases without a reply */
-    unsigned expected_messages; /* of replied releases, still to come */
-    unsigned early_messages;    /* that came while a release was unreplied */
+    unsigned expected_messages; /* still to come from releases that have a reply */
+    unsigned early_messages;    /* received while a release had no reply */
     bool was_overtaken; /* a try was refused while a release was unreplied: see wait.c */
     size_t name_len;
     char name[RLOCK_CHANNEL_MAX];

@@ -63,7 +63,8 @@ static void client_on_state(bool is_up, const struct err *why, void *arg)
         rlock_waits_resume(client);
         rlock_batch_flush(client);
     } else {
-        rlock_client_wake(client); /* to end the batches that wait for this connection */
+        /* the loop ends the batches that wait for this connection */
+        rlock_client_wake(client);
     }
     if (!is_new)
         return;
@@ -109,7 +110,7 @@ static void client_on_closed(void *arg)
 {
     struct rlock_client *client = arg;
 
-    /* Calls after the close, which the loop answers no more. */
+    /* The loop no longer answers calls that were made after the close. */
     while (!list_is_empty(&client->answers))
         rlock_state_call_back(client);
     if (client->closed != NULL)
@@ -162,7 +163,7 @@ enum status rlock_client_open(const struct rlock_client_options *options,
         status = connect_client(client, reterr);
     if (status != STATUS_OK)
         goto out;
-    /* what follows cannot fail; the connection calls back from the loop only */
+    /* none of these calls can fail, and no callback runs before the loop does */
     rlock_scripts_init(client->scripts, client->server_count > 1);
     rlock_batches_init(&client->batches, client_on_all_completed);
     rlock_waits_init(client);
@@ -199,7 +200,7 @@ void rlock_client_close(struct rlock_client *client, void (*closed)(void *arg), 
     rlock_batch_flush(client);
     while (!list_is_empty(&client->answers))
         rlock_state_call_back(client);
-    rlock_batch_flush(client); /* what the callbacks released */
+    rlock_batch_flush(client); /* the releases that the callbacks have begun */
     rlock_batch_complete_failed(client);
     client->may_finish = true;
     if (rlock_batches_are_completed(&client->batches))

@@ -26,12 +26,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ROUND_MS     1500 /* at most, as Redisson's multi-lock waits for a lock */
-#define HURRY_MS_MIN 5    /* for the remaining members: a twentieth of the lease, */
-#define HURRY_MS_MAX 50   /* between these */
+#define ROUND_MS     1500 /* the longest try of a lock, as in Redisson's multi-lock */
+#define HURRY_MS_MIN 5    /* time for late members: a twentieth of the lease, */
+#define HURRY_MS_MAX 50   /* within these bounds */
 #define PAUSE_MS_MIN 4
-#define PAUSE_MS_MAX 32  /* before it waits */
-#define RETRY_MS_MAX 128 /* before it tries all again */
+#define PAUSE_MS_MAX 32  /* the last pause before a wait for one member */
+#define RETRY_MS_MAX 128 /* the longest pause before all members are tried again */
 
 /** An answer that involves no member. */
 struct answer {
@@ -70,7 +70,7 @@ static int by_value(const void *left, const void *right)
     return (a > b) - (a < b);
 }
 
-/** How long the `needed` members that last longest all last. */
+/** The time for which as many members as are needed will all be held. */
 static int64_t safe_for_us(const struct rlock_group *group, int64_t now_us)
 {
     int64_t safe_us[RLOCK_GROUP_MAX];
@@ -104,7 +104,8 @@ static void group_on_member_lost(struct rlock *lock UNUSED, enum status status U
     struct group_member *member = arg;
     struct rlock_group *group = member->group;
 
-    member->status = STATUS_TIMEOUT; /* in a try it no longer counts */
+    /* if a try is under way, this member no longer counts as held */
+    member->status = STATUS_TIMEOUT;
     if (group->state != GROUP_HELD || count_held(group) >= group->needed)
         return;
     group->state = GROUP_LOST;

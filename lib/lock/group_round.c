@@ -19,7 +19,7 @@ static void round_on_timer(uv_timer_t *timer)
 
 static void set_timer(struct rlock_group *group, uint64_t ms)
 {
-    uv_update_time(group->timer.loop); /* it dates from the start of this turn */
+    uv_update_time(group->timer.loop); /* the loop knows the time of its turn's start */
     uv_timer_start(&group->timer, round_on_timer, ms, 0);
 }
 
@@ -133,13 +133,14 @@ static void round_on_extended(struct rlock *lock, enum status status, void *arg)
     if (member->call != GROUP_CALL_EXTEND)
         return; /* a release has ended it, and is answered later */
     if (status == STATUS_LOST)
-        lock->on_lost(lock, status, arg); /* the group may await it no more */
+        /* counts the loss even if the group no longer awaits this member */
+        lock->on_lost(lock, status, arg);
     round_on_answer(lock, status, arg);
 }
 
 void rlock_round_extend(struct rlock_group *group, uint32_t lease_ms)
 {
-    group->awaited++; /* an answer from inside a call does not end the round */
+    group->awaited++; /* keeps the round open while calls of this loop answer at once */
     for (unsigned i = 0; i < group->count; i++) {
         struct group_member *member = &group->members[i];
 

@@ -19,7 +19,7 @@ enum group_state {
     GROUP_HELD,
     GROUP_EXTENDING, /* held, too */
     GROUP_RELEASING,
-    GROUP_LOST, /* until its owner learns of it from a release */
+    GROUP_LOST, /* too few members are held; a release tells the owner */
     GROUP_FREED,
 };
 
@@ -49,7 +49,7 @@ struct rlock_group {
     uv_idle_t soon;   /* runs while there are answers */
     struct closing closing;
     bool is_closed;      /* all its uv handles have closed */
-    bool is_cancelled;   /* before its rlock_sync_group_acquire() */
+    bool is_cancelled;   /* its next rlock_sync_group_acquire() is cancelled */
     struct list answers; /* struct answer */
     enum group_state state;
     struct rlock_group_options options;
@@ -57,8 +57,8 @@ struct rlock_group {
     void *arg, *lost_arg;
     int64_t give_up_at_us;
     unsigned failures;         /* tries and waits of this acquire that failed */
-    enum status status;        /* of the last of these */
-    struct group_member *busy; /* the first busy member in the last of these, or NULL */
+    enum status status;        /* of the last failed try or wait */
+    struct group_member *busy; /* the first busy member of that try, or NULL */
     unsigned round;
     void (*then)(struct rlock_group *group);
     unsigned awaited; /* members that have not answered */

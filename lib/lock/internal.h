@@ -100,7 +100,7 @@ struct rlock_op {
     const enum rlock_word *keys, *args; /* of each lock */
     rlock_on_result *on_result;
     rlock_on_cancel *on_cancel;
-    bool is_query; /* its batches have one lock, which gets the reply as it is */
+    bool is_query; /* a batch has one lock, and its result is the whole reply */
 };
 
 struct rlock_kind {
@@ -150,7 +150,7 @@ struct rlock_batches {
 struct rlock_orphans {
     struct list spare;  /* locks of the library's own, unused */
     struct list due;    /* to be released when the connection is up */
-    struct list second; /* to be released once more, in order of renew_at_us */
+    struct list second; /* to be released a second time, in order of renew_at_us */
     unsigned due_count;
     uv_timer_t timer;
     int64_t timer_at_us; /* INT64_MAX: not running */

@@ -23,7 +23,7 @@ uint32_t rlock_keys_hash(const char *name, size_t name_len)
     return hash;
 }
 
-/** A random UUID (RFC 9562, version 4), but for its first group. */
+/** Make a random UUID (RFC 9562, version 4), whose first group is a hash of the host's name. */
 static enum status make_id(char ret_id[RLOCK_CLIENT_ID_LEN + 1], struct err *reterr)
 {
     uint64_t random[2];
@@ -114,7 +114,7 @@ static void write_with_suffix(const struct rlock_server *server, const struct rl
     redis_conn_arg(server->conn, key, (size_t)(end - key));
 }
 
-/** How long the server should regard `lock` as waiting, unless it tries again. */
+/** The time after which the server forgets that `lock` waits, unless it tries again. */
 static uint64_t wait_left_ms(const struct rlock *lock)
 {
     int64_t passed_ms = (clock_mono_us() - lock->began_us) / 1000;

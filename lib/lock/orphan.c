@@ -127,7 +127,7 @@ static struct rlock *copy_of(struct rlock_client *client, const struct rlock *lo
     struct rlock *copy = rlock_orphan_spare(client);
 
     if (copy == NULL)
-        return NULL; /* then the lease ends it */
+        return NULL; /* the lease ends the lock */
     copy->kind = lock->kind;
     copy->callback = orphan_on_released;
     copy->arg = client;

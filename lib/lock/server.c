@@ -13,7 +13,7 @@ static void server_on_raised(struct redis_script_call *call, enum status status,
     int64_t clock_us, most;
 
     server->is_raising = false;
-    /* Where the script is refused, so is each acquire that needs the counter. */
+    /* A refusal needs no handling: each acquire that needs the counter is refused as well. */
     if (status == STATUS_OK && redis_reply_int(redis_script_at(reply, 0), &clock_us))
         rlock_server_saw_clock(server, clock_us, server->raise_sent_us, true);
     /* A resource had a fence that no counter may reach. Kept, it would make every grant
@@ -31,7 +31,7 @@ static void raise_fence(struct rlock_server *server)
     server->raise = (struct redis_script_call){
         .script = &server->client->scripts[RLOCK_SCRIPT_RAISE],
         .done = server_on_raised,
-        .with_body = true, /* sent a second time it would come too late */
+        .with_body = true, /* NOSCRIPT and a second try would let acquires overtake it */
     };
     server->raise_sent_us = clock_mono_us();
     if (redis_script_begin(server->conn, &server->raise, 1, 1) != STATUS_OK)
@@ -95,7 +95,8 @@ void rlock_raise_fences(struct rlock_client *client, int64_t above)
 void rlock_server_saw_clock(struct rlock_server *server, int64_t clock_us,
                             int64_t sent_us, bool is_wrong)
 {
-    int64_t ahead_us = clock_us - sent_us; /* the shorter the delay, the closer */
+    /* plus the time on the way: so the smallest value is kept */
+    int64_t ahead_us = clock_us - sent_us;
 
     if (is_wrong || ahead_us < server->ahead_us)
         server->ahead_us = ahead_us;
@@ -124,7 +125,7 @@ enum rlock_refusal rlock_refusal(const struct err *err)
         if (redis_error_has_code(err->text, codes[i].code))
             return codes[i].refusal;
     }
-    /* The words of Redis 7.0, and of later ones, which give this no code. */
+    /* Redis 7.0 and later versions report a missing right within a script without a code. */
     if (strstr(err->text, "The user executing the script can't") != NULL ||
         strstr(err->text, "ACL failure in script") != NULL)
         return RLOCK_REFUSED_PERMISSION;

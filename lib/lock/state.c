@@ -15,7 +15,7 @@
 
 #define STALE_MAX    3     /* times that a lock is acquired again for a greater fence */
 #define PASSES_US    10000 /* how long after the lease was set a lock may be passed on */
-#define DRIFT_MIN_US 2000  /* and one per cent: the server's clock may run faster */
+#define DRIFT_MIN_US 2000  /* plus 1 % of the lease: clocks differ in speed */
 
 /** Until when a lease that was sent at `sent_us` surely runs. */
 static int64_t safe_until_us(int64_t sent_us, uint32_t lease_ms)
@@ -346,14 +346,15 @@ void rlock_state_cancel_renew(struct rlock_client *client UNUSED, struct rlock *
 
 void rlock_state_extend(struct rlock_client *client, struct rlock *lock)
 {
-    rlock_batch_leave(lock); /* a renewal: the extension sets the lease, too */
-    lock->passes = 0;        /* its outcome may never be known */
+    rlock_batch_leave(lock); /* leaves a renewal, since the extension sets the lease */
+    /* an extension of unknown outcome may have shortened the lease */
+    lock->passes = 0;
     lock->state = RLOCK_EXTENDING;
     if (client->is_closing) {
         rlock_state_answer(client, lock, STATUS_CANCELLED);
     } else if (rlock_batch_add(client, &lock->kind->extend, lock) != STATUS_OK) {
-        lock->state = RLOCK_HELD;           /* as before: nothing was sent */
-        rlock_watchdog_hurry(client, lock); /* the renewal that it has replaced */
+        lock->state = RLOCK_HELD;           /* nothing was sent */
+        rlock_watchdog_hurry(client, lock); /* renews it, since the renewal was left */
         rlock_state_answer_unchanged(client, lock, STATUS_NO_MEMORY, NULL, lock->callback,
                                      lock->arg);
     }
@@ -383,7 +384,7 @@ void rlock_state_on_extend(struct rlock_client *client, struct rlock *lock,
         rlock_watchdog_set(client, lock, result->sent_us);
     } else {
         if (until_us < lock->safe_until_us)
-            lock->safe_until_us = until_us; /* it may have been shortened */
+            lock->safe_until_us = until_us; /* the lease may have been shortened */
         rlock_watchdog_hurry(client, lock);
     }
     finish(lock, RLOCK_HELD, result->status);

@@ -23,7 +23,7 @@
 #include <signal.h>
 #include <stdlib.h>
 
-#define LINGER_NS 5000000 /* without a call until the background thread leads */
+#define LINGER_NS 5000000 /* the background thread leads after this time without a call */
 
 struct rlock_sync {
     uv_mutex_t mutex;          /* protects these */
@@ -65,7 +65,7 @@ struct opened {
 static void flush(struct rlock_sync *sync)
 {
     if (sync->closing != NULL)
-        return; /* the clients flush themselves, and may be freed */
+        return; /* closing clients flush by themselves, and may be freed already */
     LIST_EACH(struct opened, opened, &sync->clients, link) {
         if (opened->client != NULL)
             rlock_flush(opened->client);
@@ -105,7 +105,7 @@ static void lead(struct rlock_sync *sync, struct rlock_sync_call *call)
     sync->leads++;
     if (call != NULL)
         list_remove(&call->sleep_link);
-    uv_update_time(&sync->loop); /* it may have stood still */
+    uv_update_time(&sync->loop); /* no thread may have run the loop for a while */
     begin_arrived(sync);
     while (must_lead(sync, call)) {
         uv_mutex_unlock(&sync->mutex);
@@ -200,12 +200,13 @@ void rlock_sync_answer(struct rlock_sync_call *call, enum status status)
 
     if (status != STATUS_OK)
         set_message(call, status);
-    uv_stop(&sync->loop); /* do not poll again first: it may be the leader's call */
+    uv_stop(&sync->loop); /* the leader must not poll again if this is its own call */
     uv_mutex_lock(&sync->mutex);
     call->status = status;
     call->is_answered = true;
     list_remove(&call->sleep_link);
-    uv_cond_signal(&call->wake); /* under the mutex: then `call` may be gone */
+    /* while the mutex is held: after that, `call` may be gone */
+    uv_cond_signal(&call->wake);
     uv_mutex_unlock(&sync->mutex);
 }
 
@@ -279,7 +280,7 @@ enum status rlock_sync_start(struct rlock_sync **ret_sync, struct err *reterr)
     failure = uv_loop_init(&sync->loop);
     if (failure != 0)
         goto out;
-    /* It ends the poll. It cannot fail: it is not the loop's first. */
+    /* The handle ends a poll. It cannot fail, because the loop has such a handle already. */
     (void)uv_async_init(&sync->loop, &sync->wake, NULL);
     failure = start_background(sync);
     if (failure != 0) {

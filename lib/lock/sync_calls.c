@@ -62,7 +62,8 @@ static void sync_on_lock_answer(struct rlock *lock UNUSED, enum status status, v
 static void sync_on_acquired(struct rlock *lock, enum status status, void *arg)
 {
     if (status == STATUS_OK)
-        lock->lost_arg = of(arg)->options->lost_arg; /* not this call, which ends */
+        /* `arg` is this call, which ends now */
+        lock->lost_arg = of(arg)->options->lost_arg;
     rlock_sync_answer(arg, status);
 }
 

@@ -97,7 +97,8 @@ void rlock_watchdog_hurry(struct rlock_client *client, struct rlock *lock)
     wake_at(&client->watchdog, clock_mono_us());
 }
 
-/** Once one is due, also take the locks that will be within a sixteenth of that time. */
+/** Take the locks that are due. If there is one, also take those that will be due soon, within a
+    sixteenth of the time between two renewals, so that they share its call. */
 static void collect_due(struct rlock_watchdog *watchdog, struct list *bucket,
                         int64_t now_us)
 {
@@ -156,7 +157,8 @@ static void renew_overdue(struct rlock_client *client, int64_t now_us)
             continue;
         }
         if (now_us >= lock->safe_until_us)
-            rlock_orphan_unknown(client, lock); /* the server may still hold it */
+            /* the lock may still exist on the server */
+            rlock_orphan_unknown(client, lock);
         lock->kind->renew.on_result(client, lock, &lost);
         if (client->is_closing) /* by the callback */
             cancel_all(client, &todo);

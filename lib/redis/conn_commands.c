@@ -101,10 +101,11 @@ void redis_conn_flush(struct redis_conn *conn)
         redis_socket_wire(conn->socket)->len == 0 || conn->broken.status != STATUS_OK)
         return;
     if (redis_socket_flush(conn->socket, &conn->broken) != STATUS_OK)
-        redis_conn_wake_at(conn, 0); /* a flush calls no callback */
+        /* the timer reports the failure, because a flush must call no callback */
+        redis_conn_wake_at(conn, 0);
 }
 
-/** All else that arrives on a subscribed connection is a reply to a command. */
+/** Whether the reply is a message; else it is the reply to a command. */
 static bool is_message(const struct redis_reply *reply)
 {
     const char *word = redis_reply_text(redis_reply_at(reply, 0), NULL);
@@ -141,7 +142,8 @@ void redis_conn_take_reply(struct redis_conn *conn, const struct redis_reply *re
     conn->is_answering = true;
     if (is_error && conn->url.topology == REDIS_CLUSTER &&
         redis_discovery_moved(reply, &conn->host, &command->conn->moved_to))
-        conn->is_moving = true; /* commands in progress get the same reply */
+        /* the other commands in progress will get this reply, too */
+        conn->is_moving = true;
     command->done(command, is_error ? STATUS_REFUSED : STATUS_OK, reply);
     if (conn->state != CONN_UP)
         return;
@@ -153,7 +155,8 @@ void redis_conn_take_reply(struct redis_conn *conn, const struct redis_reply *re
 
 static bool is_pong(const struct redis_reply *reply)
 {
-    const struct redis_reply *first = redis_reply_at(reply, 0); /* for a subscriber */
+    /* a subscriber gets {"pong", ""} */
+    const struct redis_reply *first = redis_reply_at(reply, 0);
     const char *text = redis_reply_text(first == NULL ? reply : first, NULL);
 
     return text != NULL && strcasecmp(text, "PONG") == 0;
@@ -166,7 +169,7 @@ static void conn_on_probe(struct redis_command *command, enum status status,
         redis_conn_report_mismatch(list_item(command, struct redis_conn, probe));
 }
 
-/** No command is in progress: send one, to notice a server that hangs. */
+/** Send a PING when no command is in progress, to notice a server that hangs. */
 static void probe(struct redis_conn *conn)
 {
     static const char *const words[] = {"PING", NULL};
@@ -186,7 +189,7 @@ void redis_conn_check_up(struct redis_conn *conn)
 {
     struct err err = {0};
 
-    /* Perhaps this process was paused: read what has arrived first. */
+    /* If this process was paused, the reply may have arrived meanwhile: read it first. */
     if (is_overdue(conn) || conn->broken.status != STATUS_OK)
         redis_socket_read(conn->socket);
     if (conn->state != CONN_UP || conn->carrier != conn)

@@ -29,7 +29,7 @@ static void conn_on_address(struct redis_command *command, enum status status,
     struct err err = {0};
 
     if (status != STATUS_OK && status != STATUS_REFUSED)
-        return; /* the guide connects again */
+        return; /* the guide reconnects, and then asks again */
     conn->is_answered = true;
     if (redis_discovery_address(reply, &host)) {
         redis_conn_go(conn, &host);
@@ -58,7 +58,7 @@ static void conn_on_subscribed(struct redis_command *command UNUSED,
                                enum status status UNUSED,
                                const struct redis_reply *reply UNUSED)
 {
-    /* if it failed, the next attempt that fails asks again */
+    /* a failure needs no handling: the next failed attempt asks again */
 }
 
 static void conn_on_switch(const struct redis_reply *message, void *arg)
@@ -92,7 +92,8 @@ static void conn_on_guide_state(bool is_up, const struct err *why, void *arg)
     struct err err = {0};
 
     if (is_up) {
-        conn->is_answered = send_question(conn) != STATUS_OK; /* failed: ask the next */
+        /* if sending fails, the next sentinel is asked */
+        conn->is_answered = send_question(conn) != STATUS_OK;
         redis_conn_flush(conn->guide);
     } else if (conn->state == CONN_ASKING) {
         err_set(&err, STATUS_IO, "sentinel: %s", why->text);
@@ -112,8 +113,7 @@ void redis_guide_options(struct redis_conn *conn, struct redis_conn_options *ret
         .arg = conn,
     };
     *ret_url = conn->url;
-    ret_url->user[0] = ret_url->password[0] =
-        '\0'; /* the login is for the servers only */
+    ret_url->user[0] = ret_url->password[0] = '\0'; /* the login is for the servers */
     ret_url->db = 0;
     ret_url->topology = REDIS_ANY_SENTINEL;
 }

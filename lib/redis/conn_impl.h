@@ -7,7 +7,7 @@
 #include "redis/handshake.h"
 #include "redis/socket.h"
 
-#define REDIS_IDLE_US 1000000 /* without a reply, until a PING is sent */
+#define REDIS_IDLE_US 1000000 /* a PING is sent after this time without a reply */
 
 enum conn_state {
     CONN_PAUSING,
@@ -25,7 +25,7 @@ struct redis_conn {
     struct redis_url url;
     char key[REDIS_KEY_MAX + 1];
     struct list siblings;       /* a ring of connections, without a head */
-    struct redis_conn *carrier; /* it uses the socket and `pending` of this one */
+    struct redis_conn *carrier; /* the connection whose socket and `pending` it uses */
     int64_t timeout_us;
     void (*on_state)(bool is_up, const struct err *why, void *arg);
     void (*on_message)(const struct redis_reply *reply, void *arg);
@@ -40,7 +40,7 @@ struct redis_conn {
     size_t command_begin;        /* where the unfinished command begins in the wire */
     struct redis_handshake handshake;
     struct redis_command probe;
-    struct err broken;   /* a write failed, or the carrier: the timer reports it */
+    struct err broken;   /* why a write or the carrier has failed; the timer reports it */
     struct err reported; /* the last reason given to on_state */
     struct err round;    /* the reasons why the hosts of this round have failed */
 

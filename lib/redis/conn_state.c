@@ -169,7 +169,7 @@ void redis_conn_lose(struct redis_conn *conn, enum status status, const struct e
     conn->is_named = false;
     add_reason(conn, why);
     is_round_over = was_up;
-    if (!was_up) /* other nodes of a cluster would name the same master */
+    if (!was_up) /* after a move, the other nodes would name the same master */
         is_round_over = advance_host(conn) || conn->moves > 0;
     conn->is_moving = conn->is_moving && !is_round_over;
     redis_conn_wake_only_at(conn, is_round_over ? next_attempt_us(conn, was_up) : 0);
