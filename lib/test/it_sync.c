@@ -1,14 +1,12 @@
 /* it_sync.c - each synchronous call, its error texts, its deadlines and the close. */
 #include "base/clock.h"
 #include "test/sync_fixture.h"
+#include "test/torture.h"
 
-#include <hiredis/hiredis.h>
-#include <stdatomic.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 
-#define SHORT_MS 9000 /* a lease that is renewed every three seconds */
+#define SHORT_MS 3000 /* a lease that is renewed every second */
 
 /* -- starting and opening -- */
 
@@ -30,17 +28,18 @@ SYNC_CASE(test_rlock_sync_start__without_descriptors_says_so)
     assert_null(sync);
 }
 
-SYNC_CASE(test_rlock_sync_open__refuses_a_bad_url_with_words)
+SYNC_CASE(test_rlock_sync_open__refuses_bad_options_with_words)
 {
     struct sync_fixture *fixture = *state;
-    struct rlock_client_options options = {.redis_url = "http://x",
-                                           .timeout_ms = TIMEOUT_MS};
+    struct rlock_client_options options = {.redis_url = "http://x", .timeout_ms = 1};
     struct rlock_client *client = NULL;
     struct err err = {0};
 
     ASSERT_STATUS(rlock_sync_open(fixture->sync, &options, &client, &err),
                   STATUS_INVALID);
     ASSERT_CONTAINS(err.text, "redis://");
+    ASSERT_STATUS(rlock_sync_open(fixture->sync, NULL, &client, &err), STATUS_INVALID);
+    ASSERT_CONTAINS(err.text, "redis_url");
     assert_null(client);
 }
 
@@ -96,12 +95,44 @@ SYNC_CASE(test_on_state__is_called_while_nobody_calls)
     sync_await_count(&ups, 2);
 }
 
+SYNC_CASE(test_rlock_sync_close_client__frees_clients_that_failed_to_open)
+{
+    struct sync_fixture *fixture = *state;
+    struct rlock_client_options options = {.redis_url = "unix:/nowhere/redis",
+                                           .timeout_ms = 1};
+    long before = 0;
+
+    for (int i = 0; i < 1000; i++) {
+        struct rlock_client *client = NULL;
+
+        ASSERT_STATUS(rlock_sync_open(fixture->sync, &options, &client, NULL),
+                      STATUS_DOWN);
+        rlock_sync_close_client(fixture->sync, client);
+        if (i == 0)
+            before = torture_blocks();
+    }
+    assert_int_equal(torture_blocks(), before);
+}
+
+SYNC_CASE(test_rlock_sync_close_client__leaves_the_others)
+{
+    struct sync_fixture *fixture = *state, second = *fixture;
+    struct rlock lock = {0};
+
+    second.client = sync_fixture_client(fixture);
+    ASSERT_STATUS(sync_acquire(&second, &lock, "a", 0), STATUS_OK);
+    rlock_sync_close_client(fixture->sync, fixture->client);
+    rlock_sync_close_client(fixture->sync, NULL);
+    ASSERT_STATUS(sync_release(&second, &lock), STATUS_OK);
+}
+
 /* -- the calls -- */
 
 SYNC_CASE(test_rlock_sync_acquire__is_held_until_released)
 {
     struct sync_fixture *fixture = *state;
     struct rlock lock = {0}, other = {0};
+    struct rlock_stats stats;
 
     ASSERT_STATUS(sync_acquire(fixture, &lock, "item:7", 0), STATUS_OK);
     assert_true(server_has(fixture->server, "item:7"));
@@ -113,79 +144,115 @@ SYNC_CASE(test_rlock_sync_acquire__is_held_until_released)
     assert_false(rlock_sync_is_held(fixture->sync, &other));
     assert_int_equal(rlock_sync_safe_for_us(fixture->sync, &other), 0);
     ASSERT_STATUS(sync_release(fixture, &other), STATUS_NOT_OWNER);
+    ASSERT_STATUS(
+        rlock_sync_extend(fixture->sync, fixture->client, &lock, 2 * LEASE_MS, NULL),
+        STATUS_OK);
+    ASSERT_BETWEEN(server_int(fixture->server, "PTTL item:7"), LEASE_MS + 1,
+                   2 * LEASE_MS);
     ASSERT_STATUS(sync_release(fixture, &lock), STATUS_OK);
     assert_false(server_has(fixture->server, "item:7"));
-    ASSERT_STATUS(sync_release(fixture, &lock), STATUS_NOT_OWNER);
+    ASSERT_STATUS(
+        rlock_sync_extend(fixture->sync, fixture->client, &lock, LEASE_MS, NULL),
+        STATUS_NOT_OWNER);
+    rlock_sync_stats(fixture->sync, fixture->client, &stats);
+    assert_int_equal(stats.granted, 1);
+    assert_int_equal(stats.busy, 1);
+    assert_int_equal(stats.released, 1);
+}
+
+SYNC_CASE(test_rlock_sync_acquire__without_options_has_the_defaults)
+{
+    struct sync_fixture *fixture = *state;
+    struct rlock lock = {0};
+
+    ASSERT_STATUS(rlock_sync_acquire(fixture->sync, fixture->client, &lock, "item:7", 6,
+                                     NULL, NULL),
+                  STATUS_OK);
+    ASSERT_BETWEEN(server_int(fixture->server, "PTTL item:7"), RLOCK_LEASE_MS_DEFAULT / 2,
+                   RLOCK_LEASE_MS_DEFAULT);
+}
+
+static void try_reentrant(struct sync_worker *worker)
+{
+    struct rlock_acquire_options options = {.kind = &rlock_reentrant};
+
+    worker->status = rlock_sync_acquire(worker->fixture->sync, worker->fixture->client,
+                                        &worker->lock, "a", 1, &options, NULL);
+}
+
+SYNC_CASE(test_rlock_sync_acquire__without_a_holder_the_thread_is_it)
+{
+    struct sync_worker mine = {.fixture = *state}, nested = mine, other = {0};
+
+    try_reentrant(&mine);
+    ASSERT_STATUS(mine.status, STATUS_OK);
+    try_reentrant(&nested);
+    ASSERT_STATUS(nested.status, STATUS_OK);
+    sync_begin(*state, &other, 1, try_reentrant);
+    sync_end(&other, 1);
+    ASSERT_STATUS(other.status, STATUS_BUSY);
+    ASSERT_STATUS(sync_release(*state, &nested.lock), STATUS_OK);
+    ASSERT_STATUS(sync_release(*state, &mine.lock), STATUS_OK);
 }
 
 SYNC_CASE(test_rlock_sync_acquire__says_why_it_failed)
 {
     struct sync_fixture *fixture = *state;
-    struct rlock_acquire_options options = {.lease_ms = LEASE_MS};
     struct rlock lock = {0};
     struct err err = {0};
 
     ASSERT_STATUS(
-        rlock_sync_acquire(fixture->sync, fixture->client, &lock, "", 0, &options, &err),
+        rlock_sync_acquire(fixture->sync, fixture->client, &lock, "", 0, NULL, &err),
         STATUS_INVALID);
     ASSERT_STATUS(err.status, STATUS_INVALID);
     ASSERT_CONTAINS(err.text, "name");
     server_do(fixture->server, "CONFIG SET min-replicas-to-write 1");
     ASSERT_STATUS(rlock_sync_acquire(fixture->sync, fixture->client, &lock, "item:7", 6,
-                                     &options, &err),
+                                     NULL, &err),
                   STATUS_REFUSED);
     server_do(fixture->server, "CONFIG SET min-replicas-to-write 0");
     ASSERT_STATUS(err.status, STATUS_REFUSED);
     ASSERT_CONTAINS(err.text, "NOREPLICAS");
 }
 
-SYNC_CASE(test_rlock_sync_release__after_its_expiry_is_lost)
+static bool on_owner(const struct rlock_info *info, void *arg)
 {
-    struct sync_fixture *fixture = *state;
-    struct rlock_acquire_options options = {.lease_ms = LEASE_MS};
-    struct rlock lock = {0};
+    unsigned *count = arg;
 
-    ASSERT_STATUS(rlock_sync_acquire(fixture->sync, fixture->client, &lock, "item:7", 6,
-                                     &options, NULL),
-                  STATUS_OK);
-    server_pass_ms(fixture->server, LEASE_MS);
-    ASSERT_STATUS(sync_release(fixture, &lock), STATUS_LOST);
+    ++*count;
+    assert_int_equal(info->name_len, 6);
+    return true;
 }
 
-SYNC_CASE(test_rlock_sync_extend__moves_the_lease)
+SYNC_CASE(test_rlock_sync_inspect__and_others_about_any_owner)
 {
     struct sync_fixture *fixture = *state;
+    struct rlock_sync *sync = fixture->sync;
+    struct rlock_client *client = fixture->client;
     struct rlock lock = {0}, other = {0};
-
-    ASSERT_STATUS(sync_acquire(fixture, &lock, "item:7", 0), STATUS_OK);
-    ASSERT_STATUS(
-        rlock_sync_extend(fixture->sync, fixture->client, &lock, 2 * LEASE_MS, NULL),
-        STATUS_OK);
-    ASSERT_BETWEEN(server_int(fixture->server, "PTTL item:7"), LEASE_MS + 1,
-                   2 * LEASE_MS);
-    ASSERT_STATUS(
-        rlock_sync_extend(fixture->sync, fixture->client, &other, LEASE_MS, NULL),
-        STATUS_NOT_OWNER);
-    ASSERT_STATUS(sync_release(fixture, &lock), STATUS_OK);
-}
-
-SYNC_CASE(test_rlock_sync_inspect__tells_the_owner)
-{
-    struct sync_fixture *fixture = *state;
-    struct rlock lock = {0};
     struct rlock_sync_info info = {0};
+    unsigned all = 0, one = 0;
 
-    ASSERT_STATUS(
-        rlock_sync_inspect(fixture->sync, fixture->client, "item:7", 6, &info, NULL),
-        STATUS_NOT_FOUND);
+    ASSERT_STATUS(rlock_sync_inspect(sync, client, "item:7", 6, &info, NULL),
+                  STATUS_NOT_FOUND);
     ASSERT_STATUS(sync_acquire(fixture, &lock, "item:7", 0), STATUS_OK);
-    ASSERT_STATUS(
-        rlock_sync_inspect(fixture->sync, fixture->client, "item:7", 6, &info, NULL),
-        STATUS_OK);
+    ASSERT_STATUS(sync_acquire(fixture, &other, "item:8", 0), STATUS_OK);
+    ASSERT_STATUS(rlock_sync_inspect(sync, client, "item:7", 6, &info, NULL), STATUS_OK);
     assert_true(info.is_ours);
     assert_int_equal(info.count, 1);
     ASSERT_BETWEEN(info.remaining_ms, LEASE_MS / 2, LEASE_MS);
     ASSERT_NUMBER(strlen(info.owner), >=, 32);
+    ASSERT_STATUS(rlock_sync_list(sync, client, NULL, 0, on_owner, &all, NULL),
+                  STATUS_OK);
+    assert_int_equal(all, 2);
+    ASSERT_STATUS(rlock_sync_list(sync, client, "item:8", 6, on_owner, &one, NULL),
+                  STATUS_OK);
+    assert_int_equal(one, 1);
+    ASSERT_STATUS(rlock_sync_force_release(sync, client, "item:7", 6, NULL), STATUS_OK);
+    assert_false(server_has(fixture->server, "item:7"));
+    ASSERT_STATUS(rlock_sync_force_release(sync, client, "item:7", 6, NULL),
+                  STATUS_NOT_FOUND);
+    ASSERT_STATUS(sync_release(fixture, &lock), STATUS_LOST);
 }
 
 SYNC_CASE(test_rlock_sync_inspect__cuts_a_long_owner)
@@ -204,87 +271,55 @@ SYNC_CASE(test_rlock_sync_inspect__cuts_a_long_owner)
     assert_false(info.is_ours);
 }
 
-static bool on_owner(const struct rlock_info *info, void *arg)
-{
-    unsigned *count = arg;
-
-    ++*count;
-    assert_int_equal(info->name_len, 6);
-    return true;
-}
-
-SYNC_CASE(test_rlock_sync_list__tells_each_owner)
+SYNC_CASE(test_rlock_sync_raise_fences__raises_above_a_fence_of_another)
 {
     struct sync_fixture *fixture = *state;
-    struct rlock locks[2] = {0};
-    unsigned all = 0, one = 0;
-
-    ASSERT_STATUS(sync_acquire(fixture, &locks[0], "item:7", 0), STATUS_OK);
-    ASSERT_STATUS(sync_acquire(fixture, &locks[1], "item:8", 0), STATUS_OK);
-    ASSERT_STATUS(
-        rlock_sync_list(fixture->sync, fixture->client, NULL, 0, on_owner, &all, NULL),
-        STATUS_OK);
-    assert_int_equal(all, 2);
-    ASSERT_STATUS(rlock_sync_list(fixture->sync, fixture->client, "item:8", 6, on_owner,
-                                  &one, NULL),
-                  STATUS_OK);
-    assert_int_equal(one, 1);
-}
-
-SYNC_CASE(test_rlock_sync_force_release__frees_anyones)
-{
-    struct sync_fixture *fixture = *state;
+    int64_t newest = server_int(fixture->server, "INCRBY lock:fence 0") + 1000000;
     struct rlock lock = {0};
 
+    ASSERT_STATUS(rlock_sync_raise_fences(fixture->sync, fixture->client, newest, NULL),
+                  STATUS_OK);
     ASSERT_STATUS(sync_acquire(fixture, &lock, "item:7", 0), STATUS_OK);
-    ASSERT_STATUS(
-        rlock_sync_force_release(fixture->sync, fixture->client, "item:7", 6, NULL),
-        STATUS_OK);
-    assert_false(server_has(fixture->server, "item:7"));
-    ASSERT_STATUS(
-        rlock_sync_force_release(fixture->sync, fixture->client, "item:7", 6, NULL),
-        STATUS_NOT_FOUND);
-    ASSERT_STATUS(sync_release(fixture, &lock), STATUS_LOST);
+    ASSERT_NUMBER(rlock_fence(&lock), >, newest);
 }
 
-SYNC_CASE(test_rlock_sync_stats__counts)
+SYNC_CASE(test_rlock_sync_cancel__before_the_acquire_ends_it)
 {
     struct sync_fixture *fixture = *state;
-    struct rlock lock = {0}, other = {0};
-    struct rlock_stats stats;
+    struct rlock held = {0}, lock = {0};
 
-    ASSERT_STATUS(sync_acquire(fixture, &lock, "item:7", 0), STATUS_OK);
-    ASSERT_STATUS(sync_acquire(fixture, &other, "item:7", 0), STATUS_BUSY);
-    ASSERT_STATUS(sync_release(fixture, &lock), STATUS_OK);
-    rlock_sync_stats(fixture->sync, fixture->client, &stats);
-    assert_int_equal(stats.granted, 1);
-    assert_int_equal(stats.busy, 1);
-    assert_int_equal(stats.released, 1);
+    ASSERT_STATUS(sync_acquire(fixture, &held, "a", 0), STATUS_OK);
+    rlock_sync_cancel(fixture->sync, fixture->client, &lock);
+    ASSERT_STATUS(sync_acquire(fixture, &lock, "a", WITHIN_MS), STATUS_CANCELLED);
+    ASSERT_STATUS(sync_acquire(fixture, &lock, "a", 0), STATUS_BUSY);
+    rlock_sync_cancel(fixture->sync, fixture->client, &held); /* it is held: no effect */
+    ASSERT_STATUS(sync_release(fixture, &held), STATUS_OK);
+    ASSERT_STATUS(sync_acquire(fixture, &held, "a", 0), STATUS_OK);
 }
 
 /* -- between the calls -- */
 
 static _Atomic unsigned losses;
-static struct rlock *_Atomic lost_lock;
-
+static void *_Atomic loss_arg;
 static _Atomic enum status status_inside; /* of a call from inside the callback */
+static struct sync_fixture *current;
 
 static void on_lost(struct rlock *lock, enum status status, void *arg)
 {
-    struct sync_fixture *fixture = arg;
-
-    status_inside = sync_release(fixture, lock);
-    if (status == STATUS_LOST)
-        lost_lock = lock;
-    losses++;
+    status_inside = sync_release(current, lock);
+    loss_arg = arg;
+    losses += status == STATUS_LOST;
 }
 
-static enum status take_watched(struct sync_fixture *fixture, struct rlock *lock)
+static enum status take_watched(struct sync_fixture *fixture, struct rlock *lock,
+                                void *lost_arg)
 {
     struct rlock_acquire_options options = {
-        .lease_ms = SHORT_MS, .watchdog = true, .on_lost = on_lost, .lost_arg = fixture};
+        .lease_ms = SHORT_MS, .watchdog = true, .on_lost = on_lost, .lost_arg = lost_arg};
 
+    current = fixture;
     losses = 0;
+    loss_arg = &losses;
     return rlock_sync_acquire(fixture->sync, fixture->client, lock, "item:7", 6, &options,
                               NULL);
 }
@@ -298,61 +333,36 @@ SYNC_CASE(test_watchdog__renews_while_nobody_calls)
 {
     struct sync_fixture *fixture = *state;
     struct rlock lock = {0};
-    struct rlock_stats stats;
 
     server_do(fixture->server, "CONFIG RESETSTAT");
-    ASSERT_STATUS(take_watched(fixture, &lock), STATUS_OK);
+    ASSERT_STATUS(take_watched(fixture, &lock, NULL), STATUS_OK);
     SYNC_AWAIT(has_renewed_twice, fixture->server);
-    assert_true(server_has(fixture->server, "item:7"));
     assert_true(rlock_sync_is_held(fixture->sync, &lock));
-    rlock_sync_stats(fixture->sync, fixture->client, &stats);
-    ASSERT_NUMBER(stats.renewed, >=, 2);
     assert_int_equal(losses, 0);
     ASSERT_STATUS(sync_release(fixture, &lock), STATUS_OK);
 }
 
+/** Its argument is that of the options, not one on the stack of a call that has ended. */
 SYNC_CASE(test_on_lost__is_called_while_nobody_calls)
 {
     struct sync_fixture *fixture = *state;
-    struct rlock lock = {0};
+    void *const args[] = {NULL, fixture};
 
-    ASSERT_STATUS(take_watched(fixture, &lock), STATUS_OK);
-    server_do(fixture->server, "DEL item:7");
-    sync_await_count(&losses, 1);
-    assert_ptr_equal(lost_lock, &lock);
-    ASSERT_STATUS(status_inside, STATUS_INVALID);
-    assert_false(rlock_sync_is_held(fixture->sync, &lock));
-    ASSERT_STATUS(sync_release(fixture, &lock), STATUS_LOST);
-    assert_int_equal(losses, 1);
-}
+    for (int i = 0; i < 2; i++) {
+        struct rlock lock = {0};
 
-SYNC_CASE(test_on_lost__keeps_its_argument_over_an_extension)
-{
-    struct sync_fixture *fixture = *state;
-    struct rlock lock = {0};
-
-    ASSERT_STATUS(take_watched(fixture, &lock), STATUS_OK);
-    ASSERT_STATUS(
-        rlock_sync_extend(fixture->sync, fixture->client, &lock, SHORT_MS, NULL),
-        STATUS_OK);
-    server_do(fixture->server, "DEL item:7");
-    sync_await_count(&losses, 1);
-    ASSERT_STATUS(status_inside, STATUS_INVALID);
-}
-
-/* -- fences -- */
-
-SYNC_CASE(test_rlock_sync_raise_fences__raises_above_a_fence_of_another)
-{
-    struct sync_fixture *fixture = *state;
-    int64_t newest = server_int(fixture->server, "INCRBY lock:fence 0") + 1000000;
-    struct rlock lock = {0};
-
-    ASSERT_STATUS(rlock_sync_raise_fences(fixture->sync, fixture->client, newest, NULL),
-                  STATUS_OK);
-    ASSERT_STATUS(sync_acquire(fixture, &lock, "item:7", 0), STATUS_OK);
-    ASSERT_NUMBER(rlock_fence(&lock), >, newest);
-    ASSERT_STATUS(sync_release(fixture, &lock), STATUS_OK);
+        ASSERT_STATUS(take_watched(fixture, &lock, args[i]), STATUS_OK);
+        ASSERT_STATUS(
+            rlock_sync_extend(fixture->sync, fixture->client, &lock, SHORT_MS, NULL),
+            STATUS_OK);
+        server_do(fixture->server, "DEL item:7");
+        sync_await_count(&losses, 1);
+        assert_ptr_equal(loss_arg, args[i]);
+        ASSERT_STATUS(status_inside, STATUS_INVALID);
+        assert_false(rlock_sync_is_held(fixture->sync, &lock));
+        ASSERT_STATUS(sync_release(fixture, &lock), STATUS_LOST);
+        assert_int_equal(losses, 1);
+    }
 }
 
 /* -- deadlines -- */
@@ -389,7 +399,6 @@ SYNC_CASE(test_rlock_sync_acquire__of_a_hung_server_times_out)
     struct sync_fixture *fixture = *state;
     struct rlock_client_options hasty = {.redis_url = fixture->server->unix_url,
                                          .timeout_ms = HASTY_MS};
-    struct rlock_acquire_options options = {.lease_ms = LEASE_MS};
     struct rlock lock = {0};
     struct err err = {0};
     int64_t begin_us;
@@ -400,8 +409,8 @@ SYNC_CASE(test_rlock_sync_acquire__of_a_hung_server_times_out)
     SYNC_AWAIT(acquires, fixture);
     begin_us = clock_mono_us();
     server_pause(fixture->server);
-    status = rlock_sync_acquire(fixture->sync, fixture->client, &lock, "item:8", 6,
-                                &options, &err);
+    status = rlock_sync_acquire(fixture->sync, fixture->client, &lock, "item:8", 6, NULL,
+                                &err);
     server_resume(fixture->server);
     ASSERT_STATUS(status, STATUS_TIMEOUT);
     ASSERT_NUMBER(clock_mono_us() - begin_us, >=, HASTY_MS * 1000LL);
@@ -414,8 +423,7 @@ SYNC_CASE(test_rlock_sync_acquire__of_a_hung_server_times_out)
 SYNC_CASE(test_rlock_sync_close__afterwards_all_is_cancelled)
 {
     struct sync_fixture *fixture = *state;
-    struct rlock_client_options options = {.redis_url = fixture->server->unix_url,
-                                           .timeout_ms = TIMEOUT_MS};
+    struct rlock_sync *sync = fixture->sync;
     struct rlock_client *client = NULL;
     struct rlock lock = {0}, held = {0};
     struct rlock_sync_info info;
@@ -423,26 +431,23 @@ SYNC_CASE(test_rlock_sync_close__afterwards_all_is_cancelled)
     struct err err = {0};
 
     ASSERT_STATUS(sync_acquire(fixture, &held, "item:7", 0), STATUS_OK);
-    rlock_sync_close(fixture->sync);
-    ASSERT_STATUS(rlock_sync_open(fixture->sync, &options, &client, &err),
-                  STATUS_CANCELLED);
+    rlock_sync_close(sync);
+    ASSERT_STATUS(rlock_sync_open(sync, NULL, &client, &err), STATUS_CANCELLED);
     assert_null(client);
     ASSERT_STATUS(err.status, STATUS_CANCELLED);
+    client = fixture->client;
     ASSERT_STATUS(sync_acquire(fixture, &lock, "item:8", 0), STATUS_CANCELLED);
     ASSERT_STATUS(sync_release(fixture, &held), STATUS_CANCELLED);
-    ASSERT_STATUS(
-        rlock_sync_extend(fixture->sync, fixture->client, &held, LEASE_MS, NULL),
-        STATUS_CANCELLED);
-    ASSERT_STATUS(
-        rlock_sync_force_release(fixture->sync, fixture->client, "item:7", 6, NULL),
-        STATUS_CANCELLED);
-    ASSERT_STATUS(
-        rlock_sync_inspect(fixture->sync, fixture->client, "item:7", 6, &info, NULL),
-        STATUS_CANCELLED);
-    rlock_sync_cancel(fixture->sync, fixture->client, &held);
-    assert_false(rlock_sync_is_held(fixture->sync, &held));
-    assert_int_equal(rlock_sync_safe_for_us(fixture->sync, &held), 0);
-    rlock_sync_stats(fixture->sync, fixture->client, &stats);
+    ASSERT_STATUS(rlock_sync_extend(sync, client, &held, LEASE_MS, NULL),
+                  STATUS_CANCELLED);
+    ASSERT_STATUS(rlock_sync_force_release(sync, client, "item:7", 6, NULL),
+                  STATUS_CANCELLED);
+    ASSERT_STATUS(rlock_sync_inspect(sync, client, "item:7", 6, &info, NULL),
+                  STATUS_CANCELLED);
+    rlock_sync_cancel(sync, client, &held);
+    assert_false(rlock_sync_is_held(sync, &held));
+    assert_int_equal(rlock_sync_safe_for_us(sync, &held), 0);
+    rlock_sync_stats(sync, client, &stats);
     assert_int_equal(stats.granted, 0);
     assert_true(server_has(fixture->server, "item:7")); /* left to its lease */
 }
@@ -459,10 +464,8 @@ SYNC_CASE(test_rlock_sync_close__without_clients)
 
 static void do_close(struct sync_worker *worker)
 {
-    struct rlock lock = {0};
-
     rlock_sync_close(worker->fixture->sync);
-    worker->status = sync_acquire(worker->fixture, &lock, "item:7", 0);
+    worker->status = sync_acquire(worker->fixture, &worker->lock, "item:7", 0);
 }
 
 SYNC_CASE(test_rlock_sync_close__by_several_threads_at_once)

@@ -1,14 +1,10 @@
 /* it_sync_group.c - groups of locks for threads that block. */
-#include "base/clock.h"
 #include "test/sync_fixture.h"
 
-#include <hiredis/hiredis.h>
 #include <sched.h>
-#include <stdatomic.h>
-#include <stdlib.h>
 #include <string.h>
 
-#define STEPS    200
+#define STEPS    100
 #define SHORT_MS 3000
 
 static struct rlock_group *create(struct sync_fixture *fixture, const char *first,
@@ -32,38 +28,55 @@ static enum status acquire_group(struct sync_fixture *fixture, struct rlock_grou
     return rlock_sync_group_acquire(fixture->sync, group, &options, reterr);
 }
 
-SYNC_CASE(test_rlock_sync_group_create__refuses_none)
+static bool on_owner(const struct rlock_info *info, void *arg)
 {
-    struct sync_fixture *fixture = *state;
-    struct rlock_group *group = NULL;
-    struct err err = {0};
+    unsigned *ours = arg;
 
-    ASSERT_STATUS(
-        rlock_sync_group_create(fixture->sync, NULL, 0, RLOCK_GROUP_ALL, &group, &err),
-        STATUS_INVALID);
-    assert_null(group);
-    ASSERT_STATUS(err.status, STATUS_INVALID);
-    assert_true(err.text[0] != '\0');
+    *ours += info->is_ours;
+    return true;
 }
 
-SYNC_CASE(test_rlock_sync_group_acquire__takes_all_and_release_frees_all)
+SYNC_CASE(test_rlock_sync_group__has_the_calls_of_a_group)
 {
     struct sync_fixture *fixture = *state;
-    struct rlock_group *group = create(fixture, "a", "b");
+    struct rlock_sync *sync = fixture->sync;
+    struct rlock_group *group = NULL;
+    struct err err = {0};
+    unsigned ours = 0;
 
-    assert_non_null(group);
-    assert_int_equal(rlock_sync_group_safe_for_us(fixture->sync, group), 0);
-    ASSERT_STATUS(acquire_group(fixture, group, 0, NULL), STATUS_OK);
-    assert_true(server_has(fixture->server, "a") && server_has(fixture->server, "b"));
-    ASSERT_BETWEEN(rlock_sync_group_safe_for_us(fixture->sync, group), LEASE_MS * 500LL,
-                   LEASE_MS * 1000LL);
-    ASSERT_NUMBER(rlock_sync_group_fence(fixture->sync, group, 1), >,
-                  rlock_sync_group_fence(fixture->sync, group, 0));
-    ASSERT_STATUS(rlock_sync_group_release(fixture->sync, group, NULL), STATUS_OK);
+    ASSERT_STATUS(rlock_sync_group_create(sync, NULL, 0, RLOCK_GROUP_ALL, &group, &err),
+                  STATUS_INVALID);
+    assert_null(group);
+    ASSERT_CONTAINS(err.text, "0 members");
+    group = create(fixture, "a", "b");
+    assert_int_equal(rlock_sync_group_safe_for_us(sync, group), 0);
+    ASSERT_STATUS(rlock_sync_group_extend(sync, group, LEASE_MS, NULL), STATUS_NOT_OWNER);
+    ASSERT_STATUS(rlock_sync_group_acquire(sync, group, NULL, NULL), STATUS_OK);
+    ASSERT_BETWEEN(server_int(fixture->server, "PTTL b"), RLOCK_LEASE_MS_DEFAULT / 2,
+                   RLOCK_LEASE_MS_DEFAULT);
+    ASSERT_NUMBER(rlock_sync_group_fence(sync, group, 1), >,
+                  rlock_sync_group_fence(sync, group, 0));
+    ASSERT_STATUS(rlock_sync_group_extend(sync, group, 2 * LEASE_MS, NULL), STATUS_OK);
+    ASSERT_NUMBER(rlock_sync_group_safe_for_us(sync, group), >, LEASE_MS * 1000LL);
+    ASSERT_STATUS(rlock_sync_group_extend(sync, group, 1, &err), STATUS_INVALID);
+    ASSERT_CONTAINS(err.text, "lease_ms");
+    ASSERT_STATUS(rlock_sync_group_inspect(sync, group, on_owner, &ours, NULL),
+                  STATUS_OK);
+    assert_int_equal(ours, 2);
+    ASSERT_STATUS(rlock_sync_group_release(sync, group, NULL), STATUS_OK);
     assert_false(server_has(fixture->server, "a") || server_has(fixture->server, "b"));
-    assert_int_equal(rlock_sync_group_safe_for_us(fixture->sync, group), 0);
-    ASSERT_STATUS(rlock_sync_group_release(fixture->sync, group, NULL), STATUS_NOT_OWNER);
-    rlock_sync_group_free(fixture->sync, group);
+    ASSERT_STATUS(rlock_sync_group_release(sync, group, NULL), STATUS_NOT_OWNER);
+    ASSERT_STATUS(acquire_group(fixture, group, 0, NULL), STATUS_OK);
+    ASSERT_STATUS(rlock_sync_group_force_release(sync, group, NULL), STATUS_OK);
+    ASSERT_STATUS(rlock_sync_group_extend(sync, group, LEASE_MS, NULL), STATUS_LOST);
+    ASSERT_STATUS(rlock_group_why(group, 1)->status, STATUS_LOST);
+    rlock_sync_group_cancel(sync, group); /* the next acquire */
+    ASSERT_STATUS(acquire_group(fixture, group, 0, NULL), STATUS_CANCELLED);
+    ASSERT_STATUS(acquire_group(fixture, group, 0, NULL), STATUS_OK);
+    rlock_sync_group_free(sync, group); /* releases it */
+    sync_await_absent(fixture, "a");
+    sync_await_absent(fixture, "b");
+    rlock_sync_group_free(sync, NULL);
 }
 
 SYNC_CASE(test_rlock_sync_group_acquire__of_a_busy_member_takes_none)
@@ -77,92 +90,47 @@ SYNC_CASE(test_rlock_sync_group_acquire__of_a_busy_member_takes_none)
     ASSERT_STATUS(acquire_group(fixture, group, 0, &err), STATUS_BUSY);
     assert_string_equal(err.text, "busy");
     sync_await_absent(fixture, "a");
-    ASSERT_STATUS(sync_release(fixture, &held), STATUS_OK);
     rlock_sync_group_free(fixture->sync, group);
-}
-
-static bool on_owner(const struct rlock_info *info, void *arg)
-{
-    unsigned *ours = arg;
-
-    *ours += info->is_ours;
-    return true;
-}
-
-SYNC_CASE(test_rlock_sync_group__is_extended_inspected_and_forced)
-{
-    struct sync_fixture *fixture = *state;
-    struct rlock_group *group = create(fixture, "a", "b");
-    struct rlock_sync *sync = fixture->sync;
-    struct err err = {0};
-    unsigned ours = 0;
-
-    ASSERT_STATUS(rlock_sync_group_extend(sync, group, LEASE_MS, NULL), STATUS_NOT_OWNER);
-    ASSERT_STATUS(acquire_group(fixture, group, 0, NULL), STATUS_OK);
-    ASSERT_STATUS(rlock_sync_group_extend(sync, group, 2 * LEASE_MS, NULL), STATUS_OK);
-    ASSERT_NUMBER(rlock_sync_group_safe_for_us(sync, group), >, LEASE_MS * 1000LL);
-    ASSERT_STATUS(rlock_sync_group_extend(sync, group, 1, &err), STATUS_INVALID);
-    ASSERT_CONTAINS(err.text, "lease_ms");
-    ASSERT_STATUS(rlock_sync_group_inspect(sync, group, on_owner, &ours, NULL),
-                  STATUS_OK);
-    assert_int_equal(ours, 2);
-    ASSERT_STATUS(rlock_sync_group_force_release(sync, group, NULL), STATUS_OK);
-    assert_false(server_has(fixture->server, "a") || server_has(fixture->server, "b"));
-    ASSERT_STATUS(rlock_sync_group_extend(sync, group, LEASE_MS, NULL), STATUS_LOST);
-    ASSERT_STATUS(rlock_group_why(group, 1)->status, STATUS_LOST);
-    rlock_sync_group_free(sync, group);
-}
-
-SYNC_CASE(test_rlock_sync_group_free__releases_what_is_held)
-{
-    struct sync_fixture *fixture = *state;
-    struct rlock_group *group = create(fixture, "a", "b");
-
-    ASSERT_STATUS(acquire_group(fixture, group, 0, NULL), STATUS_OK);
-    rlock_sync_group_free(fixture->sync, group);
-    sync_await_absent(fixture, "a");
-    sync_await_absent(fixture, "b");
-    rlock_sync_group_free(fixture->sync, NULL);
 }
 
 static _Atomic unsigned losses;
+static void *_Atomic loss_arg;
 
-static void on_lost(struct rlock_group *group, enum status status, void *arg)
+static void on_lost(struct rlock_group *group UNUSED, enum status status, void *arg)
 {
-    (void)group;
-    losses += status == STATUS_LOST && arg == &losses;
+    loss_arg = arg;
+    losses += status == STATUS_LOST;
 }
 
+/** Its argument is that of the options, not one on the stack of a call that has ended. */
 SYNC_CASE(test_on_lost__of_a_group_is_called_while_nobody_calls)
 {
     struct sync_fixture *fixture = *state;
-    struct rlock_group_options options = {.lease_ms = SHORT_MS,
-                                          .watchdog = true,
-                                          .on_lost = on_lost,
-                                          .lost_arg = (void *)&losses};
     struct rlock_group *group = create(fixture, "a", "b");
+    void *const args[] = {NULL, fixture};
 
-    losses = 0;
-    ASSERT_STATUS(rlock_sync_group_acquire(fixture->sync, group, &options, NULL),
-                  STATUS_OK);
-    server_do(fixture->server, "DEL b");
-    sync_await_count(&losses, 1);
-    sync_await_absent(fixture, "a");
-    assert_int_equal(rlock_sync_group_safe_for_us(fixture->sync, group), 0);
-    assert_int_equal(losses, 1);
+    for (int i = 0; i < 2; i++) {
+        struct rlock_group_options options = {.lease_ms = SHORT_MS,
+                                              .watchdog = true,
+                                              .on_lost = on_lost,
+                                              .lost_arg = args[i]};
+
+        losses = 0;
+        loss_arg = &losses;
+        ASSERT_STATUS(rlock_sync_group_acquire(fixture->sync, group, &options, NULL),
+                      STATUS_OK);
+        server_do(fixture->server, "DEL b");
+        sync_await_count(&losses, 1);
+        assert_ptr_equal(loss_arg, args[i]);
+        sync_await_absent(fixture, "a");
+        assert_int_equal(rlock_sync_group_safe_for_us(fixture->sync, group), 0);
+        ASSERT_STATUS(rlock_sync_group_release(fixture->sync, group, NULL), STATUS_LOST);
+    }
 }
 
 /* -- threads -- */
 
 static long counter; /* plain memory: the groups order the threads */
-
-static void count_slowly(void)
-{
-    long seen = counter;
-
-    sched_yield();
-    counter = seen + 1;
-}
 
 /** Each worker takes two of the three names, in one order or the other. */
 static void count_by_pairs(struct sync_worker *worker)
@@ -174,12 +142,13 @@ static void count_by_pairs(struct sync_worker *worker)
                                     : create(worker->fixture, names[at + 1], names[at]);
 
     for (int i = 0; i < STEPS && group != NULL; i++) {
-        if (acquire_group(worker->fixture, group, RLOCK_WAIT_FOREVER, NULL) !=
-            STATUS_OK) {
-            worker->failures++;
-            continue;
-        }
-        count_slowly();
+        long seen;
+
+        worker->failures +=
+            acquire_group(worker->fixture, group, RLOCK_WAIT_FOREVER, NULL) != STATUS_OK;
+        seen = counter;
+        sched_yield();
+        counter = seen + 1;
         worker->failures +=
             rlock_sync_group_release(worker->fixture->sync, group, NULL) != STATUS_OK;
     }
@@ -203,76 +172,41 @@ static void wait_long(struct sync_worker *worker)
         acquire_group(worker->fixture, worker->arg, RLOCK_WAIT_FOREVER, &worker->err);
 }
 
-/** Hold "b" and have a thread wait for the group. */
-static struct rlock_group *begin_wait(struct sync_fixture *fixture, struct rlock *held,
-                                      struct sync_worker *worker)
+/** By a cancel, by the group being freed, and by the close of all. */
+SYNC_CASE(test_wait__of_a_group_is_ended_by_another_thread)
 {
-    worker->arg = create(fixture, "a", "b");
-    assert_non_null(worker->arg);
-    ASSERT_STATUS(sync_acquire(fixture, held, "b", 0), STATUS_OK);
-    sync_begin(fixture, worker, 1, wait_long);
-    sync_await_tries(fixture, held, 2);
-    return worker->arg;
-}
-
-SYNC_CASE(test_rlock_sync_group_cancel__ends_the_wait_of_another)
-{
+    enum { CANCEL, FREE, CLOSE };
     struct sync_fixture *fixture = *state;
-    struct sync_worker worker = {0};
-    struct rlock held = {0};
-    struct rlock_group *group = begin_wait(fixture, &held, &worker);
-
-    rlock_sync_group_cancel(fixture->sync, group);
-    sync_end(&worker, 1);
-    ASSERT_STATUS(worker.status, STATUS_CANCELLED);
-    rlock_sync_group_free(fixture->sync, group);
-    assert_true(server_has(fixture->server, "b"));
-}
-
-SYNC_CASE(test_rlock_sync_group_cancel__before_an_acquire_cancels_one)
-{
-    struct sync_fixture *fixture = *state;
-    struct rlock_group *group = create(fixture, "a", "b");
-
-    rlock_sync_group_cancel(fixture->sync, group);
-    ASSERT_STATUS(acquire_group(fixture, group, 0, NULL), STATUS_CANCELLED);
-    assert_false(server_has(fixture->server, "a"));
-    ASSERT_STATUS(acquire_group(fixture, group, 0, NULL), STATUS_OK);
-    rlock_sync_group_free(fixture->sync, group);
-}
-
-SYNC_CASE(test_rlock_sync_group_free__ends_the_wait_of_another)
-{
-    struct sync_fixture *fixture = *state;
-    struct sync_worker worker = {0};
-    struct rlock held = {0};
-    struct rlock_group *group = begin_wait(fixture, &held, &worker);
-
-    rlock_sync_group_free(fixture->sync, group);
-    sync_end(&worker, 1);
-    ASSERT_STATUS(worker.status, STATUS_CANCELLED);
-}
-
-SYNC_CASE(test_rlock_sync_close__ends_groups_that_wait_or_hold)
-{
-    struct sync_fixture *fixture = *state;
-    struct sync_worker worker = {0};
-    struct rlock held = {0};
-    struct rlock_group *waiting = begin_wait(fixture, &held, &worker);
     struct rlock_group *holding = create(fixture, "c", "d");
 
     ASSERT_STATUS(acquire_group(fixture, holding, 0, NULL), STATUS_OK);
-    rlock_sync_close(fixture->sync);
-    sync_end(&worker, 1);
-    ASSERT_STATUS(worker.status, STATUS_CANCELLED);
+    for (int how = CANCEL; how <= CLOSE; how++) {
+        struct sync_worker worker = {.arg = create(fixture, "a", "b")};
+        struct rlock held = {0};
+
+        ASSERT_STATUS(sync_acquire(fixture, &held, "b", 0), STATUS_OK);
+        sync_begin(fixture, &worker, 1, wait_long);
+        sync_await_tries(fixture, &held, 2);
+        if (how == CANCEL)
+            rlock_sync_group_cancel(fixture->sync, worker.arg);
+        else if (how == FREE)
+            rlock_sync_group_free(fixture->sync, worker.arg);
+        else
+            rlock_sync_close(fixture->sync);
+        sync_end(&worker, 1);
+        ASSERT_STATUS(worker.status, STATUS_CANCELLED);
+        assert_true(server_has(fixture->server, "b"));
+        if (how != CLOSE)
+            ASSERT_STATUS(sync_release(fixture, &held), STATUS_OK);
+    }
     assert_null(create(fixture, "e", "f"));
     ASSERT_STATUS(acquire_group(fixture, holding, 0, NULL), STATUS_CANCELLED);
     ASSERT_STATUS(rlock_sync_group_release(fixture->sync, holding, NULL),
                   STATUS_CANCELLED);
     assert_int_equal(rlock_sync_group_safe_for_us(fixture->sync, holding), 0);
     assert_int_equal(rlock_sync_group_fence(fixture->sync, holding, 0), 0);
-    rlock_sync_group_cancel(fixture->sync, waiting);
-    rlock_sync_group_free(fixture->sync, waiting);
+    rlock_sync_group_cancel(fixture->sync, holding);
+    rlock_sync_group_free(fixture->sync, holding);
     assert_false(server_has(fixture->server, "c") || server_has(fixture->server, "d"));
 }
 
