@@ -152,6 +152,11 @@ bool rlock_batch_is_sent(const struct rlock *lock)
     return lock->batch != NULL && lock->batch->is_sent;
 }
 
+bool rlock_batch_may_grant(const struct rlock *lock)
+{
+    return lock->batch != NULL && lock->batch->op->is_grant;
+}
+
 void rlock_batch_leave(struct rlock *lock)
 {
     if (lock->batch == NULL)
@@ -377,6 +382,13 @@ static bool take_results(struct rlock_batch *batch, const char *results, size_t 
     return true;
 }
 
+/** The number of lock `i`, or its fence. */
+static bool read_number(struct rlock_batch *batch, const struct redis_reply *numbers,
+                        unsigned i)
+{
+    return redis_reply_int(redis_reply_at(numbers, i), &batch->numbers[i]);
+}
+
 static bool read_numbers(struct rlock_batch *batch, const struct redis_reply *reply,
                          int64_t clock_us)
 {
@@ -390,7 +402,7 @@ static bool read_numbers(struct rlock_batch *batch, const struct redis_reply *re
     for (unsigned i = 0; i < batch->count; i++) {
         if (numbers == NULL)
             batch->numbers[i] = fence + 1 + (int64_t)i;
-        else if (!redis_reply_int(redis_reply_at(numbers, i), &batch->numbers[i]))
+        else if (!read_number(batch, numbers, i))
             return false;
     }
     return true;
@@ -406,7 +418,21 @@ static bool read_results(struct rlock_batch *batch, const struct redis_reply *re
     return take_results(batch, results, len);
 }
 
-/** The reply is {clock, fence, results, numbers}, or {clock}: it came too late. */
+/** The reply is {results, numbers}: no lock of the batch was granted. */
+static bool read_refusal(struct rlock_batch *batch, const struct redis_reply *reply)
+{
+    size_t len = 0;
+    const char *results = redis_reply_text(redis_script_at(reply, 0), &len);
+    bool is_read = take_results(batch, results, len);
+
+    for (unsigned i = 0; i < batch->count && is_read; i++)
+        is_read = batch->results[i] == DENIED &&
+                  read_number(batch, redis_script_at(reply, 1), i);
+    return is_read;
+}
+
+/** The reply is {clock, fence, results, numbers}, or {clock}: it came too late; or as
+ *  read_refusal(). */
 static bool read_grant(struct rlock_batch *batch, const struct redis_reply *reply,
                        bool *ret_is_late)
 {
@@ -415,7 +441,7 @@ static bool read_grant(struct rlock_batch *batch, const struct redis_reply *repl
     int64_t clock_us;
 
     if (!redis_reply_int(redis_script_at(reply, 0), &clock_us))
-        return false;
+        return read_refusal(batch, reply);
     *ret_is_late = redis_script_at(reply, 1) == NULL;
     rlock_server_saw_clock(batch->server, clock_us, batch->sent_us, *ret_is_late);
     return *ret_is_late ||

@@ -32,6 +32,9 @@ MUST_CHECK enum status rlock_batch_add(struct rlock_client *client,
 /** Whether the operation of `lock` has been sent. */
 bool rlock_batch_is_sent(const struct rlock *lock);
 
+/** Whether `lock` is in a batch that acquires it. */
+bool rlock_batch_may_grant(const struct rlock *lock);
+
 /** Take the lock out of its batch, if it is in one; it gets no result. */
 void rlock_batch_leave(struct rlock *lock);
 

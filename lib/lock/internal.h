@@ -105,13 +105,17 @@ struct rlock_op {
 
 struct rlock_kind {
     struct rlock_op acquire, acquire_wait, renew, extend, release;
+    /* For waiters; unset: acquire_wait in place of each. The first tries, if the lock cannot
+       be the caller's already; the second tells whether the name is free. */
+    struct rlock_op acquire_again, check;
     struct rlock_op keep; /* a release before hold_min_ms; of plain only */
     /* Write the name of the channel on which releases are published; NULL: there is
        none. */
     size_t (*channel)(const struct rlock *lock, char ret_name[RLOCK_CHANNEL_MAX]);
-    bool can_renew; /* and extend */
-    bool is_cohort; /* passes a lock among the waiters of a client */
-    bool is_queued; /* the server keeps a queue of the waiters and wakes one of them */
+    bool can_renew;    /* and extend */
+    bool is_reentrant; /* a holder may have it several times */
+    bool is_cohort;    /* passes a lock among the waiters of a client */
+    bool is_queued;    /* the server keeps a queue of the waiters and wakes one of them */
     bool
         is_shared; /* several may hold it; if queued, an empty message wakes all waiters */
     bool has_permits;
@@ -190,6 +194,7 @@ struct rlock_turns {
 struct rlock_waits {
     struct list all;   /* struct rlock_waiter, in use or not */
     struct list spare; /* struct rlock_waiter, not in use */
+    uv_timer_t checks; /* runs while waiters are subscribed, or will be */
     struct rlock_turns turns[RLOCK_TURNS];
     bool has_turns; /* a name was contended at some time */
 };

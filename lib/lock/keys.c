@@ -11,7 +11,6 @@
 
 #define FENCE_KEY_DEFAULT "lock:fence"
 #define WAITING_SUFFIX    ":waiting"
-#define WAITING_MAX_MS    6000 /* three times the pause of waiters between two tries */
 
 /** FNV-1a, 32 bits. */
 uint32_t rlock_keys_hash(const char *name, size_t name_len)
@@ -119,8 +118,9 @@ static uint64_t wait_left_ms(const struct rlock *lock)
 {
     int64_t passed_ms = (clock_mono_us() - lock->began_us) / 1000;
 
-    if (lock->wait_ms - passed_ms > WAITING_MAX_MS || lock->wait_ms == RLOCK_WAIT_FOREVER)
-        return WAITING_MAX_MS;
+    if (lock->wait_ms - passed_ms > RLOCK_WAITING_MAX_MS ||
+        lock->wait_ms == RLOCK_WAIT_FOREVER)
+        return RLOCK_WAITING_MAX_MS;
     return lock->wait_ms <= passed_ms ? 0 : (uint64_t)(lock->wait_ms - passed_ms);
 }
 

@@ -5,6 +5,7 @@
  * (scripts.h), and the functions of state.c that get the result.
  */
 #include "lock/state.h"
+#include "lock/wait.h"
 
 #include <string.h>
 
@@ -72,9 +73,15 @@ static const enum rlock_word serial[]             = RLOCK_WORDS(RLOCK_ARG_SERIAL
     {RLOCK_SCRIPT_##script, RLOCK_CLASS_RELEASE, STATUS_LOST, false, shared, keys,             \
      args, rlock_state_on_release, rlock_state_cancel_release, false}
 
+#define CHECK(script, shared)                                                                \
+    {RLOCK_SCRIPT_##script, RLOCK_CLASS_RENEW, STATUS_BUSY, false, shared, lock_name,          \
+     none, rlock_wait_on_check, rlock_state_cancel_acquire, false}
+
 #define PLAIN(wait_args)                                                                          \
     .acquire      = ACQUIRE(ACQUIRE,           fences,             lock_name, owner),             \
     .acquire_wait = ACQUIRE(ACQUIRE_WAIT,      fences_and_waiting, lock_name, wait_args),         \
+    .acquire_again = ACQUIRE(ACQUIRE_AGAIN,    fences_and_waiting, lock_name, wait_args),         \
+    .check        = CHECK(CHECK,               waiting),                                          \
     .renew        = RENEW(RENEW,                                   lock_name, owner_lease),       \
     .extend       = EXTEND(RENEW,                                  lock_name, owner_lease),       \
     .release      = RELEASE(RELEASE,           waiting,            lock_name, owner),             \
@@ -89,11 +96,13 @@ const struct rlock_kind rlock_cohort = {PLAIN(owner_passes), .is_cohort = true};
 const struct rlock_kind rlock_reentrant = {
     .acquire      = ACQUIRE(REENTRANT_ACQUIRE, fences,             lock_name, holder),
     .acquire_wait = ACQUIRE(REENTRANT_ACQUIRE, fences,             lock_name, holder),
+    .check        = CHECK(REENTRANT_CHECK,     none),
     .renew        = RENEW(REENTRANT_RENEW,                         lock_name, holder_lease),
     .extend       = EXTEND(REENTRANT_RENEW,                        lock_name, holder_lease),
     .release      = RELEASE(REENTRANT_RELEASE, none,               lock_name, holder),
     .channel      = kind_redisson_channel,
     .can_renew    = true,
+    .is_reentrant = true,
 };
 
 const struct rlock_kind rlock_fair = {

@@ -254,8 +254,8 @@ struct rlock_acquire_options {
     const struct rlock_kind *kind; /* NULL: &rlock_plain */
     uint16_t permits;              /* of a semaphore: at least 1; of other kinds: 0 */
     uint64_t holder; /* reentrant: which holder of this client, e.g. a thread's number. A
-                          waiting call does not notice a grant to the same holder at once,
-                          but within two seconds. Read and write: see rlock_read */
+                          waiting call is granted the lock when its holder gets it by
+                          another call. Read and write: see rlock_read */
     uint32_t lease_ms; /* RLOCK_LEASE_MS_MIN..RLOCK_LEASE_MS_MAX; 0:
                           RLOCK_LEASE_MS_DEFAULT */
     bool watchdog;     /* renew the lease after each third of it, until the release */

@@ -25,9 +25,12 @@
 /* clang-format off */
 SCRIPT(acquire,           DRAW_FENCES("#KEYS - 1") PART("set_all") PART("acquire"));
 SCRIPT(acquire_wait,      DRAW_FENCES("#KEYS - 2") PART("set_all") PART("acquire_wait"));
+SCRIPT(acquire_again,     LINE("local count = #KEYS - 2") PART("all_taken") PART("fence_clock") PART("draw_fences") PART("set_all") PART("acquire_wait"));
+SCRIPT(check,             LINE("local first, wait = 2, " TEXT(RLOCK_WAITING_MAX_MS)) PART("check"));
+SCRIPT(reentrant_check,   LINE("local first = 1") PART("check"));
 SCRIPT(release,           PART("publish") PART("release"));
 SCRIPT(renew,             PART("renew"));
-SCRIPT(reentrant_acquire, DRAW_FENCES("#KEYS - 1") PART("reentrant_acquire"));
+SCRIPT(reentrant_acquire, LINE("local count = #KEYS - 1") PART("reentrant_taken") PART("fence_clock") PART("draw_fences") PART("reentrant_acquire"));
 SCRIPT(reentrant_release, PART("publish") PART("redisson_channel") PART("reentrant_release"));
 SCRIPT(reentrant_renew,   PART("reentrant_renew"));
 SCRIPT(fair_acquire,      FAIR_HEAD PART("fair_join") PART("fair_take") DRAW_FENCES("(#KEYS - 1) / 3") PART("fair_acquire"));

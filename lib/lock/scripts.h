@@ -10,8 +10,9 @@
  * The acquiring scripts return {clock us, fence, results, numbers}. Without `numbers` the
  * fence of lock i is `fence` plus i. With `numbers`, the number of a granted lock is its
  * fence, and the number of a busy lock is the rest of its lease in ms (below 0: not known).
- * {clock us} alone: the call came too late and nothing was done. If `fence` is equal to the
- * clock, the counter was missing or unusable and has been restarted.
+ * {clock us} alone: the call came too late and nothing was done. {results, numbers}: all locks
+ * are busy. If `fence` is equal to the clock, the counter was missing or unusable and has been
+ * restarted.
  *
  * The last ARGV is the number of the call (redis/script.h), which is not in the lists
  * below. The script returns it as the first element, or as "number results".
@@ -20,6 +21,9 @@
 #define LOCK_SCRIPTS_H
 
 #include "redis/script.h"
+
+#define RLOCK_WAITING_MAX_MS                                                             \
+    6000 /* how long the waiting key lasts, unless it is set again */
 
 /** A constant as text, for literals. */
 #define TEXT_OF(number) #number
@@ -32,6 +36,11 @@
     /* fence key, waiting key, names; lease ms, latest us, (owner, wait ms)..., or (owner,  \
        wait ms, passes)... */                                                               \
     X(ACQUIRE_WAIT, acquire_wait)                                                           \
+    /* as acquire_wait; for waiters none of which may have the lock already */              \
+    X(ACQUIRE_AGAIN, acquire_again)                                                         \
+    /* waiting key, names -> results: 1 if the name is free */                              \
+    X(CHECK, check)                                                                         \
+    X(REENTRANT_CHECK, reentrant_check) /* the same without the waiting key */              \
     /* waiting key, names; owners -> results */                                             \
     X(RELEASE, release)                                                                     \
     /* names; (owner, lease ms)... -> results */                                            \

@@ -230,6 +230,7 @@ static void grant(struct rlock_client *client, struct rlock *lock,
     if (lock->passes > 0 && !rlock_server_saw_fences(rlock_server_of(client, lock),
                                                      lock->fence - 1, lock->passes + 1u))
         lock->passes = 0;
+    rlock_wait_granted(client, lock);
     hold(client, lock, result->granted_us);
 }
 
@@ -295,8 +296,8 @@ void rlock_state_on_acquire(struct rlock_client *client, struct rlock *lock,
 
 void rlock_state_cancel_acquire(struct rlock_client *client, struct rlock *lock)
 {
-    bool may_exist =
-        rlock_batch_is_sent(lock) || is_in_server_queue(lock) || lock->in_doubt;
+    bool is_trying = rlock_batch_is_sent(lock) && rlock_batch_may_grant(lock);
+    bool may_exist = is_trying || is_in_server_queue(lock) || lock->in_doubt;
 
     rlock_wait_end(client, lock, false);
     rlock_batch_leave(lock);

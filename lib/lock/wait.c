@@ -20,9 +20,12 @@
  * messages of the client's own releases are ignored, since it has woken its waiter
  * already.
  *
- * While the channel is not subscribed, its waiters spin. While it is, they still try
- * every RECHECK_MS, and each try renews the waiting key (acquire_wait.lua). So the key expires
- * soon after a waiter has died or given up.
+ * While the channel is not subscribed, its waiters spin. A message may get lost on a
+ * connection that lives. Therefore the client checks every CHECK_MS which names are free,
+ * with about one command for a hundred names, and wakes their first waiters. The check also
+ * renews the waiting key (acquire_wait.lua), which expires soon after the last waiter has died
+ * or given up. Where several may hold the lock, its name may exist although a permit is left,
+ * so the first waiter tries instead.
  *
  * A waiter whose try failed, because the connection was lost or the server accepts no
  * calls for a while, tries again when the connection is up, and after pauses.
@@ -41,7 +44,7 @@
 #define SPIN_MAX_MS_DEFAULT 100 /* of a kind without messages */
 #define UNSUBSCRIBED_MIN_MS 50  /* pauses while no messages arrive */
 #define UNSUBSCRIBED_MAX_MS 500
-#define RECHECK_MS          INT64_C(2000) /* between tries while they do: some get lost */
+#define CHECK_MS            2000 /* a third of RLOCK_WAITING_MAX_MS */
 
 #define TURNS_MAX    16 /* also the passes of a cohort */
 #define TURNS_US     10000
@@ -126,7 +129,7 @@ static void sleep_on(struct rlock_waiter *waiter)
         (!waiter->channel->is_subscribed && (is_queued || is_first(waiter))))
         at_us = sooner(at_us, now_us + next_pause_us(waiter));
     if (!spins(waiter) && (is_queued || is_first(waiter)))
-        at_us = sooner(sooner(at_us, waiter->free_at_us), now_us + RECHECK_MS * 1000);
+        at_us = sooner(at_us, waiter->free_at_us);
     if (is_queued)
         at_us = sooner(at_us, now_us + (int64_t)RLOCK_FAIR_BEAT_MS * 1000);
     if (yields_until_us(waiter) > now_us && is_first(waiter))
@@ -138,19 +141,24 @@ static void sleep_on(struct rlock_waiter *waiter)
 static void try_again(struct rlock_waiter *waiter)
 {
     struct rlock *lock = waiter->lock;
+    bool may_be_ours = lock->in_doubt || lock->kind->acquire_again.on_result == NULL;
 
+    rlock_batch_leave(lock); /* a check */
     uv_timer_stop(&waiter->timer);
     waiter->must_retry = false;
     if (lock->kind->is_cohort && !spins(waiter))
         lock->passes = waiter->link.next == waiter->link.prev ? 0 : TURNS_MAX;
-    if (rlock_batch_add(waiter->client, &lock->kind->acquire_wait, lock) != STATUS_OK)
+    if (rlock_batch_add(waiter->client,
+                        may_be_ours ? &lock->kind->acquire_wait
+                                    : &lock->kind->acquire_again,
+                        lock) != STATUS_OK)
         uv_timer_start(&waiter->timer, wait_on_timer, UNSUBSCRIBED_MAX_MS, 0);
 }
 
 /** The lock may be free: try, or try once more after the try in progress. */
 static void wake(struct rlock_waiter *waiter)
 {
-    if (waiter->lock->batch != NULL)
+    if (rlock_batch_may_grant(waiter->lock))
         waiter->must_retry = true;
     else if (clock_mono_us() < yields_until_us(waiter))
         sleep_on(waiter);
@@ -169,6 +177,45 @@ static void wait_on_timer(uv_timer_t *timer)
     else
         try_again(waiter);
 }
+
+/* -- checks -- */
+
+void rlock_wait_on_check(struct rlock_client *client UNUSED, struct rlock *lock,
+                         const struct rlock_result *result)
+{
+    if (result->status != STATUS_BUSY)
+        wake(lock->waiter); /* if the check failed, the try tells why */
+}
+
+/** A message for `waiter` may have been lost: is the name still taken? */
+static void check(struct rlock_waiter *waiter)
+{
+    struct rlock *lock = waiter->lock;
+
+    if (lock->batch != NULL || waiter->status != STATUS_BUSY || !is_first(waiter))
+        return;
+    if (lock->kind->check.on_result == NULL ||
+        rlock_batch_add(waiter->client, &lock->kind->check, lock) != STATUS_OK)
+        wake(waiter);
+}
+
+static void wait_on_checks(uv_timer_t *timer)
+{
+    struct rlock_client *client = timer->data;
+    bool is_needed = false;
+
+    LIST_EACH(struct rlock_waiter, waiter, &client->waits.all, all_link) {
+        if (waiter->lock == NULL || spins(waiter) || waiter->lock->kind->is_queued)
+            continue;
+        is_needed = true;
+        if (is_up(waiter))
+            check(waiter);
+    }
+    if (!is_needed)
+        uv_timer_stop(timer);
+}
+
+/* -- begin and end -- */
 
 static struct rlock_waiter *create(struct rlock_client *client)
 {
@@ -210,6 +257,8 @@ static struct rlock_waiter *begin(struct rlock_client *client, struct rlock *loc
         !spins(waiter) && waiter->channel->is_subscribed && lock->kind->is_queued;
     lock->waiter = waiter;
     client->stats.waiters++;
+    if (!uv_is_active((uv_handle_t *)&client->waits.checks))
+        uv_timer_start(&client->waits.checks, wait_on_checks, CHECK_MS, CHECK_MS);
     return waiter;
 }
 
@@ -277,7 +326,7 @@ static void advance_to(struct rlock_waiter *next, const struct rlock *lock,
         return;
     }
     next->free_at_us = clock_mono_us() + ((int64_t)lock->lease_ms + 1) * 1000;
-    if (next->lock->batch == NULL)
+    if (!rlock_batch_may_grant(next->lock))
         sleep_on(next);
 }
 
@@ -299,6 +348,7 @@ void rlock_wait_end(struct rlock_client *client, struct rlock *lock, bool is_gra
 
     if (waiter == NULL)
         return;
+    rlock_batch_leave(lock); /* a check */
     lock->waiter = NULL;
     waiter->lock = NULL;
     client->stats.waiters--;
@@ -306,6 +356,20 @@ void rlock_wait_end(struct rlock_client *client, struct rlock *lock, bool is_gra
     if (!spins(waiter))
         leave(waiter, lock, is_granted);
     list_append(&client->waits.spare, &waiter->link);
+}
+
+void rlock_wait_granted(struct rlock_client *client, const struct rlock *lock)
+{
+    const struct rlock_channel *channel = NULL;
+
+    if (lock->kind->is_reentrant && client->channels.count > 0)
+        channel = rlock_channel_find(client, lock);
+    if (channel == NULL)
+        return;
+    LIST_EACH(struct rlock_waiter, waiter, &channel->listeners, link) {
+        if (waiter->lock->holder == lock->holder)
+            wake(waiter);
+    }
 }
 
 /* -- turns with other clients -- */
@@ -347,7 +411,7 @@ static void count_turns(struct rlock_turns *turns, unsigned count)
 
 static bool may_inherit(const struct rlock *heir, const struct rlock *lock)
 {
-    return heir->batch == NULL && !heir->in_doubt && heir->kind == lock->kind &&
+    return !rlock_batch_may_grant(heir) && !heir->in_doubt && heir->kind == lock->kind &&
            heir->lease_ms == lock->lease_ms && heir->replicas == lock->replicas;
 }
 
@@ -454,7 +518,7 @@ static void wait_on_cut_off(struct rlock_channel *channel)
 {
     forget_counts(channel);
     LIST_EACH(struct rlock_waiter, waiter, &channel->listeners, link) {
-        if (waiter->lock->batch == NULL)
+        if (!rlock_batch_may_grant(waiter->lock))
             sleep_on(waiter);
     }
 }
@@ -511,6 +575,8 @@ void rlock_waits_init(struct rlock_client *client)
 
     list_init(&client->waits.all);
     list_init(&client->waits.spare);
+    uv_timer_init(client->loop, &client->waits.checks);
+    client->waits.checks.data = client;
     rlock_channels_init(&client->channels, &events);
 }
 
@@ -523,6 +589,7 @@ void rlock_waits_close(struct rlock_client *client)
             lock->kind->acquire_wait.on_cancel(client, lock);
         closing_handle(&client->closing, (uv_handle_t *)&waiter->timer);
     }
+    closing_handle(&client->closing, (uv_handle_t *)&client->waits.checks);
     rlock_channels_close(client);
 }
 

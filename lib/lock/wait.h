@@ -27,6 +27,12 @@ MUST_CHECK enum status rlock_wait_on(struct rlock_client *client, struct rlock *
 /** The connection is up again: the waiters whose try failed try again. */
 void rlock_waits_resume(struct rlock_client *client);
 
+/** The result of a check, which tells whether the name of a waiting lock is free. */
+rlock_on_result rlock_wait_on_check;
+
+/** `lock`, which does not wait any more, was granted: its holder may have it again. */
+void rlock_wait_granted(struct rlock_client *client, const struct rlock *lock);
+
 /** End the wait of `lock`, if it waits. @is_granted  because it was granted */
 void rlock_wait_end(struct rlock_client *client, struct rlock *lock, bool is_granted);
 

@@ -18,18 +18,6 @@ static unsigned count_answers(const struct call *calls, unsigned count)
     return answers;
 }
 
-struct tries {
-    struct fixture *fixture;
-    long long wanted;
-};
-
-static bool has_tried(void *arg)
-{
-    const struct tries *tries = arg;
-
-    return script_calls(tries->fixture) >= tries->wanted;
-}
-
 /** The first of the clients holds the lock; its release has one winner among all. */
 FIXTURE_CASE(test_release__has_one_winner_among_200_of_eight_clients)
 {
@@ -39,7 +27,7 @@ FIXTURE_CASE(test_release__has_one_winner_among_200_of_eight_clients)
     struct rlock_acquire_options options = waiting(&rlock_plain, 0, RLOCK_WAIT_FOREVER);
     struct call held = {0};
     struct call calls[MANY] = {0};
-    struct tries tries = {.fixture = fixture};
+    long long scripts, commands;
 
     for (unsigned i = 0; i < CLIENTS; i++)
         clients[i] = fixture_client(fixture);
@@ -54,14 +42,15 @@ FIXTURE_CASE(test_release__has_one_winner_among_200_of_eight_clients)
         fixture_wait_asleep(fixture, clients[i % CLIENTS], &calls[i]);
     assert_int_equal(channels_in_use(fixture), 1);
     fixture_hold_timers(fixture);
-    tries.wanted = script_calls(fixture) + 3;
+    fixture_settle(fixture);
+    scripts = script_calls(fixture);
+    commands = commands_executed(fixture);
     ASSERT_STATUS(release(fixture, clients[0], &held), STATUS_OK);
-    FIXTURE_AWAIT(fixture, has_tried, &tries);
-    fixture_run_for(fixture, 50);
+    fixture_settle(fixture);
     assert_int_equal(count_answers(calls, MANY), 1);
-    /* The release and a try of each client. The client that released tries twice: at
-       once, and when the message comes. */
-    ASSERT_NUMBER(script_calls(fixture), <, tries.wanted + CLIENTS);
+    /* The release and a try of each client, and no more. */
+    ASSERT_NUMBER(script_calls(fixture) - scripts, ==, 1 + CLIENTS);
+    ASSERT_NUMBER(commands_executed(fixture) - commands, <=, 3 * CLIENTS);
     for (unsigned i = 0; i < CLIENTS; i++)
         fixture_close(fixture, clients[i]); /* before the calls go out of scope */
 }

@@ -410,6 +410,12 @@ CLIENT_CASE(test_batch__with_a_reply_of_another_shape_is_unknown)
         ("event failed a 0\n0 io\ns0 release(lock:fence:waiting a; me:1)\ns0 flush\n"
          "stats: failed+1\nio: 'io'\n"),
         ("event failed a 0\n0 io\ns0 release(lock:fence:waiting a; me:1)\ns0 flush\n"
+         "stats: failed+1\nio: 'io'\n"),
+        ("event failed a 0\n0 io\ns0 release(lock:fence:waiting a; me:1)\ns0 flush\n"
+         "stats: failed+1\nio: 'io'\n"),
+        ("event failed a 0\n0 io\ns0 release(lock:fence:waiting a; me:1)\ns0 flush\n"
+         "stats: failed+1\nio: 'io'\n"),
+        ("event failed a 0\n0 io\ns0 release(lock:fence:waiting a; me:1)\ns0 flush\n"
          "stats: failed+1\nio: 'io'\n")};
     const char *const *next = expected;
     static const char *const replies[] = {"+#_OK",
@@ -421,7 +427,10 @@ CLIENT_CASE(test_batch__with_a_reply_of_another_shape_is_unknown)
                                           "*4 +# :6000000 +100 +1",
                                           "*4 +# :6000000 :100 :1",
                                           "*5 +# :6000000 :100 +1 *1 +101",
-                                          "*5 +# :6000000 :100 +1 *0"};
+                                          "*5 +# :6000000 :100 +1 *0",
+                                          "*3 +# +1 *1 :60000",
+                                          "*3 +# +00 *2 :60000 :60000",
+                                          "*3 +# +0 *1 +60000"};
 
     for (size_t i = 0; i < sizeof(replies) / sizeof(*replies); i++) {
         if (i > 0)

@@ -510,7 +510,7 @@ CLIENT_CASE(test_channel__is_subscribed_while_a_lock_waits)
     forget_all();
     hear(1, "*3 +message +rlock:i35 +");
     turn();
-    EXPECT("s0 acquire_wait(lock:fence lock:fence:waiting i35; 1000 7000000 me:3 6000)\n"
+    EXPECT("s0 acquire_again(lock:fence lock:fence:waiting i35; 1000 7000000 me:3 6000)\n"
            "s0 flush\n");
     reply(0, "*5 +# :6000000 :200 +1 *1 :201");
     self->fence = 300;
@@ -521,7 +521,7 @@ CLIENT_CASE(test_channel__is_subscribed_while_a_lock_waits)
     cancel(0);
     turn();
     EXPECT("0 cancelled\n"
-           "s0 acquire_wait(lock:fence lock:fence:waiting a; 1000 7000000 me:4 6000)\n"
+           "s0 acquire_again(lock:fence lock:fence:waiting a; 1000 7000000 me:4 6000)\n"
            "s0 flush\nstats: waiters-1\n");
     cancel(3);
     turn();
@@ -543,7 +543,7 @@ CLIENT_CASE(test_channel__is_subscribed_while_a_lock_waits)
     EXPECT("");
     pass_us(50001); /* its waiters try now and then */
     turn();
-    EXPECT("s0 acquire_wait(lock:fence lock:fence:waiting a i40; 1000 7050001 me:5 6000 "
+    EXPECT("s0 acquire_again(lock:fence lock:fence:waiting a i40; 1000 7050001 me:5 6000 "
            "me:2 6000)\n"
            "s0 flush\n");
     reply(0, "*5 +# :6000000 :400 +00 *2 :60000 :60000");
@@ -653,7 +653,7 @@ CLIENT_CASE(test_channel__ignores_messages_of_another_shape)
 {
     static const char *const expected[] = {
         "", "", "", "",
-        ("s0 acquire_wait(lock:fence lock:fence:waiting a; 1000 7000000 me:1 6000)\n"
+        ("s0 acquire_again(lock:fence lock:fence:waiting a; 1000 7000000 me:1 6000)\n"
          "s0 flush\n")};
     const char *const *next = expected;
     static const char *const messages[] = {

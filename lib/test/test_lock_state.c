@@ -634,9 +634,10 @@ CLIENT_CASE(test_pass__gives_the_next_fence_without_the_server)
     go_up(1);
     reply(1, "*3 +subscribe +rlock:a :1");
     turn();
-    EXPECT("c1 SUBSCRIBE rlock:a\n"
-           "s0 acquire_wait(lock:fence lock:fence:waiting a; 1000 7000000 me:1 6000 16)\n"
-           "s0 flush\nc1 flush\n");
+    EXPECT(
+        "c1 SUBSCRIBE rlock:a\n"
+        "s0 acquire_again(lock:fence lock:fence:waiting a; 1000 7000000 me:1 6000 16)\n"
+        "s0 flush\nc1 flush\n");
     reply(0, "*5 +# :6000000 :100 +1 *1 :102");
     EXPECT("event granted a 0\n0 ok fence 102 safe 988000\n"
            "stats: granted+1 held+1 waiters-1 waits[0]+1\n");
@@ -653,7 +654,7 @@ CLIENT_CASE(test_pass__gives_the_next_fence_without_the_server)
     release(1); /* 10 ms after its grant by the server */
     turn();
     EXPECT("s0 release(lock:fence:waiting a; me:1)\n"
-           "s0 acquire_wait(lock:fence lock:fence:waiting a; 1000 7010000 me:3 6000 0)\n"
+           "s0 acquire_again(lock:fence lock:fence:waiting a; 1000 7010000 me:3 6000 0)\n"
            "s0 flush\nstats: held-1 holds[0]+1 holds+1\n");
     reply(0, "+#_1");
     reply(0, "*5 +# :6000000 :200 +1 *1 :201");
@@ -678,7 +679,7 @@ CLIENT_CASE(test_pass__ends_when_no_passes_are_left)
     release(1);
     turn();
     EXPECT("s0 release(lock:fence:waiting a; me:1)\n"
-           "s0 acquire_wait(lock:fence lock:fence:waiting a; 1000 7000000 me:3 6000 0)\n"
+           "s0 acquire_again(lock:fence lock:fence:waiting a; 1000 7000000 me:3 6000 0)\n"
            "s0 flush\nstats: held-1 holds[0]+1\n");
 }
 
@@ -695,9 +696,10 @@ CLIENT_CASE(test_pass__of_a_lock_that_was_extended_is_not_done)
     forget_all();
     release(0);
     turn();
-    EXPECT("s0 release(lock:fence:waiting a; me:1)\n"
-           "s0 acquire_wait(lock:fence lock:fence:waiting a; 1000 7000000 me:2 6000 16)\n"
-           "s0 flush\nstats: held-1 holds[0]+1\n");
+    EXPECT(
+        "s0 release(lock:fence:waiting a; me:1)\n"
+        "s0 acquire_again(lock:fence lock:fence:waiting a; 1000 7000000 me:2 6000 16)\n"
+        "s0 flush\nstats: held-1 holds[0]+1\n");
 }
 
 CLIENT_CASE(test_pass__to_a_lock_that_is_cancelled_releases_it)
@@ -736,7 +738,7 @@ CLIENT_CASE(test_pass__of_a_short_lease_ends_at_a_tenth_of_it)
     release(1);
     turn();
     EXPECT("s0 release(lock:fence:waiting a; me:1)\n"
-           "s0 acquire_wait(lock:fence lock:fence:waiting a; 50 7005000 me:3 6000 0)\n"
+           "s0 acquire_again(lock:fence lock:fence:waiting a; 50 7005000 me:3 6000 0)\n"
            "s0 flush\nstats: held-1 holds[0]+1 holds+1\n");
 }
 
@@ -766,9 +768,10 @@ CLIENT_CASE(test_pass__of_fences_that_were_taken_is_not_done)
     forget_all();
     release(0);
     turn();
-    EXPECT("s0 release(lock:fence:waiting a; me:1)\n"
-           "s0 acquire_wait(lock:fence lock:fence:waiting a; 1000 7000000 me:2 6000 16)\n"
-           "s0 flush\nstats: held-1 holds[0]+1\n");
+    EXPECT(
+        "s0 release(lock:fence:waiting a; me:1)\n"
+        "s0 acquire_again(lock:fence lock:fence:waiting a; 1000 7000000 me:2 6000 16)\n"
+        "s0 flush\nstats: held-1 holds[0]+1\n");
 }
 
 CLIENT_CASE(test_pass__hands_the_renewals_on)

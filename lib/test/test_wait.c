@@ -160,13 +160,12 @@ WAIT_CASE(test_waiter__sleeps_until_the_lock_may_be_free)
         enum status status;
         int64_t remaining_ms, least_ms, most_ms; /* with the ms that is rounded up */
     } cases[] = {
-        {&rlock_plain, true, false, 60000, STATUS_BUSY, -1, 2001, 2001},
+        {&rlock_plain, true, false, 60000, STATUS_BUSY, -1, 60001, 60001},
         {&rlock_plain, true, false, 60000, STATUS_BUSY, 100, 102, 102},
         {&rlock_plain, true, false, 60000, STATUS_BUSY, 0, 2, 2},
-        {&rlock_plain, true, false, 60000, STATUS_BUSY, 1998, 2000, 2000},
-        {&rlock_plain, true, false, 60000, STATUS_BUSY, 9999, 2001, 2001},
+        {&rlock_plain, true, false, 60000, STATUS_BUSY, 9999, 10001, 10001},
         {&rlock_plain, true, false, 50, STATUS_BUSY, 100, 51, 51},
-        {&rlock_plain, true, false, RLOCK_WAIT_FOREVER, STATUS_BUSY, -1, 2001, 2001},
+        {&rlock_plain, true, false, RLOCK_WAIT_FOREVER, STATUS_BUSY, 99, 101, 101},
         {&rlock_plain, true, false, 60000, STATUS_DOWN, 5, 1, 501},
         {&rlock_plain, false, false, 60000, STATUS_BUSY, -1, 1, 101},
         {&rlock_plain, true, true, 60000, STATUS_BUSY, 5, 60001, 60001},
@@ -440,6 +439,116 @@ WAIT_CASE(test_message__of_a_queued_kind_wakes_its_owner)
         assert_false(tries(&test->locks[at])); /* writers are woken by name */
         end(test, &test->locks[at]);
     }
+}
+
+/** Two seconds have passed. Returns whether the checks go on. */
+static bool run_checks(struct wait_test *test)
+{
+    uv_timer_t *checks = &test->client->waits.checks;
+
+    ASSERT_NUMBER(uv_timer_get_repeat(checks), ==, 2000);
+    checks->timer_cb(checks);
+    return uv_is_active((uv_handle_t *)checks);
+}
+
+static bool is_checked(const struct rlock *lock)
+{
+    return lock->batch != NULL && !rlock_batch_may_grant(lock);
+}
+
+WAIT_CASE(test_check__of_names_whose_release_may_have_been_missed)
+{
+    static const struct {
+        const struct rlock_kind *kind;
+        enum status status;
+        bool checks, tries; /* the first waiter of two */
+    } cases[] = {
+        {&rlock_plain, STATUS_BUSY, true, false},
+        {&rlock_cohort, STATUS_BUSY, true, false},
+        {&rlock_reentrant, STATUS_BUSY, true, false},
+        {&rlock_plain, STATUS_DOWN, false, false}, /* it tries again soon */
+        {&rlock_semaphore, STATUS_BUSY, false, true},
+        {&rlock_fair, STATUS_BUSY, false, false}, /* a waiter tries twice a second */
+        {&rlock_getset, STATUS_BUSY, false, false},
+    };
+    struct wait_test *test = *state;
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        struct rlock_result result = {.status = cases[i].status, .remaining_ms = 9000};
+        struct rlock *first = begin(test, 0, cases[i].kind, 60000, result);
+        struct rlock *second = begin_busy(test, 1, cases[i].kind);
+        bool goes_on = run_checks(test);
+
+        assert_int_equal(goes_on, i < 5); /* the last two kinds need no checks */
+        if (is_checked(first) != cases[i].checks ||
+            rlock_batch_may_grant(first) != cases[i].tries)
+            fail_msg("case %zu: expected a check %d, a try %d", i, cases[i].checks,
+                     cases[i].tries);
+        assert_null(second->batch);
+        assert_int_equal(run_checks(test), goes_on); /* nothing is added twice */
+        end(test, second);
+        end(test, first);
+        assert_false(run_checks(test));
+    }
+}
+
+WAIT_CASE(test_check__leads_to_a_try_if_the_name_is_free)
+{
+    static const struct {
+        enum status status;
+        bool tries;
+    } cases[] = {{STATUS_OK, true}, {STATUS_BUSY, false}, {STATUS_IO, true}};
+    struct rlock_result busy = {.status = STATUS_BUSY, .remaining_ms = -1};
+    struct wait_test *test = *state;
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        struct rlock_result result = {.status = cases[i].status};
+        struct rlock *lock = begin_busy(test, 0, &rlock_plain);
+
+        rlock_channel_find(test->client, lock)->is_subscribed = true;
+        ASSERT_STATUS(rlock_wait_on(test->client, lock, &busy), STATUS_OK);
+        assert_true(run_checks(test));
+        assert_true(is_checked(lock));
+        ASSERT_NUMBER(due_ms(test, lock), ==, 60001); /* it sleeps on */
+        rlock_batch_leave(lock);
+        lock->kind->check.on_result(test->client, lock, &result);
+        assert_int_equal(tries(lock), cases[i].tries);
+        end(test, lock);
+    }
+}
+
+WAIT_CASE(test_check__ends_with_a_message_or_with_the_wait)
+{
+    struct wait_test *test = *state;
+    struct rlock *lock = begin_busy(test, 0, &rlock_plain);
+    struct rlock_channel *channel = rlock_channel_find(test->client, lock);
+
+    channel->is_subscribed = true;
+    assert_true(run_checks(test));
+    assert_true(is_checked(lock));
+    test->client->channels.events->on_message(channel, "", 0);
+    assert_true(rlock_batch_may_grant(lock));
+    end(test, lock);
+
+    lock = begin_busy(test, 0, &rlock_plain);
+    assert_true(run_checks(test));
+    frozen_us += INT64_C(60000) * 1000;
+    timer_of(test, lock)->timer_cb(timer_of(test, lock));
+    assert_int_equal(test->answers, 1);
+    ASSERT_STATUS(test->status, STATUS_BUSY);
+    assert_null(lock->batch);
+
+    lock = begin_busy(test, 0, &rlock_plain);
+    assert_true(run_checks(test));
+    rlock_batch_flush(test->client);
+    lock->client = test->client;
+    rlock_cancel(test->client, lock);
+    assert_null(lock->batch);
+    assert_true(list_is_empty(&test->client->orphans.due));
+    for (int i = 0; i < RLOCK_CLASSES; i++)
+        assert_true(list_is_empty(&test->client->batches.classes[i]));
+    rlock_state_call_back(test->client);
+    ASSERT_STATUS(test->status, STATUS_CANCELLED);
 }
 
 WAIT_CASE(test_rlock_waits_close__cancels_each_waiter)

@@ -3,6 +3,8 @@
 #include "base/clock.h"
 
 #include <hiredis/hiredis.h>
+#include <stdlib.h>
+#include <string.h>
 
 struct rlock_acquire_options waiting(const struct rlock_kind *kind, uint64_t holder,
                                      uint32_t wait_ms)
@@ -87,6 +89,20 @@ long long script_calls(struct fixture *fixture)
 {
     return server_calls(fixture->server, "evalsha") +
            server_calls(fixture->server, "eval");
+}
+
+long long commands_executed(struct fixture *fixture)
+{
+    redisReply *reply = server_command(fixture->server, "INFO commandstats");
+    long long count = 0;
+
+    for (const char *at = reply->str; (at = strstr(at, "cmdstat_")) != NULL;) {
+        at += strlen("cmdstat_");
+        if (strncmp(at, "ping:", 5) != 0 && strncmp(at, "info:", 5) != 0)
+            count += strtoll(strstr(at, "calls=") + 6, NULL, 10);
+    }
+    freeReplyObject(reply);
+    return count;
 }
 
 long long channels_in_use(struct fixture *fixture)

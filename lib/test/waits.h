@@ -5,7 +5,7 @@
 #include "test/fixture.h"
 
 #define NAME         "item:7"
-#define WAIT_LOOK_MS 2001 /* a waiter without messages tries again within this */
+#define WAIT_LOOK_MS 2001 /* a waiter without messages notices a free name within this */
 
 /** The options of a wait for the usual lease. */
 struct rlock_acquire_options waiting(const struct rlock_kind *kind, uint64_t holder,
@@ -41,6 +41,10 @@ enum status release_to_live(struct fixture *fixture, struct rlock_client *client
 
 /** Calls of scripts since the server started. */
 long long script_calls(struct fixture *fixture);
+
+/** Commands that the server has executed, also in scripts; but not PING and INFO, which tests
+ *  send, too. */
+long long commands_executed(struct fixture *fixture);
 
 long long channels_in_use(struct fixture *fixture);
 

@@ -23,7 +23,7 @@
 #define VALUE_BYTES 64
 #define EPOCH_US    (INT64_C(1700000000) * S) /* of the server's clock */
 #define LOCK_PREFIX "lock:order:"
-#define SCRIPTS_MAX 8
+#define SCRIPTS_MAX 16
 
 struct key {
     char name[NAME_BYTES];
@@ -276,6 +276,15 @@ static void run_del(lua_State *lua)
     lua_pushinteger(lua, deleted);
 }
 
+static void run_exists(lua_State *lua)
+{
+    int count = 0;
+
+    for (int at = 2; at <= lua_gettop(lua); at++)
+        count += find(argument(lua, at)) != NULL;
+    lua_pushinteger(lua, count);
+}
+
 static void run_get(lua_State *lua)
 {
     push_value(lua, find(argument(lua, 2)));
@@ -374,6 +383,7 @@ static int scripts_on_call(lua_State *lua)
         {"DEL", run_del},         {"GET", run_get},   {"INCRBY", run_incrby},
         {"MGET", run_mget},       {"SET", run_set},   {"PEXPIRE", run_pexpire},
         {"PUBLISH", run_publish}, {"PTTL", run_pttl}, {"TIME", run_time},
+        {"EXISTS", run_exists},
     };
 
     for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++) {
@@ -473,10 +483,10 @@ static redisReply *pop_reply(void)
 }
 
 /* Reports the locks to sim_check.c. Reads {number, clock us, fence, results, numbers}, where
-   `numbers` may be missing. */
+   `numbers` may be missing, or {number, results, numbers}. */
 static void check_acquired(const struct sim_script_call *call, const redisReply *reply)
 {
-    const redisReply *results = reply->element[3];
+    const redisReply *results = reply->element[reply->elements > 3 ? 3 : 1];
     const struct sim_bytes *names = call->keys + call->key_count - results->len;
 
     for (size_t i = 0; i < results->len; i++) {
@@ -514,7 +524,8 @@ redisReply *sim_script_run(const struct sim_script_call *call)
     if (lua_pcall(engine.lua, 0, 1, 0) != 0)
         sim_fail("a script fails: %s", lua_tostring(engine.lua, -1));
     reply = pop_reply();
-    if (reply->type == REDIS_REPLY_ARRAY && reply->elements > 3)
+    if (reply->type == REDIS_REPLY_ARRAY &&
+        (reply->elements > 3 || reply->element[1]->type == REDIS_REPLY_STRING))
         check_acquired(call, reply);
     return reply;
 }

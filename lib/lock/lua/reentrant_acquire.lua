@@ -1,16 +1,16 @@
 -- The hash is the {holder: count} of Redisson. It also has a field for each of our grants,
 -- "holder:serial", so that a grant is counted once and released once even if a call is repeated, and
 -- "holder:fence". Redisson reads its own field only.
-for i = 1, #KEYS - 1 do
+for i = 1, count do
   local name, at = KEYS[i + 1], 2 * i + 1
   local holder = ARGV[at]
   local grant = holder .. ':' .. ARGV[at + 1]
-  local held = call('HGET', name, holder)
+  if i > 1 then held[i], left[i] = look(i) end -- the same name may be in the batch twice
   numbers[i] = fence + i
-  if type(held) == 'table' then
+  if type(held[i]) == 'table' then
     results[i] = 'E'
-  elseif held or call('EXISTS', name) == 0 then
-    if held then
+  elseif held[i] or left[i] == -2 then
+    if held[i] then
       numbers[i] = tonumber(call('HGET', name, holder .. ':fence')) or fence + i
     else
       call('HSET', name, holder .. ':fence', string.format('%.0f', fence + i))
@@ -20,7 +20,7 @@ for i = 1, #KEYS - 1 do
     results[i] = '1'
   else
     results[i] = '0'
-    numbers[i] = call('PTTL', name)
+    numbers[i] = left[i]
   end
 end
 return {ARGV[#ARGV], clock, fence, table.concat(results), numbers}

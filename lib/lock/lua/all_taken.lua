@@ -1,0 +1,8 @@
+-- A waiter that tries again usually finds the lock still taken. If all are, neither the clock nor a
+-- fence is needed. The caller has none of them already.
+local left, is_taken = {}, true
+for i = 1, count do
+  left[i] = redis.call('PTTL', KEYS[i + 2])
+  is_taken = is_taken and left[i] ~= -2
+end
+if is_taken then return {ARGV[#ARGV], ('0'):rep(count), left} end

@@ -1,0 +1,11 @@
+-- Which names are free. The names begin with KEYS[first]. Most often none is free, so all are counted
+-- at once. KEYS[1] before them is the waiting key, which is set again when a third of its time is over.
+if first == 2 and redis.call('PTTL', KEYS[1]) < wait * 2 / 3 then
+  redis.call('SET', KEYS[1], '', 'PX', wait)
+end
+local results = {}
+if redis.call('EXISTS', unpack(KEYS, first)) == #KEYS - first + 1 then
+  return ARGV[#ARGV] .. ' ' .. ('0'):rep(#KEYS - first + 1)
+end
+for i = first, #KEYS do results[i - first + 1] = 1 - redis.call('EXISTS', KEYS[i]) end
+return ARGV[#ARGV] .. ' ' .. table.concat(results)
