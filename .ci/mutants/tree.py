@@ -197,7 +197,7 @@ def object_of(path):
 
 
 def test_programs():
-    """The names of the test programs, such as app/test/api/it_order."""
+    """The names of the test programs, such as app/test/api/it_sale."""
     found = [*ROOT.glob("lib/test/*.c"), *ROOT.glob("app/test/*/*.c")]
     return sorted(str(file.relative_to(ROOT).with_suffix("")) for file in found
                   if file.name.startswith(("test_", "it_")) or file.name == "simulate.c")

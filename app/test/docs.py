@@ -358,7 +358,7 @@ def test_functions__are_in_the_named_files(_world):
         check(re.search(rf"^[\w *#}}]*\b{name}[(\[]", source, re.M), f"{name} is not in {path}")
     tests = read_all("app/test/**/*.[ch]")
     for name in re.findall(r"`(test_[a-z]\w+__\w+)`", read(DEVELOPER)):
-        check(f" {name}(" in tests, f"there is no {name}")
+        check(re.search(rf"\({name}[,)]", tests), f"{name} does not run")
 
 
 def test_requirements__are_complete_and_name_tests_that_run(_world):

@@ -12,7 +12,7 @@
 
 #include "app/test/http_client.h"
 #include "base/attributes.h"
-#include "test/asserts.h"
+#include "test/case_list.h"
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -70,7 +70,10 @@ int fixture_end_group(void **state);
 /** All services started so far stay for the whole group. */
 void fixture_share_services(struct fixture *fixture);
 
-/** A test case with the teardown fixture_end_test(). */
+/** Define a test case whose teardown is fixture_end_test(). */
+#define SERVICE_CASE(name) DEFINE_CASE(name, name, NULL, fixture_end_test, NULL)
+
+/** An element of an array of tests: a case with that teardown. */
 #define CASE(test) cmocka_unit_test_teardown(test, fixture_end_test)
 
 /** Run `load/servers.sh VERB DIR WHICH`. */
