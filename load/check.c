@@ -64,9 +64,10 @@ static void print_op(const struct op *op)
 
     fprintf(stderr, "    %s:%u  %s of shopper %" PRId64 ", voucher %" PRId64, op->file,
             op->line, kinds[op->kind], op->shopper, op->voucher);
-    if (op->kind != CANCEL)
-        fprintf(stderr, ", %s %.*s", op->kind == ORDER ? "key" : "add", (int)op->arg.len,
-                op->arg.bytes);
+    if (op->kind == ORDER)
+        fprintf(stderr, ", key %s", op->key);
+    if (op->kind == RESTOCK)
+        fprintf(stderr, ", add %" PRId64, op->count);
     print_time("sent", op->sent_us);
     print_time("answered", op->answered_us);
     fprintf(stderr, ": %u %s", op->status, answer_names[op->answer]);
@@ -79,8 +80,8 @@ static void print_row(const struct row *row)
 {
     fprintf(stderr,
             "    row: order %" PRId64 " of shopper %" PRId64 ", voucher %" PRId64
-            ", key %.*s",
-            row->id, row->shopper, row->voucher, (int)row->key.len, row->key.bytes);
+            ", key %s",
+            row->id, row->shopper, row->voucher, row->key);
     print_time("created", row->created_us);
     print_time("ended", row->end_us);
     fprintf(stderr, "\n");

@@ -1,7 +1,5 @@
 /*
  * check.h - the data of the checker: all requests with their answers, and all rows.
- *
- * Strings point into the input files, which stay mapped until the end.
  */
 #ifndef CHECK_H
 #define CHECK_H
@@ -10,12 +8,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define NEVER INT64_MAX
-
-struct word {
-    const char *bytes;
-    size_t len;
-};
+#define NEVER      INT64_MAX
+#define WORD_BYTES 128 /* of the longest key */
 
 enum kind { ORDER, CANCEL, RESTOCK };
 
@@ -46,20 +40,22 @@ struct op {
     int64_t shopper, voucher;
     int64_t order; /* in the answer, or 0; CANCEL: the order to cancel */
     int64_t sent_us;
-    int64_t answered_us; /* NEVER: no answer */
-    struct word arg;     /* ORDER: the key or "-"; RESTOCK: the count */
+    int64_t answered_us;  /* NEVER: no answer */
+    int64_t count;        /* RESTOCK */
+    char key[WORD_BYTES]; /* ORDER; "-": none */
     const char *file;
     uint32_t line;
     uint16_t status;
-    uint8_t kind, answer;
+    enum kind kind;
+    enum answer answer;
     bool is_used; /* already explains a row or an event */
 };
 
 /** A row of voucher_order, with its cancellation, if any. */
 struct row {
     int64_t voucher, id, shopper, created_us;
-    struct word key; /* "-": none */
-    int64_t end_id;  /* id of the event that ended the order, or NEVER */
+    char key[WORD_BYTES]; /* "-": none */
+    int64_t end_id;       /* id of the event that ended the order, or NEVER */
     int64_t end_us;
     int64_t ended_by_us;     /* the end was visible at this time at the latest */
     int64_t acknowledged_us; /* time of the first 201 or 200, or NEVER */
@@ -133,6 +129,7 @@ void read_history(const char *path);
 
 /** Make room for one more element; exits with code 2 when out of memory. */
 void *grow(void *array, size_t count, size_t size);
+void add_event(const struct event *event);
 
 /** qsort() that accepts NULL for no elements. */
 void sort(void *array, size_t count, size_t size, int (*by)(const void *, const void *));
@@ -141,8 +138,6 @@ static inline int compare(int64_t a, int64_t b)
 {
     return (a > b) - (a < b);
 }
-
-bool is_same(struct word a, struct word b);
 
 /** Count a violation; print it if it is one of the first. `op` and `row` may be NULL. */
 __attribute__((format(printf, 4, 5))) void add_violation(enum rule rule,

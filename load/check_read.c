@@ -1,24 +1,26 @@
 /* check_read.c - read the table and the histories into memory. */
 #include "load/check.h"
 
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
+
+#define WORDS_MAX 8
 
 struct reader {
     const char *path;
-    const char *at, *end;
+    FILE *file;
+    char *text; /* the line */
+    size_t room;
     uint32_t line;
+    char *words[WORDS_MAX];
+    size_t count;
 };
 
 static _Noreturn void fail(const struct reader *reader, const char *why)
 {
     fprintf(stderr, "check: %s:%u: %s\n", reader->path, reader->line, why);
-    _exit(2);
+    exit(2); /* NOLINT(concurrency-mt-unsafe): there is one thread */
 }
 
 void *grow(void *array, size_t count, size_t size)
@@ -26,178 +28,135 @@ void *grow(void *array, size_t count, size_t size)
     if ((count & (count - 1)) != 0) /* the capacity is the next power of two */
         return array;
     array = realloc(array, (count == 0 ? 1 : 2 * count) * size);
-    if (array == NULL) {
-        fprintf(stderr, "check: out of memory\n");
-        _exit(2);
-    }
+    if (array == NULL)
+        fail(&(struct reader){.path = "check"}, "out of memory");
     return array;
-}
-
-bool is_same(struct word a, struct word b)
-{
-    return a.len == b.len && memcmp(a.bytes, b.bytes, a.len) == 0;
-}
-
-static bool is_word(struct word word, const char *text)
-{
-    return is_same(word, (struct word){text, strlen(text)});
 }
 
 static struct reader open_file(const char *path)
 {
-    struct reader reader = {.path = path};
-    struct stat stat;
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    struct reader reader = {.path = path, .file = fopen(path, "re")};
 
-    if (fd < 0 || fstat(fd, &stat) != 0)
+    if (reader.file == NULL)
         fail(&reader, "cannot be read");
-    if (stat.st_size > 0) {
-        reader.at = mmap(NULL, (size_t)stat.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
-        if (reader.at == MAP_FAILED)
-            fail(&reader, "cannot be mapped");
-        reader.end = reader.at + stat.st_size;
-        if (reader.end[-1] != '\n')
-            fail(&reader, "the last line is incomplete");
-    }
-    close(fd);
     return reader;
 }
 
-/* The next word of the line. */
-static struct word next(struct reader *reader)
+/* Split the next line into words. False at the end of the file. */
+static bool next_line(struct reader *reader)
 {
-    struct word word = {.bytes = reader->at};
+    ssize_t len = getline(&reader->text, &reader->room, reader->file);
+    char *rest = reader->text, *word;
 
-    while (*reader->at != ' ' && *reader->at != '\n')
-        reader->at++;
-    word.len = (size_t)(reader->at - word.bytes);
-    if (word.len == 0)
-        fail(reader, "a field is missing");
-    if (*reader->at == ' ')
-        reader->at++;
-    return word;
-}
-
-static int64_t next_number(struct reader *reader)
-{
-    struct word word = next(reader);
-    bool is_negative = word.bytes[0] == '-';
-    int64_t number = 0;
-
-    if (is_word(word, "-"))
-        return 0;
-    for (size_t i = is_negative; i < word.len; i++) {
-        if (word.bytes[i] < '0' || word.bytes[i] > '9' ||
-            __builtin_mul_overflow(number, 10, &number) ||
-            __builtin_add_overflow(number, word.bytes[i] - '0', &number))
-            fail(reader, "not a number");
-    }
-    return is_negative ? -number : number;
-}
-
-/* Read the first word of the next line into `ret_word`; false at the end of the file. */
-static bool next_line(struct reader *reader, struct word *ret_word)
-{
-    if (reader->at == reader->end)
+    if (len < 0) {
+        free(reader->text);
+        fclose(reader->file);
         return false;
+    }
     reader->line++;
-    *ret_word = next(reader);
+    if (reader->text[len - 1] != '\n')
+        fail(reader, "the last line is incomplete");
+    reader->text[len - 1] = '\0';
+    reader->count = 0;
+    while ((word = strsep(&rest, " ")) != NULL && reader->count < WORDS_MAX)
+        reader->words[reader->count++] = word;
     return true;
 }
 
-static void end_line(struct reader *reader)
+static void expect_words(const struct reader *reader, size_t count)
 {
-    if (*reader->at != '\n')
-        fail(reader, "too many fields");
-    reader->at++;
+    if (reader->count != count)
+        fail(reader, "wrong number of fields");
+}
+
+static bool is_word(const struct reader *reader, size_t i, const char *text)
+{
+    return strcmp(reader->words[i], text) == 0;
+}
+
+/* "-" is 0. */
+static int64_t number(const struct reader *reader, size_t i)
+{
+    char *end;
+    int64_t value = strtoll(reader->words[i], &end, 10);
+
+    if (is_word(reader, i, "-"))
+        return 0;
+    if (end == reader->words[i] || *end != '\0')
+        fail(reader, "not a number");
+    return value;
+}
+
+static void copy_word(const struct reader *reader, size_t i, char to[WORD_BYTES])
+{
+    if ((size_t)snprintf(to, WORD_BYTES, "%s", reader->words[i]) >= WORD_BYTES)
+        fail(reader, "a word is too long");
 }
 
 /* -- the table -- */
 
-static void add_event(const struct event *event)
+static void read_voucher(const struct reader *reader)
 {
-    input.events = grow(input.events, input.event_count, sizeof(*input.events));
-    input.events[input.event_count++] = *event;
-}
-
-static void read_voucher(struct reader *reader)
-{
-    struct voucher *voucher;
-
+    expect_words(reader, 6);
     input.vouchers = grow(input.vouchers, input.voucher_count, sizeof(*input.vouchers));
-    voucher = &input.vouchers[input.voucher_count++];
-    *voucher = (struct voucher){.id = next_number(reader)};
-    voucher->begin_us = next_number(reader);
-    voucher->end_us = next_number(reader);
-    voucher->limit = next_number(reader);
-    voucher->left = next_number(reader);
+    input.vouchers[input.voucher_count++] =
+        (struct voucher){.id = number(reader, 1),
+                         .begin_us = number(reader, 2),
+                         .end_us = number(reader, 3),
+                         .limit = number(reader, 4),
+                         .left = number(reader, 5)};
 }
 
-static void read_row(struct reader *reader)
+static void read_row(const struct reader *reader)
 {
     struct row *row;
 
+    expect_words(reader, 6);
     input.rows = grow(input.rows, input.row_count, sizeof(*input.rows));
     row = &input.rows[input.row_count++];
-    *row = (struct row){.voucher = next_number(reader),
+    *row = (struct row){.voucher = number(reader, 1),
+                        .id = number(reader, 2),
+                        .shopper = number(reader, 3),
+                        .created_us = number(reader, 4),
                         .end_id = NEVER,
                         .end_us = NEVER,
                         .ended_by_us = NEVER,
                         .acknowledged_us = NEVER};
-    row->id = next_number(reader);
-    row->shopper = next_number(reader);
-    row->created_us = next_number(reader);
-    row->key = next(reader);
+    copy_word(reader, 5, row->key);
 }
 
-static void read_event(struct reader *reader, enum event_kind kind)
+static void read_event(const struct reader *reader, enum event_kind kind)
 {
-    struct event event = {.kind = kind, .voucher = next_number(reader)};
-
-    event.id = next_number(reader);
-    event.at_us = next_number(reader);
-    if (kind == END)
-        event.order = next_number(reader);
-    event.change = kind == END ? 1 : next_number(reader);
-    add_event(&event);
+    expect_words(reader, 5);
+    add_event(&(struct event){.kind = kind,
+                              .voucher = number(reader, 1),
+                              .id = number(reader, 2),
+                              .at_us = number(reader, 3),
+                              .order = kind == END ? number(reader, 4) : 0,
+                              .change = kind == END ? 1 : number(reader, 4)});
 }
 
 void read_table(const char *path)
 {
     struct reader reader = open_file(path);
-    struct word what;
 
-    while (next_line(&reader, &what)) {
-        if (is_word(what, "voucher"))
+    while (next_line(&reader)) {
+        if (is_word(&reader, 0, "voucher"))
             read_voucher(&reader);
-        else if (is_word(what, "order"))
+        else if (is_word(&reader, 0, "order"))
             read_row(&reader);
-        else if (is_word(what, "end"))
+        else if (is_word(&reader, 0, "end"))
             read_event(&reader, END);
-        else if (is_word(what, "stock"))
+        else if (is_word(&reader, 0, "stock"))
             read_event(&reader, STOCK);
         else
             fail(&reader, "unknown kind of line");
-        end_line(&reader);
     }
 }
 
 /* -- histories -- */
 
-static enum kind next_kind(struct reader *reader)
-{
-    struct word word = next(reader);
-
-    if (is_word(word, "order"))
-        return ORDER;
-    if (is_word(word, "cancel"))
-        return CANCEL;
-    if (!is_word(word, "restock"))
-        fail(reader, "expected order, cancel or restock");
-    return RESTOCK;
-}
-
-static enum answer classify(enum kind kind, int64_t status, struct word code)
+static enum answer classify(enum kind kind, int64_t status, const char *code)
 {
     static const struct {
         const char *code;
@@ -215,47 +174,50 @@ static enum answer classify(enum kind kind, int64_t status, struct word code)
     if (status == 200)
         return DONE;
     for (size_t i = 0; i < sizeof(codes) / sizeof(codes[0]); i++) {
-        if (is_word(code, codes[i].code))
+        if (strcmp(code, codes[i].code) == 0)
             return codes[i].answer;
     }
     return status >= 500 ? UNKNOWN : OTHER; /* outcome_unknown, 502 and 504 of nginx */
 }
 
-static void read_request(struct reader *reader)
+static void read_request(const struct reader *reader)
 {
     struct op *op;
 
+    expect_words(reader, 7);
     input.ops = grow(input.ops, input.op_count, sizeof(*input.ops));
     op = &input.ops[input.op_count++];
     *op = (struct op){.answered_us = NEVER,
                       .answer = UNKNOWN,
                       .file = reader->path,
                       .line = reader->line,
-                      .sent_us = next_number(reader)};
-    op->kind = (uint8_t)next_kind(reader);
-    op->shopper = next_number(reader);
-    op->voucher = next_number(reader);
-    if (op->kind == CANCEL)
-        op->order = next_number(reader);
+                      .sent_us = number(reader, 2),
+                      .shopper = number(reader, 4),
+                      .voucher = number(reader, 5)};
+    op->kind = is_word(reader, 3, "order")    ? ORDER
+               : is_word(reader, 3, "cancel") ? CANCEL
+                                              : RESTOCK;
+    if (op->kind == RESTOCK && !is_word(reader, 3, "restock"))
+        fail(reader, "expected order, cancel or restock");
+    if (op->kind == ORDER)
+        copy_word(reader, 6, op->key);
+    else if (op->kind == CANCEL)
+        op->order = number(reader, 6);
     else
-        op->arg = next(reader);
+        op->count = number(reader, 6);
 }
 
 /* Read an answer. False: it belongs to no request (`op` is NULL) or to an answered one. */
-static bool read_answer(struct op *op, struct reader *reader)
+static bool read_answer(struct op *op, const struct reader *reader)
 {
-    int64_t at_us = next_number(reader);
-    int64_t status = next_number(reader);
-    struct word code = next(reader);
-    int64_t order = next_number(reader);
-
+    expect_words(reader, 6);
     if (op == NULL || op->answered_us != NEVER)
         return false;
-    op->answered_us = at_us;
-    op->status = (uint16_t)status;
-    op->answer = (uint8_t)classify(op->kind, status, code);
+    op->answered_us = number(reader, 2);
+    op->status = (uint16_t)number(reader, 3);
+    op->answer = classify(op->kind, op->status, reader->words[4]);
     if (op->kind == ORDER)
-        op->order = order;
+        op->order = number(reader, 5);
     return true;
 }
 
@@ -264,22 +226,19 @@ void read_history(const char *path)
 {
     struct reader reader = open_file(path);
     size_t before = input.op_count;
-    struct word what;
 
-    while (next_line(&reader, &what)) {
-        size_t number = (size_t)next_number(&reader);
-        bool is_known = number >= 1 && number <= input.op_count - before;
+    while (next_line(&reader)) {
+        size_t id = reader.count < 2 ? 0 : (size_t)number(&reader, 1);
+        bool is_known = id >= 1 && id <= input.op_count - before;
 
-        if (is_word(what, ">")) {
-            if (number != input.op_count - before + 1)
+        if (is_word(&reader, 0, ">")) {
+            if (id != input.op_count - before + 1)
                 fail(&reader, "requests are not numbered in sequence");
             read_request(&reader);
-        } else if (!read_answer(is_known ? &input.ops[before + number - 1] : NULL,
-                                &reader)) {
+        } else if (!read_answer(is_known ? &input.ops[before + id - 1] : NULL, &reader)) {
             input.unmatched_count++;
             fprintf(stderr, "%s:%u: answer without a request, or second answer\n", path,
                     reader.line);
         }
-        end_line(&reader);
     }
 }

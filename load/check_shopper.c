@@ -2,7 +2,7 @@
 #include "load/check.h"
 
 #include <inttypes.h>
-#include <stdlib.h>
+#include <string.h>
 
 #define UNLOCK_US 1000000 /* after its answer a request may still hold its lock */
 #define LEASE_US  6000000 /* set by prove.py; a killed instance's lock lasts this long */
@@ -11,15 +11,15 @@
 
 static bool has_key(const struct op *op)
 {
-    return op->kind == ORDER && !(op->arg.len == 1 && op->arg.bytes[0] == '-');
+    return op->kind == ORDER && strcmp(op->key, "-") != 0;
 }
 
 /* Can this request have inserted the row? */
 static bool fits(const struct row *row, const struct op *op)
 {
     return op->kind == ORDER && row->voucher == op->voucher &&
-           (is_same(row->key, op->arg) ||
-            (!has_key(op) && row->key.len > CLIENT_KEY_MAX));
+           (strcmp(row->key, op->key) == 0 ||
+            (!has_key(op) && strlen(row->key) > CLIENT_KEY_MAX));
 }
 
 static struct row *find_row(const struct shopper *shopper, int64_t id)
@@ -192,7 +192,7 @@ static void check_answer(const struct shopper *shopper, const struct op *op)
 {
     checked[ANSWERS]++;
     check_key(shopper, op);
-    switch ((enum answer)op->answer) {
+    switch (op->answer) {
     case PLACED:
         check_placed(shopper, op);
         break;
@@ -293,9 +293,8 @@ static int64_t latest_us(const struct op *op)
 static bool may_match(const struct op *op, const struct event *event)
 {
     return op->kind == RESTOCK && !op->is_used && op->voucher == event->voucher &&
-           strtoll(op->arg.bytes, NULL, 10) == event->change &&
-           op->sent_us <= event->at_us && event->at_us <= latest_us(op) &&
-           (op->answer == DONE || op->answer == UNKNOWN);
+           op->count == event->change && op->sent_us <= event->at_us &&
+           event->at_us <= latest_us(op) && (op->answer == DONE || op->answer == UNKNOWN);
 }
 
 /* The matching request that must take effect first. The other requests may match later events. */

@@ -36,19 +36,10 @@ const struct voucher *find_voucher(int64_t id)
                          sizeof(*input.vouchers), compare_vouchers);
 }
 
-static void add_placements(void)
+void add_event(const struct event *event)
 {
-    for (size_t i = 0; i < input.row_count; i++) {
-        struct row *row = &input.rows[i];
-
-        input.events = grow(input.events, input.event_count, sizeof(*input.events));
-        input.events[input.event_count++] = (struct event){.voucher = row->voucher,
-                                                           .id = row->id,
-                                                           .at_us = row->created_us,
-                                                           .change = -1,
-                                                           .row = row,
-                                                           .kind = PLACEMENT};
-    }
+    input.events = grow(input.events, input.event_count, sizeof(*input.events));
+    input.events[input.event_count++] = *event;
 }
 
 static void link_end(struct event *end)
@@ -107,18 +98,22 @@ static const struct event *replay(struct voucher *voucher, const struct event *e
     return event;
 }
 
-static void sort_all(void)
-{
-    sort(input.vouchers, input.voucher_count, sizeof(*input.vouchers), compare_vouchers);
-    add_placements();
-    sort(input.events, input.event_count, sizeof(*input.events), compare_events);
-}
-
 void replay_vouchers(void)
 {
     const struct event *event;
 
-    sort_all();
+    sort(input.vouchers, input.voucher_count, sizeof(*input.vouchers), compare_vouchers);
+    for (size_t i = 0; i < input.row_count; i++) {
+        struct row *row = &input.rows[i];
+
+        add_event(&(struct event){.voucher = row->voucher,
+                                  .id = row->id,
+                                  .at_us = row->created_us,
+                                  .change = -1,
+                                  .row = row,
+                                  .kind = PLACEMENT});
+    }
+    sort(input.events, input.event_count, sizeof(*input.events), compare_events);
     event = input.events;
     for (size_t i = 0; i < input.event_count; i++) {
         if (input.events[i].kind == END)
