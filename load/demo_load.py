@@ -1,7 +1,12 @@
 #!/usr/bin/env -S python3 -B
-"""demo_load.py order | fault NAME | await | settle | primary | redis - the load of `make demo-ha`, run in
-its container.
+"""demo_load.py prove | order | fault NAME | await | settle | primary | redis | report - the load of the demos in
+containers, through nginx at ORDER_AT=HOST:PORT.
 
+`make demo`:
+  prove        4,000 shoppers order two vouchers three times, from two processes at once, a third of them under
+               one key. Then the acknowledged orders are exactly the rows, the stock is sold out, no shopper is
+               above the limit, a key names one order, no answer was a 5xx, and `seckill audit` passes
+`make demo-ha`:
   order        order through nginx until `report`; then print for each fault what shoppers saw, and
                compare all acknowledged orders with the database
   fault NAME   a fault is about to happen
@@ -10,8 +15,12 @@ its container.
   primary      print the name of the primary of Postgres; `redis`: that of Redis
   report       end `order`"""
 
+import collections
 import http.client
+import json
+import multiprocessing
 import os
+import random
 import re
 import socket
 import sys
@@ -28,6 +37,7 @@ ORDERS_AFTER = 50 # acknowledged after a fault
 DATABASES, REDIS, SENTINELS, INSTANCES = (
     [f"{name}{number}" for number in range(1, count + 1)]
     for name, count in (("db", 2), ("redis", 2), ("sentinel", 3), ("app", 2)))
+PROOF_SHOPPERS, PROOF_STOCK, PROCESSES, CONNECTIONS, ROUNDS = 4000, 500, 2, 64, 3
 LINE = "{:<34} {:>14} {:>9} {:>7} {:>10} {:>6}"
 
 
@@ -105,12 +115,16 @@ def print_report(visitors, faults):
     return bool(lost)
 
 
-def order():
+def shop(shoppers):
+    """The service, and the tokens of the shoppers."""
     host, _, port = os.environ["ORDER_AT"].rpartition(":")
     service = harness.Service(SERVICE, int(port), {}, None, host)
-    service.write_tokens(shopping.SHOPPERS, f"{PLACE}/tokens")
-    with open(f"{PLACE}/tokens") as lines:
-        tokens = lines.read().split()
+    service.write_tokens(shoppers, f"{PLACE}/tokens")
+    return service, harness.read_tokens(f"{PLACE}/tokens")
+
+
+def order():
+    service, tokens = shop(shopping.SHOPPERS)
     visitors = Visitors(service, service.create_voucher("ha", 1_000_000), tokens, PAUSE_S)
     try:
         while not os.path.exists(END):
@@ -143,9 +157,57 @@ def mark_fault(name):
         out.write(f"{time.monotonic()} {name}\n")
 
 
+# -- the proof of `make demo` --
+
+def send_orders(address, vouchers, tokens, seed):
+    """Each shopper orders ROUNDS times, in random order. A request is written to each connection before the
+    first answer is read. Returns the shopper, voucher, status and body of each answer."""
+    random.seed(seed)
+    requests = [(user, voucher) for user in range(len(tokens)) for voucher in vouchers] * ROUNDS
+    random.shuffle(requests)
+    clients = [http.client.HTTPConnection(*address, timeout=30) for _ in range(CONNECTIONS)]
+    answers = []
+    for first in range(0, len(requests), CONNECTIONS):
+        turn = list(zip(clients, requests[first:first + CONNECTIONS]))
+        for client, (user, voucher) in turn:
+            headers = {"Authorization": f"Bearer {tokens[user]}", "Content-Length": "0"}
+            headers |= {"Idempotency-Key": f"proof-{user}"} if user % 3 == 0 else {}
+            client.request("POST", f"/v1/vouchers/{voucher}/orders", headers=headers)
+        for client, (user, voucher) in turn:
+            reply = client.getresponse()
+            answers.append((user + 1, voucher, reply.status, json.loads(reply.read())))
+    return answers
+
+
+def prove():
+    service, tokens = shop(PROOF_SHOPPERS)
+    limits = {service.create_voucher(f"{limit} each", PROOF_STOCK, limit=limit): limit for limit in (1, 3)}
+    address = service.host, service.port
+    with multiprocessing.Pool(PROCESSES) as pool:
+        answers = sum(pool.starmap(send_orders, [(address, list(limits), tokens, seed) for seed in range(PROCESSES)]), [])
+    statuses = collections.Counter(status for _, _, status, _ in answers)
+    harness.expect("answers other than 200, 201, 409", sorted(set(statuses) - {200, 201, 409}), [])
+    placed = [(int(reply["id"]), user, voucher) for user, voucher, status, reply in answers if status == 201]
+    for voucher, limit in limits.items():
+        mine = sorted((order, user) for order, user, of in placed if of == voucher)
+        harness.expect(f"acknowledged orders of voucher {voucher}", len(mine), PROOF_STOCK)
+        harness.expect(f"shoppers above the limit of voucher {voucher}", [
+            user for user, count in collections.Counter(user for _, user in mine).items() if count > limit], [])
+        rows = harness.rows(os.environ["SECKILL_DATABASE_URL"],
+                            f"select id, user_id from voucher_order where voucher_id = {voucher} order by 1")
+        harness.expect(f"rows of voucher {voucher}", [tuple(map(int, row)) for row in rows], mine)
+        left = harness.sql(os.environ["SECKILL_DATABASE_URL"], f"select stock_left from voucher where id = {voucher}")
+        harness.expect("stock left", left, ["0"])
+    repeated = {(int(reply["id"]), user, voucher) for user, voucher, status, reply in answers if status == 200}
+    harness.expect("repeated keys with another order", repeated - set(placed), set())
+    service.command("audit")
+    print(f"{PROOF_STOCK * len(limits)} sold; answers by status: {dict(statuses)}")
+    return 0
+
+
 def main(verb, *arguments):
-    if verb == "order":
-        return order()
+    if verb in ("order", "prove"):
+        return order() if verb == "order" else prove()
     if verb == "fault":
         mark_fault(*arguments)
     elif verb == "await":
