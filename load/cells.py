@@ -13,13 +13,11 @@ import contextlib
 import http.client
 import os
 import re
-import shutil
 import subprocess
 import sys
 import time
 
 import harness
-import pair
 import shopping
 
 PLACE = "var/cells"
@@ -34,61 +32,40 @@ ENVOY = "var/envoy/bin/envoy"
 FOR_ANY = 100 # requests that any cell can answer; each cell must get some
 
 
-def expect(what, found, wanted):
-    if found != wanted:
-        raise harness.Failed(f"{what}: found {found}, expected {wanted}")
-
-
 # -- servers --
 
-def url(servers, role):
-    """The URL of the database seckill, as owner, superuser or service."""
-    name = {"owner": "PG_OWNER_URL", "superuser": "PG_SUPERUSER_URL", "service": "SECKILL_DATABASE_URL"}[role]
-    return servers.env[name].rsplit("/", 1)[0] + "/seckill"
-
-
 def start_servers(name, stack):
-    servers = harness.Servers(f"{PLACE}/{name}")
-    stack.callback(servers.down)
-    servers.up()
-    pair.configure(url(servers, "superuser"), "wal_level", "logical")
-    for verb in ("stop", "start"):
-        pair.servers_do(servers, verb, "postgres")
+    servers = harness.Servers.start(f"{PLACE}/{name}", stack)
+    servers.configure("wal_level", "logical")
+    servers.restart("postgres")
     return servers
 
 
+def env_of(database_url):
+    return dict(os.environ, SECKILL_DATABASE_URL=database_url)
+
+
 def migrate(program, database_url, *arguments):
-    """Run `seckill migrate`. Returns the exit code and the output."""
-    done = subprocess.run([program, "migrate", "--service-role", "seckill_service", *arguments], text=True,
-                          capture_output=True, check=False, env=dict(os.environ, SECKILL_DATABASE_URL=database_url))
-    return done.returncode, done.stdout + done.stderr
-
-
-def must_migrate(program, database_url, *arguments):
-    code, said = migrate(program, database_url, *arguments)
-    if code != 0:
-        raise harness.Failed(f"migrate {arguments}: {said}")
+    harness.run(program, "migrate", "--service-role", "seckill_service", *arguments, env=env_of(database_url))
 
 
 def must_refuse(program, database_url, words, *arguments):
-    code, said = migrate(program, database_url, *arguments)
-    if code == 0 or words not in said:
-        raise harness.Failed(f"migrate {arguments[:1]} was not refused with \"{words}\": {code} {said}")
+    said = harness.must_fail(program, "migrate", "--service-role", "seckill_service", *arguments, env=env_of(database_url))
+    if words not in said:
+        raise harness.Failed(f"migrate {arguments[:1]} was not refused with \"{words}\": {said}")
     print("refused:", said.strip().split("\n")[0][:150])
 
 
 def start_service(program, servers, lists_url, name, stack):
-    service = harness.Service(program, harness.free_port(), {
-        "SECKILL_DATABASE_URL": url(servers, "service"), "SECKILL_REDIS_URL": servers.env["SECKILL_REDIS_URL"],
-        "SECKILL_LISTS_DATABASE_URL": lists_url, "SECKILL_JWT_SECRET": shopping.SECRET, "SECKILL_WORKERS": "1",
-        "SECKILL_RATE_PER_USER": "0"}, f"{PLACE}/{name}.log")
+    service = harness.instance(program, f"{PLACE}/{name}.log", servers.url("service"), servers.env["SECKILL_REDIS_URL"],
+                               SECKILL_LISTS_DATABASE_URL=lists_url)
     stack.callback(service.stop)
     service.start()
     return service
 
 
 def audit(program, database_url):
-    harness.run(program, "audit", env=dict(os.environ, SECKILL_DATABASE_URL=database_url))
+    harness.run(program, "audit", env=env_of(database_url))
 
 
 # -- balancers, with the rules of app/docs/scaling.md --
@@ -181,22 +158,22 @@ def make_envoy(ports):
 
 def check_balancer(name, balancer, services, vouchers):
     """Each request reaches the cell of its voucher or order; requests for any cell reach both cells."""
-    through = harness.Service(services[0].program, balancer.port, {"SECKILL_JWT_SECRET": shopping.SECRET}, "")
+    through = harness.Service(services[0].program, balancer.port, {"SECKILL_JWT_SECRET": harness.SECRET}, "")
     admin = through.token(1, "admin")
     for voucher in vouchers:
         shopper = through.token(1000 + balancer.port)
         status, order = through.call("POST", f"/v1/vouchers/{voucher}/orders", shopper)
-        expect(f"{name}: an order of {voucher}", (status, order.get("voucher_id")), (201, voucher))
+        harness.expect(f"{name}: an order of {voucher}", (status, order.get("voucher_id")), (201, voucher))
         for method, path, token in (("GET", f"/v1/vouchers/{voucher}", None), ("GET", f"/v1/vouchers/{voucher}?x=1", None),
                                     ("GET", f"/v1/vouchers/{voucher}/events", admin), ("GET", f"/v1/orders/{order['id']}", shopper),
                                     ("GET", f"/v1/orders/{order['id']}/events", shopper),
                                     ("POST", f"/v1/orders/{order['id']}/cancel", shopper)):
-            expect(f"{name}: {method} {path}", through.call(method, path, token)[0], 200)
+            harness.expect(f"{name}: {method} {path}", through.call(method, path, token)[0], 200)
     for path in ("/", "/v1/vouchers", "/healthz"):
-        expect(f"{name}: GET {path}", through.call("GET", path)[0], 200)
+        harness.expect(f"{name}: GET {path}", through.call("GET", path)[0], 200)
     before = [asked(service) for service in services]
     for _ in range(FOR_ANY):
-        expect(f"{name}: GET /openapi.yaml", through.call("GET", "/openapi.yaml")[0], 200)
+        harness.expect(f"{name}: GET /openapi.yaml", through.call("GET", "/openapi.yaml")[0], 200)
     counts = [asked(service) - count for service, count in zip(services, before)]
     if 0 in counts or sum(counts) != FOR_ANY:
         raise harness.Failed(f"{name}: of {FOR_ANY} requests for any cell the cells got {counts}")
@@ -225,18 +202,18 @@ def check_balancers(services, vouchers):
 
 def check_numbers(program, cells, aggregate):
     """Bad cell numbers and unusable databases are refused."""
-    empty = url(cells[0], "owner")
+    empty = cells[0].url("owner")
     must_refuse(program, "postgresql://nowhere.invalid/seckill", "check the database URL: could not translate host name")
     for number in ("2/2", "0/3", "0/2048", "0/0", "1", "a/b", "-1/2", "1/2/4"):
         must_refuse(program, empty, f"there is no cell {number}:", "--cell", number)
     for number, cell in enumerate(cells):
-        must_migrate(program, url(cell, "owner"), "--cell", f"{number}/{CELLS}")
-        must_migrate(program, url(cell, "owner"))
-        must_migrate(program, url(aggregate, "superuser"), "--aggregate", url(cell, "superuser"))
-    must_migrate(program, url(aggregate, "superuser"), "--aggregate", url(cells[0], "superuser")) # again
-    must_refuse(program, url(aggregate, "superuser"), "an aggregate of cells", "--cell", "0/2")
-    must_refuse(program, url(cells[1], "superuser"), "an aggregate of cells", "--aggregate",
-                url(aggregate, "superuser"))
+        migrate(program, cell.url("owner"), "--cell", f"{number}/{CELLS}")
+        migrate(program, cell.url("owner"))
+        migrate(program, aggregate.url("superuser"), "--aggregate", cell.url("superuser"))
+    migrate(program, aggregate.url("superuser"), "--aggregate", cells[0].url("superuser")) # again
+    must_refuse(program, aggregate.url("superuser"), "an aggregate of cells", "--cell", "0/2")
+    must_refuse(program, cells[1].url("superuser"), "an aggregate of cells", "--aggregate",
+                aggregate.url("superuser"))
 
 
 def check_foreign(services, vouchers):
@@ -247,15 +224,15 @@ def check_foreign(services, vouchers):
                                     ("GET", f"/v1/orders/{int(foreign) + (1 << 20)}", shopper),
                                     ("GET", f"/v1/vouchers/{foreign}/events", admin)):
             status, body = service.call(method, path, token)
-            expect(f"{method} {path}", (status, body["code"]), (421, "misdirected"))
+            harness.expect(f"{method} {path}", (status, body["code"]), (421, "misdirected"))
     print("a voucher of the other cell is 421 misdirected")
 
 
 def place_orders(servers, shopper):
     """Place an order of each voucher. Returns the ids of the orders."""
-    harness.sql(url(servers, "owner"), f"select count(place_orders(id, array[{shopper}], array[0], null)) from voucher")
-    return harness.run("psql", "-XAtq", "-c", f"select id from voucher_order where user_id = {shopper} order by id",
-                       url(servers, "owner")).split()
+    harness.sql(servers.url("owner"), f"select count(place_orders(id, array[{shopper}], array[0], null)) from voucher")
+    return [order for order, in harness.rows(
+        servers.url("owner"), f"select id from voucher_order where user_id = {shopper} order by id")]
 
 
 def number_of(order):
@@ -265,42 +242,42 @@ def number_of(order):
 def check_split(program, cells, aggregate, stack):
     """Cell 0/2 becomes 0/4 and 2/4, on a copy of its data."""
     with contextlib.suppress(harness.Failed): # its cell may be gone
-        harness.sql(url(aggregate, "superuser"), "drop subscription seckill_cell_0")
+        harness.sql(aggregate.url("superuser"), "drop subscription seckill_cell_0")
     old = cells[0]
     for _ in range(8):
-        harness.sql(url(old, "owner"), "select create_voucher(next_voucher_id(), 'x', '', 1, 1, 5, 1, now(), "
+        harness.sql(old.url("owner"), "select create_voucher(next_voucher_id(), 'x', '', 1, 1, 5, 1, now(), "
                     "now() + interval '1 h', 60)")
     ids = [order for cell in cells[::-1] for order in place_orders(cell, STRANGER)]
     last = number_of(ids[-1])
-    before = harness.sql(url(old, "owner"), "select count(*), (select count(*) from voucher_order) from voucher")
+    before = harness.sql(old.url("owner"), "select count(*), (select count(*) from voucher_order) from voucher")
     old.down()
     new = harness.Servers(f"{PLACE}/cell2")
     stack.callback(new.down)
-    pair.servers_do(new, "clone", old.directory)
+    new.do("clone", old.directory)
     old.up()
     new.up()
-    must_refuse(program, url(old, "owner"), "this database holds vouchers of cell 0/2", "--cell", "0/4")
+    must_refuse(program, old.url("owner"), "this database holds vouchers of cell 0/2", "--cell", "0/4")
     for number in ("6, 4", "-2, 4", "1, 4", "2, 3", "0, 2", "0, 2048"):
         must_not_split(old, number)
     after = []
     for servers, number in ((old, 0), (new, 2)):
-        harness.sql(url(servers, "owner"), f"select split_cell({number}, 4)")
-        audit(program, url(servers, "owner"))
-        after.append(harness.sql(url(servers, "owner"), "select count(*), (select count(*) from voucher_order) from voucher"))
-        made = harness.sql(url(servers, "owner"), "select next_voucher_id() % 4")
-        expect("a new voucher of the cell", made, [str(number)])
+        harness.sql(servers.url("owner"), f"select split_cell({number}, 4)")
+        audit(program, servers.url("owner"))
+        after.append(harness.sql(servers.url("owner"), "select count(*), (select count(*) from voucher_order) from voucher"))
+        made = harness.sql(servers.url("owner"), "select next_voucher_id() % 4")
+        harness.expect("a new voucher of the cell", made, [str(number)])
         placed = place_orders(servers, STRANGER + 1)
-        expect("orders of the vouchers that are left", str(len(placed)), after[-1][0])
-        expect("orders with an earlier number", [order for order in placed if number_of(order) <= last], [])
+        harness.expect("orders of the vouchers that are left", str(len(placed)), after[-1][0])
+        harness.expect("orders with an earlier number", [order for order in placed if number_of(order) <= last], [])
         ids += placed
-    expect("vouchers and orders after the split", [str(int(a) + int(b)) for a, b in zip(*after)], before)
-    expect("ids of orders that were given twice", len(ids) - len(set(ids)), 0)
+    harness.expect("vouchers and orders after the split", [str(int(a) + int(b)) for a, b in zip(*after)], before)
+    harness.expect("ids of orders that were given twice", len(ids) - len(set(ids)), 0)
     print(f"split: {before} vouchers and orders became {after[0]} and {after[1]}")
 
 
 def must_not_split(servers, number):
     try:
-        harness.sql(url(servers, "owner"), f"select split_cell({number})")
+        harness.sql(servers.url("owner"), f"select split_cell({number})")
     except harness.Failed as failed:
         if "cell 0/2 cannot become" in str(failed):
             return
@@ -309,9 +286,7 @@ def must_not_split(servers, number):
 
 
 def rate(shoppers, since):
-    with shoppers.lock:
-        at = [at for _, at in shoppers.acknowledged.values() if at >= since]
-    return len(at) / (time.monotonic() - since)
+    return len(shoppers.since(since)) / (time.monotonic() - since)
 
 
 def check_crash(cells, services, both):
@@ -321,14 +296,14 @@ def check_crash(cells, services, both):
         shoppers.await_more(ORDERS)
     rate_before = rate(both[1], began)
     for what in ("postgres", "redis"):
-        pair.servers_do(cells[0], "kill", what)
+        cells[0].do("kill", what)
     dead = time.monotonic()
     both[1].await_more(ORDERS)
     harness.wait_for("the age of the lists shows the dead cell", lambda: (age_of(services[1]) or 0) > OLD_S)
     both[1].await_more(ORDERS)
     rate_after = rate(both[1], dead)
     for what in ("postgres", "redis"):
-        pair.servers_do(cells[0], "start", what)
+        cells[0].do("start", what)
     started = time.monotonic()
     print(f"next order of the dead cell {both[0].first_since(started) - started:.2f} s after its servers answer again")
     for shoppers in both:
@@ -353,35 +328,36 @@ def age_of(service):
 
 def check_rows(program, cells, aggregate, services, vouchers, both):
     for cell, voucher, shoppers in zip(cells, vouchers, both):
-        expect(f"lost orders of voucher {voucher}", shoppers.lost(url(cell, "owner")), [])
-        audit(program, url(cell, "owner"))
+        harness.expect(f"lost orders of voucher {voucher}", shoppers.lost(cell.url("owner")), [])
+        audit(program, cell.url("owner"))
     harness.wait_for("the aggregate has all orders", lambda: not any(
-        shoppers.lost(url(aggregate, "superuser")) for shoppers in both))
+        shoppers.lost(aggregate.url("superuser")) for shoppers in both))
     harness.wait_for("the lists are young", lambda: age_of(services[0]) in range(OLD_S))
-    audit(program, url(aggregate, "superuser"))
+    audit(program, aggregate.url("superuser"))
     token = services[0].token(1)
     _, page = services[0].call("GET", "/v1/orders", token)
-    expect("vouchers of a shopper's orders, of both cells", sorted(each["voucher_id"] for each in page["items"]), sorted(vouchers))
+    harness.expect("vouchers of a shopper's orders, of both cells", sorted(each["voucher_id"] for each in page["items"]), sorted(vouchers))
     _, page = services[1].call("GET", "/v1/vouchers")
-    expect("vouchers of both cells", sorted(each["id"] for each in page["items"]), sorted(vouchers))
+    harness.expect("vouchers of both cells", sorted(each["id"] for each in page["items"]), sorted(vouchers))
     print(f"0 of {sum(shoppers.count() for shoppers in both)} acknowledged orders lost; the audits passed")
 
 
-def run(program, stack):
+def run(stack):
+    program = os.path.abspath(sys.argv[1])
     cells = [start_servers(f"cell{number}", stack) for number in range(CELLS)]
     aggregate = start_servers("aggregate", stack)
     check_numbers(program, cells, aggregate)
     with contextlib.ExitStack() as running:
-        services = [start_service(program, cell, url(aggregate, "service"), f"cell{number}", running)
+        services = [start_service(program, cell, aggregate.url("service"), f"cell{number}", running)
                     for number, cell in enumerate(cells)]
         vouchers = [service.create_voucher("cells", 1_000_000) for service in services]
-        expect("the cells of the vouchers", [int(voucher) % CELLS for voucher in vouchers], [0, 1])
+        harness.expect("the cells of the vouchers", [int(voucher) % CELLS for voucher in vouchers], [0, 1])
         check_foreign(services, vouchers)
         check_balancers(services, vouchers)
         nginx = make_nginx([service.port for service in services])
         nginx.start()
         running.callback(nginx.stop)
-        must_refuse(program, url(cells[0], "owner"), "this database holds vouchers of cell 0/2", "--cell", "0/4")
+        must_refuse(program, cells[0].url("owner"), "this database holds vouchers of cell 0/2", "--cell", "0/4")
         check_strangers(program, cells, aggregate, stack)
         tokens = shopping.make_tokens(program, PLACE)
         both = [shopping.Shoppers(nginx, voucher, tokens, PAUSE_S) for voucher in vouchers]
@@ -397,19 +373,17 @@ def run(program, stack):
 def check_strangers(program, cells, aggregate, stack):
     """A cell with a number that is taken, another number of cells, an aggregate as the database."""
     for name in ("same", "other"):
-        harness.sql(cells[0].env["PG_SUPERUSER_URL"], f"create database {name} owner seckill")
-    strangers = [url(cells[0], "superuser").rsplit("/", 1)[0] + "/" + name for name in ("same", "other")]
+        harness.sql(cells[0].url("superuser"), f"create database {name} owner seckill")
+    strangers = [cells[0].url("superuser", name) for name in ("same", "other")]
     for stranger, cell, words in zip(strangers, ("0/2", "2/4"), ("as cell 0/2", "cell 2/4 cannot")):
-        must_migrate(program, stranger, "--cell", cell)
-        must_refuse(program, url(aggregate, "superuser"), words, "--aggregate", stranger)
-    service = harness.Service(program, harness.free_port(), {
-        "SECKILL_DATABASE_URL": url(aggregate, "service"), "SECKILL_REDIS_URL": cells[0].env["SECKILL_REDIS_URL"],
-        "SECKILL_JWT_SECRET": shopping.SECRET}, f"{PLACE}/refused.log")
+        migrate(program, stranger, "--cell", cell)
+        must_refuse(program, aggregate.url("superuser"), words, "--aggregate", stranger)
+    service = harness.instance(program, f"{PLACE}/refused.log", aggregate.url("service"), cells[0].env["SECKILL_REDIS_URL"])
     stack.callback(service.stop)
     service.launch()
     harness.wait_for("the instance answers", lambda: harness.is_taken(service.port))
     harness.wait_for("it says why it is not ready", lambda: "is an aggregate of cells" in read(f"{PLACE}/refused.log"))
-    expect("readiness on an aggregate", service.call("GET", "/readyz")[0], 503)
+    harness.expect("readiness on an aggregate", service.call("GET", "/readyz")[0], 503)
     service.stop()
 
 
@@ -418,14 +392,4 @@ def read(path):
         return file.read()
 
 
-def main():
-    shutil.rmtree(PLACE, ignore_errors=True)
-    os.makedirs(PLACE)
-    try:
-        with contextlib.ExitStack() as stack:
-            run(os.path.abspath(sys.argv[1]), stack)
-    except harness.Failed as failure:
-        sys.exit(f"cells: {failure}")
-
-
-main()
+harness.main("cells", PLACE, run)

@@ -6,7 +6,8 @@ Two instances behind nginx receive orders, cancellations and restocks, as in pro
 cycle, after a random pause, one process or connection fails (FAULTS). SEED decides the order of
 the faults, the pauses and the requests; 0: a random seed. When the plan of requests is complete,
 the checker and `seckill audit` run, and the next round begins with empty tables. At the end
-memory, threads, descriptors and connections are compared with those before the first fault.
+memory, threads, descriptors, connections and the size of a table are compared with those before the
+first fault.
 
 Exit code 0: no violation, and nothing has grown. The logs stay in var/chaos."""
 
@@ -16,7 +17,6 @@ import ctypes
 import errno
 import os
 import random
-import shutil
 import signal
 import socket
 import stat
@@ -25,23 +25,15 @@ import time
 
 import harness
 import prove
-import soak
 
-PLACE = prove.PLACE = "var/chaos" # prove.Deployment writes its logs there
-SHOPPERS = 4000
-PER_S = 400
+PLACE = "var/chaos"
 ROUND_S = 50
-PAUSE_S = 0.2
 STOP_S = 0.4 # less than ON_SALE_US of the checker
 VOUCHERS = 10
 PIDFD_GETFD = 438 # the number of the system call; Python has no function for it
 
 
 # -- faults --
-
-def servers_do(deployment, verb, which):
-    harness.run(f"{harness.LOAD}/servers.sh", verb, deployment.servers.directory, which)
-
 
 def stop_for_a_while(stop, resume):
     stop()
@@ -51,31 +43,30 @@ def stop_for_a_while(stop, resume):
         resume()
 
 
-def kill_instance(deployment):
+def kill_instance(sale):
     """Kill the first instance and start it again, without waiting until it is ready."""
-    service = deployment.services[0]
-    service.process.kill()
-    service.process.wait()
-    service.launch()
+    sale.service.process.kill()
+    sale.service.process.wait()
+    sale.service.launch()
 
 
-def stop_instance(deployment):
-    process = random.choice(deployment.services).process
+def stop_instance(sale):
+    process = random.choice(sale.services).process
     stop_for_a_while(lambda: process.send_signal(signal.SIGSTOP),
                      lambda: process.send_signal(signal.SIGCONT))
 
 
 def kill_server(which):
-    def fault(deployment):
-        servers_do(deployment, "kill", which)
-        servers_do(deployment, "start", which)
+    def fault(sale):
+        sale.servers.do("kill", which)
+        sale.servers.do("start", which)
     return fault
 
 
 def stop_server(which):
-    def fault(deployment):
-        stop_for_a_while(lambda: servers_do(deployment, "pause", which),
-                         lambda: servers_do(deployment, "resume", which))
+    def fault(sale):
+        stop_for_a_while(lambda: sale.servers.do("pause", which),
+                         lambda: sale.servers.do("resume", which))
     return fault
 
 
@@ -85,18 +76,18 @@ def parent_of(pid):
 
 
 @contextlib.contextmanager
-def backend(deployment):
+def backend(sale):
     """The pidfd of a Postgres process that serves a connection of the service."""
     pids = []
 
     def are_found():
-        pids[:] = filter(None, deployment.sql("select string_agg(pid::text, '|' order by backend_start) "
+        pids[:] = filter(None, sale.sql("select string_agg(pid::text, '|' order by backend_start) "
                                         "from pg_stat_activity where usename = 'seckill_service'"))
         return pids
 
     harness.wait_for("the service is connected to Postgres", are_found)
     pid = random.choice(pids)
-    with open(f"{deployment.servers.directory}/postgres.pid") as postmaster, contextlib.ExitStack() as stack:
+    with open(f"{sale.servers.directory}/postgres.pid") as postmaster, contextlib.ExitStack() as stack:
         with contextlib.suppress(ProcessLookupError, FileNotFoundError): # it has ended meanwhile
             pidfd = os.pidfd_open(int(pid))
             stack.callback(os.close, pidfd)
@@ -112,20 +103,20 @@ def send_signal(pidfd, number):
             signal.pidfd_send_signal(pidfd, number)
 
 
-def kill_backend(deployment):
+def kill_backend(sale):
     """Kill a process of Postgres. Postgres then ends all its other processes and recovers."""
-    with backend(deployment) as pidfd:
+    with backend(sale) as pidfd:
         send_signal(pidfd, signal.SIGKILL)
-    servers_do(deployment, "start", "postgres") # waits until it answers
+    sale.servers.do("start", "postgres") # waits until it answers
 
 
-def terminate_backend(deployment):
-    with backend(deployment) as pidfd:
+def terminate_backend(sale):
+    with backend(sale) as pidfd:
         send_signal(pidfd, signal.SIGTERM)
 
 
-def stop_backend(deployment):
-    with backend(deployment) as pidfd:
+def stop_backend(sale):
+    with backend(sale) as pidfd:
         stop_for_a_while(lambda: send_signal(pidfd, signal.SIGSTOP),
                          lambda: send_signal(pidfd, signal.SIGCONT))
 
@@ -151,11 +142,11 @@ def connections(pid):
     return found
 
 
-def cut_connection(deployment):
+def cut_connection(sale):
     """Cut a connection of an instance: to Postgres, Redis or nginx, with equal probability."""
-    ports = {int(deployment.servers.env[f"{name}_PORT"]) for name in ("PG", "REDIS")}
+    ports = {int(sale.servers.env[f"{name}_PORT"]) for name in ("PG", "REDIS")}
     by_peer = collections.defaultdict(list)
-    for each in connections(random.choice(deployment.services).process.pid):
+    for each in connections(random.choice(sale.services).process.pid):
         port = each.getpeername()[1]
         by_peer[port if port in ports else "nginx"].append(each)
     if by_peer:
@@ -177,138 +168,141 @@ FAULTS = {
 }
 
 
-# -- a round --
-
-def make_requests(deployment):
-    """Orders, some repeated or cancelled, of random shoppers; half of the vouchers sell out."""
-    vouchers = [deployment.voucher(SHOPPERS // 40 if number % 2 else prove.PLENTY, limit=1 + number % 3)
-                for number in range(VOUCHERS)]
-    requests = [prove.order(random.randint(1, SHOPPERS - 1), random.choice(vouchers),
-                            f"k{number}" if number % 2 else "-",
-                            random.choice(("-", "again", "twice", "cancel")))
-                for number in range(PER_S * ROUND_S)]
-    for place in range(0, len(requests), 100):
-        requests.insert(place, f"restock 0 {random.choice(vouchers)} {1 + place % 7} -")
-    return requests
-
-
-def play_cycle(deployment, played):
-    time.sleep(random.uniform(0, PAUSE_S))
-    name = random.choice(list(FAULTS))
-    try:
-        FAULTS[name](deployment)
-    except (harness.Failed, OSError) as failure:
-        raise harness.Failed(f"{name}: {failure}") from failure
-    played[name] += 1
-    for service in deployment.services:
-        if service.process.poll() is not None:
-            raise harness.Failed(f"after \"{name}\" an instance has exited with code "
-                                 f"{service.process.returncode}")
-
-
-def play_round(deployment, is_over, place, played):
-    """Play cycles until the plan of requests is complete."""
-    deployment.empty()
-    os.makedirs(place)
-    with prove.load(deployment, make_requests(deployment), place, ROUND_S):
-        harness.wait_for("an order is placed", deployment.rows)
-        while not is_over(played) and not prove.is_complete(place):
-            play_cycle(deployment, played)
-        open(f"{place}/stop", "w").close()
-        for service in deployment.services:
-            harness.wait_for("the instances are ready", service.is_ready)
-
-
-# -- resources --
+# -- the resources --
 
 RESOURCES = (("instance 1: descriptors", 4), ("instance 2: descriptors", 4), ("instance 2: threads", 0),
              ("instance 2: memory in MiB", 16), ("Redis: clients", 1), ("Redis: memory in MiB", 4),
-             ("Postgres: connections", 0)) # allowed increase since before the first fault
+             ("Postgres: connections", 0), ("Postgres: table voucher in MiB", 1)) # allowed increase since before the first fault
 
 
-def sample(deployment):
+def heap_mib(pid):
+    """The anonymous memory, because the count of shared pages changes when another process ends."""
+    with open(f"/proc/{pid}/smaps_rollup") as lines:
+        return next(int(line.split()[1]) for line in lines if line.startswith("Anonymous:")) / 1024
+
+
+def sample(sale):
     """The resources while there are no clients. The second instance is never killed."""
-    deployment.nginx.stop()
-    for service in deployment.services:
+    sale.nginx.stop()
+    for service in sale.services:
         harness.wait_for("the connections of nginx are closed",
                          lambda: service.metrics("seckill_connections")[0][1] == 1)
-    sampler = soak.Sampler(deployment, deployment.servers)
-    first, second = map(soak.sample_instance, deployment.services)
-    redis = sampler.redis()
-    values = (first["fds"], second["fds"], second["threads"], second["heap_kib"] / 1024,
-              redis["clients"], redis["bytes"] / 2**20, sampler.postgres()["connections"])
-    deployment.nginx.start()
-    return values
+    first, second = (service.process.pid for service in sale.services)
+    redis = dict(line.split(":", 1) for line in sale.servers.redis("info").splitlines() if ":" in line)
+    connections, table_bytes = map(int, sale.sql(
+        "select count(*), pg_total_relation_size('voucher') from pg_stat_activity where usename = 'seckill_service'"))
+    sale.nginx.start()
+    return (len(os.listdir(f"/proc/{first}/fd")), len(os.listdir(f"/proc/{second}/fd")),
+            len(os.listdir(f"/proc/{second}/task")), heap_mib(second), int(redis["connected_clients"]),
+            int(redis["used_memory"]) / 2**20, connections, table_bytes / 2**20)
 
 
-def warm_up(deployment, place):
-    os.makedirs(place)
-    with prove.load(deployment, make_requests(deployment)[:PER_S * 5], place, 5):
-        pass
+# -- rounds --
 
+class Chaos:
+    """A sale with faults. `per_s`: requests; `pause_s`: the longest pause between two faults."""
 
-# -- the result --
+    def __init__(self, checker, place, shoppers=4000, per_s=400, pause_s=0.2, faults=FAULTS):
+        self.checker, self.place = checker, place
+        self.shoppers, self.per_s, self.pause_s, self.faults = shoppers, per_s, pause_s, faults
+        self.played, self.total = collections.Counter(), prove.Findings()
 
-def print_result(played, total, before, after):
-    print(f"\n{'cycles':>10}  fault")
-    for name in FAULTS:
-        print(f"{played[name]:>10,}  {name}")
-    print(f"{sum(played.values()):>10,}  in total\n\nanswers: " +
-          ", ".join(f"{count:,} {name}" for name, count in total.answers.most_common() if count))
-    prove.print_rules(total)
-    print(f"\n{'before':>10} {'after':>8} {'limit':>8}  resource")
-    for (name, more), early, late in zip(RESOURCES, before, after):
-        print(f"{early:>10.1f} {late:>8.1f} {'+' + str(more):>8}  {name}")
+    def make_requests(self, sale):
+        """Orders, some repeated or cancelled, of random shoppers; half of the vouchers sell out."""
+        vouchers = [sale.voucher(self.shoppers // 40 if number % 2 else prove.PLENTY, limit=1 + number % 3)
+                    for number in range(VOUCHERS)]
+        requests = [prove.order(random.randint(1, self.shoppers - 1), random.choice(vouchers),
+                                f"k{number}" if number % 2 else "-",
+                                random.choice(("-", "again", "twice", "cancel")))
+                    for number in range(self.per_s * ROUND_S)]
+        for place in range(0, len(requests), 100):
+            requests.insert(place, f"restock 0 {random.choice(vouchers)} {1 + place % 7} -")
+        return requests
 
+    def play_cycle(self, sale):
+        time.sleep(random.uniform(0, self.pause_s))
+        name = random.choice(list(self.faults))
+        try:
+            self.faults[name](sale)
+        except (harness.Failed, OSError) as failure:
+            raise harness.Failed(f"{name}: {failure}") from failure
+        self.played[name] += 1
+        for service in sale.services:
+            if service.process.poll() is not None:
+                raise harness.Failed(f"after \"{name}\" an instance has exited with code {service.process.returncode}")
 
-def chaos(program, checker, is_over, stack):
-    """Play rounds until `is_over(played)`. Returns how often each fault was played, and the findings."""
-    servers = harness.Servers(f"{PLACE}/servers")
-    stack.callback(servers.down)
-    servers.up()
-    prove.write_tokens(program, SHOPPERS)
-    deployment = prove.Deployment(program, servers, 2, stack)
-    warm_up(deployment, f"{PLACE}/warm_up")
-    before = sample(deployment)
-    played, total = collections.Counter(), prove.Findings()
-    while not is_over(played):
-        place = f"{PLACE}/from_{sum(played.values()) + 1}"
-        play_round(deployment, is_over, place, played)
-        findings = prove.check(checker, deployment, True, place)
-        total.add(findings)
-        total.answers += findings.answers
-        print(f"{sum(played.values())} cycles, {sum(findings.answers.values()):,} requests\n"
+    def play_round(self, sale, is_over):
+        """Play cycles until the plan of requests is complete."""
+        sale.empty()
+        place = f"{self.place}/from_{sum(self.played.values()) + 1}"
+        os.makedirs(place)
+        with prove.load(sale, self.make_requests(sale), place, ROUND_S):
+            harness.wait_for("an order is placed", sale.rows)
+            while not is_over(self.played) and not prove.is_complete(place):
+                self.play_cycle(sale)
+            open(f"{place}/stop", "w").close()
+            for service in sale.services:
+                harness.wait_for("the instances are ready", service.is_ready)
+        findings = prove.check(self.checker, sale, True, place)
+        self.total.add(findings)
+        self.total.answers += findings.answers
+        print(f"{sum(self.played.values())} cycles, {sum(findings.answers.values()):,} requests\n"
               f"{findings.violations}", end="", flush=True)
-    after = sample(deployment)
-    print_result(played, total, before, after)
-    if +total.violated:
-        raise harness.Failed(f"violations, see above; the logs are in {PLACE}")
-    grown = [name for (name, more), early, late in zip(RESOURCES, before, after) if late > early + more]
-    if grown:
-        raise harness.Failed(f"more than before the first fault: {', '.join(grown)}")
-    if not (total.answers["PLACED"] and total.answers["REPEATED"] and prove.count_unclear(total)):
-        raise harness.Failed("there was no order, no repeated key, or no unclear answer")
-    return played, total
+
+    def warm_up(self, sale):
+        place = f"{self.place}/warm_up"
+        os.makedirs(place)
+        with prove.load(sale, self.make_requests(sale)[:self.per_s * 5], place, 5):
+            pass
+
+    def run(self, program, is_over, stack):
+        """Play rounds until `is_over(played)`, and judge."""
+        servers = harness.Servers.start(f"{self.place}/servers", stack)
+        prove.write_tokens(program, self.shoppers, self.place)
+        sale = prove.Sale(program, servers, self.place, stack, instances=2)
+        self.warm_up(sale)
+        before = sample(sale)
+        while not is_over(self.played):
+            self.play_round(sale, is_over)
+        after = sample(sale)
+        self.print(before, after)
+        if +self.total.violated:
+            raise harness.Failed(f"violations, see above; the logs are in {self.place}")
+        grown = [name for (name, more), early, late in zip(RESOURCES, before, after) if late > early + more]
+        if grown:
+            raise harness.Failed(f"more than before the first fault: {', '.join(grown)}")
+        if not (self.total.answers["PLACED"] and self.total.answers["REPEATED"] and prove.count_unclear(self.total)):
+            raise harness.Failed("there was no order, no repeated key, or no unclear answer")
+
+    def print(self, before, after):
+        print(f"\n{'cycles':>10}  fault")
+        for name in self.faults:
+            print(f"{self.played[name]:>10,}  {name}")
+        print(f"{sum(self.played.values()):>10,}  in total\n\nanswers: " +
+              ", ".join(f"{count:,} {name}" for name, count in self.total.answers.most_common() if count))
+        prove.print_rules(self.total)
+        print(f"\n{'before':>10} {'after':>8} {'limit':>8}  resource")
+        for (name, more), early, late in zip(RESOURCES, before, after):
+            print(f"{early:>10.1f} {late:>8.1f} {'+' + str(more):>8}  {name}")
 
 
-def main():
+def seed_of(arguments):
+    """The seed on the command line, or a random one."""
+    return int(arguments[0]) if arguments and int(arguments[0]) else random.randrange(1, 2**31)
+
+
+def run(stack):
     program, checker = map(os.path.abspath, sys.argv[1:3])
-    cycles = int(sys.argv[3])
-    seed = int(sys.argv[4]) if len(sys.argv) > 4 else 0
-    seed = seed or random.randrange(1, 2**31)
+    cycles, seed = int(sys.argv[3]), seed_of(sys.argv[4:])
     random.seed(seed)
-    shutil.rmtree(PLACE, ignore_errors=True)
-    os.makedirs(PLACE)
-    signal.signal(signal.SIGTERM, lambda _number, _frame: sys.exit(143))
     began = time.monotonic()
     print(f"seed {seed}", flush=True)
     try:
-        with contextlib.ExitStack() as stack:
-            chaos(program, checker, lambda played: sum(played.values()) >= cycles, stack)
+        Chaos(checker, PLACE).run(program, lambda played: sum(played.values()) >= cycles, stack)
     except harness.Failed as failure:
-        sys.exit(f"chaos: seed {seed}: {failure}")
+        raise harness.Failed(f"seed {seed}: {failure}") from failure
     print(f"{cycles:,} cycles of chaos, {time.monotonic() - began:.0f} s")
 
 
 if __name__ == "__main__": # attack.py imports this file
-    main()
+    harness.main("chaos", PLACE, run)

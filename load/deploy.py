@@ -41,39 +41,37 @@ def wrk(place, ports, seconds, vouchers, count, keys=None, connections=CONNECTIO
 
 def open_loop(program, place, port, seconds, voucher, rate, connections=CONNECTIONS):
     """Run the open-loop client and return its report. Rate 0: closed loop."""
-    report = json.loads(harness.run(program, f"port={port}", f"rate={rate}", f"seconds={seconds}",
-                                f"connections={connections}", f"tokens={place}/tokens",
-                                f"vouchers={voucher}"))
-    if report["broken"] or report["unanswered"] or not report["answered"]:
-        raise harness.Failed(f"open-loop client: requests without an answer: {report}")
-    return report | {"requests": report["answered"], "refused": report["answered"] - report["201"]}
+    report = json.loads(harness.run(program, *map(str, (port, rate, seconds, connections, f"{place}/tokens", voucher))))
+    return report | {"requests": report["offered"], "refused": report["offered"] - report["201"]}
 
 
 # -- a database with instances of the service --
 
 class Deployment:
-    """A database, instances of the service, and the checks after each measurement."""
+    """A database of private servers, and instances of the service. A database of another name than
+    `seckill` is created."""
 
-    def __init__(self, program, servers, secret, place, database, stack, workers=WORKERS, instances=1,
-                 **settings):
-        self.place = place
-        self.database_url = servers.env["SECKILL_DATABASE_URL"].rsplit("/", 1)[0] + "/" + database
-        self.owner_url = servers.env["PG_OWNER_URL"].rsplit("/", 1)[0] + "/" + database
-        self.superuser_url = servers.env["PG_SUPERUSER_URL"].rsplit("/", 1)[0] + "/" + database
-        harness.sql(servers.env["PG_SUPERUSER_URL"], f"drop database if exists {database} with (force)")
-        harness.sql(servers.env["PG_SUPERUSER_URL"], f"create database {database} owner seckill")
-        self.services = [harness.Service(program, harness.free_port(), {
-            "SECKILL_DATABASE_URL": self.database_url,
-            "SECKILL_REDIS_URL": servers.env["SECKILL_REDIS_URL"],
-            "SECKILL_JWT_SECRET": secret,
-            "SECKILL_WORKERS": str(workers),
-            "SECKILL_RATE_PER_USER": "0", **settings}, f"{place}/{database}.{number}.log")
-            for number in range(instances)]
+    def __init__(self, program, servers, place, stack, database="seckill", instances=1, **settings):
+        self.place, self.servers = place, servers
+        self.owner_url, self.superuser_url = servers.url("owner", database), servers.url("superuser", database)
+        if database != "seckill":
+            harness.sql(servers.url("superuser"), f"drop database if exists {database} with (force)")
+            harness.sql(servers.url("superuser"), f"create database {database} owner seckill")
+        self.services = [harness.instance(program, f"{place}/{database}.{number}.log", servers.url("service", database),
+                                          servers.env["SECKILL_REDIS_URL"], **settings)
+                         for number in range(instances)]
         self.service = self.services[0]
         self.service.migrate(self.owner_url)
+        self.prepare()
         for service in self.services:
             stack.callback(service.stop)
             service.start()
+
+    def prepare(self):
+        """Called before an instance connects."""
+
+    def voucher(self, stock=STOCK, **options):
+        return self.service.create_voucher("sale", stock, **options)
 
     def sql(self, statement):
         return harness.sql(self.owner_url, statement)
@@ -82,9 +80,20 @@ class Deployment:
         """Delete all vouchers and orders."""
         self.sql("truncate voucher, voucher_order, payment, order_event, stock_event")
 
+    def in_flight(self):
+        return self.sum("seckill_in_flight")
+
+    def sum(self, metric, label=""):
+        """The sum of a metric over all instances, of the lines with this text in their labels."""
+        return sum(value for service in self.services for labels, value in service.metrics(metric) if label in labels)
+
+
+class Measured(Deployment):
+    """The checks after each measurement."""
+
     def fill(self):
         """Insert a million orders with place_orders()."""
-        voucher = self.service.create_voucher("old", STOCK)
+        voucher = self.voucher()
         self.sql(f"""select count(*) from generate_series(0, {OLD_ORDERS // CHUNK - 1}) g,
             lateral place_orders({voucher},
                 array(select generate_series(g * {CHUNK} + 1, (g + 1) * {CHUNK})::bigint),
@@ -120,16 +129,11 @@ class Deployment:
         return self.in_flight() == 0 and self.placed() == placed
 
     def placed(self):
-        return sum(service.placed() for service in self.services)
+        return self.sum("seckill_orders_total", 'outcome="placed"')
 
     def counts(self):
-        return {"new rows": int(self.sql("select count(*) from voucher_order")[0]),
-                "placed": self.placed(),
-                "5xx": sum(service.server_errors() for service in self.services)}
-
-    def in_flight(self):
-        return sum(value for service in self.services
-                   for _, value in service.metrics("seckill_in_flight"))
+        return {"new rows": int(self.sql("select count(*) from voucher_order")[0]), "placed": self.placed(),
+                "5xx": self.sum("seckill_http_requests_total", 'status="5')}
 
     def check(self, report, vouchers, sells, connections, found):
         ids = ",".join(vouchers)
@@ -153,9 +157,8 @@ class Deployment:
 
 def sold_out(deployment):
     """Create a voucher and sell its only piece."""
-    voucher = deployment.service.create_voucher("sold out", 1)
-    status, reply = deployment.service.call("POST", f"/v1/vouchers/{voucher}/orders",
-                                      deployment.service.token(2**40))
+    voucher = deployment.voucher(1)
+    status, reply = deployment.service.call("POST", f"/v1/vouchers/{voucher}/orders", deployment.service.token(2**40))
     if status != 201:
         raise harness.Failed(f"cannot buy the only piece: {status} {reply}")
     return voucher
@@ -179,17 +182,15 @@ def grow_buffers(servers):
     the indexes of ten million orders fit."""
     with open("/proc/meminfo") as info:
         mib = int(info.readline().split()[1]) // 4096
-    harness.sql(servers.env["PG_SUPERUSER_URL"], f"alter system set shared_buffers = '{mib}MB'")
-    for verb in ("stop", "start"):
-        harness.run(f"{harness.LOAD}/servers.sh", verb, servers.directory, "postgres")
+    servers.configure("shared_buffers", f"{mib}MB")
+    servers.restart("postgres")
 
 
 def write_wal(servers, mib):
     """Write as much WAL as a benchmark will write, so that its segments are recycled, as on a
     server that has run for a while. Creating a segment of 16 MB blocks all commits for 40 ms."""
-    url = servers.env["PG_SUPERUSER_URL"]
-    harness.sql(url, f"alter system set min_wal_size = '{mib}MB'")
-    harness.sql(url, "select pg_reload_conf()")
+    url = servers.url("superuser")
+    servers.configure("min_wal_size", f"{mib}MB")
     harness.sql(url, "select count(pg_logical_emit_message(false, 'bench', repeat('x', 1048576))) "
               f"from generate_series(1, {mib})")
     harness.sql(url, "checkpoint")
@@ -198,6 +199,24 @@ def write_wal(servers, mib):
 def durability(deployment):
     names = ("fsync", "synchronous_commit", "full_page_writes", "wal_sync_method")
     return {name: deployment.sql(f"show {name}")[0] for name in names}
+
+
+def stat(pid):
+    """The parent of a process, its CPU seconds, and those of its children that have ended; None if it has ended."""
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            fields = file.read().rpartition(")")[2].split()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    own_s, ended_s = (sum(map(int, fields[first:first + 2])) / os.sysconf("SC_CLK_TCK") for first in (11, 13))
+    return int(fields[1]), own_s, ended_s
+
+
+def cpu_s(pid):
+    """CPU time of a process and its children, including children that have ended."""
+    _, own_s, ended_s = stat(pid)
+    each = (stat(child) for child in filter(str.isdigit, os.listdir("/proc")))
+    return own_s + ended_s + sum(child[1] for child in each if child and child[0] == pid)
 
 
 def raise_file_limit(connections):

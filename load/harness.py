@@ -13,6 +13,7 @@ import signal
 import socket
 import struct
 import subprocess
+import sys
 import tempfile
 import time
 
@@ -41,6 +42,19 @@ def run(*command, env=None, check=True):
     if check and done.returncode != 0:
         raise Failed(f"{' '.join(command[:3])}: exit code {done.returncode}\n{done.stderr}")
     return done.stdout
+
+
+def must_fail(*command, env=None):
+    """Run a program, which must fail, and return its output."""
+    done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
+    if done.returncode == 0:
+        raise Failed(f"{' '.join(command)} did not fail: {done.stdout}{done.stderr}")
+    return done.stdout + done.stderr
+
+
+def expect(what, found, wanted):
+    if found != wanted:
+        raise Failed(f"{what}: found {found}, expected {wanted}")
 
 
 def version(*command):
@@ -85,16 +99,17 @@ def write_json(path, data):
         out.write("\n")
 
 
-@contextlib.contextmanager
-def keep_on_failure(path, measured):
-    """If a benchmark fails or is interrupted, write what it has measured so far to `path`."""
+def main(name, place, play):
+    """The whole of a program: call play(stack) with an empty directory `place`. At its end, also after
+    SIGTERM, the stack stops in reverse order what was started. Failed ends the process with a message."""
+    shutil.rmtree(place, ignore_errors=True)
+    os.makedirs(place)
+    signal.signal(signal.SIGTERM, lambda _number, _frame: sys.exit(143))
     try:
-        yield
-    except BaseException as error:
-        if measured:
-            write_json(path, {"error": str(error) or type(error).__name__, "measured": measured})
-            print(f"incomplete results: {path}", flush=True)
-        raise
+        with contextlib.ExitStack() as stack:
+            play(stack)
+    except Failed as failure:
+        sys.exit(f"{name}: {failure}")
 
 
 class Servers:
@@ -121,6 +136,36 @@ class Servers:
         self.holder.stdin.close()
         if self.holder.wait() != 0:
             raise Failed(f"the servers in {self.directory} did not stop")
+
+    @classmethod
+    def start(cls, directory, stack, **env):
+        """Servers that run until the end of the stack."""
+        servers = cls(directory, **env)
+        stack.callback(servers.down)
+        servers.up()
+        return servers
+
+    def do(self, verb, *arguments):
+        """A command of servers.sh for this directory."""
+        run(f"{LOAD}/servers.sh", verb, self.directory, *arguments, env=self.start_env)
+
+    def restart(self, which):
+        self.do("stop", which)
+        self.do("start", which)
+
+    def url(self, role, database="seckill"):
+        """The URL of a database as owner, superuser or service."""
+        name = {"owner": "PG_OWNER_URL", "superuser": "PG_SUPERUSER_URL", "service": "SECKILL_DATABASE_URL"}[role]
+        return self.env[name].rsplit("/", 1)[0] + "/" + database
+
+    def redis(self, *command, check=True):
+        """The output of redis-cli."""
+        return run("redis-cli", "-e", "-p", self.env["REDIS_PORT"], *command, check=check,
+                   env=dict(os.environ, REDISCLI_AUTH=self.env["REDISCLI_AUTH"]))
+
+    def configure(self, name, value):
+        """Change a setting of Postgres by a reload."""
+        configure(self.url("superuser"), name, value)
 
 
 class SlowDisk:
@@ -332,5 +377,31 @@ def sql(url, statement):
     return run("psql", "-XAtq", "-v", "ON_ERROR_STOP=1", "-F", "|", "-c", statement, url).strip().split("|")
 
 
+def rows(url, statement):
+    """The columns of each row as text."""
+    return [line.split("|") for line in run(
+        "psql", "-XAtq", "-v", "ON_ERROR_STOP=1", "-F", "|", "-c", statement, url).splitlines()]
+
+
+def configure(url, name, value):
+    sql(url, f"alter system set {name} = '{value}'")
+    sql(url, "select pg_reload_conf()")
+
+
 def new_secret():
     return secrets.token_hex(32)
+
+
+SECRET = new_secret() # all instances accept the same tokens
+
+
+def instance(program, log_path, database_url, redis_url, **settings):
+    """An instance without limits of rate."""
+    return Service(program, free_port(), {
+        "SECKILL_DATABASE_URL": database_url, "SECKILL_REDIS_URL": redis_url, "SECKILL_JWT_SECRET": SECRET,
+        "SECKILL_WORKERS": "1", "SECKILL_RATE_PER_USER": "0", **settings}, log_path)
+
+
+def read_tokens(path):
+    with open(path) as lines:
+        return lines.read().split()

@@ -52,6 +52,12 @@ def send(pid, number):
         pass
 
 
+def give(*paths):
+    """Give files to the user of Postgres."""
+    for path in paths if USER else ():
+        shutil.chown(path, "postgres")
+
+
 class Raft:
     """A process that only takes part in Raft."""
     program = "patroni_raft_controller"
@@ -71,9 +77,7 @@ class Raft:
         os.makedirs(self.directory, 0o700, exist_ok=True)
         config = f"{self.directory}/config.json" # JSON is YAML
         harness.write_json(config, self.settings())
-        if USER:
-            shutil.chown(self.directory, "postgres")
-            shutil.chown(config, "postgres")
+        give(self.directory, config)
         with open(f"{self.cluster.logs}/{self.name}.log", "ab") as log:
             self.process = subprocess.Popen(
                 ["setpriv", *USER, "--", "setpriv", "--pdeathsig", "TERM", "--", self.program, config],

@@ -1,17 +1,23 @@
 #!/usr/bin/env -S python3 -B
-"""prove.py PROGRAM CHECKER [full|short|lab|restart [DELAY_MS]] - run load scenarios with and without crashes, and compare
-every answer with the database.
+"""prove.py PROGRAM CHECKER [full|short|restart|standby|lab [DELAY_MS]] - run load scenarios with and without
+crashes, and compare every answer with the database.
 
 Starts private servers and nginx in front of 1, 2 and 3 instances of the service. In each
 scenario wrk sends the requests of a plan and logs every request and answer; the checker then
-compares the logs with all rows. `short`: two instances, fewer shoppers. `lab`: installs each
-defect of load/lab in a database; the checker must detect it. DELAY_MS: each flush of the WAL takes so
-much longer, by slow_disk.so beside PROGRAM. Exit code 0: no violation. The logs
-stay in var/prove until the next run, with result.json and prove.png (not for `lab`)."""
+compares the logs with all rows.
+
+  short    two instances, fewer shoppers
+  restart  a rolling restart of four instances
+  standby  Postgres has a synchronous standby. The standby stands still for longer than the order timeout,
+           is killed and started again, and is promoted when the primary is killed. The answers are then
+           compared with its rows. The service finds it by itself: its database URL names both servers
+  lab      installs each defect of load/lab in a database; the checker must detect it
+
+DELAY_MS: each flush of the WAL takes so much longer, by slow_disk.so beside PROGRAM. Exit code 0: no
+violation. The logs stay in var/prove until the next run."""
 
 import collections
 import contextlib
-import datetime
 import os
 import random
 import shutil
@@ -22,7 +28,7 @@ import time
 
 import deploy
 import harness
-import plot
+import pair
 
 PLACE = "var/prove"
 THREADS = 2
@@ -30,11 +36,10 @@ CONNECTIONS = 128
 LEASE_MS = 6000 # a lock of a killed instance blocks its shopper that long; longer than an order may take
 SCENARIO_WITHIN_S = 300
 SLOWEST_S = 20 # longest duration of a scenario that is repeated because its fault came too late
-BINS = 40 # of the timeline of a scenario
 ROUNDS = 10 # how often a scenario that ends after its fault can repeat its orders
 TAKES_PART = 500 # requests
 PLENTY = 1_000_000
-SECRET = harness.new_secret()
+STANDBY_STOPS_S = 7 # longer than SECKILL_ORDER_TIMEOUT_MS
 
 RULES = {
     "answers": "every answer belongs to one request and is expected in the scenario",
@@ -65,67 +70,44 @@ LOCATION = """proxy_pass http://seckill;
             return 502;"""
 
 
-# -- the deployment: a database, instances, nginx --
+# -- the sale: a database, instances, nginx --
 
 class TooLate(harness.Failed):
     """The fault came after the orders, so the scenario tested nothing."""
 
 
-class Deployment:
-    def __init__(self, program, servers, count, stack, database="seckill", env=None, defect=None):
+class Sale(deploy.Deployment):
+    """Instances of the service behind nginx."""
+
+    def __init__(self, program, servers, place, stack, defect=None, **options):
         """load/lab/DEFECT.sql is installed before an instance connects."""
-        self.servers = servers
-        self.owner_url = servers.env["PG_OWNER_URL"].rsplit("/", 1)[0] + "/" + database
-        database_url = servers.env["SECKILL_DATABASE_URL"].rsplit("/", 1)[0] + "/" + database
-        self.services = [harness.Service(program, harness.free_port(), {
-            "SECKILL_DATABASE_URL": database_url,
-            "SECKILL_REDIS_URL": servers.env["SECKILL_REDIS_URL"],
-            "SECKILL_JWT_SECRET": SECRET, "SECKILL_WORKERS": "1", "SECKILL_RATE_PER_USER": "0",
-            "SECKILL_LOCK_LEASE_MS": str(LEASE_MS), **(env or {})},
-            f"{PLACE}/seckill.{number}.log") for number in range(count)]
-        self.services[0].migrate(self.owner_url)
-        if defect:
-            harness.run("psql", "-XAtq", "-v", "ON_ERROR_STOP=1", "-f", f"{harness.LOAD}/lab/{defect}.sql",
-                        servers.env["PG_SUPERUSER_URL"].rsplit("/", 1)[0] + "/" + database)
-        for service in self.services:
-            stack.callback(service.stop)
-            service.start()
-        instances = "".join(f"server 127.0.0.1:{service.port} max_fails=0; "
-                            for service in self.services)
-        self.nginx = harness.Nginx(PLACE, 1, LOCATION, UPSTREAM.format(instances=instances))
+        self.defect = defect
+        self.standby = None # its servers
+        super().__init__(program, servers, place, stack, SECKILL_LOCK_LEASE_MS=str(LEASE_MS), **options)
+        upstream = "".join(f"server 127.0.0.1:{service.port} max_fails=0; " for service in self.services)
+        self.nginx = harness.Nginx(place, 1, LOCATION, UPSTREAM.format(instances=upstream))
         self.nginx.start()
         stack.callback(self.nginx.stop)
 
-    def voucher(self, stock, **options):
-        return self.services[0].create_voucher("proof", stock, **options)
-
-    def sql(self, statement):
-        return harness.sql(self.owner_url, statement)
-
-    def empty(self):
-        self.sql("truncate voucher, voucher_order, payment, order_event, stock_event")
+    def prepare(self):
+        if self.defect:
+            harness.run("psql", "-XAtq", "-v", "ON_ERROR_STOP=1", "-f", f"{harness.LOAD}/lab/{self.defect}.sql", self.superuser_url)
 
     def answered_by_first(self):
         """The number of requests that the first instance has answered since its start."""
-        return sum(value for _, value in self.services[0].metrics("seckill_http_requests_total"))
+        return sum(value for _, value in self.service.metrics("seckill_http_requests_total"))
 
     def rows(self):
         return int(self.sql("select count(*) from voucher_order")[0])
 
     def wait_until_idle(self):
         """A Postgres process may still run a transaction of a killed instance."""
-        harness.wait_for("all orders are answered", lambda: not any(
-            value for service in self.services
-            for _, value in service.metrics("seckill_in_flight")))
+        harness.wait_for("all orders are answered", lambda: self.in_flight() == 0)
         harness.wait_for("no transaction is in progress", lambda: self.sql(
             "select count(*) from pg_stat_activity where usename = 'seckill_service' "
             "and state <> 'idle'") == ["0"])
-        harness.wait_for("all locks are released or expired", lambda: not self.locks())
-
-    def locks(self):
-        return harness.run("redis-cli", "-p", self.servers.env["REDIS_PORT"], "keys", "lock:order:*",
-                         env=dict(os.environ, REDISCLI_AUTH=self.servers.env["REDISCLI_AUTH"]),
-                         check=False).split()
+        harness.wait_for("all locks are released or expired", lambda: not self.servers.redis(
+            "keys", "lock:order:*", check=False).split())
 
     def write_table(self, path):
         """Write all rows. They are read without an index, because an index may be corrupt."""
@@ -148,10 +130,9 @@ class Deployment:
     # -- faults
 
     def kill_instance(self):
-        service = self.services[0]
-        service.process.kill()
-        service.process.wait()
-        service.start()
+        self.service.process.kill()
+        self.service.process.wait()
+        self.service.start()
 
     def restart_instances(self):
         """Restart the instances one after the other, as an upgrade does."""
@@ -159,18 +140,35 @@ class Deployment:
             service.stop()
             service.start()
 
+    def kill_server(self, which):
+        self.servers.do("kill", which)
+        self.servers.do("start", which)
+
     def kill_redis(self):
         self.kill_server("redis")
 
     def kill_postgres(self):
         self.kill_server("postgres")
+        self.must_have_stock()
+
+    def must_have_stock(self):
         if self.sql("select sum(stock_left) from voucher") == ["0"]:
             raise TooLate("Postgres was killed after the voucher was sold out")
 
-    def kill_server(self, which):
-        harness.run(f"{harness.LOAD}/servers.sh", "kill", self.servers.directory, which)
-        harness.run(f"{harness.LOAD}/servers.sh", "start", self.servers.directory, which,
-                    env=self.servers.start_env)
+    def stop_standby(self):
+        self.standby.do("pause", "postgres")
+        time.sleep(STANDBY_STOPS_S)
+        self.standby.do("resume", "postgres")
+
+    def kill_standby(self):
+        self.standby.do("kill", "postgres")
+        self.standby.do("start", "postgres")
+
+    def fail_over(self):
+        self.servers.do("kill", "postgres")
+        pair.promote(self.standby)
+        self.owner_url = self.standby.url("owner")
+        self.must_have_stock()
 
 
 # -- the scenarios --
@@ -258,7 +256,7 @@ class Scenario:
 
 
 REPEATS = Scenario("repeats", repeats, "PLACED REPEATED ALREADY_ORDERED IN_PROGRESS SOLD_OUT")
-KILL_POSTGRES = Scenario("kill postgres", crash, "PLACED", fault=Deployment.kill_postgres, seconds=2)
+KILL_POSTGRES = Scenario("kill postgres", crash, "PLACED", fault=Sale.kill_postgres, seconds=2)
 SCENARIOS = [
     Scenario("opening", opening, "NOT_STARTED PLACED SOLD_OUT"),
     Scenario("closing", closing, "PLACED SALE_ENDED", seconds=8),
@@ -267,14 +265,20 @@ SCENARIOS = [
     Scenario("vouchers", vouchers, "PLACED ALREADY_ORDERED SOLD_OUT"),
     Scenario("cancels", cancels, "PLACED DONE WRONG_STATE SOLD_OUT"),
     Scenario("refusals", refusals, "SOLD_OUT"),
-    Scenario("kill instance", busy_crash, "PLACED UNCLEAR", fault=Deployment.kill_instance, ends_after_fault=True),
-    Scenario("kill redis", crash, "PLACED UNCLEAR", fault=Deployment.kill_redis, seconds=5),
+    Scenario("kill instance", busy_crash, "PLACED UNCLEAR", fault=Sale.kill_instance, ends_after_fault=True),
+    Scenario("kill redis", crash, "PLACED UNCLEAR", fault=Sale.kill_redis, seconds=5),
     KILL_POSTGRES,
 ]
-RESTART = Scenario("restart", crash, "PLACED", fault=Deployment.restart_instances, seconds=8, is_clear=True)
+RESTART = Scenario("restart", crash, "PLACED", fault=Sale.restart_instances, seconds=8, is_clear=True)
+# The last one leaves the primary without a standby.
+STANDBY = [
+    Scenario("standby stopped", crash, "PLACED UNCLEAR", fault=Sale.stop_standby, seconds=6),
+    Scenario("standby killed", crash, "PLACED", fault=Sale.kill_standby, seconds=6),
+    Scenario("primary killed", crash, "PLACED", fault=Sale.fail_over, seconds=6),
+]
 # The scenarios with each number of instances.
 RUNS = {"full": [(count, SCENARIOS) for count in (1, 2, 3)] + [(4, [RESTART])],
-        "short": [(2, SCENARIOS), (4, [RESTART])], "restart": [(4, [RESTART])]}
+        "short": [(2, SCENARIOS), (4, [RESTART])], "restart": [(4, [RESTART])], "standby": [(2, STANDBY)]}
 
 
 # -- running a scenario --
@@ -299,7 +303,7 @@ def load(deployment, requests, place, seconds):
         wrk = subprocess.Popen(
             ["setpriv", "--pdeathsig", "KILL", "wrk", f"-t{THREADS}", f"-c{CONNECTIONS}", "-d1h",
              "-s", f"{harness.LOAD}/history.lua", f"http://127.0.0.1:{deployment.nginx.port}", "--",
-             f"tokens={PLACE}/tokens", f"place={place}", f"pace_ms={pace_ms}"],
+             f"tokens={deployment.place}/tokens", f"place={place}", f"pace_ms={pace_ms}"],
             stdin=subprocess.DEVNULL, stdout=log, stderr=log)
     try:
         yield
@@ -314,20 +318,15 @@ def load(deployment, requests, place, seconds):
 
 
 def play(deployment, scenario, requests, place, seconds):
-    """Returns when a process was killed and when it was back, in us since 1970."""
-    down_us = []
     with load(deployment, requests, place, seconds):
         if scenario.fault:
             eighth = len(set(requests)) // 8
             harness.wait_for("an eighth of the orders is placed", lambda: deployment.rows() >= eighth, SCENARIO_WITHIN_S)
-            down_us.append(time.time_ns() // 1000)
             scenario.fault(deployment)
-            down_us.append(time.time_ns() // 1000)
         if scenario.ends_after_fault:
             harness.wait_for("the first instance takes part again", lambda: is_complete(place)
                              or deployment.answered_by_first() > TAKES_PART, SCENARIO_WITHIN_S)
             open(f"{place}/stop", "w").close()
-    return down_us
 
 
 class Findings:
@@ -339,7 +338,6 @@ class Findings:
         self.checked = collections.Counter()
         self.violated = collections.Counter()
         self.violations = ""
-        self.down_us = []
 
     def add(self, other):
         self.checked += other.checked
@@ -384,78 +382,22 @@ def run_scenario(checker, deployment, scenario, size, place):
         deployment.empty()
         began = time.monotonic()
         try:
-            down_us = play(deployment, scenario, scenario.make_requests(deployment, size), place, seconds)
+            play(deployment, scenario, scenario.make_requests(deployment, size), place, seconds)
             break
         except TooLate:
             if seconds > SLOWEST_S:
                 raise
             seconds *= 3
     findings = check(checker, deployment, bool(scenario.fault), place)
-    findings.down_us = down_us
     if scenario.is_clear:
         findings.checked["restart"] = sum(findings.answers.values())
         findings.violated["restart"] = findings.answers["UNKNOWN"]
     return findings, time.monotonic() - began
 
 
-# -- the result --
-
-KINDS = {"201": "placed", "200": "done", "4": "refused", "5": "failed"} # by status
-
-
-def read_timeline(place, down_us):
-    """Answers by kind in bins of equal time from the first request to the last event."""
-    seen_us, answers = [], []
-    for thread in range(THREADS):
-        with open(f"{place}/history.{thread}") as history:
-            for line in history:
-                mark, _, time_us, status, _ = line.split(" ", 4)
-                seen_us.append(int(time_us))
-                if mark == "<":
-                    kind = KINDS.get(status) or KINDS.get(status[0], "failed")
-                    answers.append((int(time_us), kind))
-    began_us = min(seen_us)
-    played_us = max(seen_us) - began_us + 1
-    bins = {kind: [0] * BINS for kind in KINDS.values()}
-    for time_us, kind in answers:
-        bins[kind][BINS * (time_us - began_us) // played_us] += 1
-    return {"played_s": played_us / 1e6, "bin_s": played_us / 1e6 / BINS, "answers": bins,
-            "down_s": [(each - began_us) / 1e6 for each in down_us]}
-
-
-def state_of(checked, violated):
-    return "broken" if violated else "holds" if checked else "not checked"
-
-
-def list_rules(findings):
-    return [{"rule": rule, "checked": findings.checked[rule], "broken": findings.violated[rule],
-             "verdict": state_of(findings.checked[rule], findings.violated[rule])} for rule in RULES]
-
-
-def scenario_result(instances, scenario, findings, missing, seconds, place):
-    timeline = read_timeline(place, findings.down_us)
-    requests = sum(findings.answers.values())
-    return {"stage": scenario.name, "instances": instances, "fault": bool(scenario.fault),
-            "requests": requests, "requests_per_s": round(requests / timeline["played_s"]),
-            "seconds": round(seconds, 2), "answers": dict(findings.answers),
-            "rules": list_rules(findings), "missing": sorted(missing),
-            "verdict": "broken" if +findings.violated else "incomplete" if missing else "holds",
-            "timeline": timeline}
-
-
-def describe(program, deployment):
-    return {"date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
-            "machine": deploy.machine(), "durability": deploy.durability(deployment),
-            "versions": {"seckill": harness.version(program, "version"),
-                         "nginx": harness.version(harness.find_nginx(), "-v"),
-                         "wrk": harness.version("wrk", "-v"),
-                         "postgres": deployment.sql("show server_version")[0].split()[0],
-                         "redis": harness.version("redis-server", "--version")}}
-
-
 # -- all scenarios --
 
-LINE = "{:<10} {:<14} {:>8} {:>7} {:>8} {:>8} {:>7} {:>6}  {}"
+LINE = "{:<10} {:<15} {:>8} {:>7} {:>8} {:>8} {:>7} {:>6}  {}"
 
 
 def scenario_line(instances, scenario, findings, missing, seconds):
@@ -485,27 +427,27 @@ def print_rules(total):
         print(f"{total.checked[rule]:>10,} {total.violated[rule]:>8,}  {sentence}")
 
 
-def prove(program, checker, servers, runs, size, result):
-    """Run the scenarios of each number of instances; put what is found into `result`."""
-    total = Findings()
+def prove(program, checker, servers, standby, runs, size):
+    """Run the scenarios of each number of instances."""
+    options = {"SECKILL_DATABASE_URL": pair.url_of_both(servers, standby)} if standby else {}
+    total, is_incomplete = Findings(), False
     print(LINE.format("instances", "scenario", "requests", "placed", "repeated", "refused", "unclear",
                       "s", "result"), flush=True)
     for count, scenarios in runs:
         with contextlib.ExitStack() as stack:
-            deployment = Deployment(program, servers, count, stack)
-            result.update(describe(program, deployment))
+            sale = Sale(program, servers, PLACE, stack, instances=count, **options)
+            sale.standby = standby
             for scenario in scenarios:
                 place = f"{PLACE}/{count}.{scenario.name.replace(' ', '_')}"
-                findings, seconds = run_scenario(checker, deployment, scenario, size, place)
+                findings, seconds = run_scenario(checker, sale, scenario, size, place)
                 missing = find_missing(scenario, findings)
                 print(scenario_line(count, scenario, findings, missing, seconds), flush=True)
-                result["stages"].append(scenario_result(count, scenario, findings, missing, seconds, place))
                 total.add(findings)
+                is_incomplete = is_incomplete or bool(missing)
     print_rules(total)
-    result["rules"] = [dict(each, sentence=RULES[each["rule"]]) for each in list_rules(total)]
     if +total.violated:
         raise harness.Failed("violations, see above; the logs are in " + PLACE)
-    if any(each["missing"] for each in result["stages"]):
+    if is_incomplete:
         raise harness.Failed("a scenario did not get all answers that it must test")
 
 
@@ -535,14 +477,13 @@ LAB = [
 
 
 def try_defect(program, checker, servers, defect, size):
-    harness.sql(servers.env["PG_SUPERUSER_URL"], f"create database {defect.name} owner seckill")
     with contextlib.ExitStack() as stack:
-        deployment = Deployment(program, servers, 2, stack, defect.name,
-                                {"SECKILL_REDIS_DOWN": "bypass"}, defect.name)
+        sale = Sale(program, servers, PLACE, stack, defect.name, database=defect.name, instances=2,
+                    SECKILL_REDIS_DOWN="bypass")
         if defect.without_redis:
-            harness.run(f"{harness.LOAD}/servers.sh", "stop", servers.directory, "redis")
-            stack.callback(harness.run, f"{harness.LOAD}/servers.sh", "start", servers.directory, "redis")
-        findings, seconds = run_scenario(checker, deployment, defect.scenario, size, f"{PLACE}/{defect.name}")
+            servers.do("stop", "redis")
+            stack.callback(servers.do, "start", "redis")
+        findings, seconds = run_scenario(checker, sale, defect.scenario, size, f"{PLACE}/{defect.name}")
     count = findings.violated[defect.rule]
     print(f"{defect.name}: {'detected' if count else 'NOT DETECTED'}: {count} violations of "
           f"\"{RULES[defect.rule]}\" ({seconds:.1f} s)\n{findings.violations}", flush=True)
@@ -550,65 +491,42 @@ def try_defect(program, checker, servers, defect, size):
 
 
 def prove_lab(program, checker, servers, size):
-    missed = [defect.name for defect in LAB
-              if not try_defect(program, checker, servers, defect, size)]
+    missed = [defect.name for defect in LAB if not try_defect(program, checker, servers, defect, size)]
     if missed:
         raise harness.Failed(f"not detected: {', '.join(missed)}")
     print(f"all {len(LAB)} defects were detected")
 
 
-def write_tokens(program, count):
+def write_tokens(program, count, place):
     """Write the tokens of the admin and of shoppers 1..count."""
-    maker = harness.Service(program, 0, {"SECKILL_JWT_SECRET": SECRET}, os.devnull)
-    maker.write_tokens(count, f"{PLACE}/tokens.shoppers")
-    with open(f"{PLACE}/tokens", "w") as out, open(f"{PLACE}/tokens.shoppers") as shoppers:
+    maker = harness.Service(program, 0, {"SECKILL_JWT_SECRET": harness.SECRET}, os.devnull)
+    maker.write_tokens(count, f"{place}/tokens.shoppers")
+    with open(f"{place}/tokens", "w") as out, open(f"{place}/tokens.shoppers") as shoppers:
         out.write(maker.token(1, "admin") + "\n")
         out.writelines(shoppers)
 
 
-def prove_and_record(program, checker, servers, runs, size):
-    """Write result.json and the chart also after a failure."""
-    result = {"verdict": "not finished", "stages": [], "rules": []}
-    began = time.monotonic()
-    try:
-        prove(program, checker, servers, runs, size, result)
-        result["verdict"] = "holds"
-    except harness.Failed as failure:
-        result["verdict"] = str(failure)
-        raise
-    finally:
-        result["seconds"] = round(time.monotonic() - began)
-        harness.write_json(f"{PLACE}/result.json", result)
-        if result["stages"]:
-            plot.draw("prove", PLACE, plot.tables_of_prove(result))
-
-
-def main():
+def run(stack):
     program, checker = map(os.path.abspath, sys.argv[1:3])
-    mode, delay_ms = (sys.argv[3:] + ["full", "0"][len(sys.argv[3:]):])
-    shutil.rmtree(PLACE, ignore_errors=True)
-    os.makedirs(PLACE)
-    signal.signal(signal.SIGTERM, lambda _number, _frame: sys.exit(143))
+    mode, delay_ms = sys.argv[3:] + ["full", "0"][len(sys.argv[3:]):]
     random.seed(1)
     began = time.monotonic()
-    try:
-        with contextlib.ExitStack() as stack:
-            disk = harness.SlowDisk(f"{os.path.dirname(program)}/slow_disk.so", stack) if int(delay_ms) else None
-            servers = harness.Servers(f"{PLACE}/servers", **(disk.env if disk else {}))
-            stack.callback(servers.down)
-            servers.up()
-            if disk:
-                disk.set_ms(int(delay_ms))
-            size = 16000 if mode in ("full", "restart") else 4000
-            write_tokens(program, size)
-            if mode == "lab":
-                prove_lab(program, checker, servers, size)
-            else:
-                prove_and_record(program, checker, servers, RUNS[mode], size)
-    except harness.Failed as failure:
-        sys.exit(f"prove: {failure}")
+    servers = standby = None
+    if mode == "standby":
+        servers, standby = pair.start(PLACE, stack)
+    else:
+        disk = harness.SlowDisk(f"{os.path.dirname(program)}/slow_disk.so", stack) if int(delay_ms) else None
+        servers = harness.Servers.start(f"{PLACE}/servers", stack, **(disk.env if disk else {}))
+        if disk:
+            disk.set_ms(int(delay_ms))
+    size = 4000 if mode in ("short", "lab") else 16000
+    write_tokens(program, size, PLACE)
+    if mode == "lab":
+        prove_lab(program, checker, servers, size)
+    else:
+        prove(program, checker, servers, standby, RUNS[mode], size)
     print(f"{time.monotonic() - began:.0f} s")
 
 
 if __name__ == "__main__": # chaos.py imports this file
-    main()
+    harness.main("prove", PLACE, run)

@@ -12,7 +12,6 @@ keep its number.
 MILLIONS of orders, half of them before the base backup, show how long a restore takes; default 0. The
 logs stay in var/restore."""
 
-import contextlib
 import os
 import re
 import shutil
@@ -21,7 +20,6 @@ import sys
 import time
 
 import harness
-import pair
 import shopping
 
 PLACE = "var/restore"
@@ -45,7 +43,7 @@ def receive_wal(url, stack):
     with open(f"{PLACE}/pg_receivewal.log", "wb") as log:
         process = subprocess.Popen(["setpriv", "--pdeathsig", "TERM", *command, "--synchronous"], stderr=log)
     stack.callback(process.kill)
-    pair.configure(url, "synchronous_standby_names", "pg_receivewal")
+    harness.configure(url, "synchronous_standby_names", "pg_receivewal")
     harness.wait_for("the WAL is received", lambda: harness.sql(
         url, "select count(*) from pg_stat_replication where sync_state = 'sync'") == ["1"])
     return process
@@ -81,7 +79,7 @@ def restore(name, stack, moment=None):
     begin = time.monotonic()
     servers = harness.Servers(f"{PLACE}/{name}")
     stack.callback(servers.down)
-    pair.servers_do(servers, "clone", BACKUP)
+    servers.do("clone", BACKUP)
     copied = time.monotonic()
     data = f"{servers.directory}/postgres"
     shutil.copytree(ARCHIVE, f"{data}/archive")
@@ -91,7 +89,7 @@ def restore(name, stack, moment=None):
     give_to_postgres(data)
     servers.up()
     harness.wait_for("the server accepts writes", lambda: harness.sql(
-        servers.env["PG_SUPERUSER_URL"], "select pg_is_in_recovery()") == ["f"], 3600)
+        servers.url("superuser"), "select pg_is_in_recovery()") == ["f"], 3600)
     end = time.monotonic()
     print(f"restored to {moment or 'the end of the WAL'}: base backup of {size_gb(BACKUP):.2f} GB copied in"
           f" {copied - begin:.1f} s, WAL of {size_gb(ARCHIVE, first_segment()):.2f} GB replayed in {end - copied:.1f} s", flush=True)
@@ -99,36 +97,38 @@ def restore(name, stack, moment=None):
 
 
 def audit(program, servers):
-    harness.run(program, "audit", env=dict(os.environ, SECKILL_DATABASE_URL=servers.env["PG_OWNER_URL"]))
+    harness.run(program, "audit", env=dict(os.environ, SECKILL_DATABASE_URL=servers.url("owner")))
+
+
+def start_service(program, servers, stack):
+    return shopping.start_service(program, PLACE, stack, servers.url("service"), servers.url("owner"),
+                                  servers.env["SECKILL_REDIS_URL"])
 
 
 def sell(program, tokens, thousands, stack):
     """Sell until the disk is lost. Returns the shoppers, and a moment by the clocks of Postgres and this process."""
-    primary = harness.Servers(f"{PLACE}/primary")
-    stack.callback(primary.down)
-    primary.up()
-    url = primary.env["PG_SUPERUSER_URL"]
+    primary = harness.Servers.start(f"{PLACE}/primary", stack)
+    url, owner_url = primary.url("superuser"), primary.url("owner")
     harness.run(program, "migrate", "--service-role", "seckill_service", "--cell", f"{CELL}/{CELLS}",
-                env=dict(os.environ, SECKILL_DATABASE_URL=primary.env["PG_OWNER_URL"]))
-    service = shopping.start_service(program, primary.env["SECKILL_DATABASE_URL"], primary.env["PG_OWNER_URL"],
-                                     primary.env["SECKILL_REDIS_URL"], PLACE, stack)
+                env=dict(os.environ, SECKILL_DATABASE_URL=owner_url))
+    service = start_service(program, primary, stack)
     receiver = receive_wal(url, stack)
     shopping.await_durability(service, "remote")
     voucher = service.create_voucher("restore", 100_000_000)
     if thousands:
-        place_orders(primary.env["PG_OWNER_URL"], voucher, thousands * 500, 10_000_001)
+        place_orders(owner_url, voucher, thousands * 500, 10_000_001)
     shoppers = shopping.Shoppers(service, voucher, tokens)
     try:
         shoppers.await_more(ORDERS)
         harness.run("pg_basebackup", "-d", url, "-D", f"{BACKUP}/postgres", "--checkpoint=fast")
         if thousands:
-            place_orders(primary.env["PG_OWNER_URL"], voucher, thousands * 500, 50_000_001)
+            place_orders(owner_url, voucher, thousands * 500, 50_000_001)
         shoppers.await_more(ORDERS)
         before = time.monotonic()
         moment = harness.sql(url, "select clock_timestamp()")[0]
         later = int(service.create_voucher("lost", 1))
         shoppers.await_more(ORDERS)
-        pair.servers_do(primary, "kill", "postgres")
+        primary.do("kill", "postgres")
     finally:
         shoppers.stop()
     receiver.terminate()
@@ -142,9 +142,8 @@ def sell(program, tokens, thousands, stack):
 
 def go_on(program, servers, shoppers, later, tokens, stack):
     """Continue the sale, also with a new voucher. Returns the ids that were given a second time."""
-    print("advanced to", harness.sql(servers.env["PG_OWNER_URL"], "select * from advance_ids()"))
-    service = shopping.start_service(program, servers.env["SECKILL_DATABASE_URL"], servers.env["PG_OWNER_URL"],
-                                     servers.env["SECKILL_REDIS_URL"], PLACE, stack)
+    print("advanced to", harness.sql(servers.url("owner"), "select * from advance_ids()"))
+    service = start_service(program, servers, stack)
     made = int(service.create_voucher("new", 1))
     if made % CELLS != CELL:
         raise harness.Failed(f"the new voucher {made} is not one of cell {CELL}/{CELLS}")
@@ -157,17 +156,19 @@ def go_on(program, servers, shoppers, later, tokens, stack):
     return [order for order, _ in new.acknowledged.values() if order in given] + [made] * (made <= later)
 
 
-def main(program, millions, stack):
+def run(stack):
+    program, millions = os.path.abspath(sys.argv[1]), float((sys.argv[2:] or ["0"])[0])
+    os.makedirs(BACKUP)
     tokens = shopping.make_tokens(program, PLACE)
-    shoppers, moment, before, later = sell(program, tokens, round(float(millions) * 1000), stack)
+    shoppers, moment, before, later = sell(program, tokens, round(millions * 1000), stack)
     print(f"the disk is lost after {len(shoppers.acknowledged)} acknowledged orders", flush=True)
     latest = restore("latest", stack)
-    lost = shoppers.lost(latest.env["PG_OWNER_URL"])
+    lost = shoppers.lost(latest.url("owner"))
     if lost:
         raise harness.Failed(f"{len(lost)} acknowledged orders are LOST, among them those of {lost[:5]}")
     audit(program, latest)
     earlier = restore("earlier", stack, moment)
-    gone = shoppers.lost(earlier.env["PG_OWNER_URL"])
+    gone = shoppers.lost(earlier.url("owner"))
     lost = [shopper for shopper in gone if shoppers.acknowledged[shopper][1] < before]
     if lost:
         raise harness.Failed(f"{len(lost)} orders acknowledged before the moment are LOST: {lost[:5]}")
@@ -181,11 +182,4 @@ def main(program, millions, stack):
           f" moment {len(gone)} later ones, and none before it; no id was given again")
 
 
-if __name__ == "__main__":
-    shutil.rmtree(PLACE, ignore_errors=True)
-    os.makedirs(BACKUP)
-    try:
-        with contextlib.ExitStack() as whole:
-            main(os.path.abspath(sys.argv[1]), (sys.argv[2:] or ["0"])[0], whole)
-    except harness.Failed as failed:
-        sys.exit(f"restore.py: {failed}")
+harness.main("restore", PLACE, run)

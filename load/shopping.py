@@ -1,5 +1,6 @@
-"""shopping.py - shoppers who order without a pause while Postgres fails, for the failover tests."""
+"""shopping.py - shoppers who order without a pause while servers fail."""
 
+import contextlib
 import http.client
 import json
 import threading
@@ -11,21 +12,16 @@ SHOPPERS = 100_000
 AT_ONCE = 8
 REPEAT_AFTER_S = 0.02
 WITHIN_S = 300
-SECRET = harness.new_secret()
 
 
 def make_tokens(program, place):
     """Create the tokens of shoppers 1 to SHOPPERS."""
-    harness.Service(program, 0, {"SECKILL_JWT_SECRET": SECRET}, None).write_tokens(SHOPPERS, f"{place}/tokens")
-    with open(f"{place}/tokens") as lines:
-        return lines.read().split()
+    harness.Service(program, 0, {"SECKILL_JWT_SECRET": harness.SECRET}, None).write_tokens(SHOPPERS, f"{place}/tokens")
+    return harness.read_tokens(f"{place}/tokens")
 
 
-def start_service(program, database_url, owner_url, redis_url, place, stack, **env):
-    service = harness.Service(program, harness.free_port(), dict({
-        "SECKILL_DATABASE_URL": database_url, "SECKILL_REDIS_URL": redis_url,
-        "SECKILL_JWT_SECRET": SECRET, "SECKILL_WORKERS": "2", "SECKILL_RATE_PER_USER": "0"}, **env),
-        f"{place}/seckill.log")
+def start_service(program, place, stack, database_url, owner_url, redis_url, **env):
+    service = harness.instance(program, f"{place}/seckill.log", database_url, redis_url, **{"SECKILL_WORKERS": "2"} | env)
     service.migrate(owner_url)
     stack.callback(service.stop)
     service.start()
@@ -35,6 +31,18 @@ def start_service(program, database_url, owner_url, redis_url, place, stack, **e
 def await_durability(service, level):
     harness.wait_for(f"the durability is {level}", lambda: (
         f'{{level="{level}"}}', 1.0) in service.metrics("seckill_durability"))
+
+
+@contextlib.contextmanager
+def selling(service, tokens, orders, pause_s=0, address=None):
+    """Shoppers who order a new voucher; `orders` are acknowledged before the block, and after it."""
+    shoppers = Shoppers(address or service, service.create_voucher("sale", 1_000_000), tokens, pause_s)
+    try:
+        shoppers.await_more(orders)
+        yield shoppers
+        shoppers.await_more(orders)
+    finally:
+        shoppers.stop()
 
 
 class Shoppers:
@@ -123,7 +131,6 @@ class Shoppers:
 
     def lost(self, owner_url):
         """The shoppers whose acknowledged order has no row."""
-        rows = harness.run("psql", "-XAtq", "-v", "ON_ERROR_STOP=1", "-F", " ", "-c", "select id, user_id"
-                           f" from voucher_order where voucher_id = {self.voucher}", owner_url)
-        stored = {tuple(map(int, row.split())) for row in rows.splitlines()}
+        stored = {(int(order), int(shopper)) for order, shopper in harness.rows(
+            owner_url, f"select id, user_id from voucher_order where voucher_id = {self.voucher}")}
         return [shopper for shopper, (order, _) in self.acknowledged.items() if (order, shopper) not in stored]

@@ -5,11 +5,9 @@ Private servers: a primary, an asynchronous standby, and an instance whose lists
 standby. Lists tell their age; when the standby stands still or is away, orders go on. Exit code 0:
 all of that holds. The logs stay in var/standby_lists."""
 
-import contextlib
 import http.client
 import json
 import os
-import shutil
 import sys
 import time
 
@@ -53,8 +51,8 @@ class Lists:
     def order(self):
         """Place an order. A read from the primary finds it at once."""
         status, order = self.service.call("POST", f"/v1/vouchers/{self.voucher}/orders", self.tokens["shopper"])
-        expect("an order is placed", status, 201)
-        expect("the order is read", self.read(f"/v1/orders/{order['id']}")[0], 200)
+        harness.expect("an order is placed", status, 201)
+        harness.expect("the order is read", self.read(f"/v1/orders/{order['id']}")[0], 200)
         return order["id"]
 
     def state(self):
@@ -62,37 +60,31 @@ class Lists:
         return [value for labels, value in self.service.metrics("seckill_dependency_up") if "lists" in labels]
 
 
-def expect(what, found, wanted):
-    if found != wanted:
-        raise harness.Failed(f"{what}: found {found}, expected {wanted}")
-
-
-def check_standby(primary, standby, service, lists):
+def check_standby(standby, service, lists):
     order = lists.order()
     harness.wait_for("the standby has the order", lambda: lists.has_order(order))
     harness.wait_for("the lists are young", lambda: max(lists.ages()) < OLD_S)
     for path in ("/v1/vouchers/" + lists.voucher, f"/v1/orders/{order}"):
-        expect(f"{path} comes from the primary; its age", lists.read(path)[1]["Age"], None)
+        harness.expect(f"{path} comes from the primary; its age", lists.read(path)[1]["Age"], None)
     print("lists come from the standby, and tell their age")
 
-    replay = standby.env["PG_SUPERUSER_URL"].rsplit("/", 1)[0] + "/seckill"
-    harness.sql(replay, "select pg_wal_replay_pause()")
+    harness.sql(standby.url("superuser"), "select pg_wal_replay_pause()")
     order = lists.order()
     harness.wait_for("the lists are old", lambda: min(lists.ages()) > OLD_S)
-    expect("a list without the order", lists.has_order(order), False)
+    harness.expect("a list without the order", lists.has_order(order), False)
     control = lists.read("/v1/vouchers", None)[1]["Cache-Control"]
-    expect("a cache keeps the list", int(control.rpartition("=")[2]) > OLD_S, True)
-    harness.sql(replay, "select pg_wal_replay_resume()")
+    harness.expect("a cache keeps the list", int(control.rpartition("=")[2]) > OLD_S, True)
+    harness.sql(standby.url("superuser"), "select pg_wal_replay_resume()")
     harness.wait_for("the standby has the order", lambda: lists.has_order(order))
     print("a standby that lags shows by the age of its lists")
 
-    pair.servers_do(standby, "kill", "postgres")
+    standby.do("kill", "postgres")
     harness.wait_for("the lists are away", lambda: lists.state() == [0])
     for status, headers, body in lists.all():
-        expect("a list without its database", (status, body["code"], "Retry-After" in headers), (503, "unavailable", True))
+        harness.expect("a list without its database", (status, body["code"], "Retry-After" in headers), (503, "unavailable", True))
     order = lists.order()
-    expect("readiness without lists", service.call("GET", "/readyz")[0], 200)
-    pair.servers_do(standby, "start", "postgres")
+    harness.expect("readiness without lists", service.call("GET", "/readyz")[0], 200)
+    standby.do("start", "postgres")
     began = time.monotonic()
     harness.wait_for("the lists are back", lambda: lists.read("/v1/vouchers")[0] == 200)
     print(f"without the standby lists are 503, and orders go on; lists are back {time.monotonic() - began:.2f} s after it")
@@ -100,61 +92,41 @@ def check_standby(primary, standby, service, lists):
     harness.wait_for("the standby has the order", lambda: lists.has_order(order))
 
 
-def refused(program, servers, **env):
-    """The message of `serve`, which must refuse to start (EX_USAGE)."""
-    with open(f"{PLACE}/refused.log", "wb") as log:
-        service = harness.Service(program, harness.free_port(), dict(
-            {"SECKILL_DATABASE_URL": servers.env["SECKILL_DATABASE_URL"],
-             "SECKILL_REDIS_URL": servers.env["SECKILL_REDIS_URL"], "SECKILL_JWT_SECRET": "s" * 32}, **env), log.name)
-        service.launch()
-        expect("exit code", service.process.wait(), os.EX_USAGE)
-    with open(log.name) as log:
-        return log.read()
-
-
-def check_refusals(program, primary, standby):
+def check_refusals(program, primary, standby, stack):
     """Check that `serve` refuses a malformed URL, and a standby in place of the primary."""
-    said = refused(program, primary, SECKILL_LISTS_DATABASE_URL="postgresql://host:0/")
-    expect("the setting is named", "SECKILL_LISTS_DATABASE_URL has a port that is not 1 to 65535" in said, True)
-    with contextlib.ExitStack() as stack:
-        service = start(program, dict(primary.env, SECKILL_DATABASE_URL=standby.env["SECKILL_DATABASE_URL"]), "", stack)
-        service.launch()
-        harness.wait_for("the instance answers", lambda: harness.is_taken(service.port))
-        harness.wait_for("it says that the server is read-only", lambda: service.call("GET", "/readyz")[1]
-                         ["dependencies"]["postgres"] == "read_only")
-    migrate = harness.subprocess.run([program, "migrate"], capture_output=True, text=True, check=False,
-                                     env=dict(os.environ, SECKILL_DATABASE_URL=standby.env["PG_OWNER_URL"]))
-    said = migrate.stdout + migrate.stderr
-    expect("migrate names the reason", migrate.returncode != 0 and "name the primary" in said, True)
+    service = make(program, primary, primary.url("service"), "postgresql://host:0/")
+    service.launch()
+    harness.expect("exit code", service.process.wait(), os.EX_USAGE)
+    with open(service.log_path) as log:
+        said = "SECKILL_LISTS_DATABASE_URL has a port that is not 1 to 65535" in log.read()
+    harness.expect("the setting is named", said, True)
+    service = make(program, primary, standby.url("service"), "")
+    stack.callback(service.stop)
+    service.launch()
+    harness.wait_for("the instance answers", lambda: harness.is_taken(service.port))
+    harness.wait_for("it says that the server is read-only", lambda: service.call("GET", "/readyz")[1]
+                     ["dependencies"]["postgres"] == "read_only")
+    said = harness.must_fail(program, "migrate", env=dict(os.environ, SECKILL_DATABASE_URL=standby.url("owner")))
+    harness.expect("migrate names the reason", "name the primary" in said, True)
     print("a malformed URL and a standby in the place of the primary are refused:", said.strip())
 
 
-def start(program, env, lists_url, stack):
-    service = harness.Service(program, harness.free_port(), {
-        "SECKILL_DATABASE_URL": env["SECKILL_DATABASE_URL"], "SECKILL_REDIS_URL": env["SECKILL_REDIS_URL"],
-        "SECKILL_LISTS_DATABASE_URL": lists_url, "SECKILL_JWT_SECRET": "s" * 32, "SECKILL_WORKERS": "2",
-        "SECKILL_RATE_PER_USER": "0", "SECKILL_ORDER_TIMEOUT_MS": "60000"}, f"{PLACE}/seckill.log")
-    stack.callback(service.stop)
-    return service
+def make(program, primary, database_url, lists_url):
+    return harness.instance(program, f"{PLACE}/seckill.log", database_url, primary.env["SECKILL_REDIS_URL"],
+                            SECKILL_LISTS_DATABASE_URL=lists_url, SECKILL_WORKERS="2", SECKILL_ORDER_TIMEOUT_MS="60000")
 
 
-def main():
+def run(stack):
     program = os.path.abspath(sys.argv[1])
-    shutil.rmtree(PLACE, ignore_errors=True)
-    os.makedirs(PLACE)
-    try:
-        with contextlib.ExitStack() as stack:
-            primary, standby = pair.start(PLACE, stack, is_synchronous=False)
-            service = start(program, primary.env, standby.env["SECKILL_DATABASE_URL"], stack)
-            service.migrate(primary.env["PG_OWNER_URL"])
-            service.start()
-            voucher = service.create_voucher("lists", 1000, limit=100)
-            lists = Lists(service, voucher)
-            harness.wait_for("the lists are connected", lambda: lists.state() == [1])
-            check_standby(primary, standby, service, lists)
-            check_refusals(program, primary, standby)
-    except harness.Failed as failure:
-        sys.exit(f"standby_lists: {failure}")
+    primary, standby = pair.start(PLACE, stack, is_synchronous=False)
+    service = make(program, primary, primary.url("service"), standby.url("service"))
+    service.migrate(primary.url("owner"))
+    stack.callback(service.stop)
+    service.start()
+    lists = Lists(service, service.create_voucher("lists", 1000, limit=100))
+    harness.wait_for("the lists are connected", lambda: lists.state() == [1])
+    check_standby(standby, service, lists)
+    check_refusals(program, primary, standby, stack)
 
 
-main()
+harness.main("standby_lists", PLACE, run)

@@ -55,10 +55,10 @@ class Server:
             reply = self.reply(len(self.requests))
         if reply is not None:
             client.sendall(reply)
-        if reply is None or b"Connection: close" in reply:
+        if reply is None:
             self.selector.unregister(client)
             client.close()
 
 
-def http(status, body="", headers=""):
-    return f"HTTP/1.1 {status} Reason\r\n{headers}Content-Length: {len(body)}\r\n\r\n{body}".encode()
+def http(status, body=""):
+    return f"HTTP/1.1 {status} Reason\r\nContent-Length: {len(body)}\r\n\r\n{body}".encode()
