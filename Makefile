@@ -188,14 +188,11 @@ $(APP_FUZZ): %: %.o $(BUILD)/libapp.a $(BUILD)/librlock.a
 	$(Q)$(CC) $(SANITIZE) -fsanitize=fuzzer $(LDFLAGS) -o $@ $^ $(LIBS_TEST)
 
 $(BUILD)/check: $(patsubst %.c,$(BUILD)/%.o,$(filter load/check%,$(LOAD_SRC)))
-$(BUILD)/open_loop: $(patsubst %.c,$(BUILD)/%.o,$(filter load/open_loop%,$(LOAD_SRC)))
-$(BUILD)/lock_pairs: $(BUILD)/load/lock_pairs.o
-$(BUILD)/empty_mhd: $(BUILD)/load/empty_mhd.o
-$(BUILD)/open_loop $(BUILD)/lock_pairs: $(BUILD)/load/histogram.o
+$(BUILD)/open_loop: $(BUILD)/load/open_loop.o
 $(BUILD)/slow_disk.so: load/slow_disk.c
 	$(call say,LD)
 	$(Q)$(CC) $(ALL_CFLAGS) -fPIC -shared $(LDFLAGS) -o $@ $<
-LOAD := $(patsubst %,$(BUILD)/%,check open_loop lock_pairs empty_mhd)
+LOAD := $(BUILD)/check $(BUILD)/open_loop
 $(LOAD): $(BUILD)/librlock.a
 	$(call say,LD)
 	$(Q)$(CC) $(SANITIZE) $(LDFLAGS) -Wl,--as-needed -o $@ $(filter %.o,$^) $(filter %.a,$^) $(LIBS) -lm
@@ -245,33 +242,18 @@ clean: ## remove build/ (the data in var/ stay)
 
 # -- running --
 
-.PHONY: run bench bench-commit bench-isolation bench-instances bench-huge-pages bench-probes bench-standby
+.PHONY: run bench bench-commit bench-instances bench-standby growth
 run: $(BUILD)/seckill ## a sale on this machine, with private servers in var/run: PORT=8080
 	@exec load/run.py $(BUILD)/seckill $(PORT)
 
-bench: $(BUILD)/seckill $(LOAD) ## compare the service with the limits of this machine: BENCH_SECONDS= BENCH_ROUNDS=
+bench: $(BUILD)/seckill $(BUILD)/open_loop $(BUILD)/print_script ## compare the service with the limits of this machine: BENCH_SECONDS= BENCH_ROUNDS=
 	@exec load/bench.py $(BUILD)/seckill
-bench-commit: $(BUILD)/seckill $(BUILD)/slow_disk.so ## orders while commits take 0, 1, 5, 20 ms: BENCH_SECONDS= BENCH_ROUNDS=
-	@exec load/bench_commit.py $(BUILD)/seckill $(BUILD)/slow_disk.so
-bench-isolation: $(BUILD)/seckill ## orders beside held rows, mass expiry and heavy reads: BENCH_SECONDS= BENCH_ROUNDS=
-	@exec load/bench_isolation.py $(BUILD)/seckill
-bench-instances: $(BUILD)/seckill ## what more instances behind nginx cost Postgres: BENCH_INSTANCES= BENCH_CONNECTIONS=
-	@exec load/bench_instances.py $(BUILD)/seckill
-bench-standby: $(BUILD)/seckill ## what a synchronous standby costs: BENCH_CONNECTIONS= BENCH_SETTINGS=
-	@exec load/bench_standby.py $(BUILD)/seckill
-bench-probes: $(BUILD)/seckill ## what the probes cost while no tool is attached: BENCH_SECONDS= BENCH_ROUNDS=
-	@+$(MAKE) --no-print-directory BUILD=$(BUILD)/no_probes CFLAGS='$(CFLAGS) -DNO_PROBES' $(BUILD)/no_probes/seckill
-	@exec load/bench_probes.py $(BUILD)/seckill $(BUILD)/no_probes/seckill
-bench-huge-pages: $(BUILD)/seckill ## what huge pages save Postgres: BENCH_SECONDS= BENCH_ROUNDS=
-	@exec load/bench_huge_pages.py $(BUILD)/seckill
-
-.PHONY: growth soak
-growth: $(BUILD)/seckill ## the rate with more orders, vouchers, connections, workers, instances
-	@exec load/growth.py $(BUILD)/seckill
-
-MINUTES = 10
-soak: $(BUILD)/seckill $(BUILD)/open_loop ## soak test: a long sale with faults: MINUTES=10
-	@exec load/soak.py $(BUILD)/seckill $(BUILD)/open_loop $(MINUTES)
+bench-commit: $(BUILD)/slow_disk.so ## orders while commits take 0, 1, 5, 20 ms: BENCH_SECONDS= BENCH_ROUNDS=
+bench-instances: ## what more instances behind nginx cost Postgres: BENCH_INSTANCES= BENCH_CONNECTIONS=
+bench-standby: ## what a synchronous standby costs: BENCH_CONNECTIONS= BENCH_SETTINGS=
+growth: ## the rate with more orders, vouchers, connections, workers: GROWTH_ORDERS=
+bench-commit bench-instances bench-standby growth: $(BUILD)/seckill
+	@exec load/compare.py $< $(@:bench-%=%)
 
 DELAY_MS = 0
 .PHONY: prove prove-lab prove-standby prove-restart
@@ -280,7 +262,7 @@ prove: $(BUILD)/seckill $(BUILD)/check $(BUILD)/slow_disk.so ## load scenarios w
 prove-restart: $(BUILD)/seckill $(BUILD)/check ## a rolling restart of four instances under load
 	@exec load/prove.py $(BUILD)/seckill $(BUILD)/check restart
 prove-standby: $(BUILD)/seckill $(BUILD)/check ## the same while a synchronous standby or its primary fails
-	@exec load/standby.py $(BUILD)/seckill $(BUILD)/check
+	@exec load/prove.py $(BUILD)/seckill $(BUILD)/check standby
 prove-lab: $(BUILD)/seckill $(BUILD)/check ## the same with planted defects, which must be detected
 	@load/lab/mutated_histories.py $(BUILD)/check
 	@exec load/prove.py $(BUILD)/seckill $(BUILD)/check lab
@@ -292,7 +274,7 @@ chaos: $(BUILD)/seckill $(BUILD)/check ## faults at random moments of a sale; co
 	@exec load/chaos.py $(BUILD)/seckill $(BUILD)/check $(CYCLES) $(SEED)
 SECONDS = 900
 .PHONY: attack
-attack: $(BUILD)/seckill $(BUILD)/check ## faults, slow clients, listeners, races, forged tokens, framings: SECONDS=900 SEED=
+attack: $(BUILD)/seckill $(BUILD)/check ## faults, slow clients, listeners, races, framings: SECONDS=900 SEED=
 	@exec load/attack.py $(BUILD)/seckill $(BUILD)/check $(SECONDS) $(SEED)
 
 COUNT = 0
@@ -385,7 +367,7 @@ test-lists: $(BUILD)/seckill ## read lists from a hot standby that lags and fail
 	@exec load/standby_lists.py $<
 test-failover: $(BUILD)/seckill ## fail Postgres over to its standby in several ways while shoppers order; CYCLES=200: again and again, by Patroni
 	@.ci/deps.sh .ci/packages-failover
-	@$(if $(filter file,$(origin CYCLES)),load/failover.py $< && load/durability.py $< && load/failover_patroni.py $< 4,load/failover_patroni.py $< $(CYCLES))
+	@exec load/failover.py $< $(if $(filter file,$(origin CYCLES)),,$(CYCLES))
 
 MILLIONS = 0
 test-restore: $(BUILD)/seckill ## lose Postgres with its disk, restore it from a base backup and its WAL: MILLIONS= of orders
@@ -475,7 +457,7 @@ check-proof: $(BUILD)/seckill $(BUILD)/check
 	$(CHECK) "load proof: scenarios" load/prove.py $(BUILD)/seckill $(BUILD)/check short
 check-chaos: $(BUILD)/seckill $(BUILD)/check
 	$(CHECK) --show chaos load/chaos.py $(BUILD)/seckill $(BUILD)/check 20
-check-bench: $(BUILD)/seckill $(LOAD)
+check-bench: $(BUILD)/seckill $(BUILD)/open_loop $(BUILD)/print_script
 	$(CHECK) "bench, one second per measurement" load/lab/bench.py $(BUILD)/seckill
 
 .PHONY: check-web check-pages check-access
@@ -511,9 +493,7 @@ check-lists: $(BUILD)/seckill
 	$(CHECK) "lists from a standby" load/standby_lists.py $<
 check-failover: $(BUILD)/seckill
 	@.ci/deps.sh .ci/packages-failover
-	$(CHECK) --show "failovers of Postgres" load/failover.py $<
-	$(CHECK) --show "less durable during a sale" load/durability.py $<
-	$(CHECK) --show "failovers by Patroni" load/failover_patroni.py $< 4
+	$(CHECK) --show failovers load/failover.py $<
 check-restore: $(BUILD)/seckill
 	$(CHECK) --show "restores of Postgres" load/restore.py $<
 

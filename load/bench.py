@@ -11,28 +11,25 @@ check that no voucher was oversold, no shopper has two orders, and every 201 is 
 There are two databases, each with its own service: one is emptied before each measurement, the
 other has a million orders from the start.
 
-Prints a table, writes result.json and bench.png to var/bench; exit code 1 if a check fails. The
-other programs that it starts are in the directory of PROGRAM.
+Prints a table, writes result.json to var/bench; exit code 1 if a check fails. The other programs that it
+starts are in the directory of PROGRAM.
 
   BENCH_SECONDS=4  of each measurement, 1 to 20     BENCH_ROUNDS=3
   BENCH_OLD_ORDERS=1_000_000     BENCH_PLACE=var/bench"""
 
-import contextlib
 import os
 import shutil
-import signal
 import socket
 import sys
 
 import harness
-import plot
-from deploy import (CONNECTIONS, OLD_ORDERS, STOCK, WORKERS, Deployment, durability, machine, open_loop,
+from deploy import (CONNECTIONS, OLD_ORDERS, WORKERS, Measured, cpu_s, durability, machine, open_loop,
                     raise_file_limit, sold_out, write_wal, wrk)
-from order_costs import CostMeter, cpu_s
 from results import compile_result, print_table
-from yardsticks import EmptyServer, Postgres, Redis
+from yardsticks import Postgres, Redis
 
-PLACE = os.environ.get("BENCH_PLACE", "var/bench")
+RESULTS = os.environ.get("BENCH_PLACE", "var/bench")
+PLACE = f"{RESULTS}/run"
 SECONDS = int(os.environ.get("BENCH_SECONDS", "4"))
 SHORT_S = max(1, SECONDS // 2) # for measurements that vary little
 PGBENCH_S = max(2, SHORT_S) # its 64 clients need up to a second to connect
@@ -46,24 +43,20 @@ MIX = 9 # refusals per order
 # -- measurements --
 
 class Bench:
-    """The servers and the measurements. `results` has the results of the round so far."""
-
+    """The servers and the measurements."""
 
     def __init__(self, program, servers, stack):
         tools = os.path.dirname(program)
-        secret = harness.new_secret() # both services accept the same tokens
-        self.sale = Deployment(program, servers, secret, PLACE, "bench_empty", stack)
+        self.servers = servers
+        self.sale = Measured(program, servers, PLACE, stack, "bench_empty", SECKILL_WORKERS=str(WORKERS))
         self.rss_idle = self.sale.service.rss_mib()
-        self.old = Deployment(program, servers, secret, PLACE, "bench_million", stack)
+        self.old = Measured(program, servers, PLACE, stack, "bench_million", SECKILL_WORKERS=str(WORKERS))
         self.nginx = harness.Nginx(PLACE, WORKERS, "return 200;")
-        self.empty_mhd = EmptyServer(f"{tools}/empty_mhd", WORKERS)
-        for server in (self.nginx, self.empty_mhd):
-            server.start()
-            stack.callback(server.stop)
+        self.nginx.start()
+        stack.callback(self.nginx.stop)
         self.open_loop_program = f"{tools}/open_loop"
         self.postgres = Postgres(self.sale)
-        self.redis = Redis(f"{tools}/lock_pairs", servers)
-        self.meter = CostMeter(self.sale.service, servers, self.redis)
+        self.redis = Redis(f"{tools}/print_script", servers)
         self.count = None # number of tokens
 
     def write_tokens(self):
@@ -71,7 +64,7 @@ class Bench:
         service, warm_s = self.sale.service, min(SECONDS, 2)
         guess = warm_s * 150_000
         service.write_tokens(guess, f"{PLACE}/tokens")
-        results = self.sale.measure(warm_s, [service.create_voucher("warm-up", STOCK)], guess)
+        results = self.sale.measure(warm_s, [self.sale.voucher()], guess)
         per_s = max(results["requests"] / results["seconds"], LEAST_PER_S)
         self.count = int(2 * SECONDS * per_s)
         service.write_tokens(self.count, f"{PLACE}/tokens")
@@ -80,26 +73,29 @@ class Bench:
     def vouchers(self, count=1):
         """Delete the data of earlier measurements and create new vouchers."""
         self.sale.empty()
-        return [self.sale.service.create_voucher("new", STOCK) for _ in range(count)]
+        return [self.sale.voucher() for _ in range(count)]
 
-    def compare(self, port):
+    def nginx_answers(self):
         """Measure another server with the same requests."""
-        return wrk(PLACE, [port], SECONDS, [sold_out(self.sale)], self.count)
-
-    def empty(self, results):
-        before_s = cpu_s(self.empty_mhd.process.pid)
-        report = self.compare(self.empty_mhd.port)
-        results["empty_cpu_us"] = 1e6 * (cpu_s(self.empty_mhd.process.pid) - before_s) / report["requests"]
-        return report
+        return wrk(PLACE, [self.nginx.port], SECONDS, [sold_out(self.sale)], self.count)
 
     def refusals(self, keys=None):
         return self.sale.measure(SECONDS, [sold_out(self.sale)], self.count, keys, sells=False)
 
+    def sample(self):
+        """CPU seconds by process, script calls, and orders so far."""
+        harness.wait_for("the service is idle", self.sale.service.is_idle) # it may still read the last requests
+        return {"app": cpu_s(self.sale.service.process.pid), "postgres": cpu_s(int(self.servers.env["PG_PID"])),
+                "redis": cpu_s(int(self.servers.env["REDIS_PID"])), "calls": self.redis.calls(), "placed": self.sale.placed()}
+
     def orders(self, results):
         def load():
-            self.meter.start()
+            before = self.sample()
             report = wrk(PLACE, [self.sale.service.port], SECONDS, vouchers, self.count)
-            results["costs"] = self.meter.stop(report["cpu_s"])
+            spent = {name: value - before[name] for name, value in self.sample().items()} | {"load": report["cpu_s"]}
+            results["cpu_us_per_order"] = {name: round(1e6 * spent[name] / spent["placed"], 2)
+                                           for name in ("app", "postgres", "redis", "load")}
+            results["locks_per_call"] = 2 * spent["placed"] / spent["calls"]
             return report
 
         vouchers = self.vouchers()
@@ -108,11 +104,6 @@ class Bench:
     def mixed(self):
         vouchers = self.vouchers() + MIX * [sold_out(self.sale)]
         return self.sale.measure(SECONDS, vouchers, self.count, sells=None)
-
-    def exchange_us(self):
-        """Duration of a request with a single client and no work."""
-        return open_loop(self.open_loop_program, PLACE, self.empty_mhd.port, SHORT_S, sold_out(self.sale), 0,
-                         connections=1)["p50_us"]
 
     def open_loop(self, seconds, rate, connections=CONNECTIONS):
         voucher, = self.vouchers()
@@ -124,39 +115,34 @@ class Bench:
         """Open-loop load at this fraction of the rate of `orders` in the same round."""
         return self.open_loop(SECONDS, round(part * results["orders"]["created"] / results["orders"]["seconds"]))
 
-    def batched_pairs(self, results):
-        """With as many locks per call as the service used for `orders` in the same round."""
-        return self.redis.pairs_per_s(SHORT_S, round(results["costs"]["locks_per_call"]))
-
     def measurements(self):
         """The name and function of each measurement of a round, in order."""
         return (
-            ("nginx", lambda results: self.compare(self.nginx.port)),
-            ("empty", self.empty),
+            ("nginx", lambda results: self.nginx_answers()),
             ("refusals", lambda results: self.refusals()),
             ("keyed_refusals", lambda results: self.refusals(os.urandom(4).hex())),
             ("orders", self.orders),
             ("half", lambda results: self.at_load(results, 0.5)),
             ("eighty", lambda results: self.at_load(results, 0.8)),
             ("pg_bulk", lambda results: self.postgres.bulk_per_s(SHORT_S)),
-            ("redis_pairs", self.batched_pairs),
-            ("redis_single_pairs", lambda results: self.redis.single_pairs_per_s(SHORT_S)),
+            # As many locks per call as the service used for `orders` in the same round.
+            ("redis_pairs", lambda results: self.redis.pairs_per_s(round(results["locks_per_call"]))),
+            ("redis_single_pairs", lambda results: self.redis.single_pairs_per_s()),
             ("pgbench", lambda results: self.postgres.orders_per_s(PGBENCH_S)),
-            ("orders_million", lambda results: self.old.measure(
-                SECONDS, [self.old.service.create_voucher("new", STOCK)], self.count)),
+            ("orders_million", lambda results: self.old.measure(SECONDS, [self.old.voucher()], self.count)),
             ("orders_100", lambda results: self.sale.measure(SECONDS, self.vouchers(100), self.count)),
             ("mixed", lambda results: self.mixed()),
             ("single_us", lambda results: self.open_loop(SHORT_S, 0, 1)["p50_us"]),
-            ("pair_us", lambda results: self.redis.pair_us(SHORT_S)),
+            ("pair_us", lambda results: self.redis.pair_us()),
             ("commit_us", lambda results: self.postgres.commit_us(SHORT_S)),
-            ("exchange_us", lambda results: self.exchange_us()),
         )
 
-    def measure_round(self, number, results):
-        """Add each result to `results`."""
+    def measure_round(self, number):
+        results = {}
         for name, measure in self.measurements():
             print(f"round {number} of {ROUNDS}: {name}", flush=True)
             results[name] = measure(results)
+        return results
 
 
 def hold_idle(service):
@@ -187,53 +173,34 @@ def request_all(connections, request):
 def versions(program, deployment):
     return {"seckill": harness.version(program, "version"), "nginx": harness.version(harness.find_nginx(), "-v"),
             "wrk": harness.version("wrk", "-v"), "redis": harness.version("redis-server", "--version"),
-            "postgres": deployment.sql("show server_version")[0].split()[0],
-            "libmicrohttpd": harness.version("pkg-config", "--modversion", "libmicrohttpd")}
+            "postgres": deployment.sql("show server_version")[0].split()[0]}
 
 
-def measure_all(program, stack, measured):
-    """`stack` stops what was started, in reverse order. `measured` receives each round."""
-    servers = harness.Servers(f"{PLACE}/servers")
-    # The data are some hundred MB, and the next run cannot use them.
-    stack.callback(shutil.rmtree, servers.directory)
-    stack.callback(servers.down)
-    servers.up()
+def run(stack):
+    if not 1 <= SECONDS <= 20 or ROUNDS < 1: # LuaJIT has no memory for more requests
+        raise harness.Failed("BENCH_SECONDS must be 1 to 20 and BENCH_ROUNDS at least 1")
+    program = os.path.abspath(sys.argv[1])
+    raise_file_limit(IDLE_CONNECTIONS)
+    stack.callback(shutil.rmtree, f"{PLACE}/servers") # some hundred MB, which the next run cannot use
+    servers = harness.Servers.start(f"{PLACE}/servers", stack)
     bench = Bench(program, servers, stack)
     print(f"inserting {OLD_ORDERS:,} orders into one database", flush=True)
     write_wal(servers, WAL_MB)
     bench.old.fill()
     bench.write_tokens()
     print(f"{bench.count:,} shoppers", flush=True)
-    for number in range(1, ROUNDS + 1):
-        measured.append({})
-        bench.measure_round(number, measured[-1])
+    measured = [bench.measure_round(number) for number in range(1, ROUNDS + 1)]
     for deployment in (bench.sale, bench.old):
         deployment.service.command("audit")
-    return compile_result(measured, {
+    result = compile_result(measured, {
         "rss_idle_mib": round(bench.rss_idle, 1),
         "rss_after_load_mib": round(bench.sale.service.rss_mib(), 1),
         "idle_connections": hold_idle(bench.sale.service),
         "seconds": SECONDS, "rounds": ROUNDS, "connections": CONNECTIONS,
         "machine": machine(), "versions": versions(program, bench.sale),
         "durability": durability(bench.sale)})
-
-
-def main():
-    if not 1 <= SECONDS <= 20 or ROUNDS < 1: # LuaJIT has no memory for more requests
-        sys.exit("make bench: BENCH_SECONDS must be 1 to 20 and BENCH_ROUNDS at least 1")
-    os.makedirs(PLACE, exist_ok=True)
-    signal.signal(signal.SIGTERM, lambda _number, _frame: sys.exit(143))
-    try:
-        raise_file_limit(IDLE_CONNECTIONS)
-        measured = []
-        with harness.keep_on_failure(f"{PLACE}/incomplete.json", measured):
-            with contextlib.ExitStack() as stack:
-                result = measure_all(os.path.abspath(sys.argv[1]), stack, measured)
-    except harness.Failed as failure:
-        sys.exit(f"make bench: {failure}")
-    harness.write_json(f"{PLACE}/result.json", result)
+    harness.write_json(f"{RESULTS}/result.json", result)
     print_table(result)
-    plot.draw("bench", PLACE, plot.tables_of_bench(result))
 
 
-main()
+harness.main("make bench", PLACE, run)

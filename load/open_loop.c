@@ -2,180 +2,229 @@
  * open_loop.c - an open-loop client: sends orders at a given rate, whether or not earlier
  * ones have been answered.
  *
- *   open_loop port=N rate=PER_SECOND seconds=N connections=N tokens=FILE
- *       vouchers=ID[,ID...] [arrivals=poisson|fixed] [keys=PREFIX] [reuse=yes]
- *       [patience=SECONDS]
+ *   open_loop PORT RATE SECONDS CONNECTIONS TOKENS VOUCHER
  *
  * A closed-loop client waits for an answer before it sends the next request. It
  * therefore sends less when the service is slow and hides the latency that independent
  * clients would have seen ("coordinated omission"). Here the time of each request is
- * decided in advance, and its latency counts from that time, including the wait for a
- * free connection. A request that is not answered `patience` (5 s) after the end counts
- * as unanswered, with the time it has waited as its latency. With rate=0 the client is
+ * decided in advance by a Poisson process of RATE per second, and its latency counts from
+ * that time, including the wait for a free connection. With RATE 0 the client is
  * closed-loop.
  *
- * Line n of FILE is the token of one shopper. Each token is used once; with reuse=yes the
- * first one follows the last. A broken connection is opened again. Its request counts as
- * broken and has no latency.
- *
- * Prints one line of JSON. `late` is the delay of this program itself: from the moment at
- * which a request was due and a connection free until it was sent. `points` are pairs of
- * [us, fraction of the requests that took at most that long], for a chart.
+ * Line n of the file TOKENS is the token of one shopper; each is used once. Prints one line
+ * of JSON. `late` is the delay of this program itself: from the moment at which a request
+ * was due and a connection free until it was sent. Exit code 1: a connection broke, or a
+ * request had no answer PATIENCE_US after the end.
  *
  * The program sleeps at least TICK_US unless an answer arrives, because one wake-up per
  * request would cost more than the request.
  */
-#include "load/open_loop.h"
 #include "base/clock.h"
-#include "load/histogram.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <math.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/resource.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/timerfd.h>
+#include <unistd.h>
 
 #define TICK_US         100
-#define RECONNECT_US    100000
+#define PAUSE_US        100000 /* longest sleep */
+#define PATIENCE_US     5000000
 #define EVENTS          512
 #define CONNECTIONS_MAX 20000
+#define ANSWER_BYTES    4096
+#define REQUEST_BYTES   8192
 
-enum answer {
-    ANSWER_201,
-    ANSWER_200,
-    ANSWER_409,
-    ANSWER_503,
-    ANSWER_OTHER,
-    ANSWER_COUNT
+static _Noreturn void fail(const char *what)
+{
+    fprintf(stderr, "open_loop: %s\n", what);
+    exit(1); /* NOLINT(concurrency-mt-unsafe): there is one thread */
+}
+
+/* -- durations -- */
+
+/* There is room for one per token. */
+struct durations {
+    int64_t *us;
+    size_t count;
+};
+
+static void add(struct durations *durations, int64_t us)
+{
+    durations->us[durations->count++] = us;
+}
+
+static int compare(const void *a, const void *b)
+{
+    const int64_t *left = a, *right = b;
+
+    return (*left > *right) - (*left < *right);
+}
+
+/* The quantile `fraction` of sorted durations; 0 if there are none. */
+static int64_t quantile(const struct durations *durations, double fraction)
+{
+    size_t rank = (size_t)ceil(fraction * (double)durations->count);
+
+    return durations->count == 0 ? 0 : durations->us[rank - 1];
+}
+
+/* -- the state -- */
+
+struct conn {
+    int fd;
+    int64_t due_us;  /* when the request in flight was due */
+    size_t received; /* bytes of the answer */
+    char answer[ANSWER_BYTES + 1];
 };
 
 struct load {
-    /* options */
-    struct schedule_options options;
-    uint16_t port;
-    size_t connections;
-    int64_t patience_us;
-    /* state */
-    struct schedule *schedule;
+    double rate_per_s; /* 0: closed loop */
+    const char *voucher;
+    const char *token, *tokens_end;
+    int64_t start_us, end_us;
+    double next_us; /* since the start; a double, so that rounding errors do not add up */
+    uint64_t random;
     struct conn *conns;
-    struct list free, down;
-    int epoll_fd, timer_fd;
-    size_t busy;
+    size_t connections;
+    size_t free[CONNECTIONS_MAX]; /* a ring: the free connections in order of time */
+    size_t first_free, free_count;
     int64_t free_since_us; /* since when the oldest free connection is free */
-    int64_t reconnect_us;
+    int epoll_fd, timer_fd;
+    uint64_t placed;
     int64_t answered_us; /* the last answer */
-    /* results */
-    uint64_t offered, sent, broken, unanswered;
-    uint64_t answers[ANSWER_COUNT];
-    struct histogram latency, late;
+    struct durations latency, late;
 };
 
-/* -- connections -- */
+/* -- the schedule -- */
 
-static void become_free(struct load *load, struct conn *conn, int64_t now_us)
+/* splitmix64, with a fixed seed */
+static uint64_t draw(struct load *load)
 {
-    if (list_is_empty(&load->free))
-        load->free_since_us = now_us;
-    list_append(&load->free, &conn->link);
+    uint64_t bits = load->random += 0x9e3779b97f4a7c15;
+
+    bits = (bits ^ bits >> 30) * 0xbf58476d1ce4e5b9;
+    bits = (bits ^ bits >> 27) * 0x94d049bb133111eb;
+    return bits ^ bits >> 31;
 }
 
-static void become_down(struct load *load, struct conn *conn)
+static double gap_us(struct load *load)
 {
-    conn_close(conn);
-    list_remove(&conn->link);
-    list_append(&load->down, &conn->link);
+    return -log1p(-(double)(draw(load) >> 11) / 0x1p53) * 1e6 / load->rate_per_s;
 }
 
-static void lose(struct load *load, struct conn *conn)
+/* The time of the next request; INT64_MAX after the last one. */
+static int64_t next_due_us(const struct load *load, int64_t now_us)
 {
-    if (conn->state == CONN_BUSY) {
-        load->busy--;
-        load->broken++;
-    }
-    become_down(load, conn);
-}
+    int64_t due_us =
+        load->rate_per_s == 0 ? now_us : load->start_us + (int64_t)load->next_us;
 
-static void reconnect(struct load *load, int64_t now_us)
-{
-    struct list failed;
-
-    if (list_is_empty(&load->down) || now_us < load->reconnect_us)
-        return;
-    load->reconnect_us = now_us + RECONNECT_US;
-    list_init(&failed);
-    LIST_DRAIN(struct conn, conn, &load->down, link) {
-        if (!conn_open(conn, load->port, load->epoll_fd))
-            list_append(&failed, &conn->link);
-    }
-    list_append_all(&load->down, &failed);
+    return due_us < load->end_us ? due_us : INT64_MAX;
 }
 
 /* -- requests and answers -- */
 
+static void become_free(struct load *load, size_t number, int64_t now_us)
+{
+    if (load->free_count == 0)
+        load->free_since_us = now_us;
+    load->free[(load->first_free + load->free_count++) % load->connections] = number;
+}
+
+/* The same bytes as in orders.lua. */
+static void send_order(struct load *load, struct conn *conn)
+{
+    const char *end =
+        load->token == load->tokens_end
+            ? NULL
+            : memchr(load->token, '\n', (size_t)(load->tokens_end - load->token));
+    char request[REQUEST_BYTES];
+    int len;
+
+    if (end == NULL)
+        fail("no token is left");
+    len = snprintf(request, sizeof(request),
+                   "POST /v1/vouchers/%s/orders HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+                   "Authorization: Bearer %.*s\r\nContent-Length: 0\r\n\r\n",
+                   load->voucher, (int)(end - load->token), load->token);
+    load->token = end + 1;
+    conn->received = 0;
+    /* No other request is in flight, so the send buffer has room for all of it. */
+    if (send(conn->fd, request, (size_t)len, MSG_NOSIGNAL) != len)
+        fail("a connection broke");
+}
+
 static void send_due(struct load *load)
 {
-    int64_t now_us = clock_mono_us();
-    struct request request;
+    int64_t now_us = clock_mono_us(), due_us;
 
-    while (!list_is_empty(&load->free) &&
-           schedule_next_us(load->schedule, now_us) <= now_us) {
-        struct conn *conn = LIST_SHIFT(struct conn, &load->free, link);
-        int64_t ready_us;
+    while (load->free_count > 0 && (due_us = next_due_us(load, now_us)) <= now_us) {
+        struct conn *conn = &load->conns[load->free[load->first_free]];
 
-        schedule_take(load->schedule, now_us, &request);
-        ready_us =
-            request.due_us > load->free_since_us ? request.due_us : load->free_since_us;
-        histogram_add(&load->late, now_us - ready_us);
-        load->offered++;
-        load->sent++;
-        load->busy++;
-        if (!conn_send(conn, &request))
-            lose(load, conn);
+        load->first_free = (load->first_free + 1) % load->connections;
+        load->free_count--;
+        add(&load->late,
+            now_us - (due_us > load->free_since_us ? due_us : load->free_since_us));
+        conn->due_us = due_us;
+        send_order(load, conn);
+        if (load->rate_per_s > 0)
+            load->next_us += gap_us(load);
         now_us = clock_mono_us();
     }
 }
 
-static void count_answer(struct load *load, const struct conn *conn, int64_t now_us)
+/* Whether the answer is complete. */
+static bool is_whole(const struct conn *conn)
 {
-    static const unsigned statuses[ANSWER_OTHER] = {201, 200, 409, 503};
-    size_t answer = 0;
+    const char *length = strcasestr(conn->answer, "\r\nContent-Length: ");
+    const char *end = strstr(conn->answer, "\r\n\r\n");
+    size_t whole;
 
-    while (answer < ANSWER_OTHER && statuses[answer] != conn->status)
-        answer++;
-    load->answers[answer]++;
-    load->busy--;
-    load->answered_us = now_us;
-    histogram_add(&load->latency, now_us - conn->due_us);
+    if (end == NULL && conn->received < ANSWER_BYTES)
+        return false;
+    if (end == NULL || length == NULL || length > end ||
+        strncmp(conn->answer, "HTTP/1.1 ", 9) != 0)
+        fail("an answer is not understood");
+    whole = (size_t)(end + 4 - conn->answer) + strtoul(length + 18, NULL, 10);
+    if (conn->received > whole || whole > ANSWER_BYTES)
+        fail("an answer is too long");
+    return conn->received == whole;
 }
 
-static void on_event(struct load *load, struct conn *conn)
+static void on_readable(struct load *load, size_t number)
 {
+    struct conn *conn = &load->conns[number];
+    ssize_t got =
+        recv(conn->fd, conn->answer + conn->received, ANSWER_BYTES - conn->received, 0);
     int64_t now_us;
 
-    switch (conn_on_event(conn, load->epoll_fd)) {
-    case CONN_ANSWERED:
-        now_us = clock_mono_us();
-        count_answer(load, conn, now_us);
-        if (conn->is_last)
-            become_down(load, conn);
-        else
-            become_free(load, conn, now_us);
-        break;
-    case CONN_READY:
-        become_free(load, conn, clock_mono_us());
-        break;
-    case CONN_BROKEN:
-        lose(load, conn);
-        break;
-    case CONN_WAITS:
-        break;
-    }
+    if (got < 0 && (errno == EAGAIN || errno == EINTR))
+        return;
+    if (got <= 0)
+        fail("a connection broke");
+    conn->received += (size_t)got;
+    conn->answer[conn->received] = '\0';
+    if (!is_whole(conn))
+        return;
+    now_us = clock_mono_us();
+    load->placed += strncmp(conn->answer + 9, "201", 3) == 0;
+    load->answered_us = now_us;
+    add(&load->latency, now_us - conn->due_us);
+    become_free(load, number, now_us);
 }
 
-/* Wait for at most `in_us`, which is less than a second. */
-static void wait_for_events(struct load *load, int64_t in_us)
+/* Wait until an answer arrives, at most for `in_us`, which is less than a second. */
+static void wait_for_answers(struct load *load, int64_t in_us)
 {
     struct epoll_event events[EVENTS];
     struct itimerspec in = {.it_value.tv_nsec = in_us * 1000};
@@ -184,199 +233,122 @@ static void wait_for_events(struct load *load, int64_t in_us)
     timerfd_settime(load->timer_fd, 0, &in, NULL);
     count = epoll_wait(load->epoll_fd, events, EVENTS, -1);
     for (int i = 0; i < count; i++) {
-        if (events[i].data.ptr != NULL) /* NULL: the timer */
-            on_event(load, events[i].data.ptr);
+        if (events[i].data.u64 < load->connections) /* else the timer */
+            on_readable(load, (size_t)events[i].data.u64);
     }
 }
 
 /* -- the run -- */
 
-static bool is_over(const struct load *load, int64_t now_us)
-{
-    bool is_done =
-        load->busy == 0 && schedule_next_us(load->schedule, now_us) == INT64_MAX;
-
-    return is_done || now_us > load->options.end_us + load->patience_us;
-}
-
-/* Time until the next request is due or a connection may be reopened. */
-static int64_t pause_us(const struct load *load)
-{
-    int64_t now_us = clock_mono_us();
-    int64_t next_us = schedule_next_us(load->schedule, now_us);
-
-    if (list_is_empty(&load->free) || next_us > now_us + RECONNECT_US)
-        next_us = now_us + RECONNECT_US;
-    return next_us - now_us > TICK_US ? next_us - now_us : TICK_US;
-}
-
-/* Count all requests without an answer; their latency is the wait until now. */
-static void give_up(struct load *load, int64_t now_us)
-{
-    struct request request;
-
-    for (size_t i = 0; i < load->connections; i++) {
-        if (load->conns[i].state != CONN_BUSY)
-            continue;
-        load->unanswered++;
-        histogram_add(&load->latency, now_us - load->conns[i].due_us);
-    }
-    while (schedule_next_us(load->schedule, now_us) != INT64_MAX) {
-        schedule_take(load->schedule, now_us, &request);
-        load->offered++;
-        load->unanswered++;
-        histogram_add(&load->latency, now_us - request.due_us);
-    }
-}
-
 static void run(struct load *load)
 {
-    int64_t now_us = clock_mono_us();
+    for (;;) {
+        int64_t now_us = clock_mono_us(), next_us = next_due_us(load, now_us);
 
-    while (!is_over(load, now_us)) {
-        reconnect(load, now_us);
+        if (next_us == INT64_MAX && load->free_count == load->connections)
+            return;
+        if (now_us > load->end_us + PATIENCE_US)
+            fail("a request has no answer");
         send_due(load);
-        wait_for_events(load, pause_us(load));
         now_us = clock_mono_us();
+        if (load->free_count == 0 || next_us > now_us + PAUSE_US)
+            next_us = now_us + PAUSE_US;
+        wait_for_answers(load, next_us - now_us > TICK_US ? next_us - now_us : TICK_US);
     }
-    give_up(load, now_us);
 }
 
-static bool open_all(struct load *load)
+static void watch(const struct load *load, int fd, uint64_t number, uint32_t events)
 {
-    struct epoll_event timer = {.events = EPOLLIN | EPOLLET};
-    int64_t until_us = clock_mono_us() + load->patience_us;
-    size_t count = 0;
+    struct epoll_event event = {.events = events, .data.u64 = number};
+
+    if (epoll_ctl(load->epoll_fd, EPOLL_CTL_ADD, fd, &event) != 0)
+        fail("epoll_ctl");
+}
+
+static void open_all(struct load *load, uint16_t port)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET,
+                                  .sin_port = htons(port),
+                                  .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    int on = 1;
 
     load->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     load->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
-    epoll_ctl(load->epoll_fd, EPOLL_CTL_ADD, load->timer_fd, &timer);
+    watch(load, load->timer_fd, UINT64_MAX, EPOLLIN | EPOLLET);
     load->conns = calloc(load->connections, sizeof(*load->conns));
-    if (load->conns == NULL)
-        return false;
-    list_init(&load->free);
-    list_init(&load->down);
-    for (size_t i = 0; i < load->connections; i++)
-        list_append(&load->down, &load->conns[i].link);
-    while (count < load->connections && clock_mono_us() < until_us) {
-        reconnect(load, clock_mono_us());
-        wait_for_events(load, TICK_US);
-        count = 0;
-        LIST_EACH(struct conn, conn, &load->free, link)
-            count += conn->state == CONN_FREE;
+    for (size_t i = 0; load->conns != NULL && i < load->connections; i++) {
+        int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+        if (connect(fd, (struct sockaddr *)&address, sizeof(address)) != 0 ||
+            setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on)) != 0 ||
+            fcntl(fd, F_SETFL, O_NONBLOCK) != 0)
+            fail("cannot connect");
+        load->conns[i].fd = fd;
+        watch(load, fd, i, EPOLLIN);
+        become_free(load, i, clock_mono_us());
     }
-    return count == load->connections;
 }
 
-/* -- report and options -- */
-
-static void print_points(const struct histogram *histogram)
+static void read_tokens(struct load *load, const char *path)
 {
-    double rest = 1; /* fraction of slower requests; each step reduces it by 1/6 */
-    const char *comma = "";
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    struct stat stat;
+    size_t count = 0;
+    void *bytes;
 
-    printf(", \"points\": [");
-    for (; rest * (double)histogram->count >= 1; rest *= 5.0 / 6) {
-        printf("%s[%ju, %.8f]", comma, (uintmax_t)histogram_at(histogram, 1 - rest),
-               1 - rest);
-        comma = ", ";
-    }
-    printf("%s[%ju, 1]]", comma, (uintmax_t)histogram->max_us);
+    if (fd < 0 || fstat(fd, &stat) != 0 || stat.st_size == 0)
+        fail("cannot read the tokens");
+    bytes = mmap(NULL, (size_t)stat.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+    if (bytes == MAP_FAILED)
+        fail("cannot read the tokens");
+    close(fd);
+    load->token = bytes;
+    load->tokens_end = load->token + stat.st_size;
+    for (const char *at = load->token; at < load->tokens_end; at++)
+        count += *at == '\n';
+    load->latency.us = calloc(count, sizeof(int64_t));
+    load->late.us = calloc(count, sizeof(int64_t));
+    if (load->latency.us == NULL || load->late.us == NULL)
+        fail("out of memory");
 }
 
-static void print_report(const struct load *load)
+static void print_report(struct load *load)
 {
-    static const char *const names[ANSWER_COUNT] = {"201", "200", "409", "503", "other"};
-    const struct histogram *latency = &load->latency;
-    uint64_t answered = 0;
-    struct rusage usage;
+    static const struct {
+        const char *name;
+        double fraction;
+    } rows[] = {{"p50", 0.5}, {"p90", 0.9}, {"p99", 0.99}, {"p999", 0.999}, {"max", 1}};
 
-    getrusage(RUSAGE_SELF, &usage);
-    for (size_t i = 0; i < ANSWER_COUNT; i++) {
-        printf("%s\"%s\": %ju", i == 0 ? "{" : ", ", names[i],
-               (uintmax_t)load->answers[i]);
-        answered += load->answers[i];
-    }
-    printf(", \"offered\": %ju, \"sent\": %ju, \"answered\": %ju, \"broken\": %ju, "
-           "\"unanswered\": %ju, \"seconds\": %.6f, \"cpu_s\": %.6f",
-           (uintmax_t)load->offered, (uintmax_t)load->sent, (uintmax_t)answered,
-           (uintmax_t)load->broken, (uintmax_t)load->unanswered,
-           (double)(load->answered_us - load->options.start_us) / 1e6,
-           (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
-               (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6);
-    printf(", \"p50_us\": %ju, \"p90_us\": %ju, \"p99_us\": %ju, \"p999_us\": %ju, "
-           "\"max_us\": %ju, \"late_p50_us\": %ju, \"late_p99_us\": %ju, "
-           "\"late_max_us\": %ju",
-           (uintmax_t)histogram_at(latency, 0.5), (uintmax_t)histogram_at(latency, 0.9),
-           (uintmax_t)histogram_at(latency, 0.99),
-           (uintmax_t)histogram_at(latency, 0.999), (uintmax_t)latency->max_us,
-           (uintmax_t)histogram_at(&load->late, 0.5),
-           (uintmax_t)histogram_at(&load->late, 0.99), (uintmax_t)load->late.max_us);
-    print_points(latency);
+    qsort(load->latency.us, load->latency.count, sizeof(int64_t), compare);
+    qsort(load->late.us, load->late.count, sizeof(int64_t), compare);
+    printf("{\"201\": %ju, \"offered\": %zu, \"seconds\": %.6f", (uintmax_t)load->placed,
+           load->latency.count, (double)(load->answered_us - load->start_us) / 1e6);
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+        printf(", \"%s_us\": %jd, \"late_%s_us\": %jd", rows[i].name,
+               (intmax_t)quantile(&load->latency, rows[i].fraction), rows[i].name,
+               (intmax_t)quantile(&load->late, rows[i].fraction));
     printf("}\n");
-}
-
-/* The value of NAME=VALUE, or the default. */
-static const char *option(char **args, const char *name, const char *otherwise)
-{
-    size_t len = strlen(name);
-
-    for (; *args != NULL; args++) {
-        if (strncmp(*args, name, len) == 0 && (*args)[len] == '=')
-            return *args + len + 1;
-    }
-    return otherwise;
-}
-
-static double number(char **args, const char *name, const char *otherwise)
-{
-    return strtod(option(args, name, otherwise), NULL);
-}
-
-static bool read_options(struct load *load, char **args)
-{
-    double seconds = number(args, "seconds", "0");
-    double connections = number(args, "connections", "0");
-    double port = number(args, "port", "0");
-
-    load->options = (struct schedule_options){
-        .rate_per_s = number(args, "rate", "-1"),
-        .is_poisson = strcmp(option(args, "arrivals", "poisson"), "poisson") == 0,
-        .reuse_tokens = strcmp(option(args, "reuse", "no"), "yes") == 0,
-        .token_path = option(args, "tokens", NULL),
-        .vouchers = option(args, "vouchers", NULL),
-        .key_prefix = option(args, "keys", NULL)};
-    load->patience_us = (int64_t)(number(args, "patience", "5") * 1e6);
-    if (!(port >= 1 && port <= UINT16_MAX && connections >= 1 &&
-          connections <= CONNECTIONS_MAX && seconds > 0 && seconds <= 86400 &&
-          load->options.rate_per_s >= 0 && load->options.token_path != NULL &&
-          load->options.vouchers != NULL))
-        return false;
-    load->port = (uint16_t)port;
-    load->connections = (size_t)connections;
-    load->options.end_us = (int64_t)(seconds * 1e6); /* main() adds the start */
-    return true;
 }
 
 int main(int argc, char **argv)
 {
     static struct load load;
+    double seconds;
 
-    (void)argc;
-    if (!read_options(&load, argv)) {
-        fprintf(stderr, "usage: open_loop port=N rate=PER_SECOND seconds=N connections=N "
-                        "tokens=FILE vouchers=ID[,ID...]\n"
-                        "            [arrivals=poisson|fixed] [keys=PREFIX] [reuse=yes] "
-                        "[patience=SECONDS]\n");
-        return 2;
-    }
-    if (!open_all(&load)) {
-        fprintf(stderr, "open_loop: cannot connect to port %u\n", load.port);
-        return 2;
-    }
-    load.options.start_us = clock_mono_us();
-    load.options.end_us += load.options.start_us;
-    load.schedule = schedule_open(&load.options);
+    if (argc != 7)
+        fail("usage: open_loop PORT RATE SECONDS CONNECTIONS TOKENS VOUCHER");
+    load.rate_per_s = strtod(argv[2], NULL);
+    seconds = strtod(argv[3], NULL);
+    load.connections = strtoul(argv[4], NULL, 10);
+    load.voucher = argv[6];
+    if (load.connections < 1 || load.connections > CONNECTIONS_MAX)
+        fail("CONNECTIONS must be 1 to 20000");
+    read_tokens(&load, argv[5]);
+    open_all(&load, (uint16_t)strtoul(argv[1], NULL, 10));
+    load.start_us = clock_mono_us();
+    load.end_us = load.start_us + (int64_t)(seconds * 1e6);
+    if (load.rate_per_s > 0)
+        load.next_us = gap_us(&load);
     run(&load);
     print_report(&load);
     return 0;

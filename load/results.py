@@ -7,7 +7,6 @@ from deploy import CONNECTIONS, THREADS, WORKERS
 
 # Measured with wrk: name, title, base of the ratio, goal.
 RATES = (("nginx", "nginx, return 200", None, None),
-         ("empty", "libmicrohttpd, empty answer", None, None),
          ("orders", "durable orders, distinct shoppers", "nginx", 0.45),
          ("refusals", "sold out, no key", "nginx", 0.90),
          ("keyed_refusals", "sold out, each with a new key", "nginx", 0.35),
@@ -76,7 +75,7 @@ def put_latency(result, measured):
 
 
 def put_single(result, measured):
-    for what in ("single_us", "pair_us", "commit_us", "exchange_us", "empty_cpu_us"):
+    for what in ("single_us", "pair_us", "commit_us"):
         result[what] = statistics.median(report[what] for report in measured)
     result["single_ratio"] = ratio([report["single_us"] for report in measured],
                                    [report["pair_us"] + report["commit_us"] for report in measured])
@@ -87,9 +86,9 @@ def compile_result(measured, facts):
     put_rates(result, measured)
     put_latency(result, measured)
     put_single(result, measured)
-    # All costs of one round: that with the median rate of orders.
-    result.update(measured[middle(rates(measured, "orders"))]["costs"])
-    return result | facts
+    # The costs of one round: that with the median rate of orders.
+    costs = measured[middle(rates(measured, "orders"))]
+    return result | {name: costs[name] for name in ("cpu_us_per_order", "locks_per_call")} | facts
 
 
 # -- the table --
@@ -126,18 +125,11 @@ def print_latency(result):
               + "".join(f"{report[at] / 1000:>9.2f} ms" for at in ("p50_us", "p90_us", "p99_us", "p999_us", "max_us"))
               + f"   {report['late_p99_us'] / 1000:.2f} ms")
     print(f"single client: order {result['single_us']:.0f} us, lock pair {result['pair_us']:.0f} us, "
-          f"commit {result['commit_us']:.0f} us, empty answer {result['exchange_us']:.0f} us")
+          f"commit {result['commit_us']:.0f} us")
 
 
 def print_costs(result):
-    print("\nCPU time per order, us: "
-          + ", ".join(f"{name} {us}" for name, us in result["cpu_us_per_order"].items())
-          + f"; an empty answer of libmicrohttpd {result['empty_cpu_us']:.2f}")
-    print("stages of an order, us, mean/p50/p99: "
-          + ", ".join(f"{name} {report['mean_us']}/{report['p50_us']}/{report['p99_us']}"
-                      for name, report in result["stages"].items()))
-    print("memory after the load, MiB, RSS/PSS: "
-          + ", ".join(f"{name} {report['rss_mib']}/{report['pss_mib']}" for name, report in result["memory"].items()))
+    print("\nCPU time per order, us: " + ", ".join(f"{name} {us}" for name, us in result["cpu_us_per_order"].items()))
     idle = result["idle_connections"]
     print(f"memory of the service: idle {result['rss_idle_mib']} MiB, goal 20: {goal_state(result['rss_idle_mib'] < 20)}; "
           f"after the load {result['rss_after_load_mib']} MiB")

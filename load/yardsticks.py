@@ -4,18 +4,16 @@ Each yardstick does one part of an order and nothing else. The least time for an
 of the times of its parts: HTTP answer (nginx), durable row (bulk insert), lock pair."""
 
 import glob
-import json
 import os
+import re
 import statistics
-import subprocess
 import tempfile
 
 import harness
-from deploy import STOCK
 
 ROWS = 1000 # per statement of the bulk insert
 CLIENTS = 64 # clients of pgbench that place one order per transaction
-PAIR_CONNECTIONS, PAIR_CALLS = 2, 2 # the service has two event loops; Redis never waits for a call
+LOCKS, SINGLE_CALLS = 100_000, 5000 # so few that nearly all names are taken once
 
 # The same rows and indexes as with place_orders(), but without its work: no lock on the voucher,
 # no stock, no window, no look-up of earlier orders. Each statement commits.
@@ -34,23 +32,6 @@ select * from place_orders(:voucher, array[:user]::bigint[], array[:user]::bigin
 """
 
 
-class EmptyServer:
-    """libmicrohttpd with an empty handler, set up like the service."""
-
-    def __init__(self, program, threads):
-        self.port = harness.free_port()
-        self.command = ["setpriv", "--pdeathsig", "TERM", program, str(self.port), str(threads)]
-        self.process = None
-
-    def start(self):
-        self.process = subprocess.Popen(self.command, stdin=subprocess.DEVNULL)
-        harness.wait_for("libmicrohttpd answers", lambda: harness.is_taken(self.port))
-
-    def stop(self):
-        self.process.terminate()
-        self.process.wait()
-
-
 class Postgres:
     """PostgreSQL alone, measured with pgbench on the tables of a deployment."""
 
@@ -60,7 +41,7 @@ class Postgres:
     def pgbench(self, script, clients, seconds):
         """Transactions per second, and the median duration of a transaction in us."""
         self.deployment.empty()
-        voucher = self.deployment.service.create_voucher("yardstick", STOCK)
+        voucher = self.deployment.voucher()
         threads = min(clients, len(os.sched_getaffinity(0)))
         with tempfile.TemporaryDirectory(dir=self.deployment.place) as place:
             with open(f"{place}/script", "w") as out:
@@ -90,44 +71,57 @@ class Postgres:
 
 
 class Redis:
-    """Redis alone, with the scripts of the lock library."""
+    """Redis alone, with the scripts of the lock library, by redis-benchmark. It takes names at random, so all
+    names are free before it acquires, and all are locked before it releases."""
 
-    def __init__(self, program, servers):
-        self.program = program
-        self.port = servers.env["REDIS_PORT"]
-        self.env = dict(os.environ, REDISCLI_AUTH=servers.env["REDISCLI_AUTH"])
+    names, owner, number, latest_us = 1_000_000, "0123456789abcdef0123456789abcdef:1", "12345", "9000000000000000"
 
-    def measure(self, seconds, locks, calls, connections):
-        return json.loads(harness.run(self.program, self.port, *map(str, (seconds, locks, calls, connections)),
-                                    env=self.env))
+    def __init__(self, print_script, servers):
+        self.servers = servers
+        self.acquire, self.release = (servers.redis("script", "load", harness.run(print_script, name)).strip()
+                                      for name in ("acquire", "release"))
 
-    def pairs_per_s(self, seconds, locks):
-        """Pairs of acquire and release per second with `locks` per call."""
-        return self.measure(seconds, locks, PAIR_CALLS, PAIR_CONNECTIONS)["pairs_per_s"]
+    def call(self, script, names):
+        """The same call as in kinds.c for the plain lock; its reply repeats the number."""
+        fence = "bench:fence" + ":waiting" * (script == self.release)
+        lease = ["10000", self.latest_us] * (script == self.acquire)
+        return ["evalsha", script, str(len(names) + 1), fence, *names, *lease, *[self.owner] * len(names), self.number]
 
-    def single_pairs_per_s(self, seconds):
-        """Pairs per second with one lock per call and 64 calls per write, like redis-benchmark -P 64."""
-        return self.measure(seconds, 1, 64, PAIR_CONNECTIONS)["pairs_per_s"]
+    def set_all(self, are_locked):
+        self.servers.redis("eval", f"""for i = 0, {self.names - 1} do local name = string.format('lock:bench:%012d', i)
+            if ARGV[1] == '1' then redis.call('SET', name, ARGV[2]) else redis.call('DEL', name) end end""",
+                           "0", str(int(are_locked)), self.owner)
 
-    def pair_us(self, seconds):
+    def measure(self, locks, clients, pipeline, calls):
+        """Locks per second, and the median duration of a call in us; of acquires, then of releases."""
+        replies = [self.servers.redis(*self.call(script, ["lock:check"])).split()[-1] for script in (self.acquire, self.release)]
+        harness.expect("the last word of the replies of the scripts", replies, ["1", "1"])
+        for script in (self.acquire, self.release):
+            self.set_all(are_locked=script == self.release)
+            output = harness.run("redis-benchmark", "-p", self.servers.env["REDIS_PORT"], "-a", self.servers.env["REDISCLI_AUTH"],
+                                 "--csv", "-c", str(clients), "-P", str(pipeline), "-n", str(calls), "-r", str(self.names),
+                                 *self.call(script, ["lock:bench:__rand_int__"] * locks))
+            fields = [field.strip('"') for field in output.splitlines()[-1].rsplit('","', 7)[1:]]
+            yield locks * float(fields[0]), float(fields[3]) * 1000
+
+    def pairs_per_s(self, locks, pipeline=2, calls=None):
+        """Pairs of acquire and release per second with `locks` per call, on two connections as the service has."""
+        acquires, releases = self.measure(locks, 2, pipeline, calls or LOCKS // locks)
+        return composite(acquires[0], releases[0])
+
+    def single_pairs_per_s(self):
+        """Pairs per second with one lock per call and 64 calls per write."""
+        return self.pairs_per_s(1, 64)
+
+    def pair_us(self):
         """Duration of an acquire and a release with a single client."""
-        report = self.measure(seconds, 1, 1, 1)
-        return report["acquire_p50_us"] + report["release_p50_us"]
-
-    def info(self, section, field):
-        """The value of a field, or 0."""
-        for line in harness.run("redis-cli", "-p", self.port, "info", section, env=self.env).splitlines():
-            if line.startswith(f"{field}:"):
-                return line.split(":")[1]
-        return "0"
+        acquire, release = self.measure(1, 1, 1, SINGLE_CALLS)
+        return acquire[1] + release[1]
 
     def calls(self):
         """Script calls since the server started."""
-        return int(self.info("commandstats", "cmdstat_evalsha").removeprefix("calls=").split(",")[0])
-
-    def commands(self):
-        """Commands since the server started, also those of scripts."""
-        return int(self.info("stats", "total_commands_processed"))
+        found = re.search(r"cmdstat_evalsha:calls=(\d+)", self.servers.redis("info", "commandstats"))
+        return int(found[1]) if found else 0
 
 
 def composite(*rates):

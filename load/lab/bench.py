@@ -8,7 +8,7 @@ import subprocess
 import sys
 
 PLACE = "var/bench-short"
-RATES = ("nginx", "empty", "orders", "orders_100", "orders_million", "refusals", "keyed_refusals",
+RATES = ("nginx", "orders", "orders_100", "orders_million", "refusals", "keyed_refusals",
          "mixed", "pg_bulk", "redis_pairs", "redis_single_pairs", "pgbench", "limit")
 PERCENTILES = ("p50_us", "p90_us", "p99_us", "p999_us", "max_us")
 
@@ -30,9 +30,8 @@ def check_latency(result):
         report = result["latency"][load]
         expected = part * result["orders_per_s"] * result["seconds"]
         assert abs(report["offered"] - expected) < 6 * expected**0.5, f"{load}: {report['offered']} arrivals, not {expected}"
-        assert report["201"] == report["answered"] == report["offered"], load
+        assert report["201"] == report["offered"], load
         assert [report[name] for name in PERCENTILES] == sorted(report[name] for name in PERCENTILES), load
-        assert report["points"] == sorted(report["points"]) and len(report["points"]) > 20, load
     assert result["p99_ms_half_load"] == round(result["latency"]["half"]["p99_us"] / 1000, 2)
     assert result["p999_ms_half_load"] == round(result["latency"]["half"]["p999_us"] / 1000, 2)
 
@@ -42,11 +41,6 @@ def check_costs(result):
     # Redis may need less than a tick of the clock.
     assert all((us > 0 or name == "redis") and us < 10_000 for name, us in result["cpu_us_per_order"].items()), \
         result["cpu_us_per_order"]
-    assert all(report["pss_mib"] <= report["rss_mib"] for report in result["memory"].values())
-    assert set(result["stages"]) == {"lock", "queue", "commit", "unlock", "total"}
-    for name, report in result["stages"].items():
-        assert report["count"] == result["stages"]["total"]["count"] > 0, name
-        assert report["mean_us"] <= result["stages"]["total"]["mean_us"], name
     assert 1 <= result["locks_per_call"] <= 256
     single_us, pair_us, commit_us = (result[name] for name in ("single_us", "pair_us", "commit_us"))
     assert min(single_us, pair_us, commit_us) > 0
@@ -62,7 +56,6 @@ def main():
         result = json.load(file)
     for check in (check_rates, check_latency, check_costs):
         check(result)
-    assert os.path.getsize(f"{PLACE}/bench.png") > 10_000
 
 
 main()
