@@ -13,7 +13,7 @@ import harness
 
 ROWS = 1000 # per statement of the bulk insert
 CLIENTS = 64 # clients of pgbench that place one order per transaction
-LOCKS, SINGLE_CALLS = 100_000, 5000 # so few that nearly all names are taken once
+LOCKS, SINGLE_CALLS = 20_000, 5000 # so few that nearly all names are taken once
 
 # The same rows and indexes as with place_orders(), but without its work: no lock on the voucher,
 # no stock, no window, no look-up of earlier orders. Each statement commits.
@@ -74,7 +74,7 @@ class Redis:
     """Redis alone, with the scripts of the lock library, by redis-benchmark. It takes names at random, so all
     names are free before it acquires, and all are locked before it releases."""
 
-    names, owner, number, latest_us = 1_000_000, "0123456789abcdef0123456789abcdef:1", "12345", "9000000000000000"
+    names, owner, number, latest_us = 200_000, "0123456789abcdef0123456789abcdef:1", "12345", "9000000000000000"
 
     def __init__(self, print_script, servers):
         self.servers = servers
@@ -96,13 +96,16 @@ class Redis:
         """Locks per second, and the median duration of a call in us; of acquires, then of releases."""
         replies = [self.servers.redis(*self.call(script, ["lock:check"])).split()[-1] for script in (self.acquire, self.release)]
         harness.expect("the last word of the replies of the scripts", replies, ["1", "1"])
+        found = []
         for script in (self.acquire, self.release):
             self.set_all(are_locked=script == self.release)
             output = harness.run("redis-benchmark", "-p", self.servers.env["REDIS_PORT"], "-a", self.servers.env["REDISCLI_AUTH"],
                                  "--csv", "-c", str(clients), "-P", str(pipeline), "-n", str(calls), "-r", str(self.names),
                                  *self.call(script, ["lock:bench:__rand_int__"] * locks))
             fields = [field.strip('"') for field in output.splitlines()[-1].rsplit('","', 7)[1:]]
-            yield locks * float(fields[0]), float(fields[3]) * 1000
+            found.append((locks * float(fields[0]), float(fields[3]) * 1000))
+        self.set_all(are_locked=False)
+        return found
 
     def pairs_per_s(self, locks, pipeline=2, calls=None):
         """Pairs of acquire and release per second with `locks` per call, on two connections as the service has."""
