@@ -293,7 +293,7 @@ static void read_tokens(struct load *load, const char *path)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     struct stat stat;
-    size_t count = 0;
+    size_t count = 1; /* calloc() of nothing may return NULL */
     void *bytes;
 
     if (fd < 0 || fstat(fd, &stat) != 0 || stat.st_size == 0)
