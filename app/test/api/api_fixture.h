@@ -12,7 +12,7 @@
 #include "app/core/log.h"
 #include "app/ops/health.h"
 #include "app/test/append.h"
-#include "app/test/sale/simulated_time.h"
+#include "app/test/simulated_time.h"
 #include "test/case_list.h"
 
 #include <inttypes.h>

@@ -1,6 +1,6 @@
 /* test_stream.c - what listeners to a voucher receive, with a fake catalogue and clock. */
 #include "app/api/api_routes.h"
-#include "app/test/sale/simulated_time.h"
+#include "app/test/simulated_time.h"
 #include "test/case_list.h"
 
 #include <stdio.h>

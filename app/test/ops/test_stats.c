@@ -1,7 +1,7 @@
 /* test_stats.c - what is written to and read from Redis, with a fake connection and clock. */
 #include "app/core/text.h"
 #include "app/ops/stats.h"
-#include "app/test/sale/simulated_time.h"
+#include "app/test/simulated_time.h"
 #include "test/case_list.h"
 
 #include <hiredis/hiredis.h>

@@ -10,7 +10,7 @@
 #include "app/core/log.h"
 #include "app/sale/checkout.h"
 
-#include "app/test/sale/simulated_time.h"
+#include "app/test/simulated_time.h"
 #include "test/asserts.h"
 
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* test_catalogue.c - the catalogue with a scripted store and simulated time. */
 #include "app/sale/catalogue.h"
 
-#include "app/test/sale/simulated_time.h"
+#include "app/test/simulated_time.h"
 #include "test/asserts.h"
 
 #include <stdlib.h>

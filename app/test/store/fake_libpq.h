@@ -11,7 +11,7 @@
 
 #include "app/core/embed.h"
 #include "app/store/store_conn_impl.h"
-#include "app/test/sale/simulated_time.h"
+#include "app/test/simulated_time.h"
 #include "test/asserts.h"
 
 #include <endian.h>

@@ -8,7 +8,7 @@
 #define SHOP_FIXTURE_H
 
 #include "app/core/log.h"
-#include "app/test/sale/simulated_time.h"
+#include "app/test/simulated_time.h"
 #include "app/test/store/fake_conns.h"
 
 #define TIMEOUT_MS 1000

@@ -2,7 +2,7 @@
 #include "app/core/log.h"
 #include "app/store/store_impl.h"
 
-#include "app/test/sale/simulated_time.h"
+#include "app/test/simulated_time.h"
 #include "test/asserts.h"
 
 #include <endian.h>
