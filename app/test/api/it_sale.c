@@ -449,6 +449,45 @@ SERVICE_CASE(test_work__earns_a_ticket)
                user == 7 ? 201 : 403, NULL);
 }
 
+/* -- spans -- */
+
+#define TRACE "00-4bf92f3577b34da6a3ce929d0e0e473%d-00f067aa0ba902b7-0%d"
+
+struct search {
+    struct fixture *fixture;
+    char pattern[120];
+};
+
+static bool is_logged(void *arg)
+{
+    const struct search *search = arg;
+    const char *const argv[] = {"grep", "-q", search->pattern, one->log_path, NULL};
+
+    return fixture_run(search->fixture, NULL, argv)->code == 0;
+}
+
+/* Trace 1 is sampled, trace 0 is not. */
+SERVICE_CASE(test_spans__of_a_sampled_trace_are_logged)
+{
+    static const char *const parts[] = {"lock", "queue", "commit", "unlock", "order"};
+    struct search search = {.fixture = *state};
+    char id[ID_SIZE], header[120];
+
+    make_voucher(one, &(struct sale){.stock = 5}, id);
+    for (int trace = 0; trace <= 1; trace++) {
+        snprintf(header, sizeof(header), "traceparent: " TRACE "\r\n", trace, trace);
+        EXPECT(request_with(one, shopper(next_user++), header, NULL,
+                            "POST /v1/vouchers/%s/orders", id),
+               201, NULL);
+    }
+    for (size_t i = 0; i < COUNT_OF(parts); i++) {
+        snprintf(search.pattern, sizeof(search.pattern),
+                 "event=span trace_id=[0-9a-f]*1 .* name=%s ", parts[i]);
+        AWAIT(is_logged, &search);
+    }
+    assert_false(is_logged(&(struct search){*state, "event=span trace_id=[0-9a-f]*0 "}));
+}
+
 int main(void)
 {
     return cases_run(setup, teardown);

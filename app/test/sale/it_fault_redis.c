@@ -1,9 +1,7 @@
-/* it_fault_redis.c - Redis killed, hung, restarted empty; reject and bypass. */
-#include "app/test/load_clients.h"
+/* it_fault_redis.c - Redis killed, hung, refusing writes; reject and bypass. */
+#include "app/test/sale/fault_fixture.h"
 #include "base/clock.h"
 
-#include <signal.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define BURST 3000
@@ -20,479 +18,233 @@ static struct service *impatient, *patient;
 static int setup(void **state)
 {
     const char *const rejecting[] = {LONG_LEASE, "SECKILL_ORDER_TIMEOUT_MS=1500", NULL};
-    struct fixture *fixture = fixture_open();
 
-    *state = fixture;
+    open_fixture(state);
     impatient = fixture_serve(fixture, rejecting);
     patient = fixture_serve(fixture, (const char *[]){LONG_LEASE, NULL});
     fixture_share_services(fixture);
     return 0;
 }
 
-static int teardown(void **state)
+static void await_both(void)
 {
-    return fixture_close(*state);
-}
-
-static void await_both(const char *target)
-{
-    service_await(impatient, target, 200);
-    service_await(patient, target, 200);
+    service_await(impatient, "/readyz", 200);
+    service_await(patient, "/readyz", 200);
 }
 
 /* Makes Redis run again, also after a failed test. */
 static int mend(void **state)
 {
-    fixture_mend(*state, "redis");
-    await_both("/readyz");
+    fixture_mend(fixture, "redis");
+    await_both();
     return fixture_end_test(state);
 }
 
-#define FAULT(test) cmocka_unit_test_teardown(test, mend)
+#define REDIS_CASE(name) DEFINE_CASE(name, name, NULL, mend, NULL)
 
-static void make_known(int64_t stock, char *ret_id)
+/* -- reject -- */
+
+/* Asserts how requests of shoppers 1 to 4 are answered while Redis is down. */
+static void assert_rejected(const char *voucher_id)
 {
-    char target[64];
-
-    make_voucher(patient, &(struct sale){.stock = stock}, ret_id);
-    snprintf(target, sizeof(target), "/v1/vouchers/%s", ret_id);
-    await_both(target);
-}
-
-/* Asserts how requests are answered while Redis is down. */
-static void assert_unavailable(const char *voucher_id)
-{
-    for (int64_t user = 1; user <= 4; user++) {
-        const struct client_reply *reply =
-            EXPECT(place_order(impatient, user, voucher_id, NULL), 503, "unavailable");
-
-        ASSERT_BETWEEN(reply_retry_after(reply), 1, 60);
-    }
-}
-
-static void test_reject__killed(void **state)
-{
-    char voucher_id[ID_SIZE];
     const struct client_reply *reply;
 
-    make_known(100, voucher_id);
-    EXPECT(place_order(patient, 99, voucher_id, NULL), 201, NULL);
-    fixture_servers(*state, "kill", "redis");
-    assert_unavailable(voucher_id);
+    for (int64_t user = 1; user <= 4; user++) {
+        reply =
+            EXPECT(place_order(impatient, user, voucher_id, NULL), 503, "unavailable");
+        ASSERT_BETWEEN(reply_retry_after(reply), 1, 60);
+    }
     service_await(impatient, "/readyz", 503);
     reply = request(impatient, NULL, NULL, "GET /readyz");
-    assert_non_null(reply->json);
     ASSERT_CONTAINS(reply->body, "redis");
-    EXPECT(request(impatient, NULL, NULL, "GET /healthz"), 200, NULL);
     reply = EXPECT(request(impatient, NULL, NULL, "GET /metrics"), 200, NULL);
     ASSERT_CONTAINS(reply->body, "seckill_dependency_up{dependency=\"redis\"} 0");
-    EXPECT(request(patient, NULL, NULL, "GET /v1/vouchers/%s", voucher_id), 200, NULL);
-    assert_int_equal(sql_live_orders(*state, voucher_id), 1);
-    fixture_servers(*state, "start", "redis");
-    await_both("/readyz");
+    assert_int_equal(sql_live_orders(fixture, voucher_id), 0);
+}
+
+static void assert_sells_again(const char *voucher_id)
+{
+    await_both();
     for (int64_t user = 1; user <= 4; user++)
         EXPECT(place_order(patient, user, voucher_id, NULL), 201, NULL);
 }
 
-static void test_reject__hung(void **state)
+REDIS_CASE(test_reject__killed)
 {
     char voucher_id[ID_SIZE];
 
-    make_known(100, voucher_id);
-    fixture_servers(*state, "pause", "redis");
-    assert_unavailable(voucher_id);
-    service_await(impatient, "/readyz", 503);
-    assert_int_equal(sql_live_orders(*state, voucher_id), 0);
-    fixture_servers(*state, "resume", "redis");
-    await_both("/readyz");
-}
-
-static bool no_locks(void *arg)
-{
-    return redis_order_locks(arg) == 0;
-}
-
-struct attempt {
-    int64_t user_id;
-    const char *voucher_id;
-};
-
-static bool is_placed(void *arg)
-{
-    struct attempt *attempt = arg;
-
-    return place_order(patient, attempt->user_id, attempt->voucher_id, NULL)->status ==
-           201;
+    make_known(patient, impatient, 100, voucher_id);
+    fixture_servers(fixture, "kill", "redis");
+    assert_rejected(voucher_id);
+    EXPECT(request(impatient, NULL, NULL, "GET /healthz"), 200, NULL);
+    EXPECT(request(patient, NULL, NULL, "GET /v1/vouchers/%s", voucher_id), 200, NULL);
+    fixture_servers(fixture, "start", "redis");
+    assert_sells_again(voucher_id);
 }
 
 /* Redis grants a lock after the service has given up. The service must release this orphan before
    its lease ends. */
-static void test_reject__hung_leaves_no_lock_behind(void **state)
+REDIS_CASE(test_reject__hung_leaves_no_lock_behind)
 {
-    char voucher_id[ID_SIZE];
-    struct attempt attempt = {.voucher_id = voucher_id};
+    struct attempt attempt = {.service = patient, .user_id = 1};
 
-    make_known(100, voucher_id);
-    fixture_servers(*state, "pause", "redis");
-    for (int64_t user = 1; user <= 3; user++)
-        EXPECT(place_order(impatient, user, voucher_id, NULL), 503, "unavailable");
-    fixture_servers(*state, "resume", "redis");
-    for (attempt.user_id = 1; attempt.user_id <= 3; attempt.user_id++)
-        AWAIT(is_placed, &attempt);
-    AWAIT(no_locks, *state); /* long before the leases end */
+    make_known(patient, impatient, 100, attempt.voucher_id);
+    fixture_servers(fixture, "pause", "redis");
+    assert_rejected(attempt.voucher_id);
+    fixture_servers(fixture, "resume", "redis");
+    for (; attempt.user_id <= 4; attempt.user_id++)
+        AWAIT(is_complete, &attempt);
+    AWAIT(no_locks, NULL); /* long before the leases end */
 }
 
-static void test_reject__waits_for_a_short_hang(void **state)
-{
-    struct client *clients[20];
-    struct order_burst burst = {.first_user = 1};
-    struct client_wait wait = {.timeout_ms = CLIENT_TIMEOUT_MS};
-    char request[1024];
-
-    make_known(100, burst.voucher_id);
-    fixture_servers(*state, "pause", "redis");
-    for (size_t i = 0; i < COUNT_OF(clients); i++) {
-        clients[i] = client_open(&patient->address);
-        assert_true(client_write(clients[i], request,
-                                 burst_write(i, request, sizeof(request), &burst)));
-    }
-    fixture_servers(*state, "resume", "redis");
-    for (size_t i = 0; i < COUNT_OF(clients); i++) {
-        EXPECT(client_read(clients[i], &wait), 201, NULL);
-        client_close(clients[i]);
-    }
-}
-
-static void test_reject__restarted_empty(void **state)
+/* Redis is connected. It answers with an error and does nothing. */
+REDIS_CASE(test_reject__refusing_writes)
 {
     char voucher_id[ID_SIZE];
 
-    make_voucher(patient, &(struct sale){.stock = 100, .per_user_limit = 5}, voucher_id);
-    for (int i = 0; i < 3; i++) {
-        EXPECT(place_order(patient, 7, voucher_id, NULL), 201, NULL);
-        fixture_servers(*state, "kill", "redis");
-        fixture_servers(*state, "start", "redis");
-        await_both("/readyz");
-    }
-    EXPECT(place_order(patient, 7, voucher_id, NULL), 201, NULL);
+    make_known(patient, impatient, 100, voucher_id);
+    redis_do(fixture, "CONFIG SET maxmemory 1");
+    assert_rejected(voucher_id);
+    redis_do(fixture, "CONFIG SET maxmemory 0");
+    assert_sells_again(voucher_id);
 }
 
-static void kill_and_start(void *arg)
-{
-    struct order_burst *burst = arg;
-
-    fixture_servers(burst->fixture, "kill", "redis");
-    fixture_servers(burst->fixture, "start", "redis");
-}
-
-static void run_burst(void **state, struct service *at, void (*halfway)(void *arg))
-{
-    static enum tally each[BURST];
-    struct order_burst burst = {.first_user = 1, .each = each, .fixture = *state};
-    struct load_plan plan = {{at},
-                             .connections = 64,
-                             .requests = BURST,
-                             .write = burst_write,
-                             .answer = burst_answer,
-                             .halfway = halfway,
-                             .halfway_at = BURST / 10,
-                             .arg = &burst};
-
-    make_voucher(at, &(struct sale){.stock = BURST}, burst.voucher_id);
-    assert_int_equal(load_run(&plan), BURST);
-    assert_int_equal(burst.tally[TALLY_LOST], 0);
-    assert_true(burst.tally[TALLY_PLACED] >= BURST / 10);
-    burst_check(*state, &burst, BURST);
-}
-
-static void test_reject__killed_in_a_burst(void **state)
-{
-    run_burst(state, patient, kill_and_start);
-}
-
-/* Redis answers with an error and does nothing. */
-static void test_reject__refusing_writes(void **state)
+/* The key of the fence counter belongs to another program: nothing is overwritten. */
+REDIS_CASE(test_reject__a_fence_of_another_type)
 {
     char voucher_id[ID_SIZE];
-    const struct client_reply *reply;
 
-    make_known(100, voucher_id);
-    redis_do(*state, "CONFIG SET maxmemory 1");
-    assert_unavailable(voucher_id);
-    service_await(impatient, "/readyz", 503); /* although Redis is connected */
-    reply = EXPECT(request(impatient, NULL, NULL, "GET /metrics"), 200, NULL);
-    ASSERT_CONTAINS(reply->body, "seckill_dependency_up{dependency=\"redis\"} 0");
-    redis_do(*state, "CONFIG SET maxmemory 0");
-    await_both("/readyz");
-    assert_int_equal(sql_live_orders(*state, voucher_id), 0);
-    for (int64_t user = 1; user <= 4; user++)
-        EXPECT(place_order(patient, user, voucher_id, NULL), 201, NULL);
-}
-
-/* Cut connections and flush Redis again and again, at any point of the orders. */
-static void nagging_answer(size_t k, const struct client_reply *reply, void *arg)
-{
-    struct order_burst *burst = arg;
-
-    burst_answer(k, reply, burst);
-    if (k % 100 == 0)
-        redis_do(burst->fixture, "CLIENT KILL TYPE normal SKIPME yes");
-    if (k % 100 == 50)
-        redis_do(burst->fixture, "SCRIPT FLUSH");
-    if (k % 1000 == 500)
-        redis_do(burst->fixture, "FLUSHALL");
-}
-
-static void test_reject__connections_cut_in_a_burst(void **state)
-{
-    static enum tally each[BURST];
-    struct order_burst burst = {.first_user = 1, .each = each, .fixture = *state};
-    struct load_plan plan = {{patient},
-                             .connections = 64,
-                             .requests = BURST,
-                             .write = burst_write,
-                             .answer = nagging_answer,
-                             .arg = &burst};
-
-    make_known(BURST, burst.voucher_id);
-    assert_int_equal(load_run(&plan), BURST);
-    assert_int_equal(burst.tally[TALLY_LOST], 0);
-    burst_check(*state, &burst, BURST);
-    await_both("/readyz");
-    AWAIT(no_locks, *state);
-}
-
-/* -- the fence counter -- */
-
-static const char *const unusable_fences[] = {"8999999999999998", "9000000000000005",
-                                              "9223372036854775807", "words", ""};
-
-/* The greatest fence of all orders is at most a minute ahead of the clock. */
-static void assert_sane_fences(struct fixture *fixture)
-{
+    make_known(patient, impatient, 100, voucher_id);
+    redis_do(fixture, "DEL lock:fence");
+    redis_do(fixture, "HSET lock:fence field 7");
+    assert_rejected(voucher_id);
+    assert_string_equal(redis_do(fixture, "HGET lock:fence field"), "7");
+    redis_do(fixture, "DEL lock:fence");
+    assert_sells_again(voucher_id);
+    /* the greatest fence of all orders is at most a minute ahead of the clock */
     ASSERT_NUMBER(sql_number(fixture, "select max(fence) from voucher_order"), <=,
                   clock_real_us() + 60000000);
 }
 
-static void test_fence__an_unusable_counter_refuses_no_order(void **state)
+static void kill_and_start(size_t answered)
 {
-    char voucher_id[ID_SIZE];
-    int64_t user = 1;
-
-    make_known(100, voucher_id);
-    for (size_t i = 0; i < COUNT_OF(unusable_fences); i++) {
-        redis_do(*state, "SET lock:fence %s", unusable_fences[i]);
-        for (int k = 0; k < 8; k++)
-            EXPECT(place_order(patient, user++, voucher_id, NULL), 201, NULL);
-        EXPECT(request(patient, NULL, NULL, "GET /readyz"), 200, NULL);
-        redis_do(*state, "DEL lock:fence");
-        EXPECT(place_order(patient, user++, voucher_id, NULL), 201, NULL);
-    }
-    assert_sane_fences(*state);
+    if (answered != BURST / 10)
+        return;
+    fixture_servers(fixture, "kill", "redis");
+    fixture_servers(fixture, "start", "redis");
 }
 
-static bool reports_restarts(void *arg)
+/* Cuts connections and flushes Redis again and again, at any point of the orders. */
+static void cut_and_flush(size_t answered)
 {
-    const struct client_reply *reply = request(arg, NULL, NULL, "GET /metrics");
-
-    return reply->status == 200 &&
-           strstr(reply->body, "seckill_lock_fence_restarts_total 0") == NULL;
+    if (answered < BURST / 10)
+        return;
+    if (answered % 100 == 1)
+        redis_do(fixture, "CLIENT KILL TYPE normal SKIPME yes");
+    if (answered % 100 == 51)
+        redis_do(fixture, "SCRIPT FLUSH");
+    if (answered % 1000 == 501)
+        redis_do(fixture, "FLUSHALL");
 }
 
-static void signal_both(int signal_number)
+static void sell_with(struct service *service, void (*fault)(size_t answered))
 {
-    service_signal(impatient, signal_number);
-    service_signal(patient, signal_number);
+    run_burst(service, BURST, fault);
+    assert_int_equal(burst.orders.tally[TALLY_LOST], 0);
+    ASSERT_NUMBER(burst.orders.tally[TALLY_PLACED], >=, BURST / 10);
+    await_both();
+    finish_burst(service);
 }
 
-static int wake_both(void **state)
+REDIS_CASE(test_reject__killed_in_a_burst)
 {
-    signal_both(SIGCONT);
-    return mend(state);
+    sell_with(patient, kill_and_start);
 }
 
-/* The other instances are stopped, so the new one must reset the counter. */
-static void test_fence__a_new_instance_starts_with_an_unusable_counter(void **state)
+REDIS_CASE(test_reject__connections_cut_in_a_burst)
 {
-    char voucher_id[ID_SIZE];
-    struct service *at;
-
-    signal_both(SIGSTOP);
-    redis_do(*state, "SET lock:fence 8999999999999998");
-    at = fixture_serve(*state, NULL);
-    AWAIT(reports_restarts, at);
-    signal_both(SIGCONT);
-    make_voucher(at, &(struct sale){.stock = 1}, voucher_id);
-    EXPECT(place_order(at, 1, voucher_id, NULL), 201, NULL);
-    assert_sane_fences(*state);
-}
-
-/* The fence key belongs to another program: nothing is overwritten. */
-static void test_fence__a_key_of_another_type_is_not_ready(void **state)
-{
-    char voucher_id[ID_SIZE];
-    struct service *at;
-
-    make_known(100, voucher_id);
-    redis_do(*state, "DEL lock:fence");
-    redis_do(*state, "HSET lock:fence field 7");
-    assert_unavailable(voucher_id);
-    at = fixture_spawn(*state, NULL);
-    service_await(at, "/healthz", 200);
-    service_await(at, "/readyz", 503);
-    service_await(impatient, "/readyz", 503);
-    assert_string_equal(redis_do(*state, "HGET lock:fence field"), "7");
-    redis_do(*state, "DEL lock:fence");
-    await_both("/readyz");
-    service_await(at, "/readyz", 200);
-    EXPECT(place_order(at, 1, voucher_id, NULL), 201, NULL);
-    assert_sane_fences(*state);
-}
-
-/* An order of an earlier build has an extreme fence. It blocks only its shopper, and only for this
-   voucher. */
-static void test_fence__an_extreme_one_of_an_order_is_repaired(void **state)
-{
-    char voucher_id[ID_SIZE];
-
-    make_voucher(patient, &(struct sale){.stock = 10, .per_user_limit = 2}, voucher_id);
-    EXPECT(place_order(patient, 1, voucher_id, NULL), 201, NULL);
-    sql_do(*state,
-           "update voucher_order set fence = 8999999999999999 where voucher_id = %s",
-           voucher_id);
-    EXPECT(place_order(patient, 1, voucher_id, NULL), 503, "unavailable");
-    for (int64_t user = 2; user <= 5; user++)
-        EXPECT(place_order(patient, user, voucher_id, NULL), 201, NULL);
-    assert_int_equal(sql_number(*state, "select repair_fences()"), 1);
-    EXPECT(place_order(patient, 1, voucher_id, NULL), 201, NULL);
-    assert_sane_fences(*state);
+    sell_with(patient, cut_and_flush);
 }
 
 /* -- bypass -- */
 
 #define IN_A_ROW 16 /* requests that very likely reach every loop of a service */
 
-/* Whether each loop of a service bypasses the locks. */
-static bool is_bypassed(void *arg)
+static bool all_loops_are(struct service *service, bool is_bypassed)
 {
     for (int i = 0; i < IN_A_ROW; i++) {
-        const struct client_reply *reply = request(arg, NULL, NULL, "GET /readyz");
+        const struct client_reply *reply = request(service, NULL, NULL, "GET /readyz");
 
-        if (reply->status != 200 || strstr(reply->body, "bypassed") == NULL)
+        if (reply->status != 200 ||
+            (strstr(reply->body, "bypassed") != NULL) != is_bypassed)
             return false;
     }
     return true;
 }
 
-static void assert_bypassed(struct service *at)
+static bool is_bypassed(void *service)
+{
+    return all_loops_are(service, true);
+}
+
+static bool is_not_bypassed(void *service)
+{
+    return all_loops_are(service, false);
+}
+
+static void assert_bypassed(struct service *service)
 {
     const struct client_reply *reply;
 
-    AWAIT(is_bypassed, at);
-    reply = EXPECT(request(at, NULL, NULL, "GET /metrics"), 200, NULL);
+    AWAIT(is_bypassed, service);
+    reply = EXPECT(request(service, NULL, NULL, "GET /metrics"), 200, NULL);
     ASSERT_CONTAINS(reply->body, "seckill_dependency_up{dependency=\"redis\"} 0");
 }
 
-/* Whether no loop of a service bypasses the locks. */
-static bool is_not_bypassed(void *arg)
+REDIS_CASE(test_bypass__sells_without_redis)
 {
-    for (int i = 0; i < IN_A_ROW; i++) {
-        const struct client_reply *reply = request(arg, NULL, NULL, "GET /readyz");
-
-        if (reply->status != 200 || strstr(reply->body, "bypassed") != NULL)
-            return false;
-    }
-    return true;
-}
-
-static void test_bypass__sells_without_redis(void **state)
-{
-    struct service *at = fixture_serve(*state, bypassing);
+    struct service *at = fixture_serve(fixture, bypassing), *late;
     char voucher_id[ID_SIZE], foreign[ID_SIZE];
 
     assert_true(is_not_bypassed(at));
     make_voucher(at, &(struct sale){.stock = 20}, voucher_id);
     EXPECT(place_order(at, 1, voucher_id, NULL), 201, NULL);
-    fixture_servers(*state, "kill", "redis");
+    fixture_servers(fixture, "kill", "redis");
     for (int64_t user = 1; user <= 20; user++)
         EXPECT(place_order(at, user, voucher_id, NULL), user == 1 ? 409 : 201, NULL);
     EXPECT(place_order(at, 2, voucher_id, "k"), 409, "already_ordered");
     EXPECT(place_order(at, 21, voucher_id, NULL), 409, "sold_out");
     assert_bypassed(at);
-    fixture_servers(*state, "start", "redis");
+    late = fixture_serve(fixture, bypassing); /* it has never seen Redis */
+    make_voucher(late, &(struct sale){.stock = 20}, foreign);
+    EXPECT(place_order(late, 1, foreign, NULL), 201, NULL);
+    assert_bypassed(late);
+    fixture_servers(fixture, "start", "redis");
     AWAIT(is_not_bypassed, at);
-    make_voucher(at, &(struct sale){.stock = 20}, foreign);
-    redis_do(*state, "SET lock:order:3 foreign");
+    redis_do(fixture, "SET lock:order:3 foreign");
     EXPECT(place_order(at, 3, foreign, NULL), 409, "order_in_progress");
-    redis_do(*state, "DEL lock:order:3");
-    assert_int_equal(sql_broken_guarantees(*state), 0);
+    redis_do(fixture, "DEL lock:order:3");
+    assert_int_equal(sql_broken_guarantees(fixture), 0);
 }
 
-static void test_bypass__refusing_writes(void **state)
+REDIS_CASE(test_bypass__hung)
 {
-    struct service *at = fixture_serve(*state, bypassing);
-    char voucher_id[ID_SIZE];
-
-    make_voucher(at, &(struct sale){.stock = 20}, voucher_id);
-    redis_do(*state, "CONFIG SET maxmemory 1");
-    EXPECT(place_order(at, 1, voucher_id, NULL), 201, NULL);
-    assert_bypassed(at);
-    redis_do(*state, "CONFIG SET maxmemory 0");
-    AWAIT(is_not_bypassed, at);
-}
-
-static void test_bypass__hung(void **state)
-{
-    struct service *at = fixture_serve(*state, bypassing);
+    struct service *at = fixture_serve(fixture, bypassing);
     char voucher_id[ID_SIZE];
 
     make_voucher(at, &(struct sale){.stock = 100}, voucher_id);
-    fixture_servers(*state, "pause", "redis");
+    fixture_servers(fixture, "pause", "redis");
     for (int64_t user = 1; user <= 6; user++)
         EXPECT(place_order(at, user, voucher_id, NULL), 201, NULL);
     assert_bypassed(at);
 }
 
-static void test_bypass__killed_in_a_burst(void **state)
+REDIS_CASE(test_bypass__killed_in_a_burst)
 {
-    run_burst(state, fixture_serve(*state, bypassing), kill_and_start);
-}
-
-static void test_bypass__without_redis_from_the_start(void **state)
-{
-    struct service *at;
-    char voucher_id[ID_SIZE];
-
-    fixture_servers(*state, "kill", "redis");
-    at = fixture_serve(*state, bypassing);
-    make_voucher(at, &(struct sale){.stock = 100}, voucher_id);
-    EXPECT(place_order(at, 1, voucher_id, NULL), 201, NULL);
-    EXPECT(place_order(at, 1, voucher_id, NULL), 409, "already_ordered");
-    assert_bypassed(at);
+    sell_with(fixture_serve(fixture, bypassing), kill_and_start);
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        FAULT(test_reject__killed),
-        FAULT(test_reject__hung),
-        FAULT(test_reject__hung_leaves_no_lock_behind),
-        FAULT(test_reject__waits_for_a_short_hang),
-        FAULT(test_reject__restarted_empty),
-        FAULT(test_reject__killed_in_a_burst),
-        FAULT(test_reject__refusing_writes),
-        FAULT(test_reject__connections_cut_in_a_burst),
-        FAULT(test_fence__an_unusable_counter_refuses_no_order),
-        cmocka_unit_test_teardown(
-            test_fence__a_new_instance_starts_with_an_unusable_counter, wake_both),
-        FAULT(test_fence__a_key_of_another_type_is_not_ready),
-        FAULT(test_fence__an_extreme_one_of_an_order_is_repaired),
-        FAULT(test_bypass__sells_without_redis),
-        FAULT(test_bypass__refusing_writes),
-        FAULT(test_bypass__hung),
-        FAULT(test_bypass__killed_in_a_burst),
-        FAULT(test_bypass__without_redis_from_the_start),
-    };
-
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cases_run(setup, close_fixture);
 }

@@ -1,43 +1,15 @@
-/* it_topologies.c - Redis as a list of hosts, behind a sentinel, as a cluster: all uses. */
-#include "app/test/fixture.h"
-#include "app/test/http_client.h"
+/* it_topologies.c - Redis behind a sentinel, and as a cluster: all uses. */
+#include "app/test/sale/fault_fixture.h"
 #include "test/port.h"
 
 #include <signal.h>
-#include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
-static struct fixture *the_fixture;
-
-static int setup(void **state)
-{
-    *state = fixture_open();
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    return fixture_close(*state);
-}
-
-/** The login, "user:password@", and the port in the URL of the fixture's Redis. */
-static void split_url(const struct fixture *fixture, char ret_login[160],
-                      unsigned *ret_port)
-{
-    const char *begin = strstr(fixture->redis_url, "//") + 2;
-    const char *at = strrchr(fixture->redis_url, '@');
-
-    snprintf(ret_login, 160, "%.*s@", (int)(at - begin), begin);
-    *ret_port = (unsigned)number_of(
-        strndupa(strrchr(at, ':') + 1, strcspn(strrchr(at, ':') + 1, "/")));
-}
-
 /** Starts another server with this configuration; `mode` is an additional argument, or NULL. */
-static pid_t start_server(const struct fixture *fixture, unsigned port,
-                          const char *config, const char *mode)
+static pid_t start_server(unsigned port, const char *config, const char *mode)
 {
     char path[160], number[8];
     FILE *file;
@@ -60,7 +32,13 @@ static pid_t start_server(const struct fixture *fixture, unsigned port,
     return pid;
 }
 
-static struct service *serve(struct fixture *fixture, const char *url)
+static void stop_server(pid_t pid)
+{
+    kill(pid, SIGKILL);
+    waitpid(pid, NULL, 0);
+}
+
+static struct service *serve(const char *url)
 {
     char setting[400];
     const char *const env[] = {setting, NULL};
@@ -79,8 +57,8 @@ static bool has_published(void *arg)
 }
 
 /** Run a command of two or three words in the server at this URL. */
-static void redis_cli(struct fixture *fixture, const char *url, const char *verb,
-                      const char *key, const char *value)
+static void redis_cli(const char *url, const char *verb, const char *key,
+                      const char *value)
 {
     const char *const argv[] = {"redis-cli", "-e", "-u",  url, "--no-auth-warning",
                                 verb,        key,  value, NULL};
@@ -97,58 +75,46 @@ static void redis_cli(struct fixture *fixture, const char *url, const char *verb
  * @lock   the key of shopper 2's lock
  * @stolen the key that revokes the token "stolen"
  */
-static void check_uses(struct fixture *fixture, struct service *service,
-                       const char *redis, const char *lock, const char *stolen)
+static void check_uses(struct service *service, const char *redis, const char *lock,
+                       const char *stolen)
 {
     char voucher_id[ID_SIZE], claims[120];
     const char *token;
 
     make_voucher(service, &(struct sale){.stock = 10}, voucher_id);
     EXPECT(place_order(service, 1, voucher_id, NULL), 201, NULL);
-    redis_cli(fixture, redis, "SET", lock, "foreign");
+    redis_cli(redis, "SET", lock, "foreign");
     EXPECT(place_order(service, 2, voucher_id, NULL), 409, "order_in_progress");
-    redis_cli(fixture, redis, "DEL", lock, NULL);
+    redis_cli(redis, "DEL", lock, NULL);
 
     snprintf(claims, sizeof(claims), "{\"sub\":\"1\",\"exp\":%lld,\"jti\":\"stolen\"}",
              (long long)time(NULL) + 600);
     token = token_hs256(NULL, claims, FIXTURE_SECRET);
     EXPECT(request(service, token, NULL, "GET /v1/orders"), 200, NULL);
-    redis_cli(fixture, redis, "SET", stolen, "1");
+    redis_cli(redis, "SET", stolen, "1");
     EXPECT(request(service, token, NULL, "GET /v1/orders"), 401, "unauthenticated");
-    redis_cli(fixture, redis, "DEL", stolen, NULL);
+    redis_cli(redis, "DEL", stolen, NULL);
 
     AWAIT(has_published, service);
 }
 
-static void test_serve__with_a_list_of_hosts(void **state)
+SERVICE_CASE(test_serve__behind_a_sentinel)
 {
-    struct fixture *fixture = *state;
-    char login[160], url[300];
-    unsigned port;
-
-    split_url(fixture, login, &port);
-    snprintf(url, sizeof(url), "redis://%s127.0.0.1:%u,127.0.0.1:%u/0", login,
-             port_free(), port);
-    check_uses(fixture, serve(fixture, url), fixture->redis_url, "lock:order:2",
-               "revoked:stolen");
-}
-
-static void test_serve__behind_a_sentinel(void **state)
-{
-    struct fixture *fixture = *state;
-    unsigned port, sentinel_port = port_free();
-    char login[160], url[300], config[80];
+    const char *login =
+        strstr(fixture->redis_url, "//") + 2; /* user:password@host:port/0 */
+    const char *host = strrchr(fixture->redis_url, '@') + 1;
+    const char *port = strchr(host, ':') + 1;
+    unsigned sentinel_port = port_free();
+    char url[300], config[80];
     pid_t sentinel;
 
-    split_url(fixture, login, &port);
-    snprintf(config, sizeof(config), "sentinel monitor sale 127.0.0.1 %u 1", port);
-    sentinel = start_server(fixture, sentinel_port, config, "--sentinel");
-    snprintf(url, sizeof(url), "redis-sentinel://%s127.0.0.1:%u/0?master=sale", login,
-             sentinel_port);
-    check_uses(fixture, serve(fixture, url), fixture->redis_url, "lock:order:2",
-               "revoked:stolen");
-    kill(sentinel, SIGKILL);
-    waitpid(sentinel, NULL, 0);
+    snprintf(config, sizeof(config), "sentinel monitor sale 127.0.0.1 %.*s 1",
+             (int)strcspn(port, "/"), port);
+    sentinel = start_server(sentinel_port, config, "--sentinel");
+    snprintf(url, sizeof(url), "redis-sentinel://%.*s127.0.0.1:%u/0?master=sale",
+             (int)(host - login), login, sentinel_port);
+    check_uses(serve(url), fixture->redis_url, "lock:order:2", "revoked:stolen");
+    stop_server(sentinel);
 }
 
 /** The masters of a cluster. The second has only the hash slot of shopper 5's lock, {1}. */
@@ -167,18 +133,12 @@ static bool says(const struct node *node, const char *expected, const char *word
     snprintf(copy, sizeof(copy), "%s", words);
     for (size_t i = 4; (argv[i] = strsep(&rest, " ")) != NULL; i++)
         ;
-    return strstr(fixture_run(the_fixture, NULL, argv)->out, expected) != NULL;
+    return strstr(fixture_run(fixture, NULL, argv)->out, expected) != NULL;
 }
 
 static void start_node(struct node *node)
 {
-    node->pid = start_server(the_fixture, node->port, node->config, NULL);
-}
-
-static void kill_node(struct node *node)
-{
-    kill(node->pid, SIGKILL);
-    waitpid(node->pid, NULL, 0);
+    node->pid = start_server(node->port, node->config, NULL);
 }
 
 static bool have_all_slots(void *unused UNUSED)
@@ -192,12 +152,11 @@ static bool is_pong(void *node)
     return says(node, "PONG", "ping");
 }
 
-static void start_cluster(struct fixture *fixture)
+static void start_cluster(void)
 {
     char meet[60];
     unsigned bus = 0;
 
-    the_fixture = fixture;
     for (int i = 0; i < 2; i++) {
         nodes[i].port = port_free();
         bus = port_free();
@@ -236,38 +195,31 @@ static bool has_all_masters(void *service)
     return has_redis(service, "\"redis\":\"up\"");
 }
 
-static void test_serve__with_a_cluster(void **state)
+SERVICE_CASE(test_serve__with_a_cluster)
 {
-    struct fixture *fixture = *state;
     char url[80], voucher_id[ID_SIZE];
     struct service *service;
 
-    start_cluster(fixture);
+    start_cluster();
     snprintf(url, sizeof(url), "redis-cluster://127.0.0.1:%u", nodes[0].port);
-    service = serve(fixture, url);
-    check_uses(fixture, service, nodes[0].url, "{4}lock:order:2", "{revoked:}stolen");
+    service = serve(url);
+    check_uses(service, nodes[0].url, "{4}lock:order:2", "{revoked:}stolen");
     make_voucher(service, &(struct sale){.stock = 10}, voucher_id);
-    kill_node(&nodes[1]);
+    stop_server(nodes[1].pid);
     AWAIT(is_degraded, service);
     EXPECT(place_order(service, 3, voucher_id, NULL), 201, NULL);
     EXPECT(place_order(service, 5, voucher_id, NULL), 503, "unavailable");
-    kill_node(&nodes[0]);
+    stop_server(nodes[0].pid);
     service_await(service, "/readyz", 503);
     start_node(&nodes[0]);
     start_node(&nodes[1]);
     AWAIT(has_all_masters, service);
     EXPECT(place_order(service, 5, voucher_id, NULL), 201, NULL);
-    kill_node(&nodes[0]);
-    kill_node(&nodes[1]);
+    stop_server(nodes[0].pid);
+    stop_server(nodes[1].pid);
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        CASE(test_serve__with_a_list_of_hosts),
-        CASE(test_serve__behind_a_sentinel),
-        CASE(test_serve__with_a_cluster),
-    };
-
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cases_run(open_fixture, close_fixture);
 }

@@ -386,14 +386,21 @@ static void test_store__leaves_a_session_that_somebody_has_set(void **state UNUS
 /* A reload takes effect on a session with its next statement. */
 static void test_store_durability__notices_a_change(void **state UNUSED)
 {
+    static const char *const settings[] = {"full_page_writes", "fsync",
+                                           "synchronous_commit"};
     struct shop *shop = shop_requiring(DURABILITY_LOCAL);
+    char sql[80];
 
-    shop_await(shop, &shop->is_up);
-    administer("alter system set full_page_writes = off");
-    administer("select pg_reload_conf()");
-    await_unsafe(shop, DURABILITY_NONE);
-    administer("alter system reset full_page_writes");
-    administer("select pg_reload_conf()");
+    for (size_t i = 0; i < COUNT_OF(settings); i++) {
+        shop_await(shop, &shop->is_up);
+        snprintf(sql, sizeof(sql), "alter system set %s = off", settings[i]);
+        administer(sql);
+        administer("select pg_reload_conf()");
+        await_unsafe(shop, DURABILITY_NONE);
+        snprintf(sql, sizeof(sql), "alter system reset %s", settings[i]);
+        administer(sql);
+        administer("select pg_reload_conf()");
+    }
     shop_await(shop, &shop->is_up);
     shop_close(shop);
 }
@@ -410,6 +417,12 @@ static void test_store__waits_for_the_standby_that_is_required(void **state UNUS
     standby = fixture_receive_wal(fixture);
     shop_await(shop, &shop->is_up);
     assert_int_equal(store_durability(shop->store), DURABILITY_REMOTE);
+    /* without this right the service cannot see that the attached one becomes asynchronous */
+    administer("grant pg_read_all_stats to " SERVICE_ROLE);
+    set_standby("another");
+    await_unsafe(shop, DURABILITY_LOCAL);
+    set_standby("pg_receivewal");
+    shop_await(shop, &shop->is_up);
     kill(standby, SIGKILL);
     waitpid(standby, NULL, 0);
     await_unsafe(shop, DURABILITY_LOCAL);

@@ -1,0 +1,152 @@
+/*
+ * fault_fixture.h - orders that wait while a row is held, and bursts of orders with a fault.
+ *
+ * Each test program includes this file once.
+ */
+#ifndef FAULT_FIXTURE_H
+#define FAULT_FIXTURE_H
+
+#include "app/test/load_clients.h"
+#include "test/case_list.h"
+
+#include <string.h>
+
+#define BURST_MAX 4000
+
+static struct fixture *fixture;
+static const struct client_wait patience = {.timeout_ms = CLIENT_TIMEOUT_MS};
+
+static inline int open_fixture(void **state)
+{
+    *state = fixture = fixture_open();
+    return 0;
+}
+
+static inline int close_fixture(void **state UNUSED)
+{
+    return fixture_close(fixture);
+}
+
+/* A voucher that both services know. */
+static inline void make_known(struct service *service, struct service *other,
+                              int64_t stock, char *ret_id)
+{
+    char target[64];
+
+    make_voucher(service, &(struct sale){.stock = stock}, ret_id);
+    snprintf(target, sizeof(target), "/v1/vouchers/%s", ret_id);
+    service_await(other, target, 200);
+}
+
+struct attempt {
+    struct service *service;
+    char voucher_id[ID_SIZE];
+    int64_t user_id;
+};
+
+/* Whether the shopper has an order, perhaps of an earlier attempt whose answer was lost. */
+static inline bool is_complete(void *arg)
+{
+    const struct attempt *attempt = arg;
+    const struct client_reply *reply =
+        place_order(attempt->service, attempt->user_id, attempt->voucher_id, NULL);
+
+    return reply->status == 201 || reply_is(reply, 409, "already_ordered");
+}
+
+static inline bool no_locks(void *arg UNUSED)
+{
+    return redis_order_locks(fixture) == 0;
+}
+
+/* -- orders that wait -- */
+
+static inline void hold_row(const char *voucher_id)
+{
+    char statement[80];
+
+    snprintf(statement, sizeof(statement),
+             "select 1 from voucher where id = %s for update", voucher_id);
+    sql_session(fixture, statement);
+}
+
+static inline void release_rows(void)
+{
+    sql_session(fixture, NULL);
+}
+
+/* Shoppers first_user, first_user + 1, ... order, each on a new connection. The answers are not
+   read. */
+static inline void send_orders(struct service *service, const char *voucher_id,
+                               int64_t first_user, struct client **ret_clients,
+                               size_t count)
+{
+    struct order_burst orders = {.first_user = first_user};
+    char bytes[1024];
+
+    snprintf(orders.voucher_id, sizeof(orders.voucher_id), "%s", voucher_id);
+    for (size_t i = 0; i < count; i++) {
+        ret_clients[i] = client_open(&service->address);
+        assert_true(client_write(ret_clients[i], bytes,
+                                 burst_write(i, bytes, sizeof(bytes), &orders)));
+    }
+    EXPECT(request(service, NULL, NULL, "GET /healthz"), 200, NULL);
+}
+
+/* Reads the answers to requests that were sent, which must all be this one. */
+static inline void expect_answers(struct client **clients, size_t count, int status,
+                                  const char *code)
+{
+    for (size_t i = 0; i < count; i++) {
+        EXPECT(client_read(clients[i], &patience), status, code);
+        client_close(clients[i]);
+    }
+}
+
+/* -- a burst of orders with a fault -- */
+
+static struct {
+    struct order_burst orders;
+    enum tally each[BURST_MAX];
+    size_t answered;
+    void (*fault)(size_t answered);
+} burst;
+
+static inline void burst_on_answer(size_t k, const struct client_reply *reply, void *arg)
+{
+    burst_answer(k, reply, arg);
+    burst.fault(++burst.answered);
+}
+
+/* Shoppers 1001, 1002, ... order a new voucher once each. `fault` is called after each answer. */
+static inline void run_burst(struct service *service, size_t count,
+                             void (*fault)(size_t answered))
+{
+    struct load_plan plan = {{service},
+                             .connections = 64,
+                             .requests = count,
+                             .write = burst_write,
+                             .answer = burst_on_answer,
+                             .arg = &burst.orders};
+
+    memset(&burst, 0, sizeof(burst));
+    burst.fault = fault;
+    burst.orders.first_user = 1001;
+    burst.orders.each = burst.each;
+    make_voucher(service, &(struct sale){.stock = (int64_t)count},
+                 burst.orders.voucher_id);
+    assert_int_equal(load_run(&plan), count);
+}
+
+/* Compares the answers with the rows. Then the shoppers without an order try again. */
+static inline void finish_burst(struct service *service)
+{
+    service_await(service, "/readyz", 200);
+    AWAIT(no_locks, NULL);
+    burst_check(fixture, &burst.orders, burst.answered);
+    burst_finish(service, &burst.orders, burst.answered);
+    assert_int_equal(sql_live_orders(fixture, burst.orders.voucher_id), burst.answered);
+    assert_int_equal(sql_broken_guarantees(fixture), 0);
+}
+
+#endif
