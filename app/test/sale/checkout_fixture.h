@@ -11,7 +11,7 @@
 #include "app/sale/checkout.h"
 
 #include "app/test/simulated_time.h"
-#include "test/asserts.h"
+#include "test/case_list.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -88,13 +88,6 @@ void log_event(enum log_level level UNUSED, const char *event, const char *forma
 const char *log_plain(const char *text, char ret_copy[LOG_TEXT_BYTES] UNUSED)
 {
     return text;
-}
-
-static inline void assert_logged(size_t unknown)
-{
-    if (fake_log.unknown != unknown)
-        fail_msg("expected %zu lines outcome_unknown, got %zu", unknown,
-                 fake_log.unknown);
 }
 
 unsigned store_batch_room(const struct store *store UNUSED, bool is_slow)
@@ -250,27 +243,36 @@ static inline void on_answer(enum outcome outcome, const struct order *order, vo
     shopper->answered_us = clock_mono_us();
 }
 
-static inline int open_with(void **state, bool bypass, size_t batch_max,
-                            bool early_release, uint32_t lock_wait_ms)
+/* How a test opens its checkout. */
+struct opening {
+    void (*test)(void **state);
+    bool bypass, is_early;
+    size_t batch_max;      /* 0: 8 */
+    uint32_t lock_wait_ms; /* 0: longer than the timeout */
+};
+
+static inline int open_checkout(void **state)
 {
     static struct early_release early;
-    struct checkout_options options = {.loop = &fixture.loop,
-                                       .metrics = &fixture.metrics,
-                                       .lease_ms = 30000,
-                                       .lock_wait_ms = lock_wait_ms,
-                                       .timeout_ms = TIMEOUT_MS,
-                                       .batch_max = batch_max,
-                                       .vouchers_max = 3,
-                                       .queue_max = QUEUE_MAX,
-                                       .bypass_locks = bypass,
-                                       .early_release = early_release ? &early : NULL};
+    const struct opening *opening = *state;
+    struct checkout_options options = {
+        .loop = &fixture.loop,
+        .metrics = &fixture.metrics,
+        .lease_ms = 30000,
+        .lock_wait_ms = opening->lock_wait_ms == 0 ? UINT32_MAX : opening->lock_wait_ms,
+        .timeout_ms = TIMEOUT_MS,
+        .batch_max = opening->batch_max == 0 ? 8 : opening->batch_max,
+        .vouchers_max = 3,
+        .queue_max = QUEUE_MAX,
+        .bypass_locks = opening->bypass,
+        .early_release = opening->is_early ? &early : NULL};
 
     early_release_init(&early);
-    fixture = (struct fixture){.test = *state};
+    fixture = (struct fixture){.test = opening->test};
     memset(&fake_store, 0, sizeof(fake_store));
     memset(&fake_locks, 0, sizeof(fake_locks));
     memset(&fake_log, 0, sizeof(fake_log));
-    fake_store.room = 1;
+    fake_store.room = opening->is_early ? 2 : 1;
     fake_store.slow_room = 1;
     fake_locks.fence = 100;
     simulated_time_reset();
@@ -278,36 +280,6 @@ static inline int open_with(void **state, bool bypass, size_t batch_max,
     fixture.checkout = checkout_create(&options);
     *state = &fixture;
     return fixture.checkout != NULL ? 0 : -1;
-}
-
-static inline int open_checkout(void **state)
-{
-    return open_with(state, false, 8, false, UINT32_MAX);
-}
-
-static inline int open_bypassing_checkout(void **state)
-{
-    return open_with(state, true, 8, false, UINT32_MAX);
-}
-
-static inline int open_checkout_of_large_batches(void **state)
-{
-    return open_with(state, false, QUEUE_MAX, false, UINT32_MAX);
-}
-
-/* A batch of this size needs more memory than there is. */
-static inline int open_checkout_of_impossible_batches(void **state)
-{
-    return open_with(state, false, (size_t)1 << 57, false, UINT32_MAX);
-}
-
-/* Two lanes, with early release. */
-static inline int open_releasing_checkout(void **state)
-{
-    int status = open_with(state, false, 8, true, UINT32_MAX);
-
-    fake_store.room = 2;
-    return status;
 }
 
 static inline void turn(void)
@@ -437,6 +409,26 @@ static inline void answer_store(enum status status, enum verdict verdict)
     turn();
 }
 
+static inline void answer_all(void)
+{
+    while (fake_store.count > 0)
+        answer_store(STATUS_OK, VERDICT_PLACED);
+}
+
+/* The shopper gets the lock, and the answer of the store. */
+static inline void place(int user, int64_t voucher_id, enum verdict verdict)
+{
+    submit_locked(user, voucher_id);
+    answer_store(STATUS_OK, verdict);
+}
+
+static inline void lose_lock(struct rlock *lock)
+{
+    lock->state = LOCK_FREE;
+    fake_locks.held--;
+    lock->on_lost(lock, STATUS_LOST, lock->arg);
+}
+
 static inline void assert_answered(int user, enum outcome outcome)
 {
     const struct shopper *shopper = &fixture.shoppers[user];
@@ -445,6 +437,13 @@ static inline void assert_answered(int user, enum outcome outcome)
         fail_msg("shopper %d: %d answers, the last %s; expected one %s", user,
                  shopper->answers, metrics_outcome_names[shopper->outcome],
                  metrics_outcome_names[outcome]);
+}
+
+static inline void assert_all_answered(int first_user, int last_user,
+                                       enum outcome outcome)
+{
+    for (int user = first_user; user <= last_user; user++)
+        assert_answered(user, outcome);
 }
 
 static inline void assert_unanswered(int user)
@@ -474,12 +473,11 @@ static inline void assert_sent(int first_user, int last_user)
                  first_user, last_user, len > 0 ? sent : " none");
 }
 
-#define TEST_WITH(open, test)                                                            \
-    {                                                                                    \
-#test, run_and_check, open, close_checkout, (void *)(test)                       \
-    }
-#define TEST(test)       TEST_WITH(open_checkout, test)
-#define TEST_EARLY(test) TEST_WITH(open_releasing_checkout, test)
-#define TEST_LARGE(test) TEST_WITH(open_checkout_of_large_batches, test)
+/* A test with a checkout that is opened in this way. */
+#define TEST_WITH(name, ...)                                                             \
+    static void name(void **state);                                                      \
+    static struct opening name##_opening = {.test = (name), __VA_ARGS__};                \
+    DEFINE_CASE(name, run_and_check, open_checkout, close_checkout, &name##_opening)
+#define TEST(name) TEST_WITH(name, .bypass = false)
 
 #endif

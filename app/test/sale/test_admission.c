@@ -1,6 +1,6 @@
 /* test_admission.c - the sale window and the stock at their limits. */
 #include "app/sale/admission.h"
-#include "test/asserts.h"
+#include "test/case_list.h"
 
 #define ADMITTED OUTCOME_COUNT
 
@@ -13,7 +13,7 @@ int64_t catalogue_now_us(const struct catalogue *catalogue UNUSED, int64_t *ret_
     return 1000;
 }
 
-static void test_admission_check__at_its_limits(void **state UNUSED)
+UNIT_CASE(test_admission_check__at_its_limits)
 {
     static const struct {
         int64_t begin_us, end_us, stock_left, clock_error_us;
@@ -43,7 +43,7 @@ static void test_admission_check__at_its_limits(void **state UNUSED)
     }
 }
 
-static void test_admission_check__missing_voucher(void **state UNUSED)
+UNIT_CASE(test_admission_check__missing_voucher)
 {
     const struct catalogue_entry entry = {.stock_left = 1};
     enum outcome refusal = ADMITTED;
@@ -54,10 +54,5 @@ static void test_admission_check__missing_voucher(void **state UNUSED)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_admission_check__at_its_limits),
-        cmocka_unit_test(test_admission_check__missing_voucher),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cases_run(NULL, NULL);
 }

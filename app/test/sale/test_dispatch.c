@@ -1,7 +1,6 @@
 /* test_dispatch.c - when a batch is sent: a table of situations. */
 #include "app/sale/dispatch.h"
-#include "base/attributes.h"
-#include "test/asserts.h"
+#include "test/case_list.h"
 
 #include <inttypes.h>
 #include <stdint.h>
@@ -64,7 +63,7 @@ static const struct {
 };
 /* clang-format on */
 
-static void test_dispatch_choose__in_each_situation(void **state UNUSED)
+UNIT_CASE(test_dispatch_choose__in_each_situation)
 {
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         struct dispatch dispatch = rows[i].dispatch;
@@ -85,9 +84,5 @@ static void test_dispatch_choose__in_each_situation(void **state UNUSED)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_dispatch_choose__in_each_situation),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cases_run(NULL, NULL);
 }

@@ -1,7 +1,6 @@
 /* test_early_release.c - whether early or plain release is chosen, how often, and how soon. */
 #include "app/sale/early_release.h"
-#include "base/attributes.h"
-#include "test/asserts.h"
+#include "test/case_list.h"
 
 #define MS     INT64_C(1000)
 #define SECOND (1000 * MS)
@@ -58,79 +57,64 @@ static int reset(void **state)
     return 0;
 }
 
-static void test_early_release__keeps_the_faster_way(void **state UNUSED)
-{
-    static const struct {
-        int64_t early_us, plain_us;
-        int least, most;
-    } rows[] = {
-        {10 * MS, 20 * MS, 98, 99}, /* a slow disk */
-        {20 * MS, 10 * MS, 0, 2},   /* a busy Postgres */
-        {10 * MS, 11 * MS, 94, 97}, {11 * MS, 10 * MS, 3, 6}, {10 * MS, 10 * MS, 92, 95},
-    };
+#define TEST(name) DEFINE_CASE(name, name, reset, NULL, NULL)
 
+/* clang-format off */
+static const struct {
+    const char *load;
+    bool is_new;             /* after a start, else after the row before */
+    int64_t idle_s, first_s; /* before the percentage is measured */
+    struct way early_way, plain_way;
+    int64_t measured_s;
+    int least, most; /* percentage of early releases */
+} rows[] = {
+    {"a slow disk", true, 0, 20, {10 * MS, 10 * MS}, {20 * MS, 20 * MS}, 300, 98, 99},
+    {"a busy Postgres", true, 0, 20, {20 * MS, 20 * MS}, {10 * MS, 10 * MS}, 300, 0, 2},
+    {"early is a little faster", true, 0, 20, {10 * MS, 10 * MS}, {11 * MS, 11 * MS}, 300, 94, 97},
+    {"plain is a little faster", true, 0, 20, {11 * MS, 11 * MS}, {10 * MS, 10 * MS}, 300, 3, 6},
+    {"no difference", true, 0, 20, {10 * MS, 10 * MS}, {10 * MS, 10 * MS}, 300, 92, 95},
+    {"the same rate, early waits longer", true, 0, 20, {10 * MS, 20 * MS}, {10 * MS, 10 * MS}, 60, 0, 5},
+    {"the same rate, plain waits longer", true, 0, 20, {10 * MS, 10 * MS}, {10 * MS, 20 * MS}, 60, 95, 100},
+    {"the rate counts more than waits", true, 0, 20, {11 * MS, 16 * MS}, {10 * MS, 18 * MS}, 60, 0, 6},
+    /* the waits of the kept way change, so a trial starts before it is due */
+    {"before a change", true, 0, 59, {10 * MS, 10 * MS}, {30 * MS, 30 * MS}, 1, 0, 100},
+    {"early becomes slower", false, 0, 4, {90 * MS, 90 * MS}, {30 * MS, 30 * MS}, 1, 0, 0},
+    {"before the next change", false, 0, 59, {90 * MS, 90 * MS}, {30 * MS, 30 * MS}, 1, 0, 100},
+    {"plain becomes slower", false, 0, 10, {90 * MS, 90 * MS}, {270 * MS, 270 * MS}, 1, 100, 100},
+    {"before the last change", false, 0, 59, {90 * MS, 90 * MS}, {270 * MS, 270 * MS}, 1, 0, 100},
+    {"plain becomes faster", false, 0, 4, {30 * MS, 30 * MS}, {10 * MS, 10 * MS}, 4, 0, 20},
+    /* after an idle second a new sale may begin, with a different load */
+    {"before an idle second", true, 0, 59, {10 * MS, 10 * MS}, {30 * MS, 30 * MS}, 1, 0, 100},
+    {"after an idle second", false, 1, 4, {10 * MS, 10 * MS}, {5 * MS, 5 * MS}, 1, 0, 0},
+};
+/* clang-format on */
+
+TEST(test_early_release__follows_the_load)
+{
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         int per_cent;
 
-        reset(state);
-        run(20, rows[i].early_us, rows[i].plain_us);
-        per_cent = run(300, rows[i].early_us, rows[i].plain_us);
-        assert_in_range(per_cent, rows[i].least, rows[i].most);
+        if (rows[i].is_new)
+            reset(state);
+        now_us += rows[i].idle_s * SECOND;
+        run_ways(rows[i].first_s, rows[i].early_way, rows[i].plain_way);
+        per_cent = run_ways(rows[i].measured_s, rows[i].early_way, rows[i].plain_way);
+        if (per_cent < rows[i].least || per_cent > rows[i].most)
+            fail_msg("%s: expected %d to %d %% early releases, got %d", rows[i].load,
+                     rows[i].least, rows[i].most, per_cent);
     }
 }
 
-static void test_early_release__at_the_same_rate_waits_decide(void **state UNUSED)
-{
-    struct way fast = {10 * MS, 10 * MS}, slow = {10 * MS, 20 * MS};
-
-    run_ways(20, slow, fast);
-    assert_in_range(run_ways(60, slow, fast), 0, 5);
-    reset(state);
-    run_ways(20, fast, slow);
-    assert_in_range(run_ways(60, fast, slow), 95, 100);
-}
-
-static void test_early_release__the_rate_counts_more_than_waits(void **state UNUSED)
-{
-    struct way early_way = {11 * MS, 16 * MS}, plain_way = {10 * MS, 18 * MS};
-
-    run_ways(20, early_way, plain_way);
-    assert_in_range(run_ways(60, early_way, plain_way), 0, 6);
-}
-
 /* The first trial begins after two windows. */
-static void test_early_release__decides_within_half_a_second(void **state UNUSED)
+TEST(test_early_release__decides_within_half_a_second)
 {
     for (int64_t end_us = now_us + 500 * MS; now_us < end_us;)
         run(0, 20 * MS, 10 * MS);
     assert_false(early_release_is_on(&early));
 }
 
-/* The waits of the chosen way change, so a trial starts before it is due. */
-static void test_early_release__follows_a_change(void **state UNUSED)
-{
-    run(60, 10 * MS, 30 * MS);
-    run(4, 90 * MS, 30 * MS);
-    assert_int_equal(run(1, 90 * MS, 30 * MS), 0);
-    run(60, 90 * MS, 30 * MS);
-    run(10, 90 * MS, 270 * MS);
-    assert_int_equal(run(1, 90 * MS, 270 * MS), 100);
-    run(60, 90 * MS, 270 * MS);
-    run(4, 30 * MS, 10 * MS);
-    assert_in_range(run(4, 30 * MS, 10 * MS), 0, 20);
-}
-
-/* After an idle second a new sale may begin, with a different load. */
-static void test_early_release__doubts_after_an_idle_second(void **state UNUSED)
-{
-    run(60, 10 * MS, 30 * MS);
-    now_us += SECOND;
-    run(4, 10 * MS, 5 * MS);
-    assert_int_equal(run(1, 10 * MS, 5 * MS), 0);
-}
-
 /* A trial after a stall would be compared with the stall. */
-static void test_early_release__a_stall_changes_nothing(void **state UNUSED)
+TEST(test_early_release__a_stall_changes_nothing)
 {
     struct way stall = {300 * MS, 300 * MS};
 
@@ -142,7 +126,7 @@ static void test_early_release__a_stall_changes_nothing(void **state UNUSED)
     }
 }
 
-static void test_early_release__one_bad_trial_changes_nothing(void **state UNUSED)
+TEST(test_early_release__one_bad_trial_changes_nothing)
 {
     struct way kept = {10 * MS, 10 * MS}, better = {9 * MS, 9 * MS};
 
@@ -155,7 +139,7 @@ static void test_early_release__one_bad_trial_changes_nothing(void **state UNUSE
 
 /* A window counts only batches that were sent in it, because earlier ones were sent in the other
    way. */
-static void test_early_release__counts_batches_sent_in_its_window(void **state UNUSED)
+TEST(test_early_release__counts_batches_sent_in_its_window)
 {
     struct way way = {10 * MS, 10 * MS};
 
@@ -167,7 +151,7 @@ static void test_early_release__counts_batches_sent_in_its_window(void **state U
     assert_int_equal(early.last[true].per_s, 100 * ORDERS);
 }
 
-static void test_early_release__does_not_judge_by_rare_orders(void **state UNUSED)
+TEST(test_early_release__does_not_judge_by_rare_orders)
 {
     struct way idle = {SECOND, 1 * MS};
 
@@ -178,7 +162,7 @@ static void test_early_release__does_not_judge_by_rare_orders(void **state UNUSE
 }
 
 /* In a shorter window most orders would have waited before it began. */
-static void test_early_release__window_is_longer_than_the_waits(void **state UNUSED)
+TEST(test_early_release__window_is_longer_than_the_waits)
 {
     struct way way = {10 * MS, 500 * MS};
 
@@ -190,7 +174,7 @@ static void test_early_release__window_is_longer_than_the_waits(void **state UNU
     }
 }
 
-static void test_early_release__does_not_judge_by_few_batches(void **state UNUSED)
+TEST(test_early_release__does_not_judge_by_few_batches)
 {
     struct way way = {60 * MS, 60 * MS};
 
@@ -203,7 +187,7 @@ static void test_early_release__does_not_judge_by_few_batches(void **state UNUSE
     assert_false(early.is_trial);
 }
 
-static void test_early_release__does_not_judge_by_a_short_time(void **state UNUSED)
+TEST(test_early_release__does_not_judge_by_a_short_time)
 {
     struct way way = {1 * MS, 1 * MS};
 
@@ -214,7 +198,7 @@ static void test_early_release__does_not_judge_by_a_short_time(void **state UNUS
 }
 
 /* The waits before an idle time are not compared with those after it. */
-static void test_early_release__ends_a_trial_when_idle(void **state UNUSED)
+TEST(test_early_release__ends_a_trial_when_idle)
 {
     struct way way = {10 * MS, 10 * MS};
 
@@ -225,26 +209,7 @@ static void test_early_release__ends_a_trial_when_idle(void **state UNUSED)
     assert_true(early_release_is_on(&early));
 }
 
-#define TEST(name) cmocka_unit_test_setup(test_early_release__##name, reset)
-
 int main(void)
 {
-    static const struct CMUnitTest tests[] = {
-        TEST(keeps_the_faster_way),
-        TEST(at_the_same_rate_waits_decide),
-        TEST(the_rate_counts_more_than_waits),
-        TEST(decides_within_half_a_second),
-        TEST(follows_a_change),
-        TEST(doubts_after_an_idle_second),
-        TEST(a_stall_changes_nothing),
-        TEST(one_bad_trial_changes_nothing),
-        TEST(counts_batches_sent_in_its_window),
-        TEST(does_not_judge_by_rare_orders),
-        TEST(window_is_longer_than_the_waits),
-        TEST(does_not_judge_by_few_batches),
-        TEST(does_not_judge_by_a_short_time),
-        TEST(ends_a_trial_when_idle),
-    };
-
-    return cmocka_run_group_tests_name("early_release", tests, NULL, NULL);
+    return cases_run(NULL, NULL);
 }
