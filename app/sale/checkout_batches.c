@@ -293,7 +293,8 @@ void checkout_send(struct checkout *checkout, struct list *batches)
     LIST_EACH(struct batch, batch, batches, orders.link) {
         batch->queue->is_busy = true;
         batch->bundled = is_alone ? 0 : orders;
-        checkout->bundled += is_alone ? 0 : batch->orders.count;
+        if (!is_alone)
+            checkout->bundled += batch->orders.count;
         batch->sent_us = now_us;
         batch->sent_at_us = sent_at_us - error_us;
         batch->orders.is_slow = batch->queue->is_slow;

@@ -42,7 +42,7 @@ struct batch {
     size_t bundled;   /* orders in its bundle; 0: it is alone in its transaction */
     bool is_released; /* its voucher's row is free, its commit is not durable yet */
     int64_t sent_us;
-    int64_t sent_at_us; /* the same by the database's clock, or a little earlier */
+    int64_t sent_at_us; /* the earliest that the database's clock can have shown then */
 };
 
 struct checkout {

@@ -5,7 +5,7 @@
 
 #define WINDOW_US      100000
 #define WINDOW_BATCHES 4
-#define IDLE_US        1000000 /* after so long without a batch, the load may have changed */
+#define IDLE_US        1000000 /* without a batch; then the load may have changed */
 #define RATE_WEIGHT    4
 #define TRIALS_KEPT    8  /* maximum number of trials in the mean `gain` */
 #define PAUSE_WINDOWS  2  /* windows between two trials, per trial in the mean */
@@ -43,7 +43,7 @@ static int64_t excess(int64_t a, int64_t b)
     return (a - b) * 1000 / (a + b + 1);
 }
 
-/* The next trial is later if the gain is larger, or the mean of more trials. */
+/* The larger the gain, and the more trials its mean has, the later is the next trial. */
 static void plan_trial(struct early_release *early, int64_t window_us, int64_t now_us)
 {
     early->trial_at_us = now_us + window_us * early->trials *

@@ -33,7 +33,8 @@ struct early_release {
     int64_t noted_us;            /* when the last batch was durable */
     int64_t since_us;            /* batches sent since then belong to the window */
     int64_t window_at_us;        /* when the first batch of the window was durable */
-    int64_t waited_us, orders, batches; /* all but `batches` omit the first batch */
+    int64_t batches;             /* in the window */
+    int64_t waited_us, orders;   /* of these batches without the first */
 };
 
 /** At first every batch releases its row early. */

@@ -23,10 +23,14 @@ static const char *value_of(const PQconninfoOption *options, const char *keyword
 
 static unsigned count_elements(const char *list)
 {
-    unsigned count = list[0] != '\0';
+    unsigned count = 1;
 
-    for (; *list != '\0'; list++)
-        count += *list == ',';
+    if (list[0] == '\0')
+        return 0;
+    while ((list = strchr(list, ',')) != NULL) {
+        list++;
+        count++;
+    }
     return count;
 }
 
@@ -96,9 +100,11 @@ static enum status check_hosts(const PQconninfoOption *options, unsigned *ret_co
     unsigned names = count_elements(value_of(options, "host"));
     unsigned addresses = count_elements(value_of(options, "hostaddr"));
     unsigned ports = count_elements(value_of(options, "port"));
-    unsigned count = addresses > 0 ? addresses : names > 0 ? names : 1;
+    unsigned count = addresses > 0 ? addresses : names;
     enum status status = STATUS_OK;
 
+    if (count == 0)
+        count = 1; /* the default host of libpq */
     if ((names > 0 && names != count) || (ports > 1 && ports != count))
         return err_set(reterr, STATUS_INVALID,
                        SETTING " has lists of different lengths: %u hosts, %u hostaddrs,"

@@ -55,8 +55,10 @@ enum status db_audit(struct db *db, const struct db_audit *audit, uint64_t *ret_
     enum status status = db_run(db, "begin isolation level repeatable read, read only",
                                 "snapshot", reterr);
 
-    for (const struct embedded *file = embedded_files; file->path != NULL; file++)
-        count += read_check(file, &check);
+    for (const struct embedded *file = embedded_files; file->path != NULL; file++) {
+        if (read_check(file, &check))
+            count++;
+    }
     for (const struct embedded *file = embedded_files;
          status == STATUS_OK && file->path != NULL; file++) {
         if (!read_check(file, &check))

@@ -51,8 +51,10 @@ static enum status read_files(struct run *run, struct err *reterr)
     struct store_params *params = &run->files;
     size_t count = 0;
 
-    for (const struct embedded *file = files; file->path != NULL; file++)
-        count += is_sql(file->path);
+    for (const struct embedded *file = files; file->path != NULL; file++) {
+        if (is_sql(file->path))
+            count++;
+    }
     params_array_begin(params, PARAMS_TEXT, count);
     for (const struct embedded *file = files; file->path != NULL; file++) {
         if (is_sql(file->path))

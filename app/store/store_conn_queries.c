@@ -261,7 +261,8 @@ static void check_deadline(struct store_conn *conn)
 
     if (oldest(conn) == NULL)
         return;
-    if (left_us > 0 || poll(&socket, 1, 0) > 0) { /* a large one comes in parts */
+    /* if there is input, it may be a part of a large answer */
+    if (left_us > 0 || poll(&socket, 1, 0) > 0) {
         store_conn_arm(conn, left_us);
         return;
     }
@@ -381,8 +382,8 @@ void store_conn_follow(struct store_conn *conn, const struct store_conn *leader)
         store_conn_arm(conn, 0);
     } else if (conn->state == STATE_UP &&
                conn->session.server_start_us != leader->session.server_start_us) {
-        conn->host = leader->host + conn->host_count -
-                     1; /* store_conn_fail() takes the next one */
+        /* store_conn_fail() takes the next host */
+        conn->host = leader->host + conn->host_count - 1;
         store_conn_fail_later(conn, STATUS_IO, "connection left",
                               "another server accepts writes");
     }

@@ -88,7 +88,8 @@ static void store_on_expired(struct store_query *query, enum status status,
     if (expired + ended == 0 && expiry->skipped_count < EXPIRY_SKIPPED_MAX)
         expiry->skipped[expiry->skipped_count++] = expiry->due[expiry->due_at].voucher_id;
     expiry->expired += (uint64_t)expired;
-    expiry->is_refused |= status == STATUS_REFUSED;
+    if (status == STATUS_REFUSED)
+        expiry->is_refused = true;
     expiry->due_at++;
     expire_next(store);
 }

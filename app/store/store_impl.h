@@ -125,7 +125,7 @@ struct store {
     struct expiry *expiry;
     struct list resolving; /* batch_call, waiting until the suspects are gone */
     struct list suspects;
-    size_t retiring; /* number of first suspects that retire_query terminates */
+    size_t retiring; /* how many of the first suspects retire_query terminates */
     struct store_query retire_query;
     uv_timer_t unsent_timer;
     uv_timer_t retire_timer;

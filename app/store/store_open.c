@@ -226,7 +226,8 @@ enum status store_open(const struct store_options *options, struct store **ret_s
 
     if (status != STATUS_OK)
         return status;
-    if (options->lists_url != NULL && /* its message names the other setting */
+    /* the message of a check names SECKILL_DATABASE_URL */
+    if (options->lists_url != NULL &&
         database_url_check(options->lists_url, NULL, &why) != STATUS_OK)
         return err_set(reterr, STATUS_INVALID, "SECKILL_LISTS_%s",
                        why.text + strlen("SECKILL_"));

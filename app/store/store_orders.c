@@ -46,12 +46,15 @@ static bool is_bundle(const struct batch_call *call)
 /* The arrays of shoppers, fences and keys. */
 static void put_placements(struct store_params *params, const struct list *batches)
 {
-    size_t count = 0, with_key = 0;
+    size_t count = 0;
+    bool has_key = false;
 
     LIST_EACH(struct store_batch, batch, batches, link) {
         count += batch->count;
-        for (size_t i = 0; i < batch->count; i++)
-            with_key += batch->placements[i]->key.bytes != NULL;
+        for (size_t i = 0; i < batch->count; i++) {
+            if (batch->placements[i]->key.bytes != NULL)
+                has_key = true;
+        }
     }
     params_array_begin(params, PARAMS_INT64, count);
     LIST_EACH(struct store_batch, batch, batches, link)
@@ -61,7 +64,7 @@ static void put_placements(struct store_params *params, const struct list *batch
     LIST_EACH(struct store_batch, batch, batches, link)
         for (size_t i = 0; i < batch->count; i++)
             params_element_int64(params, batch->placements[i]->fence);
-    if (with_key == 0) {
+    if (!has_key) {
         params_null(params); /* saves the server the look-up of keys */
         return;
     }
@@ -127,11 +130,12 @@ static struct batch_call *batch_call_new(struct store *store, struct list *batch
 static void answer_batch(const struct batch_call *call, struct store_batch *batch,
                          enum status status)
 {
+    const struct voucher_snapshot *snapshot = NULL;
+
+    if (status == STATUS_OK && batch->snapshot.voucher_id != 0)
+        snapshot = &batch->snapshot;
     list_remove(&batch->link);
-    call->callback(
-        status,
-        status == STATUS_OK && batch->snapshot.voucher_id != 0 ? &batch->snapshot : NULL,
-        status == STATUS_OK ? NULL : &call->why, batch->arg);
+    call->callback(status, snapshot, status == STATUS_OK ? NULL : &call->why, batch->arg);
 }
 
 static void answer_batches(struct batch_call *call, enum status status)
@@ -209,7 +213,8 @@ static enum status take_rows(struct batch_call *call, const PGresult *result)
         batch->status = STATUS_BUSY;
         if (row == rows || result_int64(result, row, COLUMN_BATCH) != ++number)
             continue;
-        is_good &= result_array(result, row, COLUMN_VERDICTS).count == batch->count;
+        if (result_array(result, row, COLUMN_VERDICTS).count != batch->count)
+            is_good = false;
         take_placed(batch, result, row++);
     }
     return is_good && row == rows ? STATUS_OK : err_set(&call->why, STATUS_IO, MALFORMED);
@@ -266,8 +271,10 @@ unsigned store_batch_room(const struct store *store, bool is_slow)
 {
     unsigned room = 0;
 
-    for (unsigned i = 0; i < lanes_for(store, is_slow); i++)
-        room += is_idle(store->conns[ROLE_LANE + i]);
+    for (unsigned i = 0; i < lanes_for(store, is_slow); i++) {
+        if (is_idle(store->conns[ROLE_LANE + i]))
+            room++;
+    }
     return room;
 }
 

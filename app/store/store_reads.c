@@ -121,7 +121,8 @@ bool store_time_out_reads(struct store *store, int64_t now_us)
             end_waiting(call);
             store_answer_later(call, call->status);
         }
-        is_waited_for |= !list_is_empty(&reads->waiting) || !list_is_empty(&reads->sent);
+        if (!list_is_empty(&reads->waiting) || !list_is_empty(&reads->sent))
+            is_waited_for = true;
     }
     return is_waited_for;
 }

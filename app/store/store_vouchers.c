@@ -50,15 +50,17 @@ static void store_on_vouchers(struct store_query *query, enum status status,
     int rows = status == STATUS_OK ? PQntuples(result) : 0;
     struct voucher *vouchers = rows > 0 ? calloc((size_t)rows, sizeof(*vouchers)) : NULL;
     size_t count = 0;
+    int64_t now_us = 0;
 
     if (status == STATUS_OK && vouchers == NULL)
         status = STATUS_IO;
+    if (status == STATUS_OK)
+        now_us = result_time(result, 0, COLUMN_NOW);
     for (int row = 0; status == STATUS_OK && row < rows; row++) {
         if (!PQgetisnull(result, row, COLUMN_ID))
             vouchers[count++] = decode_voucher(result, row);
     }
-    call->callback.vouchers(status, count > 0 ? vouchers : NULL, count,
-                            status == STATUS_OK ? result_time(result, 0, COLUMN_NOW) : 0,
+    call->callback.vouchers(status, count > 0 ? vouchers : NULL, count, now_us,
                             call->arg);
     free(vouchers);
     store_call_free(&call->call);
