@@ -93,6 +93,31 @@ SYNC_CASE(test_rlock_sync_group_acquire__of_a_busy_member_takes_none)
     rlock_sync_group_free(fixture->sync, group);
 }
 
+/** Another lock of the same holder shares the lock of the group. */
+SYNC_CASE(test_rlock_sync_group_acquire__takes_the_thread_as_its_holder)
+{
+    struct sync_fixture *fixture = *state;
+    const uint64_t holders[] = {0, rlock_sync_holder(), 7};
+
+    for (size_t i = 0; i < sizeof(holders) / sizeof(*holders); i++) {
+        struct rlock_group *group = create(fixture, "a", "b");
+        struct rlock_group_options of_group = {.kind = &rlock_reentrant,
+                                               .holder = holders[i]};
+        struct rlock_acquire_options of_lock = {.kind = &rlock_reentrant};
+        struct rlock lock = {0};
+
+        ASSERT_STATUS(rlock_sync_group_acquire(fixture->sync, group, &of_group, NULL),
+                      STATUS_OK);
+        ASSERT_STATUS(rlock_sync_acquire(fixture->sync, fixture->client, &lock, "a", 1,
+                                         &of_lock, NULL),
+                      holders[i] == 7 ? STATUS_BUSY : STATUS_OK);
+        ASSERT_STATUS(rlock_sync_group_release(fixture->sync, group, NULL), STATUS_OK);
+        if (holders[i] != 7)
+            ASSERT_STATUS(sync_release(fixture, &lock), STATUS_OK);
+        rlock_sync_group_free(fixture->sync, group);
+    }
+}
+
 static _Atomic unsigned losses;
 static void *_Atomic loss_arg;
 

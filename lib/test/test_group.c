@@ -582,17 +582,18 @@ GROUP_CASE(test_group__is_lost_once_with_one_too_few)
 GROUP_CASE(test_call__on_a_held_group_tells_whether_enough_are_ours)
 {
     static const struct {
-        const char *letters;
+        const char *granted, *letters;
         enum rlock_group_need need;
         enum status status;
     } cases[] = {
-        {"ggg", RLOCK_GROUP_ALL, STATUS_OK},
-        {"ggl", RLOCK_GROUP_ALL, STATUS_LOST},
-        {"grg", RLOCK_GROUP_ALL, STATUS_REFUSED},
-        {"ggl", RLOCK_GROUP_MAJORITY, STATUS_OK},
-        {"gll", RLOCK_GROUP_MAJORITY, STATUS_LOST},
-        {"grr", RLOCK_GROUP_MAJORITY, STATUS_REFUSED},
-        {"grl", RLOCK_GROUP_MAJORITY, STATUS_REFUSED},
+        {"ggg", "ggg", RLOCK_GROUP_ALL, STATUS_OK},
+        {"ggg", "ggl", RLOCK_GROUP_ALL, STATUS_LOST},
+        {"ggg", "grg", RLOCK_GROUP_ALL, STATUS_REFUSED},
+        {"ggg", "ggl", RLOCK_GROUP_MAJORITY, STATUS_OK},
+        {"ggg", "gll", RLOCK_GROUP_MAJORITY, STATUS_LOST},
+        {"ggg", "grr", RLOCK_GROUP_MAJORITY, STATUS_REFUSED},
+        {"ggg", "grl", RLOCK_GROUP_MAJORITY, STATUS_REFUSED},
+        {"ggb", "gl-", RLOCK_GROUP_MAJORITY, STATUS_LOST},
     };
     struct group_test *test = *state;
 
@@ -603,7 +604,7 @@ GROUP_CASE(test_call__on_a_held_group_tells_whether_enough_are_ours)
 
         create(test, 3, cases[i / 2].need);
         acquire(test, 60000, 0);
-        answer_all(test, "ggg");
+        answer_all(test, cases[i / 2].granted);
         test->answers = 0;
         if (is_extension)
             rlock_group_extend(test->group, 90000, on_answer, test);
