@@ -130,8 +130,10 @@ CASE(test_event__comes_when_the_stock_or_the_state_changes)
     fake.entry.end_us = clock_real_us();
     assert_next(&listener, "\"state\":\"ended\"");
     pass_us(SECOND_US);
-    fake.entry.begin_us = clock_real_us() + 1;
+    fake.entry.begin_us = clock_real_us() + SECOND_US;
     assert_next(&listener, "\"state\":\"upcoming\"");
+    pass_us(SECOND_US);
+    assert_next(&listener, "\"state\":\"ended\"");
 }
 
 CASE(test_event__comes_at_most_four_times_a_second)

@@ -193,9 +193,10 @@ static void test_help__states_the_exit_codes(void **state)
 {
     static const char *const commands[] = {"serve", "migrate", "token",
                                            "audit", "lock",    "version"};
+    const struct command_result *outcome;
 
     for (size_t i = 0; i < COUNT_OF(commands); i++) {
-        const struct command_result *outcome = RUN(state, NULL, commands[i], "--help");
+        outcome = RUN(state, NULL, commands[i], "--help");
 
         assert_int_equal(outcome->code, 0);
         assert_contains(outcome->out, "usage: seckill");
@@ -203,7 +204,10 @@ static void test_help__states_the_exit_codes(void **state)
         assert_contains(outcome->out, "Exit code");
         assert_string_equal(outcome->err, "");
     }
-    assert_int_equal(RUN(state, NULL, "--help")->code, 0);
+    outcome = RUN(state, NULL, "--help");
+    assert_int_equal(outcome->code, 0);
+    assert_contains(outcome->out, "usage: seckill COMMAND");
+    assert_contains(outcome->out, "See `seckill COMMAND --help`");
 }
 
 static void test_help__serve_lists_the_settings_with_defaults(void **state)
