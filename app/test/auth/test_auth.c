@@ -5,6 +5,7 @@
 #include "app/auth/jws.h"
 #include "test/case_list.h"
 
+#include <jansson.h>
 #include <openssl/crypto.h>
 #include <openssl/ec.h>
 #include <openssl/evp.h>
@@ -504,6 +505,23 @@ static void openssl_free(void *memory, const char *file, int line)
     (void)file;
     (void)line;
     free(memory);
+}
+
+static void *no_memory(size_t size)
+{
+    (void)size;
+    return NULL;
+}
+
+/* A valid token is not refused: its client would have to get another one. */
+UNIT_CASE(test_auth_check__refuses_no_token_without_memory)
+{
+    enum status status;
+
+    json_set_alloc_funcs(no_memory, free);
+    status = check_claims(*state, "{\"sub\":\"1\",\"exp\":1900000001}");
+    json_set_alloc_funcs(malloc, free);
+    ASSERT_STATUS(status, STATUS_NO_MEMORY);
 }
 
 #define BYTES(array, count)                                                              \
