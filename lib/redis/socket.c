@@ -191,13 +191,11 @@ static void fail(struct redis_socket *socket, const char *doing, const char *why
 
 static void dispatch_replies(struct redis_socket *socket)
 {
-    void *reply = NULL;
-
     while (socket->context != NULL) {
-        if (redisGetReplyFromReader(socket->context, &reply) != REDIS_OK) {
-            fail(socket, "read", socket->context->errstr);
-            return;
-        }
+        void *reply = NULL;
+
+        if (redisGetReplyFromReader(socket->context, &reply) != REDIS_OK)
+            fail(socket, "read", socket->context->errstr); /* closes the socket */
         if (reply == NULL)
             return;
         socket->options.on_reply(reply, ((redisReply *)reply)->type == REDIS_REPLY_ERROR,
