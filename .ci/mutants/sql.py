@@ -1,7 +1,10 @@
 """sql.py - the changes of a file of SQL, whose functions may be in PL/pgSQL.
 
 The words are those of Postgres' own scanner. A change must leave what Postgres' parser accepts
-(libpg_query, by pglast)."""
+(libpg_query, by pglast).
+
+Left out, since no test can notice them: `<` or `<=` beside clock_timestamp() or a variable with its
+time, which counts microseconds and which no test can set, and how many rows EXISTS may find."""
 
 import dataclasses
 
@@ -111,12 +114,13 @@ def whole_statements(words):
 
 def in_query(words):
     """The changes of operators, constants and conditions."""
+    clocks = clocks_of(words)
     for at, word in enumerate(words):
-        if word.text in RELATIONS:
+        if word.text in RELATIONS and not (word.text not in ("=", "<>") and is_beside(words, at, clocks)):
             yield word.start, word.end, RELATIONS[word.text], "replace the operator"
         elif word.text in CONSTANTS:
             yield word.start, word.end, CONSTANTS[word.text], "replace the constant"
-        elif word.kind == "ICONST" and not takes_first_row(words, at):
+        elif word.kind == "ICONST" and not takes_first_row(words, at) and not is_within_exists(words, at):
             yield word.start, word.end, str(neighbour(int(word.text))), "replace the constant"
     between = set()
     for at, word in enumerate(words):
@@ -139,6 +143,33 @@ def takes_first_row(words, at):
     begin = next((before + 1 for before, _ in level(words, at, -1) if words[before].text in STARTS), 0)
     return words[begin].text == "select" and any(words[each].text == "into" for each, _ in level(words, begin, 1)
                                                  if each < at)
+
+
+def clocks_of(words):
+    """clock_timestamp() and the variables that get their value from it."""
+    found = {"clock_timestamp"}
+    for at, word in enumerate(words):
+        if word.text == ":=":
+            begin = next((before + 1 for before in range(at, -1, -1) if words[before].text in STARTS + ("declare",)), 0)
+            end = next((behind for behind in range(at, len(words)) if words[behind].text == ";"), len(words))
+            if any(each.text == "clock_timestamp" for each in words[at:end]):
+                found.add(words[begin].text)
+    return found
+
+
+def is_beside(words, at, names):
+    return words[at - 1].text in names or at + 1 < len(words) and words[at + 1].text in names
+
+
+def is_within_exists(words, at):
+    """Whether this is the limit of a query whose rows are only for an EXISTS."""
+    depth = 0
+    for before in range(at - 1, 0, -1) if words[at - 1].text == "limit" else ():
+        depth += (words[before].text in CLOSE) - (words[before].text in OPEN)
+        if depth < 0 and words[before - 1].text == "exists":
+            return True
+        depth = max(depth, 0)
+    return False
 
 
 def level(words, at, step):

@@ -160,6 +160,18 @@ class Changes(unittest.TestCase):
         added = {change for line, change in shown("sql/functions/take.sql", taken) if line in (11, 12)}
         self.assertEqual(sorted(each for each in added if each.startswith("replace")), ["replace the constant: 1 -> 2"])
 
+    def test_sql__leaves_out_when_exactly_by_the_clock(self):
+        text = FUNCTION.replace("    return v_left;", "    v_left := unix_us(clock_timestamp());\n"
+                                "    if p_count >= v_left or p_count <> v_left or p_count > clock_timestamp() or p_count < 9"
+                                " then return 0; end if;")
+        self.assertEqual({change for line, change in shown("sql/functions/take.sql", text)
+                          if line == 12 and change.startswith("replace the operator")},
+                         {"replace the operator: <> -> =", "replace the operator: < -> <="})
+
+    def test_sql__leaves_out_how_many_rows_exist(self):
+        text = "select exists (select from (select from stock order by id limit 2) s limit 3) limit 4\n"
+        self.assertEqual(shown("sql/queries/any.sql", text), {(1, "replace the constant: 4 -> 5")})
+
     def test_sql__changes_a_query(self):
         self.assertEqual(shown("sql/queries/open.sql", QUERY), {
             (2, "replace the operator: = -> <>"),
