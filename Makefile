@@ -379,7 +379,7 @@ programs: $(TESTS) $(EXAMPLES) $(INTEROP) $(BUILD)/seckill $(BUILD)/simulate $(L
 lock-programs: $(LIB_UNIT) $(LIB_IT) $(EXAMPLES)
 # These take longest and start first, so that no core is idle at the end.
 SLOW     = it_fault_isolation it_fault_durability it_sql_growth it_fault_postgres it_store_faults \
-           it_sql_plans it_fault it_sql_audit it_fault_redis
+           it_fault it_sql it_fault_redis
 IT      := $(LIB_IT) $(APP_IT)
 # These test SQL, and what Postgres promises under load.
 PLAIN   := $(filter $(BUILD)/app/test/sql/% %/it_fault_durability,$(IT))

@@ -366,7 +366,7 @@ def test_requirements__are_complete_and_name_tests_that_run(_world):
     expected = [f"{chapter}.{section}.{number}" for chapter, counts in enumerate(ASVS, 1)
                 for section, count in enumerate(counts, 1) for number in range(1, count + 1)]
     tests = read_all("app/test/**/*.[ch]", "lib/test/**/*.[ch]")
-    scripts = read_all("app/test/web/*.py")
+    scripts = read_all("app/test/web/*.py", "app/test/sql/*.sql")
     found = []
     for row in re.findall(r"^\| (\d[^|]*)\|(.*)\|$", read(SECURITY), re.M):
         first, _, last = row[0].strip().partition(" - ")
@@ -375,7 +375,7 @@ def test_requirements__are_complete_and_name_tests_that_run(_world):
         found += expected[expected.index(first):expected.index(last or first) + 1]
         check(title and where and met in ("yes", "part", "no", "-"), f"{SECURITY}: {first}: incomplete")
         for name in re.findall(r"\w+", named):
-            check(re.search(rf"\({name}[,)]", tests) or f"\ndef {name}(" in scripts, f"{SECURITY}: {first}: {name} does not run")
+            check(re.search(rf"\({name}[,)]", tests) or re.search(rf"\n(def {name}\(|-- {name}\n)", scripts), f"{SECURITY}: {first}: {name} does not run")
     check(found == expected, f"{SECURITY}: not in order, missing or repeated: {set(expected) ^ set(found)}")
 
 

@@ -12,11 +12,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SANDBOX_URL "%s?options=-csearch_path%%3D%s%%20-cclient_min_messages%%3Dwarning"
+/* The schema "given" exists only in the programs of script.h. */
+#define SANDBOX_URL                                                                      \
+    "%s?options=-csearch_path%%3D%s%%2Cgiven%%20-cclient_min_messages%%3Dwarning"
 
 struct sandbox {
     char url[512];         /* as the owner of the tables */
     char service_url[512]; /* as the service */
+    char superuser_url[512];
     PGconn *conn;
     char value[65536]; /* the last result of sandbox_text() */
 };
@@ -97,6 +100,8 @@ static inline struct sandbox *sandbox_new(struct fixture *fixture, const char *s
              schema);
     snprintf(sandbox->service_url, sizeof(sandbox->service_url), SANDBOX_URL,
              fixture->service_url, schema);
+    snprintf(sandbox->superuser_url, sizeof(sandbox->superuser_url), SANDBOX_URL,
+             fixture->superuser_url, schema);
     sandbox->conn = sandbox_connect(sandbox);
     return sandbox;
 }
@@ -113,38 +118,6 @@ static inline struct sandbox *sandbox_open(struct fixture *fixture, const char *
         fail_msg("%s", err.text);
     db_close(db);
     return sandbox;
-}
-
-/**
- * Runs `statement` and returns the number of pages of the sandbox's tables and indexes that
- * it read. Pages of the system catalogs do not count, because they depend on the cache of the
- * session. `ret_result` may be NULL; the caller clears the result.
- */
-static inline int64_t sandbox_pages(PGconn *session, const char *statement,
-                                    PGresult **ret_result)
-{
-    static const char fetched[] =
-        "select sum(pg_stat_get_xact_blocks_fetched(oid)) from pg_class"
-        " where relnamespace = current_schema::regnamespace and relkind in ('r', 'i')";
-    const char *const statements[] = {"begin", fetched, statement, fetched, "commit"};
-    PGresult *results[COUNT_OF(statements)];
-    int64_t pages;
-
-    for (size_t i = 0; i < COUNT_OF(statements); i++) {
-        results[i] = PQexec(session, statements[i]);
-        if (PQresultStatus(results[i]) != PGRES_COMMAND_OK &&
-            PQresultStatus(results[i]) != PGRES_TUPLES_OK)
-            fail_msg("%s: %s", statements[i], PQerrorMessage(session));
-    }
-    pages = strtoll(PQgetvalue(results[3], 0, 0), NULL, 10) -
-            strtoll(PQgetvalue(results[1], 0, 0), NULL, 10);
-    if (ret_result != NULL) {
-        *ret_result = results[2];
-        results[2] = NULL;
-    }
-    for (size_t i = 0; i < COUNT_OF(statements); i++)
-        PQclear(results[i]);
-    return pages;
 }
 
 static inline void sandbox_close(struct sandbox *sandbox)

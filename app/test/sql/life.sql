@@ -1,0 +1,330 @@
+-- life.sql - orders after their placement: states, stock, history, rights.
+
+-- The verdict of each call in each state, the status after it, and the stock that it has returned.
+-- test_life__each_call_in_each_state
+create temp sequence shopper;
+create function pg_temp.after(p_way text[], p_call text) returns text language plpgsql as $$
+declare
+    v_shopper bigint := nextval('shopper');
+    v_call text;
+    v_verdict bigint;
+    v_before bigint;
+begin
+    perform place(101, array[v_shopper]);
+    foreach v_call in array p_way || p_call loop
+        select stock_left into v_before from voucher;
+        execute format('select ' || v_call, v_shopper) into v_verdict;
+    end loop;
+    return (select concat_ws(' ', v_verdict, o.status, stock_left - v_before)
+            from voucher, voucher_order o where o.user_id = v_shopper);
+end $$;
+create function pg_temp.after_all(p_way text[]) returns text language sql as $$
+    select string_agg(pg_temp.after(p_way, call), ', ' order by at)
+    from unnest(array['pay(101, %s)', 'pay(101, %1$s, ''two %1$s'')', 'pay(101, %s, null, 99)',
+                      'cancel(101, %s)', 'refund(101, %s)', 'redeem(101, %s)'])
+         with ordinality c (call, at)
+$$;
+select new_voucher(100, 1);
+select pg_temp.after_all('{}');
+--> 1 paid 0, 1 paid 0, 4 unpaid 0, 1 cancelled 1, 3 unpaid 0, 3 unpaid 0
+select pg_temp.after_all(array['pay(101, %s)']);
+--> 2 paid 0, 3 paid 0, 4 paid 0, 3 paid 0, 1 refunded 1, 1 redeemed 0
+select pg_temp.after_all(array['pay(101, %s)', 'redeem(101, %s)']);
+--> 2 redeemed 0, 3 redeemed 0, 4 redeemed 0, 3 redeemed 0, 3 redeemed 0, 3 redeemed 0
+select pg_temp.after_all(array['pay(101, %s)', 'refund(101, %s)']);
+--> 3 refunded 0, 3 refunded 0, 3 refunded 0, 3 refunded 0, 3 refunded 0, 3 refunded 0
+select pg_temp.after_all(array['cancel(101, %s)']);
+--> 3 cancelled 0, 3 cancelled 0, 3 cancelled 0, 3 cancelled 0, 3 cancelled 0, 3 cancelled 0
+
+-- test_life__there_is_no_such_order
+select new_voucher(5, 1), new_voucher(5, 1), place(101, '{1}');
+select v, p.verdict, c.verdict, r.verdict, d.verdict, expire_orders(v, array[o])
+from (values (101, order_of(101, 1) + 1048576), (102, order_of(101, 1)),
+      (777777, order_of(101, 1))) x (v, o),
+     pay_order(v, o, 'payment:1', 'ref', 100) p, cancel_order(v, o, 'shopper:1') c,
+     refund_order(v, o, 'admin:1') r, redeem_order(v, o, 'admin:1') d;
+--> 101|5|5|5|5|0
+--> 102|5|5|5|5|0
+--> 777777|5|5|5|5|0
+select status from voucher_order;
+--> unpaid
+
+-- test_life__answers_the_order_as_it_is_then
+select new_voucher(5, 1), place(101, '{1}');
+select verdict, (changed).status, (changed).payment_ref, (changed).slot,
+       (changed).paid_at between now() and clock_timestamp()
+from pay_order(101, order_of(101, 1), 'payment:1', 'ref', 100);
+--> 1|paid|ref|1|t
+select verdict, (changed).status, (changed).payment_ref, (changed).slot
+from refund_order(101, order_of(101, 1), 'admin:1');
+--> 1|refunded|ref|
+
+-- test_pay_order__is_too_late_after_the_deadline
+select new_voucher(5, 1), place(101, '{1}'), make_due(101, 1);
+select pay(101, 1), pay(101, 1);
+--> 3|3
+select status, stock_left from voucher_order, voucher;
+--> expired|5
+
+-- test_expire_orders__takes_those_that_are_unpaid_and_overdue
+select new_voucher(10, 1), place(101, '{1,2,3,4,5}'), pay(101, 2), cancel(101, 4),
+       make_due(101, 1), make_due(101, 5);
+select expire_orders(101, array[order_of(101, 2), order_of(101, 3), order_of(101, 1),
+                                order_of(101, 4), 1]);
+--> 1
+select user_id, status, stock_left from voucher_order, voucher order by user_id;
+--> 1|expired|7
+--> 2|paid|7
+--> 3|unpaid|7
+--> 4|cancelled|7
+--> 5|unpaid|7
+select expire(101, 1);
+--> 0
+select stock_left from voucher;
+--> 7
+
+-- expire_orders() holds the voucher's row lock, so if it waited, the sale would wait too.
+-- test_expire_orders__does_not_wait_for_locked_orders
+select new_voucher(10, 1), place(101, '{1,2}'), make_due(101, 1), make_due(101, 2);
+b: begin;
+b: select from voucher_order where user_id = 1 for update;
+select expire_orders(101, array[order_of(101, 1), order_of(101, 2)]);
+--> 1
+select user_id, status from voucher_order order by user_id;
+--> 1|unpaid
+--> 2|expired
+b: rollback;
+select expire(101, 1);
+--> 1
+
+-- The number is limited because the sale of the voucher waits during the call.
+-- test_expire_batches__takes_500_orders_at_most
+select new_voucher(1000, 1), place(101, array(select generate_series(1::bigint, 600)));
+update voucher_order set expires_at = created_at + interval '1 us';
+select * from expire_batches(101, array(select id from voucher_order where due_to_id > 0));
+--> 500|0
+select * from expire_batches(101, array(select id from voucher_order where due_to_id > 0));
+--> 100|1
+
+-- A lock older than the ended order is stale.
+-- test_life__a_shopper_may_order_again_after_an_end
+select new_voucher(1, 1);
+select place(101, '{7}', '{10}'), place(101, '{7}', '{11}'), cancel(101, 7),
+       place(101, '{7}', '{10}');
+--> 1|3|1|7
+select place(101, '{7}', '{20}'), place(101, '{7}', '{21}'), make_due(101, 7), expire(101, 7),
+       place(101, '{7}', '{20}');
+--> 1|3||1|7
+select place(101, '{7}', '{30}'), place(101, '{7}', '{31}'), pay(101, 7), refund(101, 7),
+       place(101, '{7}', '{30}');
+--> 1|3|1|1|7
+
+-- Three orders have fences far ahead of the clock; the order of shopper 9 has not.
+-- test_repair_fences__lets_shoppers_order_again
+create function pg_temp.order_now(p_user bigint) returns text language sql as $$
+    select place(101, array[p_user], array[unix_us(clock_timestamp())])
+$$;
+select new_voucher(10, 2);
+select place(101, '{8}', '{8999999999999999}'), cancel(101, 8),
+       place(101, '{7}', '{8999999999999998}'), pg_temp.order_now(9);
+--> 1|1|1|1
+select pg_temp.order_now(7), pg_temp.order_now(8);
+--> 7|7
+select repair_fences();
+--> 2
+select repair_fences();
+--> 0
+select ended_fence = max(fence), ended_fence < unix_us(now()) from voucher, voucher_order
+group by ended_fence;
+--> t|t
+select user_id, place(101, array[user_id], array[fence]), pg_temp.order_now(user_id)
+from voucher_order order by user_id;
+--> 7|7|1
+--> 8|7|1
+--> 9|7|1
+
+-- test_life__notifies_when_a_sold_out_voucher_has_stock_again
+select new_voucher(2, 1), place(101, '{1,2}');
+b: listen seckill_voucher;
+select pay(101, 1);
+b: select 1;
+--> 1
+select refund(101, 1);
+b: select 1;
+--> 1
+--> notified 101
+-- There was stock left.
+select cancel(101, 2);
+b: select 1;
+--> 1
+
+-- test_history__lists_all_in_the_order_of_commits
+select new_voucher(10, 1);
+select place(101, '{7}'), pay(101, 7), refund(101, 7);
+select restock_voucher(101, -3, 'admin:9');
+select place(101, '{8}'), make_due(101, 8), expire(101, 8);
+select actor, from_status, to_status, stock_change, detail from voucher_history order by id;
+--> admin|||10|
+--> shopper:7||unpaid|-1|
+--> payment:1|unpaid|paid|0|ref 7
+--> admin:1|paid|refunded|1|
+--> admin:9|||-3|
+--> shopper:8||unpaid|-1|
+--> system|unpaid|expired|1|
+
+-- -- payments --
+
+-- pay_order() checks this before any other reason to refuse, and in every state of the other order.
+-- After another refusal the caller would return money that has paid the first order. Shopper 1 pays
+-- with "a", shopper 4 with "p", and the order of shopper 5 is cancelled.
+-- test_pay_order__refuses_the_ref_of_another_order
+select new_voucher(10, 1), new_voucher(10, 1);
+select place(101, '{1,2,4}'), place(102, '{3,5}'), cancel(102, 5), pay(101, 4, 'p'),
+       pay(101, 1, 'a');
+--> 1 1 1|1 1|1|1|1
+select pay(101, 2, 'a'), pay(101, 2, 'a', 99), pay(102, 3, 'a'), pay(102, 5, 'a'), pay(101, 4, 'a');
+--> 6|6|6|6|6
+select user_id, status, payment_ref from voucher_order order by user_id;
+--> 1|paid|a
+--> 2|unpaid|
+--> 3|unpaid|
+--> 4|paid|p
+--> 5|cancelled|
+select pay(101, 1, 'a'), pay(101, 1, 'a', 99), redeem(101, 1), pay(101, 1, 'a'), pay(101, 2, 'a'),
+       pay(101, 2, 'b');
+--> 2|4|1|2|6|1
+select verdict from pay_order(101, 999, 'payment:1', 'a', 100);
+--> 5
+
+-- test_pay_order__after_a_refund
+select new_voucher(10, 1), place(101, '{1,2}');
+select pay(101, 1, 'r'), refund(101, 1), pay(101, 1, 'r'), pay(101, 1, 'r', 99), pay(101, 1, 's'),
+       pay(101, 2, 'r');
+--> 1|1|3|3|3|6
+select user_id, status, payment_ref from voucher_order order by user_id;
+--> 1|refunded|r
+--> 2|unpaid|
+
+-- test_pay_order__a_refused_payment_can_pay_another_order
+select new_voucher(10, 1), place(101, '{1,2}');
+select cancel(101, 1), pay(101, 1, 'free'), pay(101, 2, 'free', 99), pay(101, 2, 'free');
+--> 1|3|4|1
+
+-- The store sends payments like this.
+-- test_pay_order__several_in_one_statement
+select new_voucher(10, 1), place(101, '{1,2,3}');
+select user_id, ref, verdict
+from unnest('{1,2,1,3}'::bigint[], '{x,x,x,y}'::text[]) with ordinality r (user_id, ref, pos)
+cross join lateral pay_order(101, order_of(101, user_id), 'payment:1', ref, 100) order by pos;
+--> 1|x|1
+--> 2|x|6
+--> 1|x|2
+--> 3|y|1
+
+-- Both sessions look the payment up before either has paid.
+-- test_pay_order__one_of_two_sessions_wins
+select new_voucher(10, 1), new_voucher(10, 1), place(101, '{1,2}'), place(102, '{3,4}');
+begin;
+select pay(101, 1, 'raced');
+--> 1
+b: select pay(102, 3, 'raced');
+--> waits
+commit;
+b:
+--> 6
+begin;
+select pay(101, 2, 'failed');
+--> 1
+b: select pay(102, 4, 'failed');
+--> waits
+rollback;
+b:
+--> 1
+select user_id, status, payment_ref from voucher_order order by user_id;
+--> 1|paid|raced
+--> 2|unpaid|
+--> 3|unpaid|
+--> 4|paid|failed
+
+-- -- archive --
+
+-- Each voucher gets orders of shoppers 1 to 5: paid, refunded, redeemed, cancelled and unpaid.
+-- test_archive_vouchers__moves_ended_ones_only
+create schema archive;
+create function pg_temp.use_voucher() returns void language sql as $$
+    select v, place(v, '{1,2,3,4,5}', '{1,2,3,4,5}'), pay(v, 1, v || ' 1'), pay(v, 2, v || ' 2'),
+           pay(v, 3, v || ' 3'),
+           refund(v, 2), redeem(v, 3), cancel(v, 4)
+    from new_voucher(100, 1) v;
+$$;
+select pg_temp.use_voucher(), pg_temp.use_voucher();
+select archive_vouchers(102, 'archive');
+--> ERROR P0001: voucher 101 is on sale or has an unpaid order
+update voucher set end_at = now() where id = 101;
+select archive_vouchers(102, 'archive');
+--> ERROR P0001: voucher 101 is on sale or has an unpaid order
+select cancel(101, 5), archive_vouchers(102, 'archive');
+--> 1|1
+select count(*) from voucher_history where voucher_id = 101;
+--> 0
+select stock_left, (select count(*) from archive.voucher_order),
+       (select count(*) from archive.order_event),
+       (select count(*) from archive.stock_event) from archive.voucher;
+--> 98|5|7|1
+select count(*), archive_vouchers(102, 'archive') from voucher_order;
+--> 5|0
+-- "101 1" has paid an archived order.
+select pay(102, 5, '101 1'), pay(102, 5, 'new 5'), refund(102, 1), verdict
+from refund_order(101, 1, 'admin:1');
+--> 6|1|1|5
+select place(102, '{1,5,6}', '{11,15,16}'), place(101, '{1}', '{21}');
+--> 1 3 1|8
+update voucher set end_at = now();
+select cancel(102, 1), cancel(102, 6), archive_vouchers(103, 'archive');
+--> 1|1|1
+select count(*) from archive.voucher;
+--> 2
+drop schema archive cascade;
+
+-- -- the role of the service --
+
+-- test_service_role__writes_through_the_functions_only
+select new_voucher(5, 1), place(101, '{1}');
+s: create function pg_temp.error_of(p_sql text) returns text language plpgsql as $$
+begin
+    execute p_sql;
+    return '';
+exception when others then
+    return sqlstate;
+end $$;
+s: select name, pg_temp.error_of('select * from ' || name),
+          (select array_agg(distinct pg_temp.error_of(format(sql, name)))
+           from unnest(array['insert into %1$s table %1$s', 'delete from %s', 'truncate %s',
+                             'select from %s for update',
+                             'alter table %s add x integer', 'drop table %s']) sql)
+   from unnest('{voucher,voucher_order,order_event,stock_event}'::text[]) name;
+--> voucher||{42501}
+--> voucher_order||{42501}
+--> order_event||{42501}
+--> stock_event||{42501}
+s: select distinct pg_temp.error_of(sql)
+   from unnest(array['update voucher set id = id', 'update voucher_order set id = id',
+                     'update order_event set id = id', 'update stock_event set id = id',
+                     'select next_event_id(1)', 'select hold_order(1, 1)',
+                     'select move_order(1, 1, ''paid'', ''unpaid'', ''x'')',
+                     'select move_orders(1, ''{1}'', ''unpaid'', ''paid'', now(), ''x'')',
+                     'select place_in_free_slot(null, now(), 1, 1, null)',
+                     'select nextval(''voucher_order_id_seq'')',
+                     'insert into payment values (''x'', 1)', 'update payment set order_id = 1',
+                     'delete from payment', 'truncate payment',
+                     'create table mine (x integer)']) sql;
+--> 42501
+
+-- A table of the caller does not replace the real one.
+-- test_service_role__cannot_replace_tables_of_the_functions
+select new_voucher(5, 1);
+s: create temp table voucher as select * from voucher;
+s: select (restock_voucher(101, 4, 'x')).stock_left;
+--> 9
+select stock_left from voucher;
+--> 9

@@ -1,0 +1,310 @@
+-- place.sql - place_orders(): every verdict, alone and mixed.
+
+-- test_place_orders__places_only_with_a_ticket
+select new_voucher(3, 1), new_voucher(3, 1), new_voucher(1, 1);
+update voucher set requires_ticket = id <> 102;
+select placed(101, '{1,2}', null, '{a,b}', '{f,f}');
+--> 9 9 / - -
+select placed(101, '{1,2,3}', null, '{a,b,c}', '{f,t,f}');
+--> 9 1 9 / - 2 -
+-- The position of a repeated key is that of its request.
+select placed(101, '{1,3,2,4}', null, '{a,c,b,d}', '{f,t,t,f}');
+--> 9 1 2 9 / - 3 2 - / 3
+select placed(101, '{1,5,2}', null, '{a,e,b}', '{t,t,f}');
+--> 1 4 9 / 1 - -
+select stock_left from voucher where id = 101;
+--> 0
+select place(102, '{1,2}', null, '{a,b}', '{f,t}');
+--> 1 1
+-- An older release calls the function without this parameter.
+select verdicts from place_orders(103, '{1}', '{0}', null);
+--> {1}
+
+-- test_place_orders__returns_the_voucher_to_all_without_a_ticket
+select new_voucher(3, 1);
+update voucher set requires_ticket = true;
+select order_ids, details, price, new_stock, new_version, opens < closes, decided_at < expiry
+from place_orders(101, '{1}', '{1}', null, '{f}');
+--> {NULL}||100|3|1|t|t
+
+-- A batch with and without tickets returns what one of those with tickets does, and the positions
+-- are those of its own requests.
+-- test_place_orders__decides_tickets_by_a_batch_of_their_own
+select new_voucher(9, 1), new_voucher(9, 1);
+select place(id, '{1,2}', '{0,0}', '{a,b}') from voucher;
+update voucher set requires_ticket = id = 101;
+create temp table answers as
+select 1 as at, * from place_orders(101, '{9,1,8,2,3,4}', '{1,2,3,4,5,6}', '{x,a,y,b,c,d}',
+                                    '{f,t,f,t,t,f}')
+union all select 2, * from place_orders(102, '{1,2,3}', '{2,4,5}', '{a,b,c}');
+select verdicts, array_positions(order_ids, null) from answers where at = 1;
+--> {9,2,9,2,1,9}|{1,3,6}
+select o.user_id, o.fence, o.request_key from answers, voucher_order o
+where at = 1 and id = order_ids[5];
+--> 3|5|c
+-- six numbers of each repeated request; the two vouchers differ by their times
+select details[1:2], details[6:8], details[12], cardinality(details) from answers where at = 1;
+--> {2,100}|{0,4,100}|0|12
+select price, expiry - decided_at, new_stock, new_version, opens < decided_at, closes > decided_at
+from answers order by at;
+--> 100|00:15:00|6|3|t|t
+--> 100|00:15:00|6|3|t|t
+
+-- test_place_orders__places_all_in_request_order
+select new_voucher(10, 1);
+select place(101, '{3,1,2}');
+--> 1 1 1
+select stock_left, version from voucher;
+--> 7|2
+select user_id from voucher_order order by id;
+--> 3
+--> 1
+--> 2
+
+-- test_place_orders__returns_the_stored_rows
+select new_voucher(10, 1);
+select verdicts, details, price, expiry - decided_at, new_stock, new_version, opens < now(),
+       closes > now()
+from place_orders(101, '{7}', '{5}', '{k}');
+--> {1}||100|00:15:00|9|2|t|t
+select user_id, fence, request_key, slot, status, price_cents, paid_at, expires_at - created_at,
+       id % 1048576
+from voucher_order;
+--> 7|5|k|1|unpaid|100||00:15:00|101
+
+-- A large batch of new shoppers needs one entry in the index of deadlines.
+-- test_place_orders__new_shoppers_share_a_deadline
+create function pg_temp.place_16(p_voucher bigint, p_first bigint, p_last bigint, p_keys text[])
+returns text language sql as $$
+    select place(p_voucher, array(select generate_series(p_first, p_first + 14)) || p_last, null,
+                 p_keys)
+$$;
+create view pg_temp.entries as
+select size, count(*)
+from (select (select count(*) from voucher_order o
+              where o.voucher_id = 101 and o.id between b.id and b.due_to_id) as size
+      from voucher_order b where b.voucher_id = 101 and b.due_to_id is not null) each
+group by size order by size;
+select new_voucher(1000, 2), new_voucher(1000, 2), new_voucher(14, 1);
+select pg_temp.place_16(101, 1, 100, null);
+select pg_temp.place_16(101, 201, 300, array(select 'k' || n from generate_series(1, 16) n));
+select * from pg_temp.entries;
+--> 16|2
+select count(*), count(request_key), min(request_key), max(request_key) from voucher_order
+where user_id between 201 and 300 and slot = 1 and fence is null and status = 'unpaid'
+  and price_cents = 100 and expires_at = created_at + interval '900 s';
+--> 16|16|k1|k9
+-- Shopper 100 has an order.
+select pg_temp.place_16(101, 401, 100, null);
+select * from pg_temp.entries;
+--> 1|16
+--> 16|2
+-- Shopper 601 is in the batch twice.
+select pg_temp.place_16(101, 601, 601, null);
+select * from pg_temp.entries;
+--> 1|32
+--> 16|2
+-- An order of another voucher does not count.
+select pg_temp.place_16(102, 801, 900, null), pg_temp.place_16(101, 801, 900, null);
+-- This batch is small.
+select place(101, '{901,902}');
+select * from pg_temp.entries;
+--> 1|34
+--> 16|3
+-- The stock is smaller than the batch.
+select pg_temp.place_16(103, 1, 100, null);
+--> 1 1 1 1 1 1 1 1 1 1 1 1 1 1 4 4
+select stock_left, count(due_to_id), max(due_to_id) = max(o.id)
+from voucher v join voucher_order o on o.voucher_id = v.id where v.id = 103 group by stock_left;
+--> 0|1|t
+
+-- test_place_orders__sells_exactly_the_stock
+select new_voucher(3, 1);
+select place(101, '{1,2,3,4,5}');
+--> 1 1 1 4 4
+select place(101, '{6}');
+--> 4
+select stock_left from voucher;
+--> 0
+
+-- test_place_orders__conflicts_use_up_no_stock
+select new_voucher(5, 1);
+select place(101, '{1,3}');
+--> 1 1
+select version from voucher;
+--> 2
+select place(101, '{1,3}');
+--> 3 3
+select version from voucher;
+--> 2
+select place(101, '{1,2,3,4,1,5,6}');
+--> 3 1 3 1 3 1 4
+select stock_left, version from voucher;
+--> 0|3
+
+-- Only the lower 20 bits of the voucher's id are in that of an order.
+-- test_place_orders__ids_follow_the_requests
+select setval('voucher_id_seq', 3 * 1048576 + 5);
+select new_voucher(100, 1), new_voucher(100, 1);
+select place(3145734, '{5,4,3,2}', '{0,7,0,7}');
+select place(3145735, '{9}');
+select place(3145734, '{8}');
+select user_id, id % 1048576 from voucher_order order by id;
+--> 5|6
+--> 4|6
+--> 3|6
+--> 2|6
+--> 9|7
+--> 8|6
+
+-- test_place_orders__no_voucher
+select verdicts, order_ids, details, price, new_stock
+from place_orders(999999999, '{1,2}', '{0,5}', '{a,NULL}');
+--> {8,8}|{NULL,NULL}|||
+
+-- test_place_orders__same_shopper_in_one_batch
+select new_voucher(10, 1), new_voucher(10, 2), new_voucher(2, 3);
+select place(101, '{1,1,2,1}');
+--> 1 3 1 3
+select place(102, '{1,1,2,1}');
+--> 1 1 1 3
+select place(102, '{1,2,2}');
+--> 3 1 3
+select place(103, '{1,1,1,1}');
+--> 1 1 4 4
+
+-- test_place_orders__already_ordered_names_a_live_order
+select new_voucher(10, 1);
+select place(101, '{1}'), cancel(101, 1), place(101, '{1}');
+select verdicts, order_ids[1] = order_of(101, 1) from place_orders(101, '{1}', '{0}', null);
+--> {3}|t
+
+-- test_place_orders__fills_the_lowest_free_slot
+select new_voucher(10, 3);
+select place(101, '{1,1,1,1}');
+--> 1 1 1 3
+select free_slot(101, 1, 2), place(101, '{1,1}');
+--> 1|1 3
+select slot from voucher_order order by id;
+--> 1
+--> 
+--> 3
+--> 2
+
+-- In each way through a batch: while there is stock, when it has run out, when the sale ended.
+-- test_place_orders__names_the_earlier_orders
+select new_voucher(4, 1), new_voucher(2, 2);
+select placed(101, '{1,2,3}', null, '{a,b,c}');
+--> 1 1 1 / 1 2 3
+select placed(101, '{2,4,5,1,3,3}', null, '{b,d,e,x,c,y}');
+--> 2 1 4 3 2 3 / 2 4 - 1 3 3 / 1 5
+select placed(101, '{9,2,1}', null, '{z,b,a}');
+--> 4 2 2 / - 2 1 / 2 3
+update voucher set end_at = clock_timestamp() where id = 101;
+select placed(101, '{9,2,1}', null, '{z,b,q}');
+--> 6 2 3 / - 2 1 / 2
+select place(102, '{1,1}', null, '{a,NULL}');
+--> 1 1
+select place(102, '{1,1,2,2}', null, '{a,b,NULL,c}');
+--> 2 3 4 4
+
+-- test_place_orders__before_and_after_the_sale
+select new_voucher(10, 1);
+select place(101, '{1}', null, '{a}');
+--> 1
+update voucher set begin_at = clock_timestamp() + interval '30 min';
+select place(101, '{1,1,2}', null, '{a,NULL,NULL}');
+--> 2 3 5
+update voucher set begin_at = clock_timestamp() - interval '1 h', end_at = clock_timestamp();
+select place(101, '{1,1,2}', null, '{a,NULL,NULL}');
+--> 2 3 6
+select stock_left from voucher;
+--> 9
+
+-- A batch that waited for the voucher's row until the sale ended is refused.
+-- test_place_orders__checks_the_window_under_the_lock
+select new_voucher(10, 1);
+begin;
+select from voucher for update;
+b: select place(101, '{1}');
+--> waits
+update voucher set end_at = clock_timestamp();
+commit;
+b:
+--> 6
+
+-- test_place_orders__key_repeats_in_every_state
+select new_voucher(3, 1);
+select place(101, '{1,1,2,1}', null, '{a,a,a,b}');
+--> 1 2 1 3
+select cancel(101, 1), place(101, '{1}', null, '{a}');
+--> 1|2
+select place(101, '{1,1}', null, '{a,c}');
+--> 2 1
+select place(101, '{3,4,1}', null, '{x,y,a}');
+--> 1 4 2
+
+-- test_place_orders__key_returns_the_current_order
+select new_voucher(5, 1);
+select place(101, '{8,9}', null, '{x,y}'), pay(101, 9);
+select verdicts, order_ids[2:3] = array[order_of(101, 8), order_of(101, 9)], cardinality(details),
+       details[1], details[7:8], details[12],
+       details[9:11] = (select array[unix_us(created_at), unix_us(expires_at), unix_us(paid_at)]
+                        from voucher_order where user_id = 9)
+from place_orders(101, '{7,8,9}', '{0,0,0}', '{z,x,y}');
+--> {1,2,2}|t|12|2|{3,100}|1|t
+
+-- Repeated keys, shoppers at their limit and a stock that runs out in one batch.
+-- test_place_orders__everything_mixed
+select new_voucher(6, 2);
+select place(101, '{1,1,2}', null, '{a,b,c}');
+--> 1 1 1
+select place(101, '{1,1,2,3,3,3,4,2,1}', null, '{a,x,d,e,e,f,g,c,y}');
+--> 2 3 1 1 2 1 4 2 3
+select stock_left from voucher;
+--> 0
+
+-- test_place_orders__fence_must_grow
+select new_voucher(10, 4);
+select place(101, '{1}', '{10}'), place(101, '{1}', '{10}'), place(101, '{1}', '{9}'),
+       place(101, '{1}', '{11}');
+--> 1|7|7|1
+-- an order without a lock, and then one of another shopper
+select place(101, '{1}', '{0}'), place(101, '{1}', '{11}'), place(101, '{2}', '{1}');
+--> 1|7|1
+select stock_left from voucher;
+--> 6
+
+-- In the second voucher slot 1 is free. The fence is above the fence of the ended order, but below
+-- the fence of the live order in slot 2.
+-- test_place_orders__fence_of_an_ended_order_counts
+select new_voucher(10, 1), new_voucher(10, 2);
+select place(101, '{1}', '{50}'), cancel(101, 1), place(101, '{1}', '{50}'),
+       place(101, '{1,2}', '{49,40}'),
+       place(101, '{1}', '{51}');
+--> 1|1|7|7 1|1
+select place(102, '{1}', '{10}'), place(102, '{1}', '{20}'), free_slot(102, 1, 1),
+       place(102, '{1}', '{15}'),
+       place(102, '{1}', '{21}'), place(102, '{2}', '{15}');
+--> 1|1|1|7|1|1
+
+-- test_place_orders__other_refusals_come_before_the_fence
+select new_voucher(2, 1);
+select place(101, '{1}', '{10}', '{a}'), place(101, '{1,1}', '{10,5}', '{a,b}'), cancel(101, 1),
+       place(101, '{2,3,1}', '{20,21,5}');
+--> 1|2 3|1|1 1 4
+
+-- test_place_orders__a_bad_row_leaves_nothing
+select new_voucher(10, 1);
+select place(101, '{1,-2}');
+--> ERROR 23514: value for domain positive_id violates check constraint "positive_id_check"
+select place(101, '{1,null}');
+--> ERROR 23502: null value in column "user_id" ...
+select place(101, '{1,2}', '{0,-7}');
+--> ERROR 23514: value for domain fencing_token violates check constraint "fencing_token_check"
+select place(101, '{1,2}', null, array['x', '']);
+--> ERROR 23514: value for domain request_key violates check constraint "request_key_check"
+select place(101, '{1,2}', null, array['x', repeat('k', 81)]);
+--> ERROR 23514: value for domain request_key violates check constraint "request_key_check"
+select stock_left from voucher;
+--> 10
