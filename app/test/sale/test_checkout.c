@@ -396,11 +396,21 @@ TEST(test_checkout__counts_locks_that_expired)
     assert_answered(2, OUTCOME_PLACED);
 }
 
-TEST(test_checkout_print_queues__prints_the_queues_with_orders)
+/* The caller frees the text. */
+static char *print_queues(void)
 {
     char *text = NULL;
     size_t size;
     FILE *out = open_memstream(&text, &size);
+
+    checkout_print_queues(fixture.checkout, out);
+    fclose(out);
+    return text;
+}
+
+TEST(test_checkout_print_queues__prints_the_queues_with_orders)
+{
+    char *text;
 
     fake_store.room = 2;
     submit_locked(1, 7); /* sent, so voucher 7 is busy */
@@ -408,11 +418,30 @@ TEST(test_checkout_print_queues__prints_the_queues_with_orders)
     submit_locked(3, 7);
     pass_us(500);
     submit_locked(4, 8); /* sent */
-    checkout_print_queues(fixture.checkout, out);
-    fclose(out);
+    text = print_queues();
     assert_string_equal(text, "{\"voucher_id\":\"7\",\"depth\":2,\"oldest_us\":500,"
                               "\"is_busy\":1,\"is_slow\":0}");
     free(text);
+    answer_all();
+}
+
+TEST(test_checkout_print_queues__prints_twenty_at_most)
+{
+    size_t printed = 0;
+    char *text;
+
+    fake_store.room = 0;
+    for (int user = 1; user <= 21; user++)
+        submit_locked(user, user);
+    text = print_queues();
+    for (const char *at = text; at != NULL; at = strstr(at, "},{")) {
+        printed++;
+        at++;
+    }
+    assert_int_equal(printed, 20);
+    free(text);
+    fake_store.room = 1;
+    turn();
     answer_all();
 }
 
