@@ -104,20 +104,41 @@ static struct dispatch_queue observe_queue(const struct queue *queue)
     return seen;
 }
 
-/* NULL: the queue waits for ret_choice->delay_us. */
-static struct batch *next_batch(struct checkout *checkout, struct queue *queue,
-                                const struct dispatch *dispatch,
-                                struct dispatch_choice *ret_choice)
+/* What a turn has seen and collected. */
+struct turn {
+    struct dispatch dispatch;
+    struct bundle bundle;
+    struct list delayed; /* queues */
+    int64_t delay_us;    /* until the first of them may send */
+};
+
+/* Forms the next batch of the queue, unless the batch is delayed. */
+static void turn_serve(struct checkout *checkout, struct turn *turn, struct queue *queue)
 {
     struct dispatch_queue seen = observe_queue(queue);
+    struct dispatch_choice choice;
     struct batch *batch = NULL;
 
-    *ret_choice = dispatch_choose(dispatch, &seen);
-    if (ret_choice->delay_us == 0) {
+    turn->dispatch.lanes = store_batch_room(checkout->options.store, false);
+    turn->dispatch.has_bundle = turn->bundle.vouchers > 0;
+    choice = dispatch_choose(&turn->dispatch, &seen);
+    if (choice.delay_us == 0) {
         batch = batch_form(checkout, queue);
-        ret_choice->delay_us = FORM_AGAIN_US;
+        choice.delay_us = FORM_AGAIN_US;
     }
-    return batch;
+    if (batch == NULL) {
+        list_append(&turn->delayed, &queue->ring);
+        if (choice.delay_us < turn->delay_us)
+            turn->delay_us = choice.delay_us;
+    } else if (choice.is_bundled) {
+        bundle_add(&turn->bundle, batch);
+    } else {
+        send_alone(checkout, batch);
+    }
+    if (bundle_is_full(checkout, &turn->bundle)) {
+        bundle_send(checkout, &turn->bundle);
+        turn->dispatch = observe(checkout);
+    }
 }
 
 static void checkout_on_tick(uv_timer_t *timer);
@@ -132,38 +153,17 @@ static void wake_in(struct checkout *checkout, int64_t delay_us)
 
 void checkout_turn(struct checkout *checkout)
 {
-    struct dispatch dispatch = observe(checkout);
-    int64_t delay_us = DISPATCH_LATER;
-    struct bundle bundle = {0};
-    struct list delayed;
+    struct turn turn = {.dispatch = observe(checkout), .delay_us = DISPATCH_LATER};
     struct queue *queue;
 
-    list_init(&bundle.batches);
-    list_init(&delayed);
-    while ((queue = next_queue(checkout)) != NULL) {
-        struct dispatch_choice choice;
-        struct batch *batch;
-
-        dispatch.lanes = store_batch_room(checkout->options.store, false);
-        dispatch.has_bundle = bundle.vouchers > 0;
-        batch = next_batch(checkout, queue, &dispatch, &choice);
-        if (batch == NULL) {
-            list_append(&delayed, &queue->ring);
-            delay_us = choice.delay_us < delay_us ? choice.delay_us : delay_us;
-        } else if (choice.is_bundled) {
-            bundle_add(&bundle, batch);
-        } else {
-            send_alone(checkout, batch);
-        }
-        if (bundle_is_full(checkout, &bundle)) {
-            bundle_send(checkout, &bundle);
-            dispatch = observe(checkout);
-        }
-    }
-    bundle_send(checkout, &bundle);
-    LIST_DRAIN(struct queue, waiting, &delayed, ring)
-        queues_update(&checkout->queues, waiting);
-    wake_in(checkout, delay_us);
+    list_init(&turn.bundle.batches);
+    list_init(&turn.delayed);
+    while ((queue = next_queue(checkout)) != NULL)
+        turn_serve(checkout, &turn, queue);
+    bundle_send(checkout, &turn.bundle);
+    LIST_DRAIN(struct queue, delayed, &turn.delayed, ring)
+        queues_update(&checkout->queues, delayed);
+    wake_in(checkout, turn.delay_us);
     metrics_set(&checkout->options.metrics->queue_depth, checkout->queued);
     metrics_set(&checkout->options.metrics->in_flight, checkout->in_flight);
 }
