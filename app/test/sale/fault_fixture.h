@@ -75,21 +75,31 @@ static inline void release_rows(void)
     sql_session(fixture, NULL);
 }
 
-/* Shoppers first_user, first_user + 1, ... order, each on a new connection. The answers are not
-   read. */
+/* Sends a request on a new connection. The answer is not read. */
+static inline struct client *send_request(struct service *service, const char *method,
+                                          const char *target, const char *token)
+{
+    const struct client_request request = {
+        .method = method, .target = target, .token = token};
+    struct client *client = client_open(&service->address);
+    char bytes[1024];
+
+    assert_true(
+        client_write(client, bytes, client_format(&request, bytes, sizeof(bytes))));
+    return client;
+}
+
+/* Shoppers first_user, first_user + 1, ... order. Another request lets the service read the orders. */
 static inline void send_orders(struct service *service, const char *voucher_id,
                                int64_t first_user, struct client **ret_clients,
                                size_t count)
 {
-    struct order_burst orders = {.first_user = first_user};
-    char bytes[1024];
+    char target[64];
 
-    snprintf(orders.voucher_id, sizeof(orders.voucher_id), "%s", voucher_id);
-    for (size_t i = 0; i < count; i++) {
-        ret_clients[i] = client_open(&service->address);
-        assert_true(client_write(ret_clients[i], bytes,
-                                 burst_write(i, bytes, sizeof(bytes), &orders)));
-    }
+    fill("/v1/vouchers/{}/orders", voucher_id, target, sizeof(target));
+    for (size_t i = 0; i < count; i++)
+        ret_clients[i] =
+            send_request(service, "POST", target, shopper(first_user + (int64_t)i));
     EXPECT(request(service, NULL, NULL, "GET /healthz"), 200, NULL);
 }
 

@@ -66,16 +66,12 @@ static void hold_rows(size_t count)
 /* Sends a request for each held voucher, each on a new connection, without waiting for answers. */
 static void send_to_held(const char *pattern, char ids[][ID_SIZE])
 {
-    for (size_t i = 0; i < HELD_MAX; i++) {
-        char target[64], bytes[1024];
-        const struct client_request post = {
-            .method = "POST", .target = target, .token = shopper(1 + (int64_t)i)};
+    char target[64];
 
-        fill(pattern, ids[i], target, sizeof(target));
-        held.clients[i] = client_open(&service->address);
-        assert_true(client_write(held.clients[i], bytes,
-                                 client_format(&post, bytes, sizeof(bytes))));
-    }
+    for (size_t i = 0; i < HELD_MAX; i++)
+        held.clients[i] =
+            send_request(service, "POST", fill(pattern, ids[i], target, sizeof(target)),
+                         shopper(1 + (int64_t)i));
     EXPECT(request(service, NULL, NULL, "GET /healthz"), 200, NULL);
 }
 
@@ -314,20 +310,15 @@ ISOLATION_CASE(test_reads__slow_ones_fail_alone)
 {
     char voucher_id[ID_SIZE], order_id[ID_SIZE];
     struct client *clients[20];
-    char bytes[1024], target[64];
-    const struct client_request get = {
-        .method = "GET", .target = target, .token = admin()};
+    char target[64];
 
     service = fixture_serve(fixture, env_6_s);
     make_voucher(service, &(struct sale){.stock = 1}, voucher_id);
     make_order(1, voucher_id, order_id);
     fill("/v1/orders/{}/events", order_id, target, sizeof(target));
     sql_session(fixture, "lock table order_event in access exclusive mode");
-    for (size_t i = 0; i < COUNT_OF(clients); i++) {
-        clients[i] = client_open(&service->address);
-        assert_true(
-            client_write(clients[i], bytes, client_format(&get, bytes, sizeof(bytes))));
-    }
+    for (size_t i = 0; i < COUNT_OF(clients); i++)
+        clients[i] = send_request(service, "GET", target, admin());
     EXPECT(request(service, NULL, NULL, "GET /healthz"), 200, NULL);
     EXPECT(request(service, admin(), NULL, "GET /v1/orders/%s", order_id), 200, NULL);
     expect_answers(clients, COUNT_OF(clients), 503, NULL);

@@ -282,13 +282,12 @@ TEST(test_checkout__batch_has_the_earliest_deadline)
          first += 3) { /* the second batch reuses the memory of the first */
         int64_t deadline_us = clock_mono_us() + TIMEOUT_MS * INT64_C(1000);
 
-        fake_store.room = 0;
+        set_room(0);
         for (int user = first; user < first + 3; user++) {
             submit_locked(user, 7);
             pass_us(5);
         }
-        fake_store.room = 1;
-        turn();
+        set_room(1);
         assert_int_equal(fake_store.calls[0].deadline_us, deadline_us);
         answer_store(STATUS_OK, VERDICT_PLACED);
     }
@@ -341,11 +340,10 @@ TEST(test_checkout__measures_each_stage)
     fake_locks.is_slow = true;
     assert_true(submit_request(&request));
     pass_us(100);
-    fake_store.room = 0;
+    set_room(0);
     answer_locks(STATUS_OK);
     pass_us(20);
-    fake_store.room = 1;
-    turn();
+    set_room(1);
     pass_us(3000);
     answer_store(STATUS_OK, VERDICT_PLACED);
     pass_us(4);
@@ -430,7 +428,7 @@ TEST(test_checkout_print_queues__prints_twenty_at_most)
     size_t printed = 0;
     char *text;
 
-    fake_store.room = 0;
+    set_room(0);
     for (int user = 1; user <= 21; user++)
         submit_locked(user, user);
     text = print_queues();
@@ -440,8 +438,7 @@ TEST(test_checkout_print_queues__prints_twenty_at_most)
     }
     assert_int_equal(printed, 20);
     free(text);
-    fake_store.room = 1;
-    turn();
+    set_room(1);
     answer_all();
 }
 
@@ -477,7 +474,7 @@ TEST_WITH(test_checkout__bypass_waits_only_while_redis_is_up, .bypass = true)
 
 TEST_WITH(test_checkout__bypass_needs_a_shopper_who_waits, .bypass = true)
 {
-    fake_store.room = 0; /* a queued order would wait for a connection */
+    set_room(0); /* a queued order would wait for a connection */
     assert_true(submit(1, 7));
     pass_ms(TIMEOUT_MS);
     assert_answered(1, OUTCOME_UNAVAILABLE);
@@ -582,15 +579,14 @@ TEST(test_checkout__lock_lost_in_the_queue_places_nothing)
 {
     struct rlock *lock;
 
-    fake_store.room = 0;
+    set_room(0);
     assert_true(submit(1, 7));
     lock = fake_locks.requested[0];
     answer_locks(STATUS_OK);
     lose_lock(lock);
     assert_answered(1, OUTCOME_UNAVAILABLE);
     assert_int_equal(fixture.metrics.lock_lost, 1);
-    fake_store.room = 1;
-    turn();
+    set_room(1);
     assert_int_equal(fake_store.count, 0);
 }
 
@@ -611,20 +607,18 @@ TEST(test_checkout__lock_lost_in_a_transaction_is_taken_again)
 
 TEST(test_checkout__expired_lease_is_not_sent)
 {
-    fake_store.room = 0;
+    set_room(0);
     submit_locked(1, 7);
     submit_locked(2, 7);
     fake_locks.requested[0]->safe_until_us = clock_mono_us() + 1; /* of shopper 2 */
-    fake_store.room = 1;
-    turn();
+    set_room(1);
     assert_int_equal(fake_store.calls[0].count, 2);
     answer_store(STATUS_OK, VERDICT_PLACED);
 
-    fake_store.room = 0;
+    set_room(0);
     submit_locked(3, 7);
     fake_locks.requested[0]->safe_until_us = clock_mono_us();
-    fake_store.room = 1;
-    turn();
+    set_room(1);
     assert_int_equal(fake_store.count, 0);
     assert_answered(3, OUTCOME_UNAVAILABLE);
 }
@@ -655,7 +649,7 @@ TEST(test_checkout__deadline_in_each_state)
     assert_true(submit(1, 7)); /* LOCKING */
     pass_ms(TIMEOUT_MS + TICK_MS);
     assert_answered(1, OUTCOME_UNAVAILABLE);
-    fake_store.room = 0;
+    set_room(0);
     answer_locks(STATUS_OK); /* too late: released at once */
     assert_int_equal(fake_locks.held, 0);
     fake_store.room = 1;
@@ -695,13 +689,12 @@ TEST(test_checkout__deadline_while_a_lock_is_released)
 
 TEST(test_checkout__sends_only_with_a_fiftieth_of_the_time_left)
 {
-    fake_store.room = 0;
+    set_room(0);
     submit_locked(1, 7);
     pass_us(1);
     submit_locked(2, 7);
     pass_us(TIMEOUT_MS * INT64_C(980) - 1);
-    fake_store.room = 1;
-    turn();
+    set_room(1);
     assert_answered(1, OUTCOME_UNAVAILABLE);
     assert_sent(2, 2);
     answer_store(STATUS_OK, VERDICT_PLACED);

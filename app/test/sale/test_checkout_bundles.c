@@ -6,11 +6,10 @@
 /* Shoppers 1, 2, ... order vouchers 7, 8, ... at the same time. */
 static void submit_bundle(int vouchers)
 {
-    fake_store.room = 0;
+    set_room(0);
     for (int user = 1; user <= vouchers; user++)
         submit_locked(user, 6 + user);
-    fake_store.room = 1;
-    turn();
+    set_room(1);
 }
 
 static void answer_each(int batches, enum status status)
@@ -51,12 +50,11 @@ TEST(test_checkout__a_transaction_has_a_bounded_number_of_vouchers)
 /* In this test a bundle has at most eight orders. The next bundle waits for the first. */
 TEST(test_checkout__a_transaction_has_a_bounded_number_of_orders)
 {
-    fake_store.room = 0;
+    set_room(0);
     for (int user = 1; user <= 8; user++)
         submit_locked(user, user <= 5 ? 7 : 8);
     submit_locked(9, 9);
-    fake_store.room = 2;
-    turn();
+    set_room(2);
     assert_int_equal(fake_store.count, 2);
     assert_true(fake_store.calls[1].is_behind);
     answer_store(STATUS_OK, VERDICT_PLACED);
@@ -68,12 +66,11 @@ TEST(test_checkout__a_transaction_has_a_bounded_number_of_orders)
 
 TEST_WITH(test_checkout__bundle_leaves_the_last_lane_to_itself, .batch_max = QUEUE_MAX)
 {
-    fake_store.room = 0;
+    set_room(0);
     submit_locked(1, 8);
     for (int user = 2; user <= 1 + LONG; user++)
         submit_locked(user, 7);
-    fake_store.room = 1;
-    turn();
+    set_room(1);
     assert_int_equal(fake_store.count, 1);
     assert_int_equal(fake_store.calls[0].voucher_id, 8);
     answer_all();

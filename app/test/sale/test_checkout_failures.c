@@ -5,7 +5,10 @@
 
 TEST(test_checkout__refused_row_is_isolated)
 {
-    submit_batch(1, 8);
+    set_room(0);
+    for (int user = 1; user <= 8; user++)
+        submit_locked(user, 7);
+    set_room(1);
     while (fake_store.count > 0) {
         bool has_refused = false;
 
