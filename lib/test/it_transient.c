@@ -6,16 +6,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define SHORT_WAIT_MS 300
-
 static const struct rlock_kind *const kinds[] = {RENEWABLE_KINDS};
 enum { KINDS = sizeof(kinds) / sizeof(kinds[0]) };
-
-static struct rlock_acquire_options once(const struct rlock_kind *kind)
-{
-    return (struct rlock_acquire_options){
-        .kind = kind, .permits = permits_of(kind), .lease_ms = LEASE_MS};
-}
 
 static bool is_free(void *arg)
 {
@@ -60,112 +52,35 @@ static void end_busy(struct fixture *fixture, redisContext *redis)
     redisFree(redis);
 }
 
-FIXTURE_CASE(test_rlock_release__of_a_busy_server_is_retried)
+/** The release is retried long before the lease ends, so the waiter gets the lock. */
+FIXTURE_CASE(test_calls__of_a_busy_server_are_retried_or_wait)
 {
     struct fixture *fixture = *state;
     struct rlock_client *client = fixture_client(fixture);
 
     for (int i = 0; i < KINDS; i++) {
-        struct rlock_acquire_options options = once(kinds[i]);
-        struct call call = {0};
+        struct rlock_acquire_options options = waiting(kinds[i], 0, 0);
+        struct call held = {0}, other = {0}, waiter = {0};
         redisContext *busy;
 
-        ASSERT_STATUS(acquire_with(fixture, client, &call, NAME, &options), STATUS_OK);
+        ASSERT_STATUS(acquire_with(fixture, client, &held, NAME, &options), STATUS_OK);
         busy = begin_busy(fixture);
-        ASSERT_STATUS(release(fixture, client, &call), STATUS_DOWN);
+        ASSERT_STATUS(release(fixture, client, &held), STATUS_DOWN);
         ASSERT_CONTAINS(rlock_client_why(client)->text, "BUSY");
-        end_busy(fixture, busy);
-        FIXTURE_AWAIT(fixture, is_free, fixture); /* long before the lease ends */
-    }
-}
-
-FIXTURE_CASE(test_rlock_acquire__waits_for_a_busy_server)
-{
-    struct fixture *fixture = *state;
-    struct rlock_client *client = fixture_client(fixture);
-
-    for (int i = 0; i < KINDS; i++) {
-        struct rlock_acquire_options options = once(kinds[i]);
-        struct call call = {0};
-        redisContext *busy = begin_busy(fixture);
-
-        ASSERT_STATUS(acquire_with(fixture, client, &call, NAME, &options),
-                      STATUS_DOWN); /* one try */
-        options.wait_ms = SHORT_WAIT_MS;
-        ASSERT_STATUS(acquire_with(fixture, client, &call, NAME, &options), STATUS_DOWN);
+        ASSERT_STATUS(acquire_with(fixture, client, &other, NAME, &options), STATUS_DOWN);
         options.wait_ms = RLOCK_WAIT_FOREVER;
-        call_acquire_with(client, &call, NAME, &options);
-        rlock_flush(client);
+        call_wait(client, &waiter, NAME, &options);
         fixture_run_for(fixture, 20);
-        assert_int_equal(call.answers, 2);
+        assert_int_equal(waiter.answers, 0);
         end_busy(fixture, busy);
-        fixture_wait_answers(fixture, &call, 3);
-        ASSERT_STATUS(call.status, STATUS_OK);
-        ASSERT_STATUS(release(fixture, client, &call), STATUS_OK);
-    }
-}
-
-/* -- a connection that is cut, a server that becomes a replica or restarts -- */
-
-FIXTURE_CASE(test_rlock_acquire__wait_covers_a_reconnect)
-{
-    struct fixture *fixture = *state;
-    struct rlock_client *client = fixture_client(fixture);
-
-    for (int i = 0; i < KINDS * 2; i++) {
-        struct rlock_acquire_options options = once(kinds[i / 2]);
-        struct call call = {0};
-
-        options.wait_ms = RLOCK_WAIT_FOREVER;
-        fixture_wait_up(fixture, client);
-        if (i % 2 == 0) { /* cut while the try is in progress */
-            server_pause(fixture->server);
-            call_acquire_with(client, &call, NAME, &options);
-            rlock_flush(client);
-            server_kill(fixture->server);
-        } else { /* called while the connection is down */
-            server_kill(fixture->server);
-            fixture_wait_down(fixture, client);
-            call_acquire_with(client, &call, NAME, &options);
-            rlock_flush(client);
-        }
-        fixture_wait_down(fixture, client);
-        fixture_run_for(fixture, 20);
-        assert_int_equal(call.answers, 0);
-        server_restart(fixture->server);
-        fixture_wait_answers(fixture, &call, 1);
-        ASSERT_STATUS(call.status, STATUS_OK);
-        ASSERT_STATUS(release(fixture, client, &call), STATUS_OK);
-        assert_true(is_free(fixture));
-    }
-}
-
-/** The try was granted, but its reply was lost: the waiter finds its own grant. */
-FIXTURE_CASE(test_rlock_acquire__wait_finds_the_grant_of_a_lost_reply)
-{
-    struct fixture *fixture = *state;
-    struct rlock_client *client = fixture_client(fixture);
-
-    for (int i = 0; i < KINDS; i++) {
-        struct rlock_acquire_options options = once(kinds[i]);
-        struct call call = {0}, warm = {0};
-
-        options.wait_ms = RLOCK_WAIT_FOREVER;
-        ASSERT_STATUS(acquire(fixture, client, &warm, "warm", LEASE_MS), STATUS_OK);
-        ASSERT_STATUS(release(fixture, client, &warm), STATUS_OK);
-        server_pause(fixture->server);
-        call_acquire_with(client, &call, NAME, &options);
-        rlock_flush(client);
-        fixture_jump_ms(fixture, TIMEOUT_MS + 1);
-        fixture_wait_down(fixture, client);
-        server_resume(fixture->server);
-        fixture_wait_answers(fixture, &call, 1);
-        ASSERT_STATUS(call.status, STATUS_OK);
-        ASSERT_STATUS(release(fixture, client, &call), STATUS_OK);
-        fixture_pass_ms(fixture, 1001); /* released once more, since it was in doubt */
+        fixture_wait_answers(fixture, &waiter, 1);
+        ASSERT_STATUS(waiter.status, STATUS_OK);
+        ASSERT_STATUS(release(fixture, client, &waiter), STATUS_OK);
         FIXTURE_AWAIT(fixture, is_free, fixture);
     }
 }
+
+/* -- a server that becomes a replica -- */
 
 FIXTURE_CASE(test_rlock_release__of_a_replica_waits_for_the_primary)
 {
@@ -190,10 +105,10 @@ FIXTURE_CASE(test_rlock_release__of_a_replica_waits_for_the_primary)
 static void expect_refusal(struct fixture *fixture, struct rlock_client *client,
                            enum rlock_refusal refusal)
 {
-    struct rlock_acquire_options options = once(&rlock_reentrant);
+    struct rlock_acquire_options options =
+        waiting(&rlock_reentrant, 0, RLOCK_WAIT_FOREVER);
     struct call call = {0};
 
-    options.wait_ms = RLOCK_WAIT_FOREVER; /* in vain */
     ASSERT_STATUS(acquire_with(fixture, client, &call, NAME, &options), STATUS_REFUSED);
     assert_int_equal(rlock_refusal(rlock_client_why(client)), refusal);
 }
@@ -264,6 +179,55 @@ FIXTURE_CASE(test_rlock_refusal__of_a_login)
     }
     server_do(fixture->server, "CONFIG SET requirepass %s", "");
     fixture_wait_up(fixture, clients[1]);
+}
+
+/** A lock can be extended and released, which frees memory. */
+FIXTURE_CASE(test_release__of_a_server_without_memory_is_done)
+{
+    struct fixture *fixture = *state;
+    struct rlock_client *client = fixture_client(fixture);
+
+    for (int i = 0; i < KINDS; i++) {
+        struct rlock_acquire_options options = waiting(kinds[i], 0, 0);
+        struct call call = {0};
+
+        ASSERT_STATUS(acquire_with(fixture, client, &call, NAME, &options), STATUS_OK);
+        server_do(fixture->server, "CONFIG SET maxmemory 1");
+        ASSERT_STATUS(extend(fixture, client, &call, LEASE_MS), STATUS_OK);
+        ASSERT_STATUS(release(fixture, client, &call), STATUS_OK);
+        server_do(fixture->server, "CONFIG SET maxmemory 0");
+        assert_true(is_free(fixture));
+    }
+}
+
+/** A client that may neither subscribe nor publish tries again and again. */
+FIXTURE_CASE(test_wait__without_permission_for_channels_goes_on)
+{
+    struct rlock_acquire_options options = waiting(&rlock_plain, 0, RLOCK_WAIT_FOREVER);
+    struct fixture *fixture = *state;
+    struct rlock_client *deaf;
+    struct call held = {0}, waiters[2] = {0};
+    char url[128];
+
+    server_do(fixture->server, "ACL SETUSER deaf on >secret ~* +@all resetchannels");
+    snprintf(url, sizeof(url), "redis://deaf:secret@127.0.0.1:%u", fixture->server->port);
+    deaf = fixture_open(fixture, (struct rlock_client_options){.redis_url = url,
+                                                               .timeout_ms = TIMEOUT_MS});
+    fixture_wait_up(fixture, deaf);
+    ASSERT_STATUS(acquire_with(fixture, deaf, &held, NAME, &options), STATUS_OK);
+    for (int i = 0; i < 2; i++) {
+        call_wait(deaf, &waiters[i], NAME, &options);
+        call_rest(fixture, &waiters[i]);
+    }
+    server_do(fixture->server, "DEL " NAME);
+    for (int i = 0; i < 2; i++) {
+        fixture_pass_ms(fixture, 501); /* the longest pause */
+        fixture_wait_answers(fixture, &waiters[i], 1);
+        ASSERT_STATUS(waiters[i].status, STATUS_OK);
+        ASSERT_STATUS(release(fixture, deaf, &waiters[i]), STATUS_OK);
+    }
+    fixture_close(fixture, deaf);
+    server_do(fixture->server, "ACL DELUSER deaf");
 }
 
 int main(void)

@@ -357,6 +357,49 @@ CLIENT_CASE(test_acquire__refuses_bad_names)
     forget_all();
 }
 
+/** The keys of some kinds have a suffix: ":queue", ":readers". */
+CLIENT_CASE(test_acquire__takes_the_longest_name_of_every_kind)
+{
+    static const struct {
+        const struct rlock_kind *kind;
+        uint16_t permits;
+        size_t longest_key;
+    } cases[] = {
+        {&rlock_plain, 0, RLOCK_NAME_MAX},
+        {&rlock_cohort, 0, RLOCK_NAME_MAX},
+        {&rlock_reentrant, 0, RLOCK_NAME_MAX},
+        {&rlock_fair, 0, RLOCK_NAME_MAX + 6},
+        {&rlock_semaphore, 1, RLOCK_NAME_MAX},
+        {&rlock_fair_semaphore, 1, RLOCK_NAME_MAX + 6},
+        {&rlock_read, 0, RLOCK_NAME_MAX + 8},
+        {&rlock_write, 0, RLOCK_NAME_MAX + 8},
+        {&rlock_getset, 0, RLOCK_NAME_MAX},
+    };
+    char name[RLOCK_NAME_MAX + 1] = "";
+
+    memset(name, 'n', RLOCK_NAME_MAX);
+    for (unsigned i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        size_t longest = 0;
+
+        acquire(i, name,
+                (struct rlock_acquire_options){
+                    .kind = cases[i].kind, .permits = cases[i].permits, .wait_ms = 1000});
+        flush();
+        for (size_t at = 0; at < conns[0].count; at++) {
+            size_t len = strlen(conns[0].words[at]);
+
+            longest = len > longest ? len : longest;
+        }
+        if (longest != cases[i].longest_key)
+            fail_msg("case %u: the longest key has %zu bytes, expected %zu", i, longest,
+                     cases[i].longest_key);
+        reply(0, "*5 +# :6000000 :100 +0 *1 :60000");
+        cancel(i);
+        end_all_commands();
+    }
+    forget_all();
+}
+
 CLUSTER_CASE(test_acquire__of_a_cluster_cannot_be_confirmed)
 {
     acquire(0, "a", (struct rlock_acquire_options){.replicas = 1, .replicas_wait_ms = 1});

@@ -41,29 +41,6 @@ void assert_tries(const struct call *call)
         fail_msg("the call still sleeps");
 }
 
-void assert_spins(struct fixture *fixture, struct rlock_client *client,
-                  const struct rlock_acquire_options *options, unsigned least_ms,
-                  unsigned most_ms)
-{
-    struct call call = {0};
-    int64_t begin_us = clock_mono_us();
-    long long first = script_calls(fixture), tries;
-
-    call_wait(client, &call, NAME, options);
-    call_rest(fixture, &call);
-    for (int i = 0; i < 12; i++) {
-        tries = script_calls(fixture);
-        fixture_pass_ms(fixture, most_ms + 1); /* a timer rounds up */
-        call_rest(fixture, &call);
-        ASSERT_NUMBER(script_calls(fixture), >, tries);
-    }
-    ASSERT_NUMBER(script_calls(fixture) - first, <=,
-                  1 + (clock_mono_us() - begin_us) / 1000 / least_ms);
-    rlock_cancel(client, &call.lock);
-    fixture_wait_answers(fixture, &call, 1);
-    ASSERT_STATUS(call.status, STATUS_CANCELLED);
-}
-
 void move_beats(struct fixture *fixture, int ms)
 {
     static const char script[] =

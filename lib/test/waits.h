@@ -22,14 +22,6 @@ void call_rest(struct fixture *fixture, struct call *call);
 void assert_tries(const struct call *call);
 
 /**
- * Assert that a wait for NAME, held by another owner, tries again `least_ms` to `most_ms`
- * after its last try.
- */
-void assert_spins(struct fixture *fixture, struct rlock_client *client,
-                  const struct rlock_acquire_options *options, unsigned least_ms,
-                  unsigned most_ms);
-
-/**
  * Move the time until which those queued for NAME count as alive by `ms`, at the server; a
  * try of a waiter sets it anew. The keys of the queue do not expire until then.
  */
