@@ -2,7 +2,7 @@
 #include "test/child.h"
 #include "test/sync_fixture.h"
 
-#include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #define NAME     "item:7"
@@ -21,8 +21,7 @@ static void in_child(bool (*act)(void *arg), void *arg)
     assert_int_equal(child_wait(child), 0);
 }
 
-/* -- asynchronous -- */
-
+/** A client and its lock NAME. */
 struct shared {
     struct fixture *fixture;
     struct rlock_client *client;
@@ -30,117 +29,74 @@ struct shared {
     bool is_closed;
 };
 
-static bool has_refused(const struct call *call, const struct rlock_client *client)
-{
-    return call->answers == 1 && call->status == STATUS_INVALID &&
-           strstr(rlock_client_why(client)->text, "fork") != NULL;
-}
-
-static bool acquires_nothing(void *arg)
-{
-    struct shared *shared = arg;
-    struct call call = {0};
-
-    call_acquire(shared->client, &call, NAME, LEASE_MS);
-    rlock_flush(shared->client);
-    return has_refused(&call, shared->client) && !rlock_is_held(&call.lock);
-}
-
-static void shared_open(struct shared *shared, struct fixture *fixture)
-{
-    *shared = (struct shared){.fixture = fixture, .client = fixture_client(fixture)};
-}
-
-FIXTURE_CASE(test_rlock_acquire__is_invalid_in_a_child)
-{
-    struct shared shared;
-
-    shared_open(&shared, *state);
-    in_child(acquires_nothing, &shared);
-    ASSERT_STATUS(acquire(*state, shared.client, &shared.held, NAME, LEASE_MS),
-                  STATUS_OK);
-    in_child(acquires_nothing, &shared);
-    ASSERT_STATUS(release(*state, shared.client, &shared.held), STATUS_OK);
-}
-
-static void fork_on_forced(enum status status, void *arg)
+static void on_forced(enum status status, void *arg)
 {
     *(enum status *)arg = status;
 }
 
-static bool releases_nothing(void *arg)
-{
-    struct shared *shared = arg;
-    struct rlock_client *client = shared->client;
-    struct call release = shared->held, extend = shared->held;
-    enum status forced = STATUS_OK;
-
-    release.answers = extend.answers = 0;
-    call_release(client, &release);
-    call_extend(client, &extend, LEASE_MS);
-    rlock_release(client, &shared->held.lock, NULL, NULL);
-    rlock_cancel(client, &shared->held.lock);
-    rlock_force_release(client, NAME, NAME_LEN, fork_on_forced, &forced);
-    return has_refused(&release, client) && has_refused(&extend, client) &&
-           forced == STATUS_INVALID && !rlock_is_held(&shared->held.lock) &&
-           rlock_safe_for_us(&shared->held.lock, 0) == 0;
-}
-
-FIXTURE_CASE(test_rlock_release__leaves_the_lock_of_the_parent)
-{
-    struct fixture *fixture = *state;
-    struct shared shared;
-
-    shared_open(&shared, fixture);
-    ASSERT_STATUS(acquire(fixture, shared.client, &shared.held, NAME, LEASE_MS),
-                  STATUS_OK);
-    in_child(releases_nothing, &shared);
-    assert_true(server_has(fixture->server, NAME));
-    ASSERT_STATUS(release(fixture, shared.client, &shared.held), STATUS_OK);
-}
-
-static void fork_on_closed(void *arg)
+static void on_closed(void *arg)
 {
     ((struct shared *)arg)->is_closed = true;
 }
 
-static bool closes_nothing(void *arg)
+static bool is_refused(const struct call *call)
 {
-    struct shared *shared = arg;
-
-    rlock_client_close(shared->client, fork_on_closed, shared);
-    return shared->is_closed && !rlock_client_is_up(shared->client);
+    return call->answers == 1 && call->status == STATUS_INVALID;
 }
 
-FIXTURE_CASE(test_rlock_client_close__in_a_child_leaves_the_parent_connected)
+static bool has_no_effect(void *arg)
+{
+    struct shared *shared = arg;
+    struct rlock_client *client = shared->client;
+    struct rlock *lock = &shared->held.lock;
+    struct call acquired = {0}, released = shared->held, extended = shared->held;
+    enum status forced = STATUS_OK;
+
+    released.answers = extended.answers = 0;
+    call_acquire(client, &acquired, "item:8", LEASE_MS);
+    call_release(client, &released);
+    call_extend(client, &extended, LEASE_MS);
+    rlock_release(client, lock, NULL, NULL);
+    rlock_cancel(client, lock);
+    rlock_force_release(client, NAME, NAME_LEN, on_forced, &forced);
+    rlock_flush(client);
+    rlock_client_close(client, on_closed, shared);
+    return is_refused(&acquired) && is_refused(&released) && is_refused(&extended) &&
+           strstr(rlock_client_why(client)->text, "fork") != NULL &&
+           forced == STATUS_INVALID && shared->is_closed && !rlock_client_is_up(client) &&
+           !rlock_is_held(lock) && rlock_safe_for_us(lock, 0) == 0;
+}
+
+FIXTURE_CASE(test_calls__in_a_child_leave_the_parent_alone)
 {
     struct fixture *fixture = *state;
+    struct shared shared = {.fixture = fixture, .client = fixture_client(fixture)};
     struct rlock_stats stats;
-    struct shared shared;
 
-    shared_open(&shared, fixture);
-    in_child(closes_nothing, &shared);
     ASSERT_STATUS(acquire(fixture, shared.client, &shared.held, NAME, LEASE_MS),
                   STATUS_OK);
+    in_child(has_no_effect, &shared);
+    assert_true(server_has(fixture->server, NAME));
+    ASSERT_STATUS(release(fixture, shared.client, &shared.held), STATUS_OK);
     rlock_client_stats(shared.client, &stats);
     assert_int_equal(stats.reconnects, 0);
 }
 
-static void fork_on_time(uv_timer_t *timer)
+static void on_time(uv_timer_t *timer)
 {
     *(bool *)timer->data = true;
 }
 
-/* A loop may be run in a child after uv_loop_fork(). */
+/** A loop may be run in a child after uv_loop_fork(). */
 static bool runs_the_loop(void *arg)
 {
     struct shared *shared = arg;
     uv_loop_t *loop = &shared->fixture->loop;
     bool is_over = false;
-    uv_timer_t timer = {.data = &is_over};
+    uv_timer_t timer;
 
     if (uv_loop_fork(loop) != 0 || uv_timer_init(loop, &timer) != 0 ||
-        uv_timer_start(&timer, fork_on_time, 1500, 0) != 0)
+        uv_timer_start(&timer, on_time, 1500, 0) != 0)
         return false;
     timer.data = &is_over;
     while (!is_over)
@@ -151,15 +107,15 @@ static bool runs_the_loop(void *arg)
 FIXTURE_CASE(test_watchdog__does_not_renew_in_a_child)
 {
     struct fixture *fixture = *state;
-    long long commands;
     static struct shared shared; /* the client is closed after the test */
+    long long renewals;
 
-    shared_open(&shared, fixture);
+    shared = (struct shared){.fixture = fixture, .client = fixture_client(fixture)};
     ASSERT_STATUS(acquire_watched(fixture, shared.client, &shared.held, NAME, 600),
                   STATUS_OK);
-    commands = server_calls(fixture->server, "evalsha");
+    renewals = server_calls(fixture->server, "evalsha");
     in_child(runs_the_loop, &shared); /* meanwhile the parent does not run it */
-    assert_int_equal(server_calls(fixture->server, "evalsha"), commands);
+    assert_int_equal(server_calls(fixture->server, "evalsha"), renewals);
     assert_false(server_has(fixture->server, NAME));
 }
 
@@ -179,10 +135,10 @@ static bool opens_its_own(void *arg)
 
 FIXTURE_CASE(test_rlock_client_open__works_in_a_child)
 {
-    struct shared shared;
+    struct fixture *fixture = *state;
+    struct shared shared = {.fixture = fixture, .client = fixture_client(fixture)};
 
-    shared_open(&shared, *state);
-    ASSERT_STATUS(acquire(*state, shared.client, &shared.held, NAME, LEASE_MS),
+    ASSERT_STATUS(acquire(fixture, shared.client, &shared.held, NAME, LEASE_MS),
                   STATUS_OK);
     in_child(opens_its_own, &shared);
 }
@@ -192,43 +148,25 @@ FIXTURE_CASE(test_rlock_client_open__works_in_a_child)
 static bool uses_no_sync(void *arg)
 {
     struct sync_fixture *fixture = arg;
-    struct rlock_acquire_options options = {.lease_ms = LEASE_MS};
     struct rlock lock = {0};
     struct err err = {0};
-
-    return rlock_sync_acquire(fixture->sync, fixture->client, &lock, NAME, NAME_LEN,
-                              &options, &err) == STATUS_INVALID &&
-           strstr(err.text, "fork") != NULL;
-}
-
-static bool closes_no_sync(void *arg)
-{
-    struct sync_fixture *fixture = arg;
+    enum status status = rlock_sync_acquire(fixture->sync, fixture->client, &lock, NAME,
+                                            NAME_LEN, NULL, &err);
 
     rlock_sync_close(fixture->sync);
     rlock_sync_free(fixture->sync);
-    return true;
+    return status == STATUS_INVALID && strstr(err.text, "fork") != NULL;
 }
 
-SYNC_CASE(test_rlock_sync_acquire__is_invalid_in_a_child)
-{
-    struct sync_fixture *fixture = *state;
-    struct rlock lock = {0};
-
-    in_child(uses_no_sync, fixture);
-    ASSERT_STATUS(sync_acquire(fixture, &lock, NAME, 0), STATUS_OK);
-    in_child(uses_no_sync, fixture);
-    ASSERT_STATUS(sync_release(fixture, &lock), STATUS_OK);
-}
-
-SYNC_CASE(test_rlock_sync_close__in_a_child_leaves_the_parent_connected)
+SYNC_CASE(test_rlock_sync__in_a_child_leaves_the_parent_alone)
 {
     struct sync_fixture *fixture = *state;
     struct rlock_stats stats;
     struct rlock lock = {0};
 
-    in_child(closes_no_sync, fixture);
+    in_child(uses_no_sync, fixture);
     ASSERT_STATUS(sync_acquire(fixture, &lock, NAME, 0), STATUS_OK);
+    in_child(uses_no_sync, fixture);
     ASSERT_STATUS(sync_release(fixture, &lock), STATUS_OK);
     rlock_sync_stats(fixture->sync, fixture->client, &stats);
     assert_int_equal(stats.reconnects, 0);
