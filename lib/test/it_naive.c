@@ -1,9 +1,4 @@
-/*
- * it_naive.c - the stages before the plain lock, each failing in its known way.
- *
- * A sequence of events is run against the stage that it breaks, against the next stage,
- * which corrects that, and against the library's plain kind.
- */
+/* it_naive.c - the stages before the plain lock, each failing in its known way. */
 #include "base/clock.h"
 #include "test/fixture.h"
 #include "test/naive.h"
@@ -11,26 +6,25 @@
 #include <hiredis/hiredis.h>
 #include <string.h>
 
-#define NAME "item:7"
+#define NAME  "item:7"
+#define PLAIN NULL /* in place of a stage: the plain kind */
 
 enum outcome { FINE, DEADLOCK, TWO_HOLDERS, STALE_WRITE };
 
 struct contender {
     struct fixture *fixture;
-    const struct naive_stage *stage; /* NULL: the plain kind */
+    const struct naive_stage *stage; /* or PLAIN */
     struct rlock_client *client;     /* for the plain kind */
     struct call call;
     const char *owner;
 };
-
-static const struct naive_stage *const plain = NULL;
 
 static struct contender contend(struct fixture *fixture, const struct naive_stage *stage,
                                 const char *owner)
 {
     return (struct contender){.fixture = fixture,
                               .stage = stage,
-                              .client = stage == plain ? fixture_client(fixture) : NULL,
+                              .client = stage == PLAIN ? fixture_client(fixture) : NULL,
                               .owner = owner};
 }
 
@@ -46,7 +40,7 @@ static bool plain_take(struct contender *contender, uint32_t lease_ms)
 
 static bool begin_take(struct contender *contender, uint32_t lease_ms)
 {
-    if (contender->stage == plain)
+    if (contender->stage == PLAIN)
         return plain_take(contender, lease_ms); /* in one step */
     return contender->stage->take(contender->fixture->server, NAME, contender->owner,
                                   lease_ms);
@@ -54,7 +48,7 @@ static bool begin_take(struct contender *contender, uint32_t lease_ms)
 
 static void finish_take(struct contender *contender, uint32_t lease_ms)
 {
-    if (contender->stage != plain && contender->stage->finish_take != NULL)
+    if (contender->stage != PLAIN && contender->stage->finish_take != NULL)
         contender->stage->finish_take(contender->fixture->server, NAME, lease_ms);
 }
 
@@ -69,13 +63,13 @@ static bool take(struct contender *contender, uint32_t lease_ms)
 
 static void die(struct contender *contender)
 {
-    if (contender->stage == plain)
+    if (contender->stage == PLAIN)
         fixture_close(contender->fixture, contender->client);
 }
 
 static bool begin_release(struct contender *contender)
 {
-    if (contender->stage == plain) {
+    if (contender->stage == PLAIN) {
         call_release(contender->client, &contender->call);
         return true;
     }
@@ -87,7 +81,7 @@ static bool begin_release(struct contender *contender)
 /** In all these sequences it comes too late, and the plain kind says so. */
 static void finish_release(struct contender *contender)
 {
-    if (contender->stage != plain) {
+    if (contender->stage != PLAIN) {
         contender->stage->release(contender->fixture->server, NAME, contender->owner);
         return;
     }
@@ -103,30 +97,36 @@ static void end_leases(struct fixture *fixture)
     clock_shift_us((LEASE_MS + 1) * 1000LL);
 }
 
-static void clear(struct fixture *fixture)
-{
-    (void)server_int(fixture->server, "DEL %s", NAME);
-}
-
-enum moment { BETWEEN_STEPS, HOLDING };
-
 /** The holder dies; when its lease has ended, another acquires the lock. */
-static enum outcome holder_dies(struct fixture *fixture, const struct naive_stage *stage,
-                                enum moment moment)
+static enum outcome die_and_take(struct contender *alice)
 {
-    struct contender alice = contend(fixture, stage, "alice");
-    struct contender bob = contend(fixture, stage, "bob");
+    struct fixture *fixture = alice->fixture;
+    struct contender bob = contend(fixture, alice->stage, "bob");
 
-    clear(fixture);
-    assert_true(begin_take(&alice, LEASE_MS));
-    if (moment == HOLDING)
-        finish_take(&alice, LEASE_MS);
-    die(&alice);
+    die(alice);
     end_leases(fixture);
     if (take(&bob, LEASE_MS))
         return FINE;
     assert_int_equal(server_int(fixture->server, "PTTL %s", NAME), -1); /* for ever */
     return DEADLOCK;
+}
+
+static enum outcome holder_dies(struct fixture *fixture, const struct naive_stage *stage)
+{
+    struct contender alice = contend(fixture, stage, "alice");
+
+    assert_true(take(&alice, LEASE_MS));
+    return die_and_take(&alice);
+}
+
+/** Between the two steps of taking it. */
+static enum outcome holder_dies_between(struct fixture *fixture,
+                                        const struct naive_stage *stage)
+{
+    struct contender alice = contend(fixture, stage, "alice");
+
+    assert_true(begin_take(&alice, LEASE_MS));
+    return die_and_take(&alice);
 }
 
 /** The holder is delayed until another has the lock, then releases; a third comes. */
@@ -137,7 +137,6 @@ static enum outcome release_is_late(struct fixture *fixture,
     struct contender bob = contend(fixture, stage, "bob");
     struct contender carol = contend(fixture, stage, "carol");
 
-    clear(fixture);
     assert_true(take(&alice, LEASE_MS));
     end_leases(fixture);
     assert_true(take(&bob, LEASE_MS));
@@ -154,7 +153,6 @@ static enum outcome release_is_interrupted(struct fixture *fixture,
     struct contender bob = contend(fixture, stage, "bob");
     struct contender carol = contend(fixture, stage, "carol");
 
-    clear(fixture);
     assert_true(take(&alice, LEASE_MS));
     assert_true(begin_release(&alice));
     end_leases(fixture);
@@ -171,7 +169,7 @@ struct resource {
 
 static void write_to(struct resource *resource, const struct contender *contender)
 {
-    int64_t fence = contender->stage == plain ? rlock_fence(&contender->call.lock) : 0;
+    int64_t fence = contender->stage == PLAIN ? rlock_fence(&contender->call.lock) : 0;
 
     if (fence < resource->newest_fence)
         return;
@@ -187,7 +185,6 @@ static enum outcome write_is_late(struct fixture *fixture,
     struct contender bob = contend(fixture, stage, "bob");
     struct resource resource = {.writer = "nobody"};
 
-    clear(fixture);
     assert_true(take(&alice, LEASE_MS));
     end_leases(fixture);
     assert_true(take(&bob, LEASE_MS));
@@ -196,45 +193,41 @@ static enum outcome write_is_late(struct fixture *fixture,
     return strcmp(resource.writer, "bob") == 0 ? FINE : STALE_WRITE;
 }
 
-FIXTURE_CASE(test_setnx__holder_that_died_locks_out_all)
+/** Each sequence is run against the stage that it breaks, the next one, and plain. */
+FIXTURE_CASE(test_stages__fail_in_their_known_ways)
 {
-    assert_int_equal(holder_dies(*state, &naive_setnx, HOLDING), DEADLOCK);
-    assert_int_equal(holder_dies(*state, &naive_setnx_expire, HOLDING), FINE);
-    assert_int_equal(holder_dies(*state, plain, HOLDING), FINE);
-}
+    static const struct {
+        enum outcome (*run)(struct fixture *fixture, const struct naive_stage *stage);
+        const struct naive_stage *stage;
+        enum outcome outcome;
+    } cases[] = {
+        {holder_dies, &naive_setnx, DEADLOCK},
+        {holder_dies, &naive_setnx_expire, FINE},
+        {holder_dies, PLAIN, FINE},
+        {holder_dies_between, &naive_setnx_expire, DEADLOCK},
+        {holder_dies_between, &naive_blind_del, FINE},
+        {holder_dies_between, PLAIN, FINE},
+        {release_is_late, &naive_blind_del, TWO_HOLDERS},
+        {release_is_late, &naive_get_del, FINE},
+        {release_is_late, PLAIN, FINE},
+        {release_is_interrupted, &naive_get_del, TWO_HOLDERS},
+        {release_is_interrupted, &naive_unfenced, FINE},
+        {release_is_interrupted, PLAIN, FINE},
+        {write_is_late, &naive_unfenced, STALE_WRITE},
+        {write_is_late, PLAIN, FINE},
+        {holder_dies, &naive_getset, FINE}, /* its aim */
+        {release_is_late, &naive_getset, TWO_HOLDERS},
+    };
 
-FIXTURE_CASE(test_setnx_expire__holder_that_died_between_locks_out_all)
-{
-    assert_int_equal(holder_dies(*state, &naive_setnx_expire, BETWEEN_STEPS), DEADLOCK);
-    assert_int_equal(holder_dies(*state, &naive_blind_del, BETWEEN_STEPS), FINE);
-    assert_int_equal(holder_dies(*state, plain, BETWEEN_STEPS), FINE);
-}
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        enum outcome outcome;
 
-FIXTURE_CASE(test_blind_del__slow_holder_deletes_the_lock_of_the_next)
-{
-    assert_int_equal(release_is_late(*state, &naive_blind_del), TWO_HOLDERS);
-    assert_int_equal(release_is_late(*state, &naive_get_del), FINE);
-    assert_int_equal(release_is_late(*state, plain), FINE);
-}
-
-FIXTURE_CASE(test_get_del__expiry_between_deletes_the_lock_of_the_next)
-{
-    assert_int_equal(release_is_interrupted(*state, &naive_get_del), TWO_HOLDERS);
-    assert_int_equal(release_is_interrupted(*state, &naive_unfenced), FINE);
-    assert_int_equal(release_is_interrupted(*state, plain), FINE);
-}
-
-FIXTURE_CASE(test_unfenced__slow_holder_overwrites_the_next_write)
-{
-    assert_int_equal(write_is_late(*state, &naive_unfenced), STALE_WRITE);
-    assert_int_equal(write_is_late(*state, plain), FINE);
-}
-
-FIXTURE_CASE(test_getset__release_has_no_owner)
-{
-    assert_int_equal(holder_dies(*state, &naive_getset, HOLDING), FINE); /* its aim */
-    assert_int_equal(release_is_late(*state, &naive_getset), TWO_HOLDERS);
-    assert_int_equal(release_is_late(*state, plain), FINE);
+        server_do(((struct fixture *)*state)->server, "DEL " NAME);
+        outcome = cases[i].run(*state, cases[i].stage);
+        if (outcome != cases[i].outcome)
+            fail_msg("case %zu: expected outcome %d, got %d", i, (int)cases[i].outcome,
+                     (int)outcome);
+    }
 }
 
 /** Two find a lock that has ended; the GETSET of the loser writes its own time. */
@@ -255,23 +248,6 @@ FIXTURE_CASE(test_getset__loser_moves_the_expiry)
     assert_int_equal(carol_ms, 2000 + 2 * LEASE_MS);
 }
 
-FIXTURE_CASE(test_plain__loser_does_not_move_the_expiry)
-{
-    struct fixture *fixture = *state;
-    struct contender alice = contend(fixture, plain, "alice");
-    struct contender bob = contend(fixture, plain, "bob");
-
-    call_acquire(alice.client, &alice.call, NAME, LEASE_MS);
-    rlock_flush(alice.client);
-    fixture_wait_answers(fixture, &alice.call, 1);
-    call_acquire(bob.client, &bob.call, NAME, 3 * LEASE_MS);
-    rlock_flush(bob.client);
-    fixture_wait_answers(fixture, &bob.call, 1);
-    ASSERT_STATUS(alice.call.status, STATUS_OK);
-    ASSERT_STATUS(bob.call.status, STATUS_BUSY);
-    ASSERT_BETWEEN(server_int(fixture->server, "PTTL %s", NAME), 1, LEASE_MS);
-}
-
 FIXTURE_CASE(test_getset__clocks_that_differ_give_two_holders)
 {
     struct server *server = ((struct fixture *)*state)->server;
@@ -282,17 +258,6 @@ FIXTURE_CASE(test_getset__clocks_that_differ_give_two_holders)
     assert_false(naive_getset_look(server, NAME, ahead_ms, LEASE_MS, &end_ms));
     ASSERT_NUMBER(end_ms, <, ahead_ms);
     assert_true(naive_getset_take_over(server, NAME, end_ms, ahead_ms, LEASE_MS));
-}
-
-FIXTURE_CASE(test_plain__clocks_that_differ_do_not_matter)
-{
-    struct fixture *fixture = *state;
-    struct contender alice = contend(fixture, plain, "alice");
-    struct contender bob = contend(fixture, plain, "bob");
-
-    assert_true(take(&alice, LEASE_MS));
-    clock_shift_us(2LL * LEASE_MS * 1000);
-    assert_false(take(&bob, LEASE_MS));
 }
 
 int main(void)

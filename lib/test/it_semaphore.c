@@ -4,7 +4,7 @@
 #define PERMITS 3
 
 static const struct rlock_kind *const kinds[] = {&rlock_semaphore, &rlock_fair_semaphore};
-enum { UNFAIR = 0, KINDS = 2 };
+enum { KINDS = 2 };
 
 static struct rlock_acquire_options for_permit(int kind, uint32_t wait_ms)
 {
@@ -129,99 +129,6 @@ FIXTURE_CASE(test_waiters__are_woken_by_releases_one_each)
             ASSERT_STATUS(release(fixture, bob, &waiters[i]), STATUS_OK);
         assert_nothing_left(fixture);
     }
-}
-
-FIXTURE_CASE(test_force_release__frees_all_permits_and_wakes_as_many)
-{
-    struct fixture *fixture = *state;
-    struct rlock_client *alice = fixture_client(fixture);
-    struct rlock_client *clients[2] = {fixture_client(fixture), fixture_client(fixture)};
-
-    for (int k = 0; k < KINDS; k++) {
-        struct rlock_acquire_options options = for_permit(k, RLOCK_WAIT_FOREVER);
-        struct call calls[PERMITS] = {0}, waiters[PERMITS + 1] = {0};
-        unsigned granted = 0;
-        struct answer answer = {0};
-
-        take_all(fixture, &alice, 1, calls, k);
-        for (int i = 0; i <= PERMITS; i++) {
-            call_wait(clients[i % 2], &waiters[i], NAME, &options);
-            fixture_wait_asleep(fixture, clients[i % 2], &waiters[i]);
-        }
-        fixture_hold_timers(fixture);
-        move_beats(fixture, FIXTURE_DAY_MS);
-        ASSERT_STATUS(force(fixture, alice, &answer, NAME), STATUS_OK);
-        while (granted < PERMITS) {
-            fixture_run_for(fixture, 1);
-            granted = 0;
-            for (int i = 0; i <= PERMITS; i++)
-                granted += waiters[i].answers;
-        }
-        fixture_settle(fixture);
-        assert_int_equal(server_int(fixture->server, "ZCARD " NAME), PERMITS);
-        for (int i = 0; i < PERMITS; i++)
-            ASSERT_STATUS(release(fixture, alice, &calls[i]), STATUS_LOST);
-        ASSERT_STATUS(force(fixture, alice, &answer, NAME), STATUS_OK);
-        for (int i = 0; i <= PERMITS; i++)
-            fixture_wait_answers(fixture, &waiters[i], 1);
-        ASSERT_STATUS(force(fixture, alice, &answer, NAME), STATUS_OK);
-        ASSERT_STATUS(force(fixture, alice, &answer, NAME), STATUS_NOT_FOUND);
-        for (int i = 0; i <= PERMITS; i++)
-            ASSERT_STATUS(release(fixture, clients[i % 2], &waiters[i]), STATUS_LOST);
-        assert_nothing_left(fixture);
-    }
-}
-
-/* -- the simpler semaphore -- */
-
-/** A counter: INCR, and DECR if that is too many; DECR to give back. */
-static bool count_up(struct fixture *fixture)
-{
-    if (server_int(fixture->server, "INCR counter") <= PERMITS)
-        return true;
-    server_do(fixture->server, "DECR counter");
-    return false;
-}
-
-/** Each owner that dies takes its permit with it. */
-FIXTURE_CASE(test_counter__of_owners_that_died_is_full_forever)
-{
-    struct fixture *fixture = *state;
-    struct rlock_client *client = fixture_client(fixture);
-    struct rlock_acquire_options options = for_permit(UNFAIR, 0);
-    struct call calls[PERMITS] = {0}, call = {0};
-
-    for (int i = 0; i < PERMITS; i++)
-        assert_true(count_up(fixture));
-    take_all(fixture, &client, 1, calls, UNFAIR);
-    fixture_close(fixture, client); /* all of them die */
-    server_pass_ms(fixture->server, LEASE_MS);
-    assert_false(count_up(fixture));
-    assert_int_equal(server_int(fixture->server, "PTTL counter"), -1);
-    ASSERT_STATUS(acquire_with(fixture, fixture_client(fixture), &call, NAME, &options),
-                  STATUS_OK);
-}
-
-/** With a time limit, a late release gives back the permit of another. */
-FIXTURE_CASE(test_counter__with_an_expiry_gives_a_permit_twice)
-{
-    struct fixture *fixture = *state;
-    struct rlock_client *client = fixture_client(fixture);
-    struct rlock_acquire_options options = for_permit(UNFAIR, 0);
-    struct call late[PERMITS] = {0}, calls[PERMITS] = {0}, more = {0};
-
-    for (int i = 0; i < PERMITS; i++)
-        assert_true(count_up(fixture));
-    server_do(fixture->server, "PEXPIRE counter %d", LEASE_MS);
-    take_all(fixture, &client, 1, late, UNFAIR);
-    server_pass_ms(fixture->server, LEASE_MS);
-    for (int i = 0; i < PERMITS; i++)
-        assert_true(count_up(fixture));
-    take_all(fixture, &client, 1, calls, UNFAIR);
-    server_do(fixture->server, "DECR counter");
-    ASSERT_STATUS(release(fixture, client, &late[0]), STATUS_LOST);
-    assert_true(count_up(fixture)); /* more owners than permits */
-    ASSERT_STATUS(acquire_with(fixture, client, &more, NAME, &options), STATUS_BUSY);
 }
 
 int main(void)
