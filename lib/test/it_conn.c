@@ -1,15 +1,11 @@
 /* it_conn.c - connections to Redis: connect, lose, reconnect. */
 #include "base/clock.h"
 #include "redis/conn_impl.h"
-#include "test/fake.h"
-#include "test/fixture.h"
 #include "test/port.h"
 #include "test/probe.h"
 
 #include <dlfcn.h>
 #include <fcntl.h>
-#include <hiredis/hiredis.h>
-#include <malloc.h>
 #include <netdb.h>
 #include <signal.h>
 #include <stdio.h>
@@ -18,18 +14,9 @@
 #include <unistd.h>
 
 #define PAUSE_MAX_MS 501 /* between two attempts */
+#define NOBODY       "unix:/tmp/rlock-nobody-listens-here"
 
-static void open_conn(struct probe *probe, struct fixture *fixture, const char *text)
-{
-    probe_open(probe, fixture, text, TIMEOUT_MS);
-}
-
-/** The same; run the loop until it is up. */
-static void connect_to(struct probe *probe, struct fixture *fixture, const char *text)
-{
-    open_conn(probe, fixture, text);
-    probe_wait(probe, &probe->ups, 1);
-}
+/* -- connecting -- */
 
 FIXTURE_CASE(test_redis_conn_open__by_address_name_and_socket)
 {
@@ -40,44 +27,31 @@ FIXTURE_CASE(test_redis_conn_open__by_address_name_and_socket)
     snprintf(by_name, sizeof(by_name), "redis://localhost:%u", fixture->server->port);
     for (size_t i = 0; i < 3; i++) {
         struct probe probe;
-        struct command command = {0};
+        struct command good = {0}, bad = {0};
 
-        open_conn(&probe, fixture, urls[i]);
+        probe_open(&probe, fixture, urls[i], TIMEOUT_MS);
         assert_false(redis_conn_is_up(probe.conn));
         probe_wait(&probe, &probe.ups, 1);
         assert_true(redis_conn_is_up(probe.conn));
         assert_false(redis_conn_is_cluster(probe.conn));
         assert_false(redis_conn_is_sharded(probe.conn)); /* though of Redis 7 */
-        probe_command(&probe, &command, "ECHO", "hello");
-        ASSERT_STATUS(command.status, STATUS_OK);
-        assert_string_equal(command.text, "hello");
+        probe_command(&probe, &bad, "NOSUCH", NULL);
+        ASSERT_STATUS(bad.status, STATUS_REFUSED);
+        ASSERT_CONTAINS(bad.text, "unknown command");
+        probe_command(&probe, &good, "ECHO", "hello");
+        ASSERT_STATUS(good.status, STATUS_OK);
+        assert_string_equal(good.text, "hello");
         probe_close(&probe);
         assert_int_equal(probe.downs, 0);
     }
 }
 
-FIXTURE_CASE(test_redis_conn_open__selects_the_database)
-{
-    struct fixture *fixture = *state;
-    struct probe probe;
-    struct command command = {0};
-    char url[128];
-
-    server_do(fixture->server, "SELECT 5");
-    server_do(fixture->server, "SET here five");
-    server_do(fixture->server, "SELECT 0");
-    snprintf(url, sizeof(url), "%s/5", fixture->server->tcp_url);
-    connect_to(&probe, fixture, url);
-    probe_command(&probe, &command, "GET", "here");
-    assert_string_equal(command.text, "five");
-    probe_close(&probe);
-}
-
-FIXTURE_CASE(test_redis_conn_open__logs_in_with_password_and_user)
+FIXTURE_CASE(test_redis_conn_open__logs_in_and_selects_the_database)
 {
     static const char *const options[] = {"--requirepass", "open sesame", NULL};
     struct fixture *fixture = *state;
     static struct server server;
+    struct command command = {0};
     struct probe probe;
     char url[160];
     long long tried;
@@ -85,28 +59,28 @@ FIXTURE_CASE(test_redis_conn_open__logs_in_with_password_and_user)
     server_start(&server, options);
     server_do(&server, "AUTH %s", "open sesame");
     server_do(&server, "ACL SETUSER shop on >pw ~* +@all");
-
+    server_do(&server, "SELECT 5");
+    server_do(&server, "SET here five");
     snprintf(url, sizeof(url), "redis://:open%%20sesame@127.0.0.1:%u", server.port);
-    connect_to(&probe, fixture, url);
+    probe_connect(&probe, fixture, url);
     probe_close(&probe);
-
-    snprintf(url, sizeof(url), "redis://shop:pw@127.0.0.1:%u", server.port);
-    connect_to(&probe, fixture, url);
+    snprintf(url, sizeof(url), "redis://shop:pw@127.0.0.1:%u/5", server.port);
+    probe_connect(&probe, fixture, url);
+    probe_command(&probe, &command, "GET", "here");
+    assert_string_equal(command.text, "five");
     probe_close(&probe);
 
     snprintf(url, sizeof(url), "redis://:wrong@127.0.0.1:%u", server.port);
-    open_conn(&probe, fixture, url);
+    probe_open(&probe, fixture, url, TIMEOUT_MS);
     probe_wait(&probe, &probe.downs, 1);
-    probe_assert_why(&probe, "AUTH");
-    probe_assert_why(&probe, "WRONGPASS");
+    probe_assert_why(&probe, "reply to AUTH: WRONGPASS");
     tried = server_calls(&server, "auth");
     while (server_calls(&server, "auth") < tried + 3)
         fixture_pass_ms(fixture, PAUSE_MAX_MS);
     assert_int_equal(probe.downs, 1); /* the same reason is reported once */
     assert_int_equal(probe.ups, 0);
     probe_close(&probe);
-
-    open_conn(&probe, fixture, server.unix_url); /* without a password */
+    probe_open(&probe, fixture, server.unix_url, TIMEOUT_MS); /* without a password */
     probe_wait(&probe, &probe.downs, 1);
     probe_assert_why(&probe, "NOAUTH");
     probe_close(&probe);
@@ -123,7 +97,7 @@ FIXTURE_CASE(test_redis_conn_open__reports_what_it_cannot_connect_to)
     } cases[] = {
         {no_database, "SELECT: ERR DB index is out of range", STATUS_REFUSED},
         {no_listener, "refused", STATUS_IO},
-        {"unix:/tmp/rlock-nobody-listens-here", "connect: No such file", STATUS_IO},
+        {NOBODY, "connect: No such file", STATUS_IO},
         {"redis://no-such-host.invalid", "resolve no-such-host.invalid", STATUS_IO},
         {"redis://%ff", "resolve \xff: invalid argument", STATUS_IO},
     };
@@ -134,7 +108,7 @@ FIXTURE_CASE(test_redis_conn_open__reports_what_it_cannot_connect_to)
         struct command command = {0};
         struct probe probe;
 
-        open_conn(&probe, fixture, cases[i].url);
+        probe_open(&probe, fixture, cases[i].url, TIMEOUT_MS);
         ASSERT_STATUS(probe_send(&probe, &command, "PING", NULL), STATUS_DOWN);
         probe_wait(&probe, &probe.downs, 1);
         probe_assert_why(&probe, cases[i].why);
@@ -145,27 +119,6 @@ FIXTURE_CASE(test_redis_conn_open__reports_what_it_cannot_connect_to)
     }
 }
 
-static void fail_quietly(const struct err *why, void *arg)
-{
-    (void)why;
-    (void)arg;
-}
-
-FIXTURE_CASE(test_redis_socket_open__that_fails_keeps_nothing)
-{
-    enum { OPENS = 2000, LEFT_MAX = OPENS * 16 };
-    static const struct redis_host nobody = {.name = "/tmp/rlock-nobody-listens-here"};
-    struct fixture *fixture = *state;
-    struct redis_socket_options options = {
-        .loop = &fixture->loop, .host = &nobody, .on_failed = fail_quietly};
-    struct redis_socket *socket = NULL;
-    size_t before = mallinfo2().uordblks;
-
-    for (int i = 0; i < OPENS; i++)
-        ASSERT_STATUS(redis_socket_open(&options, &socket, NULL), STATUS_IO);
-    ASSERT_NUMBER(mallinfo2().uordblks, <, before + LEFT_MAX);
-}
-
 FIXTURE_CASE(test_redis_socket_open__is_closed_by_exec)
 {
     struct fixture *fixture = *state;
@@ -173,7 +126,7 @@ FIXTURE_CASE(test_redis_socket_open__is_closed_by_exec)
     int descriptor = dup(0); /* the socket gets the same */
 
     close(descriptor);
-    connect_to(&probe, fixture, fixture->server->unix_url);
+    probe_connect(&probe, fixture, fixture->server->unix_url);
     assert_int_equal(fcntl(descriptor, F_GETFD), FD_CLOEXEC);
     probe_close(&probe);
 }
@@ -218,27 +171,8 @@ FIXTURE_CASE(test_redis_conn_open__tries_the_addresses_of_a_name_in_turn)
         char url[64];
 
         snprintf(url, sizeof(url), "redis://%s:%u", cases[i].name, fixture->server->port);
-        connect_to(&probe, fixture, url);
+        probe_connect(&probe, fixture, url);
         ASSERT_NUMBER(probe.conn->attempts, ==, cases[i].attempts);
-        probe_close(&probe);
-    }
-}
-
-FIXTURE_CASE(test_redis_conn_open__without_on_state)
-{
-    struct fixture *fixture = *state;
-    const char *urls[] = {fixture->server->unix_url, "unix:/tmp/rlock-nobody"};
-
-    for (size_t i = 0; i < 2; i++) {
-        struct probe probe = {.fixture = fixture};
-        struct redis_url url;
-        struct redis_conn_options options = {
-            .loop = &fixture->loop, .url = &url, .timeout_ms = TIMEOUT_MS};
-
-        ASSERT_STATUS(redis_url_parse(urls[i], &url, NULL), STATUS_OK);
-        ASSERT_STATUS(redis_conn_open(&options, &probe.conn, NULL), STATUS_OK);
-        while (i == 0 ? !redis_conn_is_up(probe.conn) : probe.conn->failures == 0)
-            uv_run(&fixture->loop, UV_RUN_NOWAIT);
         probe_close(&probe);
     }
 }
@@ -250,7 +184,7 @@ FIXTURE_CASE(test_redis_conn_go__waits_for_the_name_that_is_being_resolved)
     struct fixture *fixture = *state;
     struct probe probe;
 
-    open_conn(&probe, fixture, "redis://no-such-host.invalid");
+    probe_open(&probe, fixture, "redis://no-such-host.invalid", TIMEOUT_MS);
     while (!probe.conn->is_resolving)
         uv_run(&fixture->loop, UV_RUN_NOWAIT);
     redis_conn_go(probe.conn, &other);
@@ -260,17 +194,49 @@ FIXTURE_CASE(test_redis_conn_go__waits_for_the_name_that_is_being_resolved)
     probe_close(&probe);
 }
 
+FIXTURE_CASE(test_redis_conn_open__refuses_other_servers)
+{
+    static const struct {
+        const char *says, *why;
+    } cases[] = {
+        {"HTTP/1.1 400 Bad Request\r\n\r\n", "Protocol error"},
+        {"*1\r\n$4\r\nPING\r\n", "reply to PING: not a status"}, /* connected to itself */
+        {"+PONG\r\n" FAKE_HELLO("6.0.16", "master"), "6.0.16 is too old: 6.2"},
+        {FAKE_GREETING "+PONG\r\n", "without a command"},
+        {"-LOADING Redis is loading\r\n", "reply to PING: LOADING"},
+    };
+    struct probe probe;
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        probe_open_fake(&probe, *state, cases[i].says);
+        probe_wait(&probe, &probe.downs, 1);
+        probe_assert_why(&probe, cases[i].why);
+        if (i == sizeof(cases) / sizeof(*cases) - 1) {
+            probe_wait(&probe, &probe.fake->connections, 3);
+            assert_int_equal(probe.downs, 1); /* the same reason is reported once */
+            assert_int_equal(probe.ups, 0);
+            probe.fake->greeting = FAKE_GREETING;
+            probe_wait(&probe, &probe.ups, 1);
+        }
+        probe_close(&probe);
+    }
+}
+
+/* -- close -- */
+
+/** Also of a connection that reports nothing. */
 FIXTURE_CASE(test_redis_conn_close__at_every_stage_of_connecting)
 {
     struct fixture *fixture = *state;
     const char *urls[] = {fixture->server->tcp_url, fixture->server->unix_url,
-                          "redis://no-such-host.invalid", "unix:/tmp/rlock-nobody"};
+                          "redis://no-such-host.invalid", NOBODY};
 
     for (unsigned turns = 0; turns < 6; turns++) {
         for (size_t i = 0; i < 4; i++) {
             struct probe probe;
 
-            open_conn(&probe, fixture, urls[i]);
+            probe_open(&probe, fixture, urls[i], TIMEOUT_MS);
+            probe.conn->on_state = NULL;
             for (unsigned turn = 0; turn < turns; turn++)
                 uv_run(&fixture->loop, UV_RUN_NOWAIT);
             probe_close(&probe);
@@ -285,9 +251,8 @@ FIXTURE_CASE(test_redis_conn_close__answers_what_is_under_way)
     struct probe probe;
     struct command flushed = {0}, collected = {0};
 
-    connect_to(&probe, fixture, fixture->server->unix_url);
-    ASSERT_STATUS(probe_send(&probe, &flushed, "PING", NULL), STATUS_OK);
-    redis_conn_flush(probe.conn);
+    probe_connect(&probe, fixture, fixture->server->unix_url);
+    probe_push(&probe, &flushed, "PING", NULL);
     ASSERT_STATUS(probe_send(&probe, &collected, "PING", NULL), STATUS_OK);
     redis_conn_close(probe.conn, probe_on_closed, &probe);
     assert_int_equal(flushed.answers, 1);
@@ -299,20 +264,54 @@ FIXTURE_CASE(test_redis_conn_close__answers_what_is_under_way)
     assert_int_equal(flushed.answers, 1);
 }
 
-FIXTURE_CASE(test_redis_conn__error_reply_is_refused_with_its_text)
-{
-    struct fixture *fixture = *state;
-    struct probe probe;
-    struct command bad = {0}, good = {0};
+/** The callback of a command closes the connection. */
+static struct probe *to_close;
 
-    connect_to(&probe, fixture, fixture->server->unix_url);
-    probe_command(&probe, &bad, "NOSUCH", NULL);
-    ASSERT_STATUS(bad.status, STATUS_REFUSED);
-    ASSERT_CONTAINS(bad.text, "unknown command");
-    probe_command(&probe, &good, "PING", NULL);
-    ASSERT_STATUS(good.status, STATUS_OK);
-    probe_close(&probe);
+static void on_done_close(struct redis_command *done, enum status status,
+                          const struct redis_reply *reply)
+{
+    probe_on_done(done, status, reply);
+    redis_conn_close(to_close->conn, probe_on_closed, to_close);
 }
+
+FIXTURE_CASE(test_redis_conn_close__from_inside_an_answer)
+{
+    static const struct {
+        const char *says; /* NULL: it hangs up */
+        enum status status;
+    } cases[] = {
+        {"+PONG\r\n", STATUS_OK},
+        {"-READONLY it is a replica now\r\n", STATUS_REFUSED},
+        {NULL, STATUS_IO},
+    };
+    struct fixture *fixture = *state;
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        struct probe probe;
+        struct command first = {0}, second = {0};
+
+        probe_connect_fake(&probe, fixture);
+        to_close = &probe;
+        ASSERT_STATUS(redis_conn_begin(probe.conn, 1), STATUS_OK);
+        redis_conn_arg_text(probe.conn, "PING");
+        ASSERT_STATUS(redis_conn_end(probe.conn, &first.command, on_done_close),
+                      STATUS_OK);
+        probe_push(&probe, &second, "PING", NULL);
+        if (cases[i].says != NULL)
+            fake_say(probe.fake, cases[i].says);
+        else
+            fake_hang_up(probe.fake);
+        FIXTURE_AWAIT(fixture, probe_is_closed, &probe);
+        ASSERT_STATUS(first.status, cases[i].status);
+        assert_int_equal(second.answers, 1);
+        ASSERT_STATUS(second.status, STATUS_CANCELLED);
+        assert_int_equal(probe.downs, 0); /* nothing is reported after the close */
+        fake_stop(probe.fake);
+        uv_run(&fixture->loop, UV_RUN_NOWAIT);
+    }
+}
+
+/* -- servers that end or hang -- */
 
 FIXTURE_CASE(test_redis_conn__reconnects_after_a_restart)
 {
@@ -321,11 +320,18 @@ FIXTURE_CASE(test_redis_conn__reconnects_after_a_restart)
 
     for (size_t i = 0; i < 2; i++) {
         struct probe probe;
-        struct command command = {0};
+        struct command lost[2] = {0}, command = {0};
 
-        connect_to(&probe, fixture, urls[i]);
+        probe_connect(&probe, fixture, urls[i]);
+        server_pause(fixture->server);
+        for (int j = 0; j < 2; j++)
+            probe_push(&probe, &lost[j], "PING", NULL);
         server_kill(fixture->server);
         probe_wait(&probe, &probe.downs, 1);
+        for (int j = 0; j < 2; j++) {
+            assert_int_equal(lost[j].answers, 1);
+            ASSERT_STATUS(lost[j].status, STATUS_IO);
+        }
         assert_false(redis_conn_is_up(probe.conn));
         fixture_run_for(fixture, 20);
         server_restart(fixture->server);
@@ -336,47 +342,34 @@ FIXTURE_CASE(test_redis_conn__reconnects_after_a_restart)
     }
 }
 
-FIXTURE_CASE(test_redis_conn__commands_of_a_killed_server_are_io)
+/** The last reply and the end of the connection come together. */
+FIXTURE_CASE(test_redis_conn__notices_the_end_behind_the_last_reply)
 {
     struct fixture *fixture = *state;
     struct probe probe;
     struct command first = {0}, second = {0};
 
-    connect_to(&probe, fixture, fixture->server->unix_url);
-    server_pause(fixture->server);
-    ASSERT_STATUS(probe_send(&probe, &first, "PING", NULL), STATUS_OK);
-    ASSERT_STATUS(probe_send(&probe, &second, "PING", NULL), STATUS_OK);
-    redis_conn_flush(probe.conn);
-    server_kill(fixture->server);
-    probe_wait(&probe, &second.answers, 1);
-    assert_int_equal(first.answers, 1);
-    ASSERT_STATUS(first.status, STATUS_IO);
-    ASSERT_STATUS(second.status, STATUS_IO);
-    probe_close(&probe);
-    server_restart(fixture->server);
-}
-
-/** The last reply and the reset of the connection come together. */
-FIXTURE_CASE(test_redis_conn__notices_a_killed_server_behind_its_last_reply)
-{
-    struct fixture *fixture = *state;
-    struct probe probe;
-    struct command first = {0}, second = {0};
-
-    connect_to(&probe, fixture, fixture->server->unix_url);
-    ASSERT_STATUS(probe_send(&probe, &first, "PING", NULL), STATUS_OK);
-    redis_conn_flush(probe.conn);
-    server_settle();
-    server_pause(fixture->server);
-    ASSERT_STATUS(probe_send(&probe, &second, "PING", NULL), STATUS_OK);
-    redis_conn_flush(probe.conn);
-    server_kill(fixture->server);
-    fixture_hold_timers(fixture); /* not by the timeout */
-    probe_wait(&probe, &probe.downs, 1);
-    ASSERT_STATUS(first.status, STATUS_OK);
-    assert_int_equal(second.answers, 1);
-    ASSERT_STATUS(second.status, STATUS_IO);
-    probe_close(&probe);
+    for (int fails_to_write = 0; fails_to_write <= 1; fails_to_write++) {
+        probe_connect_fake(&probe, fixture);
+        first.answers = second.answers = 0;
+        probe_push(&probe, &first, "PING", NULL);
+        if (!fails_to_write)
+            probe_push(&probe, &second, "PING", NULL);
+        fake_say(probe.fake, "+PONG\r\n");
+        fake_hang_up(probe.fake); /* the loop does not run */
+        if (fails_to_write) {
+            probe_push(&probe, &second, "PING", NULL);
+            ASSERT_CONTAINS(probe.conn->broken.text, "write: ");
+        }
+        fixture_hold_timers(fixture); /* not by the timeout */
+        if (fails_to_write)
+            redis_conn_wake_only_at(probe.conn, 0);
+        probe_wait(&probe, &second.answers, 1);
+        ASSERT_STATUS(first.status, STATUS_OK);
+        ASSERT_STATUS(second.status, STATUS_IO);
+        assert_int_equal(probe.downs, 1);
+        probe_close(&probe);
+    }
 }
 
 FIXTURE_CASE(test_redis_conn__times_out_on_a_hung_server_and_reconnects)
@@ -385,14 +378,12 @@ FIXTURE_CASE(test_redis_conn__times_out_on_a_hung_server_and_reconnects)
     struct probe probe;
     struct command first = {0}, second = {0}, third = {0};
 
-    connect_to(&probe, fixture, fixture->server->tcp_url);
+    probe_connect(&probe, fixture, fixture->server->tcp_url);
     server_pause(fixture->server);
-    ASSERT_STATUS(probe_send(&probe, &first, "PING", NULL), STATUS_OK);
-    redis_conn_flush(probe.conn);
+    probe_push(&probe, &first, "PING", NULL);
     fixture_pass_ms(fixture, TIMEOUT_MS / 2);
     assert_int_equal(first.answers, 0);
-    ASSERT_STATUS(probe_send(&probe, &second, "PING", NULL), STATUS_OK);
-    redis_conn_flush(probe.conn);
+    probe_push(&probe, &second, "PING", NULL);
     fixture_pass_ms(fixture, TIMEOUT_MS / 2 + 1);
     assert_int_equal(first.answers, 1);
     ASSERT_STATUS(first.status, STATUS_TIMEOUT);
@@ -400,7 +391,6 @@ FIXTURE_CASE(test_redis_conn__times_out_on_a_hung_server_and_reconnects)
     ASSERT_STATUS(second.status, STATUS_TIMEOUT);
     probe_assert_why(&probe, "no reply within 10000 ms");
     ASSERT_STATUS(probe.why.status, STATUS_TIMEOUT);
-    assert_false(redis_conn_is_up(probe.conn));
     for (int i = 0; i < 2; i++) { /* attempts to connect time out, too */
         fixture_pass_ms(fixture, PAUSE_MAX_MS);
         fixture_run_for(fixture, 10);
@@ -414,23 +404,6 @@ FIXTURE_CASE(test_redis_conn__times_out_on_a_hung_server_and_reconnects)
     probe_close(&probe);
 }
 
-FIXTURE_CASE(test_redis_conn__notices_a_hung_server_while_idle)
-{
-    struct fixture *fixture = *state;
-    struct probe probe;
-
-    connect_to(&probe, fixture, fixture->server->unix_url);
-    server_pause(fixture->server);
-    fixture_pass_ms(fixture, 1001); /* it sends a PING */
-    assert_int_equal(probe.downs, 0);
-    fixture_pass_ms(fixture, TIMEOUT_MS + 1);
-    probe_wait(&probe, &probe.downs, 1);
-    probe_assert_why(&probe, "no reply");
-    server_resume(fixture->server);
-    probe_wait(&probe, &probe.ups, 2);
-    probe_close(&probe);
-}
-
 /** This process slept: the reply has come, so nothing has timed out. */
 FIXTURE_CASE(test_redis_conn__reply_that_is_read_late_is_no_timeout)
 {
@@ -438,9 +411,8 @@ FIXTURE_CASE(test_redis_conn__reply_that_is_read_late_is_no_timeout)
     struct probe probe;
     struct command command = {0};
 
-    connect_to(&probe, fixture, fixture->server->unix_url);
-    ASSERT_STATUS(probe_send(&probe, &command, "PING", NULL), STATUS_OK);
-    redis_conn_flush(probe.conn);
+    probe_connect(&probe, fixture, fixture->server->unix_url);
+    probe_push(&probe, &command, "PING", NULL);
     server_settle();
     fixture_jump_ms(fixture, TIMEOUT_MS + 50);
     probe_wait(&probe, &command.answers, 1);
@@ -449,121 +421,53 @@ FIXTURE_CASE(test_redis_conn__reply_that_is_read_late_is_no_timeout)
     probe_close(&probe);
 }
 
-/** A text of `len` letters, to be freed. */
-static char *long_text(size_t len)
+/** The pauses grow while the connection comes up and is lost again within a second. */
+FIXTURE_CASE(test_redis_conn__pauses_are_short_again_after_a_steady_second)
 {
-    char *text = malloc(len + 1);
-
-    memset(text, 'x', len);
-    text[len] = '\0';
-    return text;
-}
-
-FIXTURE_CASE(test_redis_conn_flush__more_than_the_socket_takes)
-{
-    enum { COMMANDS = 60 };
-    struct fixture *fixture = *state;
     struct probe probe;
-    struct command *commands = calloc(COMMANDS, sizeof(*commands));
-    char *big = long_text(50000);
 
-    probe_open(&probe, fixture, fixture->server->unix_url, WITHIN_MS);
-    probe_wait(&probe, &probe.ups, 1);
-    for (int i = 0; i < COMMANDS; i++) {
-        ASSERT_STATUS(probe_send(&probe, &commands[i], "ECHO", big), STATUS_OK);
-        redis_conn_flush(probe.conn);
-    }
-    probe_wait(&probe, &commands[COMMANDS - 1].answers, 1);
-    for (int i = 0; i < COMMANDS; i++) {
-        assert_int_equal(commands[i].answers, 1);
-        ASSERT_STATUS(commands[i].status, STATUS_OK);
-        assert_string_equal(commands[i].text + 60, "xxx");
+    probe_open_fake(&probe, *state, NULL);
+    for (unsigned i = 1; i <= 4; i++) {
+        probe_wait(&probe, &probe.ups, i);
+        probe.conn->up_since_us = clock_mono_us() + (i == 4 ? -1000000 : 3600000000);
+        fake_hang_up(probe.fake);
+        probe_wait(&probe, &probe.downs, i);
+        ASSERT_NUMBER(probe.conn->failures, ==, i == 4 ? 1 : i);
     }
     probe_close(&probe);
-    free(commands);
-    free(big);
 }
 
-/** No reply comes before all of it was written: only the poll tells when to go on. */
-FIXTURE_CASE(test_redis_conn_flush__one_command_larger_than_the_socket)
+/* -- commands -- */
+
+/** The replies to many tell when to go on writing; for a large one only the poll does. */
+FIXTURE_CASE(test_redis_conn_flush__of_more_than_the_socket_takes)
 {
-    struct fixture *fixture = *state;
-    struct probe probe;
-    struct command command = {0};
-    char *big = long_text(3000000);
-
-    probe_open(&probe, fixture, fixture->server->unix_url, WITHIN_MS);
-    probe_wait(&probe, &probe.ups, 1);
-    probe_command(&probe, &command, "ECHO", big);
-    ASSERT_STATUS(command.status, STATUS_OK);
-    assert_string_equal(command.text + 60, "xxx");
-    probe_close(&probe);
-    free(big);
-}
-
-/** Connect to a fake server with this greeting. */
-static struct fake *open_fake(struct probe *probe, struct fixture *fixture,
-                              const char *greeting)
-{
-    struct fake *fake = fake_start(&fixture->loop, greeting);
-
-    open_conn(probe, fixture, fake->url);
-    return fake;
-}
-
-/** Connect to a fake server that greets as Redis does; run the loop until it is up. */
-static struct fake *connect_to_fake(struct probe *probe, struct fixture *fixture)
-{
-    struct fake *fake = open_fake(probe, fixture, NULL);
-
-    probe_wait(probe, &probe->ups, 1);
-    return fake;
-}
-
-FIXTURE_CASE(test_redis_conn_open__server_that_loads_is_not_up)
-{
-    struct fixture *fixture = *state;
-    struct probe probe;
-    struct fake *fake = open_fake(&probe, fixture, "-LOADING Redis is loading\r\n");
-
-    probe_wait(&probe, &fake->connections, 3);
-    assert_int_equal(probe.ups, 0);
-    assert_int_equal(probe.downs, 1); /* the same reason is reported once */
-    probe_assert_why(&probe, "reply to PING: LOADING");
-    fake->greeting = FAKE_GREETING;
-    probe_wait(&probe, &probe.ups, 1);
-    probe_close(&probe);
-    fake_stop(fake);
-}
-
-FIXTURE_CASE(test_redis_conn_open__refuses_other_servers)
-{
+    enum { COMMANDS_MAX = 60 };
     static const struct {
-        const char *says, *why;
-    } cases[] = {
-        {"HTTP/1.1 400 Bad Request\r\n\r\n", "Protocol error"},
-        {"+hello\r\n", "reply to PING: hello"},
-        {":1\r\n", "reply to PING: not a status"},
-        {"*1\r\n$4\r\nPING\r\n", "reply to PING: not a status"}, /* connected to itself */
-        {"+PONG\r\n+PONG\r\n", "not from a Redis server"},
-        {"+PONG\r\n-NOPERM no\r\n", "reply to HELLO: NOPERM"},
-        {"+PONG\r\n*2\r\n+role\r\n+master\r\n", "not from a Redis server"},
-        {"+PONG\r\n" FAKE_HELLO("6.0.16", "master"), "6.0.16 is too old: 6.2"},
-        {"+PONG\r\n" FAKE_HELLO("7.0.15", "replica"), "the server is a replica"},
-        {FAKE_GREETING "+PONG\r\n", "without a command"},
-    };
+        int count;
+        size_t len;
+    } cases[] = {{COMMANDS_MAX, 50000}, {1, 3000000}};
     struct fixture *fixture = *state;
 
-    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
-        struct fake *fake;
+    for (int i = 0; i < 2; i++) {
+        struct command *commands = calloc(COMMANDS_MAX, sizeof(*commands));
+        char *big = calloc(cases[i].len + 1, 1);
         struct probe probe;
 
-        fake = open_fake(&probe, fixture, cases[i].says);
-        probe_wait(&probe, &probe.downs, 1);
-        probe_assert_why(&probe, cases[i].why);
+        memset(big, 'x', cases[i].len);
+        probe_open(&probe, fixture, fixture->server->unix_url, WITHIN_MS);
+        probe_wait(&probe, &probe.ups, 1);
+        for (int at = 0; at < cases[i].count; at++)
+            probe_push(&probe, &commands[at], "ECHO", big);
+        for (int at = 0; at < cases[i].count; at++) {
+            probe_wait(&probe, &commands[at].answers, 1);
+            assert_int_equal(commands[at].answers, 1);
+            ASSERT_STATUS(commands[at].status, STATUS_OK);
+            assert_string_equal(commands[at].text + 60, "xxx");
+        }
         probe_close(&probe);
-        fake_stop(fake);
-        uv_run(&fixture->loop, UV_RUN_NOWAIT);
+        free(commands);
+        free(big);
     }
 }
 
@@ -571,17 +475,15 @@ FIXTURE_CASE(test_redis_conn__malformed_reply_ends_all_commands)
 {
     struct fixture *fixture = *state;
     struct probe probe;
-    struct fake *fake = connect_to_fake(&probe, fixture);
-
     struct command first = {0}, second = {0};
 
-    ASSERT_STATUS(probe_send(&probe, &first, "GET", "a"), STATUS_OK);
-    ASSERT_STATUS(probe_send(&probe, &second, "GET", "b"), STATUS_OK);
-    redis_conn_flush(probe.conn);
-    fake_say(fake, "$5\r\nval"); /* a reply may come in pieces */
+    probe_connect_fake(&probe, fixture);
+    probe_push(&probe, &first, "GET", "a");
+    probe_push(&probe, &second, "GET", "b");
+    fake_say(probe.fake, "$5\r\nval"); /* a reply may come in pieces */
     fixture_run_for(fixture, 20);
     assert_int_equal(first.answers, 0);
-    fake_say(fake, "ue\r\n!?\r\n");
+    fake_say(probe.fake, "ue\r\n!?\r\n");
     probe_wait(&probe, &second.answers, 1);
     ASSERT_STATUS(first.status, STATUS_OK);
     assert_string_equal(first.text, "value");
@@ -589,60 +491,61 @@ FIXTURE_CASE(test_redis_conn__malformed_reply_ends_all_commands)
     probe_assert_why(&probe, "Protocol error");
     probe_wait(&probe, &probe.ups, 2);
     probe_close(&probe);
-    fake_stop(fake);
+}
+
+struct hearing {
+    const struct fake *fake;
+    size_t wanted_len;
+};
+
+static bool has_heard(void *arg)
+{
+    const struct hearing *hearing = arg;
+
+    return hearing->fake->heard_len >= hearing->wanted_len;
+}
+
+static void await_heard(struct probe *probe, size_t len)
+{
+    struct hearing hearing = {probe->fake, len};
+
+    FIXTURE_AWAIT(probe->fixture, has_heard, &hearing);
+    assert_int_equal(probe->fake->heard_len, len);
 }
 
 #define GET_LEN strlen("*2\r\n$3\r\nGET\r\n$1\r\na\r\n")
-
-static bool has_heard_all(void *arg)
-{
-    const struct fake *fake = arg;
-
-    return fake->heard_len >= 3 * GET_LEN;
-}
 
 FIXTURE_CASE(test_redis_conn__sends_nothing_before_the_flush)
 {
     struct fixture *fixture = *state;
     struct probe probe;
-    struct fake *fake = connect_to_fake(&probe, fixture);
-
     struct command commands[4] = {0};
 
+    probe_connect_fake(&probe, fixture);
     for (int i = 0; i < 3; i++)
         ASSERT_STATUS(probe_send(&probe, &commands[i], "GET", "a"), STATUS_OK);
     fixture_run_for(fixture, 20);
-    assert_int_equal(fake->heard_len, 0); /* not before the flush */
+    assert_int_equal(probe.fake->heard_len, 0);
     redis_conn_flush(probe.conn);
-    FIXTURE_AWAIT(fixture, has_heard_all, fake);
-    assert_int_equal(fake->heard_len, 3 * GET_LEN);
+    await_heard(&probe, 3 * GET_LEN);
     ASSERT_STATUS(probe_send(&probe, &commands[3], "GET", "a"), STATUS_OK);
-    fake_say(fake, "$-1\r\n");
+    fake_say(probe.fake, "$-1\r\n");
     probe_wait(&probe, &commands[0].answers, 1);
     fixture_run_for(fixture, 20);
-    assert_int_equal(fake->heard_len, 3 * GET_LEN); /* nor when a reply arrives */
+    assert_int_equal(probe.fake->heard_len, 3 * GET_LEN); /* nor when a reply arrives */
     probe_close(&probe);
     ASSERT_STATUS(commands[3].status, STATUS_CANCELLED);
-    fake_stop(fake);
 }
 
 #define PING "*1\r\n$4\r\nPING\r\n"
 
-static bool has_heard_a_ping(void *arg)
-{
-    const struct fake *fake = arg;
-
-    return fake->heard_len >= strlen(PING);
-}
-
 /** Let the connection be idle until the fake has heard a PING. */
-static void await_ping(struct fixture *fixture, struct fake *fake)
+static void await_ping(struct probe *probe)
 {
-    fake->heard_len = 0;
-    fixture_pass_ms(fixture, REDIS_IDLE_US / 1000 + 1);
-    FIXTURE_AWAIT(fixture, has_heard_a_ping, fake);
-    assert_int_equal(fake->heard_len, strlen(PING));
-    assert_memory_equal(fake->heard, PING, strlen(PING));
+    probe->fake->heard_len = 0;
+    fixture_pass_ms(probe->fixture, REDIS_IDLE_US / 1000 + 1);
+    await_heard(probe, strlen(PING));
+    assert_memory_equal(probe->fake->heard, PING, strlen(PING));
 }
 
 static bool has_none_pending(void *arg)
@@ -652,168 +555,51 @@ static bool has_none_pending(void *arg)
 
 FIXTURE_CASE(test_redis_conn__sends_a_ping_while_idle)
 {
+    static const char *const replies[] = {"+PONG\r\n", "*2\r\n$4\r\npong\r\n$0\r\n\r\n"};
     struct fixture *fixture = *state;
     struct probe probe;
-    struct fake *fake = connect_to_fake(&probe, fixture);
 
+    probe_connect_fake(&probe, fixture);
     for (int i = 0; i < 2; i++) {
-        await_ping(fixture, fake);
-        fake_say(fake, i == 0 ? "+PONG\r\n" : "*2\r\n$4\r\npong\r\n$0\r\n\r\n");
+        await_ping(&probe);
+        fake_say(probe.fake, replies[i]);
         FIXTURE_AWAIT(fixture, has_none_pending, probe.conn);
         assert_int_equal(probe.downs, 0);
-        fake->heard_len = 0;
+        probe.fake->heard_len = 0;
         fixture_pass_ms(fixture, REDIS_IDLE_US / 1000 + 1);
-        assert_int_equal(fake->heard_len, 0); /* there was a reply since the last look */
+        assert_int_equal(probe.fake->heard_len, 0); /* a reply has come meanwhile */
     }
-    await_ping(fixture, fake);
-    fake_say(fake, "+OK\r\n");
+    await_ping(&probe);
+    fake_say(probe.fake, "+OK\r\n");
     probe_wait(&probe, &probe.downs, 1);
     probe_assert_why(&probe, "belongs to another command");
     probe_close(&probe);
-    fake_stop(fake);
-}
-
-/** The pauses grow while the connection comes up and is lost again within a second. */
-FIXTURE_CASE(test_redis_conn__pauses_are_short_again_after_a_steady_second)
-{
-    struct fixture *fixture = *state;
-    struct probe probe;
-    struct fake *fake = open_fake(&probe, fixture, NULL);
-
-    for (unsigned i = 1; i <= 4; i++) {
-        probe_wait(&probe, &probe.ups, i);
-        probe.conn->up_since_us = clock_mono_us() + (i == 4 ? -1000000 : 3600000000);
-        fake_hang_up(fake);
-        probe_wait(&probe, &probe.downs, i);
-        ASSERT_NUMBER(probe.conn->failures, ==, i == 4 ? 1 : i);
-    }
-    probe_close(&probe);
-    fake_stop(fake);
-}
-
-FIXTURE_CASE(test_redis_conn__reply_before_a_failed_write_counts)
-{
-    struct fixture *fixture = *state;
-    struct probe probe;
-    struct fake *fake = connect_to_fake(&probe, fixture);
-
-    struct command first = {0}, second = {0};
-
-    ASSERT_STATUS(probe_send(&probe, &first, "PING", NULL), STATUS_OK);
-    redis_conn_flush(probe.conn);
-    fake_say(fake, "+PONG\r\n");
-    fake_hang_up(fake); /* the loop does not run */
-    ASSERT_STATUS(probe_send(&probe, &second, "PING", NULL), STATUS_OK);
-    redis_conn_flush(probe.conn);
-    ASSERT_STATUS(probe.conn->broken.status, STATUS_IO);
-    ASSERT_CONTAINS(probe.conn->broken.text, "write: ");
-    probe_wait(&probe, &second.answers, 1);
-    ASSERT_STATUS(first.status, STATUS_OK);
-    ASSERT_STATUS(second.status, STATUS_IO);
-    probe_close(&probe);
-    fake_stop(fake);
 }
 
 FIXTURE_CASE(test_redis_conn__write_to_a_closed_peer_raises_no_signal)
 {
-    struct fixture *fixture = *state;
     struct probe probe;
-    struct fake *fake = connect_to_fake(&probe, fixture);
-
     struct command first = {0}, second = {0};
 
+    probe_connect_fake(&probe, *state);
     signal(SIGPIPE, SIG_DFL); /* whatever the parent set */
-    fake_hang_up(fake);       /* the loop does not run */
-    ASSERT_STATUS(probe_send(&probe, &first, "PING", NULL), STATUS_OK);
-    redis_conn_flush(probe.conn);
-    ASSERT_STATUS(probe_send(&probe, &second, "PING", NULL), STATUS_OK);
-    redis_conn_flush(probe.conn);
+    fake_hang_up(probe.fake); /* the loop does not run */
+    probe_push(&probe, &first, "PING", NULL);
+    probe_push(&probe, &second, "PING", NULL);
     assert_int_equal(first.answers, 0); /* not from inside the call */
     probe_wait(&probe, &second.answers, 1);
     ASSERT_STATUS(first.status, STATUS_IO);
     ASSERT_STATUS(second.status, STATUS_IO);
     probe_wait(&probe, &probe.ups, 2);
     probe_close(&probe);
-    fake_stop(fake);
-}
-
-/** The callback of the first command closes the connection. */
-static struct redis_conn *close_this;
-static struct probe *close_probe;
-
-static void on_done_close(struct redis_command *done, enum status status,
-                          const struct redis_reply *reply)
-{
-    probe_on_done(done, status, reply);
-    if (close_this != NULL)
-        redis_conn_close(close_this, probe_on_closed, close_probe);
-    close_this = NULL;
-}
-
-FIXTURE_CASE(test_redis_conn_close__from_inside_an_answer)
-{
-    struct fixture *fixture = *state;
-    struct probe probe;
-    struct command first = {0}, second = {0};
-
-    connect_to(&probe, fixture, fixture->server->unix_url);
-    close_this = probe.conn;
-    close_probe = &probe;
-    ASSERT_STATUS(redis_conn_begin(probe.conn, 1), STATUS_OK);
-    redis_conn_arg_text(probe.conn, "PING");
-    ASSERT_STATUS(redis_conn_end(probe.conn, &first.command, on_done_close), STATUS_OK);
-    ASSERT_STATUS(probe_send(&probe, &second, "PING", NULL), STATUS_OK);
-    redis_conn_flush(probe.conn);
-    FIXTURE_AWAIT(fixture, probe_is_closed, &probe);
-    ASSERT_STATUS(first.status, STATUS_OK);
-    assert_int_equal(second.answers, 1);
-    ASSERT_STATUS(second.status, STATUS_CANCELLED);
-}
-
-/** Open a connection to a fake, and send a command whose callback closes it. */
-static struct fake *open_to_close(struct probe *probe, struct fixture *fixture,
-                                  struct command *command)
-{
-    struct fake *fake = connect_to_fake(probe, fixture);
-
-    close_this = probe->conn;
-    close_probe = probe;
-    ASSERT_STATUS(redis_conn_begin(probe->conn, 1), STATUS_OK);
-    redis_conn_arg_text(probe->conn, "PING");
-    ASSERT_STATUS(redis_conn_end(probe->conn, &command->command, on_done_close),
-                  STATUS_OK);
-    redis_conn_flush(probe->conn);
-    return fake;
-}
-
-FIXTURE_CASE(test_redis_conn_close__from_inside_a_failure)
-{
-    struct fixture *fixture = *state;
-
-    for (int i = 0; i < 2; i++) {
-        struct probe probe;
-        struct command command = {0};
-        struct fake *fake = open_to_close(&probe, fixture, &command);
-
-        if (i == 0)
-            fake_hang_up(fake);
-        else
-            fake_say(fake, "-READONLY it is a replica now\r\n");
-        FIXTURE_AWAIT(fixture, probe_is_closed, &probe);
-        ASSERT_STATUS(command.status, i == 0 ? STATUS_IO : STATUS_REFUSED);
-        assert_int_equal(probe.downs, 0); /* nothing is reported after the close */
-        fake_stop(fake);
-        uv_run(&fixture->loop, UV_RUN_NOWAIT);
-    }
 }
 
 /** Nothing arrives that would end the connection before. */
 FIXTURE_CASE(test_redis_conn__is_lost_when_a_write_has_failed)
 {
-    struct fixture *fixture = *state;
     struct probe probe;
 
-    connect_to(&probe, fixture, fixture->server->unix_url);
+    probe_connect_fake(&probe, *state);
     err_set(&probe.conn->broken, STATUS_IO, "write: no route to host");
     redis_conn_wake_at(probe.conn, 0);
     probe_wait(&probe, &probe.downs, 1);
@@ -828,7 +614,7 @@ FIXTURE_CASE(test_redis_conn_end__without_memory_drops_this_command_only)
     struct probe probe;
     struct command commands[3] = {0};
 
-    connect_to(&probe, fixture, fixture->server->unix_url);
+    probe_connect(&probe, fixture, fixture->server->unix_url);
     ASSERT_STATUS(probe_send(&probe, &commands[0], "ECHO", "first"), STATUS_OK);
     redis_socket_wire(probe.conn->socket)->failed = true;
     ASSERT_STATUS(probe_send(&probe, &commands[1], "ECHO", "second"), STATUS_NO_MEMORY);
@@ -839,6 +625,9 @@ FIXTURE_CASE(test_redis_conn_end__without_memory_drops_this_command_only)
     probe_close(&probe);
 }
 
+/* -- siblings -- */
+
+/** They are in a ring, which a closed one leaves. */
 FIXTURE_CASE(test_redis_conn__siblings_at_one_server_share_a_socket)
 {
     struct fixture *fixture = *state;
@@ -860,24 +649,8 @@ FIXTURE_CASE(test_redis_conn__siblings_at_one_server_share_a_socket)
     server_restart(fixture->server);
     for (int i = 0; i < 2; i++)
         probe_wait(&probes[i], &probes[i].ups, 2);
-    for (int i = 1; i >= 0; i--)
-        probe_close(&probes[i]);
-}
-
-/** Connections that may share a socket are in a ring. A closed one leaves it. */
-FIXTURE_CASE(test_redis_conn_close__leaves_its_siblings)
-{
-    struct fixture *fixture = *state;
-    struct probe probes[2];
-
-    for (int i = 0; i < 2; i++) {
-        probe_open_sibling(&probes[i], fixture, fixture->server->unix_url, NULL,
-                           i == 0 ? NULL : &probes[0]);
-        probe_wait(&probes[i], &probes[i].ups, 1);
-    }
     probe_close(&probes[1]);
-    if (!list_is_empty(&probes[0].conn->siblings))
-        fail_msg("a closed connection is still a sibling of an open one");
+    assert_true(list_is_empty(&probes[0].conn->siblings));
     probe_close(&probes[0]);
 }
 

@@ -44,6 +44,26 @@ void probe_open(struct probe *probe, struct fixture *fixture, const char *locati
               (struct redis_conn_options){.timeout_ms = timeout_ms});
 }
 
+void probe_open_fake(struct probe *probe, struct fixture *fixture, const char *greeting)
+{
+    struct fake *fake = fake_start(&fixture->loop, greeting);
+
+    probe_open(probe, fixture, fake->url, TIMEOUT_MS);
+    probe->fake = fake;
+}
+
+void probe_connect(struct probe *probe, struct fixture *fixture, const char *location)
+{
+    probe_open(probe, fixture, location, TIMEOUT_MS);
+    probe_wait(probe, &probe->ups, 1);
+}
+
+void probe_connect_fake(struct probe *probe, struct fixture *fixture)
+{
+    probe_open_fake(probe, fixture, NULL);
+    probe_wait(probe, &probe->ups, 1);
+}
+
 void probe_open_sibling(struct probe *probe, struct fixture *fixture,
                         const char *location, const char *key,
                         const struct probe *sibling)
@@ -64,6 +84,9 @@ void probe_close(struct probe *probe)
 {
     redis_conn_close(probe->conn, probe_on_closed, probe);
     FIXTURE_AWAIT(probe->fixture, probe_is_closed, probe);
+    if (probe->fake != NULL)
+        fake_stop(probe->fake);
+    uv_run(&probe->fixture->loop, UV_RUN_NOWAIT); /* it frees the fake */
 }
 
 void probe_wait(struct probe *probe, const unsigned *at, unsigned wanted)
@@ -101,11 +124,17 @@ enum status probe_send(struct probe *probe, struct command *command, const char 
     return redis_conn_end(probe->conn, &command->command, probe_on_done);
 }
 
-void probe_command(struct probe *probe, struct command *command, const char *word,
-                   const char *argument)
+void probe_push(struct probe *probe, struct command *command, const char *word,
+                const char *argument)
 {
     ASSERT_STATUS(probe_send(probe, command, word, argument), STATUS_OK);
     redis_conn_flush(probe->conn);
+}
+
+void probe_command(struct probe *probe, struct command *command, const char *word,
+                   const char *argument)
+{
+    probe_push(probe, command, word, argument);
     probe_wait(probe, &command->answers, 1);
     assert_int_equal(command->answers, 1);
 }

@@ -3,11 +3,13 @@
 #define TEST_PROBE_H
 
 #include "redis/conn.h"
+#include "test/fake.h"
 #include "test/fixture.h"
 
 struct probe {
     struct fixture *fixture;
     struct redis_conn *conn;
+    struct fake *fake; /* the server, unless it is a real one */
     unsigned ups, downs, closes;
     struct err why; /* of the last down */
 };
@@ -22,12 +24,19 @@ struct command {
 void probe_open(struct probe *probe, struct fixture *fixture, const char *location,
                 uint32_t timeout_ms);
 
+/** To a fake server with this greeting; NULL: as Redis. */
+void probe_open_fake(struct probe *probe, struct fixture *fixture, const char *greeting);
+
+/** The same, with the usual timeout; run the loop until it is up. */
+void probe_connect(struct probe *probe, struct fixture *fixture, const char *location);
+void probe_connect_fake(struct probe *probe, struct fixture *fixture);
+
 /** The same for the master of `key` in a cluster; `sibling` may be NULL. */
 void probe_open_sibling(struct probe *probe, struct fixture *fixture,
                         const char *location, const char *key,
                         const struct probe *sibling);
 
-/** Close it and wait until it is closed. */
+/** Close it and wait until it is closed, and its fake server. */
 void probe_close(struct probe *probe);
 
 /** Run the loop until the number at `at` has reached `wanted`. */
@@ -40,7 +49,11 @@ void probe_assert_why(const struct probe *probe, const char *words);
 MUST_CHECK enum status probe_send(struct probe *probe, struct command *command,
                                   const char *word, const char *argument);
 
-/** The same, flushed; run the loop until it is answered. */
+/** The same, which must succeed, and flushed. */
+void probe_push(struct probe *probe, struct command *command, const char *word,
+                const char *argument);
+
+/** Push it, and run the loop until it is answered. */
 void probe_command(struct probe *probe, struct command *command, const char *word,
                    const char *argument);
 
