@@ -31,7 +31,7 @@ expect()
 }
 
 # One order is in a transaction, five wait for the next one.
-inspect answer_store "$build/app/test/sale/test_checkout" <<'END'
+inspect 'answer_store if fixture.checkout->queued == 5' "$build/app/test/sale/test_checkout" <<'END'
 seckill-queues fixture.checkout
 seckill-list fixture.checkout->deadlines item deadline
 END
