@@ -15,7 +15,7 @@
  *
  * A rule stays only if the rate of orders falls by 5 % or more without it, for one voucher or for a
  * hundred, on a fast disk or with 5 ms per flush of the WAL. The rate without the rule, divided by
- * the rate with it (medians of pairs of load/bench_commit.py, 2 virtual cores):
+ * the rate with it (medians of pairs with the load of `make bench-commit`, 2 virtual cores):
  *
  *            flush    1 voucher   100 vouchers
  *   rule 1   fast     1.03        0.94
