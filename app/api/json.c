@@ -106,7 +106,7 @@ static void read_field(const struct json_field *field, const json_t *root, void 
 enum status json_read(struct text body, const struct json_field *fields, void *target,
                       json_t **ret_document, struct json_errors *ret_errors)
 {
-    json_error_t error;
+    json_error_t error = {0}; /* without memory, jansson does not set its code */
     json_t *root, *value;
     const char *name;
 

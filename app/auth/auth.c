@@ -259,7 +259,7 @@ static bool split_token(struct text authorization, struct token *ret_token)
 static enum status read_part(struct text part, json_t **ret_json)
 {
     char bytes[AUTH_TOKEN_BYTES_MAX];
-    json_error_t error;
+    json_error_t error = {0}; /* without memory, jansson does not set its code */
     size_t len;
 
     if (!base64_decode(part.bytes, part.len, bytes, sizeof(bytes), &len))
