@@ -205,8 +205,13 @@ static enum status write_batch(struct rlock_batch *batch)
     size_t key_count =
         count_words(op->shared_keys) + batch->count * count_words(op->keys);
     size_t arg_count = batch->count * count_words(op->args) + (op->is_grant ? 2 : 0);
-    enum status status = redis_script_begin(conn, &batch->call, key_count, arg_count);
+    const char *rights = rlock_needed_rights[op->script];
+    enum status status = STATUS_OK;
 
+    if (rights != NULL && redis_conn_is_up(conn))
+        status = rlock_server_check_rights(batch->server, rights);
+    if (status == STATUS_OK)
+        status = redis_script_begin(conn, &batch->call, key_count, arg_count);
     if (status != STATUS_OK)
         return status;
     rlock_keys_write(batch->server, batch->locks, 1, op->shared_keys);

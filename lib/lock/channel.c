@@ -39,12 +39,14 @@ static struct rlock_channel *find(struct rlock_channels *channels, const char *n
 }
 
 static void channel_on_reply(struct redis_command *command, enum status status,
-                             const struct redis_reply *reply UNUSED)
+                             const struct redis_reply *reply)
 {
     struct rlock_channel *channel = list_item(command, struct rlock_channel, command);
 
     channel->is_subscribed = status == STATUS_OK && !channel->is_subscribed;
     channel->is_refused = status == STATUS_REFUSED;
+    if (channel->is_refused)
+        (void)rlock_server_refused(channel->server->client, reply);
     if (channel->is_subscribed)
         channel->server->client->channels.events->on_subscribed(channel);
     channel->has_command = false;

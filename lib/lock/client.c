@@ -159,6 +159,7 @@ enum status rlock_client_open(const struct rlock_client_options *options,
         client->servers[i].client = client;
     if (status == STATUS_OK)
         status = rlock_keys_init(client, options->fence_key, reterr);
+    rlock_scripts_init(client->scripts, client->server_count > 1);
     if (status == STATUS_OK)
         status = connect_client(client, reterr);
     if (status != STATUS_OK)

@@ -139,7 +139,7 @@ static const enum rlock_word tag_and_serial[] = RLOCK_WORDS(RLOCK_ARG_TAG, RLOCK
      args, on_result, rlock_state_cancel_call, true}
 
 static const struct rlock_op inspect_op = QUERY(INSPECT, ACQUIRE, none,   lock_name, none,           inspect_on_rows);
-static const struct rlock_op scan_op    = QUERY(INSPECT, ACQUIRE, fences, none,      tag_and_serial, inspect_on_rows);
+static const struct rlock_op scan_op    = QUERY(LIST,    ACQUIRE, fences, none,      tag_and_serial, inspect_on_rows);
 static const struct rlock_op force_op   = QUERY(FORCE,   RELEASE, none,   queue,     none,           inspect_on_forced);
 /* clang-format on */
 

@@ -241,7 +241,9 @@ struct rlock_client_options {
        grant restarts it at that clock. A key of another type is refused */
     const char *fence_key;
     uint32_t timeout_ms; /* per command; then STATUS_TIMEOUT; at least 1 */
-    void (*on_state)(bool is_up, const struct err *why, void *arg); /* may be NULL */
+    /* Called when the client goes up or down; `why` also names the rights that the user lacks,
+       see rlock(7). May be NULL */
+    void (*on_state)(bool is_up, const struct err *why, void *arg);
     /* Called in the loop with each event of a lock; `us` is the time since the grant, or
        before it since rlock_acquire(). It may not call the library. NULL: no cost */
     void (*on_event)(const char *name, size_t name_len, enum rlock_event event,
@@ -399,8 +401,8 @@ enum rlock_refusal rlock_refusal(const struct err *err);
  *                                that executes the call after the timeout does not grant
  *                                it, except in the first round trip of a connection
  *              STATUS_REFUSED    the server replied with an error (out of memory, a key
- *                                of another type, ...), or refuses the login; see
- *                                rlock_client_why(), rlock_refusal()
+ *                                of another type, ...) or refuses the login, or the user
+ *                                lacks a right; see rlock_client_why(), rlock_refusal()
  *              STATUS_UNSAFE     too few replicas have it; released
  *              STATUS_CANCELLED  by rlock_cancel() or rlock_client_close()
  *              STATUS_NO_MEMORY  not held

@@ -44,8 +44,25 @@ SCRIPT(read_acquire,      PERMITS PART("rw_turns") PART("rw_holds") PART("read_t
 SCRIPT(write_acquire,     PERMITS PART("rw_turns") PART("rw_holds") PART("write_take") PERMIT_ACQUIRE);
 SCRIPT(rw_release,        PERMITS PART("rw_turns") PART("rw_leave") PART("permit_release"));
 SCRIPT(permit_renew,      PART("permits") PART("permit_renew"));
-SCRIPT(inspect,           PART("permits") PART("redisson_channel") PART("inspect"));
+SCRIPT(inspect,           PART("permits") PART("redisson_channel") PART("owners") PART("inspect"));
+SCRIPT(list,              PART("permits") PART("redisson_channel") PART("owners") PART("list"));
+SCRIPT(rights,            PART("rights"));
 SCRIPT(force_release,     FAIR_HEAD PART("permits") PART("redisson_channel") PART("force_release"));
+
+#define HASHES "+hget +hset +hsetnx +hincrby +hexists +hdel"
+#define QUEUES "+zadd +zrem +zrange +zscore"
+
+const char *const rlock_needed_rights[RLOCK_SCRIPT_COUNT] = {
+    [RLOCK_SCRIPT_REENTRANT_ACQUIRE] = HASHES,
+    [RLOCK_SCRIPT_FAIR_ACQUIRE]      = QUEUES,
+    [RLOCK_SCRIPT_SEMAPHORE_ACQUIRE] = QUEUES " +zcard +zremrangebyscore +pexpireat",
+    [RLOCK_SCRIPT_READ_ACQUIRE]      = QUEUES " +zremrangebyscore +pexpireat",
+    [RLOCK_SCRIPT_WRITE_ACQUIRE]     = QUEUES " +zremrangebyscore +pexpireat",
+    [RLOCK_SCRIPT_GETSET_ACQUIRE]    = "+setnx +getset",
+    [RLOCK_SCRIPT_INSPECT]           = "+type +getrange",
+    [RLOCK_SCRIPT_LIST]              = "+type +getrange +scan",
+    [RLOCK_SCRIPT_FORCE]             = "+type",
+};
 /* clang-format on */
 
 void rlock_scripts_init(struct redis_script scripts[RLOCK_SCRIPT_COUNT], bool is_cluster)

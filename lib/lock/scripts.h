@@ -72,10 +72,13 @@
     /* fence key; fence -> {clock us, greatest}; raises the counter to the clock, and to the \
        fence if that is at most the greatest */                                              \
     X(RAISE, raise_fence)                                                                   \
-    /* name, or fence key; beginning of names, cursor -> {cursor, {name, owner,             \
-       remaining ms, count, waiters}...} */                                                 \
+    /* name -> {'0', {name, owner, remaining ms, count, waiters}...} */                     \
     X(INSPECT, inspect)                                                                     \
-    X(FORCE, force_release)  /* name, queue, beats -> 1 deleted, 0 was free */
+    /* fence key; beginning of names, cursor -> {cursor, owners as above...} */             \
+    X(LIST, list)                                                                           \
+    X(FORCE, force_release)  /* name, queue, beats -> 1 deleted, 0 was free */              \
+    /* no key; waiting key, and no number -> rights that the user lacks, or an error of them */ \
+    X(RIGHTS, rights)
 
 enum rlock_script {
 #define X(id, name) RLOCK_SCRIPT_##id,
@@ -84,6 +87,10 @@ enum rlock_script {
     RLOCK_SCRIPT_COUNT,
 };
 /* clang-format on */
+
+/** The rights that a script and the calls that follow it need beyond those of every client
+ *  (rights.lua), such as "+hget +hset"; NULL: none. */
+extern const char *const rlock_needed_rights[RLOCK_SCRIPT_COUNT];
 
 void rlock_scripts_init(struct redis_script scripts[RLOCK_SCRIPT_COUNT], bool is_cluster);
 

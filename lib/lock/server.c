@@ -48,11 +48,15 @@ enum status rlock_server_connect(struct rlock_server *server,
                                  void (*on_message)(const struct redis_reply *, void *),
                                  struct redis_conn **ret_conn, struct err *reterr)
 {
+    const struct redis_script *rights = &server->client->scripts[RLOCK_SCRIPT_RIGHTS];
     struct redis_conn_options options = {
         .loop = server->client->loop,
         .url = &server->client->url,
         .timeout_ms = server->client->timeout_ms,
         .key = server->waiting_key,
+        .rights = {.script = on_message == NULL ? rights->body : NULL,
+                   .sha = rights->sha,
+                   .arg = server->waiting_key},
         .sibling = server->client->servers[0].conn,
         .on_state = on_state,
         .on_message = on_message,
@@ -110,6 +114,14 @@ uint64_t rlock_server_latest_us(const struct rlock_server *server, int64_t sent_
     return latest_us < 0 ? 0 : (uint64_t)latest_us;
 }
 
+/** Redis 7.0 and later versions report a missing right within a script without a code. Redis 7.0
+ *  does not name it. */
+static bool is_denied_in_script(const char *text)
+{
+    return strstr(text, "The user executing the script can't") != NULL ||
+           strstr(text, "ACL failure in script") != NULL;
+}
+
 enum rlock_refusal rlock_refusal(const struct err *err)
 {
     static const struct {
@@ -125,11 +137,8 @@ enum rlock_refusal rlock_refusal(const struct err *err)
         if (redis_error_has_code(err->text, codes[i].code))
             return codes[i].refusal;
     }
-    /* Redis 7.0 and later versions report a missing right within a script without a code. */
-    if (strstr(err->text, "The user executing the script can't") != NULL ||
-        strstr(err->text, "ACL failure in script") != NULL)
-        return RLOCK_REFUSED_PERMISSION;
-    return RLOCK_REFUSED_OTHER;
+    return is_denied_in_script(err->text) ? RLOCK_REFUSED_PERMISSION
+                                          : RLOCK_REFUSED_OTHER;
 }
 
 static bool is_transient(const char *text)
@@ -155,10 +164,43 @@ enum status rlock_server_refused(struct rlock_client *client,
                    text);
 }
 
+/** Whether `words`, with a blank between two, has the word of `len` bytes at `word`. */
+static bool has_word(const char *words, const char *word, size_t len)
+{
+    for (const char *at = words; *at != '\0'; at += at[0] == ' ') {
+        size_t at_len = strcspn(at, " ");
+
+        if (at_len == len && memcmp(at, word, len) == 0)
+            return true;
+        at += at_len;
+    }
+    return false;
+}
+
+enum status rlock_server_check_rights(struct rlock_server *server, const char *needed)
+{
+    const char *lacks = redis_conn_lacks(server->conn);
+    struct err missing = {.status = STATUS_OK, .text = "NOPERM the user lacks"};
+
+    for (const char *at = needed; lacks[0] != '\0' && *at != '\0'; at += at[0] == ' ') {
+        size_t len = strcspn(at, " ");
+        struct err before = missing;
+
+        if (has_word(lacks, at, len))
+            err_set(&missing, STATUS_REFUSED, "%s %.*s", before.text, (int)len, at);
+        at += len;
+    }
+    if (missing.status != STATUS_OK)
+        server->client->why = missing;
+    return missing.status;
+}
+
 enum status rlock_server_why_down(const struct rlock_server *server)
 {
-    bool is_login_refused = !redis_conn_is_up(server->conn) &&
-                            rlock_refusal(&server->client->why) == RLOCK_REFUSED_LOGIN;
+    enum rlock_refusal refusal = rlock_refusal(&server->client->why);
+    bool is_refused =
+        !redis_conn_is_up(server->conn) &&
+        (refusal == RLOCK_REFUSED_LOGIN || refusal == RLOCK_REFUSED_PERMISSION);
 
-    return is_login_refused ? STATUS_REFUSED : STATUS_DOWN;
+    return is_refused ? STATUS_REFUSED : STATUS_DOWN;
 }

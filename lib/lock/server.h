@@ -41,7 +41,15 @@ uint64_t rlock_server_latest_us(const struct rlock_server *server, int64_t sent_
 enum status rlock_server_refused(struct rlock_client *client,
                                  const struct redis_reply *error);
 
-/** Why a call could not be sent: STATUS_DOWN, or STATUS_REFUSED if the login was refused. */
+/**
+ * STATUS_REFUSED: the user lacks some of the rights `needed`, such as "+hget +hset";
+ * rlock_client_why() names these. The connection is up.
+ */
+MUST_CHECK enum status rlock_server_check_rights(struct rlock_server *server,
+                                                 const char *needed);
+
+/** Why a call could not be sent: STATUS_DOWN, or STATUS_REFUSED if the login was refused, or
+ *  the user lacks rights. */
 enum status rlock_server_why_down(const struct rlock_server *server);
 
 #endif

@@ -55,12 +55,21 @@ struct redis_command {
     redis_command_cb done;
 };
 
+/** A script that replies which rights the user lacks: an error of NOPERM, and the connection
+ *  is refused; else a text for redis_conn_lacks(). It is called without keys. */
+struct redis_rights {
+    const char *script; /* NULL: none. The strings outlive the connection */
+    const char *sha;    /* SHA-1 of the script, in hex */
+    const char *arg;
+};
+
 struct redis_conn_options {
     uv_loop_t *loop;             /* borrowed, outlives the connection */
     const struct redis_url *url; /* copied */
     uint32_t timeout_ms;         /* to connect, and per command */
     /* In a cluster: connect to the master of this key. REDIS_KEY_MAX bytes are copied. */
     const char *key;
+    struct redis_rights rights;
     /* Any of the connections that it may share a socket with; NULL: there is none yet.
        Siblings must be closed in the same turn of the loop; a command of a closed one may
        end only when the last is closed. */
@@ -103,6 +112,9 @@ bool redis_conn_is_moving(const struct redis_conn *conn);
 
 /** Connect to the server that `other` is connected to. */
 void redis_conn_follow(struct redis_conn *conn, const struct redis_conn *other);
+
+/** The rights that the script of the options named; empty: none. */
+const char *redis_conn_lacks(const struct redis_conn *conn);
 
 /** Whether all its commands must name keys of one slot. */
 bool redis_conn_is_cluster(const struct redis_conn *conn);

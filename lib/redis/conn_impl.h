@@ -24,6 +24,7 @@ struct redis_conn {
     uv_loop_t *loop;
     struct redis_url url;
     char key[REDIS_KEY_MAX + 1];
+    struct redis_rights rights;
     struct list siblings;       /* a ring of connections, without a head */
     struct redis_conn *carrier; /* the connection whose socket and `pending` it uses */
     int64_t timeout_us;

@@ -88,7 +88,7 @@ static void conn_on_connected(void *arg)
     struct err err = {.text = "no memory"};
 
     conn->state = CONN_HANDSHAKE;
-    redis_handshake_start(&conn->handshake, &conn->url, conn->key,
+    redis_handshake_start(&conn->handshake, &conn->url, conn->key, &conn->rights,
                           redis_socket_wire(conn->socket));
     if (redis_socket_wire(conn->socket)->failed)
         redis_conn_lose(conn, STATUS_NO_MEMORY, &err);
@@ -308,6 +308,7 @@ enum status redis_conn_open(const struct redis_conn_options *options,
     conn->on_state = options->on_state;
     conn->on_message = options->on_message;
     conn->arg = options->arg;
+    conn->rights = options->rights;
     snprintf(conn->key, sizeof(conn->key), "%s",
              options->key == NULL ? "" : options->key);
     conn->carrier = conn;
@@ -365,6 +366,11 @@ bool redis_conn_is_moving(const struct redis_conn *conn)
 void redis_conn_follow(struct redis_conn *conn, const struct redis_conn *other)
 {
     redis_conn_go(conn, &other->host);
+}
+
+const char *redis_conn_lacks(const struct redis_conn *conn)
+{
+    return conn->handshake.lacks;
 }
 
 bool redis_conn_is_cluster(const struct redis_conn *conn)

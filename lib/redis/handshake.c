@@ -4,36 +4,42 @@
 #include <stdio.h>
 #include <string.h>
 
-/** `first` and `second` may be NULL. */
+/** The command of `count` words. */
 static void add(struct redis_handshake *handshake, struct redis_wire *wire,
-                const char *verb, const char *first, const char *second)
+                const char *const *words, size_t count)
 {
-    const char *const words[] = {verb, first, second};
-
-    redis_wire_array(wire, 1 + (size_t)(first != NULL) + (size_t)(second != NULL));
-    for (int i = 0; i < 3; i++) {
-        if (words[i] != NULL)
-            redis_wire_bulk(wire, words[i], strlen(words[i]));
-    }
-    handshake->verbs[handshake->count++] = verb;
+    redis_wire_array(wire, count);
+    for (size_t i = 0; i < count; i++)
+        redis_wire_bulk(wire, words[i], strlen(words[i]));
+    handshake->verbs[handshake->count++] = words[0];
 }
 
+#define ADD(...)                                                                         \
+    add(handshake, wire, (const char *const[]){__VA_ARGS__},                             \
+        sizeof((const char *const[]){__VA_ARGS__}) / sizeof(const char *))
+
 void redis_handshake_start(struct redis_handshake *handshake, const struct redis_url *url,
-                           const char *key, struct redis_wire *wire)
+                           const char *key, const struct redis_rights *rights,
+                           struct redis_wire *wire)
 {
     char db[REDIS_DIGITS_MAX + 1];
 
     *handshake = (struct redis_handshake){.wanted = url->topology};
     snprintf(db, sizeof(db), "%u", url->db);
-    if (url->password[0] != '\0')
-        add(handshake, wire, "AUTH", url->user[0] == '\0' ? NULL : url->user,
-            url->password);
+    if (url->password[0] != '\0' && url->user[0] != '\0')
+        ADD("AUTH", url->user, url->password);
+    else if (url->password[0] != '\0')
+        ADD("AUTH", url->password);
     if (url->db != 0)
-        add(handshake, wire, "SELECT", db, NULL);
-    add(handshake, wire, "PING", NULL, NULL);
-    add(handshake, wire, "HELLO", NULL, NULL);
+        ADD("SELECT", db);
+    ADD("PING");
+    if (rights->script != NULL) {
+        ADD("EVALSHA", rights->sha, "0", rights->arg);
+        ADD("EVAL", rights->script, "0", rights->arg);
+    }
+    ADD("HELLO");
     if (url->topology == REDIS_CLUSTER)
-        add(handshake, wire, "EXISTS", key, NULL);
+        ADD("EXISTS", key);
 }
 
 static enum status refuse(const char *verb, const char *text, struct err *reterr)
@@ -51,6 +57,17 @@ static enum status read_hello(struct redis_handshake *handshake,
     return STATUS_OK;
 }
 
+/** Only a lack of rights counts: that the server knows the script, for one, does not. */
+static enum status read_rights(struct redis_handshake *handshake, const char *text,
+                               bool is_error, struct err *reterr)
+{
+    if (is_error && redis_error_has_code(text, "NOPERM"))
+        return err_set(reterr, STATUS_REFUSED, "%s", text);
+    if (!is_error && text != NULL)
+        snprintf(handshake->lacks, sizeof(handshake->lacks), "%s", text);
+    return STATUS_OK;
+}
+
 enum status redis_handshake_read(struct redis_handshake *handshake,
                                  const struct redis_reply *reply, bool is_error,
                                  struct err *reterr)
@@ -58,6 +75,8 @@ enum status redis_handshake_read(struct redis_handshake *handshake,
     const char *verb = handshake->verbs[handshake->replied++];
     const char *text = redis_reply_text(reply, NULL);
 
+    if (strncmp(verb, "EVAL", 4) == 0)
+        return read_rights(handshake, text, is_error, reterr);
     if (is_error) {
         /* ASK: this node still has the slot of the key, which is being moved to another. */
         bool is_moving = strcmp(verb, "EXISTS") == 0 && redis_error_has_code(text, "ASK");

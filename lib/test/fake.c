@@ -56,7 +56,13 @@ static void on_greeted(uv_stream_t *stream, ssize_t len, const uv_buf_t *buf)
     assert_memory_equal(buf->base + len - 7, "HELLO\r\n", 7);
     uv_read_stop(stream);
     uv_read_start(stream, on_alloc, on_heard);
-    fake_say(fake, fake->greeting);
+    if (memmem(buf->base, (size_t)len, "EVALSHA", 7) == NULL) {
+        fake_say(fake, fake->greeting);
+        return;
+    }
+    fake_say(fake, "+PONG\r\n-NOSCRIPT no\r\n$0\r\n\r\n"); /* the user has all rights */
+    assert_memory_equal(fake->greeting, "+PONG\r\n", 7);
+    fake_say(fake, fake->greeting + 7);
 }
 
 static void on_connection(uv_stream_t *listener, int status)

@@ -11,7 +11,7 @@
 #include "test/cases.h"
 #include "test/server.h"
 
-#define FIXTURE_CLIENTS_MAX 16
+#define FIXTURE_CLIENTS_MAX 64
 #define LEASE_MS            180000
 #define TIMEOUT_MS          10000
 #define WITHIN_MS           60000 /* a test fails when something takes longer */

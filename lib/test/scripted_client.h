@@ -183,6 +183,11 @@ bool redis_conn_is_cluster(const struct redis_conn *conn)
     return conn->options.url->topology == REDIS_CLUSTER;
 }
 
+const char *redis_conn_lacks(const struct redis_conn *conn UNUSED)
+{
+    return "";
+}
+
 bool redis_conn_is_sharded(const struct redis_conn *conn)
 {
     return conn->is_sharded;

@@ -321,7 +321,7 @@ CLUSTER_CASE(test_batch__of_a_cluster_is_of_one_server)
     assert_false(self->client->waits.has_turns); /* nobody got its message */
     rlock_list(self->client, NULL, 0, NULL, client_test_on_query, self);
     turn();
-    EXPECT("s0 inspect({0}lock:fence; {0} 0)\ns0 flush\n");
+    EXPECT("s0 list({0}lock:fence; {0} 0)\ns0 flush\n");
 }
 
 CLIENT_CASE(test_batch__closes_the_gaps_of_locks_that_leave)

@@ -288,6 +288,8 @@ UNIT_CASE(test_redis_discovery_moved__names_the_master_of_the_slot)
     }
 }
 
+static const struct redis_rights no_rights;
+
 UNIT_CASE(test_redis_handshake_start__writes_what_the_url_needs)
 {
     static const struct {
@@ -315,7 +317,7 @@ UNIT_CASE(test_redis_handshake_start__writes_what_the_url_needs)
         struct redis_url url;
 
         ASSERT_STATUS(redis_url_parse(cases[i].url, &url, NULL), STATUS_OK);
-        redis_handshake_start(&handshake, &url, "key", &wire);
+        redis_handshake_start(&handshake, &url, "key", &no_rights, &wire);
         if (wire.len != strlen(cases[i].sent) ||
             memcmp(wire.data, cases[i].sent, wire.len) != 0)
             fail_msg("%s: expected %s, sent %.*s", cases[i].url, cases[i].sent,
@@ -323,6 +325,53 @@ UNIT_CASE(test_redis_handshake_start__writes_what_the_url_needs)
         assert_int_equal(handshake.count, cases[i].count);
         assert_false(redis_handshake_is_done(&handshake));
         redis_wire_clear(&wire);
+    }
+}
+
+UNIT_CASE(test_redis_handshake__finds_missing_rights)
+{
+    static const char sent[] = "*1\r\n$4\r\nPING\r\n"
+                               "*4\r\n$7\r\nEVALSHA\r\n$2\r\nab\r\n$1\r\n0\r\n$1\r\nw\r\n"
+                               "*4\r\n$4\r\nEVAL\r\n$3\r\nx()\r\n$1\r\n0\r\n$1\r\nw\r\n"
+                               "*1\r\n$5\r\nHELLO\r\n";
+    static const struct redis_rights rights = {"x()", "ab", "w"};
+    static const struct {
+        const char *by_sha, *by_text, *why, *lacks;
+    } cases[] = {
+        {"-NOSCRIPT no\r\n", "+\r\n", NULL, ""},
+        {"-NOSCRIPT no\r\n", "++zadd +zrem\r\n", NULL, "+zadd +zrem"},
+        {"++zadd\r\n", "++zrem\r\n", NULL, "+zrem"},
+        {"-NOPERM no evalsha\r\n", NULL, "NOPERM no evalsha", NULL},
+        {"+\r\n", "-NOPERM the user lacks +get\r\n", "NOPERM the user lacks +get", NULL},
+        {"-OOM no\r\n", "-OOM no\r\n", NULL, ""},
+    };
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        const char *replies[] = {"+PONG\r\n", cases[i].by_sha, cases[i].by_text,
+                                 NODE("7.0.15", "master")};
+        struct redis_handshake handshake;
+        struct redis_wire wire = {0};
+        struct redis_url url;
+        struct err err = {0};
+        enum status status = STATUS_OK;
+
+        ASSERT_STATUS(redis_url_parse("redis://h", &url, NULL), STATUS_OK);
+        redis_handshake_start(&handshake, &url, "key", &rights, &wire);
+        assert_int_equal(wire.len, strlen(sent));
+        assert_memory_equal(wire.data, sent, strlen(sent));
+        redis_wire_clear(&wire);
+        for (int at = 0; at < 4 && status == STATUS_OK; at++) {
+            struct redis_reply *reply = parse(replies[at]);
+
+            status = redis_handshake_read(&handshake, reply, replies[at][0] == '-', &err);
+            freeReplyObject(reply);
+        }
+        ASSERT_STATUS(status, cases[i].why == NULL ? STATUS_OK : STATUS_REFUSED);
+        assert_int_equal(redis_handshake_is_done(&handshake), cases[i].why == NULL);
+        if (cases[i].why == NULL)
+            assert_string_equal(handshake.lacks, cases[i].lacks);
+        else
+            assert_string_equal(err.text, cases[i].why);
     }
 }
 
@@ -354,7 +403,7 @@ UNIT_CASE(test_redis_handshake_read__of_each_reply)
         enum status status = STATUS_OK;
 
         ASSERT_STATUS(redis_url_parse("redis-cluster://h", &url, NULL), STATUS_OK);
-        redis_handshake_start(&handshake, &url, "key", &wire);
+        redis_handshake_start(&handshake, &url, "key", &no_rights, &wire);
         redis_wire_clear(&wire);
         for (int at = 0; at < 3 && cases[i].replies[at] != NULL; at++) {
             struct redis_reply *reply = parse(cases[i].replies[at]);
