@@ -23,8 +23,9 @@
 #include <string.h>
 
 #define MIGRATION_LOCK "5265717969" /* any number that nobody else uses */
-#define ATTEMPTS_MAX   100          /* at locking the tables, about eight minutes */
-#define PAUSE_MAX_S    5            /* between two attempts; the first pause is 1 s */
+#define ATTEMPTS_MAX   180          /* at locking the tables: for eight minutes */
+#define LOCK_MS_MIN    200 /* the first attempt waits for a lock, and so does the sale */
+#define LOCK_MS_MAX    800 /* less than deadlock_timeout, which would end an order */
 
 #define LOCK_NOT_AVAILABLE "55P03" /* SQLSTATEs */
 #define DEADLOCK_DETECTED  "40P01"
@@ -232,22 +233,27 @@ static enum status migrate(const struct run *run, struct err *reterr)
     return status;
 }
 
-/* Tries again while other sessions use the tables. Migrations that are committed stay so. */
+/* Tries again while other sessions use the tables, each time with more patience. Migrations that
+   are committed stay so. */
 static enum status migrate_patiently(const struct run *run, struct err *reterr)
 {
     const struct db_migration *options = run->options;
-    enum status status = migrate(run, reterr);
+    enum status status = STATUS_BUSY;
 
-    for (int attempt = 1; status == STATUS_BUSY && attempt < ATTEMPTS_MAX; attempt++) {
-        char pause[64];
+    for (int attempt = 1; attempt <= ATTEMPTS_MAX; attempt++) {
+        int wait_ms =
+            attempt * LOCK_MS_MIN < LOCK_MS_MAX ? attempt * LOCK_MS_MIN : LOCK_MS_MAX;
+        char limit[64];
 
-        if (attempt == 1 && options->on_warning != NULL)
-            options->on_warning("other sessions use the tables; waiting", options->arg);
-        snprintf(pause, sizeof(pause), "select pg_sleep(%d)",
-                 attempt < PAUSE_MAX_S ? attempt : PAUSE_MAX_S);
-        status = db_run(run->db, pause, "pause", reterr);
+        snprintf(limit, sizeof(limit), "set lock_timeout = %d", wait_ms);
+        status = db_run(run->db, limit, "lock_timeout", reterr);
         if (status == STATUS_OK)
             status = migrate(run, reterr);
+        if (status != STATUS_BUSY)
+            break;
+        if (attempt == 1 && options->on_warning != NULL)
+            options->on_warning("other sessions use the tables; waiting", options->arg);
+        PQclear(PQexec(run->db->conn, "select pg_sleep(1)"));
     }
     return status;
 }

@@ -3,7 +3,7 @@
 --
 -- A transaction first locks all tables that its migration names, in the order of the service: the
 -- voucher first. A migration that took a weak lock and then a stronger one would deadlock with the
--- sale. Behind a waiting lock the sale waits too, so the wait is short: the caller tries again.
+-- sale. Behind a waiting lock the sale waits too, so lock_timeout is short, and the caller tries again.
 with new as (
     select path, content, row_number() over (order by position) as number,
            encode(sha256(convert_to(content, 'UTF8')), 'hex') as checksum
@@ -15,9 +15,9 @@ from new
 where number > 1
 union all
 select 'lock', 'locks for ' || path,
-       format('set local lock_timeout = ''0.2s''; lock table %s in access exclusive mode;'
-              ' set local lock_timeout = default', string_agg(quote_ident(relname), ', '
-              order by relname <> 'voucher', relname)), 3 * number + 1
+       format('lock table %s in access exclusive mode',
+              string_agg(quote_ident(relname), ', ' order by relname <> 'voucher', relname)),
+       3 * number + 1
 from new
 join pg_class on relkind = 'r' and relname = any (regexp_split_to_array(content, '\W+'))
 where relnamespace = current_schema::regnamespace

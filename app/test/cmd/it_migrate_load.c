@@ -88,8 +88,7 @@ static bool execute(struct seller *seller, const char *statement)
     return is_ok;
 }
 
-/* An order reads the orders, then locks the voucher and inserts. A cancellation locks the order
-   before the voucher, which is the reverse. */
+/* Both transactions lock the voucher first, as the functions of the service do. */
 static void *sell(void *arg)
 {
     struct seller *seller = arg;
@@ -100,19 +99,18 @@ static void *sell(void *arg)
 
         snprintf(
             order, sizeof(order),
-            "begin; select from voucher_order where voucher_id = 1 and id = %" PRId64 ";"
-            "select from voucher where id = 1 for no key update;"
+            "begin; select from voucher where id = 1 for no key update;"
+            "select from voucher_order where voucher_id = 1 and id = 1;"
             "insert into voucher_order (voucher_id, id, user_id, price_cents, created_at,"
             " expires_at, slot) values (1, %" PRId64 "::bigint << 20 | 1, %" PRId64
             ", 1, now(), now(), 1);"
             "update voucher set stock_left = stock_left - 1 where id = 1; commit",
-            user, user, user);
-        snprintf(
-            change, sizeof(change),
-            "begin; update voucher_order set paid_at = now() where voucher_id = 1 and"
-            " id = %" PRId64 "::bigint << 20 | 1;"
-            "select from voucher where id = 2; commit",
-            user);
+            user, user);
+        snprintf(change, sizeof(change),
+                 "begin; select from voucher where id = 1 for no key update;"
+                 "update voucher_order set paid_at = now() where voucher_id = 1 and"
+                 " id = %" PRId64 "::bigint << 20 | 1; commit",
+                 user);
         if (!execute(seller, order) || !execute(seller, change))
             break;
         atomic_fetch_add(&seller->turns, 1);

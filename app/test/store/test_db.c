@@ -17,7 +17,7 @@ struct pg_conn {
     ConnStatusType status;
 };
 
-static char said[65536];     /* each call ends with ";" */
+static char said[131072];    /* each call ends with ";" */
 static const char *hosts;    /* of each attempt: u: up, b: refused, n: out of memory */
 static const char *encoding; /* of the server */
 static int failing_at;       /* this statement fails; -1: none does */
@@ -28,7 +28,8 @@ static const char *kind;     /* of the steps of all plans; NULL: see answers[] *
 static const char *sqlstate; /* of failures */
 static int locks_refused;    /* attempts at the advisory lock that fail */
 static const char *refused;  /* a statement that fails each time; NULL: none */
-static int pauses;           /* seconds of all pauses between attempts */
+static int pauses;           /* between attempts */
+static long patience_ms;     /* the sum of all lock_timeout */
 static PQnoticeProcessor on_notice;
 static PGresult *arriving[4]; /* from the last one to the first one */
 static int arriving_count;
@@ -65,6 +66,7 @@ static int reset(void **state UNUSED)
     is_lost = is_null = false;
     kind = sqlstate = NULL;
     locks_refused = pauses = 0;
+    patience_ms = 0;
     refused = NULL;
     opened = 0;
     arriving_count = 0;
@@ -140,8 +142,10 @@ static bool statement_fails(PGconn *pg, const char *sql)
             name = strrchr(file->path, '/') + 1;
     }
     say("%s", name);
+    if (strncmp(sql, "set lock_timeout = ", 19) == 0)
+        patience_ms += strtol(sql + 19, NULL, 10);
     if (strncmp(sql, "select pg_sleep(", 16) == 0)
-        pauses += atoi(sql + 16);
+        pauses += sql[16] == '1';
     if (refused != NULL && strcmp(sql, refused) == 0)
         return true;
     if (failing_at != 0) {
@@ -554,6 +558,7 @@ static const char *const migration[] = {
     "prepare_migrations.sql " FILES " 0;",
     "rollback;(step: the preparation)",
     "prepare tables;",
+    "set lock_timeout = 200;",
     "begin;",
     "begin_migration.sql;",
     "grants.sql the role;",
@@ -575,8 +580,8 @@ static const char *const migration[] = {
 enum {
     FIRST_IN_PLAN = 1,
     LAST_IN_PLAN = 3,
-    FIRST_IN_TRANSACTION = 6,
-    LAST_IN_TRANSACTION = 15
+    FIRST_IN_TRANSACTION = 7,
+    LAST_IN_TRANSACTION = 16
 };
 
 static const struct db_migration migration_options = {.cell = "1/2",
@@ -604,16 +609,16 @@ static void test_db_migrate__executes_the_steps(void **state UNUSED)
     ASSERT_STATUS(db_migrate(db, &options, &err), STATUS_OK);
     ASSERT_SAID(LOCK PLAN_PREPARATIONS(
         "1") "(step: the preparation)"
-             "begin;begin_migration.sql;grants.sql the role;schema_rights.sql " FILES
-             " 1;new_migrations.sql " FILES
+             "set lock_timeout = 200;begin;begin_migration.sql;grants.sql the "
+             "role;schema_rights.sql " FILES " 1;new_migrations.sql " FILES
              " 1;(step: the step)(step: the step)changed_functions.sql " FILES
              " 1;(warning: the warning)rollback;" UNLOCK);
     options = (struct db_migration){.files = files};
     ASSERT_STATUS(db_migrate(db, &options, &err), STATUS_OK);
     ASSERT_SAID(LOCK PLAN_PREPARATIONS(
         "0") "prepare tables;"
-             "begin;begin_migration.sql;grants.sql null;schema_rights.sql " FILES
-             " 0;new_migrations.sql " FILES
+             "set lock_timeout = 200;begin;begin_migration.sql;grants.sql "
+             "null;schema_rights.sql " FILES " 0;new_migrations.sql " FILES
              " 0;change tables;change tables;changed_functions.sql " FILES
              " 0;grant rights;commit;" UNLOCK);
     db_close(db);
@@ -628,8 +633,9 @@ static void test_db_migrate__may_have_nothing_to_do(void **state UNUSED)
     is_null = true;
     ASSERT_STATUS(db_migrate(db, &migration_options, &err), STATUS_OK);
     ASSERT_SAID(LOCK PLAN_PREPARATIONS(
-        "0") "begin;begin_migration.sql;grants.sql the role;schema_rights.sql " FILES
-             " 0;new_migrations.sql " FILES " 0;changed_functions.sql " FILES
+        "0") "set lock_timeout = 200;begin;begin_migration.sql;grants.sql the "
+             "role;schema_rights.sql " FILES " 0;new_migrations.sql " FILES
+             " 0;changed_functions.sql " FILES
              " 0;select set_cell($1) 1/2;commit;" CONNECT_ONE
              "select publish_cell($1) " ONE_HOST ";" UNLOCK);
     db_close(db);
@@ -664,7 +670,7 @@ static void test_db_migrate__waits_for_another_migration(void **state UNUSED)
     db_close(db);
 }
 
-#define FIRST_CHANGE 11 /* in migration[] */
+#define FIRST_CHANGE 12 /* in migration[] */
 #define UNTIL_CHANGE                                                                     \
     "begin;begin_migration.sql;grants.sql the role;schema_rights.sql " FILES             \
     " 0;new_migrations.sql " FILES " 0;(step: the step)change tables;"
@@ -689,7 +695,8 @@ static void test_db_migrate__tries_again_while_tables_are_in_use(void **state UN
         if (rows[i].is_repeated)
             ASSERT_CONTAINS(said, UNTIL_CHANGE
                             "rollback;(warning: other sessions use the tables; waiting)"
-                            "select pg_sleep(1);" UNTIL_CHANGE "(step: the step)");
+                            "select pg_sleep(1);set lock_timeout = 400;" UNTIL_CHANGE
+                            "(step: the step)");
         else
             ASSERT_CONTAINS(said, UNTIL_CHANGE "rollback;" UNLOCK);
         said[0] = '\0';
@@ -697,7 +704,7 @@ static void test_db_migrate__tries_again_while_tables_are_in_use(void **state UN
     }
 }
 
-/* 100 attempts, with pauses of 1 s to 5 s. */
+/* 180 attempts, which wait 0.2, 0.4, 0.6 and then 0.8 s for a lock. */
 static void test_db_migrate__ends_while_tables_are_in_use(void **state UNUSED)
 {
     struct db *db = open_one();
@@ -706,7 +713,8 @@ static void test_db_migrate__ends_while_tables_are_in_use(void **state UNUSED)
     sqlstate = "55P03";
     refused = "change tables";
     ASSERT_STATUS(db_migrate(db, &migration_options, &err), STATUS_BUSY);
-    ASSERT_NUMBER(pauses, ==, 1 + 2 + 3 + 4 + 5 * 95);
+    ASSERT_NUMBER(pauses, ==, 180);
+    ASSERT_NUMBER(patience_ms, ==, 200 + 400 + 600 + 800 * 177);
     db_close(db);
 }
 
