@@ -275,6 +275,8 @@ def test_expiry__that_nobody_does_is_told(world):
     browser = open_dashboard(world)
     url = world.private.env["PG_SUPERUSER_URL"]
     locks = f"from pg_locks where locktype = 'advisory' and objid::bigint = {EXPIRY_LOCK % 2 ** 32} and"
+    # a test before this one may have ended the session that had the lock
+    browser.wait("an instance has the lock", lambda: harness.rows(url, f"select 1 {locks} granted") == [["1"]])
     with subprocess.Popen(["psql", "-XAtqc", f"select pg_advisory_lock({EXPIRY_LOCK})", "-c", "select pg_sleep(3600)", url],
                           env={**os.environ, "PGAPPNAME": "thief"}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as thief:
         try:
