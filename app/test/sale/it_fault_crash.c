@@ -49,7 +49,7 @@ CRASH_CASE(test_stop__longer_than_the_lease)
 
     victim = fixture_serve(fixture, lease_500_ms);
     attempt.service = fixture_serve(fixture, lease_500_ms);
-    make_known(victim, attempt.service, 2 * STOPPED, attempt.voucher_id);
+    make_known(victim, attempt.service, INT64_C(2) * STOPPED, attempt.voucher_id);
     hold_row(attempt.voucher_id);
     send_orders(victim, attempt.voucher_id, 1, clients, STOPPED);
     service_signal(victim, SIGSTOP);
