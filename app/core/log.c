@@ -35,6 +35,7 @@ static struct {
     char *waiting;                 /* the lines that wait: one of the buffers */
     size_t waiting_len;
     _Atomic uint64_t dropped;
+    uint64_t reported; /* of `dropped`, by the thread */
     bool is_started, is_stopping;
 } writer = {.mutex = PTHREAD_MUTEX_INITIALIZER,
             .changed = PTHREAD_COND_INITIALIZER,
@@ -176,15 +177,15 @@ static bool write_dropped(uint64_t count)
 
 static void *run(void *arg UNUSED)
 {
-    uint64_t dropped, reported = 0;
+    uint64_t dropped;
     char *lines;
     size_t len;
 
     pthread_setname_np(pthread_self(), "log");
     while ((len = take(&lines, &dropped)) > 0) {
         write_lines(lines, len);
-        if (dropped > reported && write_dropped(dropped - reported))
-            reported = dropped;
+        if (dropped > writer.reported && write_dropped(dropped - writer.reported))
+            writer.reported = dropped;
     }
     return NULL;
 }

@@ -342,7 +342,7 @@ UNIT_CASE(test_log_dropped__counts_lines_that_are_not_written)
     read_rest();
     assert_int_equal(count_lines(&reported), 1);
     ASSERT_NUMBER(log_dropped(), ==, before + 10);
-    ASSERT_NUMBER(reported, ==, before + 10);
+    ASSERT_NUMBER(reported, ==, 10);
 }
 
 UNIT_CASE(test_log_start__says_why_no_thread_starts)
