@@ -143,12 +143,21 @@ TEST(test_catalogue_read__shares_one_query_per_turn)
     assert_int_equal(fake_store.count, 2);
     assert_int_equal(fake_store.ids[0], 7);
     assert_int_equal(fake_store.ids[1], 8);
-    answer_with_stock(7, 5);
+    answer_read(STATUS_OK, &(struct voucher){.id = 7,
+                                             .stock_left = 5,
+                                             .begin_us = 11,
+                                             .end_us = 22,
+                                             .requires_ticket = 1,
+                                             .pow_bits = 8});
     for (int i = 0; i < 3; i++) {
         assert_int_equal(readers[i].answers, 1);
         assert_int_equal(readers[i].exists, i != 1);
     }
     assert_int_equal(readers[2].stock_left, 5);
+    assert_int_equal(get(7)->begin_us, 11);
+    assert_int_equal(get(7)->end_us, 22);
+    assert_true(get(7)->requires_ticket);
+    assert_int_equal(get(7)->pow_bits, 8);
 }
 
 TEST(test_catalogue_read__failure_is_answered)
@@ -273,7 +282,8 @@ TEST(test_catalogue__unused_entries_are_evicted_after_30_s)
 
 TEST(test_catalogue_update__counts_as_a_read)
 {
-    struct voucher_snapshot snapshot = {.voucher_id = 7, .version = 2, .stock_left = 3};
+    struct voucher_snapshot snapshot = {
+        .voucher_id = 7, .version = 2, .stock_left = 3, .begin_us = 11, .end_us = 22};
     struct reader reader;
 
     catalogue_update(fixture.catalogue, &snapshot); /* of an unknown voucher: ignored */
@@ -284,6 +294,8 @@ TEST(test_catalogue_update__counts_as_a_read)
     pass_us(700000);
     catalogue_update(fixture.catalogue, &snapshot);
     assert_int_equal(get(7)->stock_left, 3);
+    assert_int_equal(get(7)->begin_us, 11);
+    assert_int_equal(get(7)->end_us, 22);
     answer_with_stock(7, 5); /* ignored: its version is older */
     assert_int_equal(reader.stock_left, 3);
 }

@@ -188,6 +188,8 @@ TEST(test_checkout_turn__delays_2_ms_while_input_waits)
     assert_int_equal(fake_store.count, 0);
     pass_us(1);
     assert_sent(2, 2);
+    pass_ms(1);
+    assert_null(simulated_timer_next(clock_mono_us() + 9000)); /* it wakes only once */
     answer_store(STATUS_OK, VERDICT_PLACED);
     assert_int_equal(fake_store.count, 0);
     fake_store.slow_room = 1;

@@ -1,0 +1,45 @@
+/* test_queues.c - when a queue is slow, and how much time its next transaction needs. */
+#include "app/sale/queues.h"
+#include "test/case_list.h"
+
+#define SECOND INT64_C(1000000)
+
+UNIT_CASE(test_queue_note_time__at_its_limits)
+{
+    static const struct {
+        int64_t timeout_us, took_us;
+        bool has_failed, is_slow;
+    } rows[] = {
+        {20 * SECOND, 2 * SECOND - 1, false, false},
+        {20 * SECOND, 2 * SECOND, false, true},
+        {20 * SECOND, SECOND / 5 - 1, true, false},
+        {20 * SECOND, SECOND / 5, true, true},
+        {SECOND / 2, 9999, true, false}, /* shorter than any wait for a row lock */
+        {SECOND / 2, 10000, true, true},
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct queue queue = {.is_slow = !rows[i].is_slow};
+
+        queue_note_time(&queue, rows[i].took_us, rows[i].has_failed, rows[i].timeout_us);
+        if (queue.is_slow != rows[i].is_slow || queue.took_us != rows[i].took_us)
+            fail_msg("row %zu: expected that the queue is %s", i,
+                     rows[i].is_slow ? "slow" : "not slow");
+    }
+}
+
+UNIT_CASE(test_queue_needs_us__twice_the_last_transaction)
+{
+    struct queue queue = {.took_us = SECOND / 5};
+
+    assert_int_equal(queue_needs_us(&queue, 20 * SECOND), 2 * SECOND / 5);
+    queue.took_us++;
+    assert_int_equal(queue_needs_us(&queue, 20 * SECOND), 2 * SECOND / 5 + 2);
+    queue.took_us = 0;
+    assert_int_equal(queue_needs_us(&queue, 20 * SECOND), 2 * SECOND / 5); /* at least */
+}
+
+int main(void)
+{
+    return cases_run(NULL, NULL);
+}
