@@ -694,14 +694,9 @@ CLIENT_CASE(test_channel__without_memory)
 /** The channels of 'a' and 'agm' are in one bucket. */
 CLIENT_CASE(test_channel__ignores_messages_of_another_shape)
 {
-    static const char *const expected[] = {
-        "", "", "", "",
-        ("s0 acquire_again(lock:fence lock:fence:waiting a; 1000 7000000 me:1 6000)\n"
-         "s0 flush\n")};
-    const char *const *next = expected;
-    static const char *const messages[] = {
-        "*3 +message +rlock:b +", "*3 +message +rlock:agm +", "*2 +message +rlock:a",
-        "*3 +message :1 +", "*3 +message +rlock:a +"};
+    static const char *const others[] = {"*3 +message +rlock:b +",
+                                         "*3 +message +rlock:agm +",
+                                         "*2 +message +rlock:a", "*3 +message :1 +"};
 
     wait_for(0, "a");
     go_up(1);
@@ -710,11 +705,15 @@ CLIENT_CASE(test_channel__ignores_messages_of_another_shape)
     flush();
     reply(0, "*5 +# :6000000 :100 +0 *1 :60000");
     forget_all();
-    for (int i = 0; i < 5; i++) {
-        hear(1, messages[i]);
+    for (int i = 0; i < 4; i++) {
+        hear(1, others[i]);
         flush();
-        EXPECT(*next++);
+        EXPECT("");
     }
+    hear(1, "*3 +message +rlock:a +");
+    flush();
+    EXPECT("s0 acquire_again(lock:fence lock:fence:waiting a; 1000 7000000 me:1 6000)\n"
+           "s0 flush\n");
 }
 
 /* -- server.c -- */
