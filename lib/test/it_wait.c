@@ -1,123 +1,7 @@
 /* it_wait.c - waiting for a lock that another client holds, against a real Redis. */
-#include "base/clock.h"
 #include "test/waits.h"
 
 #include <string.h>
-
-#define HOUR_MS 3600000
-
-/* -- the end of a wait -- */
-
-/** By pub/sub with both kinds, and by spinning, all at once. */
-FIXTURE_CASE(test_wait__is_busy_when_its_time_is_up)
-{
-    struct fixture *fixture = *state;
-    struct rlock_client *alice = fixture_client(fixture);
-    struct rlock_client *bob = fixture_client(fixture);
-    static const char *const names[] = {"plain", "reentrant", "spun"};
-    struct rlock_acquire_options options[3];
-    struct call held[3] = {0}, calls[3] = {0};
-    struct rlock_stats stats;
-
-    for (int i = 0; i < 3; i++) {
-        options[i] = waiting(i == 1 ? &rlock_reentrant : &rlock_plain, 0, HOUR_MS);
-        ASSERT_STATUS(acquire_with(fixture, alice, &held[i], names[i], &options[i]),
-                      STATUS_OK);
-    }
-    options[2].spin_max_ms = 50;
-    for (int i = 0; i < 3; i++)
-        call_wait(bob, &calls[i], names[i], &options[i]);
-    for (int i = 0; i < 3; i++)
-        call_rest(fixture, &calls[i]);
-    fixture_pass_ms(fixture, HOUR_MS - 2 * WITHIN_MS);
-    for (int i = 0; i < 3; i++) {
-        call_rest(fixture, &calls[i]);
-        assert_int_equal(calls[i].answers, 0);
-    }
-    fixture_pass_ms(fixture, 2 * WITHIN_MS);
-    for (int i = 0; i < 3; i++) {
-        fixture_wait_answers(fixture, &calls[i], 1);
-        ASSERT_STATUS(calls[i].status, STATUS_BUSY);
-        assert_int_equal(calls[i].answers, 1);
-    }
-    rlock_client_stats(bob, &stats);
-    assert_int_equal(stats.busy, 3);
-    assert_no_channels(fixture);
-}
-
-/* -- being woken -- */
-
-FIXTURE_CASE(test_release__wakes_a_waiter_long_before_the_lease_ends)
-{
-    struct fixture *fixture = *state;
-    struct rlock_client *alice = fixture_client(fixture);
-    struct rlock_client *bob = fixture_client(fixture);
-    struct rlock_acquire_options options = waiting(&rlock_plain, 0, RLOCK_WAIT_FOREVER);
-    struct call held = {0}, call = {0};
-    long long before;
-
-    ASSERT_STATUS(acquire_with(fixture, alice, &held, NAME, &options), STATUS_OK);
-    ASSERT_STATUS(release(fixture, alice, &held), STATUS_OK); /* scripts are known */
-    ASSERT_STATUS(acquire_with(fixture, alice, &held, NAME, &options), STATUS_OK);
-    call_wait(bob, &call, NAME, &options);
-    fixture_wait_asleep(fixture, bob, &call);
-    fixture_hold_timers(fixture);
-    before = script_calls(fixture);
-    ASSERT_STATUS(release(fixture, alice, &held), STATUS_OK);
-    fixture_wait_answers(fixture, &call, 1);
-    ASSERT_STATUS(call.status, STATUS_OK);
-    assert_int_equal(script_calls(fixture) - before, 2); /* the release, one try */
-    ASSERT_NUMBER(rlock_fence(&call.lock), >, rlock_fence(&held.lock));
-    ASSERT_NUMBER(rlock_safe_for_us(&call.lock, clock_mono_us()), >, 0);
-    assert_no_channels(fixture);
-    ASSERT_STATUS(release(fixture, bob, &call), STATUS_OK);
-    assert_false(server_has(fixture->server, NAME));
-}
-
-FIXTURE_CASE(test_force_release__wakes_a_waiter)
-{
-    struct fixture *fixture = *state;
-    struct rlock_client *alice = fixture_client(fixture);
-    struct rlock_client *bob = fixture_client(fixture);
-    struct rlock_acquire_options options = waiting(&rlock_plain, 0, RLOCK_WAIT_FOREVER);
-    struct call held = {0}, call = {0};
-    struct answer answer = {0};
-
-    ASSERT_STATUS(acquire_with(fixture, alice, &held, NAME, &options), STATUS_OK);
-    call_wait(bob, &call, NAME, &options);
-    fixture_wait_asleep(fixture, bob, &call);
-    fixture_hold_timers(fixture);
-    ASSERT_STATUS(force(fixture, alice, &answer, NAME), STATUS_OK);
-    fixture_wait_answers(fixture, &call, 1);
-    ASSERT_STATUS(call.status, STATUS_OK);
-    ASSERT_NUMBER(rlock_fence(&call.lock), >, rlock_fence(&held.lock));
-    ASSERT_STATUS(release(fixture, alice, &held), STATUS_LOST);
-    ASSERT_STATUS(force(fixture, alice, &answer, NAME), STATUS_OK);
-    ASSERT_STATUS(force(fixture, alice, &answer, NAME), STATUS_NOT_FOUND);
-    ASSERT_STATUS(release(fixture, bob, &call), STATUS_LOST);
-}
-
-/** An owner that died: the waiter tries within 20 ms of the end of the lease. */
-FIXTURE_CASE(test_wait__is_granted_within_20_ms_of_the_expiry)
-{
-    enum { LEFT_MS = 1500 }; /* less than to the next check */
-    struct fixture *fixture = *state;
-    struct rlock_client *alice = fixture_client(fixture);
-    struct rlock_client *bob = fixture_client(fixture);
-    struct rlock_acquire_options options = waiting(&rlock_plain, 0, RLOCK_WAIT_FOREVER);
-    struct call held = {0}, call = {0};
-
-    ASSERT_STATUS(acquire_with(fixture, alice, &held, NAME, &options), STATUS_OK);
-    server_pass_ms(fixture->server, LEASE_MS - LEFT_MS);
-    call_wait(bob, &call, NAME, &options);
-    fixture_wait_asleep(fixture, bob, &call);
-    server_pass_ms(fixture->server, LEFT_MS);
-    fixture_pass_ms(fixture, LEFT_MS + 20);
-    assert_tries(&call);
-    fixture_wait_answers(fixture, &call, 1);
-    ASSERT_STATUS(call.status, STATUS_OK);
-    ASSERT_NUMBER(rlock_fence(&call.lock), >, rlock_fence(&held.lock));
-}
 
 static bool begins_to_wait(void *arg)
 {
@@ -152,46 +36,51 @@ FIXTURE_CASE(test_release__before_the_waiter_has_subscribed_is_not_missed)
     ASSERT_STATUS(call.status, STATUS_OK);
 }
 
-struct tries {
-    struct fixture *fixture;
-    long long wanted;
-};
-
-static bool has_tried(void *arg)
+static unsigned count_answers(const struct call *calls, unsigned count)
 {
-    const struct tries *tries = arg;
+    unsigned answers = 0;
 
-    return script_calls(tries->fixture) >= tries->wanted;
+    for (unsigned i = 0; i < count; i++)
+        answers += calls[i].answers;
+    return answers;
 }
 
-/** A message that comes during a try leads to another try. */
-FIXTURE_CASE(test_wait__message_during_a_try_is_not_missed)
+/** The first of the clients holds the lock; its release has one winner among all. */
+FIXTURE_CASE(test_release__has_one_winner_among_200_of_eight_clients)
 {
+    enum { MANY = 200, CLIENTS = 8 };
     struct fixture *fixture = *state;
-    struct rlock_client *alice = fixture_client(fixture);
-    struct rlock_client *bob = fixture_client(fixture);
+    struct rlock_client *clients[CLIENTS];
     struct rlock_acquire_options options = waiting(&rlock_plain, 0, RLOCK_WAIT_FOREVER);
-    struct call held = {0}, call = {0};
-    struct tries tries = {.fixture = fixture};
+    struct call held = {0};
+    struct call calls[MANY] = {0};
+    long long scripts, commands;
 
-    ASSERT_STATUS(acquire(fixture, alice, &held, NAME, LEASE_MS), STATUS_OK);
-    call_wait(bob, &call, NAME, &options);
-    fixture_wait_asleep(fixture, bob, &call);
+    for (unsigned i = 0; i < CLIENTS; i++)
+        clients[i] = fixture_client(fixture);
+    ASSERT_STATUS(acquire(fixture, clients[0], &held, NAME, LEASE_MS), STATUS_OK);
+    ASSERT_STATUS(release(fixture, clients[0], &held), STATUS_OK); /* scripts are known */
+    ASSERT_STATUS(acquire(fixture, clients[0], &held, NAME, LEASE_MS), STATUS_OK);
+    for (unsigned i = 0; i < MANY; i++)
+        call_acquire_with(clients[i % CLIENTS], &calls[i], NAME, &options);
+    for (unsigned i = 0; i < CLIENTS; i++)
+        rlock_flush(clients[i]);
+    for (unsigned i = 0; i < MANY; i++)
+        fixture_wait_asleep(fixture, clients[i % CLIENTS], &calls[i]);
+    assert_int_equal(channels_in_use(fixture), 1);
     fixture_hold_timers(fixture);
-    tries.wanted = script_calls(fixture) + 2;
-    server_do(fixture->server, "MULTI");
-    for (int i = 0; i < 3; i++) /* one try may do for the two messages behind it */
-        server_do(fixture->server, "PUBLISH rlock:" NAME " x");
-    server_do(fixture->server, "EXEC");
-    FIXTURE_AWAIT(fixture, has_tried, &tries);
-    call_rest(fixture, &call);
-    ASSERT_NUMBER(script_calls(fixture), <=, tries.wanted + 1);
-    ASSERT_STATUS(release(fixture, alice, &held), STATUS_OK);
-    fixture_wait_answers(fixture, &call, 1);
-    ASSERT_STATUS(call.status, STATUS_OK);
+    fixture_settle(fixture);
+    scripts = script_calls(fixture);
+    commands = commands_executed(fixture);
+    ASSERT_STATUS(release(fixture, clients[0], &held), STATUS_OK);
+    fixture_settle(fixture);
+    assert_int_equal(count_answers(calls, MANY), 1);
+    /* The release and a try of each client, and no more. */
+    ASSERT_NUMBER(script_calls(fixture) - scripts, ==, 1 + CLIENTS);
+    ASSERT_NUMBER(commands_executed(fixture) - commands, <=, 3 * CLIENTS);
+    for (unsigned i = 0; i < CLIENTS; i++)
+        fixture_close(fixture, clients[i]); /* before the calls go out of scope */
 }
-
-/* -- names -- */
 
 /** A callback of its own: call_acquire_with() takes no names with a NUL. */
 static void on_named(struct rlock *lock, enum status status, void *arg)

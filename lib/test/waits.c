@@ -35,12 +35,6 @@ void call_rest(struct fixture *fixture, struct call *call)
     FIXTURE_AWAIT(fixture, rests, call);
 }
 
-void assert_tries(const struct call *call)
-{
-    if (call->answers == 0 && call->lock.batch == NULL)
-        fail_msg("the call still sleeps");
-}
-
 void move_beats(struct fixture *fixture, int ms)
 {
     static const char script[] =

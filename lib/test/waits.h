@@ -18,9 +18,6 @@ void call_wait(struct rlock_client *client, struct call *call, const char *name,
 /** Run the loop until the call waits and has no try under way, or is answered. */
 void call_rest(struct fixture *fixture, struct call *call);
 
-/** Assert that the call does not sleep: it is answered, or its try is under way. */
-void assert_tries(const struct call *call);
-
 /**
  * Move the time until which those queued for NAME count as alive by `ms`, at the server; a
  * try of a waiter sets it anew. The keys of the queue do not expire until then.
