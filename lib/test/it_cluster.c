@@ -27,16 +27,6 @@ static const struct rlock_kind *const kinds[] = {RENEWABLE_KINDS, &rlock_read,
                                                  &rlock_getset};
 enum { KINDS = 9 };
 
-/** Whether the text of a reply contains these words. */
-static bool says(struct server *server, const char *command, const char *words)
-{
-    redisReply *reply = server_command(server, command);
-    bool found = reply->str != NULL && strstr(reply->str, words) != NULL;
-
-    freeReplyObject(reply);
-    return found;
-}
-
 /** A number made of the ranges of slots and their masters, as this node knows them. */
 static long long view_of(struct server *server)
 {
@@ -56,14 +46,14 @@ static long long view_of(struct server *server)
 static bool is_complete(void)
 {
     for (int i = 0; i < NODES; i++) {
-        if (!says(&nodes[i], "CLUSTER INFO", "cluster_state:ok") ||
-            !says(&nodes[i], "CLUSTER INFO", "known_nodes:4") ||
+        if (!server_says(&nodes[i], "CLUSTER INFO", "cluster_state:ok") ||
+            !server_says(&nodes[i], "CLUSTER INFO", "known_nodes:4") ||
             view_of(&nodes[i]) != view_of(&nodes[0]))
             return false;
     }
-    return says(&nodes[0], "INFO replication", "role:master") &&
-           says(&nodes[MASTERS], "INFO replication", "role:slave") &&
-           says(&nodes[MASTERS], "INFO replication", "master_link_status:up");
+    return server_says(&nodes[0], "INFO replication", "role:master") &&
+           server_says(&nodes[MASTERS], "INFO replication", "role:slave") &&
+           server_says(&nodes[MASTERS], "INFO replication", "master_link_status:up");
 }
 
 static void fail_incomplete(void)
@@ -86,7 +76,8 @@ static void await_complete(void)
         if (waited_ms > WITHIN_MS)
             fail_incomplete();
         /* Without a vote: after a lost one, a node asks again after four node timeouts only. */
-        if (waited_ms % 6000 == 0 && says(&nodes[0], "INFO replication", "role:slave"))
+        if (waited_ms % 6000 == 0 &&
+            server_says(&nodes[0], "INFO replication", "role:slave"))
             freeReplyObject(server_command(&nodes[0], "CLUSTER FAILOVER TAKEOVER"));
         uv_sleep(20);
     }
@@ -102,7 +93,7 @@ static void get_id(struct server *server, char ret_id[64])
 
 static bool knows(struct server *server, const char *id)
 {
-    return says(server, "CLUSTER NODES", id);
+    return server_says(server, "CLUSTER NODES", id);
 }
 
 static int start_servers(void **state)
@@ -225,6 +216,23 @@ static void release_all(struct fixture *fixture, struct rlock_client *client,
 
 #define CLUSTER_CASE(name) GUARDED_CASE(name, setup, fixture_teardown)
 
+/** Whether each master has one connection of the client, and one of this test. */
+static bool have_one_connection(void *unused)
+{
+    (void)unused;
+    for (int i = 0; i < MASTERS; i++) {
+        redisReply *list = server_command(&nodes[i], "CLIENT LIST TYPE normal");
+        size_t count = 0;
+
+        for (const char *at = list->str; (at = strchr(at, '\n')) != NULL; at++)
+            count++;
+        freeReplyObject(list);
+        if (count != 2)
+            return false;
+    }
+    return true;
+}
+
 CLUSTER_CASE(test_rlock_acquire__of_every_kind_on_all_masters)
 {
     static struct call calls[NAMES];
@@ -245,41 +253,12 @@ CLUSTER_CASE(test_rlock_acquire__of_every_kind_on_all_masters)
         }
         for (int i = 0; i < MASTERS; i++)
             ASSERT_NUMBER(server_int(&nodes[i], "DBSIZE"), >, NAMES / MASTERS / 3);
+        FIXTURE_AWAIT(fixture, have_one_connection, NULL);
         ASSERT_STATUS(inspect(fixture, client, &answer, "item:7"), STATUS_OK);
         release_all(fixture, client, calls);
         assert_int_equal(count_keys(), RLOCK_BUCKETS); /* a fence counter each */
         ASSERT_STATUS(inspect(fixture, client, &answer, "item:7"), STATUS_NOT_FOUND);
     }
-}
-
-/** Each bucket has a fence counter. */
-CLUSTER_CASE(test_rlock_acquire__begins_unusable_counters_anew)
-{
-    static const char set_all[] =
-        "for _, key in ipairs(redis.call('KEYS', '*lock:fence')) "
-        "do redis.call('SET', key, '8999999999999998') end";
-    static struct call calls[NAMES];
-    static int64_t fences[NAMES];
-    struct fixture *fixture = *state;
-    struct rlock_client *client = open_client(fixture);
-    struct rlock_acquire_options how = waiting(&rlock_plain, 0, 0);
-    struct rlock_stats stats;
-
-    memset(calls, 0, sizeof(calls));
-    acquire_all(fixture, client, calls, &how);
-    for (int i = 0; i < NAMES; i++)
-        fences[i] = rlock_fence(&calls[i].lock);
-    release_all(fixture, client, calls);
-    for (int i = 0; i < MASTERS; i++)
-        server_do(&nodes[i], "EVAL %s 0", set_all);
-    acquire_all(fixture, client, calls, &how);
-    for (int i = 0; i < NAMES; i++) {
-        ASSERT_NUMBER(rlock_fence(&calls[i].lock), >, fences[i]);
-        ASSERT_NUMBER(rlock_fence(&calls[i].lock), <, clock_real_us() + 60000000);
-    }
-    release_all(fixture, client, calls);
-    rlock_client_stats(client, &stats);
-    assert_int_equal(stats.fence_restarts, RLOCK_BUCKETS);
 }
 
 /** The names that rlock_list() has told, and how it ended. */
@@ -329,47 +308,6 @@ CLUSTER_CASE(test_rlock_list__asks_all_masters)
     assert_int_equal(one.count, 1);
     assert_int_equal(one.told[7], 1);
     release_all(fixture, client, calls);
-}
-
-/** Whether each master has one connection of the client, and one of this test. */
-static bool have_one_connection(void *unused)
-{
-    (void)unused;
-    for (int i = 0; i < MASTERS; i++) {
-        redisReply *list = server_command(&nodes[i], "CLIENT LIST TYPE normal");
-        size_t count = 0;
-
-        for (const char *at = list->str; (at = strchr(at, '\n')) != NULL; at++)
-            count++;
-        freeReplyObject(list);
-        if (count != 2)
-            return false;
-    }
-    return true;
-}
-
-static bool has_reconnected(void *client)
-{
-    struct rlock_stats stats;
-
-    rlock_client_stats(client, &stats);
-    return stats.reconnects > 0 && rlock_client_is_up(client);
-}
-
-CLUSTER_CASE(test_rlock__the_buckets_of_a_master_share_a_connection)
-{
-    static struct call calls[NAMES];
-    struct fixture *fixture = *state;
-    struct rlock_client *client = open_client(fixture);
-    struct rlock_acquire_options how = {.lease_ms = LEASE_MS};
-
-    memset(calls, 0, sizeof(calls));
-    acquire_all(fixture, client, calls, &how);
-    FIXTURE_AWAIT(fixture, have_one_connection, NULL);
-    server_do(&nodes[1], "CLIENT KILL TYPE normal");
-    FIXTURE_AWAIT(fixture, has_reconnected, client);
-    release_all(fixture, client, calls);
-    FIXTURE_AWAIT(fixture, have_one_connection, NULL);
 }
 
 /** A slot on its way from one master to another. */
@@ -525,48 +463,6 @@ CLUSTER_CASE(test_rlock_acquire__waits_at_a_channel_of_the_slot)
     ASSERT_STATUS(call.status, STATUS_OK);
     ASSERT_STATUS(release(fixture, bob, &call), STATUS_OK);
     move_bucket(0, true);
-}
-
-static bool are_closed(void *probes)
-{
-    return probe_is_closed(probes) && probe_is_closed((struct probe *)probes + 1);
-}
-
-/** Each reports the loss; the commands of both end, also when both are closed. */
-CLUSTER_CASE(test_redis_conn__siblings_lose_their_socket_together)
-{
-    static const char tag[] = "{0}";
-    struct fixture *fixture = *state;
-    struct server *master = &nodes[owner_of(slot_of(0))];
-    struct command commands[2] = {0}, last[2] = {0};
-    struct probe probes[2];
-
-    for (int i = 0; i < 2; i++)
-        probe_open_sibling(&probes[i], fixture, url, tag, i == 0 ? NULL : &probes[0]);
-    for (int i = 0; i < 2; i++)
-        probe_wait(&probes[i], &probes[i].ups, 1);
-    server_do(master, "CLIENT PAUSE %d WRITE", WITHIN_MS);
-    for (int i = 0; i < 2; i++) {
-        ASSERT_STATUS(probe_send(&probes[i], &commands[i], "DEL", tag), STATUS_OK);
-        redis_conn_flush(probes[i].conn);
-    }
-    server_do(master, "CLIENT KILL TYPE normal");
-    server_do(master, "CLIENT UNPAUSE");
-    for (int i = 0; i < 2; i++) {
-        probe_wait(&probes[i], &probes[i].downs, 1);
-        ASSERT_STATUS(commands[i].status, STATUS_IO);
-        probe_wait(&probes[i], &probes[i].ups, 2);
-        assert_int_equal(probes[i].downs, 1);
-    }
-    for (int i = 0; i < 2; i++)
-        ASSERT_STATUS(probe_send(&probes[i], &last[i], "PING", NULL), STATUS_OK);
-    for (int i = 0; i < 2; i++)
-        redis_conn_close(probes[i].conn, probe_on_closed, &probes[i]);
-    for (int i = 0; i < 2; i++) {
-        assert_int_equal(last[i].answers, 1);
-        ASSERT_STATUS(last[i].status, STATUS_CANCELLED);
-    }
-    FIXTURE_AWAIT(fixture, are_closed, probes);
 }
 
 CLUSTER_CASE(test_rlock__resharding_loses_no_lock)

@@ -627,12 +627,12 @@ FIXTURE_CASE(test_redis_conn_end__without_memory_drops_this_command_only)
 
 /* -- siblings -- */
 
-/** They are in a ring, which a closed one leaves. */
+/** Each reports the loss; the commands of both end, also when both are closed. */
 FIXTURE_CASE(test_redis_conn__siblings_at_one_server_share_a_socket)
 {
     struct fixture *fixture = *state;
     struct probe probes[2];
-    struct command command = {0};
+    struct command first = {0}, lost[2] = {0}, last[2] = {0};
 
     for (int i = 0; i < 2; i++) {
         probe_open_sibling(&probes[i], fixture, fixture->server->unix_url, NULL,
@@ -641,17 +641,30 @@ FIXTURE_CASE(test_redis_conn__siblings_at_one_server_share_a_socket)
     }
     assert_null(probes[1].conn->socket);
     assert_ptr_equal(probes[1].conn->carrier, probes[0].conn);
-    probe_command(&probes[1], &command, "ECHO", "hello");
-    assert_string_equal(command.text, "hello");
+    probe_command(&probes[1], &first, "ECHO", "hello");
+    assert_string_equal(first.text, "hello");
+    server_pause(fixture->server);
+    for (int i = 0; i < 2; i++)
+        probe_push(&probes[i], &lost[i], "PING", NULL);
     server_kill(fixture->server);
-    for (int i = 0; i < 2; i++)
+    for (int i = 0; i < 2; i++) {
         probe_wait(&probes[i], &probes[i].downs, 1);
+        ASSERT_STATUS(lost[i].status, STATUS_IO);
+    }
     server_restart(fixture->server);
-    for (int i = 0; i < 2; i++)
+    for (int i = 0; i < 2; i++) {
         probe_wait(&probes[i], &probes[i].ups, 2);
-    probe_close(&probes[1]);
-    assert_true(list_is_empty(&probes[0].conn->siblings));
-    probe_close(&probes[0]);
+        ASSERT_STATUS(probe_send(&probes[i], &last[i], "PING", NULL), STATUS_OK);
+    }
+    for (int i = 0; i < 2; i++) {
+        redis_conn_close(probes[i].conn, probe_on_closed, &probes[i]);
+        assert_int_equal(last[i].answers, 1);
+        ASSERT_STATUS(last[i].status, STATUS_CANCELLED);
+        if (i == 0) /* a closed one leaves the ring of its siblings */
+            assert_true(list_is_empty(&probes[1].conn->siblings));
+    }
+    for (int i = 0; i < 2; i++)
+        FIXTURE_AWAIT(fixture, probe_is_closed, &probes[i]);
 }
 
 int main(void)

@@ -115,11 +115,7 @@ static void expect_refusal(struct fixture *fixture, struct rlock_client *client,
 
 static bool has_failed_to_save(void *arg)
 {
-    redisReply *reply = server_command(arg, "INFO persistence");
-    bool has_failed = strstr(reply->str, "rdb_last_bgsave_status:err") != NULL;
-
-    freeReplyObject(reply);
-    return has_failed;
+    return server_says(arg, "INFO persistence", "rdb_last_bgsave_status:err");
 }
 
 FIXTURE_CASE(test_rlock_refusal__names_the_reason)

@@ -277,6 +277,15 @@ void server_pass_ms(struct server *server, unsigned ms)
     (void)server_int(server, "EVAL %s 0 %u", script, ms);
 }
 
+bool server_says(struct server *server, const char *command, const char *words)
+{
+    redisReply *reply = server_command(server, command);
+    bool found = reply->str != NULL && strstr(reply->str, words) != NULL;
+
+    freeReplyObject(reply);
+    return found;
+}
+
 bool server_has(struct server *server, const char *key)
 {
     return server_int(server, "EXISTS %s", key) == 1;

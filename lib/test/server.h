@@ -63,6 +63,9 @@ void server_settle(void);
 /** Shorten the time to live of all keys by `ms`, as if that time had passed. */
 void server_pass_ms(struct server *server, unsigned ms);
 
+/** Whether the reply to a command without arguments is a text with these words. */
+bool server_says(struct server *server, const char *command, const char *words);
+
 /** Whether the key exists. */
 bool server_has(struct server *server, const char *key);
 

@@ -32,16 +32,6 @@ int topology_primary(struct topology *topology)
     return is_first == is_second ? -1 : is_second;
 }
 
-/** Whether the text of a reply contains these words. */
-static bool says(struct server *server, const char *command, const char *words)
-{
-    redisReply *reply = server_command(server, command);
-    bool found = reply->str != NULL && strstr(reply->str, words) != NULL;
-
-    freeReplyObject(reply);
-    return found;
-}
-
 static bool has_one_replica(struct server *sentinel)
 {
     redisReply *reply = server_command(sentinel, "SENTINEL REPLICAS " TOPOLOGY_MASTER);
@@ -57,12 +47,12 @@ bool topology_is_complete(struct topology *topology)
 {
     int primary = topology_primary(topology);
 
-    if (primary < 0 ||
-        !says(&topology->servers[!primary], "INFO replication", "master_link_status:up"))
+    if (primary < 0 || !server_says(&topology->servers[!primary], "INFO replication",
+                                    "master_link_status:up"))
         return false;
     for (int i = 0; i < TOPOLOGY_SENTINELS; i++) {
-        if (!says(&topology->sentinels[i], "SENTINEL CKQUORUM " TOPOLOGY_MASTER,
-                  "OK 3 usable") ||
+        if (!server_says(&topology->sentinels[i], "SENTINEL CKQUORUM " TOPOLOGY_MASTER,
+                         "OK 3 usable") ||
             !has_one_replica(&topology->sentinels[i]))
             return false;
     }
