@@ -406,6 +406,25 @@ WAIT_CASE(test_channel__wakes_those_that_missed_messages)
     }
 }
 
+WAIT_CASE(test_message__during_a_try_leads_to_another_one)
+{
+    struct rlock_result busy = {.status = STATUS_BUSY, .remaining_ms = -1};
+    struct wait_test *test = *state;
+    struct rlock *lock = begin_busy(test, 0, &rlock_plain);
+    struct rlock_channel *channel = rlock_channel_find(test->client, lock);
+
+    channel->is_subscribed = true;
+    timer_of(test, lock)->timer_cb(timer_of(test, lock));
+    assert_true(tries(lock));
+    test->client->channels.events->on_message(channel, "", 0);
+    for (int i = 0; i < 2; i++) {
+        rlock_batch_leave(lock);
+        ASSERT_STATUS(rlock_wait_on(test->client, lock, &busy), STATUS_OK);
+        assert_int_equal(tries(lock), i == 0);
+    }
+    end(test, lock);
+}
+
 WAIT_CASE(test_message__of_a_queued_kind_wakes_its_owner)
 {
     struct wait_test *test = *state;
