@@ -112,7 +112,7 @@ $(BUILD)/install/$(SONAME): $(LIB_SRC:%.c=$(BUILD)/pic/%.o) lib/librlock.map
 # The assembler includes the Lua files by name.
 $(BUILD)/lib/lock/scripts.o $(BUILD)/pic/lib/lock/scripts.o: $(wildcard lib/lock/lua/*.lua)
 $(BUILD)/lib/test/it_scripts.o: lib/test/it_scripts.lua
-$(BUILD)/lib/test/it_acl.o: lib/rlock.7
+$(BUILD)/lib/test/it_acl.o: lib/man/rlock.7
 
 $(BUILD)/pic/%.o: %.c | build/deps.ok
 	$(call say,CC)
@@ -228,8 +228,8 @@ install-library: $(BUILD)/install/librlock.a $(BUILD)/install/$(SONAME)
 	sed -e 's,@PREFIX@,$(PREFIX),' -e 's,@VERSION@,$(VERSION),' \
 	    -e 's,@LIBS@,$(patsubst lib%,-l%,$(filter-out libuv,$(patsubst hiredis%,libhiredis%,$(PKGS_LIB)))),' \
 	    lib/rlock.pc.in >$(ROOT)/lib/pkgconfig/rlock.pc
-	install -D -m 644 lib/rlock.3 $(ROOT)/share/man/man3/rlock.3
-	install -D -m 644 lib/rlock.7 $(ROOT)/share/man/man7/rlock.7
+	install -D -m 644 lib/man/rlock.3 $(ROOT)/share/man/man3/rlock.3
+	install -D -m 644 lib/man/rlock.7 $(ROOT)/share/man/man7/rlock.7
 
 .PHONY: package sbom
 package: $(BUILD)/seckill ## a Debian package for this machine's release, in build/

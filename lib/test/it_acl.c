@@ -16,7 +16,7 @@
 
 /** The manual page. */
 extern const char acl_page[];
-__asm__(".pushsection .rodata\nacl_page:\n.incbin \"lib/rlock.7\"\n.byte 0\n.popsection");
+__asm__(".pushsection .rodata\nacl_page:\n.incbin \"lib/man/rlock.7\"\n.byte 0\n.popsection");
 
 struct rights {
     char words[RIGHTS_MAX][48]; /* as ACL SETUSER takes them */
