@@ -67,6 +67,8 @@ INTEROP      := $(BUILD)/lib/test/interop/interop
 BENCH_SRC    := $(sort $(wildcard lib/test/bench/*.c))
 EXAMPLE_SRC  := $(sort $(wildcard lib/examples/*.c))
 EXAMPLES     := $(EXAMPLE_SRC:%.c=$(BUILD)/%)
+PAGES        := $(sort $(wildcard lib/man/*.[1-9]))
+PAGE_EXAMPLES := $(PAGES:lib/man/%=$(BUILD)/lib/examples/%)
 LOAD_SRC     := $(sort $(wildcard load/*.c))
 C_SRC        := $(LIB_SRC) $(APP_SRC) $(LIB_TEST_SRC) $(APP_TEST_SRC) $(INTEROP_SRC) $(BENCH_SRC) $(EXAMPLE_SRC) $(LOAD_SRC)
 C_FILES      := $(C_SRC) $(sort $(wildcard lib/*/*.h lib/test/*/*.h app/*/*.h app/test/*/*.h load/*.h))
@@ -162,6 +164,13 @@ $(EXAMPLES): %: %.o $(BUILD)/librlock.a
 	$(call say,LD)
 	$(Q)$(CC) $(SANITIZE) $(LDFLAGS) -o $@ $^ $(LIBS)
 
+# The programs of the manual pages.
+$(PAGE_EXAMPLES): $(BUILD)/lib/examples/%: lib/man/% lib/man/example.awk $(BUILD)/librlock.a
+	$(call say,CC)
+	@mkdir -p $(@D)
+	$(Q)awk -f lib/man/example.awk $< | $(CC) $(ALL_CFLAGS) $(SANITIZE) $(LDFLAGS) -x c - -x none -o $@ \
+	    $(filter %.a,$^) $(LIBS)
+
 # An archive, so that a test may replace a module by a fake: the real one is not linked then.
 $(BUILD)/libapp.a: $(filter-out $(BUILD)/app/cmd/main.o,$(APP_OBJ))
 	rm -f $@ && ar rcs $@ $^
@@ -228,8 +237,8 @@ install-library: $(BUILD)/install/librlock.a $(BUILD)/install/$(SONAME)
 	sed -e 's,@PREFIX@,$(PREFIX),' -e 's,@VERSION@,$(VERSION),' \
 	    -e 's,@LIBS@,$(patsubst lib%,-l%,$(filter-out libuv,$(patsubst hiredis%,libhiredis%,$(PKGS_LIB)))),' \
 	    lib/rlock.pc.in >$(ROOT)/lib/pkgconfig/rlock.pc
-	install -D -m 644 lib/man/rlock.3 $(ROOT)/share/man/man3/rlock.3
-	install -D -m 644 lib/man/rlock.7 $(ROOT)/share/man/man7/rlock.7
+	for page in $(PAGES); do \
+	    install -D -m 644 -t $(ROOT)/share/man/man$${page##*.} $$page || exit; done
 
 .PHONY: package sbom
 package: $(BUILD)/seckill ## a Debian package for this machine's release, in build/
@@ -376,9 +385,9 @@ test-restore: $(BUILD)/seckill ## lose Postgres with its disk, restore it from a
 	@exec load/restore.py $< $(MILLIONS)
 
 .PHONY: programs lock-programs check-unit check-lock check-coverage check-it check-plain check-address check-torture $(TESTS:%=%.check)
-programs: $(TESTS) $(EXAMPLES) $(INTEROP) $(BUILD)/seckill $(BUILD)/simulate $(LOAD) \
+programs: $(TESTS) $(EXAMPLES) $(PAGE_EXAMPLES) $(INTEROP) $(BUILD)/seckill $(BUILD)/simulate $(LOAD) \
           $(if $(filter address,$(SAN)),$(BUILD)/torture)
-lock-programs: $(LIB_UNIT) $(LIB_IT) $(EXAMPLES)
+lock-programs: $(LIB_UNIT) $(LIB_IT) $(EXAMPLES) $(PAGE_EXAMPLES)
 # These take longest and start first, so that no core is idle at the end.
 SLOW     = it_fault_isolation it_fault_durability it_sql_growth it_fault_postgres it_store_faults \
            it_fault it_sql it_fault_redis
@@ -398,7 +407,7 @@ check-coverage:
 $(TESTS:%=%.check): %.check: %
 	$(CHECK) "$*$(if $(UNDER), ($(firstword $(UNDER))))" $(UNDER) $*
 $(APP_IT:%=%.check): $(BUILD)/seckill
-$(BUILD)/lib/test/it_examples.check: $(EXAMPLES)
+$(BUILD)/lib/test/it_examples.check: $(EXAMPLES) $(PAGE_EXAMPLES)
 check-address:
 	@+$(MAKE) --no-print-directory SAN=address BUILD=$(BUILD)/address check-it check-unit $(TORTURE)
 check-torture: $(BUILD)/torture

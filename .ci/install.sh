@@ -2,8 +2,8 @@
 #
 # install.sh BUILD CC... - install into BUILD/root, and build the examples with the lock library
 # from there as another program would: with pkg-config and the installed headers, with the shared
-# library and with the archive, and a program in C++. Check that every symbol of the library has
-# the prefix, and that the manual page has each call.
+# library and with the archive, those of the manual pages, and a program in C++. Check that every
+# symbol of the library has the prefix, and that the manual pages have each call.
 set -eu
 build=$1
 shift
@@ -15,7 +15,11 @@ make --no-print-directory -s BUILD="$build" DESTDIR="$root" PREFIX=/usr install
 "$root/usr/bin/seckill" top --url http://127.0.0.1:1 --token-file VERSION --count 1 | grep 'does not answer'
 
 export PKG_CONFIG_PATH="$root/usr/lib/pkgconfig" PKG_CONFIG_SYSROOT_DIR="$root"
-for source in lib/examples/*.c; do
+mkdir "$root/pages"
+for page in "$root"/usr/share/man/man*/rlock*; do
+    awk -f lib/man/example.awk "$page" >"$root/pages/${page##*/}.c"
+done
+for source in lib/examples/*.c "$root"/pages/*.c; do
     # shellcheck disable=SC2046 # one word per option
     "$@" -Wall -Wextra -Werror "$source" -o "$root/example" $(pkg-config --cflags --libs rlock)
     echo "built $source"
@@ -52,9 +56,4 @@ if [ -n "$alien" ]; then
     exit 1
 fi
 
-grep -oh '\<rlock_[a-z_]*(' "$root"/usr/include/rlock/lock/*.h | sort -u | while read -r call; do
-    grep -qF "$call" "$root/usr/share/man/man3/rlock.3" || {
-        echo "not in rlock.3: $call)" >&2
-        exit 1
-    }
-done
+lib/man/check.py "$root/usr"

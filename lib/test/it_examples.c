@@ -1,4 +1,4 @@
-/* it_examples.c - the programs of lib/examples do what they say. */
+/* it_examples.c - the programs of lib/examples and of the manual pages do what they say. */
 #include "test/child.h"
 #include "test/fixture.h"
 
@@ -68,6 +68,10 @@ EXAMPLE_CASE(test_examples__do_what_they_say)
         {"multi", "both shelves are ours\n", "shelf:1"},
         {"async", "item:1: ok\nitem:2: ok\nitem:3: ok\n", "item:1"},
         {"sync", "4 threads counted to 400\n", "counter"},
+        /* of the manual pages */
+        {"rlock.7", "sold, 9 left\n", "stock"},
+        {"rlock.3", "item:1: ok\nitem:2: ok\nitem:3: ok\n", "item:1"},
+        {"rlock_sync.3", "200\n", "counter"},
     };
     struct server *server = *state;
 
