@@ -1,0 +1,200 @@
+/* card.js - a voucher with its countdown, its stock and the button. */
+import {buy} from '/web/buy.js';
+import {clock, element, setText} from '/web/common.js';
+import {duration, hasText, moment, money, number, percent, text} from '/web/i18n.js';
+import {showOrder, titles} from '/web/orders.js';
+import {shopper, signOut} from '/web/shopper.js';
+import {Ticket} from '/web/ticket.js';
+
+const EARLY_MS = 60000; /* before the opening, when work on a challenge may begin */
+
+function openState(voucher) {
+    const now = clock.now();
+    if (now < voucher.beginMs)
+        return 'upcoming';
+    if (now >= voucher.endMs)
+        return 'ended';
+    return voucher.stock_left > 0 ? 'open' : 'sold_out';
+}
+
+const badgeOf = {upcoming: 'warn', open: 'good', ended: '', sold_out: 'bad'};
+
+export class Card {
+    constructor(voucher) {
+        const title = `voucher-${voucher.id}`;
+        this.isBuying = false;
+        this.badge = element('span', {class: 'badge'});
+        this.timeName = element('span', {});
+        this.time = element('strong', {class: 'number', role: 'timer', 'aria-live': 'off'});
+        this.title = element('h3', {id: title});
+        this.text = element('p', {class: 'text'});
+        this.price = element('strong', {class: 'number'});
+        this.worth = element('span', {class: 'muted'});
+        this.off = element('span', {class: 'off small'});
+        this.fill = element('div');
+        this.left = element('span', {class: 'number'});
+        this.limit = element('span', {class: 'muted'});
+        this.workText = element('p', {class: 'small muted'});
+        this.progress = element('progress', {max: 1, 'aria-label': text('work')});
+        this.stop = element('button', {type: 'button', class: 'small', onclick: () => this.ticket.stop()}, text('stop'));
+        this.work = element('div', {class: 'work'}, this.workText, this.stop, this.progress);
+        this.button = element('button', {class: 'main', type: 'button', 'aria-describedby': title,
+                                         onclick: () => this.press()});
+        this.message = element('p', {class: 'message', role: 'status'});
+        this.element = element('article', {class: 'card voucher', 'data-id': voucher.id, 'aria-labelledby': title},
+            element('header', {}, this.badge, element('span', {class: 'small muted'}, this.timeName, ' ', this.time)),
+            this.title, this.text,
+            element('p', {class: 'price'}, this.price, this.worth, this.off),
+            element('div', {class: 'supply'},
+                element('div', {class: 'track', 'aria-hidden': 'true'}, this.fill),
+                element('p', {class: 'stock'}, this.left, this.limit), this.work),
+            this.button, this.message);
+        this.voucher = {id: voucher.id};
+        this.renewTicket();
+        this.update(voucher);
+    }
+
+    /* A ticket is of one shopper. */
+    renewTicket() {
+        this.ticket?.stop();
+        this.ticket = new Ticket(this.voucher.id, () => this.showWork());
+        /* Half of it is random, so that shoppers who wait do not ask at the same time. */
+        this.earlyMs = EARLY_MS * (1 + Math.random()) / 2;
+    }
+
+    update(voucher) {
+        if (voucher.stock_left !== this.voucher?.stock_left)
+            this.changedAt = clock.device();
+        this.voucher = {...voucher, beginMs: Date.parse(voucher.begin_at), endMs: Date.parse(voucher.end_at)};
+        const off = 1 - voucher.price_cents / voucher.face_value_cents;
+        titles.set(voucher.id, voucher.title);
+        setText(this.title, voucher.title);
+        setText(this.text, voucher.description ?? '');
+        this.text.hidden = !voucher.description;
+        setText(this.price, money(voucher.price_cents));
+        setText(this.worth, text('worth', {money: money(voucher.face_value_cents)}));
+        setText(this.off, off > 0 ? text('off', {percent: percent(off)}) : '');
+        setText(this.left, text('left', {left: number(voucher.stock_left), total: number(voucher.stock_total)}));
+        setText(this.limit, voucher.per_user_limit > 1 ? text('limit', {n: voucher.per_user_limit}) : '');
+        this.fill.style.width = `${100 * voucher.stock_left / Math.max(1, voucher.stock_total)}%`;
+        this.tick();
+    }
+
+    /* Show what depends on the time; called every second, and by update(). */
+    tick() {
+        const state = openState(this.voucher);
+        const hasOpened = this.state === 'upcoming' && state === 'open';
+        this.state = state;
+        this.element.dataset.state = state;
+        this.element.classList.toggle('over', state === 'ended' || state === 'sold_out');
+        this.badge.className = `badge ${badgeOf[state]}`;
+        setText(this.badge, text(state));
+        this.showTime(state);
+        if (hasOpened)
+            this.showMessage('now_open', {}, 'good');
+        if (!this.isBuying)
+            this.showButton(state);
+        this.showWork();
+        if (state === 'upcoming' && this.needsWork() && this.ticket.state === 'idle' && shopper.token !== null &&
+            !document.hidden && this.voucher.beginMs - clock.now() < this.earlyMs)
+            this.prepareTicket();
+    }
+
+    needsWork() {
+        return this.voucher.requires_ticket && this.voucher.pow_bits > 0;
+    }
+
+    /* After a failure later again. */
+    async prepareTicket() {
+        this.earlyMs /= 2;
+        await this.ticket.prepare(shopper.token).catch(() => {});
+    }
+
+    showWork() {
+        const state = this.ticket.state;
+        this.work.hidden = !this.needsWork();
+        this.work.dataset.state = state;
+        setText(this.workText, text(`work_${state}`, {percent: percent(this.ticket.share)}));
+        this.progress.value = state === 'solving' ? this.ticket.share : Number(state === 'solved');
+    }
+
+    showTime(state) {
+        const {beginMs, endMs} = this.voucher;
+        if (state === 'ended') {
+            setText(this.timeName, text('ended_at', {time: moment(endMs)}));
+            setText(this.time, '');
+            return;
+        }
+        setText(this.timeName, text(state === 'upcoming' ? 'opens_in' : 'ends_in'));
+        setText(this.time, duration((state === 'upcoming' ? beginMs : endMs) - clock.now()));
+    }
+
+    showButton(state) {
+        const price = money(this.voucher.price_cents);
+        const labels = {
+            upcoming: () => text('opens_at', {time: moment(this.voucher.beginMs)}),
+            open: () => text('buy', {money: price}),
+            ended: () => text('ended'),
+            sold_out: () => text('sold_out'),
+        };
+        setText(this.button, labels[state]());
+        this.button.setAttribute('aria-disabled', String(state !== 'open'));
+    }
+
+    showMessage(name, values = {}, tone = '') {
+        this.message.className = `message ${tone}`;
+        setText(this.message, name === '' ? '' : text(name, values));
+    }
+
+    async press() {
+        if (this.isBuying)
+            return;
+        if (this.state === 'upcoming' || this.state === 'ended') {
+            this.showOutcome(this.state === 'upcoming' ? 'not_started' : 'sale_ended', {});
+            return;
+        }
+        if (shopper.token === null) {
+            this.showMessage('unauthenticated', {}, 'warn');
+            document.getElementById('token').focus();
+            return;
+        }
+        this.isBuying = true;
+        this.button.setAttribute('aria-busy', 'true');
+        setText(this.button, text('buying'));
+        this.showMessage(this.needsWork() && this.ticket.state !== 'solved' ? 'solving' : '');
+        try {
+            this.showPlaced(await buy(this.voucher, this.ticket, shopper.id, shopper.token,
+                                      (name, values) => this.showMessage(name, values, 'warn')));
+        } catch (problem) {
+            this.showOutcome(problem.gave_up ? 'gave_up' : problem.code, problem);
+        }
+        this.isBuying = false;
+        this.button.removeAttribute('aria-busy');
+        this.tick();
+        document.dispatchEvent(new Event('stock'));
+    }
+
+    showPlaced(order) {
+        const left = Date.parse(order.expires_at) - clock.now();
+        this.showMessage(order.http === 201 || order.status === 'unpaid' ? 'placed' : 'repeated',
+                 {id: order.id, time: duration(left)}, 'good');
+        showOrder(order);
+    }
+
+    showOutcome(code, problem) {
+        const id = problem.body?.order_id;
+        const time = duration(this.voucher.beginMs - clock.now());
+        if (code === 'unauthenticated')
+            signOut(); /* clears the messages */
+        if (code === 'sold_out')
+            this.showMessage('sold_out_message', {}, 'bad');
+        else if (code === 'already_ordered')
+            this.showMessage(this.voucher.per_user_limit > 1 ? 'already_limit' : code, {id}, 'good');
+        else if (hasText(code))
+            this.showMessage(code, {id, time}, 'warn');
+        else
+            this.showMessage('failed', {detail: problem.message}, 'bad');
+        if (code === 'not_started')
+            clock.errorMs = Infinity; /* the next answer sets the clock */
+    }
+}

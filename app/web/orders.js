@@ -1,0 +1,134 @@
+/* orders.js - the shopper's orders. What changes stock dispatches the event "stock" at the document. */
+import {call, clock, devToken, element, setText} from '/web/common.js';
+import {duration, hasText, money, text} from '/web/i18n.js';
+import {shopper, signOut} from '/web/shopper.js';
+
+const byId = (id) => document.getElementById(id);
+const orders = new Map(); /* order id: Row */
+
+/** Voucher id: title, as far as the page knows them. */
+export const titles = new Map();
+
+const orderBadge = {unpaid: 'warn', paid: 'good', redeemed: 'good', cancelled: '', expired: 'bad', refunded: ''};
+
+class Row {
+    constructor(order) {
+        const name = `order-${order.id}`;
+        this.title = element('h3', {});
+        this.badge = element('span', {class: 'badge'});
+        this.time = element('span', {class: 'small muted number'});
+        this.pay = element('button', {type: 'button', class: 'small main', 'aria-describedby': name,
+                                      onclick: () => this.act(() => this.doPay(), 'order_paid')}, text('pay'));
+        this.cancel = element('button', {type: 'button', class: 'small', 'aria-describedby': name,
+                                         onclick: () => this.confirmCancel()}, text('cancel_short'));
+        this.message = element('p', {class: 'message bad small', role: 'status'});
+        this.element = element('li', {class: 'order', 'data-order': order.id},
+            element('div', {class: 'what'}, this.title,
+                element('p', {class: 'facts'}, this.badge,
+                    element('span', {id: name, class: 'small muted number'}, text('order', {id: order.id})), this.time)),
+            element('div', {class: 'acts'}, this.pay, this.cancel), this.message);
+        this.update(order);
+    }
+
+    update(order) {
+        this.order = order;
+        const title = titles.get(order.voucher_id) ?? text('voucher_n', {id: order.voucher_id});
+        setText(this.title, `${title} · ${money(order.price_cents)}`);
+        this.tick();
+    }
+
+    tick() {
+        const {status, expires_at} = this.order;
+        const left = Date.parse(expires_at) - clock.now();
+        const isUnpaid = status === 'unpaid';
+        this.element.dataset.status = status;
+        this.badge.className = `badge ${orderBadge[status]}`;
+        setText(this.badge, text(status));
+        setText(this.time, isUnpaid ? (left > 0 ? text('pay_within', {time: duration(left)}) : text('time_over')) : '');
+        this.pay.hidden = !isUnpaid || !shopper.isDev;
+        this.cancel.hidden = !isUnpaid;
+    }
+
+    async doPay() {
+        const token = await devToken('payment', 1);
+        return call('POST', `/v1/orders/${this.order.id}/pay`, {
+            token, body: {payment_ref: `demo-${this.order.id}`, amount_cents: this.order.price_cents},
+        });
+    }
+
+    async confirmCancel() {
+        const dialog = byId('confirm');
+        setText(byId('confirm-text'), text('confirm_text', {title: this.title.textContent}));
+        dialog.returnValue = '';
+        dialog.onclose = () => {
+            if (dialog.returnValue === 'yes')
+                this.act(() => call('POST', `/v1/orders/${this.order.id}/cancel`, {token: shopper.token}),
+                         'order_cancelled');
+        };
+        dialog.showModal();
+    }
+
+    /* The buttons disappear with the new status, so the focus moves to the heading. */
+    async act(work, message) {
+        this.pay.disabled = this.cancel.disabled = true;
+        setText(this.message, '');
+        try {
+            this.update(await work());
+            setText(byId('announcement'), text(message, {id: this.order.id}));
+            byId('orders-head').focus();
+        } catch (problem) {
+            setText(this.message, hasText(problem.code) ? text(problem.code) : text('failed', {detail: problem.message}));
+        }
+        this.pay.disabled = this.cancel.disabled = false;
+        refreshOrders();
+        document.dispatchEvent(new Event('stock'));
+    }
+}
+
+export function showOrder(order) {
+    const row = orders.get(order.id);
+    byId('orders').querySelector('.empty')?.remove();
+    if (row && order.status === 'unpaid' && row.order.status !== 'unpaid')
+        return; /* a list may be older than what this page has done */
+    if (row) {
+        row.update(order);
+        return;
+    }
+    orders.set(order.id, new Row(order));
+    byId('orders').prepend(orders.get(order.id).element);
+}
+
+export async function refreshOrders() {
+    if (shopper.token === null)
+        return 0;
+    try {
+        const page = await call('GET', '/v1/orders?limit=50', {token: shopper.token});
+        for (const order of page.items.reverse())
+            showOrder(order);
+        if (orders.size === 0 && !byId('orders').firstChild)
+            byId('orders').append(element('li', {class: 'empty'}, text('no_orders')));
+    } catch (problem) {
+        if (problem.code === 'unauthenticated')
+            signOut();
+        return 5000;
+    }
+    return 0;
+}
+
+/* Often while an order may expire, otherwise rarely. */
+export function ordersPeriodMs() {
+    return [...orders.values()].some((row) => row.order.status === 'unpaid') ? 3000 : 15000;
+}
+
+/** Show what depends on the time. */
+export function tickOrders() {
+    for (const row of orders.values())
+        row.tick();
+}
+
+/** For another shopper. */
+export function clearOrders() {
+    for (const row of orders.values())
+        row.element.remove();
+    orders.clear();
+}
