@@ -43,11 +43,13 @@ LIBS_TEST = -pthread $(PKG_LIBS_TEST)
 
 LIB_SRC  := $(sort $(wildcard lib/base/*.c lib/redis/*.c lib/lock/*.c))
 APP_SRC  := $(sort $(filter-out app/test/%,$(wildcard app/*/*.c)))
-# The pages are embedded plain and compressed, with the chart library of Debian.
+# The pages are embedded plain and compressed, each with one style sheet, and with the chart library
+# of Debian.
 DYGRAPHS = /usr/share/javascript/dygraphs/dygraph.min.js
-WEB      := $(sort $(wildcard app/web/*))
-EMBED    := $(sort $(wildcard sql/*/*.sql app/cmd/help/*.txt)) app/api/openapi.yaml $(WEB) $(BUILD)/app/web/dygraphs.js \
-            $(WEB:%=$(BUILD)/%.gz) $(BUILD)/app/web/dygraphs.js.gz
+WEB      := $(filter-out %.css,$(sort $(wildcard app/web/*)))
+WEB_MADE := $(patsubst %,$(BUILD)/app/web/%,dygraphs.js shop.css admin.css)
+EMBED    := $(sort $(wildcard sql/*/*.sql app/cmd/help/*.txt)) app/api/openapi.yaml $(WEB) $(WEB_MADE) \
+            $(WEB:%=$(BUILD)/%.gz) $(WEB_MADE:%=%.gz)
 LIB_OBJ  := $(LIB_SRC:%.c=$(BUILD)/%.o)
 APP_OBJ  := $(APP_SRC:%.c=$(BUILD)/%.o) $(BUILD)/embedded.o
 # Each test_*.c and it_*.c is a program. The other files in the folder are linked to all programs.
@@ -111,6 +113,10 @@ $(BUILD)/install/$(SONAME): $(LIB_SRC:%.c=$(BUILD)/pic/%.o) lib/librlock.map
 	$(Q)$(CC) -shared -Wl,-soname,$(SONAME) -Wl,--version-script=lib/librlock.map -Wl,-z,defs \
 	    -Wl,--as-needed $(SANITIZE) $(LDFLAGS) -o $@ $(filter %.o,$^) $(LIBS)
 
+$(BUILD)/app/web/%.css: app/web/page.css app/web/%.css
+	@mkdir -p $(@D)
+	$(Q)cat $^ >$@
+
 # The assembler includes the Lua files by name.
 $(BUILD)/lib/lock/scripts.o $(BUILD)/pic/lib/lock/scripts.o: $(wildcard lib/lock/lua/*.lua)
 $(BUILD)/lib/test/it_scripts.o: lib/test/it_scripts.lua
@@ -139,10 +145,10 @@ $(BUILD)/embedded.c: $(EMBED) $(wildcard sql/*/) app/cmd/help/ app/core/embed.sh
 	@mkdir -p $(@D)
 	$(Q)app/core/embed.sh $(BUILD) $(EMBED) >$@.tmp && mv $@.tmp $@
 
-$(BUILD)/%.gz: %
+$(WEB:%=$(BUILD)/%.gz): $(BUILD)/%.gz: %
 	@mkdir -p $(@D)
 	$(Q)gzip -9nc $< >$@
-$(BUILD)/%.gz: $(BUILD)/%
+$(WEB_MADE:%=%.gz): %.gz: %
 	$(Q)gzip -9nc $< >$@
 $(BUILD)/app/web/dygraphs.js: build/deps.ok
 	@mkdir -p $(@D)
@@ -476,7 +482,7 @@ check-web: check-pages check-access
 check-pages: $(BUILD)/seckill
 	$(CHECK) "pages in a browser" app/test/web/run.py $< pages
 check-access: $(BUILD)/seckill
-	$(CHECK) "accessibility of the pages (axe-core)" app/test/web/run.py $< access
+	$(CHECK) "accessibility and layout of the pages (axe-core, Lighthouse)" app/test/web/run.py $< access
 
 .PHONY: screens
 screens: $(BUILD)/seckill ## take the screenshots in app/docs/screens again

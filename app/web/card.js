@@ -17,6 +17,12 @@ function openState(voucher) {
     return voucher.stock_left > 0 ? 'open' : 'sold_out';
 }
 
+/* A button shows the whole text where it is cut off. */
+const cutOff = new ResizeObserver((changes) => {
+    for (const {target} of changes)
+        target.nextElementSibling.hidden = target.scrollHeight <= target.clientHeight;
+});
+
 const badgeOf = {upcoming: 'warn', open: 'good', ended: '', sold_out: 'bad'};
 
 export class Card {
@@ -28,6 +34,8 @@ export class Card {
         this.time = element('strong', {class: 'number', role: 'timer', 'aria-live': 'off'});
         this.title = element('h3', {id: title});
         this.text = element('p', {class: 'text'});
+        this.more = element('button', {type: 'button', class: 'more small', 'aria-describedby': title,
+                                       onclick: () => this.showAll()}, text('more'));
         this.price = element('strong', {class: 'number'});
         this.worth = element('span', {class: 'muted'});
         this.off = element('span', {class: 'off small'});
@@ -40,15 +48,16 @@ export class Card {
         this.work = element('div', {class: 'work'}, this.workText, this.stop, this.progress);
         this.button = element('button', {class: 'main', type: 'button', 'aria-describedby': title,
                                          onclick: () => this.press()});
+        this.note = element('p', {class: 'note small muted'});
         this.message = element('p', {class: 'message', role: 'status'});
         this.element = element('article', {class: 'card voucher', 'data-id': voucher.id, 'aria-labelledby': title},
             element('header', {}, this.badge, element('span', {class: 'small muted'}, this.timeName, ' ', this.time)),
-            this.title, this.text,
+            this.title, element('div', {class: 'about'}, this.text, this.more),
             element('p', {class: 'price'}, this.price, this.worth, this.off),
             element('div', {class: 'supply'},
                 element('div', {class: 'track', 'aria-hidden': 'true'}, this.fill),
                 element('p', {class: 'stock'}, this.left, this.limit), this.work),
-            this.button, this.message);
+            this.button, element('div', {class: 'outcome'}, this.message, this.note));
         this.voucher = {id: voucher.id};
         this.renewTicket();
         this.update(voucher);
@@ -69,13 +78,17 @@ export class Card {
         const off = 1 - voucher.price_cents / voucher.face_value_cents;
         titles.set(voucher.id, voucher.title);
         setText(this.title, voucher.title);
-        setText(this.text, voucher.description ?? '');
-        this.text.hidden = !voucher.description;
+        if (this.text.textContent !== voucher.description) {
+            this.text.textContent = voucher.description;
+            cutOff.unobserve(this.text);
+            cutOff.observe(this.text);
+        }
         setText(this.price, money(voucher.price_cents));
         setText(this.worth, text('worth', {money: money(voucher.face_value_cents)}));
         setText(this.off, off > 0 ? text('off', {percent: percent(off)}) : '');
         setText(this.left, text('left', {left: number(voucher.stock_left), total: number(voucher.stock_total)}));
         setText(this.limit, voucher.per_user_limit > 1 ? text('limit', {n: voucher.per_user_limit}) : '');
+        setText(this.note, text('note', {time: duration(1000 * voucher.pay_within_s)}));
         this.fill.style.width = `${100 * voucher.stock_left / Math.max(1, voucher.stock_total)}%`;
         this.tick();
     }
@@ -118,6 +131,12 @@ export class Card {
         this.progress.value = state === 'solving' ? this.ticket.share : Number(state === 'solved');
     }
 
+    showAll() {
+        setText(document.getElementById('about-head'), this.voucher.title);
+        setText(document.getElementById('about-text'), this.voucher.description);
+        document.getElementById('about').showModal();
+    }
+
     showTime(state) {
         const {beginMs, endMs} = this.voucher;
         if (state === 'ended') {
@@ -155,7 +174,7 @@ export class Card {
         }
         if (shopper.token === null) {
             this.showMessage('unauthenticated', {}, 'warn');
-            document.getElementById('token').focus();
+            document.getElementById('signin').showModal();
             return;
         }
         this.isBuying = true;

@@ -70,8 +70,10 @@ export async function listVouchers(query) {
     return page.items;
 }
 
-/** A token for development; null if the service issues none. */
+/** A token for development; null if the service issues none. It does so only at loopback addresses. */
 export async function devToken(role, userId) {
+    if (!/^(localhost|127\.[\d.]+|\[::1\])$/.test(location.hostname))
+        return null;
     try {
         return (await call('POST', '/v1/dev/token', {body: {role, user_id: userId}})).token;
     } catch (problem) {
@@ -92,14 +94,15 @@ export function claims(token) {
 
 /**
  * Move the token of a link (#token=...) from the address into the form. The user must still press
- * the button, so that a foreign link cannot sign anybody in.
+ * the button, so that a foreign link cannot sign anybody in. Returns whether there is a token.
  */
 export function takeToken() {
     const token = new URLSearchParams(location.hash.slice(1)).get('token');
     if (token === null)
-        return;
+        return false;
     history.replaceState(null, '', location.pathname + location.search);
     document.getElementById('token').value = token;
+    return true;
 }
 
 /** An element: element('p', {class: 'small', onclick: f}, 'text', child). */
@@ -121,15 +124,20 @@ export function setText(target, text) {
         target.textContent = text;
 }
 
-/** Call `work` periodically, never twice at the same time, and not while the page is hidden. */
-export function every(periodMs, work) {
+/**
+ * Call `work` periodically, never twice at the same time, and not while the page is hidden.
+ *
+ * @isDone  it has just been called for the first time
+ */
+export function every(periodMs, work, isDone = false) {
     let timer;
+    const wait = (pauseMs) => { timer = setTimeout(turn, pauseMs * (0.9 + 0.2 * Math.random())); };
     const turn = async () => {
         clearTimeout(timer);
         let pauseMs = periodMs();
         if (!document.hidden)
             pauseMs = Math.max(pauseMs, (await work()) ?? 0);
-        timer = setTimeout(turn, pauseMs * (0.9 + 0.2 * Math.random()));
+        wait(pauseMs);
     };
     document.addEventListener('visibilitychange', () => {
         if (!document.hidden) {
@@ -137,5 +145,8 @@ export function every(periodMs, work) {
             timer = setTimeout(turn, 0);
         }
     });
-    turn();
+    if (isDone)
+        wait(periodMs());
+    else
+        turn();
 }

@@ -32,13 +32,13 @@ class Row {
 
     update(order) {
         this.order = order;
-        const title = titles.get(order.voucher_id) ?? text('voucher_n', {id: order.voucher_id});
-        setText(this.title, `${title} · ${money(order.price_cents)}`);
         this.tick();
     }
 
     tick() {
-        const {status, expires_at} = this.order;
+        const {status, expires_at, voucher_id, price_cents} = this.order;
+        const title = titles.get(voucher_id) ?? text('voucher_n', {id: voucher_id});
+        setText(this.title, `${title} · ${money(price_cents)}`);
         const left = Date.parse(expires_at) - clock.now();
         const isUnpaid = status === 'unpaid';
         this.element.dataset.status = status;

@@ -1,6 +1,6 @@
 /* shop.js - the shop page: sign-in, the shelf of vouchers, their live stock. */
 import {Card} from '/web/card.js';
-import {clock, every, listVouchers, setText, takeToken} from '/web/common.js';
+import {clock, element, every, listVouchers, setText, takeToken} from '/web/common.js';
 import {text, translatePage} from '/web/i18n.js';
 import {clearOrders, ordersPeriodMs, refreshOrders, tickOrders} from '/web/orders.js';
 import {resume, shopper, signIn, signInAsAnyone, signOut} from '/web/shopper.js';
@@ -52,23 +52,29 @@ function vouchersPeriodMs() {
     return isDue || clock.device() - changedAt < BUSY_MS ? REFRESH_MS : REFRESH_CALM_MS;
 }
 
-/* Open vouchers first, then by the time of their next change. A card that has the focus does not
-   move. */
+const view = new IntersectionObserver((changes) => {
+    for (const {target, isIntersecting} of changes)
+        cards.get(target.dataset.id).isInView = isIntersecting;
+});
+
+/* Open vouchers first, then by the time of their next change. The order stays while a card is in view,
+   and so does a card that has the focus; new cards are then the last. */
 function arrange() {
     const shelf = byId('vouchers');
-    const sorted = [...cards.values()].sort((a, b) =>
+    const all = [...cards.values()];
+    if (all.some((card) => card.isInView) || shelf.contains(document.activeElement))
+        return;
+    all.sort((a, b) =>
         ranks[a.state] - ranks[b.state] ||
         (a.state === 'upcoming' ? a.voucher.beginMs - b.voucher.beginMs : b.voucher.id.length - a.voucher.id.length ||
             (b.voucher.id > a.voucher.id ? 1 : -1)));
-    if (shelf.contains(document.activeElement))
-        return;
-    sorted.forEach((card, i) => {
-        if (shelf.children[i] !== card.element)
-            shelf.insertBefore(card.element, shelf.children[i] ?? null);
-    });
+    shelf.append(...all.map((card) => card.element));
 }
 
 function updateVouchers(vouchers) {
+    for (const placeholder of byId('vouchers').querySelectorAll('.blank, .empty'))
+        placeholder.remove();
+    showShopper(); /* the orders come after the vouchers, which would move them */
     for (const voucher of vouchers) {
         const card = cards.get(voucher.id);
         if (card) {
@@ -76,20 +82,23 @@ function updateVouchers(vouchers) {
         } else {
             cards.set(voucher.id, new Card(voucher));
             byId('vouchers').append(cards.get(voucher.id).element);
+            view.observe(cards.get(voucher.id).element);
         }
     }
+    if (cards.size === 0)
+        byId('vouchers').append(element('p', {class: 'empty'}, text('no_vouchers')));
     arrange();
 }
 
 async function refreshVouchers() {
     try {
+        const queries = ['state=open&limit=50'];
         if (clock.device() - othersRefreshedAt > REFRESH_OTHERS_MS) {
             othersRefreshedAt = clock.device();
-            updateVouchers(await listVouchers(`state=ended&limit=${ENDED_SHOWN}`));
-            updateVouchers(await listVouchers('state=upcoming&limit=50'));
+            queries.push('state=upcoming&limit=50', `state=ended&limit=${ENDED_SHOWN}`);
         }
-        updateVouchers(await listVouchers('state=open&limit=50'));
-        setText(byId('notice'), cards.size === 0 ? text('no_vouchers') : '');
+        updateVouchers((await Promise.all(queries.map(listVouchers))).flat());
+        setText(byId('notice'), '');
         return 0;
     } catch (problem) {
         othersRefreshedAt = -Infinity;
@@ -114,8 +123,8 @@ function showShopper() {
     setText(byId('shopper'), isSignedIn ? text('shopper', {id: shopper.id}) : '');
     byId('another').hidden = !(isSignedIn && shopper.isDev);
     byId('signout').hidden = !isSignedIn || shopper.isDev;
-    byId('signin').hidden = isSignedIn;
-    byId('orders-section').hidden = !isSignedIn;
+    byId('enter').hidden = isSignedIn;
+    byId('orders-section').hidden = !isSignedIn || byId('vouchers').querySelector('.blank') !== null;
 }
 
 document.addEventListener('shopper', () => {
@@ -128,19 +137,33 @@ document.addEventListener('shopper', () => {
     refreshOrders();
 });
 document.addEventListener('stock', refreshVouchers);
-takeToken();
-window.onhashchange = takeToken;
+function enter() {
+    if (!byId('signin').open)
+        byId('signin').showModal();
+}
+
+if (takeToken())
+    enter();
+window.onhashchange = () => {
+    if (takeToken())
+        enter();
+};
 translatePage();
 document.title = text('shop');
 byId('another').onclick = signInAsAnyone;
 byId('signout').onclick = signOut;
+byId('enter').onclick = enter;
+for (const button of document.querySelectorAll('dialog .close'))
+    button.onclick = () => button.closest('dialog').close();
 byId('signin').querySelector('form').onsubmit = (event) => {
     event.preventDefault();
     const isIn = signIn(byId('token').value.trim());
     setText(byId('signin').querySelector('.error'), isIn ? '' : text('token_bad'));
+    if (isIn)
+        byId('signin').close();
 };
 document.addEventListener('visibilitychange', followStock);
 await Promise.all([resume(), refreshVouchers()]);
-every(vouchersPeriodMs, refreshVouchers);
-every(ordersPeriodMs, refreshOrders);
+every(vouchersPeriodMs, refreshVouchers, true);
+every(ordersPeriodMs, refreshOrders, true);
 tick();

@@ -211,16 +211,17 @@ def run_all(program, what, only, directory):
     import api_page
     import dashboard
     import files
+    import lighthouse
     import shop
 
     if not os.path.exists("/usr/bin/chromium"):
         print("there is no /usr/bin/chromium")
         return NOT_RUN
     axe = access.fetch_axe() if what == "access" else None
-    if what == "access" and axe is None:
-        print("npm, which brings axe-core, is missing or cannot download it")
+    if what == "access" and (axe is None or not lighthouse.fetch()):
+        print("npm, which brings axe-core and Lighthouse, is missing or cannot download them")
         return NOT_RUN
-    tests = tests_of(access, api_page) if what == "access" else tests_of(files, shop, dashboard)
+    tests = tests_of(access, api_page, lighthouse) if what == "access" else tests_of(files, shop, dashboard)
     screens = f"{directory}/screens"
     os.mkdir(screens)
     with contextlib.ExitStack() as stack:

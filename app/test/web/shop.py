@@ -70,6 +70,55 @@ def test_shelf__has_what_can_be_bought_first(world):
     world.browser.screenshot("shop")
 
 
+SHIFTS = """
+window.shifts = [];
+new PerformanceObserver((list) => list.getEntries().forEach(({value, sources}) => {
+    window.shifts.push([value, ...sources.map(({node}) => node?.outerHTML?.slice(0, 80))]);
+})).observe({type: 'layout-shift', buffered: true});"""
+
+
+def test_shelf__does_not_move_under_the_finger(world):
+    """Neither while the page loads, nor when a voucher opens, sells out, is new, or is bought."""
+    browser = world.browser
+    soon = world.voucher(stock=5, begin_at=harness.moment(3000))
+    gone = world.voucher(stock=1)
+    browser.resize(PHONE)
+    try:
+        with browser.early(SHIFTS):
+            shop = Shop(world, stock=5, requires_ticket=True, pow_bits=12, description="Long. " * 100)
+        shown = lambda: [each.get_attribute("data-id") for each in browser.all(".voucher")][:4]
+        assert shown()[:3] == [shop.voucher, gone, soon], shown()
+        world.place(gone, 424242)
+        world.call("PATCH", f"/v1/vouchers/{soon}", world.admin, {"begin_at": harness.moment(-1)})
+        browser.one(f'[data-id="{gone}"][data-state="sold_out"]')
+        browser.one(f'[data-id="{soon}"][data-state="open"]')
+        browser.one(f'[data-id="{world.voucher()}"]')
+        shop.buy()
+        assert shown()[:3] == [shop.voucher, gone, soon], shown()
+        shifts = browser.js("return shifts")
+        print(f"layout shift of a sale: {sum(each[0] for each in shifts):.3f}")
+        assert sum(each[0] for each in shifts) < 0.1, shifts
+        browser.screenshot("shop-phone")
+        browser.one(f"{shop.card} .more").click()
+        browser.wait_text("#about", "Long. Long.")
+        browser.screenshot("shop-about", PHONE[1])
+    finally:
+        browser.resize(DESK)
+    browser.open(world.url, afresh=False)
+    browser.wait("open ones first", lambda: browser.all(".voucher[data-id]") and shown()[3:] == [gone])
+
+
+def test_placeholders__have_the_size_of_the_cards(world):
+    shop = Shop(world, stock=5)
+    browser = world.browser
+    height = browser.one(shop.card).rect["height"]
+    with browser.blocked("*/v1/vouchers?*"):
+        browser.open(world.url)
+        browser.wait_text("#notice", "cannot be reached")
+        assert [each.rect["height"] for each in browser.all(".blank")] == [height] * 3
+        browser.screenshot("shop-blank", DESK[1])
+
+
 def test_buy__places_one_order_and_tells_its_number_and_time(world):
     shop = Shop(world, stock=5)
     order = shop.buy()
@@ -273,6 +322,7 @@ def test_work__is_possible_where_the_address_is_not_secure(world):
     browser, url = world.browser, f"http://shop.test:{world.service.port}"
     browser.open(url)
     assert browser.js("return [isSecureContext, crypto.subtle === undefined]") == [False, True]
+    browser.one("#enter:not([hidden])").click()
     browser.one("#token").send_keys(world.service.token(4713))
     browser.one("#signin .main").click()
     Shop(world, url, voucher, afresh=False).buy()
@@ -364,7 +414,7 @@ def test_without_dev_login__a_token_is_asked_for(world):
     status, told = plain.call("POST", "/v1/dev/token", body={"user_id": 1, "role": "shopper"})
     assert (status, told["code"]) == (404, "not_found")
     browser.open(f"http://127.0.0.1:{plain.port}")
-    browser.wait("the form", lambda: browser.one("#signin").is_displayed())
+    browser.one("#enter:not([hidden])").click()
     browser.one("#token").send_keys("nonsense")
     browser.one("#signin .main").click()
     browser.wait_text("#signin .error", "not a valid token")
