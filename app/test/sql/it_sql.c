@@ -4,8 +4,9 @@
 int main(void)
 {
     static const char *const scripts[] = {
-        SCRIPTS "audit.sql", SCRIPTS "place.sql", SCRIPTS "many.sql",
-        SCRIPTS "life.sql",  SCRIPTS "cells.sql", SCRIPTS "race.sql",
+        SCRIPTS "audit.sql",   SCRIPTS "place.sql", SCRIPTS "many.sql",
+        SCRIPTS "life.sql",    SCRIPTS "cells.sql", SCRIPTS "race.sql",
+        SCRIPTS "queries.sql",
     };
 
     return run_scripts(scripts, COUNT_OF(scripts));

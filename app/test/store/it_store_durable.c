@@ -423,10 +423,98 @@ static void test_store__waits_for_the_standby_that_is_required(void **state UNUS
     await_unsafe(shop, DURABILITY_LOCAL);
     set_standby("pg_receivewal");
     shop_await(shop, &shop->is_up);
+    administer("revoke pg_read_all_stats from " SERVICE_ROLE);
     kill(standby, SIGKILL);
     waitpid(standby, NULL, 0);
     await_unsafe(shop, DURABILITY_LOCAL);
     shop_close(shop);
+}
+
+/* -- the statements -- */
+
+static bool is_named(void *standby)
+{
+    return strcmp(sandbox_text(sandbox, "show synchronous_standby_names"), standby) == 0;
+}
+
+static void await_named(const char *standby)
+{
+    char name[16];
+
+    set_standby(standby);
+    snprintf(name, sizeof(name), "%s", standby);
+    AWAIT(is_named, name);
+}
+
+static void prepare(const char *query)
+{
+    char path[64];
+
+    snprintf(path, sizeof(path), "sql/queries/%s.sql", query);
+    sandbox_do(sandbox, "prepare %s as %s", query, embedded_find(path)->bytes);
+}
+
+/* The first transaction of a round leaves all WAL on disk. */
+static void test_barrier__writes_for_a_standby_even_if_all_is_on_disk(void **state UNUSED)
+{
+    prepare("barrier");
+    await_named("absent");
+    for (int i = 0; i < 20; i++) {
+        sandbox_do(sandbox, "begin");
+        sandbox_do(sandbox, "set local synchronous_commit = local");
+        sandbox_do(sandbox, "update cell set alive_at = now()");
+        sandbox_do(sandbox, "commit");
+        sandbox_do(sandbox, "begin");
+        sandbox_do(sandbox, "execute barrier");
+        assert_string_not_equal(
+            sandbox_text(sandbox, "select pg_current_xact_id_if_assigned()"), "");
+        sandbox_do(sandbox, "rollback"); /* a commit would wait */
+    }
+}
+
+static bool receives(void *arg UNUSED)
+{
+    return administer("select count(*) from pg_stat_replication"
+                      " where state = 'streaming'") > 0;
+}
+
+/* A receiver of WAL counts if commits wait for it. Only a superuser sees whether they do; to others
+   each one counts. */
+static void test_proof__counts_a_standby_that_commits_wait_for(void **state UNUSED)
+{
+    static const struct {
+        const char *standby, *level;
+        bool is_superuser;
+        const char *wanted;
+    } rows[] = {
+        {"", "on", false, "2"},       {"absent", "local", false, "2"},
+        {"absent", "on", false, "3"}, {"absent", "remote_apply", false, "3"},
+        {"absent", "on", true, "2"},  {"*", "on", true, "3"},
+    };
+    pid_t receiver = fixture_receive_wal(fixture);
+    PGconn *conns[] = {PQconnectdb(fixture->superuser_url), sandbox->conn};
+
+    AWAIT(receives, NULL);
+    for (size_t i = 0; i < COUNT_OF(conns); i++) {
+        sandbox->conn = conns[i];
+        prepare("proof");
+    }
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        const char *found;
+
+        sandbox->conn = conns[!rows[i].is_superuser];
+        await_named(rows[i].standby);
+        sandbox_do(sandbox, "set synchronous_commit = %s", rows[i].level);
+        found = sandbox_text(sandbox, "execute proof");
+        if (strcmp(found, rows[i].wanted) != 0)
+            fail_msg("standby \"%s\", commits %s: expected %s, got %s", rows[i].standby,
+                     rows[i].level, rows[i].wanted, found);
+    }
+    sandbox->conn = conns[1];
+    sandbox_do(sandbox, "reset synchronous_commit");
+    PQfinish(conns[0]);
+    kill(receiver, SIGKILL);
+    waitpid(receiver, NULL, 0);
 }
 
 int main(void)
@@ -442,6 +530,8 @@ int main(void)
         DURABLE_CASE(test_store__leaves_a_session_that_somebody_has_set),
         DURABLE_CASE(test_store_durability__notices_a_change),
         DURABLE_CASE(test_store__waits_for_the_standby_that_is_required),
+        DURABLE_CASE(test_barrier__writes_for_a_standby_even_if_all_is_on_disk),
+        DURABLE_CASE(test_proof__counts_a_standby_that_commits_wait_for),
     };
 
     return cmocka_run_group_tests(tests, setup, teardown);
