@@ -143,6 +143,57 @@ from voucher_order order by user_id;
 --> 8|7|1
 --> 9|7|1
 
+-- Vouchers 101 and 102 have ended orders with fences far ahead of the clock, and 103 a live one. The
+-- order of 104 is less than a day ahead.
+-- test_repair_fences__locks_the_vouchers_that_it_changes
+select new_voucher(9, 1), new_voucher(9, 1), new_voucher(9, 1), new_voucher(9, 1);
+select place(id, '{1}', array[8999999999999999]), cancel(id, 1) from voucher where id < 103;
+select place(103, '{1}', '{8999999999999999}'),
+       place(104, '{1}', array[unix_us(clock_timestamp() + interval '1 h')]);
+--> 1|1
+b: begin;
+b: select from voucher where id = 104 for update;
+c: begin;
+c: select from voucher where id = 102 for update;
+set lock_timeout = '60s';
+select repair_fences();
+--> waits
+c: select from voucher_order where voucher_id = 102 for update nowait;
+c: rollback;
+a:
+--> 3
+select v.id, ended_fence = coalesce(max(fence) filter (where slot is null), 0),
+       max(fence) < unix_us(clock_timestamp() + interval '1 day')
+from voucher v join voucher_order o on voucher_id = v.id group by v.id order by v.id;
+--> 101|t|t
+--> 102|t|t
+--> 103|t|t
+--> 104|t|t
+
+-- Each call locks the row of its voucher, and of no other one.
+-- test_life__locks_its_voucher
+select new_voucher(9, 1), new_voucher(9, 1);
+select place(101, '{1,2,3,4,5}'), make_due(101, 2), make_due(101, 3);
+b: begin;
+b: select from voucher where id = 102 for update;
+set lock_timeout = '60s';
+select place(101, '{6}'), pay(101, 1), expire(101, 2), ended
+from expire_batches(101, array[order_of(101, 3)]);
+--> 1|1|1|1
+b: select from voucher where id = 101 for update;
+select pay(101, 4);
+--> waits
+b: rollback;
+a:
+--> 1
+b: begin;
+b: select from voucher where id = 101 for update;
+select expire(101, 5);
+--> waits
+b: rollback;
+a:
+--> 0
+
 -- test_life__notifies_when_a_sold_out_voucher_has_stock_again
 select new_voucher(2, 1), place(101, '{1,2}');
 b: listen seckill_voucher;
@@ -319,6 +370,15 @@ s: select distinct pg_temp.error_of(sql)
                      'delete from payment', 'truncate payment',
                      'create table mine (x integer)']) sql;
 --> 42501
+
+-- Others may not call the functions that write.
+-- test_functions__are_not_for_public
+select string_agg(proname, ' ' order by proname) from pg_proc
+where pronamespace = current_schema::regnamespace
+  and not has_function_privilege('public', oid, 'execute')
+group by proname > 'next' order by 1;
+--> advance_ids archive_vouchers beat cancel_order create_voucher expire_batches expire_orders
+--> next_voucher_id patch_voucher pay_order place_many place_orders redeem_order refund_order ...
 
 -- A table of the caller does not replace the real one.
 -- test_service_role__cannot_replace_tables_of_the_functions

@@ -75,21 +75,23 @@ select voucher_id % 65536, id % 1048576 from voucher_order order by 1;
 --> 6|6
 --> 7|7
 
--- Orders that are placed together have an entry each in the index of deadlines. A batch that is
+-- Each voucher has an order of shopper 99, and shopper 1 has one of another voucher. Orders that are
+-- placed together have an entry each in the index of deadlines. A batch that is
 -- left to place_orders() has one, if all its shoppers are new.
 -- test_place_many__places_plain_batches_together
 create function pg_temp.entries(p_stock integer, p_is_guarded boolean, p_tickets integer,
     p_begin interval, out entries bigint, out orders bigint) language plpgsql as $$
 declare
-    v_voucher bigint := new_voucher(p_stock, 1);
+    v_voucher bigint := new_voucher(p_stock + 1, 1);
 begin
+    perform place(v_voucher, '{99}');
     update voucher set requires_ticket = p_is_guarded, begin_at = now() + p_begin
     where id = v_voucher;
     perform place_many(array[v_voucher], '{1}', '{16}', array(select generate_series(1, 16)),
                        array_fill(0::bigint, '{16}'), null,
                        array(select i <= p_tickets from generate_series(1, 16) i));
     select count(due_to_id), count(*) into entries, orders from voucher_order
-    where voucher_id = v_voucher;
+    where voucher_id = v_voucher and user_id < 99;
 end $$;
 select new_voucher(99, 1);
 select place(101, '{1}');

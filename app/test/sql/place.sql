@@ -308,3 +308,32 @@ select place(101, '{1,2}', null, array['x', repeat('k', 81)]);
 --> ERROR 23514: value for domain request_key violates check constraint "request_key_check"
 select stock_left from voucher;
 --> 10
+
+-- -- look-ups --
+
+-- The order "a" of shopper 1 has ended.
+-- test_resolve_orders__finds_the_order_of_a_fence_or_a_key
+select new_voucher(9, 2), new_voucher(9, 2);
+select place(101, '{1,1,2,3}', '{5,6,5,0}', '{a,b,e,k}'), free_slot(101, 1, 1),
+       place(101, '{1}', '{8}', '{c}'), place(102, '{1}', '{9}', '{d}');
+--> 1 1 1 1|1|1|1
+select string_agg(verdict || coalesce(request_key, ''), ' ' order by pos)
+from resolve_orders(101, '{1,1,1,1,2,2,1,3,3,3,1,1,2}', '{6,8,5,7,5,6,9,0,0,0,0,7,0}',
+                    '{NULL,NULL,NULL,NULL,NULL,NULL,NULL,k,NULL,x,a,a,a}')
+left join voucher_order on id = order_id;
+--> 1b 1c 1a 0 1e 0 0 1k 0 0 1a 0 0
+
+-- Otherwise each of these calls would read the orders of all shoppers, on 350 pages.
+-- test_functions__find_the_orders_of_a_shopper_by_an_index
+select new_voucher(99999, 2), place(101, array(select generate_series(1::bigint, 20000)));
+select call, pages_read('select ' || call) < 200
+from unnest(array['place(101, ''{1}'', ''{9}'')',
+                  'place(101, array(select generate_series(30001::bigint, 30016)))',
+                  'place_many(''{101}'', ''{1}'', ''{1}'', ''{40001}'', ''{9}'', null)',
+                  'resolve_orders(101, ''{7}'', ''{8}'', ''{x}'')',
+                  'cancel_order(101, 1008::bigint << 20 | 101, ''x'')']) call;
+--> place(101, '{1}', '{9}')|t
+--> place(101, array(select generate_series(30001::bigint, 30016)))|t
+--> place_many('{101}', '{1}', '{1}', '{40001}', '{9}', null)|t
+--> resolve_orders(101, '{7}', '{8}', '{x}')|t
+--> cancel_order(101, 1008::bigint << 20 | 101, 'x')|t
