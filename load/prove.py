@@ -30,7 +30,7 @@ import deploy
 import harness
 import pair
 
-PLACE = "var/prove"
+PLACE = "var/prove-lab" if "lab" in sys.argv else "var/prove" # both may run at once
 THREADS = 2
 CONNECTIONS = 128
 LEASE_MS = 6000 # a lock of a killed instance blocks its shopper that long; longer than an order may take

@@ -26,21 +26,21 @@ class OrdersTest(unittest.TestCase):
         return json.loads(done.stdout.splitlines()[-1])
 
     def test_request__waits_until_both_threads_are_ready(self):
-        """The second thread makes its million requests last, which takes longer than the measurement.
-        It must take part in most of it all the same, and that CPU time not count."""
+        """The second thread makes its requests last, which takes longer than a quarter of the measurement. It must
+        take part in most of it all the same, and that CPU time not count."""
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
         with Server(lambda _: http(409)) as server:
-            report = self.run_wrk(server, 2_000_000, "vouchers=7")
+            report = self.run_wrk(server, 1_000_000, "vouchers=7")
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         odd = [int(re.search(r"Bearer token-\d*(\d)\r", request)[1]) % 2 for request in server.requests]
-        self.assertLess(max(odd.index(0), odd.index(1)), len(odd) / 2)
+        self.assertLess(max(odd.index(0), odd.index(1)), len(odd) / 4)
         self.assertLess(report["cpu_s"], (after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime) / 2)
         self.assertEqual((report["refused"], report["broken"]), (report["requests"], 0))
 
     def test_request__uses_each_token_once(self):
         """wrk never sends its first request, and may drop one request per connection at the end."""
         with Server(lambda _: http(201)) as server:
-            report = self.run_wrk(server, 400_000, "vouchers=7,8,8,8,8,8,8,8,8,8", "keys=k-")
+            report = self.run_wrk(server, 200_000, "vouchers=7,8,8,8,8,8,8,8,8,8", "keys=k-")
         fields = [re.fullmatch("POST /v1/vouchers/([78])/orders HTTP/1.1\r\nHost: 127.0.0.1\r\n"
                                "Authorization: Bearer token-(\\d+)\r\nIdempotency-Key: k-(\\d+)\r\n"
                                "Content-Length: 0\r\n\r\n", request).groups() for request in server.requests]
