@@ -220,6 +220,12 @@ postgres_bin()
     echo "/usr/lib/postgresql/$version/bin"
 }
 
+# The psql of Debian's PATH is a script in Perl that finds the program; it takes longer than psql.
+psql()
+{
+    "$(postgres_bin)/psql" "$@"
+}
+
 postgres_conf()
 {
     cat <<'END'
@@ -260,7 +266,7 @@ postgres_create()
     (
         exec 8<"$place" 9>&-
         (run_as postgres "$bin/initdb" -D /proc/self/fd/8 -U postgres -E UTF8 \
-            --locale=C.UTF-8 --auth=reject)
+            --locale=C.UTF-8 --auth=reject --wal-segsize="${PG_WAL_SEGMENT_MB:-16}")
         (run_as postgres "$bin/postgres" --single -D /proc/self/fd/8 -c exit_on_error=on \
             postgres) <<END
 alter role postgres password '$PG_PASSWORD'
