@@ -32,7 +32,7 @@ SANITIZE = $(if $(filter address,$(SAN)),-fsanitize=address$(,)undefined -fno-sa
            $(if $(filter coverage,$(SAN)),--coverage) \
            $(if $(filter fuzzer,$(SAN)),-fsanitize=fuzzer-no-link$(,)address$(,)undefined -fno-sanitize-recover=all)
 ,       := ,
-CFLAGS   = $(if $(SAN),-O1 -g1,-O2 -g)
+CFLAGS   = $(if $(SAN),-Og -g1,-O2 -g)
 HARDEN   = $(if $(SAN),-fno-omit-frame-pointer,-D_FORTIFY_SOURCE=2) -fstack-protector-strong
 # -D_GNU_SOURCE= is empty, so that a source may define it again.
 DEFINES  = -Ilib -I. -D_GNU_SOURCE= -DSECKILL_VERSION='"$(VERSION)"' \
@@ -40,6 +40,8 @@ DEFINES  = -Ilib -I. -D_GNU_SOURCE= -DSECKILL_VERSION='"$(VERSION)"' \
 ALL_CFLAGS = -std=gnu11 $(WARNINGS) $(HARDEN) $(SANITIZE) -pthread $(DEFINES) $(PKG_CFLAGS) $(CFLAGS)
 LIBS      = -pthread $(PKG_LIBS)
 LIBS_TEST = -pthread $(PKG_LIBS_TEST)
+# 150 programs: gold links one in a fifth of the time that ld takes.
+LINK_TEST = $(CC) $(SANITIZE) $(if $(wildcard /usr/bin/ld.gold),-fuse-ld=gold) $(LDFLAGS)
 
 LIB_SRC  := $(sort $(wildcard lib/base/*.c lib/redis/*.c lib/lock/*.c))
 APP_SRC  := $(sort $(filter-out app/test/%,$(wildcard app/*/*.c)))
@@ -164,7 +166,7 @@ $(INTEROP): $(filter-out $(INTEROP).o,$(INTEROP_SRC:%.c=$(BUILD)/%.o))
 WRAP_MALLOC = $(patsubst %,-Wl$(,)--wrap=%,malloc calloc realloc free strdup)
 $(LIB_UNIT) $(LIB_IT) $(INTEROP): %: %.o $(LIB_TEST_OBJ) $(BUILD)/librlock.a
 	$(call say,LD)
-	$(Q)$(CC) $(SANITIZE) $(LDFLAGS) $(WRAP_MALLOC) -o $@ $^ $(LIBS_TEST)
+	$(Q)$(LINK_TEST) $(WRAP_MALLOC) -o $@ $^ $(LIBS_TEST)
 
 $(EXAMPLES): %: %.o $(BUILD)/librlock.a
 	$(call say,LD)
@@ -183,7 +185,7 @@ $(BUILD)/libapp.a: $(filter-out $(BUILD)/app/cmd/main.o,$(APP_OBJ))
 
 $(APP_UNIT) $(APP_IT): %: %.o $(APP_TEST_OBJ) $(BUILD)/libapp.a $(BUILD)/librlock.a
 	$(call say,LD)
-	$(Q)$(CC) $(SANITIZE) $(LDFLAGS) -o $@ $^ $(LIBS_TEST)
+	$(Q)$(LINK_TEST) -o $@ $^ $(LIBS_TEST)
 
 # The simulator replaces libuv, libpq and hiredis. It is not linked with them, so a function that
 # it lacks is an error of the linker. It counts the blocks of malloc(), unless a sanitizer does.
