@@ -204,6 +204,10 @@ $(BUILD)/torture: $(BUILD)/app/test/torture/inject.o $(APP_OBJ) $(BUILD)/librloc
 $(APP_FUZZ): %: %.o $(BUILD)/libapp.a $(BUILD)/librlock.a
 	$(call say,LD)
 	$(Q)$(CC) $(SANITIZE) -fsanitize=fuzzer $(LDFLAGS) -o $@ $^ $(LIBS_TEST)
+APP_REPLAY := $(subst /fuzz_,/replay_,$(APP_FUZZ))
+$(APP_REPLAY): $(BUILD)/app/test/fuzz/replay_%: $(BUILD)/app/test/fuzz/fuzz_%.o $(BUILD)/app/test/fuzz/replay.o $(BUILD)/libapp.a $(BUILD)/librlock.a
+	$(call say,LD)
+	$(Q)$(LINK_TEST) -o $@ $^ $(LIBS_TEST)
 
 $(BUILD)/check: $(patsubst %.c,$(BUILD)/%.o,$(filter load/check%,$(LOAD_SRC)))
 $(BUILD)/open_loop: $(BUILD)/load/open_loop.o
@@ -349,7 +353,7 @@ CHECK    = @.ci/check.sh
 .PHONY: check test test-ci test-hostile test-fresh test-unit test-lock test-valkey test-it test-interop test-web test-contract test-demo test-cells test-failover test-lists test-restore test-package
 check: ## build, run the unit tests and what executes the lines changed since BASE=HEAD, lint the changed files
 	@.ci/test.sh check
-test: ## run the tests and linters, the integration tests with ASan and UBSan
+test: ## run the tests, with ASan and UBSan, and the linters
 	@.ci/test.sh all
 test-hostile: ## run all tests twice just after boot, beside busy processes and a busy disk; needs root
 	@.ci/hostile.sh
@@ -392,7 +396,7 @@ MILLIONS = 0
 test-restore: $(BUILD)/seckill ## lose Postgres with its disk, restore it from a base backup and its WAL: MILLIONS= of orders
 	@exec load/restore.py $< $(MILLIONS)
 
-.PHONY: programs lock-programs check-unit check-lock check-coverage check-it check-plain check-address check-torture $(TESTS:%=%.check)
+.PHONY: programs lock-programs check-unit check-lock check-coverage check-it check-sql check-address check-torture $(TESTS:%=%.check)
 programs: $(TESTS) $(EXAMPLES) $(PAGE_EXAMPLES) $(INTEROP) $(BUILD)/seckill $(BUILD)/simulate $(LOAD) \
           $(if $(filter address,$(SAN)),$(BUILD)/torture)
 lock-programs: $(LIB_UNIT) $(LIB_IT) $(EXAMPLES) $(PAGE_EXAMPLES)
@@ -400,14 +404,15 @@ lock-programs: $(LIB_UNIT) $(LIB_IT) $(EXAMPLES) $(PAGE_EXAMPLES)
 SLOW     = it_fault_isolation it_fault_durability it_sql_growth it_fault_postgres it_store_faults \
            it_fault it_sql it_fault_redis
 IT      := $(LIB_IT) $(APP_IT)
-# These test SQL, and what Postgres promises under load.
-PLAIN   := $(filter $(BUILD)/app/test/sql/% %/it_fault_durability,$(IT))
+# Tests of SQL need no sanitizer. LONG ones use much CPU time in Postgres: CI runs them.
+SQL     := $(filter $(BUILD)/app/test/sql/%,$(IT))
+LONG    := $(filter %/it_sql_growth %/it_fault_durability,$(IT))
 ifeq ($(SAN),address)
-IT      := $(filter-out $(PLAIN),$(IT))
+IT      := $(filter-out $(SQL) $(LONG),$(IT))
 endif
 SLOW_IT := $(foreach test,$(SLOW),$(filter %/$(test),$(IT)))
 check-it: $(SLOW_IT:%=%.check) $(IT:%=%.check)
-check-plain: $(filter $(PLAIN:%=%.check),$(SLOW_IT:%=%.check) $(IT:%=%.check))
+check-sql: $(patsubst %,%.check,$(filter-out $(LONG),$(filter $(SQL),$(SLOW_IT)) $(SQL)))
 check-unit: $(LIB_UNIT:%=%.check) $(APP_UNIT:%=%.check)
 check-lock: $(LIB_UNIT:%=%.check) $(LIB_IT:%=%.check)
 check-coverage:
@@ -417,25 +422,28 @@ $(TESTS:%=%.check): %.check: %
 $(APP_IT:%=%.check): $(BUILD)/seckill
 $(BUILD)/lib/test/it_examples.check: $(EXAMPLES) $(PAGE_EXAMPLES)
 check-address:
-	@+$(MAKE) --no-print-directory SAN=address BUILD=$(BUILD)/address check-it check-unit $(TORTURE)
+	@+$(MAKE) --no-print-directory SAN=address BUILD=$(BUILD)/address check-it check-unit check-corpus $(TORTURE)
 check-torture: $(BUILD)/torture
 	$(CHECK) --show torture app/test/torture/torture.py $< 10 0
 
-# All of these may run side by side. The longest are first.
+# All of these may run side by side. The longest are first. Each test program runs once: with ASan and
+# UBSan, or plain if it tests SQL.
 .PHONY: check-all check-most check-tests check-ci
-check-most: check-address check-pages check-proof check-chaos check-docs check-plain \
-            check-load-units check-mutants-units check-unit check-simulate check-simulate-sql \
-            check-fuzz check-install check-gdb check-top check-nginx check-monitoring check-probes \
+check-most: check-address check-pages check-proof check-chaos check-docs check-sql check-load-units \
+            check-simulate check-simulate-sql check-gdb check-top check-nginx check-probes \
             check-contract-requests check-contract-follow_python
 check-all: check-most check-lint-fast
-check-tests: check-most check-it
-# Only in CI: checks that take minutes, or need npm, PyPI, Maven Central and Go's proxy.
+check-tests: check-most check-it check-unit check-defects check-mutants-units check-fuzz check-install check-monitoring
+# Only in CI: the plain build of each test, and checks that take minutes, rarely fail, or need npm,
+# PyPI, Maven Central and Go's proxy.
 check-ci: TORTURE = check-torture
 check-ci: check-tests check-lint check-access check-model check-interop check-contract \
           check-bench check-kubernetes check-lists check-cells
 
-CASES    = 300
-CONTRACT = requests typescript python follow_python follow_go traces
+CASES      = 300
+SIMULATE_S = 10
+check-ci: SIMULATE_S = 30
+CONTRACT   = requests typescript python follow_python follow_go traces
 .PHONY: check-contract $(CONTRACT:%=check-contract-%) check-schemathesis check-simulate check-simulate-sql check-load-units check-gdb check-top check-nginx check-model check-install check-interop check-kubernetes check-monitoring check-probes
 # Clients, requests and readers as the guides show them, and random requests.
 check-contract: $(CONTRACT:%=check-contract-%) check-schemathesis
@@ -444,7 +452,7 @@ $(CONTRACT:%=check-contract-%): check-contract-%: $(BUILD)/seckill
 check-schemathesis: $(BUILD)/seckill
 	$(CHECK) --show schemathesis app/test/contract/run.py $< schemathesis $(CASES)
 check-simulate: $(BUILD)/simulate
-	$(CHECK) --show simulator $< 0 0 30
+	$(CHECK) --show simulator $< 0 0 $(SIMULATE_S)
 	$(CHECK) "planted defects of the simulator" app/test/sim/defects.py $(BUILD) 0
 check-simulate-sql: $(BUILD)/seckill $(BUILD)/simulate
 	$(CHECK) --show "simulator: model of sql/" app/test/sim/compare_sql.py $^
@@ -469,11 +477,12 @@ check-probes: $(BUILD)/seckill
 check-interop: $(INTEROP)
 	@lib/test/interop/run.sh $(BUILD) $<
 
-.PHONY: check-proof check-chaos check-bench
+.PHONY: check-proof check-defects check-chaos check-bench
 check-proof: $(BUILD)/seckill $(BUILD)/check
 	$(CHECK) "load proof: mutated histories" load/lab/mutated_histories.py $(BUILD)/check
-	$(CHECK) "load proof: planted defects" load/prove.py $(BUILD)/seckill $(BUILD)/check lab
 	$(CHECK) "load proof: scenarios" load/prove.py $(BUILD)/seckill $(BUILD)/check short
+check-defects: $(BUILD)/seckill $(BUILD)/check
+	$(CHECK) "load proof: planted defects" load/prove.py $(BUILD)/seckill $(BUILD)/check lab
 check-chaos: $(BUILD)/seckill $(BUILD)/check
 	$(CHECK) --show chaos load/chaos.py $(BUILD)/seckill $(BUILD)/check 20
 check-bench: $(BUILD)/seckill $(BUILD)/open_loop $(BUILD)/print_script
@@ -525,11 +534,14 @@ tokens: $(BUILD)/app/test/auth/test_auth_mutated ## check mutated tokens in two 
 FUZZ_SECONDS ?= 60
 FUZZERS       = $(notdir $(APP_FUZZ))
 FUZZ_MAKE     = $(MAKE) --no-print-directory SAN=fuzzer CC=clang BUILD=$(BUILD)/fuzzer
-.PHONY: fuzz fuzzers check-fuzz $(FUZZERS:%=%.fuzz)
+.PHONY: fuzz fuzzers check-fuzz check-corpus $(FUZZERS:%=%.fuzz)
 fuzz: fuzzers ## run each fuzzer for FUZZ_SECONDS=60
 	@+$(FUZZ_MAKE) RESULTS=/dev/null FUZZ_SECONDS=$(FUZZ_SECONDS) $(FUZZERS:%=%.fuzz)
 fuzzers:
 	@+$(FUZZ_MAKE) $(FUZZERS:%=$(BUILD)/fuzzer/app/test/fuzz/%)
+check-corpus: $(APP_REPLAY:%=%.check)
+$(APP_REPLAY:%=%.check): $(BUILD)/app/test/fuzz/replay_%.check: $(BUILD)/app/test/fuzz/replay_%
+	$(CHECK) "corpus of fuzz_$*" $< app/test/fuzz/corpus/fuzz_$*
 check-fuzz: fuzzers
 	@+$(FUZZ_MAKE) FUZZ_SECONDS=3 $(FUZZERS:%=%.fuzz)
 $(FUZZERS:%=%.fuzz): %.fuzz: $(BUILD)/app/test/fuzz/%
@@ -579,8 +591,8 @@ LINTED_SCRIPTS = $(call linted,$(SCRIPTS))
 TIDY           = $(LINTED_SRC:%.c=build/tidy/%.ok)
 
 .PHONY: check-lint check-lint-fast check-changed check-settings check-deps check-dry check-subjects check-reuse check-openapi check-format check-shell check-cppcheck check-tidy
-check-lint: check-lint-fast check-tidy
-check-lint-fast: check-settings check-deps check-dry check-subjects check-reuse check-openapi check-format check-shell check-cppcheck
+check-lint: check-lint-fast check-cppcheck check-tidy
+check-lint-fast: check-settings check-deps check-dry check-subjects check-reuse check-openapi check-format check-shell
 check-changed: $(BUILD)/seckill # not by two makes at a time
 	@+$(MAKE) --no-print-directory LINT_ONLY="none $$(.ci/changed.sh)" check-lint
 check-settings: $(BUILD)/seckill

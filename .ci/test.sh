@@ -1,8 +1,8 @@
 #!/bin/sh
 #
 # test.sh all|ci|check|unit|it|lock|interop|lint|web|contract|package|demo - run these checks in
-# parallel and print the totals. `tests` is `all` without the linters, and with the integration tests
-# also in the plain build. `ci` is both, and the checks that take longer, need npm and PyPI, or need root.
+# parallel and print the totals. `tests` is `all` without the linters, and with the tests that only CI
+# runs. `ci` is both, and the checks that take longer, need npm and PyPI, or need root.
 # The last line is "N passed, N failed". A make target that fails without a failed check, such as a
 # file that does not compile, counts as one failure. So does a process that is alive after the
 # targets that started it.
