@@ -51,13 +51,15 @@ SCRIPT(force_release,     FAIR_HEAD PART("permits") PART("redisson_channel") PAR
 
 #define HASHES "+hget +hset +hsetnx +hincrby +hexists +hdel"
 #define QUEUES "+zadd +zrem +zrange +zscore"
+#define TURNS  "+zadd +zrem +zrange +zscore +zremrangebyscore +pexpireat"
+#define COUNTS "+zadd +zrem +zrange +zscore +zremrangebyscore +pexpireat +zcard"
 
 const char *const rlock_needed_rights[RLOCK_SCRIPT_COUNT] = {
     [RLOCK_SCRIPT_REENTRANT_ACQUIRE] = HASHES,
     [RLOCK_SCRIPT_FAIR_ACQUIRE]      = QUEUES,
-    [RLOCK_SCRIPT_SEMAPHORE_ACQUIRE] = QUEUES " +zcard +zremrangebyscore +pexpireat",
-    [RLOCK_SCRIPT_READ_ACQUIRE]      = QUEUES " +zremrangebyscore +pexpireat",
-    [RLOCK_SCRIPT_WRITE_ACQUIRE]     = QUEUES " +zremrangebyscore +pexpireat",
+    [RLOCK_SCRIPT_SEMAPHORE_ACQUIRE] = COUNTS,
+    [RLOCK_SCRIPT_READ_ACQUIRE]      = TURNS,
+    [RLOCK_SCRIPT_WRITE_ACQUIRE]     = TURNS,
     [RLOCK_SCRIPT_GETSET_ACQUIRE]    = "+setnx +getset",
     [RLOCK_SCRIPT_INSPECT]           = "+type +getrange",
     [RLOCK_SCRIPT_LIST]              = "+type +getrange +scan",

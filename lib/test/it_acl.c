@@ -16,7 +16,8 @@
 
 /** The manual page. */
 extern const char acl_page[];
-__asm__(".pushsection .rodata\nacl_page:\n.incbin \"lib/man/rlock.7\"\n.byte 0\n.popsection");
+__asm__(
+    ".pushsection .rodata\nacl_page:\n.incbin \"lib/man/rlock.7\"\n.byte 0\n.popsection");
 
 struct rights {
     char words[RIGHTS_MAX][48]; /* as ACL SETUSER takes them */
@@ -51,23 +52,21 @@ static void add_right(struct rights *rights, const char *word, size_t len)
 /** Add the rights below the item `name` of the page. */
 static void add_item(struct rights *rights, const char *name)
 {
-    const char *at = strstr(acl_page, ".Sh ACCESS CONTROL");
+    const char *line = strstr(acl_page, "\n.Sh ACCESS CONTROL");
     unsigned before = rights->count;
 
-    while ((at = strstr(at + 1, "\n.It ")) != NULL &&
-           memmem(at + 1, strcspn(at + 1, "\n"), name, strlen(name)) == NULL)
-        ;
-    if (at == NULL)
-        fail_msg("the page has no item %s", name);
-    for (at = strchr(at + 1, '\n') + 1; strncmp(at, ".Li ", 4) == 0;
-         at = strchr(at, '\n') + 1) {
-        for (const char *word = at + 4; word[-1] != '\n';) {
+    do
+        line = strstr(line + 1, "\n.It ");
+    while (line != NULL &&
+           memmem(line + 1, strcspn(line + 1, "\n"), name, strlen(name)) == NULL);
+    while (line != NULL && (line = strchr(line + 1, '\n')) != NULL &&
+           strncmp(line, "\n.Li ", 5) == 0)
+        for (const char *word = line + 5; word[-1] != '\n';) {
             size_t len = strcspn(word, " \n");
 
             add_right(rights, word, len);
             word += len + 1;
         }
-    }
     ASSERT_NUMBER(rights->count, >, before);
 }
 
@@ -321,29 +320,34 @@ static bool finds(struct fixture *fixture, enum query query, char ret_why[256])
     return is_found;
 }
 
+/** A query works with the rights below its item of the page, and without none of them. */
+static void assert_least(struct fixture *fixture, enum query query, const char *item)
+{
+    struct rights rights = {0};
+    unsigned first;
+    char why[256];
+
+    add_item(&rights, "every client");
+    first = rights.count;
+    add_item(&rights, item);
+    set_user(fixture->server, &rights, RIGHTS_MAX);
+    assert_true(finds(fixture, query, why));
+    for (unsigned i = first; i < rights.count; i++) {
+        set_user(fixture->server, &rights, i);
+        if (finds(fixture, query, why))
+            fail_msg("%s works without %s", item, rights.words[i]);
+        ASSERT_CONTAINS(why, words_for(rights.words[i]));
+    }
+}
+
 FIXTURE_CASE(test_rights__of_each_query_are_the_least)
 {
     static const char *const items[] = {"rlock_inspect", "rlock_list",
                                         "rlock_force_release"};
     struct fixture *fixture = *state;
-    char why[256];
 
-    for (int query = QUERY_INSPECT; query <= QUERY_FORCE; query++) {
-        struct rights rights = {0};
-        unsigned first;
-
-        add_item(&rights, "every client");
-        first = rights.count;
-        add_item(&rights, items[query]);
-        set_user(fixture->server, &rights, RIGHTS_MAX);
-        assert_true(finds(fixture, query, why));
-        for (unsigned i = first; i < rights.count; i++) {
-            set_user(fixture->server, &rights, i);
-            if (finds(fixture, query, why))
-                fail_msg("%s works without %s", items[query], rights.words[i]);
-            ASSERT_CONTAINS(why, words_for(rights.words[i]));
-        }
-    }
+    for (enum query query = QUERY_INSPECT; query <= QUERY_FORCE; query++)
+        assert_least(fixture, query, items[query]);
 }
 
 /* -- in a cluster -- */
