@@ -88,7 +88,7 @@ def is_far(program, path):
     if path.startswith("lib/"):
         return not program.startswith("lib/")
     if path.startswith("sql/"):
-        return program.split("/")[-2] not in ("sql", "store")
+        return program.split("/")[-2] not in ("sql", "store") and not program.endswith("/it_migrate")
     return program.split("/")[-2] != path.split("/")[1]
 
 

@@ -211,14 +211,16 @@ def add_plain_sql(known):
 
 
 def add_rights(known):
-    """Add the lines behind the body of a function for each program that applies the schema."""
+    """Add the lines outside of the body of a function for each program that applies the schema."""
     for path in names_used():
         text = (ROOT / path).read_text()
-        first, last = text.count("\n", 0, text.rfind("$$") + 1) + 1, text.count("\n") + 1
+        if "$$" not in text:
+            continue
+        body = range(*(text.count("\n", 0, at) + 1 for at in (text.find("$$"), text.rfind("$$") + 1)))
+        outside = set(range(1, text.count("\n") + 2)) - set(body)
         for entry in known.programs.values():
-            if "$$" in text and "sql/queries/begin_migration.sql" in entry["lines"]:
-                lines = set(numbers_of(entry["lines"].get(path, ""))) | set(range(first, last))
-                entry["lines"][path] = ranges_of(lines)
+            if "sql/queries/begin_migration.sql" in entry["lines"]:
+                entry["lines"][path] = ranges_of(outside | set(numbers_of(entry["lines"].get(path, ""))))
 
 
 def programs_of(known, name, seen):

@@ -3,7 +3,7 @@
 Of each change: compile the one object, link the test programs that execute the line one after the
 other, and run them, unit tests first and the quickest first, until one fails. A program has three
 times its usual time. Prints the share of the changes that were noticed, by folder, and each that
-was not, with the tests that executed it. All details are in build/mutants/SEED.json.
+was not, with the tests that executed it. All details are in build/mutants/SEED.json, written after each change.
 
 Other tools were compared. mull (LLVM bitcode) and dextool mutate (libclang) change C, but neither
 SQL nor Lua, and run one command for all tests; mull is built for newer versions of LLVM than that
@@ -123,7 +123,7 @@ def test(change, tree, known):
     return result
 
 
-def worker(tree, jobs, known, results, lock, total):
+def worker(tree, jobs, known, results, lock, total, seed):
     """Take one drawn list after the other, and test its first change that counts."""
     while True:
         try:
@@ -135,6 +135,7 @@ def worker(tree, jobs, known, results, lock, total):
             if result is None:
                 continue
             results.append(result)
+            save(results, seed)
             print(f"{len(results):4}/{total} {result.outcome:9} {result.seconds:5.1f} s {result.change.path}:"
                   f"{result.change.line} {result.change.shown[:100]}", file=sys.stderr, flush=True)
 
@@ -150,19 +151,22 @@ def report(results, known, seed, least):
             print(f"    {result.line}")
             print(f"    {'executed by ' + ', '.join(result.ran) if result.ran else 'no test executes this line'}"
                   f"{'; did not fit: ' + ', '.join(result.left_out) if result.left_out else ''}")
-    failing = {name: entry["failure"] for name, entry in known.programs.items() if entry["failure"] is not None}
-    for name, why in failing.items():
-        print(f"left out: {name} fails unchanged: {why}")
+    for name, entry in known.programs.items():
+        if entry["failure"] is not None:
+            print(f"left out: {name} fails unchanged: {entry['failure']}")
     print(f"{'folder':16} {'killed':>7} {'timed out':>10} {'survived':>9} {'noticed':>8}")
     for folder in sorted(table):
         print(row(folder, table[folder]))
     everything = sum(table.values(), collections.Counter())
     print(row("all", everything))
-    (PLACE / f"{seed}.json").write_text(json.dumps(
-        {"seed": seed, "left_out": failing, "mutants": [each.described() for each in results]}, indent=1))
     share = noticed(everything)
     print(f"mutants: {share:.1f} % of {everything.total()} noticed; SEED={seed}, build/mutants/{seed}.json")
     return share >= least
+
+
+def save(results, seed):
+    (PLACE / f"{seed}.json").write_text(json.dumps(
+        {"seed": seed, "mutants": [each.described() for each in results]}, indent=1))
 
 
 def noticed(outcomes):
@@ -206,7 +210,8 @@ def main():
     for each in drawn:
         jobs.put(each)
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
-        for done in [pool.submit(worker, tree, jobs, known, results, lock, len(drawn)) for tree in trees]:
+        for done in [pool.submit(worker, tree, jobs, known, results, lock, len(drawn), seed)
+                     for tree in trees]:
             done.result()
     sys.exit(not report(results, known, seed, options.least))
 
