@@ -478,12 +478,22 @@ static bool receives(void *arg UNUSED)
                       " where state = 'streaming'") > 0;
 }
 
+/** Whether the receiver's sender of WAL has read the setting, too. */
+static bool has_read_names(void *standby)
+{
+    int64_t is_sync = administer("select count(*) from pg_stat_replication"
+                                 " where sync_state in ('sync', 'quorum')");
+
+    return is_sync == (strcmp(standby, "*") == 0);
+}
+
 /* A receiver of WAL counts if commits wait for it. Only a superuser sees whether they do; to others
    each one counts. */
 static void test_proof__counts_a_standby_that_commits_wait_for(void **state UNUSED)
 {
     static const struct {
-        const char *standby, *level;
+        char *standby;
+        const char *level;
         bool is_superuser;
         const char *wanted;
     } rows[] = {
@@ -504,6 +514,7 @@ static void test_proof__counts_a_standby_that_commits_wait_for(void **state UNUS
 
         sandbox->conn = conns[!rows[i].is_superuser];
         await_named(rows[i].standby);
+        AWAIT(has_read_names, rows[i].standby);
         sandbox_do(sandbox, "set synchronous_commit = %s", rows[i].level);
         found = sandbox_text(sandbox, "execute proof");
         if (strcmp(found, rows[i].wanted) != 0)
