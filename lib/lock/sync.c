@@ -19,6 +19,7 @@
 #include "lock/sync.h"
 #include "base/process.h"
 #include "lock/group_round.h"
+#include "lock/internal.h"
 
 #include <signal.h>
 #include <stdlib.h>
@@ -182,16 +183,13 @@ enum status rlock_sync_run(struct rlock_sync_call *call)
 /** Set the message, unless the call itself has. */
 static void set_message(struct rlock_sync_call *call, enum status status)
 {
-    const char *message = "";
+    const char *words = "";
 
     if (call->reterr == NULL || call->reterr->text[0] != '\0')
         return;
-    if (call->client != NULL &&
-        (status == STATUS_DOWN || status == STATUS_TIMEOUT || status == STATUS_IO ||
-         status == STATUS_REFUSED || status == STATUS_INVALID))
-        message = rlock_client_why(call->client)->text;
-    err_set(call->reterr, status, "%s",
-            message[0] == '\0' ? status_name(status) : message);
+    if (call->client != NULL)
+        words = rlock_client_words(call->client, status);
+    err_set(call->reterr, status, "%s", words[0] == '\0' ? status_name(status) : words);
 }
 
 void rlock_sync_answer(struct rlock_sync_call *call, enum status status)
