@@ -186,7 +186,7 @@ static void batch_split(struct batch *batch, const struct err *why)
 /* The batch is no longer under way in a shared transaction. */
 static void batch_leave_bundle(struct batch *batch)
 {
-    if (batch->bundled > 0)
+    if (batch->is_bundled)
         batch->checkout->bundled -= batch->orders.count;
 }
 
@@ -237,7 +237,7 @@ static void checkout_on_placed(enum status status,
         batch_leave_bundle(batch);
     if (snapshot != NULL)
         catalogue_update(checkout->options.catalogue, snapshot);
-    if (batch->bundled > 0 && must_be_alone(batch, status)) {
+    if (batch->is_bundled && must_be_alone(batch, status)) {
         batch->queue->is_slow = true; /* keeps the queue out of bundles */
         batch_requeue(batch);
         batch_end(batch);
@@ -255,7 +255,7 @@ static void checkout_on_placed(enum status status,
         break;
     case STATUS_BUSY:
     case STATUS_DOWN:
-        if (status == STATUS_BUSY && batch->bundled == 0) /* bundles skip held rows */
+        if (status == STATUS_BUSY && !batch->is_bundled) /* bundles skip held rows */
             queue_note_time(batch->queue, took_us, true, checkout_timeout_us(checkout));
         batch_requeue(batch);
         batch_end(batch);
@@ -283,16 +283,13 @@ void checkout_send(struct checkout *checkout, struct list *batches)
 {
     bool is_early = checkout_releases_early(checkout);
     bool is_alone = batches->next == batches->prev;
-    size_t orders = 0;
     int64_t now_us = clock_mono_us();
     int64_t error_us;
     int64_t sent_at_us = catalogue_now_us(checkout->options.catalogue, &error_us);
 
-    LIST_EACH(struct batch, batch, batches, orders.link)
-        orders += batch->orders.count;
     LIST_EACH(struct batch, batch, batches, orders.link) {
         batch->queue->is_busy = true;
-        batch->bundled = is_alone ? 0 : orders;
+        batch->is_bundled = !is_alone;
         if (!is_alone)
             checkout->bundled += batch->orders.count;
         batch->sent_us = now_us;

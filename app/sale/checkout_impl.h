@@ -39,7 +39,7 @@ struct batch {
     struct checkout *checkout;
     struct queue *queue;
     struct store_batch orders; /* its placements, see batch_item(); room for batch_max */
-    size_t bundled;   /* orders in its bundle; 0: it is alone in its transaction */
+    bool is_bundled;  /* it shares its transaction with other batches */
     bool is_released; /* its voucher's row is free, its commit is not durable yet */
     int64_t sent_us;
     int64_t sent_at_us; /* the earliest that the database's clock can have shown then */
