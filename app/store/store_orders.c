@@ -568,7 +568,7 @@ static void store_on_orders(struct store_query *query, enum status status,
                             const PGresult *result, const struct err *why UNUSED)
 {
     struct rows_call *call = list_item(query, struct rows_call, call.query);
-    size_t count = status == STATUS_OK ? (size_t)PQntuples(result) : 0;
+    size_t count = (size_t)PQntuples(result);
     struct order *orders = count > 0 ? calloc(count, sizeof(*orders)) : NULL;
 
     if (count > 0 && orders == NULL)

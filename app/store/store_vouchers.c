@@ -47,7 +47,7 @@ static void store_on_vouchers(struct store_query *query, enum status status,
                               const PGresult *result, const struct err *why UNUSED)
 {
     struct rows_call *call = list_item(query, struct rows_call, call.query);
-    int rows = status == STATUS_OK ? PQntuples(result) : 0;
+    int rows = PQntuples(result);
     struct voucher *vouchers = rows > 0 ? calloc((size_t)rows, sizeof(*vouchers)) : NULL;
     size_t count = 0;
     int64_t now_us = 0;
