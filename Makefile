@@ -65,7 +65,7 @@ APP_IT       := $(call programs,it_%.c,$(APP_TEST_SRC))
 APP_FUZZ     := $(call programs,fuzz_%.c,$(APP_TEST_SRC))
 TESTS        := $(LIB_UNIT) $(LIB_IT) $(APP_UNIT) $(APP_IT)
 LIB_TEST_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(filter-out lib/test/test_% lib/test/it_% lib/test/fuzz_%,$(LIB_TEST_SRC)))
-APP_TEST_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(wildcard app/test/*.c) lib/test/port.c lib/test/case_list.c)
+APP_TEST_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(wildcard app/test/*.c) lib/test/port.c lib/test/case_list.c lib/test/torture.c)
 INTEROP_SRC  := $(sort $(wildcard lib/test/interop/*.c))
 INTEROP      := $(BUILD)/lib/test/interop/interop
 BENCH_SRC    := $(sort $(wildcard lib/test/bench/*.c))
@@ -185,7 +185,7 @@ $(BUILD)/libapp.a: $(filter-out $(BUILD)/app/cmd/main.o,$(APP_OBJ))
 
 $(APP_UNIT) $(APP_IT): %: %.o $(APP_TEST_OBJ) $(BUILD)/libapp.a $(BUILD)/librlock.a
 	$(call say,LD)
-	$(Q)$(LINK_TEST) -o $@ $^ $(LIBS_TEST)
+	$(Q)$(LINK_TEST) $(WRAP_MALLOC) -o $@ $^ $(LIBS_TEST)
 
 # The simulator replaces libuv, libpq and hiredis. It is not linked with them, so a function that
 # it lacks is an error of the linker. It counts the blocks of malloc(), unless a sanitizer does.
@@ -554,7 +554,7 @@ $(FUZZERS:%=%.fuzz): %.fuzz: $(BUILD)/app/test/fuzz/%
 COUNT_MUTANTS = $(if $(filter-out 0,$(COUNT)),$(COUNT),100)
 MUTANTS_VENV  = var/mutants libclang 18.1.1 pglast==8.7 luaparser==4.2.0
 RUN_MUTANTS   = LINK_LIB='$(CC) $(LDFLAGS) $(WRAP_MALLOC) $(LIB_TEST_OBJ) -- $(LIBS_TEST)' \
-                LINK_APP='$(CC) $(LDFLAGS) $(APP_TEST_OBJ) -- $(LIBS_TEST)' \
+                LINK_APP='$(CC) $(LDFLAGS) $(WRAP_MALLOC) $(APP_TEST_OBJ) -- $(LIBS_TEST)' \
                 LINK_SERVICE='$(CC) $(LDFLAGS) -- $(LIBS)' \
                 LINK_SIMULATOR='$(CC) $(LDFLAGS) $(SIM_LINK) $(SIM_OBJ) -- $(SIM_LIBS)' var/mutants/bin/python3 -B .ci/mutants/run.py
 LEAST = 0

@@ -4,6 +4,7 @@
 #include "app/auth/base64.h"
 #include "app/auth/jws.h"
 #include "test/case_list.h"
+#include "test/torture.h"
 
 #include <jansson.h>
 #include <openssl/crypto.h>
@@ -657,6 +658,22 @@ UNIT_CASE(test_auth_create__refuses_bad_keys_and_shows_none)
             strstr(err.text, rows[i].told) == NULL || strstr(err.text, "hunter2") != NULL)
             fail_msg("row %zu: %s", i, err.text);
         assert_null(auth);
+    }
+}
+
+UNIT_CASE(test_auth_create__fails_without_memory_for_its_texts)
+{
+    struct config config = config_of(SECRET, "");
+    struct auth *auth = NULL;
+
+    for (unsigned number = 1; number <= 4; number++) {
+        enum status status;
+
+        torture_fail(number, 0);
+        status = auth_create(&config, &auth, NULL);
+        assert_true(torture_stop());
+        if (status != STATUS_NO_MEMORY)
+            fail_msg("without allocation %u: %s", number, status_name(status));
     }
 }
 

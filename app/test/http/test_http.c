@@ -1,5 +1,6 @@
 /* test_http.c - requests and their answers, over real connections. */
 #include "app/test/http/http_site.h"
+#include "test/torture.h"
 
 #include <arpa/inet.h>
 #include <time.h>
@@ -95,6 +96,24 @@ static int teardown(void **state UNUSED)
     http_page_free(sold_out);
     http_page_free(vouchers);
     return result;
+}
+
+static void create_page(void *arg)
+{
+    struct http_page *page = http_page_create(arg);
+    bool has_failed = torture_stop();
+
+    if ((page == NULL) != has_failed)
+        fail_msg("%s, %s", page == NULL ? "no page" : "a page",
+                 has_failed ? "although an allocation failed" : "with enough memory");
+    http_page_free(page);
+}
+
+UNIT_CASE(test_page__is_not_created_without_memory)
+{
+    struct http_reply reply = {200, "text/html", "x", 1, 1, {{"ETag", "\"v1\""}}};
+
+    assert_true(torture_each(create_page, &reply) > 4);
 }
 
 /* -- answers -- */
