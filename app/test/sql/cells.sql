@@ -96,6 +96,8 @@ from unnest(array['1, 4', '3, 4', '1023, 1024', '0, 4', '2, 4', '5, 4', '-1, 4',
 --> 1, 2048|cell 1/2 cannot become 1/2048: ...
 select in_cell(0, 1, 'split_cell(0, 2)'), in_cell(0, 1, 'split_cell(2, 2)');
 --> 0|cell 0/1 cannot become 2/2: ...
+select in_cell(-1, 2, 'split_cell(0, 4)');
+--> ERROR P0002: query returned no rows
 
 -- test_split_cell__keeps_what_belongs_to_its_number
 select id, place(id, '{1}'), pay(id, 1, id::text)
@@ -121,10 +123,12 @@ r: create subscription seckill_cell_0 connection 'dbname=a' publication seckill_
 r: select cell, in_cell(-1, 2, format('join_aggregate(%L)', cell))
    from unnest(array['{"number":0,"cells":2,"url":"dbname=a"}',
                      '{"number":0,"cells":2,"url":"dbname=b"}',
+                     '{"number":1,"cells":2,"url":"dbname=a"}',
                      '{"number":1,"cells":2,"url":"dbname=b"}',
                      '{"number":1,"cells":4,"url":"dbname=b"}']) cell;
 --> ...a"}|null
 --> ...b"}|another database replicates to this aggregate as cell 0/2: each cell needs ...
+--> ...a"}|create subscription seckill_cell_1 connection 'dbname=a' publication seckill_cell
 --> ...b"}|create subscription seckill_cell_1 connection 'dbname=b' publication seckill_cell
 --> ...b"}|cell 1/4 cannot replicate to this aggregate, which has cell -1/2: all cells need ...
 r: alter subscription seckill_cell_0 set (slot_name = none);
