@@ -121,15 +121,23 @@ def prepare_template(tree):
 def lines_of_logs(logs):
     """({path: lines} of the marks, names of SQL functions in statements)"""
     lines, names = {}, set()
-    functions = "|".join(pathlib.Path(path).stem for path in names_used() if "/functions/" in path)
-    called = re.compile(rf"\b({functions})\b".encode())
+    functions = {pathlib.Path(path).stem for path in names_used() if "/functions/" in path}
+    queries = {pathlib.Path(path).stem for path in names_used()} - functions
+    called = any_of(functions)
+    prepared = any_of(queries) # a test prepares a query by its name
     for log in logs:
         for entry in entries(log):
             for path, number in MARKED.findall(entry):
                 lines.setdefault(path.decode(), set()).add(int(number))
             if b"create or replace function" not in entry and b"LOG:  mutants-line" not in entry:
                 names.update(name.decode() for name in called.findall(entry))
+                if b"select prepare(" in entry:
+                    names.update(name.decode() for name in prepared.findall(entry))
     return lines, names
+
+
+def any_of(names):
+    return re.compile(rf"\b({'|'.join(sorted(names))})\b".encode())
 
 
 def entries(log):
