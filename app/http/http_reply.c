@@ -52,8 +52,7 @@ static struct MHD_Response *response_create(const struct http_reply *reply)
         ok = add_header(response, reply->headers[i].name, reply->headers[i].value);
     if (ok)
         return response;
-    if (response != NULL)
-        MHD_destroy_response(response);
+    MHD_destroy_response(response); /* accepts NULL */
     return NULL;
 }
 

@@ -116,6 +116,13 @@ UNIT_CASE(test_page__is_not_created_without_memory)
     assert_true(torture_each(create_page, &reply) > 4);
 }
 
+UNIT_CASE(test_page__is_not_created_with_a_header_of_two_lines)
+{
+    struct http_reply reply = {200, "text/html", "x", 1, 1, {{"Link", "a\nb"}}};
+
+    assert_null(http_page_create(&reply));
+}
+
 /* -- answers -- */
 
 #define TOKEN "Authorization: Bearer x\r\n"
