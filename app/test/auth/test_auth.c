@@ -41,7 +41,11 @@ static int create(void **state)
 {
     struct config config = config_of(SECRET, "");
 
-    return auth_create(&config, (struct auth **)state, NULL) == STATUS_OK ? 0 : -1;
+    struct err err = {0};
+
+    if (auth_create(&config, (struct auth **)state, &err) != STATUS_OK)
+        print_error("auth_create() with a secret: %s\n", err.text);
+    return err.status == STATUS_OK ? 0 : -1;
 }
 
 static int destroy(void **state)

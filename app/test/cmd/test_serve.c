@@ -349,6 +349,16 @@ static int serve(const struct step *steps, struct err *reterr)
 
 static const struct step at_once[] = {{SIGTERM, "", 0, NULL}};
 
+static void assert_served(int code, struct err *reterr)
+{
+    int found = serve(at_once, reterr);
+
+    if (found != code)
+        fail_msg("serve, %s%s: expected the exit code %d, got %d %s",
+                 fake.fails == NULL ? "nothing fails" : "this fails: ",
+                 fake.fails == NULL ? "" : fake.fails, code, found, reterr->text);
+}
+
 #define BEGIN "sigmask(1,1110);listen(127.0.0.1:0,2);"
 #define STARTED                                                                          \
     "start(0,30,49904,100,early,127.0.0.1:0);start(1,31,49904,100,early,127.0.0.1:0);"
@@ -374,10 +384,10 @@ CASE(test_serve__runs_until_a_signal)
     ASSERT_CONTAINS(fake.trace, "2 draining signal=2;");
     assert_int_equal(fake.level, LOG_DEBUG);
     setup(NULL);
-    assert_int_equal(serve(at_once, &err), EXIT_FINE);
+    assert_served(EXIT_FINE, &err);
     assert_trace(BEGIN STARTED SERVING "wait;" END);
     config.early_release = CONFIG_OFF;
-    assert_int_equal(serve(at_once, &err), EXIT_FINE);
+    assert_served(EXIT_FINE, &err);
     ASSERT_CONTAINS(fake.trace, "start(1,31,49904,100,late,");
 }
 
@@ -423,10 +433,10 @@ CASE(test_serve__bypasses_locks_when_that_is_set)
                      EXIT_FINE);
     fake.trace[0] = '\0';
     fake.watchdog_us = 1;
-    assert_int_equal(serve(at_once, &err), EXIT_FINE);
+    assert_served(EXIT_FINE, &err);
     ASSERT_CONTAINS(fake.trace, "wait(0.000000000);");
     fake.watchdog_us = 8; /* 2 us */
-    assert_int_equal(serve(at_once, &err), EXIT_FINE);
+    assert_served(EXIT_FINE, &err);
     ASSERT_CONTAINS(fake.trace, "wait(0.000002000);");
 }
 
@@ -449,13 +459,13 @@ CASE(test_serve__fails_with_a_reason)
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         setup(NULL);
         fake.fails = rows[i].fails;
-        assert_int_equal(serve(at_once, &err), rows[i].code);
+        assert_served(rows[i].code, &err);
         assert_string_equal(err.text, rows[i].why);
         assert_trace(rows[i].trace);
     }
     setup(NULL);
     fake.fails = "notify";
-    assert_int_equal(serve(at_once, &err), EXIT_FINE);
+    assert_served(EXIT_FINE, &err);
     ASSERT_CONTAINS(fake.trace, "1 notify_failed why=\"notify failed\";listen(");
 }
 
@@ -468,19 +478,19 @@ CASE(test_serve__refuses_invalid_settings)
     assert_int_equal(command_serve.run(2, argv, &config, &err), EXIT_USAGE);
     assert_string_equal(err.text, "");
     config.jwt_secret = "short";
-    assert_int_equal(serve(at_once, &err), EXIT_USAGE);
+    assert_served(EXIT_USAGE, &err);
     ASSERT_CONTAINS(err.text, "SECKILL_JWT_SECRET");
     setup(NULL);
     config.ticket_secret = "short";
-    assert_int_equal(serve(at_once, &err), EXIT_USAGE);
+    assert_served(EXIT_USAGE, &err);
     ASSERT_CONTAINS(err.text, "SECKILL_TICKET_SECRET");
     setup(NULL);
     config.tls_priority = "nonsense";
-    assert_int_equal(serve(at_once, &err), EXIT_USAGE);
+    assert_served(EXIT_USAGE, &err);
     ASSERT_CONTAINS(err.text, "SECKILL_TLS_PRIORITY");
     setup(NULL);
     config.tls_cert = "x";
-    assert_int_equal(serve(at_once, &err), EXIT_USAGE);
+    assert_served(EXIT_USAGE, &err);
     ASSERT_CONTAINS(err.text, "SECKILL_TLS_CERT_FILE");
     assert_trace("");
     assert_int_equal(fake.level, -1);
@@ -512,14 +522,14 @@ CASE(test_serve__warns_of_exposed_files)
     config.exposed[0] = "SECKILL_JWT_KEYS_FILE";
     config.exposed[1] = "SECKILL_TLS_KEY_FILE";
     config.exposed_count = 2;
-    assert_int_equal(serve(at_once, &err), EXIT_FINE);
+    assert_served(EXIT_FINE, &err);
     ASSERT_CONTAINS(fake.trace, "1 secret_exposed setting=SECKILL_JWT_KEYS_FILE ");
     ASSERT_CONTAINS(fake.trace, "1 secret_exposed setting=SECKILL_TLS_KEY_FILE ");
     setup(NULL);
     config.exposed[0] = "SECKILL_JWT_KEYS_FILE"; /* public keys */
     config.exposed_count = 1;
     config.jwt_alg = CONFIG_RS256;
-    assert_int_equal(serve(at_once, &err), EXIT_USAGE); /* none is set */
+    assert_served(EXIT_USAGE, &err); /* none is set */
     assert_null(strstr(fake.trace, "secret_exposed"));
     setup(NULL);
     fd = mkstemp(path);
@@ -554,7 +564,7 @@ CASE(test_serve__issues_tokens_on_loopback_only)
         config.dev_login = 1;
         config.listen = rows[i].listen;
         add("%s", "");
-        assert_int_equal(serve(at_once, &err), EXIT_FINE);
+        assert_served(EXIT_FINE, &err);
         ASSERT_CONTAINS(fake.trace, rows[i].event);
         assert_int_equal(strstr(fake.trace, ";tokens;") != NULL,
                          strstr(rows[i].event, "refused") == NULL);
@@ -562,7 +572,7 @@ CASE(test_serve__issues_tokens_on_loopback_only)
                          strstr(rows[i].event, "refused") != NULL);
     }
     setup(NULL);
-    assert_int_equal(serve(at_once, &err), EXIT_FINE);
+    assert_served(EXIT_FINE, &err);
     assert_null(strstr(fake.trace, "dev_login"));
 }
 
@@ -598,8 +608,7 @@ CASE(test_serve__divides_the_descriptors)
         config.workers = rows[i].workers;
         config.listeners_max = rows[i].listeners;
         fake.fails = rows[i].workers == 256 || rows[i].cores == 257 ? "listen" : NULL;
-        assert_int_equal(serve(at_once, &err),
-                         fake.fails == NULL ? EXIT_FINE : EXIT_FAILED);
+        assert_served(fake.fails == NULL ? EXIT_FINE : EXIT_FAILED, &err);
         ASSERT_CONTAINS(fake.trace, rows[i].part);
         if ((strstr(fake.trace, ";1 file_limit ") != NULL) !=
             (rows[i].listeners == 10000))
@@ -607,7 +616,7 @@ CASE(test_serve__divides_the_descriptors)
     }
     setup(NULL);
     fake.fails = "getrlimit";
-    assert_int_equal(serve(at_once, &err), EXIT_FINE);
+    assert_served(EXIT_FINE, &err);
 }
 
 // NOLINTEND(concurrency-mt-unsafe)

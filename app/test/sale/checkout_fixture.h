@@ -430,10 +430,13 @@ static inline void assert_answered(int user, enum outcome outcome)
 {
     const struct shopper *shopper = &fixture.shoppers[user];
 
-    if (shopper->answers != 1 || shopper->outcome != outcome)
-        fail_msg("shopper %d: %d answers, the last %s; expected one %s", user,
-                 shopper->answers, metrics_outcome_names[shopper->outcome],
+    if (shopper->answers == 0)
+        fail_msg("shopper %d: expected the answer %s, got none", user,
                  metrics_outcome_names[outcome]);
+    if (shopper->answers > 1 || shopper->outcome != outcome)
+        fail_msg("shopper %d: expected the answer %s, got %d, the last %s", user,
+                 metrics_outcome_names[outcome], shopper->answers,
+                 metrics_outcome_names[shopper->outcome]);
 }
 
 static inline void assert_all_answered(int first_user, int last_user,
