@@ -380,6 +380,16 @@ group by proname > 'next' order by 1;
 --> advance_ids archive_vouchers beat cancel_order create_voucher expire_batches expire_orders
 --> next_voucher_id patch_voucher pay_order place_many place_orders redeem_order refund_order ...
 
+-- test_grant_service__grants_no_function_of_another_schema
+create function given.beat() returns void language sql as '';
+revoke execute on function given.beat() from public;
+select grant_service('seckill_service');
+select has_function_privilege('seckill_service', f, 'execute')
+from unnest('{given.beat(),next_voucher_id()}'::regprocedure[]) f;
+--> f
+--> t
+drop function given.beat();
+
 -- A table of the caller does not replace the real one.
 -- test_service_role__cannot_replace_tables_of_the_functions
 select new_voucher(5, 1);
