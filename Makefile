@@ -428,16 +428,17 @@ check-torture: $(BUILD)/torture
 
 # All of these may run side by side. The longest are first. Each test program runs once: with ASan and
 # UBSan, or plain if it tests SQL.
-.PHONY: check-all check-most check-tests check-ci
+.PHONY: check-all check-most check-rare check-tests check-ci
 check-most: check-address check-pages check-proof check-chaos check-docs check-sql check-load-units \
             check-simulate check-simulate-sql check-gdb check-top check-nginx check-probes \
             check-contract-requests check-contract-follow_python
 check-all: check-most check-lint-fast
-check-tests: check-most check-it check-unit check-defects check-mutants-units check-fuzz check-install check-monitoring
-# Only in CI: the plain build of each test, and checks that take minutes, rarely fail, or need npm,
-# PyPI, Maven Central and Go's proxy.
+check-rare: check-most check-defects check-mutants-units check-fuzz check-install check-monitoring
+check-tests: check-rare check-it check-unit
+# Only in CI: checks that take minutes, rarely fail, or need npm, PyPI, Maven Central and Go's proxy.
+# Then check-mutants runs the plain build of each test.
 check-ci: TORTURE = check-torture
-check-ci: check-tests check-lint check-access check-model check-interop check-contract \
+check-ci: check-rare check-lint check-access check-model check-interop check-contract \
           check-bench check-kubernetes check-lists check-cells
 
 CASES      = 300

@@ -56,6 +56,8 @@ step build/deps.ok # not by two targets at a time
 case $1 in
 ci)
     step check-ci
+    echo_step "changes that a test must notice"
+    step check-mutants
     echo_step "the package and the demo"
     step check-package
     step check-demo

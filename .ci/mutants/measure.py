@@ -53,7 +53,7 @@ def run_all(old, known, marked_tree, plain_tree, jobs):
     marked_tree.sync(marked)
     marked_tree.make(*BUILD, "programs", jobs=jobs)
     prepare_template(marked_tree)
-    with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+    with concurrent.futures.ThreadPoolExecutor(2 * jobs) as pool: # the tests wait most of their time
         for name, entry in pool.map(lambda name: (name, measure(name, marked_tree, plain_tree)), old):
             known.programs[name] = entry
             known.save()
