@@ -31,7 +31,7 @@ enum status db_open(const char *database_url, struct db **ret_db, struct err *re
 
     if (status != STATUS_OK)
         return status;
-    status = err_set(reterr, STATUS_NO_MEMORY, "out of memory");
+    status = STATUS_NO_MEMORY;
     db = calloc(1, sizeof(*db));
     if (db == NULL)
         goto out;
@@ -62,7 +62,7 @@ enum status db_open(const char *database_url, struct db **ret_db, struct err *re
     return STATUS_OK;
 out:
     db_close(db);
-    return status;
+    return status == STATUS_NO_MEMORY ? err_set(reterr, status, "out of memory") : status;
 }
 
 void db_close(struct db *db)
