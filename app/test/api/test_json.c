@@ -74,6 +74,24 @@ UNIT_CASE(test_json_read__malformed)
         assert_int_equal(read_body(rows[i], &body, &errors), STATUS_INVALID);
 }
 
+static void *no_memory(size_t size UNUSED)
+{
+    return NULL;
+}
+
+UNIT_CASE(test_json_read__without_memory)
+{
+    struct json_errors errors;
+    struct body body = {0};
+    json_malloc_t json_malloc;
+    json_free_t json_free;
+
+    json_get_alloc_funcs(&json_malloc, &json_free);
+    json_set_alloc_funcs(no_memory, json_free);
+    ASSERT_STATUS(read_body("{\"number\":1}", &body, &errors), STATUS_NO_MEMORY);
+    json_set_alloc_funcs(json_malloc, json_free);
+}
+
 UNIT_CASE(test_json_read__names_the_field)
 {
     static const struct {
