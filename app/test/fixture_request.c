@@ -1,16 +1,70 @@
-/* fixture_request.c - single requests, checks of their answers, vouchers; see fixture.h. */
+/* fixture_request.c - tokens, single requests, checks of their answers, vouchers; see fixture.h. */
 #include "app/test/fixture.h"
 
+#include "app/auth/base64.h"
 #include "base/clock.h"
 
+#include <openssl/evp.h>
+#include <openssl/hmac.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #define REQUEST_SIZE 100000
 #define LINE_SIZE    8192
+#define TOKENS_KEPT  64
+#define TOKEN_SIZE   2048
 
 static char last_request[1000];
+
+/* -- tokens -- */
+
+const char *token_hs256(const char *header, const char *claims, const char *secret)
+{
+    static char tokens[TOKENS_KEPT][TOKEN_SIZE];
+    static unsigned used;
+    unsigned char mac[EVP_MAX_MD_SIZE];
+    unsigned mac_len = 0;
+    char *token = tokens[used++ % TOKENS_KEPT];
+    size_t len;
+
+    if (header == NULL)
+        header = "{\"alg\":\"HS256\",\"typ\":\"JWT\"}";
+    assert_true((strlen(header) + strlen(claims)) * 4 / 3 + 64 < TOKEN_SIZE);
+    len = base64_encode(header, strlen(header), token);
+    token[len++] = '.';
+    len += base64_encode(claims, strlen(claims), token + len);
+    HMAC(EVP_sha256(), secret, (int)strlen(secret), (const unsigned char *)token, len,
+         mac, &mac_len);
+    token[len++] = '.';
+    base64_encode(mac, mac_len, token + len);
+    return token;
+}
+
+/* @more  further claims */
+static const char *token_of(int64_t user_id, const char *more)
+{
+    char claims[128];
+
+    snprintf(claims, sizeof(claims), "{\"sub\":\"%lld\",\"exp\":%lld%s}",
+             (long long)user_id, (long long)time(NULL) + 3600, more);
+    return token_hs256(NULL, claims, FIXTURE_SECRET);
+}
+
+const char *shopper(int64_t user_id)
+{
+    return token_of(user_id, "");
+}
+
+const char *admin(void)
+{
+    return token_of(1, ",\"role\":\"admin\"");
+}
+
+const char *payment(void)
+{
+    return token_of(1, ",\"role\":\"payment\"");
+}
 
 /* -- requests -- */
 

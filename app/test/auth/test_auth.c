@@ -20,21 +20,34 @@
 #define HS256  "{\"alg\":\"HS256\",\"typ\":\"JWT\"}"
 #define NOW_S  1900000000
 #define SECRET "0123456789abcdef0123456789abcdef"
+#define EXP    "\"sub\":\"1\",\"exp\":"
+#define SUB    "\"exp\":1900000001,\"sub\":"
+#define GOOD   EXP "1900000001"
+
+#define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
 
 #define OLD "an old secret, kept while its tokens last"
 #define NEW "a new secret, which signs from now on ..."
 
-#define NO_KEYS                                                                          \
-    .jwt_secret = "", .jwt_public_key = "", .jwt_private_key = "", .jwt_keys = "",       \
-    .jwt_issuer = "", .jwt_audience = ""
-
 static struct config config_of(const char *secret, const char *keys)
 {
-    struct config config = {NO_KEYS};
+    return (struct config){.jwt_secret = secret,
+                           .jwt_public_key = "",
+                           .jwt_private_key = "",
+                           .jwt_keys = keys,
+                           .jwt_issuer = "",
+                           .jwt_audience = ""};
+}
 
-    config.jwt_secret = secret;
-    config.jwt_keys = keys;
-    return config;
+static enum status create_with(enum config_alg alg, const char *private_key,
+                               const char *public_key, struct auth **ret_auth)
+{
+    struct config config = config_of("", "");
+
+    config.jwt_alg = alg;
+    config.jwt_private_key = private_key;
+    config.jwt_public_key = public_key;
+    return auth_create(&config, ret_auth, NULL);
 }
 
 static int create(void **state)
@@ -93,161 +106,149 @@ static enum status check(const struct auth *auth, const char *header,
     return auth_check(auth, (struct text){header, strlen(header)}, NOW_S, ret_identity);
 }
 
-static enum status check_parts(const struct auth *auth, const char *header,
-                               const char *claims)
+static void assert_signed(const struct auth *auth, const char *secret, const char *header,
+                          const char *claims, enum status wanted)
 {
-    char *value = sign(SECRET, header, claims);
+    char *value = sign(secret, header, claims);
     struct identity identity;
     enum status status = check(auth, value, &identity);
 
     free(value);
-    return status;
+    if (status != wanted)
+        fail_msg("%s %s: expected %s, got %s", header, claims, status_name(wanted),
+                 status_name(status));
 }
 
-static enum status check_claims(const struct auth *auth, const char *claims)
+static void assert_checked(const struct auth *auth, const char *header,
+                           const char *claims, enum status wanted)
 {
-    return check_parts(auth, HS256, claims);
+    char braced[400];
+
+    snprintf(braced, sizeof(braced), "{%s}", claims);
+    assert_signed(auth, SECRET, header, braced, wanted);
+}
+
+/* Makes a token, and checks it by another object. The caller frees the token. */
+static char *assert_made(const struct auth *maker, const struct auth *judge,
+                         const struct identity *made)
+{
+    char header[2 * AUTH_TOKEN_BYTES_MAX];
+    struct identity found = {0};
+    char *token;
+
+    ASSERT_STATUS(auth_make(maker, made, NOW_S, 10, &token, NULL), STATUS_OK);
+    snprintf(header, sizeof(header), "bearer %s", token);
+    ASSERT_STATUS(check(judge, header, &found), STATUS_OK);
+    assert_int_equal(found.user_id, made->user_id);
+    assert_int_equal(found.role, made->role);
+    assert_string_equal(found.jti, made->jti);
+    return token;
 }
 
 UNIT_CASE(test_auth_check__accepts_tokens_of_auth_make)
 {
-    static const enum auth_role roles[] = {AUTH_SHOPPER, AUTH_PAYMENT, AUTH_ADMIN};
+    static const struct identity rows[] = {{INT64_MAX, AUTH_SHOPPER, ""},
+                                           {INT64_MAX - 1, AUTH_PAYMENT, "t-1"},
+                                           {1, AUTH_ADMIN, ""}};
 
-    for (size_t i = 0; i < 3; i++) {
-        const struct identity made = {.user_id = INT64_MAX - (int64_t)i,
-                                      .role = roles[i]};
-        struct identity found = {0};
-        char header[AUTH_TOKEN_BYTES_MAX];
-        char *token;
-
-        assert_int_equal(auth_make(*state, &made, NOW_S, 10, &token, NULL), STATUS_OK);
-        snprintf(header, sizeof(header), "bearer %s", token);
-        assert_int_equal(check(*state, header, &found), STATUS_OK);
-        assert_int_equal(found.user_id, made.user_id);
-        assert_int_equal(found.role, made.role);
-        assert_string_equal(found.jti, "");
-        free(token);
-    }
-}
-
-UNIT_CASE(test_auth_check__requires_the_claims)
-{
-    static const struct {
-        const char *claims;
-        enum status status;
-    } rows[] = {
-        {"{\"sub\":\"1\",\"exp\":1900000001}", STATUS_OK},
-        {"{\"sub\":\"1\",\"exp\":1900000001,\"nbf\":1900000000}", STATUS_OK},
-        {"{\"sub\":\"9223372036854775807\",\"exp\":1900000001}", STATUS_OK},
-        {"{\"sub\":\"1\",\"exp\":1900000001,\"role\":\"payment\"}", STATUS_OK},
-        {"{\"sub\":\"1\"}", STATUS_REFUSED},
-        {"{\"sub\":\"1\",\"exp\":1900000000}", STATUS_REFUSED},
-        {"{\"sub\":\"1\",\"exp\":\"1900000001\"}", STATUS_REFUSED},
-        {"{\"sub\":\"1\",\"exp\":1900000001,\"nbf\":1900000001}", STATUS_REFUSED},
-        {"{\"sub\":\"1\",\"exp\":1900000001,\"nbf\":\"soon\"}", STATUS_REFUSED},
-        {"{\"exp\":1900000001}", STATUS_REFUSED},
-        {"{\"sub\":1,\"exp\":1900000001}", STATUS_REFUSED},
-        {"{\"sub\":\"0\",\"exp\":1900000001}", STATUS_REFUSED},
-        {"{\"sub\":\"-1\",\"exp\":1900000001}", STATUS_REFUSED},
-        {"{\"sub\":\"01\",\"exp\":1900000001}", STATUS_REFUSED},
-        {"{\"sub\":\" 1\",\"exp\":1900000001}", STATUS_REFUSED},
-        {"{\"sub\":\"1.0\",\"exp\":1900000001}", STATUS_REFUSED},
-        {"{\"sub\":\"\",\"exp\":1900000001}", STATUS_REFUSED},
-        {"{\"sub\":\"9223372036854775808\",\"exp\":1900000001}", STATUS_REFUSED},
-        {"{\"sub\":\"1\",\"exp\":1900000001,\"role\":\"root\"}", STATUS_REFUSED},
-        {"{\"sub\":\"1\",\"exp\":1900000001,\"role\":1}", STATUS_REFUSED},
-        {"{\"sub\":\"1\",\"exp\":1900000001,\"role\":null}", STATUS_REFUSED},
-        {"{\"sub\":\"1\",\"exp\":1900000001,\"jti\":\"a\"}", STATUS_OK},
-        {"{\"sub\":\"1\",\"exp\":1900000001,\"jti\":\"\"}", STATUS_REFUSED},
-        {"{\"sub\":\"1\",\"exp\":1900000001,\"jti\":5}", STATUS_REFUSED},
-        {"{\"sub\":\"1\",\"exp\":1900000001,\"jti\":\""
-         "0123456789012345678901234567890123456789012345678901234567890123\"}",
-         STATUS_OK},
-        {"{\"sub\":\"1\",\"exp\":1900000001,\"jti\":\""
-         "01234567890123456789012345678901234567890123456789012345678901234\"}",
-         STATUS_REFUSED},
-        {"{\"sub\":\"1\",\"exp\":1900000001,\"iss\":5,\"aud\":5}", STATUS_OK},
-    };
-
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        if (check_claims(*state, rows[i].claims) != rows[i].status)
-            fail_msg("%s", rows[i].claims);
-    }
+    for (size_t i = 0; i < COUNT_OF(rows); i++)
+        free(assert_made(*state, *state, &rows[i]));
 }
 
 /* now is NOW_S: a token has expired when now >= exp, and is valid when now >= nbf */
-UNIT_CASE(test_auth_check__times_may_be_fractional)
+UNIT_CASE(test_auth_check__requires_the_claims)
 {
+    /* clang-format off */
     static const struct {
-        const char *times;
+        const char *claims; /* behind those of GOOD */
         enum status status;
     } rows[] = {
-        {"\"exp\":1900000000.5", STATUS_OK},
-        {"\"exp\":1900000000.0", STATUS_REFUSED},
-        {"\"exp\":1899999999.9", STATUS_REFUSED},
-        {"\"exp\":1.9000000005e9", STATUS_OK},
-        {"\"exp\":1.9e9", STATUS_REFUSED},
-        {"\"exp\":1900000001,\"nbf\":1899999999.9", STATUS_OK},
-        {"\"exp\":1900000001,\"nbf\":1900000000.0", STATUS_OK},
-        {"\"exp\":1900000001,\"nbf\":1900000000.5", STATUS_REFUSED},
-        {"\"exp\":-1900000001.5", STATUS_REFUSED},
-        {"\"exp\":1e999", STATUS_REFUSED},
-        {"\"exp\":99999999999999999999", STATUS_REFUSED},
-        {"\"exp\":[1900000001.5]", STATUS_REFUSED},
-        {"\"exp\":true", STATUS_REFUSED},
+        {GOOD, STATUS_OK},
+        {GOOD ",\"nbf\":1900000000", STATUS_OK},
+        {GOOD ",\"nbf\":1900000001", STATUS_REFUSED},
+        {GOOD ",\"nbf\":1899999999.9", STATUS_OK},
+        {GOOD ",\"nbf\":1900000000.0", STATUS_OK},
+        {GOOD ",\"nbf\":1900000000.5", STATUS_REFUSED},
+        {GOOD ",\"nbf\":\"soon\"", STATUS_REFUSED},
+        {GOOD ",\"role\":\"payment\"", STATUS_OK},
+        {GOOD ",\"role\":\"root\"", STATUS_REFUSED},
+        {GOOD ",\"role\":1", STATUS_REFUSED},
+        {GOOD ",\"role\":null", STATUS_REFUSED},
+        {GOOD ",\"jti\":\"a\"", STATUS_OK},
+        {GOOD ",\"jti\":\"\"", STATUS_REFUSED},
+        {GOOD ",\"jti\":5", STATUS_REFUSED},
+        {GOOD ",\"jti\":\"0123456789012345678901234567890123456789012345678901234567890123\"", STATUS_OK},
+        {GOOD ",\"jti\":\"01234567890123456789012345678901234567890123456789012345678901234\"", STATUS_REFUSED},
+        {GOOD ",\"iss\":5,\"aud\":5", STATUS_OK},
+        {EXP "1900000000", STATUS_REFUSED},
+        {EXP "\"1900000001\"", STATUS_REFUSED},
+        {EXP "1900000000.5", STATUS_OK},
+        {EXP "1900000000.0", STATUS_REFUSED},
+        {EXP "1899999999.9", STATUS_REFUSED},
+        {EXP "1.9000000005e9", STATUS_OK},
+        {EXP "1.9e9", STATUS_REFUSED},
+        {EXP "-1900000001.5", STATUS_REFUSED},
+        {EXP "1e999", STATUS_REFUSED},
+        {EXP "99999999999999999999", STATUS_REFUSED},
+        {EXP "[1900000001.5]", STATUS_REFUSED},
+        {EXP "true", STATUS_REFUSED},
+        {"\"sub\":\"1\"", STATUS_REFUSED},
+        {"\"exp\":1900000001", STATUS_REFUSED},
+        {SUB "1", STATUS_REFUSED},
+        {SUB "\"9223372036854775807\"", STATUS_OK},
+        {SUB "\"9223372036854775808\"", STATUS_REFUSED},
+        {SUB "\"0\"", STATUS_REFUSED},
+        {SUB "\"-1\"", STATUS_REFUSED},
+        {SUB "\"01\"", STATUS_REFUSED},
+        {SUB "\" 1\"", STATUS_REFUSED},
+        {SUB "\"1.0\"", STATUS_REFUSED},
+        {SUB "\"\"", STATUS_REFUSED},
+        /* ambiguous */
+        {GOOD ",\"sub\":\"2\"", STATUS_REFUSED},
+        {"\"sub\":\"1\",\"exp\":1,\"exp\":1900000001", STATUS_REFUSED},
+        {GOOD ",\"role\":\"admin\",\"role\":\"payment\"", STATUS_REFUSED},
+        {GOOD ",\"x\":{\"y\":1,\"y\":2}", STATUS_REFUSED},
+        {GOOD "} {", STATUS_REFUSED},
     };
-    char claims[200];
+    /* clang-format on */
 
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        snprintf(claims, sizeof(claims), "{\"sub\":\"1\",%s}", rows[i].times);
-        if (check_claims(*state, claims) != rows[i].status)
-            fail_msg("%s", claims);
-    }
+    for (size_t i = 0; i < COUNT_OF(rows); i++)
+        assert_checked(*state, HS256, rows[i].claims, rows[i].status);
 }
 
-UNIT_CASE(test_auth_check__ambiguous_parts_are_refused)
+UNIT_CASE(test_auth_check__reads_the_header)
 {
-    static const char header[] = HS256;
-    static const char claims[] = "{\"sub\":\"1\",\"exp\":1900000001}";
+    /* clang-format off */
     static const struct {
         const char *header;
-        const char *claims;
         enum status status;
     } rows[] = {
-        {header, claims, STATUS_OK},
-        {"{\"alg\":\"HS256\",\"typ\":\"JWT\",\"x\":1}", claims, STATUS_OK},
-        {header, "{\"sub\":\"1\",\"sub\":\"2\",\"exp\":1900000001}", STATUS_REFUSED},
-        {header, "{\"sub\":\"1\",\"exp\":1,\"exp\":1900000001}", STATUS_REFUSED},
-        {header,
-         "{\"role\":\"admin\",\"role\":\"payment\",\"sub\":\"1\",\"exp\":1900000001}",
-         STATUS_REFUSED},
-        {header, "{\"sub\":\"1\",\"exp\":1900000001,\"x\":{\"y\":1,\"y\":2}}",
-         STATUS_REFUSED},
-        {header, "{\"sub\":\"1\",\"exp\":1900000001} {}", STATUS_REFUSED},
-        {header, "[\"sub\"]", STATUS_REFUSED},
-        {"{\"alg\":\"HS256\",\"alg\":\"HS256\"}", claims, STATUS_REFUSED},
-        {"{\"alg\":\"none\",\"alg\":\"HS256\"}", claims, STATUS_REFUSED},
-        {"{\"alg\":\"HS256\",\"kid\":\"a\",\"kid\":\"b\"}", claims, STATUS_REFUSED},
-        {"{\"alg\":\"HS256\",\"crit\":[\"exp\"]}", claims, STATUS_REFUSED},
-        {"{\"alg\":\"HS256\",\"crit\":[\"b64\"],\"b64\":true}", claims, STATUS_REFUSED},
-        {"{\"alg\":\"HS256\",\"crit\":[]}", claims, STATUS_REFUSED},
-        {"{\"alg\":\"HS256\",\"crit\":null}", claims, STATUS_REFUSED},
-        {"{\"alg\":\"hs256\"}", claims, STATUS_REFUSED},
-        {"{\"alg\":\"Hs256\"}", claims, STATUS_REFUSED},
-        {"{\"alg\":\"HS256 \"}", claims, STATUS_REFUSED},
-        {"{\"alg\":[\"HS256\"]}", claims, STATUS_REFUSED},
-        {"{\"typ\":\"JWT\"}", claims, STATUS_REFUSED},
+        {HS256, STATUS_OK},
+        {"{\"alg\":\"HS256\",\"typ\":\"JWT\",\"x\":1}", STATUS_OK},
+        {"{\"alg\":\"HS256\",\"alg\":\"HS256\"}", STATUS_REFUSED},
+        {"{\"alg\":\"none\",\"alg\":\"HS256\"}", STATUS_REFUSED},
+        {"{\"alg\":\"HS256\",\"kid\":\"a\",\"kid\":\"b\"}", STATUS_REFUSED},
+        {"{\"alg\":\"HS256\",\"crit\":[\"exp\"]}", STATUS_REFUSED},
+        {"{\"alg\":\"HS256\",\"crit\":[\"b64\"],\"b64\":true}", STATUS_REFUSED},
+        {"{\"alg\":\"HS256\",\"crit\":[]}", STATUS_REFUSED},
+        {"{\"alg\":\"HS256\",\"crit\":null}", STATUS_REFUSED},
+        {"{\"alg\":\"hs256\"}", STATUS_REFUSED},
+        {"{\"alg\":\"Hs256\"}", STATUS_REFUSED},
+        {"{\"alg\":\"HS256 \"}", STATUS_REFUSED},
+        {"{\"alg\":[\"HS256\"]}", STATUS_REFUSED},
+        {"{\"typ\":\"JWT\"}", STATUS_REFUSED},
+        {"[\"alg\"]", STATUS_REFUSED},
     };
+    /* clang-format on */
 
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        if (check_parts(*state, rows[i].header, rows[i].claims) != rows[i].status)
-            fail_msg("%s %s", rows[i].header, rows[i].claims);
-    }
+    for (size_t i = 0; i < COUNT_OF(rows); i++)
+        assert_checked(*state, rows[i].header, GOOD, rows[i].status);
+    assert_signed(*state, SECRET, HS256, "[\"sub\"]", STATUS_REFUSED);
 }
 
 UNIT_CASE(test_auth_check__other_keys_and_algorithms)
 {
-    static const char claims[] = "{\"sub\":\"1\",\"exp\":1900000001}";
+    static const char claims[] = "{" GOOD "}";
     char *rows[] = {
         sign("another-secret-of-32-bytes-or-so", HS256, claims),
         sign_by(EVP_sha384(), SECRET, "{\"alg\":\"HS384\"}", claims),
@@ -258,15 +259,15 @@ UNIT_CASE(test_auth_check__other_keys_and_algorithms)
     };
     struct identity identity;
 
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        assert_int_equal(check(*state, rows[i], &identity), STATUS_REFUSED);
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        ASSERT_STATUS(check(*state, rows[i], &identity), STATUS_REFUSED);
         free(rows[i]);
     }
 }
 
 UNIT_CASE(test_auth_check__broken_headers)
 {
-    char *good = sign(SECRET, HS256, "{\"sub\":\"1\",\"exp\":1900000001}");
+    char *good = sign(SECRET, HS256, "{" GOOD "}");
     struct identity identity;
     char text[AUTH_TOKEN_BYTES_MAX + 100];
 
@@ -318,7 +319,6 @@ UNIT_CASE(test_auth_check__accepts_up_to_the_longest_token)
 
 UNIT_CASE(test_auth_check__uses_the_key_that_the_token_names)
 {
-    static const char claims[] = "{\"sub\":\"1\",\"exp\":1900000001}";
     static const struct {
         const char *kid;
         const char *secret;
@@ -340,147 +340,209 @@ UNIT_CASE(test_auth_check__uses_the_key_that_the_token_names)
     static const char keys[] = "kid: new\n" NEW "\nkid: 2026-01\r\n" OLD "\r\n";
     struct config with_file = config_of("", keys), with_both = config_of(SECRET, keys);
     struct auth *named = NULL, *both = NULL;
-    struct identity identity;
 
     assert_int_equal(auth_create(&with_file, &named, NULL), STATUS_OK);
     assert_int_equal(auth_create(&with_both, &both, NULL), STATUS_OK);
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        char json[100], *header;
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        char json[100];
 
         snprintf(json, sizeof(json), "{\"alg\":\"HS256\"%s}", rows[i].kid);
-        header = sign(rows[i].secret, json, claims);
-
-        if (check(named, header, &identity) != rows[i].status ||
-            check(both, header, &identity) != rows[i].status_with_only)
-            fail_msg("row %zu", i);
-        free(header);
+        assert_signed(named, rows[i].secret, json, "{" GOOD "}", rows[i].status);
+        assert_signed(both, rows[i].secret, json, "{" GOOD "}", rows[i].status_with_only);
     }
     auth_free(named);
     auth_free(both);
 }
 
-static void assert_begins(const char *token, const char *header_json)
-{
-    char header[100];
-
-    header[encode(header_json, header)] = '\0';
-    if (strncmp(token, header, strlen(header)) != 0 || token[strlen(header)] != '.')
-        fail_msg("%s: expected the header %s", token, header);
-}
-
 UNIT_CASE(test_auth_make__signs_with_the_first_key)
 {
+    static const char header_json[] =
+        "{\"alg\":\"HS256\",\"typ\":\"JWT\",\"kid\":\"new\"}";
+    static const struct identity made = {.user_id = 3, .role = AUTH_ADMIN, .jti = "t-1"};
     struct config all = config_of(SECRET, "kid: new\n" NEW "\nkid: old\n" OLD);
     struct config first = config_of("", "kid: new\n" NEW);
-    const struct identity made = {.user_id = 3, .role = AUTH_ADMIN, .jti = "t-1"};
-    struct identity found = {0};
     struct auth *maker = NULL, *judge = NULL;
-    char header[AUTH_TOKEN_BYTES_MAX];
+    char header[100];
     char *token;
 
-    assert_int_equal(auth_create(&all, &maker, NULL), STATUS_OK);
-    assert_int_equal(auth_create(&first, &judge, NULL), STATUS_OK);
-    assert_int_equal(auth_make(maker, &made, NOW_S, 10, &token, NULL), STATUS_OK);
-    snprintf(header, sizeof(header), "Bearer %s", token);
-    assert_int_equal(check(judge, header, &found), STATUS_OK);
-    assert_int_equal(found.role, AUTH_ADMIN);
-    assert_string_equal(found.jti, "t-1");
-    assert_begins(token, "{\"alg\":\"HS256\",\"typ\":\"JWT\",\"kid\":\"new\"}");
+    ASSERT_STATUS(auth_create(&all, &maker, NULL), STATUS_OK);
+    ASSERT_STATUS(auth_create(&first, &judge, NULL), STATUS_OK);
+    token = assert_made(maker, judge, &made);
+    header[encode(header_json, header)] = '\0';
+    ASSERT_CONTAINS(token, header);
     free(token);
     auth_free(maker);
     auth_free(judge);
 }
 
-/* A new key pair as PEM. The caller frees both texts. */
-static void make_pair(EVP_PKEY *pair, char **ret_private, char **ret_public)
-{
-    BIO *private_bio = BIO_new(BIO_s_mem()), *public_bio = BIO_new(BIO_s_mem());
-    char *text;
-    long len;
+struct pair {
+    char *private_key, *public_key; /* PEM */
+    char *locked;                   /* the private key with a passphrase */
+};
 
-    assert_int_equal(
-        PEM_write_bio_PrivateKey(private_bio, pair, NULL, NULL, 0, NULL, NULL), 1);
-    assert_int_equal(PEM_write_bio_PUBKEY(public_bio, pair), 1);
-    len = BIO_get_mem_data(private_bio, &text);
-    *ret_private = strndup(text, (size_t)len);
-    len = BIO_get_mem_data(public_bio, &text);
-    *ret_public = strndup(text, (size_t)len);
-    BIO_free(private_bio);
-    BIO_free(public_bio);
-    EVP_PKEY_free(pair);
+static char *text_of(BIO *bio)
+{
+    char *text, *copy;
+    long len = BIO_get_mem_data(bio, &text);
+
+    copy = strndup(text, (size_t)len);
+    BIO_free(bio);
+    return copy;
 }
 
-static void check_pair(int64_t alg, const char *private_key, const char *public_key)
+static struct pair new_pair(EVP_PKEY *key)
 {
-    struct config config = {NO_KEYS};
-    const struct identity made = {.user_id = 3};
-    struct identity found = {0};
-    struct auth *auth = NULL;
-    char *token, *header;
+    BIO *private_key = BIO_new(BIO_s_mem()), *public_key = BIO_new(BIO_s_mem());
+    BIO *locked = BIO_new(BIO_s_mem());
+    static const char passphrase[] = "passphrase";
 
-    config.jwt_alg = alg;
-    config.jwt_private_key = private_key;
-    config.jwt_public_key = public_key;
-    assert_int_equal(auth_create(&config, &auth, NULL), STATUS_OK);
+    PEM_write_bio_PrivateKey(private_key, key, NULL, NULL, 0, NULL, NULL);
+    PEM_write_bio_PrivateKey(locked, key, EVP_aes_128_cbc(),
+                             (const unsigned char *)passphrase, sizeof(passphrase) - 1,
+                             NULL, NULL);
+    PEM_write_bio_PUBKEY(public_key, key);
+    EVP_PKEY_free(key);
+    return (struct pair){text_of(private_key), text_of(public_key), text_of(locked)};
+}
+
+static void pair_free(struct pair *pair)
+{
+    free(pair->private_key);
+    free(pair->public_key);
+    free(pair->locked);
+}
+
+static void check_pair(enum config_alg alg, const struct pair *pair)
+{
+    static const struct identity made = {.user_id = 3};
+    struct auth *auth = NULL;
+    struct identity found;
+
+    ASSERT_STATUS(create_with(alg, pair->private_key, pair->public_key, &auth),
+                  STATUS_OK);
     for (int i = 0; i < 50; i++) { /* some numbers of a signature begin with zeros */
-        assert_int_equal(auth_make(auth, &made, NOW_S, 10, &token, NULL), STATUS_OK);
-        header = malloc(strlen(token) + 9);
-        sprintf(header, "Bearer %s", token);
-        assert_int_equal(check(auth, header, &found), STATUS_OK);
+        char header[AUTH_TOKEN_BYTES_MAX];
+        char *token = assert_made(auth, auth, &made);
+
         if (alg == CONFIG_ES256) /* 64 bytes, RFC 7518 */
             assert_int_equal(strlen(strrchr(token, '.') + 1), 86);
-        sprintf(header, "Bearer %sA", token); /* one byte more */
-        assert_int_equal(check(auth, header, &found), STATUS_REFUSED);
+        snprintf(header, sizeof(header), "Bearer %sA", token); /* one byte more */
+        ASSERT_STATUS(check(auth, header, &found), STATUS_REFUSED);
         memcpy(strrchr(header, '.'), ".AAAA", sizeof(".AAAA"));
-        assert_int_equal(check(auth, header, &found), STATUS_REFUSED);
+        ASSERT_STATUS(check(auth, header, &found), STATUS_REFUSED);
         *strrchr(header, '.') = '\0';
-        assert_int_equal(check(auth, header, &found), STATUS_REFUSED);
-        free(header);
+        ASSERT_STATUS(check(auth, header, &found), STATUS_REFUSED);
         free(token);
     }
+    /* the public key must not work as a secret */
+    assert_signed(auth, pair->public_key, HS256, "{" GOOD "}", STATUS_REFUSED);
     auth_free(auth);
-}
-
-static enum status create_with(int64_t alg, const char *private_key,
-                               const char *public_key)
-{
-    struct config config = {NO_KEYS};
-    struct auth *auth = NULL;
-    struct err err;
-    enum status status;
-
-    config.jwt_alg = alg;
-    config.jwt_private_key = private_key;
-    config.jwt_public_key = public_key;
-    status = auth_create(&config, &auth, &err);
+    auth = NULL;
+    ASSERT_STATUS(create_with(alg, pair->locked, pair->public_key, &auth),
+                  STATUS_INVALID);
+    ASSERT_STATUS(create_with(alg, "", pair->public_key, &auth), STATUS_OK);
+    ASSERT_STATUS(auth_make(auth, &made, NOW_S, 10, NULL, NULL), STATUS_INVALID);
     auth_free(auth);
-    return status;
 }
 
 UNIT_CASE(test_auth_make__key_pairs)
 {
-    char *rsa_private, *rsa_public, *ec_private, *ec_public, *p384_private, *p384_public;
+    struct pair rsa = new_pair(EVP_RSA_gen(2048)), ec = new_pair(EVP_EC_gen("P-256")),
+                p384 = new_pair(EVP_EC_gen("P-384"));
+    const struct {
+        enum config_alg alg;
+        const char *private_key, *public_key;
+    } rows[] = {
+        {CONFIG_RS256, "", ec.public_key},
+        {CONFIG_RS256, ec.private_key, rsa.public_key},
+        {CONFIG_RS256, rsa.public_key, rsa.public_key},
+        {CONFIG_ES256, "", rsa.public_key},
+        {CONFIG_ES256, "", p384.public_key},
+        {CONFIG_ES256, p384.private_key, ec.public_key},
+    };
+    struct auth *auth = NULL;
 
-    make_pair(EVP_RSA_gen(2048), &rsa_private, &rsa_public);
-    make_pair(EVP_EC_gen("P-256"), &ec_private, &ec_public);
-    make_pair(EVP_EC_gen("P-384"), &p384_private, &p384_public);
-    check_pair(CONFIG_RS256, rsa_private, rsa_public);
-    check_pair(CONFIG_ES256, ec_private, ec_public);
-    assert_int_equal(create_with(CONFIG_RS256, "", ec_public), STATUS_INVALID);
-    assert_int_equal(create_with(CONFIG_RS256, ec_private, rsa_public), STATUS_INVALID);
-    assert_int_equal(create_with(CONFIG_RS256, rsa_public, rsa_public), STATUS_INVALID);
-    assert_int_equal(create_with(CONFIG_ES256, "", rsa_public), STATUS_INVALID);
-    assert_int_equal(create_with(CONFIG_ES256, "", p384_public), STATUS_INVALID);
-    assert_int_equal(create_with(CONFIG_ES256, p384_private, ec_public), STATUS_INVALID);
-    free(rsa_private);
-    free(rsa_public);
-    free(ec_private);
-    free(ec_public);
-    free(p384_private);
-    free(p384_public);
+    check_pair(CONFIG_RS256, &rsa);
+    check_pair(CONFIG_ES256, &ec);
+    for (size_t i = 0; i < COUNT_OF(rows); i++)
+        if (create_with(rows[i].alg, rows[i].private_key, rows[i].public_key, &auth) !=
+            STATUS_INVALID)
+            fail_msg("row %zu: expected that the keys are refused", i);
+    pair_free(&rsa);
+    pair_free(&ec);
+    pair_free(&p384);
 }
 
-/* -- issuer and audience -- */
+/* -- signatures of others -- */
+
+#define RFC_CLAIMS                                                                       \
+    "eyJpc3MiOiJqb2UiLA0KICJleHAiOjEzMDA4MTkzODAsDQogImh0dHA6Ly9leGFtcGxlLmNvbS9pc19yb2" \
+    "90Ijp0cnVlfQ"
+
+/* RFC 7515, appendices A.2 and A.3 */
+UNIT_CASE(test_jws_verify__the_examples_of_the_rfc)
+{
+    /* clang-format off */
+    static const struct {
+        enum config_alg alg;
+        const char *key, *text, *signature;
+    } rows[] = {
+        {CONFIG_RS256,
+         "-----BEGIN PUBLIC KEY-----\n"
+         "MIIBIjANBgkqhkiG9w0BAQEFAAOCAQ8AMIIBCgKCAQEAofgWCuLjybRlzo0tZWJj\n"
+         "NiuSfb4p4fAkd/wWJcyQoTbji9k0l8W26mPddxHmfHQp+Vaw+4qPCJrcS2mJPMEz\n"
+         "P1Pt0Bm4d4QlL+yRT+SFd2lZS+pCgNMsD1W/YpRPEwOWvG6b32690r2jZ47soMZo\n"
+         "9wGzjb/7OMg0LOL+bSf63kpaSHSXndS5z5rexMdbBYUsLA9e+KXBdQOS+UTo7WTB\n"
+         "EMa2R2CapHg665xsmtdVMTBQY4uDZlxvb3qCo5ZwKh9kG4LT6/I5IhlJH7aGhyxX\n"
+         "FvUK+DWNmoudF8NAco9/h9iaGNj8q2ethFkMLs91kzk2PAcDTW9gb54h4FRWyuXp\n"
+         "oQIDAQAB\n"
+         "-----END PUBLIC KEY-----\n",
+         "eyJhbGciOiJSUzI1NiJ9." RFC_CLAIMS,
+         "cC4hiUPoj9Eetdgtv3hF80EGrhuB__dzERat0XF9g2VtQgr9PJbu3XOiZj5RZmh7AAuHIm4Bh-0Qc_lF5YKt_O8W2Fp5jujGbds9uJdb"
+         "F9CUAr7t1dnZcAcQjbKBYNX4BAynRFdiuB--f_nZLgrnbyTyWzO75vRK5h6xBArLIARNPvkSjtQBMHlb1L07Qe7K0GarZRmB_eSN9383"
+         "LcOLn6_dO--xi12jzDwusC-eOkHWEsqtFZESc6BfI7noOPqvhJ1phCnvWh6IeYI2w9QOYEUipUTI8np6LbgGY9Fs98rqVt5AXLIhWkWy"
+         "wlVmtVrBp0igcN_IoypGlUPQGe77Rw"},
+        {CONFIG_ES256,
+         "-----BEGIN PUBLIC KEY-----\n"
+         "MFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAEf83OJ3D2xF1Bg8vub9tLe1gHMzV7\n"
+         "6e8Tus9uPHvRVEXH8UTNG72bfocs3+257rn0s2ldbqkLJK2KRiMohYjlrQ==\n"
+         "-----END PUBLIC KEY-----\n",
+         "eyJhbGciOiJFUzI1NiJ9." RFC_CLAIMS,
+         "DtEhU3ljbEg8L38VWAfUAqOyKAM6-Xx-F4GawxaepmXFCgfTjDxw5djxLa8ISlSApmWQxfKTUJqPP3-Kg6NU1Q"},
+    };
+    /* clang-format on */
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        struct jws_key *key = jws_key_create(rows[i].alg, JWS_VERIFY, rows[i].key);
+        struct text text = {rows[i].text, strlen(rows[i].text)};
+        char signature[JWS_SIGNATURE_BYTES_MAX];
+        size_t len = 0;
+
+        assert_true(base64_decode(rows[i].signature, strlen(rows[i].signature), signature,
+                                  sizeof(signature), &len));
+        ASSERT_STATUS(jws_verify(key, text, (struct text){signature, len}), STATUS_OK);
+        text.len--;
+        ASSERT_STATUS(jws_verify(key, text, (struct text){signature, len}),
+                      STATUS_REFUSED);
+        jws_key_free(key);
+    }
+}
+
+/* A secret that is longer than a block of SHA-256 is hashed. */
+UNIT_CASE(test_auth_check__secrets_of_any_length)
+{
+    char secret[100] = "";
+
+    for (size_t len = 32; len < sizeof(secret); len++) {
+        struct config config = config_of(secret, "");
+        struct auth *auth = NULL;
+
+        memset(secret, 'x', len);
+        ASSERT_STATUS(auth_create(&config, &auth, NULL), STATUS_OK);
+        assert_signed(auth, secret, HS256, "{" GOOD "}", STATUS_OK);
+        auth_free(auth);
+    }
+}
 
 /* -- without memory -- */
 
@@ -491,42 +553,20 @@ static bool fails(void)
     return fails_at > 0 && --fails_at == 0;
 }
 
-static void *openssl_malloc(size_t size, const char *file, int line)
+static void *openssl_malloc(size_t size, const char *file UNUSED, int line UNUSED)
 {
-    (void)file;
-    (void)line;
     return fails() ? NULL : malloc(size);
 }
 
-static void *openssl_realloc(void *memory, size_t size, const char *file, int line)
+static void *openssl_realloc(void *memory, size_t size, const char *file UNUSED,
+                             int line UNUSED)
 {
-    (void)file;
-    (void)line;
     return fails() ? NULL : realloc(memory, size);
 }
 
-static void openssl_free(void *memory, const char *file, int line)
+static void openssl_free(void *memory, const char *file UNUSED, int line UNUSED)
 {
-    (void)file;
-    (void)line;
     free(memory);
-}
-
-static void *no_memory(size_t size)
-{
-    (void)size;
-    return NULL;
-}
-
-/* A valid token is not refused: its client would have to get another one. */
-UNIT_CASE(test_auth_check__refuses_no_token_without_memory)
-{
-    enum status status;
-
-    json_set_alloc_funcs(no_memory, free);
-    status = check_claims(*state, "{\"sub\":\"1\",\"exp\":1900000001}");
-    json_set_alloc_funcs(malloc, free);
-    ASSERT_STATUS(status, STATUS_NO_MEMORY);
 }
 
 #define BYTES(array, count)                                                              \
@@ -557,14 +597,12 @@ static bool verify_without(int n, const struct jws_key *key, struct text signatu
 UNIT_CASE(test_jws__accepts_nothing_wrong_without_memory)
 {
     unsigned char made[JWS_SIGNATURE_BYTES_MAX], wrong[64];
-    char *ec_private, *ec_public;
-    struct jws_key *signer, *judge;
+    struct pair ec = new_pair(EVP_EC_gen("P-256"));
+    struct jws_key *signer = jws_key_create(CONFIG_ES256, JWS_SIGN, ec.private_key);
+    struct jws_key *judge = jws_key_create(CONFIG_ES256, JWS_VERIFY, ec.public_key);
     bool is_reached = true;
     size_t len;
 
-    make_pair(EVP_EC_gen("P-256"), &ec_private, &ec_public);
-    signer = jws_key_create(CONFIG_ES256, JWS_SIGN, ec_private);
-    judge = jws_key_create(CONFIG_ES256, JWS_VERIFY, ec_public);
     for (int n = 1; is_reached; n++) {
         bool is_made;
 
@@ -584,9 +622,33 @@ UNIT_CASE(test_jws__accepts_nothing_wrong_without_memory)
         verify_without(n, judge, BYTES(wrong, sizeof(wrong)), false);
     jws_key_free(signer);
     jws_key_free(judge);
-    free(ec_private);
-    free(ec_public);
+    pair_free(&ec);
 }
+
+static void *no_memory(size_t size UNUSED)
+{
+    return NULL;
+}
+
+/* A valid token is not refused: its client would have to get another one. */
+UNIT_CASE(test_auth_check__refuses_no_token_without_memory)
+{
+    static const struct identity made = {.user_id = 3};
+    struct identity found;
+    char *value = sign(SECRET, "{\"alg\":\"HS256\"}", "{" GOOD "}");
+    json_malloc_t json_malloc;
+    json_free_t json_free;
+
+    json_get_alloc_funcs(&json_malloc, &json_free);
+    json_set_alloc_funcs(no_memory, json_free);
+    ASSERT_STATUS(check(*state, value, &found), STATUS_NO_MEMORY);
+    ASSERT_STATUS(auth_make(*state, &made, NOW_S, 10, NULL, NULL), STATUS_NO_MEMORY);
+    json_set_alloc_funcs(json_malloc, json_free);
+    ASSERT_STATUS(check(*state, value, &found), STATUS_OK);
+    free(value);
+}
+
+/* -- issuer and audience -- */
 
 UNIT_CASE(test_auth_check__issuer_and_audience_where_configured)
 {
@@ -613,12 +675,10 @@ UNIT_CASE(test_auth_check__issuer_and_audience_where_configured)
 
     config.jwt_issuer = "mint";
     config.jwt_audience = "shop";
-    assert_int_equal(auth_create(&config, &auth, NULL), STATUS_OK);
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        snprintf(claims, sizeof(claims), "{\"sub\":\"1\",\"exp\":1900000001,%s}",
-                 rows[i].claims);
-        if (check_claims(auth, claims) != rows[i].status)
-            fail_msg("%s", claims);
+    ASSERT_STATUS(auth_create(&config, &auth, NULL), STATUS_OK);
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        snprintf(claims, sizeof(claims), GOOD ",%s", rows[i].claims);
+        assert_checked(auth, HS256, claims, rows[i].status);
     }
     auth_free(auth);
 }
@@ -652,7 +712,7 @@ UNIT_CASE(test_auth_create__refuses_bad_keys_and_shows_none)
         {"", "", CONFIG_ES256, "SECKILL_JWT_PUBLIC_KEY_FILE"},
     };
 
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
         struct config config = config_of(rows[i].secret, rows[i].keys);
         struct auth *auth = NULL;
         struct err err = {0};
