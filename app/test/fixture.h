@@ -111,6 +111,10 @@ struct service *fixture_spawn(struct fixture *fixture, const char *const *env);
 /** Start `seckill serve` and wait until it is ready. */
 struct service *fixture_serve(struct fixture *fixture, const char *const *env);
 
+/** fixture_serve() by a shell, which executes `before` and then the program with `redirections`. */
+struct service *fixture_serve_by(struct fixture *fixture, const char *const *env,
+                                 const char *before, const char *redirections);
+
 /** Start a service that has ended again, at the same address. */
 void service_respawn(struct fixture *fixture, struct service *service,
                      const char *const *env);
@@ -144,9 +148,6 @@ int64_t number_of(const char *text);
 
 /** A token with any claims. @claims  JSON object; @header  NULL: HS256 */
 const char *token_hs256(const char *header, const char *claims, const char *secret);
-
-/** A token signed by HS256, HS384, HS512, RS256 or ES256. @key  private key (PEM) or secret */
-const char *token_by(const char *alg, const char *claims, const char *key);
 
 /**
  * Send a request on a new connection. `format` gives "METHOD /target".

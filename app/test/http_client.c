@@ -26,15 +26,6 @@ struct client {
     struct client_reply reply;
 };
 
-/* The body of an answer in the bytes that were received. */
-struct cut {
-    const char *bytes;
-    size_t len;
-    size_t used;
-    char *body; /* decoded; room for len + 1 */
-    size_t body_len;
-};
-
 static bool wait_for(int fd, short events, int timeout_ms)
 {
     struct pollfd poller = {.fd = fd, .events = events};
@@ -128,17 +119,6 @@ bool client_write(struct client *conn, const char *bytes, size_t len)
     return true;
 }
 
-bool client_write_slowly(struct client *conn, const char *bytes, size_t len, size_t piece)
-{
-    for (size_t at = 0; at < len; at += piece) {
-        size_t left = len - at;
-
-        if (!client_write(conn, bytes + at, left < piece ? left : piece))
-            return false;
-    }
-    return true;
-}
-
 static void make_room(struct client *conn)
 {
     if (conn->in_size - conn->in_len >= 4096)
@@ -160,58 +140,6 @@ static void take_in(struct client *conn)
     } while (got > 0 || (got < 0 && errno == EINTR));
     if (got == 0 || errno != EAGAIN)
         conn->is_ended = true;
-}
-
-/* Decodes a chunk. Returns 1: it was the last one, 0: it is incomplete, 2: more follow, -1: it is
-   malformed. */
-static int cut_chunk(struct cut *cut)
-{
-    const char *at = cut->bytes + cut->used;
-    size_t left = cut->len - cut->used;
-    const char *eol = memmem(at, left, "\r\n", 2);
-    char *end;
-    size_t size;
-
-    if (eol == NULL)
-        return 0;
-    size = strtoul(at, &end, 16);
-    if (end == at || (*end != '\r' && *end != ';'))
-        return -1;
-    left -= (size_t)(eol + 2 - at);
-    if (left < size + 2)
-        return 0;
-    memcpy(cut->body + cut->body_len, eol + 2, size);
-    cut->body_len += size;
-    cut->used += (size_t)(eol + 2 - at) + size + 2;
-    return size == 0 ? 1 : 2;
-}
-
-static int cut_chunked(struct cut *cut)
-{
-    int result;
-
-    do
-        result = cut_chunk(cut);
-    while (result == 2);
-    return result;
-}
-
-/* Decodes the body. Returns 1: it is complete, 0: it is incomplete, -1: it is malformed. */
-static int cut_body(struct cut *cut, const struct client_reply *reply, bool is_ended)
-{
-    const char *length = client_header(reply, "Content-Length");
-    const char *coding = client_header(reply, "Transfer-Encoding");
-    size_t want = is_ended ? cut->len : SIZE_MAX;
-
-    if (coding != NULL)
-        return strcasecmp(coding, "chunked") == 0 ? cut_chunked(cut) : -1;
-    if (length != NULL)
-        want = strtoul(length, NULL, 10);
-    if (cut->len < want)
-        return 0;
-    memcpy(cut->body, cut->bytes, want);
-    cut->used = cut->body_len = want;
-    return 1;
 }
 
 static void split_lines(char *head, size_t len)
@@ -243,22 +171,35 @@ static int parse_head(struct client *conn, size_t *ret_used)
     return reply->status >= 100 && reply->status <= 599 ? 1 : -1;
 }
 
-static int parse_body(struct client *conn, size_t head_len, bool is_head,
-                      size_t *ret_used)
+/* The length of the body; SIZE_MAX: it lasts until the connection ends. The service sends no
+   chunks. */
+static size_t body_length(const struct client_reply *reply, bool is_head)
+{
+    const char *length = client_header(reply, "Content-Length");
+
+    if (is_head || reply->status < 200 || reply->status == 204 || reply->status == 304)
+        return 0;
+    return length != NULL ? strtoul(length, NULL, 10) : SIZE_MAX;
+}
+
+/* As parse_head(). */
+static int parse_body(struct client *conn, bool is_head, size_t *used)
 {
     struct client_reply *reply = &conn->reply;
-    struct cut cut = {.bytes = conn->in + head_len, .len = conn->in_len - head_len};
-    int result = 1;
+    size_t received = conn->in_len - *used, len = body_length(reply, is_head);
 
-    cut.body = calloc(1, cut.len + 1);
-    assert(cut.body != NULL);
-    if (!is_head && reply->status >= 200 && reply->status != 204 && reply->status != 304)
-        result = cut_body(&cut, reply, conn->is_ended);
-    reply->body = cut.body;
-    reply->body_len = cut.body_len;
-    reply->body[cut.body_len] = '\0';
-    *ret_used = head_len + cut.used;
-    return result;
+    if (client_header(reply, "Transfer-Encoding") != NULL)
+        return -1;
+    if (len == SIZE_MAX ? !conn->is_ended : received < len)
+        return 0;
+    if (len == SIZE_MAX)
+        len = received;
+    reply->body = calloc(1, len + 1);
+    assert(reply->body != NULL);
+    memcpy(reply->body, conn->in + *used, len);
+    reply->body_len = len;
+    *used += len;
+    return 1;
 }
 
 static int parse(struct client *conn, bool is_head)
@@ -269,7 +210,7 @@ static int parse(struct client *conn, bool is_head)
     reply_clear(&conn->reply);
     result = parse_head(conn, &used);
     if (result == 1)
-        result = parse_body(conn, used, is_head, &used);
+        result = parse_body(conn, is_head, &used);
     if (result != 1)
         return result;
     conn->in_len -= used;

@@ -1,7 +1,7 @@
 /*
  * http_client.h - an HTTP/1.1 client for tests: raw bytes out, parsed answers in.
  *
- * It sends any bytes, valid or not, in one piece or byte by byte, and parses the answers.
+ * It sends any bytes, valid or not, and parses the answers.
  * A connection is used by one thread.
  */
 #ifndef TEST_HTTP_CLIENT_H
@@ -44,10 +44,6 @@ int client_fd(const struct client *conn);
 
 /** Send all; false when the peer has gone or does not take it in time. */
 bool client_write(struct client *conn, const char *bytes, size_t len);
-
-/** Send in pieces of `piece` bytes, each in a packet of its own. */
-bool client_write_slowly(struct client *conn, const char *bytes, size_t len,
-                         size_t piece);
 
 struct client_wait {
     bool is_head; /* the request was HEAD: no body follows, whatever Content-Length is */

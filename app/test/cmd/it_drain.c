@@ -33,14 +33,7 @@ static int mend(void **state)
     return fixture_end_test(state);
 }
 
-static void hold_row(void **state, const char *voucher_id)
-{
-    char statement[80];
-
-    snprintf(statement, sizeof(statement),
-             "select 1 from voucher where id = %s for update", voucher_id);
-    sql_session(*state, statement);
-}
+#define MEND_CASE(name) DEFINE_CASE(name, name, NULL, mend, NULL)
 
 static void request_all(struct service *service, struct order_burst *burst,
                         struct client **clients, size_t count)
@@ -48,29 +41,27 @@ static void request_all(struct service *service, struct order_burst *burst,
     char request[1024];
 
     for (size_t i = 0; i < count; i++) {
-        clients[i] = client_open(&service->address);
+        if (clients[i] == NULL)
+            clients[i] = client_open(&service->address);
         assert_non_null(clients[i]);
         assert_true(client_write(clients[i], request,
                                  burst_write(i, request, sizeof(request), burst)));
     }
 }
 
-/** Drains a service that received its requests while it was stopped by SIGSTOP. Each order must be
- *  placed or refused. */
-static void drain_stopped(struct fixture *fixture, struct service *service,
-                          struct client **clients, size_t count)
+/* Each order must be placed or refused. @may_be  another permitted code of a refusal */
+static void read_answers(struct service *service, struct client **clients, size_t count,
+                         const char *may_be)
 {
-    service_signal(service, SIGTERM);
-    service_signal(service, SIGCONT);
     for (size_t i = 0; i < count; i++) {
         const struct client_reply *reply = client_read(clients[i], &patience);
 
-        if (reply->status != 201)
+        if (reply->status != 201 && !reply_is(reply, 503, may_be))
             EXPECT(reply, 503, "unavailable");
+        assert_true(client_ends(clients[i], CLIENT_TIMEOUT_MS));
         client_close(clients[i]);
     }
     assert_int_equal(service_wait(service), 0);
-    assert_int_equal(redis_order_locks(fixture), 0);
 }
 
 /* Creates a voucher at another service and waits until `hasty` knows it. The timeout of `hasty`
@@ -89,62 +80,47 @@ static bool all_hold_locks(void *arg)
     return redis_order_locks(arg) == CLIENTS;
 }
 
-static void test_drain__answers_requests_in_flight(void **state)
+SERVICE_CASE(test_drain__answers_requests_in_flight)
 {
     struct service *service = fixture_serve(*state, patient);
     struct order_burst burst = {.first_user = 1};
-    struct client *clients[CLIENTS];
+    struct client *clients[CLIENTS] = {NULL};
+    char statement[80];
 
     make_voucher(service, &(struct sale){.stock = 1000}, burst.voucher_id);
-    hold_row(state, burst.voucher_id);
+    snprintf(statement, sizeof(statement),
+             "select 1 from voucher where id = %s for update", burst.voucher_id);
+    sql_session(*state, statement);
     request_all(service, &burst, clients, CLIENTS);
-    assert_true(becomes_true(all_hold_locks, *state));
+    AWAIT(all_hold_locks, *state);
     service_signal(service, SIGTERM);
     sql_session(*state, NULL);
-    for (size_t i = 0; i < CLIENTS; i++) {
-        EXPECT(client_read(clients[i], &patience), 201, NULL);
-        assert_true(client_ends(clients[i], CLIENT_TIMEOUT_MS));
-        client_close(clients[i]);
-    }
-    assert_int_equal(service_wait(service), 0);
+    read_answers(service, clients, CLIENTS, "");
     assert_int_equal(redis_order_locks(*state), 0);
     assert_int_equal(sql_live_orders(*state, burst.voucher_id), CLIENTS);
 }
 
-/* A request that has reached the socket before the signal is in flight. */
-static void test_drain__answers_requests_not_yet_read(void **state)
+/* A request that has reached a socket before the signal is in flight, even if the service has not
+   read it, or has not accepted its connection. */
+SERVICE_CASE(test_drain__answers_what_has_reached_a_socket)
 {
+    static const char hello[] = "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n";
     struct service *service = fixture_serve(*state, NULL);
     struct order_burst burst = {.first_user = 1};
-    struct client *clients[CLIENTS];
-    char request[1024];
+    struct client *clients[MANY_CLIENTS] = {NULL};
 
-    make_voucher(service, &(struct sale){.stock = 1000}, burst.voucher_id);
-    for (size_t i = 0; i < CLIENTS; i++) { /* the service accepts the connections */
-        static const char hello[] = "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n";
-
+    make_voucher(service, &(struct sale){.stock = MANY_CLIENTS}, burst.voucher_id);
+    for (size_t i = 0; i < CLIENTS; i++) { /* the service accepts these connections */
         clients[i] = client_open(&service->address);
         assert_true(client_write(clients[i], hello, sizeof(hello) - 1));
         EXPECT(client_read(clients[i], &patience), 200, NULL);
     }
     service_signal(service, SIGSTOP);
-    for (size_t i = 0; i < CLIENTS; i++)
-        assert_true(client_write(clients[i], request,
-                                 burst_write(i, request, sizeof(request), &burst)));
-    drain_stopped(*state, service, clients, CLIENTS);
-}
-
-/* The kernel has connected them, the service has not accepted them. */
-static void test_drain__answers_connections_not_yet_accepted(void **state)
-{
-    struct service *service = fixture_serve(*state, NULL);
-    struct order_burst burst = {.first_user = 1};
-    struct client *clients[MANY_CLIENTS];
-
-    make_voucher(service, &(struct sale){.stock = MANY_CLIENTS}, burst.voucher_id);
-    service_signal(service, SIGSTOP);
     request_all(service, &burst, clients, MANY_CLIENTS);
-    drain_stopped(*state, service, clients, MANY_CLIENTS);
+    service_signal(service, SIGTERM);
+    service_signal(service, SIGCONT);
+    read_answers(service, clients, MANY_CLIENTS, "");
+    assert_int_equal(redis_order_locks(*state), 0);
 }
 
 static void signal_service(void *arg)
@@ -154,7 +130,7 @@ static void signal_service(void *arg)
     service_signal(&burst->fixture->services[0], SIGTERM);
 }
 
-static void test_drain__under_load_loses_nothing(void **state)
+SERVICE_CASE(test_drain__under_load_loses_nothing)
 {
     static enum tally each[3000];
     struct service *service = fixture_serve(*state, NULL);
@@ -174,9 +150,8 @@ static void test_drain__under_load_loses_nothing(void **state)
     assert_int_equal(redis_order_locks(*state), 0);
     burst_check(*state, &burst, 3000);
     assert_true(burst.tally[TALLY_PLACED] >= 1000);
-    /* every placed order was answered */
     assert_int_equal(sql_live_orders(*state, burst.voucher_id),
-                     burst.tally[TALLY_PLACED]);
+                     burst.tally[TALLY_PLACED]); /* each was answered */
 }
 
 static bool refuses_connections(void *arg)
@@ -190,7 +165,7 @@ static bool refuses_connections(void *arg)
 }
 
 /* A proxy may have sent a request on each of its idle connections when it learns of the signal. */
-static void test_drain__answers_one_request_on_an_idle_connection(void **state)
+SERVICE_CASE(test_drain__answers_one_request_on_an_idle_connection)
 {
     const char *const env[] = {"SECKILL_DRAIN_S=30", NULL};
     static const char hello[] = "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n";
@@ -208,7 +183,7 @@ static void test_drain__answers_one_request_on_an_idle_connection(void **state)
     assert_int_equal(service_wait(service), 0); /* no connection is left to wait for */
 }
 
-static void test_drain__does_not_wait_for_idle_or_slow_clients(void **state)
+SERVICE_CASE(test_drain__does_not_wait_for_idle_or_slow_clients)
 {
     static const char posting[] = "POST /v1/vouchers HTTP/1.1\r\nHost: x\r\n"
                                   "Content-Length: 10\r\n\r\n{";
@@ -227,67 +202,36 @@ static void test_drain__does_not_wait_for_idle_or_slow_clients(void **state)
         client_close(clients[i]);
 }
 
-static void test_drain__ends_while_redis_hangs(void **state)
+static void drain_without(struct fixture *fixture, const char *which, const char *may_be)
 {
-    const char *const env[] = {"SECKILL_ORDER_TIMEOUT_MS=1000", NULL};
-    struct service *service = fixture_serve(*state, env);
+    const char *const env[] = {"SECKILL_ORDER_TIMEOUT_MS=3000", NULL};
+    struct service *service = fixture_serve(fixture, env);
     struct order_burst burst = {.first_user = 1};
-    struct client *clients[CLIENTS];
+    struct client *clients[CLIENTS] = {NULL};
 
-    make_known(*state, service, burst.voucher_id);
-    fixture_servers(*state, "pause", "redis");
+    make_known(fixture, service, burst.voucher_id);
+    fixture_servers(fixture, "pause", which);
     request_all(service, &burst, clients, CLIENTS);
     EXPECT(request(service, NULL, NULL, "GET /healthz"), 200, NULL);
     service_signal(service, SIGTERM);
-    for (size_t i = 0; i < CLIENTS; i++) {
-        const struct client_reply *reply =
-            EXPECT(client_read(clients[i], &patience), 503, "unavailable");
-
-        assert_true(reply_retry_after(reply) >= 1);
-        client_close(clients[i]);
-    }
-    assert_int_equal(service_wait(service), 0);
-    assert_int_equal(sql_live_orders(*state, burst.voucher_id), 0);
-    /* A resumed Redis would execute buffered commands, and the locks would last for a lease. */
-    fixture_servers(*state, "kill", "redis");
-    fixture_servers(*state, "start", "redis");
+    read_answers(service, clients, CLIENTS, may_be);
 }
 
-static void test_drain__ends_while_postgres_hangs(void **state)
+/* A resumed Redis would execute buffered commands, and the locks would last for a lease. */
+MEND_CASE(test_drain__ends_while_redis_hangs)
 {
-    const char *const env[] = {"SECKILL_ORDER_TIMEOUT_MS=3000", NULL};
-    struct service *service = fixture_serve(*state, env);
-    struct order_burst burst = {.first_user = 1};
-    struct client *clients[CLIENTS];
+    drain_without(*state, "redis", "");
+    fixture_servers(*state, "kill", "redis");
+}
 
-    make_known(*state, service, burst.voucher_id); /* every loop reads it */
-    fixture_servers(*state, "pause", "postgres");
-    request_all(service, &burst, clients, CLIENTS);
-    /* On a slow machine some requests still wait for the voucher and hold no lock. */
-    service_signal(service, SIGTERM);
-    for (size_t i = 0; i < CLIENTS; i++) {
-        const struct client_reply *reply = client_read(clients[i], &patience);
-
-        if (!reply_is(reply, 503, "outcome_unknown"))
-            EXPECT(reply, 503, "unavailable");
-        client_close(clients[i]);
-    }
-    assert_int_equal(service_wait(service), 0);
+/* On a slow machine some requests still wait for the voucher and hold no lock. */
+MEND_CASE(test_drain__ends_while_postgres_hangs)
+{
+    drain_without(*state, "postgres", "outcome_unknown");
     assert_int_equal(redis_order_locks(*state), 0);
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        CASE(test_drain__answers_requests_in_flight),
-        CASE(test_drain__answers_requests_not_yet_read),
-        CASE(test_drain__answers_connections_not_yet_accepted),
-        CASE(test_drain__under_load_loses_nothing),
-        CASE(test_drain__answers_one_request_on_an_idle_connection),
-        CASE(test_drain__does_not_wait_for_idle_or_slow_clients),
-        cmocka_unit_test_teardown(test_drain__ends_while_redis_hangs, mend),
-        cmocka_unit_test_teardown(test_drain__ends_while_postgres_hangs, mend),
-    };
-
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cases_run(setup, teardown);
 }

@@ -19,6 +19,9 @@
 #define LAST    "sql/migrations/0005_add_note.sql"
 #define UNIX_US "sql/functions/unix_us.sql"
 
+static struct sandbox *sandbox; /* of the case */
+static char schema[20];         /* of the sandbox */
+
 static int setup(void **state)
 {
     *state = fixture_open();
@@ -29,6 +32,35 @@ static int teardown(void **state)
 {
     return fixture_close(*state);
 }
+
+static const char *next_schema(void)
+{
+    static int number;
+
+    snprintf(schema, sizeof(schema), "migrate_%d", ++number);
+    return schema;
+}
+
+static int open_empty(void **state)
+{
+    sandbox = sandbox_new(*state, next_schema());
+    return 0;
+}
+
+static int open_migrated(void **state)
+{
+    sandbox = sandbox_open(*state, next_schema());
+    return 0;
+}
+
+static int close_sandbox(void **state UNUSED)
+{
+    sandbox_close(sandbox);
+    return 0;
+}
+
+#define EMPTY_CASE(name)    DEFINE_CASE(name, name, open_empty, close_sandbox, NULL)
+#define MIGRATED_CASE(name) DEFINE_CASE(name, name, open_migrated, close_sandbox, NULL)
 
 /* -- files -- */
 
@@ -106,57 +138,51 @@ static void on_warning(const char *text, void *arg)
     snprintf(steps->warnings + used, sizeof(steps->warnings) - used, "%s\n", text);
 }
 
-static enum status migrate_with(const struct sandbox *sandbox,
-                                struct db_migration options, struct steps *ret_steps,
-                                struct err *ret_err)
+/* What the last migration has done. */
+static _Thread_local struct steps steps;
+static _Thread_local struct err err;
+
+static enum status migrate_with(struct db_migration options)
 {
     struct db *db;
-    enum status status = db_open(sandbox->url, &db, ret_err);
+    enum status status;
 
+    err = (struct err){0};
+    steps = (struct steps){0};
+    status = db_open(sandbox->url, &db, &err);
     if (status != STATUS_OK)
         return status;
-    *ret_steps = (struct steps){0};
     options.on_step = on_step;
     options.on_warning = on_warning;
-    options.arg = ret_steps;
-    status = db_migrate(db, &options, ret_err);
+    options.arg = &steps;
+    status = db_migrate(db, &options, &err);
     db_close(db);
     return status;
 }
 
-static enum status migrate(const struct sandbox *sandbox, const struct files *files,
-                           struct steps *ret_steps, struct err *ret_err)
+static enum status migrate(const struct files *files)
 {
-    const struct db_migration options = {.files = files != NULL ? files->rows : NULL};
-
-    return migrate_with(sandbox, options, ret_steps, ret_err);
+    return migrate_with(
+        (struct db_migration){.files = files != NULL ? files->rows : NULL});
 }
 
 /* Migrates with these files. Fails unless the steps are `expected`. */
-static void assert_migrates(const struct sandbox *sandbox, const struct files *files,
-                            const char *expected)
+static void assert_migrates(const struct files *files, const char *expected)
 {
-    struct err err = {0};
-    struct steps steps = {0};
-
-    if (migrate(sandbox, files, &steps, &err) != STATUS_OK)
+    if (migrate(files) != STATUS_OK)
         fail_msg("%s", err.text);
     assert_string_equal(steps.text, expected);
 }
 
-/* Fails unless migrating with these files is refused with this status and reason. */
-static void assert_refuses(const struct sandbox *sandbox, const struct files *files,
-                           enum status expected, const char *why)
+/* Migrates with these files. Fails unless that is refused with this status and reason. */
+static void assert_refuses(const struct files *files, enum status expected,
+                           const char *why)
 {
-    struct err err = {0};
-    struct steps steps = {0};
-
-    assert_int_equal(migrate(sandbox, files, &steps, &err), expected);
-    if (strstr(err.text, why) == NULL)
-        fail_msg("expected \"%s\" in \"%s\"", why, err.text);
+    ASSERT_STATUS(migrate(files), expected);
+    ASSERT_CONTAINS(err.text, why);
 }
 
-static int64_t count_relations(struct sandbox *sandbox, const char *name)
+static int64_t count_relations(const char *name)
 {
     return sandbox_number(sandbox,
                           "select count(*) from pg_class where relnamespace ="
@@ -164,7 +190,7 @@ static int64_t count_relations(struct sandbox *sandbox, const char *name)
                           name);
 }
 
-static int64_t count_columns(struct sandbox *sandbox, const char *name)
+static int64_t count_columns(const char *name)
 {
     return sandbox_number(sandbox,
                           "select count(*) from information_schema.columns"
@@ -172,7 +198,7 @@ static int64_t count_columns(struct sandbox *sandbox, const char *name)
                           name);
 }
 
-static int64_t count_functions(struct sandbox *sandbox, const char *name)
+static int64_t count_functions(const char *name)
 {
     return sandbox_number(sandbox,
                           "select count(*) from pg_proc where pronamespace ="
@@ -180,7 +206,7 @@ static int64_t count_functions(struct sandbox *sandbox, const char *name)
                           name);
 }
 
-static bool may_call(struct sandbox *sandbox, const char *function)
+static bool may_call(const char *function)
 {
     return sandbox_number(sandbox,
                           "select has_function_privilege('" SERVICE_ROLE "',"
@@ -190,56 +216,39 @@ static bool may_call(struct sandbox *sandbox, const char *function)
 
 /* -- a fresh database -- */
 
-static void test_db_migrate__applies_all_once(void **state)
+EMPTY_CASE(test_db_migrate__applies_all_once)
 {
-    struct sandbox *sandbox = sandbox_new(*state, "migrate_once");
-    struct err err = {0};
-    struct steps steps = {0};
-
-    assert_true(count_files() >= 20);
-    assert_int_equal(migrate(sandbox, NULL, &steps, &err), STATUS_OK);
-    assert_int_equal(steps.count, count_files());
-    assert_int_equal(sandbox_number(sandbox, "select count(*) from schema_file where"
-                                             " checksum ~ '^[0-9a-f]{64}$'"
-                                             " and applied_at <= now()"),
-                     count_files());
-    sandbox_voucher(sandbox, 1, 1);
-    assert_migrates(sandbox, NULL, "");
-    assert_int_equal(sandbox_number(sandbox, "select count(*) from voucher"), 1);
-    sandbox_close(sandbox);
-}
-
-static void test_db_migrate__checksum_is_sha256_of_the_file(void **state)
-{
-    struct sandbox *sandbox = sandbox_open(*state, "migrate_sum");
     char sum[65] = "";
     FILE *pipe = popen("sha256sum " BASELINE, "r");
 
     assert_non_null(pipe);
     assert_int_equal(fscanf(pipe, "%64s", sum), 1);
     pclose(pipe);
+    ASSERT_NUMBER(count_files(), >=, 20);
+    ASSERT_STATUS(migrate(NULL), STATUS_OK);
+    assert_int_equal(steps.count, count_files());
+    assert_int_equal(sandbox_number(sandbox, "select count(*) from schema_file where"
+                                             " checksum ~ '^[0-9a-f]{64}$'"
+                                             " and applied_at <= now()"),
+                     count_files());
     assert_string_equal(sandbox_text(sandbox,
                                      "select checksum from schema_file where path = '%s'",
                                      BASELINE),
                         sum);
-    sandbox_close(sandbox);
+    sandbox_voucher(sandbox, 1, 1);
+    assert_migrates(NULL, "");
+    assert_int_equal(sandbox_number(sandbox, "select count(*) from voucher"), 1);
 }
 
-static void test_db_migrate__failure_leaves_nothing(void **state)
+EMPTY_CASE(test_db_migrate__failure_leaves_nothing)
 {
-    struct sandbox *sandbox = sandbox_new(*state, "migrate_fails");
-
     sandbox_do(sandbox, "create table voucher_order (x integer)");
-    assert_refuses(sandbox, NULL, STATUS_REFUSED, "voucher_order");
-    assert_int_equal(count_relations(sandbox, "%"), 1);
-    sandbox_do(sandbox, "drop table voucher_order");
-    assert_int_equal(count_relations(sandbox, "%"), 0);
-    sandbox_close(sandbox);
+    assert_refuses(NULL, STATUS_REFUSED, "voucher_order");
+    assert_int_equal(count_relations("%"), 1);
 }
 
-static void test_db_migrate__applies_and_records_or_neither(void **state)
+EMPTY_CASE(test_db_migrate__applies_and_records_or_neither)
 {
-    struct sandbox *sandbox = sandbox_new(*state, "migrate_whole");
     struct files files = built_in_files();
 
     remove_file(&files, SEGMENTS); /* one migration, so one transaction */
@@ -250,115 +259,82 @@ static void test_db_migrate__applies_and_records_or_neither(void **state)
     sandbox_do(sandbox, "create table schema_file (path text primary key"
                         " check (path !~ 'unix_us'), checksum text not null,"
                         " applied_at timestamptz default now())");
-    assert_refuses(sandbox, &files, STATUS_REFUSED, UNIX_US);
+    assert_refuses(&files, STATUS_REFUSED, UNIX_US);
     assert_int_equal(sandbox_number(sandbox, "select count(*) from schema_file"), 0);
-    assert_int_equal(count_relations(sandbox, "voucher"), 0);
-    assert_int_equal(count_functions(sandbox, "cancel_order"), 0);
-    sandbox_close(sandbox);
+    assert_int_equal(count_relations("voucher"), 0);
+    assert_int_equal(count_functions("cancel_order"), 0);
 }
 
-struct migrator {
-    const struct sandbox *sandbox;
-    enum status status;
-    struct steps steps;
-    struct err err;
-};
-
-static void *migrate_in_thread(void *arg)
+/* Returns the number of steps. */
+static void *migrate_in_thread(void *arg UNUSED)
 {
-    struct migrator *migrator = arg;
-
-    migrator->status = migrate(migrator->sandbox, NULL, &migrator->steps, &migrator->err);
-    return NULL;
+    return migrate(NULL) == STATUS_OK ? (void *)(uintptr_t)steps.count : NULL;
 }
 
-static void test_db_migrate__several_at_once_take_turns(void **state)
+EMPTY_CASE(test_db_migrate__several_at_once_take_turns)
 {
-    struct sandbox *sandbox = sandbox_new(*state, "migrate_race");
-    struct migrator migrators[4] = {0};
-    pthread_t threads[COUNT_OF(migrators)];
-    unsigned steps = 0;
+    pthread_t threads[4];
+    uintptr_t count = 0;
 
-    for (size_t i = 0; i < COUNT_OF(migrators); i++) {
-        migrators[i].sandbox = sandbox;
-        assert_int_equal(
-            pthread_create(&threads[i], NULL, migrate_in_thread, &migrators[i]), 0);
+    for (size_t i = 0; i < COUNT_OF(threads); i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, migrate_in_thread, NULL), 0);
+    for (size_t i = 0; i < COUNT_OF(threads); i++) {
+        void *done;
+
+        pthread_join(threads[i], &done);
+        count += (uintptr_t)done;
     }
-    for (size_t i = 0; i < COUNT_OF(migrators); i++) {
-        pthread_join(threads[i], NULL);
-        if (migrators[i].status != STATUS_OK)
-            fail_msg("%s", migrators[i].err.text);
-        steps += migrators[i].steps.count;
-    }
-    assert_int_equal(steps, count_files());
-    sandbox_close(sandbox);
+    assert_int_equal(count, count_files());
 }
 
-static void test_db_migrate__dry_run_changes_nothing(void **state)
+EMPTY_CASE(test_db_migrate__dry_run_changes_nothing)
 {
-    struct sandbox *sandbox = sandbox_new(*state, "migrate_dry");
     struct files files = built_in_files();
     const struct db_migration options = {.is_dry_run = true, .files = files.rows};
-    struct err err = {0};
-    struct steps steps = {0};
+    size_t used;
 
-    assert_int_equal(migrate_with(sandbox, options, &steps, &err), STATUS_OK);
+    ASSERT_STATUS(migrate_with(options), STATUS_OK);
     assert_int_equal(steps.count, count_files());
-    assert_int_equal(count_relations(sandbox, "%"), 0);
+    assert_int_equal(count_relations("%"), 0);
 
-    assert_int_equal(migrate(sandbox, NULL, &steps, &err), STATUS_OK);
+    ASSERT_STATUS(migrate(NULL), STATUS_OK);
     set_file(&files, NEXT, "alter table voucher add gift text");
     set_file(&files, UNIX_US, "not even SQL");
     remove_file(&files, "sql/functions/find_orders.sql");
-    assert_int_equal(migrate_with(sandbox, options, &steps, &err), STATUS_OK);
+    ASSERT_STATUS(migrate_with(options), STATUS_OK);
     assert_string_equal(steps.text,
                         NEXT " " UNIX_US " sql/functions/find_orders.sql (dropped) ");
-    assert_migrates(sandbox, NULL, "");
-    sandbox_close(sandbox);
-}
+    assert_migrates(NULL, "");
 
-static void test_db_migrate__dry_run_needs_no_right_to_write(void **state)
-{
-    struct sandbox *sandbox = sandbox_open(*state, "migrate_read");
-    const struct db_migration options = {.is_dry_run = true};
-    struct err err = {0};
-    struct steps steps = {0};
-    size_t used = strlen(sandbox->url);
-
+    /* it needs no right to write */
+    used = strlen(sandbox->url);
     snprintf(sandbox->url + used, sizeof(sandbox->url) - used,
              "%%20-cdefault_transaction_read_only%%3Don");
-    assert_int_equal(migrate_with(sandbox, options, &steps, &err), STATUS_OK);
+    ASSERT_STATUS(migrate_with((struct db_migration){.is_dry_run = true}), STATUS_OK);
     assert_int_equal(steps.count, 0);
-    sandbox_close(sandbox);
 }
 
-static void test_db_migrate__renews_the_rights_of_the_service(void **state)
+MIGRATED_CASE(test_db_migrate__renews_the_rights_of_the_service)
 {
-    struct sandbox *sandbox = sandbox_open(*state, "migrate_rights");
-
     sandbox_do(sandbox, "revoke all on voucher_order from " SERVICE_ROLE);
     sandbox_do(sandbox, "revoke all on function pay_order from " SERVICE_ROLE);
-    assert_false(may_call(sandbox, "pay_order"));
-    assert_migrates(sandbox, NULL, "");
-    assert_true(may_call(sandbox, "pay_order"));
+    assert_false(may_call("pay_order"));
+    assert_migrates(NULL, "");
+    assert_true(may_call("pay_order"));
     assert_string_equal(sandbox_text(sandbox, "select has_table_privilege('" SERVICE_ROLE
                                               "', 'voucher_order', 'select')"),
                         "t");
-    sandbox_close(sandbox);
 }
 
 /* -- upgrades -- */
 
-/* A migrated database with orders in every state. */
-static struct sandbox *database_in_use(struct fixture *fixture, const char *name)
+/* Adds orders in every state. */
+static void use_database(void)
 {
-    struct sandbox *sandbox = sandbox_open(fixture, name);
-    int64_t voucher = sandbox_voucher(sandbox, 100, 2);
-
     sandbox_do(sandbox,
                "select place_orders(%" PRId64 ", array(select generate_series(1, 50)),"
                " array(select generate_series(1, 50)), null)",
-               voucher);
+               sandbox_voucher(sandbox, 100, 2));
     sandbox_do(sandbox, "select pay_order(voucher_id, id, 'payment:1', 'r' || id, 100)"
                         " from voucher_order where user_id <= 3");
     sandbox_do(sandbox, "select redeem_order(voucher_id, id, 'admin:1')"
@@ -367,77 +343,71 @@ static struct sandbox *database_in_use(struct fixture *fixture, const char *name
                         " from voucher_order where user_id = 2");
     sandbox_do(sandbox, "select cancel_order(voucher_id, id, 'shopper:4')"
                         " from voucher_order where user_id = 4");
-    return sandbox;
 }
 
-static void test_db_migrate__applies_the_next_migration(void **state)
+#define NEW_UNIX_US                                                                      \
+    "create or replace function unix_us(p_at timestamptz) returns bigint"                \
+    " language sql stable return 7::bigint"
+
+MIGRATED_CASE(test_db_migrate__applies_the_next_migration)
 {
     static const char data[] = "select md5(string_agg((to_jsonb(h))::text, ','"
                                " order by id)) from voucher_history h";
-    struct sandbox *sandbox = database_in_use(*state, "upgrade");
     struct files files = built_in_files();
     char before[64];
 
+    use_database();
     snprintf(before, sizeof(before), "%s", sandbox_text(sandbox, data));
     set_file(&files, NEXT,
              "alter table voucher add gift text not null default 'none';"
              "create index voucher_gift on voucher (gift)");
-    set_file(&files, UNIX_US,
-             "create or replace function unix_us(p_at timestamptz) returns bigint"
-             " language sql stable return 7::bigint");
-    assert_migrates(sandbox, &files, NEXT " " UNIX_US " ");
+    set_file(&files, UNIX_US, NEW_UNIX_US);
+    assert_migrates(&files, NEXT " " UNIX_US " ");
     assert_string_equal(sandbox_text(sandbox, data), before);
     assert_int_equal(sandbox_number(sandbox, "select unix_us(now())"), 7);
-    assert_int_equal(count_columns(sandbox, "gift"), 1);
-    assert_int_equal(count_relations(sandbox, "voucher_gift"), 1);
+    assert_int_equal(count_columns("gift"), 1);
+    assert_int_equal(count_relations("voucher_gift"), 1);
     assert_int_equal(sandbox_audit(sandbox), 0);
     sandbox_do(sandbox, "select place_orders(id, '{2000}', '{2000}', '{x}')"
                         " from voucher");
     assert_int_equal(sandbox_audit(sandbox), 0);
-    assert_migrates(sandbox, &files, "");
-    sandbox_close(sandbox);
+    assert_migrates(&files, "");
 }
 
-static void test_db_migrate__commits_each_migration(void **state)
+MIGRATED_CASE(test_db_migrate__commits_each_migration)
 {
-    struct sandbox *sandbox = database_in_use(*state, "upgrade_half");
     struct files files = built_in_files();
 
+    use_database();
     set_file(&files, NEXT, "alter table voucher add gift text");
     set_file(&files, LAST, "alter table voucher add note text; select 1 / 0");
-    set_file(&files, UNIX_US,
-             "create or replace function unix_us(p_at timestamptz) returns bigint"
-             " language sql stable return 7::bigint");
-    assert_refuses(sandbox, &files, STATUS_REFUSED, LAST);
-    assert_int_equal(count_columns(sandbox, "gift"), 1);
-    assert_int_equal(count_columns(sandbox, "note"), 0);
+    set_file(&files, UNIX_US, NEW_UNIX_US);
+    assert_refuses(&files, STATUS_REFUSED, LAST);
+    assert_int_equal(count_columns("gift"), 1);
+    assert_int_equal(count_columns("note"), 0);
     assert_true(sandbox_number(sandbox, "select unix_us(now())") > 7);
 
     set_file(&files, LAST, "alter table voucher add note text");
-    assert_migrates(sandbox, &files, LAST " " UNIX_US " ");
-    assert_int_equal(count_columns(sandbox, "note"), 1);
+    assert_migrates(&files, LAST " " UNIX_US " ");
+    assert_int_equal(count_columns("note"), 1);
     assert_int_equal(sandbox_number(sandbox, "select unix_us(now())"), 7);
-    sandbox_close(sandbox);
 }
 
-static void test_db_migrate__the_last_migration_includes_the_functions(void **state)
+MIGRATED_CASE(test_db_migrate__the_last_migration_includes_the_functions)
 {
-    struct sandbox *sandbox = database_in_use(*state, "upgrade_functions");
     struct files files = built_in_files();
 
+    use_database();
     set_file(&files, NEXT, "alter table voucher add gift text");
     set_file(&files, UNIX_US, "create or replace function unix_us(");
-    assert_refuses(sandbox, &files, STATUS_REFUSED, UNIX_US);
-    assert_int_equal(count_columns(sandbox, "gift"), 0);
-    assert_migrates(sandbox, NULL, "");
-    sandbox_close(sandbox);
+    assert_refuses(&files, STATUS_REFUSED, UNIX_US);
+    assert_int_equal(count_columns("gift"), 0);
+    assert_migrates(NULL, "");
 }
 
-/* The indexes as they were before SEGMENTS. */
-static struct sandbox *database_before_segments(struct fixture *fixture, const char *name)
+/* Restores the indexes as they were before SEGMENTS. */
+static void undo_segments(void)
 {
-    struct sandbox *sandbox = database_in_use(fixture, name);
-
     sandbox_do(sandbox, "drop index voucher_order_slot, voucher_order_ended");
     sandbox_do(sandbox, "create unique index voucher_order_slot"
                         " on voucher_order (user_id, voucher_id, slot)");
@@ -445,12 +415,24 @@ static struct sandbox *database_before_segments(struct fixture *fixture, const c
                         " (user_id, voucher_id, fence)"
                         " where slot is null and fence is not null");
     sandbox_do(sandbox, "delete from schema_file where path = '" SEGMENTS "'");
-    return sandbox;
 }
 
-/* Fails unless both indexes begin as SEGMENTS says, and the data are whole. */
-static void assert_has_segments(struct sandbox *sandbox)
+MIGRATED_CASE(test_db_migrate__uses_indexes_that_were_created_beforehand)
 {
+    int64_t slot;
+
+    use_database();
+    undo_segments();
+    sandbox_do(sandbox, "create unique index concurrently voucher_order_slot_new on"
+                        " voucher_order ((voucher_id >> 16), user_id, voucher_id, slot)");
+    slot = sandbox_number(sandbox, "select 'voucher_order_slot_new'::regclass::oid");
+    PQclear(PQexec(sandbox->conn, /* fails, and leaves an invalid index */
+                   "create unique index concurrently voucher_order_ended_new on"
+                   " voucher_order (voucher_id)"));
+    assert_migrates(
+        NULL, "drop of the invalid index voucher_order_ended_new " PREPARED SEGMENTS " ");
+    assert_int_equal(
+        sandbox_number(sandbox, "select 'voucher_order_slot'::regclass::oid"), slot);
     assert_string_equal(
         sandbox_text(sandbox, "select string_agg(pg_get_indexdef(indexrelid, 1, true) ||"
                               " ' ' || indisunique || ' ' || indisvalid, ', ' order by"
@@ -458,100 +440,47 @@ static void assert_has_segments(struct sandbox *sandbox)
                               " where indexrelid in ('voucher_order_slot'::regclass,"
                               "  'voucher_order_ended'::regclass)"),
         "voucher_id false true, (voucher_id >> 16) true true");
-    assert_int_equal(count_relations(sandbox, "voucher_order_%%_new"), 0);
-    assert_int_equal(sandbox_number(sandbox, "select count(*) from voucher_order"), 50);
+    assert_int_equal(count_relations("voucher_order_%%_new"), 0);
     sandbox_do(sandbox, "select place_orders(id, '{2000,3}', '{2000,2001}', '{x,y}')"
                         " from voucher");
     assert_int_equal(sandbox_audit(sandbox), 0);
 }
 
-static void test_db_migrate__brings_segments_to_a_filled_database(void **state)
+MIGRATED_CASE(test_db_migrate__refuses_an_edited_migration_and_a_newer_database)
 {
-    struct sandbox *sandbox = database_before_segments(*state, "upgrade_segments");
-
-    assert_migrates(sandbox, NULL, PREPARED SEGMENTS " ");
-    assert_has_segments(sandbox);
-    sandbox_close(sandbox);
-}
-
-static void test_db_migrate__uses_indexes_that_were_created_beforehand(void **state)
-{
-    struct sandbox *sandbox = database_before_segments(*state, "upgrade_prepared");
-    int64_t slot;
-
-    sandbox_do(sandbox, "create unique index concurrently voucher_order_slot_new on"
-                        " voucher_order ((voucher_id >> 16), user_id, voucher_id, slot)");
-    slot = sandbox_number(sandbox, "select 'voucher_order_slot_new'::regclass::oid");
-    PQclear(PQexec(sandbox->conn, /* fails, and leaves an invalid index */
-                   "create unique index concurrently voucher_order_ended_new on"
-                   " voucher_order (voucher_id)"));
-    assert_migrates(sandbox, NULL,
-                    "drop of the invalid index voucher_order_ended_new " PREPARED SEGMENTS
-                    " ");
-    assert_int_equal(
-        sandbox_number(sandbox, "select 'voucher_order_slot'::regclass::oid"), slot);
-    assert_has_segments(sandbox);
-    sandbox_close(sandbox);
-}
-
-static void test_db_migrate__refuses_an_edited_migration(void **state)
-{
-    struct sandbox *sandbox = sandbox_open(*state, "migrate_edited");
-    struct files files = built_in_files();
-
-    set_file(&files, BASELINE, "create table voucher ()");
-    set_file(&files, NEXT, "alter table voucher add gift text");
-    assert_refuses(sandbox, &files, STATUS_INVALID, BASELINE);
-    assert_int_equal(count_columns(sandbox, "gift"), 0);
-    sandbox_close(sandbox);
-}
-
-static void test_db_migrate__refuses_a_newer_database(void **state)
-{
-    struct sandbox *sandbox = sandbox_open(*state, "migrate_newer");
-    struct files files = built_in_files();
+    struct files files = built_in_files(), edited;
 
     set_file(&files, NEXT, "alter table voucher add gift text");
-    assert_migrates(sandbox, &files, NEXT " ");
-    assert_refuses(sandbox, NULL, STATUS_INVALID, NEXT);
-    sandbox_close(sandbox);
+    edited = files;
+    set_file(&edited, BASELINE, "create table voucher ()");
+    assert_refuses(&edited, STATUS_INVALID, BASELINE);
+    assert_int_equal(count_columns("gift"), 0);
+    assert_migrates(&files, NEXT " ");
+    assert_refuses(NULL, STATUS_INVALID, NEXT);
 }
 
-static void test_db_migrate__refuses_tables_of_an_unknown_version(void **state)
+EMPTY_CASE(test_db_migrate__refuses_tables_of_an_unknown_version)
 {
-    struct sandbox *sandbox = sandbox_new(*state, "migrate_unknown");
     const struct db_migration dry_run = {.is_dry_run = true};
-    struct err err = {0};
-    struct steps steps;
 
     sandbox_do(sandbox, "create table voucher (id bigint)");
-    assert_refuses(sandbox, NULL, STATUS_INVALID, "no recorded migration");
-    assert_int_equal(migrate_with(sandbox, dry_run, &steps, &err), STATUS_INVALID);
-    sandbox_close(sandbox);
+    assert_refuses(NULL, STATUS_INVALID, "no recorded migration");
+    ASSERT_STATUS(migrate_with(dry_run), STATUS_INVALID);
 }
 
 /* -- functions -- */
 
-static void test_db_migrate__drops_a_function_without_a_file(void **state)
+/* A function that is not its own is kept. */
+MIGRATED_CASE(test_db_migrate__drops_a_function_without_a_file)
 {
-    struct sandbox *sandbox = sandbox_open(*state, "function_gone");
     struct files files = built_in_files();
 
-    remove_file(&files, "sql/functions/find_orders.sql");
-    assert_migrates(sandbox, &files, "sql/functions/find_orders.sql (dropped) ");
-    assert_int_equal(count_functions(sandbox, "find_orders"), 0);
-    assert_migrates(sandbox, &files, "");
-    sandbox_close(sandbox);
-}
-
-static void test_db_migrate__keeps_functions_that_are_not_its_own(void **state)
-{
-    struct sandbox *sandbox = sandbox_open(*state, "function_strange");
-
     sandbox_do(sandbox, "create function report() returns int language sql return 1");
-    assert_migrates(sandbox, NULL, "");
-    assert_int_equal(count_functions(sandbox, "report"), 1);
-    sandbox_close(sandbox);
+    remove_file(&files, "sql/functions/find_orders.sql");
+    assert_migrates(&files, "sql/functions/find_orders.sql (dropped) ");
+    assert_int_equal(count_functions("find_orders"), 0);
+    assert_int_equal(count_functions("report"), 1);
+    assert_migrates(&files, "");
 }
 
 #define NEW_REDEEM_ORDER                                                                 \
@@ -559,30 +488,26 @@ static void test_db_migrate__keeps_functions_that_are_not_its_own(void **state)
     " language sql security definer set search_path from current return 1;"              \
     "revoke execute on function redeem_order(boolean) from public"
 
-static void test_db_migrate__a_new_signature_drops_the_old_one(void **state)
+MIGRATED_CASE(test_db_migrate__a_new_signature_drops_the_old_one)
 {
-    struct sandbox *sandbox = sandbox_open(*state, "function_signature");
     struct files files = built_in_files();
 
     set_file(&files, "sql/functions/redeem_order.sql", NEW_REDEEM_ORDER);
-    assert_refuses(sandbox, &files, STATUS_REFUSED, "another function of this name");
-    assert_int_equal(count_functions(sandbox, "redeem_order"), 1);
+    assert_refuses(&files, STATUS_REFUSED, "another function of this name");
+    assert_int_equal(count_functions("redeem_order"), 1);
 
     set_file(
         &files, "sql/functions/redeem_order.sql",
         "drop function if exists redeem_order(bigint, bigint, text);" NEW_REDEEM_ORDER);
-    assert_migrates(sandbox, &files, "sql/functions/redeem_order.sql ");
+    assert_migrates(&files, "sql/functions/redeem_order.sql ");
     assert_int_equal(sandbox_number(sandbox, "select redeem_order(true)"), 1);
-    assert_int_equal(count_functions(sandbox, "redeem_order"), 1);
-    assert_true(may_call(sandbox, "redeem_order"));
-    sandbox_close(sandbox);
+    assert_int_equal(count_functions("redeem_order"), 1);
+    assert_true(may_call("redeem_order"));
 }
 
 /* Upgrades from a release whose functions had no parameter for tickets. */
-static void test_db_migrate__replaces_functions_without_tickets(void **state)
+MIGRATED_CASE(test_db_migrate__replaces_functions_without_tickets)
 {
-    struct sandbox *sandbox = sandbox_open(*state, "function_tickets");
-
     sandbox_do(sandbox, "create function place_orders(bigint, bigint[], bigint[], text[])"
                         " returns int language sql return 1");
     sandbox_do(sandbox,
@@ -590,36 +515,33 @@ static void test_db_migrate__replaces_functions_without_tickets(void **state)
                " bigint[], text[]) returns int language sql return 1");
     sandbox_do(sandbox, "delete from schema_file where path like '%%/place_orders.sql'"
                         " or path like '%%/place_many.sql'");
-    assert_migrates(sandbox, NULL,
-                    "sql/functions/place_many.sql sql/functions/place_orders.sql ");
-    assert_int_equal(count_functions(sandbox, "place_orders"), 1);
-    assert_int_equal(count_functions(sandbox, "place_many"), 1);
-    assert_true(may_call(sandbox, "place_orders"));
-    sandbox_close(sandbox);
+    assert_migrates(NULL, "sql/functions/place_many.sql sql/functions/place_orders.sql ");
+    assert_int_equal(count_functions("place_orders"), 1);
+    assert_int_equal(count_functions("place_many"), 1);
+    assert_true(may_call("place_orders"));
 }
 
-static void test_db_migrate__remembers_the_service_if_functions_are_dropped(void **state)
+MIGRATED_CASE(test_db_migrate__remembers_the_service_if_functions_are_dropped)
 {
-    struct sandbox *sandbox = sandbox_open(*state, "function_rights");
     struct files files = built_in_files();
 
     set_file(&files, NEXT, "drop function if exists place_orders");
-    assert_migrates(sandbox, &files, NEXT " sql/functions/place_orders.sql ");
-    assert_true(may_call(sandbox, "place_orders"));
-    sandbox_close(sandbox);
+    assert_migrates(&files, NEXT " sql/functions/place_orders.sql ");
+    assert_true(may_call("place_orders"));
 }
 
-static void test_db_migrate__functions_use_their_own_schema_only(void **state)
+MIGRATED_CASE(test_db_migrate__functions_use_their_own_schema_only)
 {
-    struct sandbox *sandbox = sandbox_open(*state, "function_path");
+    char path[60];
 
+    snprintf(path, sizeof(path), "search_path=%s, pg_temp", schema);
     assert_string_equal(
         sandbox_text(
             sandbox,
             "select string_agg(distinct c, '') from pg_proc p, unnest(proconfig) c"
             " where pronamespace = current_schema::regnamespace and prosecdef"
             " and c like 'search_path=%%'"),
-        "search_path=function_path, pg_temp");
+        path);
     assert_int_equal(
         sandbox_number(sandbox,
                        "select count(*) from pg_proc p"
@@ -627,7 +549,6 @@ static void test_db_migrate__functions_use_their_own_schema_only(void **state)
                        " and (not array_to_string(proconfig, ' ') like '%%search_path=%%'"
                        "  or has_function_privilege('public', p.oid, 'execute'))"),
         0);
-    sandbox_close(sandbox);
 }
 
 /* place_orders() adds seconds as an integer. Postgres would prefer this function to its own,
@@ -636,7 +557,7 @@ static const char planted_function[] =
     "create function make_interval(secs integer) returns interval language plpgsql as"
     " 'begin raise exception ''called by %'', current_user; end'";
 
-static bool can_plant(const struct sandbox *sandbox)
+static bool can_plant(void)
 {
     PGconn *service = PQconnectdb(sandbox->service_url);
     PGresult *result = PQexec(service, planted_function);
@@ -649,46 +570,39 @@ static bool can_plant(const struct sandbox *sandbox)
     return is_planted;
 }
 
-static void test_db_migrate__lets_nobody_plant_a_function(void **state)
+static void assert_said(const char *text, const char *pattern)
 {
-    struct sandbox *sandbox = sandbox_new(*state, "function_public");
-    const struct db_migration dry = {.is_dry_run = true};
-    struct err err = {0};
-    struct steps steps = {0};
+    char wanted[200];
 
-    sandbox_do(sandbox, "grant create, usage on schema function_public to public");
-    assert_int_equal(migrate_with(sandbox, dry, &steps, &err), STATUS_OK);
-    assert_non_null(strstr(steps.warnings, "role public may create functions in schema"
-                                           " function_public"));
-    assert_int_equal(migrate(sandbox, NULL, &steps, &err), STATUS_OK);
-    assert_non_null(strstr(steps.text, "revoke create on schema function_public from"
-                                       " public "));
-    assert_string_equal(steps.warnings, "");
-    assert_false(can_plant(sandbox));
-    assert_migrates(sandbox, NULL, "");
-    sandbox_close(sandbox);
+    ASSERT_CONTAINS(text, fill(pattern, schema, wanted, sizeof(wanted)));
 }
 
-static void test_db_migrate__warns_of_roles_that_may_plant_a_function(void **state)
+EMPTY_CASE(test_db_migrate__lets_nobody_plant_a_function)
 {
-    struct sandbox *sandbox = sandbox_open(*state, "function_planted");
-    struct err err = {0};
-    struct steps steps = {0};
-
-    assert_int_equal(migrate(sandbox, NULL, &steps, &err), STATUS_OK);
+    sandbox_do(sandbox, "grant create, usage on schema %s to public", schema);
+    ASSERT_STATUS(migrate_with((struct db_migration){.is_dry_run = true}), STATUS_OK);
+    assert_said(steps.warnings, "role public may create functions in schema {}, ");
+    ASSERT_STATUS(migrate(NULL), STATUS_OK);
+    assert_said(steps.text, "revoke create on schema {} from public ");
     assert_string_equal(steps.warnings, "");
-    sandbox_do(sandbox, "grant create on schema function_planted to " SERVICE_ROLE);
-    assert_true(can_plant(sandbox));
-    assert_int_equal(migrate(sandbox, NULL, &steps, &err), STATUS_OK);
-    assert_string_equal(steps.text, "");
-    assert_non_null(strstr(steps.warnings, "role " SERVICE_ROLE " may create functions in"
-                                           " schema function_planted"));
-    assert_non_null(strstr(steps.warnings, "function make_interval(integer) belongs to"
-                                           " role " SERVICE_ROLE));
-    sandbox_close(sandbox);
+    assert_false(can_plant());
+    assert_migrates(NULL, "");
 }
 
-static void await_blocked(struct sandbox *sandbox, const PGconn *session)
+MIGRATED_CASE(test_db_migrate__warns_of_roles_that_may_plant_a_function)
+{
+    assert_migrates(NULL, "");
+    assert_string_equal(steps.warnings, "");
+    sandbox_do(sandbox, "grant create on schema %s to " SERVICE_ROLE, schema);
+    assert_true(can_plant());
+    assert_migrates(NULL, "");
+    assert_said(steps.warnings,
+                "role " SERVICE_ROLE " may create functions in schema {}, ");
+    assert_said(steps.warnings,
+                "function make_interval(integer) belongs to role " SERVICE_ROLE);
+}
+
+static void await_blocked(const PGconn *session)
 {
     int64_t give_up_us = clock_mono_us() + 60000000;
 
@@ -700,13 +614,13 @@ static void await_blocked(struct sandbox *sandbox, const PGconn *session)
 
 /* A call that is under way executes the old function. The next call of its session executes the
    new one. */
-static void test_db_migrate__replaces_a_function_in_use(void **state)
+MIGRATED_CASE(test_db_migrate__replaces_a_function_in_use)
 {
-    struct sandbox *sandbox = database_in_use(*state, "function_in_use");
     PGconn *session = PQconnectdb(sandbox->service_url);
     struct files files = built_in_files();
     PGresult *result;
 
+    use_database();
     PQclear(PQprepare(session, "cancel",
                       "select c.verdict from voucher_order o,"
                       " cancel_order(o.voucher_id, o.id, 'x') c where o.user_id = 5",
@@ -714,13 +628,13 @@ static void test_db_migrate__replaces_a_function_in_use(void **state)
     sandbox_do(sandbox, "begin");
     sandbox_do(sandbox, "select from voucher for update");
     assert_int_equal(PQsendQueryPrepared(session, "cancel", 0, NULL, NULL, NULL, 0), 1);
-    await_blocked(sandbox, session);
+    await_blocked(session);
     set_file(&files, "sql/functions/cancel_order.sql",
              "create or replace function cancel_order(p_voucher bigint, p_order bigint,"
              " p_actor text, out verdict smallint, out changed voucher_order)"
              " language sql security definer set search_path from current"
              " as 'select 77::smallint, null::voucher_order'");
-    assert_migrates(sandbox, &files, "sql/functions/cancel_order.sql ");
+    assert_migrates(&files, "sql/functions/cancel_order.sql ");
     sandbox_do(sandbox, "commit");
     result = PQgetResult(session);
     assert_string_equal(PQgetvalue(result, 0, 0), "1");
@@ -730,51 +644,9 @@ static void test_db_migrate__replaces_a_function_in_use(void **state)
     assert_string_equal(PQgetvalue(result, 0, 0), "77");
     PQclear(result);
     PQfinish(session);
-    sandbox_close(sandbox);
-}
-
-static void test_db_open__says_why_it_cannot(void **state UNUSED)
-{
-    struct db *db = NULL;
-    struct err err = {0};
-
-    assert_int_equal(db_open("postgresql://127.0.0.1:1/x", &db, &err), STATUS_IO);
-    assert_null(db);
-    ASSERT_CONTAINS(err.text, "check the database URL: connection to server at");
-    assert_int_equal(db_open("postgresql://nowhere.invalid/x", &db, &err), STATUS_IO);
-    ASSERT_CONTAINS(err.text, "check the database URL: could not translate host name");
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_db_migrate__applies_all_once),
-        cmocka_unit_test(test_db_migrate__checksum_is_sha256_of_the_file),
-        cmocka_unit_test(test_db_migrate__failure_leaves_nothing),
-        cmocka_unit_test(test_db_migrate__applies_and_records_or_neither),
-        cmocka_unit_test(test_db_migrate__several_at_once_take_turns),
-        cmocka_unit_test(test_db_migrate__dry_run_changes_nothing),
-        cmocka_unit_test(test_db_migrate__dry_run_needs_no_right_to_write),
-        cmocka_unit_test(test_db_migrate__renews_the_rights_of_the_service),
-        cmocka_unit_test(test_db_migrate__applies_the_next_migration),
-        cmocka_unit_test(test_db_migrate__commits_each_migration),
-        cmocka_unit_test(test_db_migrate__the_last_migration_includes_the_functions),
-        cmocka_unit_test(test_db_migrate__brings_segments_to_a_filled_database),
-        cmocka_unit_test(test_db_migrate__uses_indexes_that_were_created_beforehand),
-        cmocka_unit_test(test_db_migrate__refuses_an_edited_migration),
-        cmocka_unit_test(test_db_migrate__refuses_a_newer_database),
-        cmocka_unit_test(test_db_migrate__refuses_tables_of_an_unknown_version),
-        cmocka_unit_test(test_db_migrate__drops_a_function_without_a_file),
-        cmocka_unit_test(test_db_migrate__keeps_functions_that_are_not_its_own),
-        cmocka_unit_test(test_db_migrate__a_new_signature_drops_the_old_one),
-        cmocka_unit_test(test_db_migrate__replaces_functions_without_tickets),
-        cmocka_unit_test(test_db_migrate__remembers_the_service_if_functions_are_dropped),
-        cmocka_unit_test(test_db_migrate__functions_use_their_own_schema_only),
-        cmocka_unit_test(test_db_migrate__lets_nobody_plant_a_function),
-        cmocka_unit_test(test_db_migrate__warns_of_roles_that_may_plant_a_function),
-        cmocka_unit_test(test_db_migrate__replaces_a_function_in_use),
-        cmocka_unit_test(test_db_open__says_why_it_cannot),
-    };
-
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cases_run(setup, teardown);
 }

@@ -18,28 +18,39 @@ static int clear_environment(void **state UNUSED)
 
 #define CASE(name) DEFINE_CASE(name, name, NULL, clear_environment, NULL)
 
-CASE(test_notify_send__reaches_a_path)
+/* @name  as in NOTIFY_SOCKET; @first  the first byte of the address */
+static void assert_reached(const char *name, char first)
 {
-    char dir[] = "/tmp/test_notify.XXXXXX", received[16] = "";
     struct sockaddr_un address = {.sun_family = AF_UNIX};
+    socklen_t len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + strlen(name));
+    int manager_fd = socket(AF_UNIX, SOCK_DGRAM, 0);
     struct notify notify;
-    int manager_fd;
+    char received[16] = "";
 
-    assert_non_null(mkdtemp(dir));
-    snprintf(address.sun_path, sizeof(address.sun_path), "%s/socket", dir);
-    manager_fd = socket(AF_UNIX, SOCK_DGRAM, 0);
-    assert_return_code(
-        bind(manager_fd, (const struct sockaddr *)&address, sizeof(address)), 0);
-    setenv("NOTIFY_SOCKET", address.sun_path, 1);
-    assert_int_equal(notify_init(&notify, NULL), STATUS_OK);
-    assert_true(notify.fd >= 0);
+    snprintf(address.sun_path, sizeof(address.sun_path), "%s", name);
+    address.sun_path[0] = first;
+    assert_return_code(bind(manager_fd, (const struct sockaddr *)&address, len), 0);
+    setenv("NOTIFY_SOCKET", name, 1);
+    ASSERT_STATUS(notify_init(&notify, NULL), STATUS_OK);
     notify_send(&notify, "READY=1");
     notify_clear(&notify);
+    assert_int_equal(notify.fd, -1);
     assert_int_equal(recv(manager_fd, received, sizeof(received), MSG_DONTWAIT), 7);
     assert_string_equal(received, "READY=1");
     close(manager_fd);
-    unlink(address.sun_path);
+}
+
+CASE(test_notify_send__reaches_a_path_and_an_abstract_socket)
+{
+    char dir[] = "/tmp/test_notify.XXXXXX", name[60];
+
+    assert_non_null(mkdtemp(dir));
+    snprintf(name, sizeof(name), "%s/socket", dir);
+    assert_reached(name, '/');
+    unlink(name);
     rmdir(dir);
+    snprintf(name, sizeof(name), "@seckill-test-%d", getpid());
+    assert_reached(name, '\0');
 }
 
 CASE(test_notify_init__without_a_manager)

@@ -1,0 +1,179 @@
+/* it_commands.c - the program as a whole: arguments, exit codes, messages, descriptors. */
+#include "app/test/fixture.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* The exit codes that every --help states. */
+#define EXIT_HOLDS  0
+#define EXIT_BROKEN 1
+#define EXIT_FAILED 2
+#define EXIT_USAGE  64
+
+static int setup(void **state)
+{
+    *state = fixture_open();
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    return fixture_close(*state);
+}
+
+#define RUN(env, ...)                                                                    \
+    fixture_run(*state, env, (const char *const[]){"seckill", __VA_ARGS__, NULL})
+
+/* -- main -- */
+
+/* @out, @err  parts of what is printed; NULL: nothing is */
+static void assert_ended(const struct command_result *result, int code, const char *out,
+                         const char *err)
+{
+    assert_int_equal(result->code, code);
+    if (strstr(result->out, out ? out : "") == NULL || (out == NULL) != !result->out[0])
+        fail_msg("expected on standard output \"%s\", got \"%.2000s\"", out ? out : "",
+                 result->out);
+    if (strstr(result->err, err ? err : "") == NULL || (err == NULL) != !result->err[0])
+        fail_msg("expected on standard error \"%s\", got \"%.2000s\"", err ? err : "",
+                 result->err);
+}
+
+SERVICE_CASE(test_help__states_the_usage_and_exit_codes)
+{
+    static const char *const commands[] = {"serve", "migrate", "token",  "audit",
+                                           "lock",  "top",     "version"};
+    char usage[40];
+
+    for (size_t i = 0; i < COUNT_OF(commands); i++) {
+        snprintf(usage, sizeof(usage), "usage: seckill %s", commands[i]);
+        assert_ended(RUN(NULL, commands[i], "--help"), 0, usage, NULL);
+        ASSERT_CONTAINS(RUN(NULL, commands[i], "--help")->out, "Exit code");
+        ASSERT_CONTAINS(RUN(NULL, "--help")->out, commands[i]);
+    }
+    ASSERT_CONTAINS(RUN(NULL, "--help")->out, "See `seckill COMMAND --help`");
+    ASSERT_CONTAINS(RUN(NULL, "serve", "--help")->out,
+                    "\n  SECKILL_WORKERS (0)  [0..256]");
+    assert_null(strstr(RUN(NULL, "audit", "--help")->out, "SECKILL_WORKERS (0)"));
+    assert_ended(fixture_run(*state, NULL, (const char *[]){"seckill", NULL}), EXIT_USAGE,
+                 NULL, "usage: seckill COMMAND");
+    assert_ended(RUN(NULL, "sell"), EXIT_USAGE, NULL,
+                 "unknown command \"sell\"\n\nusage:");
+    assert_ended(RUN(NULL, "serve", "--what"), EXIT_USAGE, NULL, "usage: seckill serve");
+}
+
+/* The message names the setting and what is allowed, and shows no part of a secret. */
+SERVICE_CASE(test_setting__invalid_stops_the_start_with_a_message)
+{
+    static const char *const rows[][2] = {
+        {"SECKILL_LISTEN=nonsense", "SECKILL_LISTEN: \"nonsense\" is not an address"},
+        {"SECKILL_WORKERS=257", "SECKILL_WORKERS is \"257\"; allowed are 0 to 256"},
+        {"SECKILL_WORKER=hunter2", "SECKILL_WORKER is unknown"},
+        {"SECKILL_TRUSTED_PROXIES=10.0.0.0/33", "SECKILL_TRUSTED_PROXIES: "},
+        {"SECKILL_TLS_PRIORITY=NONSENSE", "SECKILL_TLS_PRIORITY is invalid at position"},
+        {"SECKILL_TICKET_SECRET=hunter2", "SECKILL_TICKET_SECRET"},
+        {"SECKILL_JWT_ALG=RS256", "SECKILL_JWT_PUBLIC_KEY_FILE is not set"},
+        {"SECKILL_REDIS_URL=redis://:hunter2@127.0.0.1:65536", "SECKILL_REDIS_URL: "},
+        {"SECKILL_DATABASE_URL=postgresql://u:hunter2%zz@h/d", "SECKILL_DATABASE_URL"},
+    };
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        const char *const env[] = {rows[i][0], "SECKILL_LISTEN=127.0.0.1:0", NULL};
+        const struct command_result *result = fixture_run(
+            *state, env,
+            (const char *[]){"timeout", "120", ((struct fixture *)*state)->program,
+                             "serve", NULL}); /* must not start */
+
+        assert_ended(result, EXIT_USAGE, NULL, rows[i][1]);
+        ASSERT_CONTAINS(result->err, "seckill serve: ");
+        assert_null(strstr(result->err, "hunter2"));
+    }
+}
+
+/* The next file or socket would get the number of a closed descriptor, and receive the log. */
+SERVICE_CASE(test_main__opens_the_standard_descriptors)
+{
+    struct service *service = fixture_serve_by(*state, NULL, "", "<&- >&- 2>&-");
+
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
+        char path[64], target[64] = "";
+
+        snprintf(path, sizeof(path), "/proc/%d/fd/%d", (int)service->pid, fd);
+        assert_true(readlink(path, target, sizeof(target) - 1) > 0);
+        assert_string_equal(target, "/dev/null");
+    }
+    assert_int_equal(service_stop(service), 0);
+}
+
+/* -- the other commands, with real servers -- */
+
+SERVICE_CASE(test_token__is_accepted_by_the_service)
+{
+    struct service *service = fixture_serve(*state, NULL);
+    char voucher_id[ID_SIZE];
+    char *tokens, *rest, *token;
+    int64_t user = 41;
+
+    make_voucher(service, &(struct sale){.stock = 10}, voucher_id);
+    rest = tokens = strdup(RUN(NULL, "token", "--user", "41", "--count", "2")->out);
+    while ((token = strsep(&rest, "\n")) != NULL && token[0] != '\0')
+        assert_int_equal(number_of(reply_text(
+                             EXPECT(request(service, token, NULL,
+                                            "POST /v1/vouchers/%s/orders", voucher_id),
+                                    201, NULL),
+                             "user_id")),
+                         user++);
+    free(tokens);
+    assert_int_equal(user, 43);
+}
+
+SERVICE_CASE(test_lock__shows_lists_and_releases)
+{
+    assert_ended(RUN(NULL, "lock", "show", "lock:order:5"), EXIT_BROKEN,
+                 "lock:order:5 is free", NULL);
+    assert_ended(RUN(NULL, "lock", "list"), EXIT_HOLDS, NULL, NULL);
+    redis_do(*state, "SET lock:order:5 0a0b0c0d-1-2-3-4:17 PX 60000");
+    assert_ended(RUN(NULL, "lock", "show", "lock:order:5"), EXIT_HOLDS,
+                 "lock:order:5 is held by 0a0b0c0d-1-2-3-4:17 for ", NULL);
+    assert_ended(RUN(NULL, "lock", "list"), EXIT_HOLDS,
+                 "lock:order:5 is held by 0a0b0c0d-1-2-3-4:17 for ", NULL);
+    assert_ended(RUN(NULL, "lock", "list", "--mine"), EXIT_HOLDS, NULL, NULL);
+    assert_ended(RUN(NULL, "lock", "release", "lock:order:5"), EXIT_HOLDS,
+                 "lock:order:5 was released", NULL);
+    assert_string_equal(redis_do(*state, "EXISTS lock:order:5"), "0");
+}
+
+SERVICE_CASE(test_audit__finds_broken_rows)
+{
+    struct service *service = fixture_serve(*state, NULL);
+    char voucher_id[ID_SIZE];
+
+    make_voucher(service, &(struct sale){.stock = 10}, voucher_id);
+    EXPECT(place_order(service, 1, voucher_id, NULL), 201, NULL);
+    assert_ended(RUN(NULL, "audit"), EXIT_HOLDS, "audit passed", NULL);
+    sql_do(*state, "update voucher set stock_left = stock_left - 1 where id = %s",
+           voucher_id);
+    assert_ended(RUN(NULL, "audit"), EXIT_BROKEN, voucher_id, NULL);
+    sql_do(*state, "update voucher set stock_left = stock_left + 1 where id = %s",
+           voucher_id);
+}
+
+SERVICE_CASE(test_migrate__needs_the_owner)
+{
+    struct fixture *fixture = *state;
+    char url[300];
+    const char *const owner[] = {url, NULL};
+
+    snprintf(url, sizeof(url), "SECKILL_DATABASE_URL=%s", fixture->database_url);
+    assert_ended(RUN(NULL, "migrate"), EXIT_FAILED, NULL, "seckill migrate: ");
+    assert_ended(RUN(owner, "migrate"), EXIT_HOLDS, "0 applied", NULL); /* no harm */
+    assert_ended(RUN(owner, "migrate", "--dry-run"), EXIT_HOLDS, "0 to apply", NULL);
+    assert_ended(RUN(owner, "migrate", "--service-role", "nobody"), EXIT_FAILED, NULL,
+                 "nobody");
+}
+
+int main(void)
+{
+    return cases_run(setup, teardown);
+}
