@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#define CASES_MAX 64
+#define CASES_MAX 128
 
 static struct CMUnitTest cases[CASES_MAX];
 static size_t case_count;

@@ -114,6 +114,7 @@ select number, cells from cell;
 
 -- Only a superuser can read the subscriptions.
 -- test_join_aggregate__needs_a_new_database_and_cells_of_one_size
+r: set client_min_messages = error;
 r: select join_aggregate('{"number":0,"cells":2,"url":"dbname=a"}');
 --> create subscription seckill_cell_0 connection 'dbname=a' publication seckill_cell
 r: select number, cells, alive_at from cell;

@@ -112,7 +112,7 @@ exception when raise_exception then
     return sqlerrm;
 end $$;
 
--- -- pages --
+-- -- queries, and the pages that they read --
 
 create table given.query (folder text, name text, bytes text); -- the files sql/FOLDER/NAME.sql
 
@@ -120,6 +120,21 @@ create function given.prepare(p_query text) returns void language plpgsql as $$
 begin
     execute format('prepare %s as %s', p_query,
                    (select bytes from query where folder = 'queries' and name = p_query));
+end $$;
+
+-- The first column of each row that a prepared query returns; p_shift 20: the numbers of ids of
+-- orders and events.
+create function given.ids(p_call text, p_shift integer default 0) returns text
+language plpgsql as $$
+declare
+    v_row record;
+    v_ids text;
+begin
+    for v_row in execute 'execute ' || p_call loop
+        v_ids := concat_ws(' ', v_ids, (select value::bigint >> p_shift
+                                        from json_each_text(row_to_json(v_row)) limit 1));
+    end loop;
+    return v_ids;
 end $$;
 
 -- Pages of the tables and indexes that this session has read. Pages of the system catalogs do not

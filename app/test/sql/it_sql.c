@@ -1,13 +1,10 @@
-/* it_sql.c - runs the scripts that test the functions of sql/. */
+/* it_sql.c - runs the scripts that test sql/. */
 #include "app/test/sql/script.h"
 
 int main(void)
 {
-    static const char *const scripts[] = {
-        SCRIPTS "audit.sql",   SCRIPTS "place.sql", SCRIPTS "many.sql",
-        SCRIPTS "life.sql",    SCRIPTS "cells.sql", SCRIPTS "race.sql",
-        SCRIPTS "queries.sql",
-    };
+    static const char *const names[] = {"audit", "queries", "place", "many",
+                                        "life",  "cells",   "race"};
 
-    return run_scripts(scripts, COUNT_OF(scripts));
+    return run_scripts(names, COUNT_OF(names));
 }

@@ -3,10 +3,7 @@
 
 int main(void)
 {
-    static const char *const scripts[] = {
-        SCRIPTS "plans.sql",
-        SCRIPTS "growth.sql",
-    };
+    static const char *const names[] = {"plans", "growth"};
 
-    return run_scripts(scripts, COUNT_OF(scripts));
+    return run_scripts(names, COUNT_OF(names));
 }

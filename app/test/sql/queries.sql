@@ -1,48 +1,37 @@
--- queries.sql - queries of the service, on rows at the bounds of their conditions.
+-- queries.sql - the queries of the service: which rows they return, and the columns.
 
--- The first column of each row that a prepared query returns; p_shift 20: the numbers of ids of
--- orders and events.
 -- test_queries__include_the_rows_at_their_bounds
-create function pg_temp.ids(p_call text, p_shift integer default 0) returns text
-language plpgsql as $$
-declare
-    v_row record;
-    v_ids text;
-begin
-    for v_row in execute 'execute ' || p_call loop
-        v_ids := concat_ws(' ', v_ids, (select value::bigint >> p_shift
-                                        from json_each_text(row_to_json(v_row)) limit 1));
-    end loop;
-    return v_ids;
-end $$;
 select prepare(query)
 from unnest('{list_any,list_upcoming,list_open,list_ended,list_orders,order_events,voucher_events,
               read_order,read_voucher,read_vouchers,due_batches}'::text[]) query;
 -- Now now() stands still: vouchers 1 and 2 begin in an hour, 3 begins now, and 5 ends now. The
--- others are in other segments (of 65,536 ids) and blocks (of 64 segments).
+-- last six are in other segments (of 65,536 ids) and blocks (of 64 segments).
 begin;
 insert into voucher (id, begin_at, end_at, price_cents, face_value_cents, stock_total, stock_left,
                      per_user_limit, pay_within_s, title)
 select id, now() + begins * interval '1 h', now() + ends * interval '1 h', 1, 1, 1, 0, 1, 60, 'x'
 from (values (1, 1, 2), (2, 1, 2), (3, 0, 1), (4, -1, 1), (5, -1, 0), (6, -2, -1),
-             (1 << 16, -9, -8), (16 << 16 | 3, -9, -8), (63 << 16, -9, -8), (1 << 22 | 5, -9, -8),
-             (2 << 22 | 9, -9, -8), (3 << 22, -9, -8)) v (id, begins, ends);
-select call, pg_temp.ids(call)
+             (7, 0.5, 2), (8, -1, 0.5), (1 << 16, -9, -8), (16 << 16 | 3, -9, -8),
+             (63 << 16, -9, -8), (1 << 22 | 5, -9, -8), (2 << 22 | 9, -9, -8),
+             (3 << 22, -9, -8)) v (id, begins, ends);
+select call, ids(call)
 from unnest(array['list_any(7, 9)', 'list_any(3, 9)', 'list_any(7, 2)',
                   'list_upcoming(''-infinity'', 0, 9)',
                   'list_upcoming(now() + interval ''1 h'', 1, 9)',
                   'list_open(''-infinity'', 0, 9)', 'list_open(now() + interval ''1 h'', 3, 9)',
                   'list_ended(''infinity'', 9, 2)', 'list_ended(now(), 5, 1)',
+                  'list_ended(now() - interval ''8 h'', 63 << 16, 9)',
                   'read_voucher(3)', 'read_voucher(99)', 'read_vouchers(''{3,99}'')']) call;
 --> list_any(7, 9)|6 5 4 3 2 1
 --> list_any(3, 9)|2 1
 --> list_any(7, 2)|6 5
---> list_upcoming('-infinity', 0, 9)|1 2
+--> list_upcoming('-infinity', 0, 9)|7 1 2
 --> list_upcoming(now() + interval '1 h', 1, 9)|2
---> list_open('-infinity', 0, 9)|3 4
+--> list_open('-infinity', 0, 9)|8 3 4
 --> list_open(now() + interval '1 h', 3, 9)|4
 --> list_ended('infinity', 9, 2)|5 6
 --> list_ended(now(), 5, 1)|6
+--> list_ended(now() - interval '8 h', 63 << 16, 9)|1048579 65536
 --> read_voucher(3)|3
 --> read_voucher(99)|
 --> read_vouchers('{3,99}')|3
@@ -56,7 +45,7 @@ insert into order_event (voucher_id, id, order_id, at, actor, from_status, to_st
 select voucher, number << 20 | 3, changed << 20 | 3, now(), 'x', 'unpaid', 'paid'
 from (values (3, 30::bigint, 10::bigint), (3, 31, 10), (3, 32, 21), (16 << 16 | 3, 33, 10))
      e (voucher, number, changed);
-select call, pg_temp.ids(call, 20)
+select call, ids(call, 20)
 from unnest(array['list_orders(7, 0, 99::bigint << 20, 9)',
                   'list_orders(7, 0, 99::bigint << 20, 2)',
                   'list_orders(7, 0, 13::bigint << 20 | 5, 9)',
@@ -98,6 +87,161 @@ execute due_batches(1, '{}');
 --> 4|{15728644}
 rollback;
 
+-- -- columns --
+
+-- test_queries__of_one_voucher
+set timezone = 'UTC';
+select prepare(name) from query where folder = 'queries'
+       and name ~ '_vouchers?$|^list_(any|upcoming|open|ended)';
+b: listen seckill_voucher;
+execute create_voucher('双十一', 'a ''quoted'' \ line', 1000000000000, 1, 100000000, 100,
+                       '2030-01-01', '2030-01-02', 2592000, 'admin:1', 1, 20);
+--> 101|1|双十一|a 'quoted' \ line|1000000000000|1|100000000|100000000|100|2592000|2030-01-01 00:00:00+00|2030-01-02 00:00:00+00|1|20|20...
+execute read_voucher(101);
+--> 101|1|双十一|a 'quoted' \ line|1000000000000|1|100000000|100000000|100|2592000|2030-01-01 00:00:00+00|2030-01-02 00:00:00+00|1|20|20...
+-- The catalogue needs no texts.
+execute read_vouchers('{7,101}');
+--> 101|1|||1000000000000|1|100000000|100000000|100|2592000|2030-01-01 00:00:00+00|2030-01-02 00:00:00+00|1|20|20...
+execute patch_voucher(101, 'new', null, null, '2030-01-03', null, null, null);
+--> 101|2|new|a 'quoted' \ line|1000000000000|1|100000000|100000000|100|2592000|2030-01-01 00:00:00+00|2030-01-03 00:00:00+00|1|20|20...
+execute patch_voucher(101, null, '', '2029-12-31', null, 60, 0, 9);
+--> 101|3|new||1000000000000|1|100000000|100000000|100|60|2029-12-31 00:00:00+00|2030-01-03 00:00:00+00|0|9|20...
+execute restock_voucher(101, -1, 'admin:2');
+--> 101|4|new||1000000000000|1|99999999|99999999|100|60|2029-12-31 00:00:00+00|2030-01-03 00:00:00+00|0|9|20...
+b: select 1;
+--> 1
+--> notified 101
+--> notified 101
+--> notified 101
+--> notified 101
+select actor, stock_change from stock_event order by id;
+--> admin:1|100000000
+--> admin:2|-1
+-- Without a voucher, the time of the server is all.
+execute read_voucher(7);
+--> ||||||||||||||20...
+execute read_vouchers('{7}');
+--> ||||||||||||||20...
+execute patch_voucher(7, 'new', null, null, null, null, null, null);
+--> ||||||||||||||20...
+execute restock_voucher(7, 1, 'admin:1');
+--> ||||||||||||||20...
+execute list_any(7, 9);
+--> ||||||||||||||20...
+execute list_upcoming('infinity', 7, 9);
+--> ||||||||||||||20...
+execute list_open('-infinity', 7, 9);
+--> ||||||||||||||20...
+execute list_ended('infinity', 7, 9);
+--> ||||||||||||||20...
+
+-- The service explains the first of these errors by the name of its constraint.
+-- test_queries__refuse_invalid_vouchers
+select prepare(name) from query where folder = 'queries'
+       and name ~ '(create|patch|restock)_voucher';
+select new_voucher(5, 1);
+execute create_voucher('x', '', 1, 1, 1, 1, now(), now(), 60, 'x', 0, 0);
+--> ERROR 23514: new row for relation "voucher" violates check constraint "voucher_window"
+execute patch_voucher(101, null, null, null, '2000-01-01', null, null, null);
+--> ERROR 23514: new row for relation "voucher" violates check constraint "voucher_window"
+execute create_voucher('x', '', 1, 1, 100000001, 1, now(), 'infinity', 60, 'x', 0, 0);
+--> ERROR 23514: ...
+execute create_voucher('x', '', 1, 1, 9223372036854775807, 1, now(), 'infinity', 60, 'x', 0, 0);
+--> ERROR 22003: ...
+execute restock_voucher(101, -6, 'x');
+--> ERROR 23514: ...
+execute restock_voucher(101, 100000000, 'x');
+--> ERROR 23514: ...
+execute restock_voucher(101, 9223372036854775807, 'x');
+--> ERROR 22003: ...
+
+-- test_queries__of_orders
+select prepare('read_order'), prepare('list_orders'), prepare('pay_order'), prepare('cancel_order'),
+       prepare('refund_order'), prepare('redeem_order');
+select new_voucher(9, 1), place(101, '{5,6,7}'), pay(101, 6);
+execute read_order(order_of(101, 5), 5);
+--> ...|101|5|{100,...,...,0,0}
+execute list_orders(6, 0, 9223372036854775807, 9);
+--> ...|101|6|{100,...,...,...,1}
+execute pay_order(101, array[order_of(101, 5), 7], '{a,b}', '{x,y}', '{100,100}');
+--> 1|1|...|101|5|{100,...,...,...,1}
+--> 2|5||||{NULL,NULL,NULL,0,NULL}
+execute refund_order(101, array[7, order_of(101, 5)], '{a,b}');
+--> 1|5||||{NULL,NULL,NULL,0,NULL}
+--> 2|1|...|101|5|{100,...,...,...,5}
+execute redeem_order(101, array[order_of(101, 6)], '{c}');
+--> 1|1|...|101|6|{100,...,...,...,2}
+execute cancel_order(101, array[order_of(101, 7)], '{d}');
+--> 1|1|...|101|7|{100,...,...,0,3}
+select actor, to_status, detail from order_event order by id;
+--> payment:1|paid|ref 6
+--> a|paid|x
+--> b|refunded|
+--> c|redeemed|
+--> d|cancelled|
+
+-- test_queries__of_events
+select new_voucher(9, 1), place(101, '{7,8}'), pay(101, 7), refund(101, 7), cancel(101, 8);
+select prepare('voucher_events'), prepare('order_events');
+execute voucher_events(101, 0, 9);
+--> ...|101||...|9|admin|||
+--> ...|101|...|...|-1|shopper:7||unpaid|
+--> ...|101|...|...|-1|shopper:8||unpaid|
+--> ...|101|...|...|0|payment:1|unpaid|paid|ref 7
+--> ...|101|...|...|1|admin:1|paid|refunded|
+--> ...|101|...|...|1|shopper:1|unpaid|cancelled|
+execute order_events(101, 0, 9, order_of(101, 7));
+--> ...|101|...|...|-1|shopper:7||unpaid|
+--> ...|101|...|...|0|payment:1|unpaid|paid|ref 7
+--> ...|101|...|...|1|admin:1|paid|refunded|
+
+-- test_queries__place_and_find
+set timezone = 'UTC';
+select prepare(name) from query where folder = 'queries' and name ~ '^place|^find|^resolve';
+select new_voucher(9, 1), new_voucher(9, 1);
+set synchronous_commit = remote_write;
+begin;
+execute place(101, '{1,2}', '{11,12}', '{a,null}', '{t,f}');
+--> {1,1}|{...,...}||100|20...|20...|7|2|20...|20...|1
+execute place(101, '{1}', '{13}', '{a}', null);
+--> {2}|{...}|{1,100,...,...,0,0}|100|20...|20...|7|2|20...|20...|1
+execute place_many('{102,101}', '{1,2}', '{1,2}', '{3,4}', '{1,2}', null, '{t,t}');
+--> {1}|{...}||100|20...|20...|8|2|20...|20...|1
+--> {1}|{...}||100|20...|20...|6|3|20...|20...|2
+show synchronous_commit;
+--> remote_write
+execute place_early(101, '{5}', '{1}', null, '{t}');
+--> {1}|{...}||100|20...|20...|5|4|20...|20...|1
+show synchronous_commit;
+--> off
+commit;
+begin;
+execute place_many_early('{102,101}', '{1,2}', '{1,2}', '{6,7}', '{1,2}', null, '{t,t}');
+--> {1}|{...}||100|20...|20...|7|3|20...|20...|1
+--> {1}|{...}||100|20...|20...|4|5|20...|20...|2
+show synchronous_commit;
+--> off
+commit;
+show synchronous_commit;
+--> remote_write
+execute find(101, '{1,1,9}', '{a,null,a}');
+--> 1|2|...|{100,...,...,0,0}
+--> 2|3|...|
+--> 3|0||
+execute resolve(101, '{1,2}', '{11,13}', '{null,null}');
+--> 1|1|...|{100,...,...,0,0}
+--> 2|0||
+
+-- test_queries__of_expiry
+select prepare('expire_batches'), prepare('lead_expiry');
+select new_voucher(9, 1), place(101, '{1,2}'), make_due(101, 1);
+execute expire_batches(101, array[order_of(101, 1)]);
+--> 1|1
+execute lead_expiry;
+--> 1
+b: select pg_try_advisory_lock(5265717970);
+--> f
+
 -- The oldest cell counts. The row of an aggregate does not, and a clock may be ahead.
 -- test_age__is_that_of_the_oldest_cell
 select prepare('age');
@@ -112,8 +256,10 @@ execute age;
 --> 864...
 delete from cell where number <> 0;
 update cell set alive_at = now() - interval '1 day';
-execute age;
---> 864...
+select ids('age') like '864%',
+       ceil(extract(epoch from clock_timestamp() - alive_at)) <= ids('age')::bigint
+from cell;
+--> t|t
 
 -- -- sessions --
 
@@ -177,12 +323,29 @@ set jit = on;
 begin;
 alter function place_orders(bigint, bigint[], bigint[], text[], boolean[]) rename to renamed;
 execute session('10001', '10002', '10003');
---> ...|...|1|...|0|1|10001ms|10002ms|10003ms|read committed|force_generic_plan|off|...
+--> ...|20...|1|20...|0|1|10001ms|10002ms|10003ms|read committed|force_generic_plan|off|...
 rollback;
 execute session('10001', '10002', '10003');
---> ...|...|1|...|0|1|10001ms|10002ms|10003ms|read committed|force_generic_plan|off|...
+--> ...|20...|1|20...|0|1|10001ms|10002ms|10003ms|read committed|force_generic_plan|off|...
 select string_agg(setting, ' ' order by name) from pg_settings
 where name in ('default_transaction_isolation', 'enable_bitmapscan', 'enable_hashjoin',
                'enable_mergejoin', 'enable_seqscan', 'enable_sort', 'idle_session_timeout', 'jit',
                'lock_timeout', 'plan_cache_mode', 'statement_timeout');
 --> read committed off off off off off 10003 off 10002 force_generic_plan 10001
+
+-- A process that began later may have the same pid.
+-- test_retire__ends_the_process_that_began_then
+select prepare('retire');
+b: set application_name = 'lost';
+create function pg_temp.retire(p_later bigint) returns text language sql as $$
+    select ids(format('retire(%L, %L)', array[pid::bigint], array[unix_us(backend_start) + p_later]))
+    from pg_stat_activity where application_name = 'lost'
+$$;
+select pg_temp.retire(1);
+--> 0
+b: select 1;
+--> 1
+select pg_temp.retire(0);
+--> 1
+b: select 1;
+--> ERROR 57P01: ...

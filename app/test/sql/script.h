@@ -22,8 +22,8 @@
 #include "app/core/embed.h"
 #include "app/test/sql/it_sql.h"
 #include "base/clock.h"
+#include "test/case_list.h"
 
-#define SCRIPTS        "app/test/sql/"
 #define SCRIPT_BYTES   65536
 #define SCRIPT_TESTS   128
 #define SCRIPT_RACERS  64
@@ -31,7 +31,7 @@
 #define SCRIPT_MAIN    'a' /* the session of a statement that names none */
 
 struct script_test {
-    const char *path;
+    const char *script;      /* its name */
     const char *begin, *end; /* of its lines */
     int line;                /* number of the first one */
     char name[100];
@@ -189,7 +189,7 @@ static inline void script_check(const struct script_test *test, int line,
 
     if (step->wanted[0] == '\0' ? strncmp(found, "ERROR", 5) == 0
                                 : !script_matches(found, step->wanted))
-        fail_msg("%s:%d: %sexpected:\n%sgot:\n%s", test->path, line, step->sql,
+        fail_msg("%s.sql:%d: %sexpected:\n%sgot:\n%s", test->script, line, step->sql,
                  step->wanted, found);
 }
 
@@ -261,12 +261,14 @@ static inline int script_end_test(void **state UNUSED)
 
 /* -- files -- */
 
-/* Returns the text of a file, which is never freed. */
-static inline const char *script_read(const char *path)
+/* Returns the text of app/test/sql/NAME.sql, which is never freed. */
+static inline const char *script_read(const char *name)
 {
-    char *text = calloc(1, SCRIPT_BYTES);
-    FILE *file = fopen(path, "re");
+    char *text = calloc(1, SCRIPT_BYTES), path[100];
+    FILE *file;
 
+    snprintf(path, sizeof(path), "app/test/sql/%s.sql", name);
+    file = fopen(path, "re");
     if (text == NULL || file == NULL || fread(text, 1, SCRIPT_BYTES - 1, file) == 0)
         abort();
     fclose(file);
@@ -277,20 +279,20 @@ static struct script_test script_tests[SCRIPT_TESTS];
 static size_t script_count;
 
 /* Adds a test for each "-- test_..." in the file. */
-static inline void script_add_tests(const char *path)
+static inline void script_add_tests(const char *script)
 {
     static const char mark[] = "-- test_";
     struct script_test *test = NULL;
     int number = 1;
 
-    for (const char *line = script_read(path), *next; *line != '\0'; line = next) {
+    for (const char *line = script_read(script), *next; *line != '\0'; line = next) {
         next = line + strcspn(line, "\n") + 1;
         number++;
         if (strncmp(line, mark, strlen(mark)) == 0) {
             if (script_count == SCRIPT_TESTS)
                 abort();
             test = &script_tests[script_count++];
-            *test = (struct script_test){.path = path, .begin = next, .line = number};
+            *test = (struct script_test){.script = script, .begin = next, .line = number};
             sscanf(line, "-- %99s", test->name);
         }
         if (test != NULL)
@@ -321,7 +323,7 @@ static inline int script_setup(void **state UNUSED)
 
     script_fixture = fixture_open();
     script_sandbox = sandbox_open(script_fixture, "scripts");
-    result = PQexec(script_sandbox->conn, script_read(SCRIPTS "given.sql"));
+    result = PQexec(script_sandbox->conn, script_read("given"));
     if (PQresultStatus(result) == PGRES_FATAL_ERROR)
         fail_msg("%s", PQresultErrorMessage(result));
     PQclear(result);
@@ -335,17 +337,14 @@ static inline int script_teardown(void **state UNUSED)
     return fixture_close(script_fixture);
 }
 
-static inline int run_scripts(const char *const *paths, size_t path_count)
+static inline int run_scripts(const char *const *names, size_t name_count)
 {
-    struct CMUnitTest cases[SCRIPT_TESTS];
-
-    for (size_t i = 0; i < path_count; i++)
-        script_add_tests(paths[i]);
+    for (size_t i = 0; i < name_count; i++)
+        script_add_tests(names[i]);
     for (size_t i = 0; i < script_count; i++)
-        cases[i] = (struct CMUnitTest){script_tests[i].name, script_run_test, NULL,
-                                       script_end_test, &script_tests[i]};
-    return _cmocka_run_group_tests("scripts", cases, script_count, script_setup,
-                                   script_teardown);
+        cases_add(&(struct CMUnitTest){script_tests[i].name, script_run_test, NULL,
+                                       script_end_test, &script_tests[i]});
+    return cases_run(script_setup, script_teardown);
 }
 
 #endif
