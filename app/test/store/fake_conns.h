@@ -4,24 +4,17 @@
  * To be included by one source of a test program: it defines the functions of store_conn.h and
  * PQresultErrorField() in place of the real ones.
  *
- * Parameters and rows are written as words: a number is a bigint, 'x' a text, {1,2} an array,
- * and null. A ";" ends a row. Times are counted from 2000, as Postgres sends them.
+ * Parameters and rows are written as in said.h.
  */
 #ifndef FAKE_CONNS_H
 #define FAKE_CONNS_H
 
 #include "app/core/embed.h"
 #include "app/store/store_impl.h"
-#include "app/test/append.h"
-#include "test/asserts.h"
-
-#include <endian.h>
-#include <stdlib.h>
+#include "app/test/store/said.h"
 
 #define FAKE_CONNS_MAX   16
 #define FAKE_QUERIES_MAX 8192
-#define FAKE_COLUMNS_MAX 16
-#define FAKE_TEXT_BYTES  16384
 
 struct store_conn {
     struct store_conn_options options;
@@ -37,7 +30,7 @@ struct fake_query {
     struct store_conn *conn;
     struct store_query *query; /* NULL: it was abandoned */
     enum statement statement;
-    char words[FAKE_TEXT_BYTES]; /* the parameters */
+    char words[WORDS_BYTES]; /* the parameters */
 };
 
 static struct store_conn fake_conns[FAKE_CONNS_MAX];
@@ -63,11 +56,11 @@ static inline void fake_print_value(char *text, int64_t type, const char *bytes,
                                     int64_t len)
 {
     if (len < 0)
-        append(text, FAKE_TEXT_BYTES, "null");
+        append(text, WORDS_BYTES, "null");
     else if (type == PARAMS_TEXT)
-        append(text, FAKE_TEXT_BYTES, "'%.*s'", (int)len, bytes);
+        append(text, WORDS_BYTES, "'%.*s'", (int)len, bytes);
     else
-        append(text, FAKE_TEXT_BYTES, "%lld", (long long)fake_int(bytes, (size_t)len));
+        append(text, WORDS_BYTES, "%lld", (long long)fake_int(bytes, (size_t)len));
 }
 
 static inline bool fake_is_array(const char *bytes, size_t len)
@@ -82,108 +75,38 @@ static inline void fake_print_array(char *text, const char *bytes, size_t len)
     size_t at = 20;
 
     ASSERT_NUMBER(fake_int(bytes + 4, 4), ==, type == PARAMS_TEXT);
-    append(text, FAKE_TEXT_BYTES, "{");
+    append(text, WORDS_BYTES, "{");
     for (int64_t i = 0; i < count; i++) {
         int64_t size = fake_int(bytes + at, 4);
 
         at += 4;
         if (type != PARAMS_TEXT)
             ASSERT_NUMBER(size, ==, type == PARAMS_BOOL ? 1 : 8);
-        append(text, FAKE_TEXT_BYTES, "%s", i > 0 ? "," : "");
+        append(text, WORDS_BYTES, "%s", i > 0 ? "," : "");
         fake_print_value(text, type, bytes + at, size);
         at += size > 0 ? (size_t)size : 0;
     }
-    append(text, FAKE_TEXT_BYTES, "}");
+    append(text, WORDS_BYTES, "}");
     ASSERT_NUMBER(at, ==, len);
 }
 
 static inline void fake_print_params(const struct store_params *params,
-                                     char text[FAKE_TEXT_BYTES])
+                                     char text[WORDS_BYTES])
 {
     text[0] = '\0';
     for (int i = 0; i < params->count; i++) {
         const char *bytes = params->bytes + params->offsets[i];
         size_t len = params->offsets[i + 1] - params->offsets[i];
 
-        append(text, FAKE_TEXT_BYTES, "%s", i > 0 ? " " : "");
+        append(text, WORDS_BYTES, "%s", i > 0 ? " " : "");
         if (params->is_null[i])
-            append(text, FAKE_TEXT_BYTES, "null");
+            append(text, WORDS_BYTES, "null");
         else if (fake_is_array(bytes, len))
             fake_print_array(text, bytes, len);
         else
             fake_print_value(text, len == 8 ? PARAMS_INT64 : PARAMS_TEXT, bytes,
                              (int64_t)len);
     }
-}
-
-/* -- rows from words -- */
-
-static inline void fake_put_int(char *bytes, size_t *len, int64_t value, size_t width)
-{
-    for (size_t i = 0; i < width; i++)
-        bytes[(*len)++] = (char)((uint64_t)value >> 8 * (width - 1 - i));
-}
-
-/* Set a value to the word at `word`; returns where the word ends. */
-static inline const char *fake_set_value(PGresult *result, int row, int column,
-                                         const char *word)
-{
-    char bytes[FAKE_TEXT_BYTES];
-    size_t len = 0;
-    char *end = NULL;
-
-    if (word[0] == 'n') {
-        assert_int_equal(PQsetvalue(result, row, column, NULL, -1), 1);
-        return word + 4;
-    }
-    if (word[0] == '\'') {
-        len = strcspn(++word, "'");
-        memcpy(bytes, word, len);
-        end = (char *)(uintptr_t)(word + len + 1);
-    } else if (word[0] == '{') {
-        int64_t count = 0;
-
-        len = 20;
-        for (end = (char *)(uintptr_t)(word + 1); *end != '}'; count++) {
-            fake_put_int(bytes, &len, 8, 4);
-            fake_put_int(bytes, &len, strtoll(end, &end, 10), 8);
-            end += *end == ',';
-        }
-        end++;
-        fake_put_int(bytes, &(size_t){0}, count > 0, 4);
-        fake_put_int(bytes, &(size_t){4}, 0, 4);
-        fake_put_int(bytes, &(size_t){8}, PARAMS_INT64, 4);
-        fake_put_int(bytes, &(size_t){12}, count, 4);
-        fake_put_int(bytes, &(size_t){16}, 1, 4);
-    } else {
-        fake_put_int(bytes, &len, strtoll(word, &end, 10), 8);
-    }
-    assert_int_equal(PQsetvalue(result, row, column, bytes, (int)len), 1);
-    return end;
-}
-
-static inline PGresult *fake_result(const char *rows)
-{
-    static char name[] = "column";
-    PGresAttDesc columns[FAKE_COLUMNS_MAX];
-    PGresult *result = PQmakeEmptyPGresult(NULL, PGRES_TUPLES_OK);
-    int row = 0, column = 0;
-
-    for (size_t i = 0; i < FAKE_COLUMNS_MAX; i++)
-        columns[i] = (PGresAttDesc){.name = name, .format = 1};
-    assert_int_equal(PQsetResultAttrs(result, FAKE_COLUMNS_MAX, columns), 1);
-    while (*rows != '\0') {
-        if (*rows == ';') {
-            row++;
-            column = 0;
-            rows++;
-        } else if (*rows == ' ') {
-            rows++;
-        } else {
-            rows = fake_set_value(result, row, column++, rows);
-        }
-    }
-    return result;
 }
 
 /* -- answers -- */
@@ -207,7 +130,7 @@ static inline const char *fake_role(const struct store_conn *conn)
 /* The oldest query that is not answered, with its connection, statement, limits and parameters. */
 static inline const char *fake_print_oldest(void)
 {
-    static char text[FAKE_TEXT_BYTES + 200];
+    static char text[WORDS_BYTES + 200];
     const struct fake_query *sent = fake_sent_count > 0 ? fake_sent[0] : NULL;
 
     if (sent == NULL)
@@ -220,17 +143,7 @@ static inline const char *fake_print_oldest(void)
 }
 
 /* Assert that the oldest query is, for example, "reads read_voucher 251/1000: 7". */
-#define ASSERT_SENT(wanted)                                                              \
-    fake_assert_text(fake_print_oldest(), wanted, __FILE__, __LINE__)
-
-static inline void fake_assert_text(const char *found, const char *wanted,
-                                    const char *file, int line)
-{
-    if (strcmp(found, wanted) == 0)
-        return;
-    print_error("expected \"%s\", got \"%s\"\n", wanted, found);
-    _fail(file, line);
-}
+#define ASSERT_SENT(wanted) assert_words(fake_print_oldest(), wanted, __FILE__, __LINE__)
 
 static inline struct fake_query fake_take(size_t at)
 {
@@ -253,7 +166,7 @@ static inline void fake_answer(enum status status, const char *rows)
 
     ASSERT_NUMBER(fake_sent_count, >, 0);
     sent = fake_take(0);
-    result = fake_result(status == STATUS_OK ? rows : "");
+    result = words_result(PGRES_TUPLES_OK, 1, status == STATUS_OK ? rows : "");
     fake_sqlstate = status == STATUS_OK ? NULL : rows;
     if (sent.query != NULL)
         sent.query->done(sent.query, status, result, status == STATUS_OK ? NULL : &why);

@@ -3,8 +3,8 @@
  * called for, and get what the test lets arrive.
  *
  * To be included by one source of a test program: it defines these functions in place of the real
- * ones. Results are those of the real libpq. What arrives is written as words: a row of bigints
- * such as "1 2", "ok", "sync", or "!40001", an error with its SQLSTATE. A ";" ends each.
+ * ones. Results are those of the real libpq. What arrives is written as words: a row as in said.h,
+ * "ok", "sync", or "!40001", an error with its SQLSTATE. A ";" ends each.
  */
 #ifndef FAKE_LIBPQ_H
 #define FAKE_LIBPQ_H
@@ -12,18 +12,13 @@
 #include "app/core/embed.h"
 #include "app/store/store_conn_impl.h"
 #include "app/test/simulated_time.h"
-#include "test/asserts.h"
+#include "app/test/store/said.h"
 
 #include <endian.h>
 #include <netdb.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <unistd.h>
 
-#define FAKE_TEXT_BYTES   16384
 #define FAKE_ARRIVALS_MAX 64
-#define FAKE_COLUMNS_MAX  8
 
 struct pg_conn {
     ConnStatusType status;
@@ -31,7 +26,6 @@ struct pg_conn {
     void *notice_arg;
 };
 
-static char said[FAKE_TEXT_BYTES];          /* each call ends with ";" */
 static const char *fake_failing;            /* the call that fails, or "" */
 static unsigned fake_failing_at;            /* after so many that succeed */
 static struct pg_conn *fake_pg;             /* NULL: none is open */
@@ -59,29 +53,6 @@ static struct {
 static size_t fake_closing_count;
 static uv_getaddrinfo_t *fake_resolve;
 static uv_getaddrinfo_cb fake_on_resolved;
-
-/* -- what is said -- */
-
-__attribute__((format(printf, 1, 2))) static inline void say(const char *format, ...)
-{
-    size_t len = strlen(said);
-    va_list args;
-
-    va_start(args, format);
-    vsnprintf(said + len, sizeof(said) - len, format, args);
-    va_end(args);
-}
-
-#define ASSERT_SAID(wanted) assert_said(wanted, __FILE__, __LINE__)
-
-static inline void assert_said(const char *wanted, const char *file, int line)
-{
-    if (strcmp(said, wanted) != 0) {
-        print_error("expected \"%s\", got \"%s\"\n", wanted, said);
-        _fail(file, line);
-    }
-    said[0] = '\0';
-}
 
 /* Whether this call fails. */
 static inline bool fake_fails(const char *call)
@@ -126,27 +97,11 @@ static inline void fake_arrive_error(const char *sqlstate)
     fake_errors[fake_error_count++].result = result;
 }
 
-static inline PGresult *fake_row(const char *words)
-{
-    static char name[] = "column";
-    PGresAttDesc columns[FAKE_COLUMNS_MAX];
-    PGresult *result = PQmakeEmptyPGresult(NULL, PGRES_TUPLES_OK);
-    int64_t values[FAKE_COLUMNS_MAX];
-    int count = 0;
-
-    for (char *end = (char *)(uintptr_t)words; *end != '\0' && *end != ';'; count++) {
-        values[count] = (int64_t)htobe64((uint64_t)strtoll(end, &end, 10));
-        columns[count] = (PGresAttDesc){.name = name, .format = 1};
-    }
-    assert_int_equal(PQsetResultAttrs(result, count, columns), 1);
-    for (int i = 0; i < count; i++)
-        assert_int_equal(PQsetvalue(result, 0, i, (char *)&values[i], 8), 1);
-    return result;
-}
-
 /* Nothing is read yet. */
 static inline void fake_arrive(const char *words)
 {
+    char row[200];
+
     for (; *words != '\0'; words += strcspn(words, ";") + 1) {
         if (strncmp(words, "sync", 4) == 0) {
             fake_arrive_one(PQmakeEmptyPGresult(NULL, PGRES_PIPELINE_SYNC));
@@ -156,8 +111,10 @@ static inline void fake_arrive(const char *words)
             fake_arrive_error(words + 1);
         else if (words[0] == 'o')
             fake_arrive_one(PQmakeEmptyPGresult(NULL, PGRES_COMMAND_OK));
-        else
-            fake_arrive_one(fake_row(words));
+        else {
+            snprintf(row, sizeof(row), "%.*s", (int)strcspn(words, ";"), words);
+            fake_arrive_one(words_result(PGRES_TUPLES_OK, 1, row));
+        }
         fake_arrive_one(NULL);
     }
 }
@@ -238,10 +195,10 @@ PGconn *PQconnectStartParams(const char *const *keywords, const char *const *val
                              int expand_dbname)
 {
     assert_null(fake_pg);
-    say("connect");
+    SAY("connect");
     for (size_t i = 0; keywords[i] != NULL; i++)
-        say(" %s=%s", keywords[i], values[i] != NULL ? values[i] : "");
-    say(" %d;", expand_dbname);
+        SAY(" %s=%s", keywords[i], values[i] != NULL ? values[i] : "");
+    SAY(" %d;", expand_dbname);
     if (fake_fails("connect"))
         return NULL;
     fake_pg = calloc(1, sizeof(*fake_pg));
@@ -256,7 +213,7 @@ void PQfinish(PGconn *pg)
         return;
     assert_ptr_equal(pg, fake_pg);
     assert_null(fake_poll); /* libpq closes the socket */
-    say("finish;");
+    SAY("finish;");
     free(pg);
     fake_pg = NULL;
 }
@@ -302,14 +259,14 @@ PQnoticeReceiver PQsetNoticeReceiver(PGconn *pg, PQnoticeReceiver notice, void *
 int PQsetnonblocking(PGconn *pg, int arg)
 {
     assert_ptr_equal(pg, fake_pg);
-    say("nonblocking %d;", arg);
+    SAY("nonblocking %d;", arg);
     return fake_fails("nonblocking") ? -1 : 0;
 }
 
 int PQenterPipelineMode(PGconn *pg)
 {
     assert_ptr_equal(pg, fake_pg);
-    say("pipeline;");
+    SAY("pipeline;");
     return !fake_fails("pipeline");
 }
 
@@ -325,7 +282,7 @@ int PQsendPrepare(PGconn *pg, const char *name, const char *sql, int types_count
     ASSERT_NUMBER(types_count, ==, 0);
     assert_null(types);
     if (fake_statements == 0 || fake_statements == STATEMENT_COUNT - 1)
-        say("prepare %s;", name);
+        SAY("prepare %s;", name);
     fake_statements = (fake_statements + 1) % STATEMENT_COUNT;
     return !fake_fails("prepare");
 }
@@ -337,17 +294,17 @@ static inline void fake_say_params(int count, const char *const *values,
         int64_t value;
 
         if (values[i] == NULL) {
-            say(" null");
+            SAY(" null");
         } else if (formats == NULL) {
-            say(" '%s'", values[i]);
+            SAY(" '%s'", values[i]);
         } else {
             ASSERT_NUMBER(lengths[i], ==, 8);
             ASSERT_NUMBER(formats[i], ==, 1);
             memcpy(&value, values[i], sizeof(value));
-            say(" %lld", (long long)be64toh((uint64_t)value));
+            SAY(" %lld", (long long)be64toh((uint64_t)value));
         }
     }
-    say(";");
+    SAY(";");
 }
 
 int PQsendQueryPrepared(PGconn *pg, const char *name, int count,
@@ -356,7 +313,7 @@ int PQsendQueryPrepared(PGconn *pg, const char *name, int count,
 {
     assert_ptr_equal(pg, fake_pg);
     ASSERT_NUMBER(result_format, ==, 1);
-    say("%s", name);
+    SAY("%s", name);
     fake_say_params(count, values, lengths, formats);
     return !fake_fails(name);
 }
@@ -372,7 +329,7 @@ int PQsendQueryParams(PGconn *pg, const char *sql, int count, const Oid *types,
     assert_ptr_equal(pg, fake_pg);
     assert_null(types);
     ASSERT_NUMBER(result_format, ==, 1);
-    say("%s", name);
+    SAY("%s", name);
     fake_say_params(count, values, lengths, formats);
     return !fake_fails(name);
 }
@@ -380,7 +337,7 @@ int PQsendQueryParams(PGconn *pg, const char *sql, int count, const Oid *types,
 static inline int fake_sync(PGconn *pg)
 {
     assert_ptr_equal(pg, fake_pg);
-    say("sync;");
+    SAY("sync;");
     return !fake_fails("sync");
 }
 
@@ -398,7 +355,7 @@ int PQsendPipelineSync(PGconn *pg)
 int PQflush(PGconn *pg)
 {
     assert_ptr_equal(pg, fake_pg);
-    say("flush;");
+    SAY("flush;");
     return fake_unsent;
 }
 
@@ -486,7 +443,7 @@ int uv_poll_start(uv_poll_t *poll, int events, uv_poll_cb callback)
 {
     assert_ptr_equal(poll, fake_poll);
     fake_on_poll = callback;
-    say("poll%s%s;", events & UV_READABLE ? " R" : "", events & UV_WRITABLE ? " W" : "");
+    SAY("poll%s%s;", events & UV_READABLE ? " R" : "", events & UV_WRITABLE ? " W" : "");
     return 0;
 }
 
@@ -514,7 +471,7 @@ int uv_getaddrinfo(uv_loop_t *of UNUSED, uv_getaddrinfo_t *request,
     assert_null(fake_resolve); /* one at a time */
     assert_null(service);
     ASSERT_NUMBER(hints->ai_socktype, ==, SOCK_STREAM);
-    say("resolve %s;", name);
+    SAY("resolve %s;", name);
     if (fake_fails("resolve"))
         return UV_ENOMEM;
     fake_resolve = request;
@@ -555,7 +512,7 @@ void uv_freeaddrinfo(struct addrinfo *found)
 int uv_cancel(uv_req_t *request)
 {
     assert_ptr_equal(request, fake_resolve);
-    say("cancel;");
+    SAY("cancel;");
     return 0;
 }
 

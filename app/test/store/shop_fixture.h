@@ -17,7 +17,6 @@
 static uv_loop_t loop;
 static struct store *shop;
 static struct metrics metrics;
-static char said[FAKE_TEXT_BYTES]; /* the calls of callbacks, each ends with ";" */
 
 /* Used only for the store's timers, which are simulated. */
 int uv_is_active(const uv_handle_t *handle)
@@ -42,16 +41,6 @@ static inline void pass_ms(int64_t ms)
 {
     simulated_time_pass_us(ms * 1000, turn);
 }
-
-#define ASSERT_SAID(wanted) assert_said(wanted, __FILE__, __LINE__)
-
-static inline void assert_said(const char *wanted, const char *file, int line)
-{
-    fake_assert_text(said, wanted, file, line);
-    said[0] = '\0';
-}
-
-#define SAY(...) append(said, sizeof(said), __VA_ARGS__)
 
 void log_event(enum log_level level UNUSED, const char *event, const char *format, ...)
 {
@@ -284,6 +273,6 @@ static inline void on_released(void *arg)
 #define FIRST    "-9223372036854775808"
 #define LAST     "9223372036854775807"
 
-#define CASE(test) cmocka_unit_test_setup_teardown(test, open_shop, close_shop)
+#define STORE_CASE(name) DEFINE_CASE(name, name, open_shop, close_shop, NULL)
 
 #endif

@@ -1,11 +1,11 @@
 /* test_database_url.c - the database URL: its hosts, and lists that are refused. */
 #include "app/store/database_url.h"
 
-#include "test/asserts.h"
+#include "test/case_list.h"
 
 #define HOSTS_MAX 3
 
-static void test_database_url_host__takes_lists_apart(void **state)
+UNIT_CASE(test_database_url_host__takes_lists_apart)
 {
     static const struct {
         const char *url;
@@ -37,7 +37,6 @@ static void test_database_url_host__takes_lists_apart(void **state)
         {"host=@abstract", {{"@abstract", "", ""}}, 1},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         struct err err = {0};
         unsigned count = 0;
@@ -56,7 +55,7 @@ static void test_database_url_host__takes_lists_apart(void **state)
     }
 }
 
-static void test_database_url_check__refuses(void **state)
+UNIT_CASE(test_database_url_check__refuses)
 {
     static const struct {
         const char *url;
@@ -77,7 +76,6 @@ static void test_database_url_check__refuses(void **state)
         {"host=db1,db2 hostaddr=10.0.0.1,", "empty"},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         struct err err = {0};
 
@@ -89,18 +87,17 @@ static void test_database_url_check__refuses(void **state)
     }
 }
 
-static void test_database_url_check__refuses_a_name_that_is_too_long(void **state)
+UNIT_CASE(test_database_url_check__refuses_a_name_that_is_too_long)
 {
     char url[400] = "host=";
     struct err err = {0};
 
-    (void)state;
     memset(url + strlen(url), 'x', 300);
     assert_int_equal(database_url_check(url, NULL, &err), STATUS_INVALID);
     ASSERT_CONTAINS(err.text, "too long");
 }
 
-static void test_database_host_is_named__unless_address_or_socket(void **state)
+UNIT_CASE(test_database_host_is_named__unless_address_or_socket)
 {
     static const struct database_host named = {.name = "db1.example"};
     static const struct database_host others[] = {
@@ -113,7 +110,6 @@ static void test_database_host_is_named__unless_address_or_socket(void **state)
         {.name = "db1.example", .address = "10.0.0.1"},
     };
 
-    (void)state;
     assert_true(database_host_is_named(&named));
     for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
         assert_false(database_host_is_named(&others[i]));
@@ -121,12 +117,5 @@ static void test_database_host_is_named__unless_address_or_socket(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_database_url_host__takes_lists_apart),
-        cmocka_unit_test(test_database_url_check__refuses),
-        cmocka_unit_test(test_database_url_check__refuses_a_name_that_is_too_long),
-        cmocka_unit_test(test_database_host_is_named__unless_address_or_socket),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cases_run(NULL, NULL);
 }

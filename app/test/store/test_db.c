@@ -2,11 +2,7 @@
 #include "app/store/database_url.h"
 #include "app/store/db.h"
 #include "app/store/db_impl.h"
-#include "test/asserts.h"
-
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
+#include "app/test/store/said.h"
 
 #define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
 #define ONE_HOST        "postgresql://one:5001/seckill"
@@ -17,7 +13,6 @@ struct pg_conn {
     ConnStatusType status;
 };
 
-static char said[131072];    /* each call ends with ";" */
 static const char *hosts;    /* of each attempt: u: up, b: refused, n: out of memory */
 static const char *encoding; /* of the server */
 static int failing_at;       /* this statement fails; -1: none does */
@@ -33,29 +28,6 @@ static long patience_ms;     /* the sum of all lock_timeout */
 static PQnoticeProcessor on_notice;
 static PGresult *arriving[4]; /* from the last one to the first one */
 static int arriving_count;
-
-static void say(const char *format, ...) PRINTF_LIKE(1, 2);
-
-static void say(const char *format, ...)
-{
-    size_t len = strlen(said);
-    va_list args;
-
-    va_start(args, format);
-    vsnprintf(said + len, sizeof(said) - len, format, args);
-    va_end(args);
-}
-
-#define ASSERT_SAID(wanted) assert_said(wanted, __FILE__, __LINE__)
-
-static void assert_said(const char *wanted, const char *file, int line)
-{
-    if (strcmp(said, wanted) != 0) {
-        print_error("expected \"%s\", got \"%s\"\n", wanted, said);
-        _fail(file, line);
-    }
-    said[0] = '\0';
-}
 
 static int reset(void **state UNUSED)
 {
@@ -84,10 +56,10 @@ PGconn *PQconnectdbParams(const char *const *keywords, const char *const *values
     PGconn *pg;
     char host = *hosts++;
 
-    say("connect");
+    SAY("connect");
     for (size_t i = 0; keywords[i] != NULL; i++)
-        say(" %s=%s", keywords[i], values[i]);
-    say(" %d;", expand_dbname);
+        SAY(" %s=%s", keywords[i], values[i]);
+    SAY(" %d;", expand_dbname);
     if (host == 'n')
         return NULL;
     pg = calloc(1, sizeof(*pg));
@@ -141,7 +113,7 @@ static bool statement_fails(PGconn *pg, const char *sql)
         if (strcmp(file->bytes, sql) == 0)
             name = strrchr(file->path, '/') + 1;
     }
-    say("%s", name);
+    SAY("%s", name);
     if (strncmp(sql, "set lock_timeout = ", 19) == 0)
         patience_ms += strtol(sql + 19, NULL, 10);
     if (strncmp(sql, "select pg_sleep(", 16) == 0)
@@ -174,14 +146,14 @@ static void say_texts(const char *bytes, int len)
 
     ASSERT_NUMBER(big_endian(bytes, 4), ==, 1);
     ASSERT_NUMBER(big_endian(bytes + 8, 4), ==, 25);
-    say(" {");
+    SAY(" {");
     for (int64_t i = 0; i < big_endian(bytes + 12, 4); i++) {
         int text_len = (int)big_endian(bytes + at, 4);
 
-        say("%s%.*s", i > 0 ? "," : "", text_len, bytes + at + 4);
+        SAY("%s%.*s", i > 0 ? "," : "", text_len, bytes + at + 4);
         at += 4 + text_len;
     }
-    say("}");
+    SAY("}");
     ASSERT_NUMBER(at, ==, len);
 }
 
@@ -201,54 +173,47 @@ static void say_files(const char *const *values, const int *lengths, const int *
     say_texts(values[0], lengths[0]);
     say_texts(values[1], lengths[1]);
     ASSERT_NUMBER(lengths[2], ==, 8);
-    say(" %d", (int)big_endian(values[2], 8));
+    SAY(" %d", (int)big_endian(values[2], 8));
 }
 
-/* The one row of each statement that returns some. */
+/* The rows of each statement that returns some, all the same. */
 struct answer {
     const char *statement; /* a part of it */
-    int rows;              /* all the same */
-    int count;
-    const char *values[3];
+    int rows;
+    const char *kind, *rest; /* the values, as words; kind may be NULL */
 };
 static const struct answer answers[] = {
-    {"prepare_migrations.sql", 1, 3, {"step", "the preparation", "prepare tables"}},
-    {"new_migrations.sql", 2, 3, {"step", "the step", "change tables"}},
-    {"changed_functions.sql", 1, 3, {"warning", "the warning", NULL}},
-    {"grants.sql", 1, 1, {"grant rights"}},
-    {"publish_cell($1)", 1, 1, {"the cell"}},
-    {"join_aggregate($1::json)", 1, 1, {"subscribe"}},
+    {"prepare_migrations.sql", 1, "step", "'the preparation' 'prepare tables'"},
+    {"new_migrations.sql", 2, "step", "'the step' 'change tables'"},
+    {"changed_functions.sql", 1, "warning", "'the warning' null"},
+    {"grants.sql", 1, NULL, "'grant rights'"},
+    {"publish_cell($1)", 1, NULL, "'the cell'"},
+    {"join_aggregate($1::json)", 1, NULL, "'subscribe'"},
 };
 
 static PGresult *rows_of(ExecStatusType status, const struct answer *answer)
 {
-    static char name[] = "column";
-    PGresAttDesc columns[3] = {{.name = name}, {.name = name}, {.name = name}};
-    PGresult *result = PQmakeEmptyPGresult(NULL, status);
+    char words[300] = "";
 
-    assert_int_equal(PQsetResultAttrs(result, answer->count, columns), 1);
-    for (int at = 0; at < answer->rows * answer->count; at++) {
-        int column = at % answer->count;
-        const char *value = is_null ? NULL
-                            : column == 0 && answer->count == 3 && kind != NULL
-                                ? kind
-                                : answer->values[column];
-        char text[100];
-
-        snprintf(text, sizeof(text), "%s", value != NULL ? value : "");
-        assert_int_equal(PQsetvalue(result, at / answer->count, column, text,
-                                    value != NULL ? (int)strlen(text) : -1),
-                         1);
+    for (int row = 0; row < answer->rows; row++) {
+        if (is_null)
+            append(words, sizeof(words),
+                   answer->kind != NULL ? "null null null;" : "null;");
+        else if (answer->kind != NULL)
+            append(words, sizeof(words), "'%s' %s;", kind != NULL ? kind : answer->kind,
+                   answer->rest);
+        else
+            append(words, sizeof(words), "%s;", answer->rest);
     }
-    return result;
+    return words_result(status, 0, words);
 }
 
 PGresult *PQexec(PGconn *pg, const char *sql)
 {
-    static const struct answer locked = {"", 1, 1, {"1"}};
+    static const struct answer locked = {"", 1, NULL, "'1'"};
     bool fails = statement_fails(pg, sql);
 
-    say(";");
+    SAY(";");
     if (fails)
         return PQmakeEmptyPGresult(NULL, PGRES_FATAL_ERROR);
     if (strstr(sql, "pg_try_advisory_lock") != NULL && locks_refused-- <= 0)
@@ -279,10 +244,10 @@ PGresult *PQexecParams(PGconn *pg, const char *sql, int count, const Oid *types,
     assert_true((types == NULL) == (count == 1));
     assert_true((formats == NULL) == (count == 1));
     if (count == 1)
-        say(" %s", values[0] != NULL ? values[0] : "null");
+        SAY(" %s", values[0] != NULL ? values[0] : "null");
     else
         say_files(values, lengths, formats, types);
-    say(";");
+    SAY(";");
     if (fails)
         return PQmakeEmptyPGresult(NULL, PGRES_FATAL_ERROR);
     for (size_t i = 0; i < COUNT_OF(answers); i++) {
@@ -297,7 +262,7 @@ PGresult *PQexecParams(PGconn *pg, const char *sql, int count, const Oid *types,
 /* Each check of the audit finds two rows. */
 int PQsendQuery(PGconn *pg, const char *sql)
 {
-    static const struct answer row = {"", 1, 1, {"a row"}};
+    static const struct answer row = {"", 1, NULL, "'a row'"};
 
     if (statement_fails(pg, sql))
         return 0;
@@ -334,6 +299,8 @@ PGresult *PQgetResult(PGconn *pg)
 
 /* NOLINTEND(readability-inconsistent-declaration-parameter-name,readability-function-size,readability-identifier-naming) */
 
+#define DB_CASE(name) DEFINE_CASE(name, name, reset, NULL, NULL)
+
 /* -- opening -- */
 
 #define CONNECT(sessions, url, name, port)                                               \
@@ -345,7 +312,7 @@ PGresult *PQgetResult(PGconn *pg)
 #define CONNECT_2     CONNECT("primary", THREE_HOSTS, "two", "5002")
 #define CONNECT_3     CONNECT("primary", THREE_HOSTS, "three", "5003")
 
-static void test_db_open__takes_the_first_host_that_answers(void **state UNUSED)
+DB_CASE(test_db_open__takes_the_first_host_that_answers)
 {
     /* clang-format off */
     static const struct {
@@ -405,7 +372,7 @@ static struct db *open_one(void)
     return db;
 }
 
-static void test_db_run__reports_what_failed(void **state UNUSED)
+DB_CASE(test_db_run__reports_what_failed)
 {
     for (int loses = 0; loses < 2; loses++) {
         struct db *db = open_one();
@@ -434,7 +401,7 @@ static void on_step(const char *check, unsigned done, unsigned of, void *arg)
     snprintf(title, sizeof(title), "%s", check);
     assert_ptr_equal(arg, &steps);
     if (done == 0)
-        say("(%s)", check);
+        SAY("(%s)", check);
 }
 
 static void on_row(const char *check, const char *row, void *arg)
@@ -446,7 +413,7 @@ static void on_row(const char *check, const char *row, void *arg)
     rows_found++;
 }
 
-static void test_db_audit__runs_every_check_in_one_snapshot(void **state UNUSED)
+DB_CASE(test_db_audit__runs_every_check_in_one_snapshot)
 {
     static const char begin[] =
         "begin isolation level repeatable read, read only;"
@@ -472,7 +439,7 @@ static void test_db_audit__runs_every_check_in_one_snapshot(void **state UNUSED)
 }
 
 /* The snapshot, a query, its mode, and each of its results; then nothing more is asked. */
-static void test_db_audit__stops_at_a_failure(void **state UNUSED)
+DB_CASE(test_db_audit__stops_at_a_failure)
 {
     static const struct {
         enum status status;
@@ -514,26 +481,17 @@ static void test_db_audit__stops_at_a_failure(void **state UNUSED)
 static void on_migrate_step(const char *path, void *arg)
 {
     assert_ptr_equal(arg, &steps);
-    say("(step: %s)", path);
+    SAY("(step: %s)", path);
 }
 
 static void on_warning(const char *text, void *arg)
 {
     assert_ptr_equal(arg, &steps);
-    say("(warning: %s)", text);
+    SAY("(warning: %s)", text);
 }
 
 #define LOCK   "select 1 where pg_try_advisory_lock(5265717969);"
 #define UNLOCK "select pg_advisory_unlock(5265717969);"
-
-/* At most `max` bytes of `words`. */
-static void append(char *text, size_t size, const char *words, size_t max)
-{
-    size_t len = strlen(text);
-    size_t part = strlen(words) < max ? strlen(words) : max;
-
-    snprintf(text + len, size - len, "%.*s", (int)part, words);
-}
 
 static const struct embedded files[] = {
     {.path = "sql/preparations/1.sql", .bytes = "prepare"},
@@ -592,7 +550,7 @@ static const struct db_migration migration_options = {.cell = "1/2",
                                                       .on_warning = on_warning,
                                                       .arg = &steps};
 
-static void test_db_migrate__executes_the_steps(void **state UNUSED)
+DB_CASE(test_db_migrate__executes_the_steps)
 {
     struct db_migration options = migration_options;
     struct db *db = open_one();
@@ -600,8 +558,8 @@ static void test_db_migrate__executes_the_steps(void **state UNUSED)
     char wanted[2000] = "";
 
     for (size_t i = 0; i < COUNT_OF(migration); i++)
-        append(wanted, sizeof(wanted), migration[i], SIZE_MAX);
-    append(wanted, sizeof(wanted), UNLOCK, SIZE_MAX);
+        append(wanted, sizeof(wanted), "%s", migration[i]);
+    append(wanted, sizeof(wanted), UNLOCK);
     ASSERT_STATUS(db_migrate(db, &options, &err), STATUS_OK);
     ASSERT_SAID(wanted);
     ASSERT_NUMBER(opened, ==, 1);
@@ -625,7 +583,7 @@ static void test_db_migrate__executes_the_steps(void **state UNUSED)
 }
 
 /* No right to grant, and a cell that has joined before. */
-static void test_db_migrate__may_have_nothing_to_do(void **state UNUSED)
+DB_CASE(test_db_migrate__may_have_nothing_to_do)
 {
     struct db *db = open_one();
     struct err err = {0};
@@ -641,7 +599,7 @@ static void test_db_migrate__may_have_nothing_to_do(void **state UNUSED)
     db_close(db);
 }
 
-static void test_db_migrate__refuses(void **state UNUSED)
+DB_CASE(test_db_migrate__refuses)
 {
     struct db *db = open_one();
     struct err err = {0};
@@ -653,7 +611,7 @@ static void test_db_migrate__refuses(void **state UNUSED)
     db_close(db);
 }
 
-static void test_db_migrate__waits_for_another_migration(void **state UNUSED)
+DB_CASE(test_db_migrate__waits_for_another_migration)
 {
     struct db *db = open_one();
     struct err err = {0};
@@ -677,7 +635,7 @@ static void test_db_migrate__waits_for_another_migration(void **state UNUSED)
 
 /* Only a deadlock and a lock that is not available may end. The transaction is tried again after
    a pause; if the pause fails, the migration has failed. */
-static void test_db_migrate__tries_again_while_tables_are_in_use(void **state UNUSED)
+DB_CASE(test_db_migrate__tries_again_while_tables_are_in_use)
 {
     static const struct {
         const char *sqlstate;
@@ -705,7 +663,7 @@ static void test_db_migrate__tries_again_while_tables_are_in_use(void **state UN
 }
 
 /* 180 attempts, which wait 0.2, 0.4, 0.6 and then 0.8 s for a lock. */
-static void test_db_migrate__ends_while_tables_are_in_use(void **state UNUSED)
+DB_CASE(test_db_migrate__ends_while_tables_are_in_use)
 {
     struct db *db = open_one();
     struct err err = {0};
@@ -719,7 +677,7 @@ static void test_db_migrate__ends_while_tables_are_in_use(void **state UNUSED)
 }
 
 /* Each statement fails once: what follows is rolled back, or left out behind the commit. */
-static void test_db_migrate__stops_at_a_failure(void **state UNUSED)
+DB_CASE(test_db_migrate__stops_at_a_failure)
 {
     int statement = 0;
 
@@ -738,12 +696,13 @@ static void test_db_migrate__stops_at_a_failure(void **state UNUSED)
             continue; /* what it should roll back is gone with the connection */
         }
         for (size_t k = 0; k < i; k++)
-            append(wanted, sizeof(wanted), migration[k], SIZE_MAX);
-        append(wanted, sizeof(wanted), migration[i], strcspn(migration[i], ";") + 1);
+            append(wanted, sizeof(wanted), "%s", migration[k]);
+        append(wanted, sizeof(wanted), "%.*s", (int)strcspn(migration[i], ";") + 1,
+               migration[i]);
         if ((i >= FIRST_IN_PLAN && i <= LAST_IN_PLAN) ||
             (i >= FIRST_IN_TRANSACTION && i <= LAST_IN_TRANSACTION))
-            append(wanted, sizeof(wanted), "rollback;", SIZE_MAX);
-        append(wanted, sizeof(wanted), UNLOCK, SIZE_MAX);
+            append(wanted, sizeof(wanted), "rollback;");
+        append(wanted, sizeof(wanted), UNLOCK);
         ASSERT_STATUS(db_migrate(db, &migration_options, &err), STATUS_REFUSED);
         ASSERT_SAID(wanted);
         ASSERT_NUMBER(opened, ==, 1);
@@ -751,23 +710,7 @@ static void test_db_migrate__stops_at_a_failure(void **state UNUSED)
     }
 }
 
-#define CASE(test) cmocka_unit_test_setup(test, reset)
-
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        CASE(test_db_open__takes_the_first_host_that_answers),
-        CASE(test_db_run__reports_what_failed),
-        CASE(test_db_audit__runs_every_check_in_one_snapshot),
-        CASE(test_db_audit__stops_at_a_failure),
-        CASE(test_db_migrate__executes_the_steps),
-        CASE(test_db_migrate__may_have_nothing_to_do),
-        CASE(test_db_migrate__refuses),
-        CASE(test_db_migrate__waits_for_another_migration),
-        CASE(test_db_migrate__tries_again_while_tables_are_in_use),
-        CASE(test_db_migrate__ends_while_tables_are_in_use),
-        CASE(test_db_migrate__stops_at_a_failure),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cases_run(NULL, NULL);
 }

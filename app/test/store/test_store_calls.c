@@ -108,7 +108,7 @@ static const struct read_row {
 };
 /* clang-format on */
 
-static void test_read__sends_its_parameters_and_decodes_the_rows(void **state UNUSED)
+STORE_CASE(test_read__sends_its_parameters_and_decodes_the_rows)
 {
     for (size_t i = 0; i < sizeof(read_rows) / sizeof(read_rows[0]); i++) {
         const struct read_row *row = &read_rows[i];
@@ -125,7 +125,7 @@ static void test_read__sends_its_parameters_and_decodes_the_rows(void **state UN
 }
 
 /* A failed read has no rows, whatever the result contains. */
-static void test_read__fails_with_the_connection(void **state UNUSED)
+STORE_CASE(test_read__fails_with_the_connection)
 {
     for (size_t i = 0; i < sizeof(read_rows) / sizeof(read_rows[0]); i++) {
         read_rows[i].call();
@@ -137,7 +137,7 @@ static void test_read__fails_with_the_connection(void **state UNUSED)
     }
 }
 
-static void test_lists__are_read_from_their_own_database(void **state UNUSED)
+STORE_CASE(test_lists__are_read_from_their_own_database)
 {
     open_with_lists();
     for (size_t i = 0; i < sizeof(read_rows) / sizeof(read_rows[0]); i++) {
@@ -162,7 +162,7 @@ static void list_limited(unsigned limit)
     store_flush(shop);
 }
 
-static void test_reads__have_256_rows_under_way(void **state UNUSED)
+STORE_CASE(test_reads__have_256_rows_under_way)
 {
     list_limited(101);
     list_limited(101);
@@ -185,7 +185,7 @@ static void test_reads__have_256_rows_under_way(void **state UNUSED)
 }
 
 /* A row of an order or event counts as an eighth of a row of a voucher. */
-static void test_reads__of_orders_count_less(void **state UNUSED)
+STORE_CASE(test_reads__of_orders_count_less)
 {
     static void (*const calls[])(void) = {call_list_orders, call_list_voucher_events};
 
@@ -200,7 +200,7 @@ static void test_reads__of_orders_count_less(void **state UNUSED)
     }
 }
 
-static void test_reads__sixty_four_are_under_way(void **state UNUSED)
+STORE_CASE(test_reads__sixty_four_are_under_way)
 {
     for (int i = 0; i < 65; i++)
         call_read_voucher();
@@ -212,7 +212,7 @@ static void test_reads__sixty_four_are_under_way(void **state UNUSED)
 }
 
 /* Reads under way are answered "timeout", and a read that was not sent "no_memory". */
-static void test_reads__are_answered_at_their_deadline(void **state UNUSED)
+STORE_CASE(test_reads__are_answered_at_their_deadline)
 {
     for (int i = 0; i < 65; i++)
         call_read_order();
@@ -230,7 +230,7 @@ static void test_reads__are_answered_at_their_deadline(void **state UNUSED)
     ASSERT_SAID("");
 }
 
-static void test_reads__wait_for_a_table_lock_behind_the_others(void **state UNUSED)
+STORE_CASE(test_reads__wait_for_a_table_lock_behind_the_others)
 {
     call_read_order();
     store_flush(shop);
@@ -249,7 +249,7 @@ static void test_reads__wait_for_a_table_lock_behind_the_others(void **state UNU
     conn_of(ROLE_READS)->pending -= 64;
 }
 
-static void test_reads__4096_wait(void **state UNUSED)
+STORE_CASE(test_reads__4096_wait)
 {
     for (int i = 0; i < 4096; i++)
         call_read_order();
@@ -264,7 +264,7 @@ static void test_reads__4096_wait(void **state UNUSED)
     ASSERT_SAID("no_memory;");
 }
 
-static void test_reads__without_a_connection_are_down(void **state UNUSED)
+STORE_CASE(test_reads__without_a_connection_are_down)
 {
     call_read_order();
     conn_of(ROLE_READS)->is_up = false;
@@ -294,10 +294,10 @@ static void assert_options(enum role role, const char *wanted)
              options->statement_ms, options->lock_ms, options->idle_ms,
              options->database_url, options->listen != NULL ? options->listen : "-",
              options->is_reader ? " reader" : "", options->required);
-    fake_assert_text(found, wanted, __FILE__, __LINE__);
+    assert_words(found, wanted, __FILE__, __LINE__);
 }
 
-static void test_store_open__gives_each_connection_its_limits(void **state UNUSED)
+STORE_CASE(test_store_open__gives_each_connection_its_limits)
 {
     struct store_options options = options_of_shop();
     const char *url = options.database_url;
@@ -338,7 +338,7 @@ static void test_store_open__gives_each_connection_its_limits(void **state UNUSE
     ASSERT_NUMBER(fake_opened, ==, 6);
 }
 
-static void test_store_open__refuses_malformed_urls(void **state UNUSED)
+STORE_CASE(test_store_open__refuses_malformed_urls)
 {
     struct store_options options = options_of_shop();
     struct store *opened;
@@ -353,7 +353,7 @@ static void test_store_open__refuses_malformed_urls(void **state UNUSED)
                         "SECKILL_DATABASE_URL has a port that is not 1 to 65535");
 }
 
-static void test_store_open__without_memory_leaves_nothing(void **state UNUSED)
+STORE_CASE(test_store_open__without_memory_leaves_nothing)
 {
     struct store_options options = options_of_shop();
     struct store *opened;
@@ -373,7 +373,7 @@ static void test_store_open__without_memory_leaves_nothing(void **state UNUSED)
 
 /* -- state -- */
 
-static void test_state__is_up_with_all_but_expiry_and_lists(void **state UNUSED)
+STORE_CASE(test_state__is_up_with_all_but_expiry_and_lists)
 {
     static const struct {
         enum role role;
@@ -402,7 +402,7 @@ static void test_state__is_up_with_all_but_expiry_and_lists(void **state UNUSED)
     open_shop(NULL);
 }
 
-static void test_state__is_reported_when_it_changes(void **state UNUSED)
+STORE_CASE(test_state__is_reported_when_it_changes)
 {
     struct store_conn *lane = conn_of(ROLE_LANE);
 
@@ -422,8 +422,7 @@ static void test_state__is_reported_when_it_changes(void **state UNUSED)
     ASSERT_SAID("changed 0;");
 }
 
-static void
-test_state__is_reported_when_the_first_attempts_have_failed(void **state UNUSED)
+STORE_CASE(test_state__is_reported_when_the_first_attempts_have_failed)
 {
     struct store_options options = options_of_shop();
     struct err err;
@@ -437,20 +436,37 @@ test_state__is_reported_when_the_first_attempts_have_failed(void **state UNUSED)
     ASSERT_SAID("down io;");
 }
 
-static void test_expiry__has_limits_of_its_own(void **state UNUSED)
-{
-    open_with_lists();
-    pass_ms(600);
-    ASSERT_SENT("expiry lead_expiry 3750/5000: ");
-    fake_answer(STATUS_OK, "1;");
-    ASSERT_SENT("expiry due_batches 3750/5000: 500 {}");
-    ASSERT_NUMBER(metrics.expiry_leader, ==, 1);
-    fake_lose(conn_of(ROLE_EXPIRY), STATUS_IO);
-    ASSERT_NUMBER(metrics.expiry_leader, ==, 0);
-}
-
 #define DUE    "expiry due_batches 3750/5000: 500 "
 #define EXPIRE "expiry expire_batches 3750/5000: "
+
+/* A run starts every 600 ms, unless the last one goes on. */
+STORE_CASE(test_expiry__is_of_the_leader_with_one_query_at_a_time)
+{
+    open_with_lists();
+    pass_ms(599);
+    ASSERT_SENT("nothing");
+    pass_ms(1);
+    ASSERT_SENT("expiry lead_expiry 3750/5000: ");
+    fake_answer(STATUS_OK, "0;");
+    ASSERT_SENT("nothing");
+    pass_ms(600);
+    ASSERT_SENT("expiry lead_expiry 3750/5000: ");
+    ASSERT_NUMBER(metrics.expiry_leader, ==, 0);
+    fake_answer(STATUS_OK, "1;");
+    ASSERT_NUMBER(metrics.expiry_leader, ==, 1);
+    pass_ms(1600);
+    ASSERT_NUMBER(fake_sent_count, ==, 1);
+    ASSERT_SENT(DUE "{}");
+    fake_answer(STATUS_OK, "");
+    ASSERT_SENT("nothing");
+    pass_ms(600);
+    ASSERT_SENT(DUE "{}");
+    fake_lose(conn_of(ROLE_EXPIRY), STATUS_IO);
+    ASSERT_NUMBER(metrics.expiry_leader, ==, 0);
+    fake_come_up(conn_of(ROLE_EXPIRY));
+    pass_ms(600);
+    ASSERT_SENT("expiry lead_expiry 3750/5000: ");
+}
 
 /* Starts the next run of expiry, and answers its query for due batches with these rows. */
 static void run_expiry(const char *rows)
@@ -462,7 +478,7 @@ static void run_expiry(const char *rows)
     fake_answer(STATUS_OK, rows);
 }
 
-static void test_expiry__leaves_out_vouchers_without_progress(void **state UNUSED)
+STORE_CASE(test_expiry__leaves_out_vouchers_without_progress)
 {
     open_with_lists();
     run_expiry("7 {70,71};8 {80};");
@@ -488,7 +504,7 @@ static void test_expiry__leaves_out_vouchers_without_progress(void **state UNUSE
     ASSERT_SAID("log orders_expired count=1;");
 }
 
-static void test_expiry__ends_with_a_failure_until_the_next_run(void **state UNUSED)
+STORE_CASE(test_expiry__ends_with_a_failure_until_the_next_run)
 {
     open_with_lists();
     run_expiry("7 {70};");
@@ -503,7 +519,7 @@ static void test_expiry__ends_with_a_failure_until_the_next_run(void **state UNU
     ASSERT_SAID("");
 }
 
-static void test_expiry__a_refusal_is_logged_once(void **state UNUSED)
+STORE_CASE(test_expiry__a_refusal_is_logged_once)
 {
     static const char *const logged[] = {"log expiry_refused expired=0;", "", NULL,
                                          "log expiry_refused expired=0;"};
@@ -523,7 +539,7 @@ static void test_expiry__a_refusal_is_logged_once(void **state UNUSED)
 /* Vouchers `first`, `first` + 1, ..., each with one due batch. */
 static const char *due_rows(int first, int count)
 {
-    static char rows[FAKE_TEXT_BYTES];
+    static char rows[WORDS_BYTES];
 
     rows[0] = '\0';
     for (int i = 0; i < count; i++)
@@ -531,7 +547,7 @@ static const char *due_rows(int first, int count)
     return rows;
 }
 
-static void test_expiry__has_bounds(void **state UNUSED)
+STORE_CASE(test_expiry__has_bounds)
 {
     open_with_lists();
     run_expiry(due_rows(1, 501));
@@ -553,7 +569,7 @@ static void test_expiry__has_bounds(void **state UNUSED)
     ASSERT_SENT(EXPIRE "2 {3}");
 }
 
-static void test_state__connections_follow_the_one_that_came_up(void **state UNUSED)
+STORE_CASE(test_state__connections_follow_the_one_that_came_up)
 {
     open_with_lists();
     fake_come_up(conn_of(ROLE_CHANGES));
@@ -568,7 +584,7 @@ static void test_state__connections_follow_the_one_that_came_up(void **state UNU
 }
 
 /* One connection seeks a server; the others wait for it. */
-static void test_state__others_rest_while_the_main_connection_is_down(void **state UNUSED)
+STORE_CASE(test_state__others_rest_while_the_main_connection_is_down)
 {
     fake_lose(conn_of(ROLE_LANE), STATUS_IO);
     assert_false(conn_of(ROLE_LANE)->is_resting);
@@ -579,7 +595,7 @@ static void test_state__others_rest_while_the_main_connection_is_down(void **sta
 }
 
 /* A connection that breaks while another one comes up reports the reason a moment later. */
-static void test_state__no_loss_is_reported_without_its_reason(void **state UNUSED)
+STORE_CASE(test_state__no_loss_is_reported_without_its_reason)
 {
     conn_of(ROLE_MAIN)->is_up = false;
     fake_come_up(conn_of(ROLE_READS));
@@ -589,7 +605,7 @@ static void test_state__no_loss_is_reported_without_its_reason(void **state UNUS
     ASSERT_SAID("down io;");
 }
 
-static void test_state__an_unsafe_server_is_left_by_all_but_lists(void **state UNUSED)
+STORE_CASE(test_state__an_unsafe_server_is_left_by_all_but_lists)
 {
     open_with_lists();
     fake_lose(conn_of(ROLE_LANE), STATUS_IO);
@@ -602,7 +618,7 @@ static void test_state__an_unsafe_server_is_left_by_all_but_lists(void **state U
         ASSERT_NUMBER(fake_conns[i].is_left, ==, &fake_conns[i] != conn_of(ROLE_LISTS));
 }
 
-static void test_state__is_that_of_the_main_session(void **state UNUSED)
+STORE_CASE(test_state__is_that_of_the_main_session)
 {
     ASSERT_NUMBER(store_lists_age_s(shop), ==, -1);
     open_with_lists();
@@ -627,7 +643,7 @@ static void test_state__is_that_of_the_main_session(void **state UNUSED)
     ASSERT_SAID("changed 123;");
 }
 
-static void test_store_print__is_a_json_object(void **state UNUSED)
+STORE_CASE(test_store_print__is_a_json_object)
 {
     char *text = NULL;
     size_t size = 0;
@@ -642,21 +658,21 @@ static void test_store_print__is_a_json_object(void **state UNUSED)
     out = open_memstream(&text, &size);
     store_print(shop, out);
     fclose(out);
-    fake_assert_text(text,
-                     "{\"suspects\":1,\"connections\":["
-                     "{\"use\":\"main\",\"is_up\":1,\"pid\":0,\"pending\":0},"
-                     "{\"use\":\"reads\",\"is_up\":1,\"pid\":12,\"pending\":1},"
-                     "{\"use\":\"changes\",\"is_up\":1,\"pid\":0,\"pending\":0},"
-                     "{\"use\":\"slow_changes\",\"is_up\":1,\"pid\":0,\"pending\":0},"
-                     "{\"use\":\"expiry\",\"is_up\":1,\"pid\":0,\"pending\":0},"
-                     "{\"use\":\"lists\",\"is_up\":1,\"pid\":0,\"pending\":0},"
-                     "{\"use\":\"orders\",\"is_up\":1,\"pid\":0,\"pending\":0},"
-                     "{\"use\":\"orders\",\"is_up\":0,\"pid\":0,\"pending\":0}]}",
-                     __FILE__, __LINE__);
+    assert_words(text,
+                 "{\"suspects\":1,\"connections\":["
+                 "{\"use\":\"main\",\"is_up\":1,\"pid\":0,\"pending\":0},"
+                 "{\"use\":\"reads\",\"is_up\":1,\"pid\":12,\"pending\":1},"
+                 "{\"use\":\"changes\",\"is_up\":1,\"pid\":0,\"pending\":0},"
+                 "{\"use\":\"slow_changes\",\"is_up\":1,\"pid\":0,\"pending\":0},"
+                 "{\"use\":\"expiry\",\"is_up\":1,\"pid\":0,\"pending\":0},"
+                 "{\"use\":\"lists\",\"is_up\":1,\"pid\":0,\"pending\":0},"
+                 "{\"use\":\"orders\",\"is_up\":1,\"pid\":0,\"pending\":0},"
+                 "{\"use\":\"orders\",\"is_up\":0,\"pid\":0,\"pending\":0}]}",
+                 __FILE__, __LINE__);
     free(text);
 }
 
-static void test_store_flush__reaches_every_connection(void **state UNUSED)
+STORE_CASE(test_store_flush__reaches_every_connection)
 {
     store_flush(shop);
     for (size_t i = 0; i < fake_opened; i++)
@@ -665,36 +681,5 @@ static void test_store_flush__reaches_every_connection(void **state UNUSED)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        CASE(test_read__sends_its_parameters_and_decodes_the_rows),
-        CASE(test_read__fails_with_the_connection),
-        CASE(test_lists__are_read_from_their_own_database),
-        CASE(test_reads__have_256_rows_under_way),
-        CASE(test_reads__of_orders_count_less),
-        CASE(test_reads__sixty_four_are_under_way),
-        CASE(test_reads__are_answered_at_their_deadline),
-        CASE(test_reads__wait_for_a_table_lock_behind_the_others),
-        CASE(test_reads__4096_wait),
-        CASE(test_reads__without_a_connection_are_down),
-        CASE(test_store_open__gives_each_connection_its_limits),
-        CASE(test_store_open__refuses_malformed_urls),
-        CASE(test_store_open__without_memory_leaves_nothing),
-        CASE(test_state__is_up_with_all_but_expiry_and_lists),
-        CASE(test_state__is_reported_when_it_changes),
-        CASE(test_state__is_reported_when_the_first_attempts_have_failed),
-        CASE(test_expiry__has_limits_of_its_own),
-        CASE(test_expiry__leaves_out_vouchers_without_progress),
-        CASE(test_expiry__ends_with_a_failure_until_the_next_run),
-        CASE(test_expiry__a_refusal_is_logged_once),
-        CASE(test_expiry__has_bounds),
-        CASE(test_state__connections_follow_the_one_that_came_up),
-        CASE(test_state__others_rest_while_the_main_connection_is_down),
-        CASE(test_state__no_loss_is_reported_without_its_reason),
-        CASE(test_state__an_unsafe_server_is_left_by_all_but_lists),
-        CASE(test_state__is_that_of_the_main_session),
-        CASE(test_store_print__is_a_json_object),
-        CASE(test_store_flush__reaches_every_connection),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cases_run(NULL, NULL);
 }

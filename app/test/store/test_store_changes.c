@@ -120,7 +120,7 @@ static const struct change_row {
 };
 /* clang-format on */
 
-static void test_change__sends_its_parameters_and_decodes_the_row(void **state UNUSED)
+STORE_CASE(test_change__sends_its_parameters_and_decodes_the_row)
 {
     for (size_t i = 0; i < sizeof(change_rows) / sizeof(change_rows[0]); i++) {
         const struct change_row *row = &change_rows[i];
@@ -138,7 +138,7 @@ static void test_change__sends_its_parameters_and_decodes_the_row(void **state U
     }
 }
 
-static void test_changes__of_one_kind_and_voucher_share_a_transaction(void **state UNUSED)
+STORE_CASE(test_changes__of_one_kind_and_voucher_share_a_transaction)
 {
     change_order(0, CHANGE_CANCEL, 7, 0);
     store_flush(shop);
@@ -165,7 +165,7 @@ static void test_changes__of_one_kind_and_voucher_share_a_transaction(void **sta
                 " {500,500}");
 }
 
-static void test_changes__five_hundred_share_a_transaction(void **state UNUSED)
+STORE_CASE(test_changes__five_hundred_share_a_transaction)
 {
     for (size_t i = 0; i < 501; i++)
         change_order(i, CHANGE_CANCEL, 7, 0);
@@ -178,7 +178,7 @@ static void test_changes__five_hundred_share_a_transaction(void **state UNUSED)
     ASSERT_SENT("changes cancel_order 562/862: 7 {571} {'admin:1'}");
 }
 
-static void test_changes__4096_wait(void **state UNUSED)
+STORE_CASE(test_changes__4096_wait)
 {
     for (size_t i = 0; i < 4096; i++)
         change_order(i, CHANGE_CANCEL, 7, 0);
@@ -190,7 +190,7 @@ static void test_changes__4096_wait(void **state UNUSED)
     ASSERT_NUMBER(shop->changes.count, ==, 4096);
 }
 
-static void test_changes__of_two_vouchers_are_under_way(void **state UNUSED)
+STORE_CASE(test_changes__of_two_vouchers_are_under_way)
 {
     call_create();
     change_order(0, CHANGE_CANCEL, 8, 0);
@@ -207,7 +207,7 @@ static void test_changes__of_two_vouchers_are_under_way(void **state UNUSED)
 }
 
 /* A change that waited for a lock is sent again, on the connection for slow vouchers. */
-static void test_changes__that_waited_for_a_lock_are_tried_again(void **state UNUSED)
+STORE_CASE(test_changes__that_waited_for_a_lock_are_tried_again)
 {
     call_cancel();
     store_flush(shop);
@@ -231,7 +231,7 @@ static void test_changes__that_waited_for_a_lock_are_tried_again(void **state UN
 }
 
 /* Changes of slow vouchers use only one of the two connections. */
-static void test_changes__of_slow_vouchers_use_one_connection(void **state UNUSED)
+STORE_CASE(test_changes__of_slow_vouchers_use_one_connection)
 {
     for (size_t i = 0; i < 2; i++) {
         change_order(i, CHANGE_CANCEL, 7 + (int64_t)i, 0);
@@ -248,7 +248,7 @@ static void test_changes__of_slow_vouchers_use_one_connection(void **state UNUSE
 
 /* A change is too late if the time until its deadline is below a fiftieth of the timeout of a
    request, or below twice the duration of the last transaction. */
-static void test_changes__without_time_for_a_transaction_are_busy(void **state UNUSED)
+STORE_CASE(test_changes__without_time_for_a_transaction_are_busy)
 {
     change_order(0, CHANGE_CANCEL, 7, 40);
     change_order(1, CHANGE_CANCEL, 7, 41);
@@ -275,7 +275,7 @@ static void test_changes__without_time_for_a_transaction_are_busy(void **state U
     ASSERT_SAID("timeout now 0:;");
 }
 
-static void test_changes__of_a_voucher_wait_until_their_deadline(void **state UNUSED)
+STORE_CASE(test_changes__of_a_voucher_wait_until_their_deadline)
 {
     change_order(0, CHANGE_CANCEL, 7, 5000);
     store_flush(shop);
@@ -287,7 +287,7 @@ static void test_changes__of_a_voucher_wait_until_their_deadline(void **state UN
     ASSERT_NUMBER(shop->changes.count, ==, 1);
 }
 
-static void test_changes__under_way_time_out_at_their_deadline(void **state UNUSED)
+STORE_CASE(test_changes__under_way_time_out_at_their_deadline)
 {
     change_order(0, CHANGE_CANCEL, 7, 100);
     change_order(1, CHANGE_CANCEL, 8, 300);
@@ -309,7 +309,7 @@ static void test_changes__under_way_time_out_at_their_deadline(void **state UNUS
     ASSERT_NUMBER(conn_of(ROLE_CHANGES)->pending, ==, 1);
 }
 
-static void test_changes__need_one_of_two_connections(void **state UNUSED)
+STORE_CASE(test_changes__need_one_of_two_connections)
 {
     conn_of(ROLE_CHANGES)->is_up = false;
     call_cancel();
@@ -341,7 +341,7 @@ static void find_by_key(size_t at, int64_t voucher_id, int64_t left_ms)
     store_find_by_key(shop, voucher_id, &lookups[at], on_key, "key");
 }
 
-static void test_store_find_by_key__shares_queries(void **state UNUSED)
+STORE_CASE(test_store_find_by_key__shares_queries)
 {
     find_by_key(0, 7, 0);
     find_by_key(1, 8, 0);
@@ -359,7 +359,7 @@ static void test_store_find_by_key__shares_queries(void **state UNUSED)
     ASSERT_SAID("key ok 0 0 8 2 0 0 0 0 0;");
 }
 
-static void test_store_find_by_key__a_thousand_share_a_query(void **state UNUSED)
+STORE_CASE(test_store_find_by_key__a_thousand_share_a_query)
 {
     for (size_t i = 0; i < 1001; i++)
         find_by_key(i, 7, 0);
@@ -371,7 +371,7 @@ static void test_store_find_by_key__a_thousand_share_a_query(void **state UNUSED
     ASSERT_SENT("main find 251/1000: 7 {1001} {'k'}");
 }
 
-static void test_store_find_by_key__a_malformed_row_is_a_failure(void **state UNUSED)
+STORE_CASE(test_store_find_by_key__a_malformed_row_is_a_failure)
 {
     /* clang-format off */
     static const struct {
@@ -395,7 +395,7 @@ static void test_store_find_by_key__a_malformed_row_is_a_failure(void **state UN
     }
 }
 
-static void test_store_find_by_key__alone_ends_at_the_deadline(void **state UNUSED)
+STORE_CASE(test_store_find_by_key__alone_ends_at_the_deadline)
 {
     find_by_key(0, 7, 100);
     store_flush(shop);
@@ -416,7 +416,7 @@ static void test_store_find_by_key__alone_ends_at_the_deadline(void **state UNUS
 }
 
 /* The earliest deadline of the look-ups that share a query counts. */
-static void test_store_find_by_key__ends_at_the_deadline(void **state UNUSED)
+STORE_CASE(test_store_find_by_key__ends_at_the_deadline)
 {
     find_by_key(0, 7, 500);
     find_by_key(1, 7, 100);
@@ -438,24 +438,5 @@ static void test_store_find_by_key__ends_at_the_deadline(void **state UNUSED)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        CASE(test_change__sends_its_parameters_and_decodes_the_row),
-        CASE(test_changes__of_one_kind_and_voucher_share_a_transaction),
-        CASE(test_changes__five_hundred_share_a_transaction),
-        CASE(test_changes__4096_wait),
-        CASE(test_changes__of_two_vouchers_are_under_way),
-        CASE(test_changes__that_waited_for_a_lock_are_tried_again),
-        CASE(test_changes__of_slow_vouchers_use_one_connection),
-        CASE(test_changes__without_time_for_a_transaction_are_busy),
-        CASE(test_changes__of_a_voucher_wait_until_their_deadline),
-        CASE(test_changes__under_way_time_out_at_their_deadline),
-        CASE(test_changes__need_one_of_two_connections),
-        CASE(test_store_find_by_key__shares_queries),
-        CASE(test_store_find_by_key__a_thousand_share_a_query),
-        CASE(test_store_find_by_key__a_malformed_row_is_a_failure),
-        CASE(test_store_find_by_key__alone_ends_at_the_deadline),
-        CASE(test_store_find_by_key__ends_at_the_deadline),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cases_run(NULL, NULL);
 }

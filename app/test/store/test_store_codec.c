@@ -1,7 +1,7 @@
 /* test_store_codec.c - binary parameters and results: limits and malformed data. */
 #include "app/store/store_codec.h"
 #include "base/attributes.h"
-#include "test/asserts.h"
+#include "test/case_list.h"
 
 #include <stdint.h>
 
@@ -30,7 +30,7 @@ static int64_t decoded(const void *bytes, int len)
     return value;
 }
 
-static void test_result_int64__reads_each_width(void **state UNUSED)
+UNIT_CASE(test_result_int64__reads_each_width)
 {
     assert_int_equal(decoded("\xff\xfe", 2), -2);
     assert_int_equal(decoded("\x80\x00\x00\x00", 4), INT32_MIN);
@@ -48,7 +48,7 @@ static int64_t decoded_time(const void *bytes)
     return value;
 }
 
-static void test_result_time__counts_from_1970_and_is_clamped(void **state UNUSED)
+UNIT_CASE(test_result_time__counts_from_1970_and_is_clamped)
 {
     assert_int_equal(decoded_time("\0\0\0\0\0\0\0\1"), EPOCH_US + 1);
     assert_int_equal(decoded_time("\x7f\xff\xff\xff\xff\xff\xff\xff"), INT64_MAX);
@@ -57,7 +57,7 @@ static void test_result_time__counts_from_1970_and_is_clamped(void **state UNUSE
 }
 
 /* What params_time() writes is what result_time() reads. */
-static void test_params_time__is_read_back_unchanged(void **state UNUSED)
+UNIT_CASE(test_params_time__is_read_back_unchanged)
 {
     static const int64_t times[] = {0, 1, -1, EPOCH_US, INT64_MAX - EPOCH_US};
     struct store_params params = {0};
@@ -73,7 +73,7 @@ static void test_params_time__is_read_back_unchanged(void **state UNUSED)
     params_clear(&params);
 }
 
-static void test_params__keep_their_places_while_the_buffer_grows(void **state UNUSED)
+UNIT_CASE(test_params__keep_their_places_while_the_buffer_grows)
 {
     struct store_params params = {0};
     const struct text text = {"some text", 9};
@@ -107,7 +107,7 @@ static void test_params__keep_their_places_while_the_buffer_grows(void **state U
     assert_int_equal(params.count + (int)params.used + (int)params.size, 0);
 }
 
-static void test_result_array__reads_what_was_written(void **state UNUSED)
+UNIT_CASE(test_result_array__reads_what_was_written)
 {
     struct store_params params = {0};
     struct result_array array;
@@ -136,7 +136,7 @@ static void test_result_array__reads_what_was_written(void **state UNUSED)
 }
 
 /* Arrays that are truncated or malformed must not cause reads beyond the end. */
-static void test_result_array__refuses_malformed_text(void **state UNUSED)
+UNIT_CASE(test_result_array__refuses_malformed_text)
 {
     static const char claims_more[] = "\0\0\0\1\0\0\0\0\0\0\0\x14\0\0\1\0\0\0\0\1"
                                       "\0\0\0\x08\0\0\0\0\0\0\0\x2a\0\0\0\x08\0";
@@ -156,14 +156,5 @@ static void test_result_array__refuses_malformed_text(void **state UNUSED)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_result_int64__reads_each_width),
-        cmocka_unit_test(test_result_time__counts_from_1970_and_is_clamped),
-        cmocka_unit_test(test_params_time__is_read_back_unchanged),
-        cmocka_unit_test(test_params__keep_their_places_while_the_buffer_grows),
-        cmocka_unit_test(test_result_array__reads_what_was_written),
-        cmocka_unit_test(test_result_array__refuses_malformed_text),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cases_run(NULL, NULL);
 }

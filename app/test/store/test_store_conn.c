@@ -3,11 +3,10 @@
 #include "base/backoff.h"
 
 #define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
-
-#define TIMEOUT_MS   5000
-#define STATEMENT_MS 1000
-#define ONE_HOST     "postgresql://10.0.0.1:5001/seckill"
-#define THREE_HOSTS  "postgresql://10.0.0.1:5001,10.0.0.2:5002,10.0.0.3:5003/seckill"
+#define TIMEOUT_MS      5000
+#define STATEMENT_MS    1000
+#define ONE_HOST        "postgresql://10.0.0.1:5001/seckill"
+#define THREE_HOSTS     "postgresql://10.0.0.1:5001,10.0.0.2:5002,10.0.0.3:5003/seckill"
 #define CONNECT(url, address, port)                                                      \
     "connect fallback_application_name=seckill dbname=" url " host=" address             \
     " hostaddr= port=" port " client_encoding=UTF8 target_session_attrs=any 1;poll W;"
@@ -28,11 +27,15 @@ static struct store_conn_options options;
 static struct closing owner;
 static bool is_closed;
 static void (*in_answer)(void); /* called by the next answer */
+static struct query {
+    struct store_query query;
+    const char *name;
+} first, second;
 
 uint32_t backoff_ms(unsigned attempt, uint32_t min_ms, uint32_t max_ms,
                     uint64_t random UNUSED)
 {
-    say("backoff %u %u %u;", attempt, (unsigned)min_ms, (unsigned)max_ms);
+    SAY("backoff %u %u %u;", attempt, (unsigned)min_ms, (unsigned)max_ms);
     return 10 * (attempt + 1);
 }
 
@@ -42,26 +45,21 @@ static void on_up(struct store_conn *of, void *arg)
 {
     assert_ptr_equal(of, conn);
     assert_ptr_equal(arg, &loop);
-    say("up;");
+    SAY("up;");
 }
 
 static void on_down(struct store_conn *of, bool was_up, const struct err *why, void *arg)
 {
     assert_ptr_equal(of, conn);
     assert_ptr_equal(arg, &loop);
-    say("down %d %s '%s';", was_up, status_name(why->status), why->text);
+    SAY("down %d %s '%s';", was_up, status_name(why->status), why->text);
 }
 
 static void on_notify(const char *payload, void *arg)
 {
     assert_ptr_equal(arg, &loop);
-    say("notify %s;", payload);
+    SAY("notify %s;", payload);
 }
-
-struct query {
-    struct store_query query;
-    const char *name;
-};
 
 static void on_done(struct store_query *query, enum status status, const PGresult *result,
                     const struct err *why)
@@ -69,26 +67,18 @@ static void on_done(struct store_query *query, enum status status, const PGresul
     void (*then)(void) = in_answer;
 
     assert_null(query->result);
-    say("%s %s", ((struct query *)query)->name, status_name(status));
+    SAY("%s %s", ((struct query *)query)->name, status_name(status));
     assert_true((why == NULL) == (status == STATUS_OK));
     if (why != NULL)
-        say(" '%s'", why->text);
+        SAY(" '%s'", why->text);
     if (result != NULL && PQntuples(result) > 0)
-        say(" %lld", (long long)result_int64(result, 0, 0));
+        SAY(" %lld", (long long)result_int64(result, 0, 0));
     else if (result == NULL)
-        say(" no result");
-    say(";");
+        SAY(" no result");
+    SAY(";");
     in_answer = NULL;
     if (then != NULL)
         then();
-}
-
-static struct query query_named(const char *name)
-{
-    return (struct query){.name = name,
-                          .query = {.statement_ms = STATEMENT_MS,
-                                    .timeout_ms = TIMEOUT_MS,
-                                    .done = on_done}};
 }
 
 static void on_owner_closed(void *arg UNUSED)
@@ -100,9 +90,14 @@ static void on_owner_closed(void *arg UNUSED)
 
 static int reset(void **state UNUSED)
 {
+    static const struct store_query query = {
+        .statement_ms = STATEMENT_MS, .timeout_ms = TIMEOUT_MS, .done = on_done};
+
     fake_reset();
     in_answer = NULL;
     fake_notify = NULL;
+    first = (struct query){query, "first"};
+    second = (struct query){query, "second"};
     options = (struct store_conn_options){.loop = &loop,
                                           .database_url = ONE_HOST,
                                           .required = DURABILITY_LOCAL,
@@ -178,11 +173,28 @@ static void pass_ms(int64_t ms)
     simulated_time_pass_us(ms * 1000, fake_turn);
 }
 
-#define CASE(test) cmocka_unit_test_setup_teardown(test, reset, end)
+/* Connects, and sends place(42) once or twice. */
+static void come_up_and_place(unsigned count)
+{
+    come_up();
+    place(&first);
+    if (count > 1)
+        place(&second);
+    said[0] = '\0';
+}
+
+/* Between the rows of a table. */
+static void start_again(void)
+{
+    end(NULL);
+    reset(NULL);
+}
+
+#define CONN_CASE(name) DEFINE_CASE(name, name, reset, end, NULL)
 
 /* -- connecting -- */
 
-static void test_connect__prepares_a_session(void **state UNUSED)
+CONN_CASE(test_connect__prepares_a_session)
 {
     const struct store_session *session;
 
@@ -221,7 +233,7 @@ static void test_connect__prepares_a_session(void **state UNUSED)
     ASSERT_NUMBER(store_conn_pending(conn), ==, 0);
 }
 
-static void test_connect__a_reader_needs_no_proof(void **state UNUSED)
+CONN_CASE(test_connect__a_reader_needs_no_proof)
 {
     options.is_reader = true;
     open_conn();
@@ -236,7 +248,7 @@ static void test_connect__a_reader_needs_no_proof(void **state UNUSED)
 }
 
 /* What fails, and what is said then. */
-static void test_connect__fails(void **state UNUSED)
+CONN_CASE(test_connect__fails)
 {
     /* clang-format off */
     static const struct {
@@ -283,12 +295,11 @@ static void test_connect__fails(void **state UNUSED)
         assert_null(fake_pg);
         assert_null(fake_poll);
         ASSERT_NUMBER(fake_due_ms(), ==, 10);
-        end(NULL);
-        reset(NULL);
+        start_again();
     }
 }
 
-static void test_connect__takes_the_hosts_in_turn(void **state UNUSED)
+CONN_CASE(test_connect__takes_the_hosts_in_turn)
 {
     options.database_url = THREE_HOSTS;
     open_conn();
@@ -317,7 +328,7 @@ static void test_connect__takes_the_hosts_in_turn(void **state UNUSED)
 }
 
 /* The second host refuses: that is said of the round, whichever failure is the last. */
-static void test_connect__reports_a_host_that_answered(void **state UNUSED)
+CONN_CASE(test_connect__reports_a_host_that_answered)
 {
     options.database_url = THREE_HOSTS;
     for (unsigned refusing = 0; refusing < 3; refusing++) {
@@ -347,7 +358,7 @@ static void test_connect__reports_a_host_that_answered(void **state UNUSED)
 }
 
 /* Of several that answered, the last one. */
-static void test_connect__reports_the_last_host_that_answered(void **state UNUSED)
+CONN_CASE(test_connect__reports_the_last_host_that_answered)
 {
     options.database_url = THREE_HOSTS;
     open_conn();
@@ -363,7 +374,7 @@ static void test_connect__reports_the_last_host_that_answered(void **state UNUSE
     ASSERT_CONTAINS(said, "down 0 unsafe 'durability is none, see");
 }
 
-static void test_connect__has_a_time_limit(void **state UNUSED)
+CONN_CASE(test_connect__has_a_time_limit)
 {
     open_conn();
     pass_ms(TIMEOUT_MS);
@@ -383,7 +394,7 @@ static const struct {
 } parts[] = {{5000, 1000}, {1010, 202}, {1005, 201}, {1000, 1000}, {500, 500}};
 
 /* One host of several has a part of the time, but the session all of it. */
-static void test_connect_ms__is_a_part_of_several_hosts(void **state UNUSED)
+CONN_CASE(test_connect_ms__is_a_part_of_several_hosts)
 {
     options.database_url = THREE_HOSTS;
     for (size_t i = 0; i < COUNT_OF(parts); i++) {
@@ -408,7 +419,7 @@ static void test_connect_ms__is_a_part_of_several_hosts(void **state UNUSED)
     " hostaddr=" address " port=" port                                                   \
     " client_encoding=UTF8 target_session_attrs=any 1;poll W;"
 
-static void test_resolve__takes_the_addresses_in_turn(void **state UNUSED)
+CONN_CASE(test_resolve__takes_the_addresses_in_turn)
 {
     static const char *const ones[] = {"10.1.0.1", "10.1.0.2"};
     static const char *const twos[] = {"::1"};
@@ -440,7 +451,7 @@ static void test_resolve__takes_the_addresses_in_turn(void **state UNUSED)
     ASSERT_SAID(CONNECT_NAMED("one", "10.1.0.1", "5001"));
 }
 
-static void test_resolve__fails(void **state UNUSED)
+CONN_CASE(test_resolve__fails)
 {
     options.database_url = "postgresql://one:5001/seckill";
     open_conn();
@@ -456,7 +467,7 @@ static void test_resolve__fails(void **state UNUSED)
 }
 
 /* One request at a time: its late answer is not that of the next host. */
-static void test_resolve__an_answer_may_be_late(void **state UNUSED)
+CONN_CASE(test_resolve__an_answer_may_be_late)
 {
     static const char *const ones[] = {"10.1.0.1"};
     static const char *const twos[] = {"10.2.0.1"};
@@ -482,7 +493,7 @@ static void test_resolve__an_answer_may_be_late(void **state UNUSED)
     ASSERT_CONTAINS(said, "resolve one;");
 }
 
-static void test_close__cancels_what_is_under_way(void **state UNUSED)
+CONN_CASE(test_close__cancels_what_is_under_way)
 {
     options.database_url = NAMED;
     open_conn();
@@ -503,10 +514,8 @@ static void test_close__cancels_what_is_under_way(void **state UNUSED)
 
 /* -- queries -- */
 
-static void test_send__ends_with_the_proof(void **state UNUSED)
+CONN_CASE(test_send__ends_with_the_proof)
 {
-    struct query first = query_named("first"), second = query_named("second");
-
     come_up();
     place(&first);
     ASSERT_SAID(PLACED);
@@ -529,86 +538,53 @@ static void test_send__ends_with_the_proof(void **state UNUSED)
     fake_read("13;sync;");
     ASSERT_SAID("second ok 13;");
     ASSERT_NUMBER(store_conn_pending(conn), ==, 0);
-    place(&first);
-    fake_read("14;12;sync;" PROOF "sync;");
-    ASSERT_SAID(PLACED "first ok 14;");
     ASSERT_NUMBER(store_conn_session(conn)->age_s, ==, 0);
 }
 
-static void test_send__follows_the_table_of_statements(void **state UNUSED)
+CONN_CASE(test_send__follows_the_table_of_statements)
 {
-    struct query query = query_named("q");
-
     come_up();
-    send_bare(&query, STATEMENT_BARRIER);
+    send_bare(&first, STATEMENT_BARRIER);
     ASSERT_SAID("barrier;sync;proof;sync;");
     fake_read("1;sync;" PROOF "sync;");
-    ASSERT_SAID("q ok 1;");
-    send_bare(&query, STATEMENT_PLACE_EARLY);
+    ASSERT_SAID("first ok 1;");
+    send_bare(&first, STATEMENT_PLACE_EARLY);
     fake_read("2;sync;");
-    ASSERT_SAID("place_early;sync;q ok 2;");
+    ASSERT_SAID("place_early;sync;first ok 2;");
 }
 
-static void test_send__a_reader_asks_for_the_age(void **state UNUSED)
+CONN_CASE(test_send__a_reader_asks_for_the_age)
 {
-    struct query query = query_named("q");
-
     options.is_reader = true;
     come_up();
-    send_bare(&query, STATEMENT_READ_VOUCHERS);
+    send_bare(&first, STATEMENT_READ_VOUCHERS);
     ASSERT_SAID("read_vouchers;age;sync;");
     fake_read("5;17;");
     ASSERT_SAID("");
     fake_read("sync;");
-    ASSERT_SAID("q ok 5;");
+    ASSERT_SAID("first ok 5;");
     ASSERT_NUMBER(store_conn_session(conn)->age_s, ==, 17);
 }
 
-static void test_send__needs_a_connection_and_memory(void **state UNUSED)
+/* Whether a query can be sent. */
+static bool accepts(bool has_memory)
 {
-    struct query query = query_named("q");
-    struct store_params params = {.has_failed = true};
+    struct store_params params = {.has_failed = !has_memory};
 
+    return store_conn_send(conn, &second.query, STATEMENT_RETIRE, &params);
+}
+
+CONN_CASE(test_send__needs_a_connection_and_memory)
+{
     open_conn();
-    assert_false(
-        store_conn_send(conn, &query.query, STATEMENT_RETIRE, &(struct store_params){0}));
+    assert_false(accepts(true));
     come_up();
-    assert_false(store_conn_send(conn, &query.query, STATEMENT_RETIRE, &params));
+    assert_false(accepts(false));
     ASSERT_SAID("");
     ASSERT_NUMBER(store_conn_pending(conn), ==, 0);
 }
 
-/* Each call of libpq that may fail: the query is answered by the timer. */
-static void test_send__fails_later(void **state UNUSED)
-{
-    static const struct {
-        const char *call;
-        unsigned at;
-    } rows[] = {{"place", 0}, {"barrier", 0}, {"sync", 0}, {"proof", 0}, {"sync", 1}};
-
-    for (size_t i = 0; i < COUNT_OF(rows); i++) {
-        struct query query = query_named("q"), other = query_named("other");
-
-        come_up();
-        fake_fail(rows[i].call, rows[i].at);
-        place(&query);
-        said[0] = '\0';
-        assert_false(store_conn_is_up(conn));
-        assert_false(store_conn_send(conn, &other.query, STATEMENT_RETIRE,
-                                     &(struct store_params){0}));
-        ASSERT_NUMBER(fake_due_ms(), ==, 0);
-        store_conn_flush(conn);
-        ASSERT_SAID("");
-        pass_ms(0);
-        ASSERT_SAID("backoff 0 40 250;finish;down 1 io 'send: words of libpq';"
-                    "q io 'send: words of libpq' no result;");
-        ASSERT_NUMBER(store_conn_pending(conn), ==, 0);
-        end(NULL);
-        reset(NULL);
-    }
-}
-
-static void test_send__sets_the_time_limit(void **state UNUSED)
+CONN_CASE(test_send__sets_the_time_limit)
 {
     static const struct {
         uint32_t statement_ms;
@@ -626,111 +602,149 @@ static void test_send__sets_the_time_limit(void **state UNUSED)
 
     come_up();
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
-        struct query query = query_named("q");
         bool is_set = rows[i].said[0] != '\0';
 
-        query.query.statement_ms = rows[i].statement_ms;
-        send_bare(&query, STATEMENT_RETIRE);
+        first.query.statement_ms = rows[i].statement_ms;
+        send_bare(&first, STATEMENT_RETIRE);
         snprintf(wanted, sizeof(wanted), "%sretire;sync;", rows[i].said);
         ASSERT_SAID(wanted);
         ASSERT_NUMBER(store_conn_pending(conn), ==, is_set ? 2 : 1);
         fake_read(is_set ? "ok;sync;1;sync;" : "1;sync;");
-        ASSERT_SAID("q ok 1;");
+        ASSERT_SAID("first ok 1;");
         ASSERT_NUMBER(store_conn_pending(conn), ==, 0);
     }
 }
 
-static void test_send__time_limit_may_fail(void **state UNUSED)
+/* clang-format off */
+static void place_first(void)    { place(&first); }
+static void check(void)          { store_conn_check(conn); }
+static void read_new_proof(void) { fake_read("11;12;sync;2 0 6;sync;"); } /* see below */
+/* clang-format on */
+
+static void place_with_limit(void)
 {
-    static const char *const calls[] = {"set statement_timeout = 9000", "sync"};
+    first.query.statement_ms = 9000;
+    place(&first);
+}
 
-    for (size_t i = 0; i < COUNT_OF(calls); i++) {
-        struct query query = query_named("q");
+/* Each call of libpq that may fail: the query is answered by the timer. */
+CONN_CASE(test_send__fails_later)
+{
+    static const struct {
+        void (*send)(void);
+        const char *call;
+        unsigned at;
+    } rows[] = {
+        {place_first, "place", 0},
+        {place_first, "barrier", 0},
+        {place_first, "sync", 0},
+        {place_first, "proof", 0},
+        {place_first, "sync", 1},
+        {place_with_limit, "set statement_timeout = 9000", 0},
+        {place_with_limit, "sync", 0},
+        {read_new_proof, "barrier", 0},
+        {read_new_proof, "proof", 0},
+        {read_new_proof, "sync", 0},
+        {check, "proof", 0},
+    };
 
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
         come_up();
-        query.query.statement_ms = 9000;
-        fake_fail(calls[i], 0);
-        place(&query);
+        if (rows[i].send == read_new_proof)
+            place(&first);
+        fake_fail(rows[i].call, rows[i].at);
+        rows[i].send();
         said[0] = '\0';
+        assert_false(store_conn_is_up(conn));
+        assert_false(accepts(true));
+        ASSERT_NUMBER(fake_due_ms(), ==, 0);
+        store_conn_flush(conn);
+        ASSERT_SAID("");
         pass_ms(0);
-        ASSERT_SAID("backoff 0 40 250;finish;down 1 io 'send: words of libpq';"
-                    "q io 'send: words of libpq' no result;");
-        end(NULL);
-        reset(NULL);
+        ASSERT_SAID(rows[i].send == check
+                        ? "backoff 0 40 250;finish;down 1 io 'send: words of libpq';"
+                        : "backoff 0 40 250;finish;down 1 io 'send: words of libpq';"
+                          "first io 'send: words of libpq' no result;");
+        ASSERT_NUMBER(store_conn_pending(conn), ==, 0);
+        start_again();
     }
 }
 
-/* -- errors -- */
+/* -- answers -- */
 
-static void test_answer__an_error_by_its_sqlstate(void **state UNUSED)
+#define ERROR(sqlstate)        "!" sqlstate ";sync;" PROOF "sync;"
+#define SAYS(status, sqlstate) "first " status " 'words of the server (" sqlstate ")';"
+#define ENDS(status, sqlstate)                                                           \
+    "down 1 " status " 'session: words of the server (" sqlstate ")';"
+
+/* What a query gets, and why the session ends behind it. */
+CONN_CASE(test_answer__of_one_query)
 {
     /* clang-format off */
     static const struct {
-        const char *sqlstate, *status, *session; /* why it ends, or "" */
+        const char *arrives, *said, *ends; /* "": it goes on */
     } rows[] = {
-        {"0A000", "busy",    "io"},
-        {"0A001", "refused", ""},
-        {"25006", "busy",    "busy"},
-        {"25007", "refused", ""},
-        {"26000", "busy",    "io"},
-        {"40001", "busy",    ""},
-        {"53300", "busy",    ""},
-        {"55P03", "busy",    ""},
-        {"57014", "busy",    ""},
-        {"58030", "busy",    ""},
-        {"23505", "refused", ""},
+        {ERROR("0A000"), SAYS("busy", "0A000"), ENDS("io", "0A000")},
+        {ERROR("0A001"), SAYS("refused", "0A001"), ""},
+        {ERROR("25006"), SAYS("busy", "25006"), ENDS("busy", "25006")},
+        {ERROR("25007"), SAYS("refused", "25007"), ""},
+        {ERROR("26000"), SAYS("busy", "26000"), ENDS("io", "26000")},
+        {ERROR("40001"), SAYS("busy", "40001"), ""},
+        {ERROR("53300"), SAYS("busy", "53300"), ""},
+        {ERROR("55P03"), SAYS("busy", "55P03"), ""},
+        {ERROR("57014"), SAYS("busy", "57014"), ""},
+        {ERROR("58030"), SAYS("busy", "58030"), ""},
+        {ERROR("23505"), SAYS("refused", "23505"), ""},
+        /* the commit fails: its error replaces the rows */
+        {"11;12;" ERROR("40001"), SAYS("busy", "40001"), ""},
+        /* the outcome of what was rolled back is known, whatever the proof says */
+        {"!23505;sync;1 0 5;sync;", SAYS("refused", "23505"), "down 1 unsafe 'session: durability is none, see"},
+        {"!23505;sync;2 0 6;sync;", SAYS("refused", "23505"), ""},
     };
     /* clang-format on */
 
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
-        struct query query = query_named("q");
-        char arrives[40], wanted[300];
-
-        come_up();
-        place(&query);
-        said[0] = '\0';
-        snprintf(arrives, sizeof(arrives), "!%s;sync;" PROOF "sync;", rows[i].sqlstate);
-        fake_read(arrives);
-        snprintf(wanted, sizeof(wanted), "q %s 'words of the server (%s)';",
-                 rows[i].status, rows[i].sqlstate);
-        ASSERT_SAID(wanted);
-        assert_true(store_conn_is_up(conn) == (rows[i].session[0] == '\0'));
+        come_up_and_place(1);
+        fake_read(rows[i].arrives);
+        ASSERT_SAID(rows[i].said);
+        assert_true(store_conn_is_up(conn) == (rows[i].ends[0] == '\0'));
         if (!store_conn_is_up(conn)) {
             ASSERT_NUMBER(fake_due_ms(), ==, 0);
             pass_ms(0);
-            snprintf(wanted, sizeof(wanted),
-                     "down 1 %s 'session: words of the server (%s)';", rows[i].session,
-                     rows[i].sqlstate);
-            ASSERT_CONTAINS(said, wanted);
+            ASSERT_CONTAINS(said, rows[i].ends);
         }
-        end(NULL);
-        reset(NULL);
+        start_again();
     }
 }
 
-/* An error of the commit replaces the rows. */
-static void test_answer__the_commit_may_fail(void **state UNUSED)
+/* A pooler that has lost its server, or a server that is left because of its proof: all outcomes are
+   unknown. */
+CONN_CASE(test_answer__is_unknown)
 {
-    struct query query = query_named("q");
+    static const struct {
+        const char *arrives, *down;
+    } rows[] = {
+        {"!08006;sync;", "down 1 io 'words of the server';"},
+        {"1 0 5;", "down 1 unsafe 'durability is none, see"},
+        {"2 1 5;", "down 1 busy 'the server is read-only';"},
+        {"!57014;", "down 1 io 'proof: words of the server';"},
+    };
 
-    come_up();
-    place(&query);
-    said[0] = '\0';
-    fake_read("11;12;!40001;sync;" PROOF "sync;");
-    ASSERT_SAID("q busy 'words of the server (40001)';");
-}
-
-/* A pooler has lost its server: the outcome is unknown. */
-static void test_answer__a_connection_error_is_unknown(void **state UNUSED)
-{
-    struct query query = query_named("q");
-
-    come_up();
-    place(&query);
-    said[0] = '\0';
-    fake_read("!08006;sync;");
-    ASSERT_SAID("backoff 0 40 250;finish;down 1 io 'words of the server';"
-                "q io 'words of the server' no result;");
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        come_up_and_place(2);
+        if (i > 0)
+            fake_read("11;12;sync;");
+        fake_read(rows[i].arrives);
+        ASSERT_CONTAINS(said, rows[i].down);
+        ASSERT_CONTAINS(said, ";first io '");
+        ASSERT_CONTAINS(said, "no result;second io '");
+        ASSERT_NUMBER(store_conn_pending(conn), ==, 0);
+        pass_ms(10);
+        come_up_and_place(1); /* on the next server, nothing of the first one is left */
+        fake_read("11;12;sync;" PROOF "sync;");
+        ASSERT_SAID("first ok 11;");
+        start_again();
+    }
 }
 
 static void notice(bool is_of_standby)
@@ -742,130 +756,49 @@ static void notice(bool is_of_standby)
     PQclear(result);
 }
 
-static void test_answer__a_cancelled_wait_is_unknown(void **state UNUSED)
+CONN_CASE(test_answer__a_cancelled_wait_is_unknown)
 {
-    struct query query = query_named("q");
-
-    come_up();
-    place(&query);
-    said[0] = '\0';
+    come_up_and_place(1);
     notice(false);
     fake_read("11;12;sync;" PROOF "sync;");
-    ASSERT_SAID("q ok 11;");
-    place(&query);
-    said[0] = '\0';
+    ASSERT_SAID("first ok 11;");
+    place(&first);
     notice(true);
     fake_read("11;12;sync;");
-    ASSERT_CONTAINS(said, "q io 'the commit's wait for the standby was cancelled'");
+    ASSERT_CONTAINS(said, "first io 'the commit's wait for the standby was cancelled'");
     pass_ms(10);
-    come_up();
-    place(&query); /* the next session is not affected */
-    said[0] = '\0';
+    come_up_and_place(1); /* the next session is not affected */
     fake_read("11;12;sync;" PROOF "sync;");
-    ASSERT_SAID("q ok 11;");
+    ASSERT_SAID("first ok 11;");
 }
 
 /* -- proofs -- */
 
-static void test_proof__a_server_that_is_unsafe_is_left(void **state UNUSED)
-{
-    static const struct {
-        const char *proof, *down;
-    } rows[] = {{"1 0 5;", "down 1 unsafe 'durability is none, see"},
-                {"2 1 5;", "down 1 busy 'the server is read-only';"},
-                {"!57014;", "down 1 io 'proof: words of the server';"}};
-
-    for (size_t i = 0; i < COUNT_OF(rows); i++) {
-        struct query query = query_named("q"), behind = query_named("behind");
-
-        come_up();
-        place(&query);
-        place(&behind);
-        said[0] = '\0';
-        fake_read("11;12;sync;");
-        fake_read(rows[i].proof);
-        ASSERT_CONTAINS(said, rows[i].down);
-        ASSERT_CONTAINS(said, ";q io '");
-        ASSERT_CONTAINS(said, "no result;behind io '");
-        ASSERT_NUMBER(store_conn_pending(conn), ==, 0);
-        pass_ms(10);
-        come_up();
-        place(&query); /* on the next server, nothing of the first one is left */
-        fake_read("11;12;sync;" PROOF "sync;");
-        ASSERT_SAID(PLACED "q ok 11;");
-        end(NULL);
-        reset(NULL);
-    }
-}
-
-/* The outcome of what was rolled back is known. */
-static void test_proof__an_error_needs_none(void **state UNUSED)
-{
-    struct query query = query_named("q");
-
-    come_up();
-    place(&query);
-    said[0] = '\0';
-    fake_read("!23505;sync;1 0 5;sync;");
-    ASSERT_SAID("q refused 'words of the server (23505)';");
-    assert_false(store_conn_is_up(conn));
-    pass_ms(0);
-    ASSERT_CONTAINS(said, "down 1 unsafe 'session: durability is none, see");
-}
-
 /* The server was reconfigured: barrier and proof again, behind what was sent. */
-static void test_proof__is_repeated_after_a_new_configuration(void **state UNUSED)
+CONN_CASE(test_proof__is_repeated_after_a_new_configuration)
 {
-    struct query query = query_named("q"), behind = query_named("behind");
-
     come_up();
-    place(&query);
+    place(&first);
     pass_ms(100);
-    place(&behind);
+    place(&second);
     said[0] = '\0';
     fake_read("11;12;sync;2 0 6;sync;");
     ASSERT_SAID("barrier;sync;proof;sync;");
     ASSERT_NUMBER(store_conn_pending(conn), ==, 2);
     ASSERT_NUMBER(fake_due_ms(), ==, TIMEOUT_MS);
     fake_read("21;22;sync;2 0 6;sync;");
-    ASSERT_SAID("behind ok 21;");
+    ASSERT_SAID("second ok 21;");
     fake_read("12;sync;2 0 6;sync;");
-    ASSERT_SAID("q ok 11;");
-    place(&query);
+    ASSERT_SAID("first ok 11;");
+    place(&first);
     said[0] = '\0';
-    fake_read("!23505;sync;2 0 7;sync;"); /* rolled back: not repeated */
-    ASSERT_SAID("q refused 'words of the server (23505)';");
+    fake_read("11;12;sync;2 0 7;sync;");
+    fake_read("!40001;sync;"); /* the barrier failed */
+    ASSERT_CONTAINS(said, "first io 'words of the server' no result;");
 }
 
-static void test_proof__fails_when_repeated(void **state UNUSED)
+CONN_CASE(test_check__asks_for_a_proof)
 {
-    static const char *const arrives[] = {"!40001;sync;", NULL, NULL, NULL};
-    static const char *const calls[] = {"", "barrier", "proof", "sync"};
-
-    for (size_t i = 0; i < COUNT_OF(calls); i++) {
-        struct query query = query_named("q");
-
-        come_up();
-        place(&query);
-        said[0] = '\0';
-        fake_fail(calls[i], 0);
-        fake_read("11;12;sync;2 0 6;sync;");
-        if (arrives[i] != NULL)
-            fake_read(arrives[i]);
-        else
-            pass_ms(0);
-        ASSERT_CONTAINS(said, i == 0 ? "q io 'words of the server' no result;"
-                                     : "q io 'send: words of libpq' no result;");
-        end(NULL);
-        reset(NULL);
-    }
-}
-
-static void test_check__asks_for_a_proof(void **state UNUSED)
-{
-    struct query query = query_named("q");
-
-    options.idle_ms = 9000;
     open_conn();
     said[0] = '\0';
     store_conn_check(conn);
@@ -880,9 +813,9 @@ static void test_check__asks_for_a_proof(void **state UNUSED)
     fake_read("3 0 5;sync;");
     ASSERT_NUMBER(store_conn_session(conn)->durability, ==, DURABILITY_REMOTE);
     assert_true(store_conn_is_up(conn));
-    send_bare(&query, STATEMENT_RETIRE);
+    send_bare(&first, STATEMENT_RETIRE);
     fake_read("1;sync;");
-    ASSERT_SAID("retire;sync;q ok 1;");
+    ASSERT_SAID("retire;sync;first ok 1;");
     store_conn_check(conn);
     fake_read("!40001;sync;"); /* an error says nothing of the server */
     assert_true(store_conn_is_up(conn));
@@ -892,27 +825,14 @@ static void test_check__asks_for_a_proof(void **state UNUSED)
     assert_false(store_conn_is_up(conn));
     pass_ms(0);
     ASSERT_CONTAINS(said, "down 1 unsafe 'session: durability is none, see");
-}
-
-static void test_check__fails_later(void **state UNUSED)
-{
-    come_up();
-    fake_fail("proof", 0);
-    store_conn_check(conn);
-    assert_false(store_conn_is_up(conn));
-    said[0] = '\0';
-    pass_ms(0);
-    ASSERT_SAID("backoff 0 40 250;finish;down 1 io 'send: words of libpq';");
     pass_ms(10);
     come_up();
 }
 
 /* -- time -- */
 
-static void test_deadline__starts_when_a_query_is_the_oldest(void **state UNUSED)
+CONN_CASE(test_deadline__starts_when_a_query_is_the_oldest)
 {
-    struct query first = query_named("first"), second = query_named("second");
-
     come_up();
     place(&first);
     pass_ms(TIMEOUT_MS - 1);
@@ -928,16 +848,12 @@ static void test_deadline__starts_when_a_query_is_the_oldest(void **state UNUSED
 }
 
 /* The process was paused: what has arrived is read before a server counts as hung. */
-static void test_deadline__reads_what_has_arrived(void **state UNUSED)
+CONN_CASE(test_deadline__reads_what_has_arrived)
 {
-    struct query query = query_named("q");
-
-    come_up();
-    place(&query);
-    said[0] = '\0';
+    come_up_and_place(1);
     fake_arrive("11;12;sync;" PROOF "sync;");
     pass_ms(TIMEOUT_MS);
-    ASSERT_SAID("q ok 11;");
+    ASSERT_SAID("first ok 11;");
     ASSERT_NUMBER(fake_due_ms(), ==, -1);
     fake_drop_arrivals();
     pass_ms(TIMEOUT_MS);
@@ -946,13 +862,9 @@ static void test_deadline__reads_what_has_arrived(void **state UNUSED)
 }
 
 /* The clock of libuv may be ahead. */
-static void test_deadline__the_timer_may_be_early(void **state UNUSED)
+CONN_CASE(test_deadline__the_timer_may_be_early)
 {
-    struct query query = query_named("q");
-
-    come_up();
-    place(&query);
-    said[0] = '\0';
+    come_up_and_place(1);
     pass_ms(100);
     simulated_timers[0].callback(simulated_timers[0].timer);
     assert_true(store_conn_is_up(conn));
@@ -961,18 +873,15 @@ static void test_deadline__the_timer_may_be_early(void **state UNUSED)
     fake_fail("consume", 0); /* when it is read at the deadline */
     pass_ms(TIMEOUT_MS - 100);
     ASSERT_SAID("backoff 0 40 250;finish;down 1 io 'connection lost: words of libpq';"
-                "q io 'connection lost: words of libpq' no result;");
+                "first io 'connection lost: words of libpq' no result;");
 }
 
 /* A large answer is arriving: the timer looks again in the next turn. */
-static void test_deadline__waits_for_an_answer_that_is_arriving(void **state UNUSED)
+CONN_CASE(test_deadline__waits_for_an_answer_that_is_arriving)
 {
-    struct query query = query_named("q");
     char byte;
 
-    come_up();
-    place(&query);
-    said[0] = '\0';
+    come_up_and_place(1);
     ASSERT_NUMBER(write(fake_socket[1], "x", 1), ==, 1);
     simulated_us += TIMEOUT_MS * INT64_C(1000);
     simulated_timers[0].callback(simulated_timers[0].timer);
@@ -980,19 +889,14 @@ static void test_deadline__waits_for_an_answer_that_is_arriving(void **state UNU
     ASSERT_NUMBER(fake_due_ms(), ==, 0);
     ASSERT_NUMBER(read(fake_socket[0], &byte, 1), ==, 1);
     pass_ms(0);
-    ASSERT_CONTAINS(said, "q timeout 'no answer within 5000 ms' no result;");
+    ASSERT_CONTAINS(said, "first timeout 'no answer within 5000 ms' no result;");
 }
 
 /* -- input -- */
 
-static void test_input__answers_before_the_end_of_the_stream(void **state UNUSED)
+CONN_CASE(test_input__answers_before_the_end_of_the_stream)
 {
-    struct query first = query_named("first"), second = query_named("second");
-
-    come_up();
-    place(&first);
-    place(&second);
-    said[0] = '\0';
+    come_up_and_place(2);
     fake_fail("consume", 0);
     fake_read("11;12;sync;" PROOF "sync;");
     ASSERT_SAID("first ok 11;backoff 0 40 250;finish;"
@@ -1006,7 +910,7 @@ static void test_input__answers_before_the_end_of_the_stream(void **state UNUSED
     ASSERT_SAID("backoff 0 40 250;finish;down 1 io 'connection lost: words of libpq';");
 }
 
-static void test_input__passes_notifications_on(void **state UNUSED)
+CONN_CASE(test_input__passes_notifications_on)
 {
     static char payload[] = "17";
 
@@ -1026,21 +930,17 @@ static void test_input__passes_notifications_on(void **state UNUSED)
 }
 
 /* libpq says that it is not busy, and has no result. */
-static void test_input__ends_at_a_dead_connection(void **state UNUSED)
+CONN_CASE(test_input__ends_at_a_dead_connection)
 {
-    struct query query = query_named("q");
-
-    come_up();
-    place(&query);
-    said[0] = '\0';
+    come_up_and_place(1);
     fake_nulls = 2;
     fake_fail("consume", 0);
     fake_ready(UV_READABLE);
     ASSERT_NUMBER(fake_nulls, ==, 0);
-    ASSERT_CONTAINS(said, "q io 'connection lost: words of libpq' no result;");
+    ASSERT_CONTAINS(said, "first io 'connection lost: words of libpq' no result;");
 }
 
-static void test_input__ignores_a_socket_that_is_closed(void **state UNUSED)
+CONN_CASE(test_input__ignores_a_socket_that_is_closed)
 {
     uv_poll_t closed = {0};
 
@@ -1051,7 +951,7 @@ static void test_input__ignores_a_socket_that_is_closed(void **state UNUSED)
     ASSERT_SAID("");
 }
 
-static void test_flush__waits_until_all_is_written(void **state UNUSED)
+CONN_CASE(test_flush__waits_until_all_is_written)
 {
     come_up();
     fake_unsent = 1;
@@ -1077,14 +977,9 @@ static void test_flush__waits_until_all_is_written(void **state UNUSED)
 
 /* -- abandoned, left, closed -- */
 
-static void test_abandon__nobody_is_answered(void **state UNUSED)
+CONN_CASE(test_abandon__nobody_is_answered)
 {
-    struct query first = query_named("first"), second = query_named("second");
-
-    come_up();
-    place(&first);
-    place(&second);
-    said[0] = '\0';
+    come_up_and_place(2);
     fake_read("11;12;");
     assert_true(store_conn_abandon(conn, &first.query));
     assert_null(first.query.result);
@@ -1101,26 +996,23 @@ static void test_abandon__nobody_is_answered(void **state UNUSED)
     assert_null(strstr(said, "second"));
 }
 
-static void test_leave__breaks_a_connection_that_is_up(void **state UNUSED)
+CONN_CASE(test_leave__breaks_a_connection_that_is_up)
 {
     const struct err why = {.status = STATUS_UNSAFE, .text = "another one is unsafe"};
-    struct query query = query_named("q");
 
     open_conn();
     store_conn_leave(conn, &why);
-    come_up();
-    place(&query);
-    said[0] = '\0';
+    come_up_and_place(1);
     store_conn_leave(conn, &why);
     assert_false(store_conn_is_up(conn));
     store_conn_leave(conn, &(struct err){.status = STATUS_IO, .text = "later"});
     pass_ms(0);
     ASSERT_SAID("backoff 0 40 250;finish;"
                 "down 1 unsafe 'connection left: another one is unsafe';"
-                "q io 'connection left: another one is unsafe' no result;");
+                "first io 'connection left: another one is unsafe' no result;");
 }
 
-static void test_rest__waits_for_the_leader(void **state UNUSED)
+CONN_CASE(test_rest__waits_for_the_leader)
 {
     struct store_conn leader = {.host = 2, .session = {.server_start_us = 5}};
 
@@ -1141,7 +1033,7 @@ static void test_rest__waits_for_the_leader(void **state UNUSED)
     ASSERT_SAID("");
 }
 
-static void test_follow__leaves_another_server(void **state UNUSED)
+CONN_CASE(test_follow__leaves_another_server)
 {
     struct store_conn leader = {.host = 1};
 
@@ -1162,22 +1054,14 @@ static void test_follow__leaves_another_server(void **state UNUSED)
 
 static void send_to_closed(void)
 {
-    struct query query = query_named("late");
-
     assert_false(store_conn_is_up(conn));
-    assert_false(
-        store_conn_send(conn, &query.query, STATEMENT_RETIRE, &(struct store_params){0}));
-    say("refused;");
+    assert_false(accepts(true));
+    SAY("refused;");
 }
 
-static void test_close__answers_all_queries(void **state UNUSED)
+CONN_CASE(test_close__answers_all_queries)
 {
-    struct query first = query_named("first"), second = query_named("second");
-
-    come_up();
-    place(&first);
-    place(&second);
-    said[0] = '\0';
+    come_up_and_place(2);
     fake_read("11;");
     in_answer = send_to_closed;
     end(NULL);
@@ -1186,7 +1070,7 @@ static void test_close__answers_all_queries(void **state UNUSED)
     conn = NULL;
 }
 
-static void test_open__checks_the_url(void **state UNUSED)
+CONN_CASE(test_open__checks_the_url)
 {
     options.database_url = "postgresql://10.0.0.1:x/";
     ASSERT_STATUS(store_conn_open(&options, &conn), STATUS_NO_MEMORY);
@@ -1197,52 +1081,5 @@ static void test_open__checks_the_url(void **state UNUSED)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        CASE(test_connect__prepares_a_session),
-        CASE(test_connect__a_reader_needs_no_proof),
-        CASE(test_connect__fails),
-        CASE(test_connect__takes_the_hosts_in_turn),
-        CASE(test_connect__reports_a_host_that_answered),
-        CASE(test_connect__reports_the_last_host_that_answered),
-        CASE(test_connect__has_a_time_limit),
-        CASE(test_connect_ms__is_a_part_of_several_hosts),
-        CASE(test_resolve__takes_the_addresses_in_turn),
-        CASE(test_resolve__fails),
-        CASE(test_resolve__an_answer_may_be_late),
-        CASE(test_close__cancels_what_is_under_way),
-        CASE(test_send__ends_with_the_proof),
-        CASE(test_send__follows_the_table_of_statements),
-        CASE(test_send__a_reader_asks_for_the_age),
-        CASE(test_send__needs_a_connection_and_memory),
-        CASE(test_send__fails_later),
-        CASE(test_send__sets_the_time_limit),
-        CASE(test_send__time_limit_may_fail),
-        CASE(test_answer__an_error_by_its_sqlstate),
-        CASE(test_answer__the_commit_may_fail),
-        CASE(test_answer__a_connection_error_is_unknown),
-        CASE(test_answer__a_cancelled_wait_is_unknown),
-        CASE(test_proof__a_server_that_is_unsafe_is_left),
-        CASE(test_proof__an_error_needs_none),
-        CASE(test_proof__is_repeated_after_a_new_configuration),
-        CASE(test_proof__fails_when_repeated),
-        CASE(test_check__asks_for_a_proof),
-        CASE(test_check__fails_later),
-        CASE(test_deadline__starts_when_a_query_is_the_oldest),
-        CASE(test_deadline__reads_what_has_arrived),
-        CASE(test_deadline__the_timer_may_be_early),
-        CASE(test_deadline__waits_for_an_answer_that_is_arriving),
-        CASE(test_input__answers_before_the_end_of_the_stream),
-        CASE(test_input__passes_notifications_on),
-        CASE(test_input__ends_at_a_dead_connection),
-        CASE(test_input__ignores_a_socket_that_is_closed),
-        CASE(test_flush__waits_until_all_is_written),
-        CASE(test_abandon__nobody_is_answered),
-        CASE(test_leave__breaks_a_connection_that_is_up),
-        CASE(test_rest__waits_for_the_leader),
-        CASE(test_follow__leaves_another_server),
-        CASE(test_close__answers_all_queries),
-        CASE(test_open__checks_the_url),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cases_run(NULL, NULL);
 }

@@ -41,7 +41,7 @@ static void say_placements(void)
 #define SENT_ONE "{1,2} {5,0} {'k',null} {0,1}"
 #define SNAPSHOT "first ok snapshot 7 5 29 1 9;"
 
-static void test_place__sends_a_batch_and_decodes_its_row(void **state UNUSED)
+STORE_CASE(test_place__sends_a_batch_and_decodes_its_row)
 {
     /* clang-format off */
     static const struct {
@@ -71,7 +71,7 @@ static void test_place__sends_a_batch_and_decodes_its_row(void **state UNUSED)
     }
 }
 
-static void test_place__sends_batches_of_several_vouchers(void **state UNUSED)
+STORE_CASE(test_place__sends_batches_of_several_vouchers)
 {
     /* clang-format off */
     static const struct {
@@ -97,7 +97,7 @@ static void test_place__sends_batches_of_several_vouchers(void **state UNUSED)
 }
 
 /* If no request has a key, the server gets NULL instead of an array. */
-static void test_place__without_keys_sends_null(void **state UNUSED)
+STORE_CASE(test_place__without_keys_sends_null)
 {
     struct list *list = batches_of(1, 3200);
 
@@ -112,7 +112,7 @@ static void test_place__without_keys_sends_null(void **state UNUSED)
     ASSERT_SAID("first io;");
 }
 
-static void test_place__slow_vouchers_have_half_of_the_lanes(void **state UNUSED)
+STORE_CASE(test_place__slow_vouchers_have_half_of_the_lanes)
 {
     struct list *list = batches_of(1, 1600);
 
@@ -136,7 +136,7 @@ static void test_place__slow_vouchers_have_half_of_the_lanes(void **state UNUSED
     ASSERT_SAID("first down;");
 }
 
-static void test_place__one_lane_is_for_all_vouchers(void **state UNUSED)
+STORE_CASE(test_place__one_lane_is_for_all_vouchers)
 {
     struct store_options options = options_of_shop();
 
@@ -149,7 +149,7 @@ static void test_place__one_lane_is_for_all_vouchers(void **state UNUSED)
 }
 
 /* The first answer says that the row is released, the second that the orders are durable. */
-static void test_place_early__is_answered_after_its_barrier(void **state UNUSED)
+STORE_CASE(test_place_early__is_answered_after_its_barrier)
 {
     /* clang-format off */
     static const struct {
@@ -180,7 +180,7 @@ static void test_place_early__is_answered_after_its_barrier(void **state UNUSED)
     }
 }
 
-static void test_place_early__answers_held_vouchers_at_once(void **state UNUSED)
+STORE_CASE(test_place_early__answers_held_vouchers_at_once)
 {
     struct list *list = batches_of(2, 1600);
 
@@ -205,7 +205,7 @@ static void resolve(void)
     store_resolve_orders(shop, &batches[0], on_batch);
 }
 
-static void test_resolve__finds_what_was_placed(void **state UNUSED)
+STORE_CASE(test_resolve__finds_what_was_placed)
 {
     /* clang-format off */
     static const struct {
@@ -242,7 +242,7 @@ static void lose_lane(enum role role, int64_t pid)
 }
 
 /* Only a lane that was placing orders may still commit some. */
-static void test_resolve__suspects_lanes_under_way(void **state UNUSED)
+STORE_CASE(test_resolve__suspects_lanes_under_way)
 {
     lose_lane(ROLE_READS, 11);
     fake_lose(conn_of(ROLE_LANE), STATUS_IO);
@@ -252,7 +252,7 @@ static void test_resolve__suspects_lanes_under_way(void **state UNUSED)
 }
 
 /* The look-up is sent when no server process works on the batch any more. */
-static void test_resolve__waits_until_the_suspects_are_gone(void **state UNUSED)
+STORE_CASE(test_resolve__waits_until_the_suspects_are_gone)
 {
     static char second[] = "second";
 
@@ -288,7 +288,7 @@ static void test_resolve__waits_until_the_suspects_are_gone(void **state UNUSED)
     ASSERT_SAID("first io;second busy;");
 }
 
-static void test_resolve__fails_if_the_suspects_stay(void **state UNUSED)
+STORE_CASE(test_resolve__fails_if_the_suspects_stay)
 {
     lose_lane(ROLE_LANE, 11);
     resolve();
@@ -323,7 +323,7 @@ static void on_closed(void *arg)
 }
 
 /* Calls that wait are cancelled too. Each call is answered once. */
-static void test_store_close__cancels_all_calls(void **state UNUSED)
+STORE_CASE(test_store_close__cancels_all_calls)
 {
     struct key_lookup lookup = {.placement = {.user_id = 1, .key = {"k", 1}}};
     struct order_change two[] = {
@@ -351,22 +351,27 @@ static void test_store_close__cancels_all_calls(void **state UNUSED)
     open_shop(NULL);
 }
 
+static void on_order_close(enum status status UNUSED, const struct order *order UNUSED,
+                           void *arg)
+{
+    store_close(arg, on_closed, &closed);
+}
+
+STORE_CASE(test_store_close__from_inside_a_callback)
+{
+    closed = 0;
+    store_read_order(shop, 71, 5, on_order_close, shop);
+    store_read_order(shop, 72, 5, on_order, shop);
+    store_flush(shop);
+    fake_answer(STATUS_OK, "71 7 5 {100,11,12,13,1};");
+    ASSERT_SAID("cancelled;");
+    uv_run(&loop, UV_RUN_DEFAULT);
+    ASSERT_NUMBER(closed, ==, 1);
+    uv_loop_close(&loop);
+    open_shop(NULL);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        CASE(test_place__sends_a_batch_and_decodes_its_row),
-        CASE(test_place__sends_batches_of_several_vouchers),
-        CASE(test_place__without_keys_sends_null),
-        CASE(test_place__slow_vouchers_have_half_of_the_lanes),
-        CASE(test_place__one_lane_is_for_all_vouchers),
-        CASE(test_place_early__is_answered_after_its_barrier),
-        CASE(test_place_early__answers_held_vouchers_at_once),
-        CASE(test_resolve__finds_what_was_placed),
-        CASE(test_resolve__suspects_lanes_under_way),
-        CASE(test_resolve__waits_until_the_suspects_are_gone),
-        CASE(test_resolve__fails_if_the_suspects_stay),
-        CASE(test_store_close__cancels_all_calls),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cases_run(NULL, NULL);
 }
