@@ -401,8 +401,8 @@ programs: $(TESTS) $(EXAMPLES) $(PAGE_EXAMPLES) $(INTEROP) $(BUILD)/seckill $(BU
           $(if $(filter address,$(SAN)),$(BUILD)/torture)
 lock-programs: $(LIB_UNIT) $(LIB_IT) $(EXAMPLES) $(PAGE_EXAMPLES)
 # These take longest and start first, so that no core is idle at the end.
-SLOW     = it_fault_isolation it_fault_durability it_sql_growth it_fault_postgres it_store_faults \
-           it_fault it_sql it_fault_redis
+SLOW     = it_fault_isolation it_fault_durability it_sql_growth it_fault_postgres it_fault \
+           it_sql it_store it_fault_redis
 IT      := $(LIB_IT) $(APP_IT)
 # Tests of SQL need no sanitizer. LONG ones use much CPU time in Postgres: CI runs them.
 SQL     := $(filter $(BUILD)/app/test/sql/%,$(IT))

@@ -300,7 +300,7 @@ call pg_temp.try_barrier('off', 'update cell set alive_at = now()', 'on id', nul
 show synchronous_commit;
 --> off
 
--- With a standby the answer is 3, see it_store_durable.c.
+-- With a standby the answer is 3, see it_store.c.
 -- test_proof__tells_the_level_of_commits
 select prepare('proof');
 execute proof;

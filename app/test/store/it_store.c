@@ -1,605 +1,698 @@
-/* it_store.c - each call of the store, with a real server. */
-#include "app/test/store/it_store.h"
+/*
+ * it_store.c - the store with a real server: what its unit tests assume of libpq and Postgres.
+ *
+ * A commit that must be durable waits for a synchronous standby. The tests name one that does not
+ * exist.
+ */
+#include "app/core/embed.h"
+#include "app/store/store.h"
+#include "app/test/sql/it_sql.h"
+#include "base/clock.h"
+#include "test/case_list.h"
+
+#include <arpa/inet.h>
+#include <dlfcn.h>
+#include <inttypes.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <uv.h>
+
+#define UNHURRIED_MS 600000 /* a timeout of the store that never elapses in a test */
 
 static struct sandbox *sandbox;
-static struct shop *shop;
+static struct fixture *fixture;
+static PGconn *superuser;
+static int64_t voucher; /* of the test */
 
-static int setup(void **state)
+/* -- the store -- */
+
+static struct shop {
+    uv_loop_t loop;
+    uv_timer_t tick; /* limits the waits */
+    struct store *store;
+    struct metrics metrics;
+    uint32_t timeout_ms;
+    bool is_up;
+    struct err down_why; /* the last reason */
+} shop;
+
+static void shop_on_state(bool is_up, const struct err *why, void *arg UNUSED)
 {
-    *state = fixture_open();
-    sandbox = sandbox_open(*state, "store");
+    shop.is_up = is_up;
+    if (!is_up)
+        shop.down_why = *why;
+}
+
+static void shop_on_changed(int64_t voucher_id UNUSED, void *arg UNUSED)
+{
+}
+
+static void shop_on_tick(uv_timer_t *tick UNUSED)
+{
+}
+
+static void shop_open_at(const char *url, uint32_t timeout_ms, enum durability required)
+{
+    struct store_options options = {.loop = &shop.loop,
+                                    .database_url = url,
+                                    .timeout_ms = timeout_ms,
+                                    .lanes = 2,
+                                    .required = required,
+                                    .metrics = &shop.metrics,
+                                    .on_voucher_changed = shop_on_changed,
+                                    .on_state = shop_on_state};
+    struct err err = {0};
+
+    shop = (struct shop){.timeout_ms = timeout_ms};
+    uv_loop_init(&shop.loop);
+    uv_timer_init(&shop.loop, &shop.tick);
+    uv_timer_start(&shop.tick, shop_on_tick, 10, 10);
+    if (store_open(&options, &shop.store, &err) != STATUS_OK)
+        fail_msg("%s", err.text);
+}
+
+/* Runs the loop until `is_true`, and fails the test when that takes too long. */
+static void await(bool (*is_true)(const void *arg), const void *arg)
+{
+    int64_t deadline_us = clock_mono_us() + DEADLINE_MS * INT64_C(1000);
+
+    while (!is_true(arg)) {
+        if (clock_mono_us() > deadline_us)
+            fail_msg("not true after %d ms; the store is %s", DEADLINE_MS,
+                     shop.is_up ? "up" : shop.down_why.text);
+        store_check(shop.store);
+        store_flush(shop.store);
+        uv_run(&shop.loop, UV_RUN_ONCE);
+    }
+}
+
+static bool is_set(const void *flag)
+{
+    return *(const bool *)flag;
+}
+
+static bool is_down_because(const void *words)
+{
+    return !shop.is_up && strstr(shop.down_why.text, words) != NULL;
+}
+
+static void shop_open(uint32_t timeout_ms)
+{
+    shop_open_at(sandbox->service_url, timeout_ms, DURABILITY_NONE);
+    await(is_set, &shop.is_up);
+}
+
+static void shop_on_closed(void *arg)
+{
+    *(bool *)arg = true;
+}
+
+static void shop_close(void)
+{
+    bool is_closed = false;
+
+    store_close(shop.store, shop_on_closed, &is_closed);
+    uv_close((uv_handle_t *)&shop.tick, NULL);
+    uv_run(&shop.loop, UV_RUN_DEFAULT);
+    assert_true(is_closed);
+    assert_int_equal(uv_loop_close(&shop.loop), 0);
+}
+
+/* -- orders -- */
+
+/* A batch of one order. */
+struct basket {
+    struct placement placement, *pointer;
+    struct store_batch batch;
+    bool is_answered, is_released;
+    enum status status;
+    struct err why;
+};
+
+static void basket_on_answer(enum status status,
+                             const struct voucher_snapshot *snapshot UNUSED,
+                             const struct err *why, void *arg)
+{
+    struct basket *basket = arg;
+
+    assert_false(basket->is_answered);
+    basket->is_answered = true;
+    basket->status = status;
+    if (why != NULL)
+        basket->why = *why;
+}
+
+static void basket_on_released(void *arg)
+{
+    struct basket *basket = arg;
+
+    assert_false(basket->is_answered || basket->is_released);
+    basket->is_released = true;
+}
+
+static void basket_prepare(struct basket *basket, int64_t user_id)
+{
+    *basket = (struct basket){
+        .placement = {.user_id = user_id, .fence = user_id},
+        .pointer = &basket->placement,
+        .batch = {.voucher_id = voucher,
+                  .placements = &basket->pointer,
+                  .count = 1,
+                  .deadline_us = clock_mono_us() + shop.timeout_ms * INT64_C(2000),
+                  .arg = basket}};
+}
+
+/* @released  NULL: without early release */
+static void basket_send(struct basket *basket, int64_t user_id,
+                        void (*released)(void *arg))
+{
+    struct list batches;
+
+    basket_prepare(basket, user_id);
+    basket->batch.released = released;
+    list_init(&batches);
+    list_append(&batches, &basket->batch.link);
+    store_place_orders(shop.store, &batches, basket_on_answer);
+    store_flush(shop.store);
+}
+
+/* Looks up the order of a shopper. */
+static enum status basket_resolve_once(struct basket *basket, int64_t user_id)
+{
+    basket_prepare(basket, user_id);
+    store_resolve_orders(shop.store, &basket->batch, basket_on_answer);
+    await(is_set, &basket->is_answered);
+    return basket->status;
+}
+
+/* Asserts what the look-up finds when it succeeds. */
+static void assert_resolved(int64_t user_id, int verdict)
+{
+    struct basket basket;
+
+    while (basket_resolve_once(&basket, user_id) != STATUS_OK)
+        uv_run(&shop.loop, UV_RUN_ONCE);
+    assert_int_equal(basket.placement.verdict, verdict);
+}
+
+static int64_t orders(void)
+{
+    return sandbox_number(
+        sandbox, "select count(*) from voucher_order where voucher_id = %" PRId64,
+        voucher);
+}
+
+/* -- the server -- */
+
+/* Executes a statement as superuser. Returns the first value, which is valid until the next call. */
+static const char *administer_text(const char *sql)
+{
+    static PGresult *result;
+
+    PQclear(result);
+    result = PQexec(superuser, sql);
+    if (PQresultStatus(result) == PGRES_FATAL_ERROR)
+        fail_msg("%s: %s", sql, PQerrorMessage(superuser));
+    return PQntuples(result) > 0 ? PQgetvalue(result, 0, 0) : "";
+}
+
+static int64_t administer(const char *sql)
+{
+    return strtoll(administer_text(sql), NULL, 10);
+}
+
+/* A reload takes effect some time after the call. */
+static void set_standby(const char *name)
+{
+    char sql[80];
+
+    snprintf(sql, sizeof(sql), "alter system set synchronous_standby_names = '%s'", name);
+    administer(sql);
+    administer("select pg_reload_conf()");
+}
+
+static int64_t commits_held_back(void)
+{
+    return administer(
+        "select count(*) from pg_stat_activity where wait_event = 'SyncRep'");
+}
+
+static bool are_held_back(const void *count)
+{
+    return commits_held_back() == *(const int *)count;
+}
+
+static void await_held_back(int count)
+{
+    await(are_held_back, &count);
+}
+
+/* Names a standby that does not exist. Waits until it holds back a commit of a new connection, which
+   shows that the reload has taken effect. */
+static void name_standby(void)
+{
+    PGconn *probe = sandbox_connect(sandbox);
+    int64_t before = commits_held_back();
+    char sql[80];
+
+    set_standby("absent");
+    while (commits_held_back() == before) {
+        if (PQtransactionStatus(probe) == PQTRANS_IDLE)
+            assert_int_equal(
+                PQsendQuery(probe, "select pg_logical_emit_message(true, '', '')"), 1);
+        PQconsumeInput(probe);
+        while (!PQisBusy(probe) && PQtransactionStatus(probe) == PQTRANS_ACTIVE)
+            PQclear(PQgetResult(probe));
+    }
+    snprintf(sql, sizeof(sql), "select pg_terminate_backend(%d, 60000)",
+             PQbackendPID(probe));
+    administer(sql);
+    PQfinish(probe);
+}
+
+static int setup(void **state UNUSED)
+{
+    fixture = fixture_open();
+    sandbox = sandbox_open(fixture, "store");
+    superuser = PQconnectdb(sandbox->superuser_url);
     return 0;
 }
 
-static int teardown(void **state)
+static int teardown(void **state UNUSED)
 {
+    PQfinish(superuser);
     sandbox_close(sandbox);
-    return fixture_close(*state);
+    return fixture_close(fixture);
 }
 
-static int open_shop(void **state UNUSED)
+static int begin(void **state UNUSED)
 {
-    shop = shop_open(sandbox, 2, UNHURRIED_MS);
+    voucher = sandbox_voucher(sandbox, 10, 1);
     return 0;
 }
 
-static int close_shop(void **state UNUSED)
+static int mend(void **state UNUSED)
 {
-    shop_close(shop);
+    set_standby("");
     return sandbox_audit(sandbox) == 0 ? 0 : 1;
 }
 
-#define STORE_CASE(test) cmocka_unit_test_setup_teardown(test, open_shop, close_shop)
+#define STORE_CASE(name) DEFINE_CASE(name, name, begin, mend, NULL)
 
-/* -- batches -- */
+/* -- commits that wait for the standby -- */
 
-static void
-test_store_place_orders__returns_verdicts_orders_and_snapshot(void **state UNUSED)
-{
-    int64_t voucher = sandbox_voucher(sandbox, 2, 1);
-    struct basket basket = {0};
-    int64_t before_us = clock_real_us();
-    struct order *first = &basket.placements[0].order;
-    struct order *repeated = &basket.placements[1].order;
-
-    basket_add(&basket, 1, 11, "k");
-    basket_add(&basket, 1, 12, "k");
-    basket_add(&basket, 1, 13, NULL);
-    basket_add(&basket, 2, 14, NULL);
-    basket_add(&basket, 3, 15, "k");
-    assert_int_equal(basket_place(shop, voucher, &basket), STATUS_OK);
-    assert_int_equal(basket.placements[0].verdict, VERDICT_PLACED);
-    assert_int_equal(basket.placements[1].verdict, VERDICT_REPEATED);
-    assert_int_equal(basket.placements[2].verdict, VERDICT_ALREADY_ORDERED);
-    assert_int_equal(basket.placements[3].verdict, VERDICT_PLACED);
-    assert_int_equal(basket.placements[4].verdict, VERDICT_SOLD_OUT);
-    assert_int_equal(basket.placements[2].order.id, first->id);
-    assert_memory_equal(first, repeated, sizeof(*first));
-
-    assert_int_equal(first->voucher_id, voucher);
-    assert_int_equal(first->user_id, 1);
-    assert_int_equal(first->price_cents, 100);
-    assert_int_equal(first->expires_us - first->created_us, INT64_C(900000000));
-    assert_int_equal(first->paid_us, 0);
-    assert_int_equal(first->status, ORDER_UNPAID);
-    ASSERT_BETWEEN(first->created_us, before_us, clock_real_us());
-
-    assert_true(basket.has_snapshot);
-    assert_int_equal(basket.snapshot.voucher_id, voucher);
-    assert_int_equal(basket.snapshot.stock_left, 0);
-    assert_int_equal(basket.snapshot.version, 2);
-    assert_true(basket.snapshot.begin_us < first->created_us);
-    assert_true(basket.snapshot.end_us > first->created_us);
-}
-
-static void test_store_place_orders__repeats_return_the_current_state(void **state UNUSED)
-{
-    int64_t voucher = sandbox_voucher(sandbox, 5, 1);
-    struct basket basket = {0};
-    const struct placement *placement = &basket.placements[0];
-
-    basket_add(&basket, 1, 1, "key");
-    basket_place(shop, voucher, &basket);
-    sandbox_do(sandbox,
-               "select pay_order(voucher_id, id, 'payment:1', 'ref ' || id, 100),"
-               " redeem_order(voucher_id, id, 'admin:1')"
-               " from voucher_order where voucher_id = %" PRId64,
-               voucher);
-    basket_place(shop, voucher, &basket);
-    assert_int_equal(placement->verdict, VERDICT_REPEATED);
-    assert_int_equal(placement->order.status, ORDER_REDEEMED);
-    assert_int_equal(placement->order.paid_us,
-                     sandbox_number(sandbox,
-                                    "select unix_us(paid_at) from voucher_order"
-                                    " where voucher_id = %" PRId64,
-                                    voucher));
-}
-
-/* The first batch waits for a row lock and occupies a lane. The others use the other lane. */
-static void test_store_place_orders__a_waiting_voucher_leaves_a_lane(void **state UNUSED)
-{
-    int64_t held = sandbox_voucher(sandbox, 10, 1);
-    int64_t quiet = sandbox_voucher(sandbox, 10, 1);
-    struct basket first = {0}, second = {0};
-
-    sandbox_do(sandbox, "begin");
-    sandbox_do(sandbox, "select from voucher where id = %" PRId64 " for update", held);
-    basket_add(&first, 1, 1, NULL);
-    basket_add(&second, 1, 1, NULL);
-    basket_send(shop, held, &first);
-    assert_int_equal(basket_place(shop, quiet, &second), STATUS_OK);
-    assert_false(first.is_answered);
-    sandbox_do(sandbox, "commit");
-    shop_await(shop, &first.is_answered);
-    assert_int_equal(first.status, STATUS_OK);
-}
-
-/* -- look-ups by key -- */
-
-struct lookup {
-    struct key_lookup key;
-    enum status status;
-    bool is_answered;
-};
-
-static void on_found(enum status status, const struct placement *placement, void *arg)
-{
-    struct lookup *lookup = arg;
-
-    assert_ptr_equal(placement, &lookup->key.placement);
-    assert_false(lookup->is_answered);
-    lookup->status = status;
-    lookup->is_answered = true;
-}
-
-static void find_key(int64_t voucher, struct lookup *lookup, int64_t user_id,
-                     const char *key)
-{
-    *lookup = (struct lookup){.key.placement = {.user_id = user_id, .key = text_of(key)}};
-    store_find_by_key(shop->store, voucher, &lookup->key, on_found, lookup);
-}
-
-static void test_store_find_by_key__answers_each_in_one_turn(void **state UNUSED)
-{
-    int64_t one = sandbox_voucher(sandbox, 2, 1);
-    int64_t two = sandbox_voucher(sandbox, 2, 2);
-    struct basket basket = {0};
-    struct lookup lookups[6];
-
-    basket_add(&basket, 1, 1, "a");
-    basket_place(shop, one, &basket);
-    basket_place(shop, two, &basket);
-    find_key(one, &lookups[0], 1, "a");
-    find_key(two, &lookups[1], 1, "a");
-    find_key(one, &lookups[2], 1, "b");
-    find_key(two, &lookups[3], 1, "b");
-    find_key(one, &lookups[4], 2, "a");
-    find_key(999999999, &lookups[5], 1, "a");
-    for (size_t i = 0; i < COUNT_OF(lookups); i++)
-        assert_false(lookups[i].is_answered);
-    for (size_t i = 0; i < COUNT_OF(lookups); i++) {
-        shop_await(shop, &lookups[i].is_answered);
-        assert_int_equal(lookups[i].status, STATUS_OK);
-    }
-    assert_int_equal(lookups[0].key.placement.verdict, VERDICT_REPEATED);
-    assert_int_equal(lookups[0].key.placement.order.voucher_id, one);
-    assert_int_equal(lookups[0].key.placement.order.price_cents, 100);
-    assert_int_equal(lookups[1].key.placement.verdict, VERDICT_REPEATED);
-    assert_int_equal(lookups[1].key.placement.order.id, basket.placements[0].order.id);
-    assert_int_equal(lookups[2].key.placement.verdict, VERDICT_ALREADY_ORDERED);
-    assert_int_equal(lookups[2].key.placement.order.id,
-                     lookups[0].key.placement.order.id);
-    assert_int_equal(lookups[3].key.placement.verdict, VERDICT_NONE);
-    assert_int_equal(lookups[4].key.placement.verdict, VERDICT_NONE);
-    assert_int_equal(lookups[5].key.placement.verdict, VERDICT_NONE);
-}
-
-/* -- reading orders -- */
-
-struct read {
-    enum status status;
-    bool is_answered;
-    struct order orders[32];
-    size_t count;
-};
-
-static void on_order(enum status status, const struct order *order, void *arg)
-{
-    struct read *read = arg;
-
-    assert_true((order != NULL) == (status == STATUS_OK));
-    read->status = status;
-    read->is_answered = true;
-    if (order != NULL)
-        read->orders[0] = *order;
-}
-
-static enum status read_order(int64_t order_id, int64_t user_id, struct read *read)
-{
-    *read = (struct read){0};
-    store_read_order(shop->store, order_id, user_id, on_order, read);
-    shop_await(shop, &read->is_answered);
-    return read->status;
-}
-
-/* A voucher whose id differs only in the bits that an order id omits. */
-static int64_t voucher_far_off(int64_t voucher)
-{
-    return sandbox_number(sandbox,
-                          "select id from create_voucher(%" PRId64 ", 'far', '', 7, 7, 9,"
-                          " 1, now() - interval '1 min', now() + interval '1 h', 60)",
-                          voucher + 3 * INT64_C(1048576));
-}
-
-static void test_store_read_order__finds_by_id_alone(void **state UNUSED)
-{
-    int64_t near = sandbox_voucher(sandbox, 9, 1);
-    int64_t far = voucher_far_off(near);
-    struct basket in_near = {0}, in_far = {0};
-    struct read read;
-
-    basket_add(&in_near, 5, 1, NULL);
-    basket_add(&in_far, 5, 1, NULL);
-    basket_place(shop, near, &in_near);
-    basket_place(shop, far, &in_far);
-    assert_int_equal(read_order(in_near.placements[0].order.id, 5, &read), STATUS_OK);
-    assert_memory_equal(&read.orders[0], &in_near.placements[0].order,
-                        sizeof(read.orders[0]));
-    assert_int_equal(read_order(in_far.placements[0].order.id, 0, &read), STATUS_OK);
-    assert_memory_equal(&read.orders[0], &in_far.placements[0].order,
-                        sizeof(read.orders[0]));
-}
-
-static void test_store_read_order__hides_what_is_not_there(void **state UNUSED)
-{
-    static const int64_t none[] = {0, -1, 1, 1048576, INT64_MAX, INT64_MIN};
-    int64_t voucher = sandbox_voucher(sandbox, 9, 1);
-    struct basket basket = {0};
-    struct read read;
-
-    basket_add(&basket, 5, 1, NULL);
-    basket_place(shop, voucher, &basket);
-    assert_int_equal(read_order(basket.placements[0].order.id, 6, &read),
-                     STATUS_NOT_FOUND);
-    for (size_t i = 0; i < COUNT_OF(none); i++)
-        assert_int_equal(read_order(none[i], 0, &read), STATUS_NOT_FOUND);
-}
-
-static void on_orders(enum status status, const struct order *orders, size_t count,
+static void on_orders(enum status status, const struct order *orders UNUSED, size_t count,
                       void *arg)
 {
-    struct read *read = arg;
-
-    assert_true(count <= COUNT_OF(read->orders));
-    read->status = status;
-    read->is_answered = true;
-    read->count = count;
-    for (size_t i = 0; i < count; i++)
-        read->orders[i] = orders[i];
+    assert_int_equal(status, STATUS_OK);
+    assert_int_equal(count, 1);
+    *(bool *)arg = true;
 }
 
-static struct read list_orders(struct order_filter filter)
+STORE_CASE(test_store_place_orders__releases_the_row_before_it_answers)
 {
-    struct read read = {0};
+    const struct order_filter filter = {.user_id = 1, .limit = 10};
+    struct basket first, next;
+    bool is_listed = false;
 
-    store_list_orders(shop->store, &filter, on_orders, &read);
-    shop_await(shop, &read.is_answered);
-    assert_int_equal(read.status, STATUS_OK);
-    return read;
+    shop_open(UNHURRIED_MS);
+    name_standby();
+    basket_send(&first, 1, basket_on_released);
+    await(is_set, &first.is_released);
+    await_held_back(1);
+    store_list_orders(shop.store, &filter, on_orders, &is_listed);
+    await_held_back(2); /* the read has seen an order that may be lost */
+    basket_send(&next, 2, basket_on_released);
+    await(is_set, &next.is_released); /* the row of the voucher is free */
+    assert_false(first.is_answered || is_listed);
+
+    set_standby("");
+    await(is_set, &first.is_answered);
+    await(is_set, &next.is_answered);
+    await(is_set, &is_listed);
+    assert_int_equal(first.status, STATUS_OK);
+    assert_int_equal(first.placement.verdict, VERDICT_PLACED);
+    shop_close();
 }
 
-static void test_store_list_orders__newest_first_by_pages(void **state UNUSED)
+/* The server reports a commit whose wait was cancelled as successful, with a warning. */
+STORE_CASE(test_store_place_orders__is_unknown_if_its_wait_is_cancelled)
 {
-    int64_t vouchers[3];
-    struct read page, rest;
+    shop_open(UNHURRIED_MS);
+    name_standby();
+    for (int64_t user = 1; user <= 2; user++) {
+        struct basket basket;
 
-    for (size_t i = 0; i < COUNT_OF(vouchers); i++) {
-        struct basket basket = {0};
-
-        vouchers[i] = sandbox_voucher(sandbox, 9, 2);
-        basket_add(&basket, 77, 0, NULL);
-        basket_add(&basket, 77, 0, NULL);
-        basket_add(&basket, 78, 0, NULL);
-        basket_place(shop, vouchers[i], &basket);
+        basket_send(&basket, user, user == 1 ? basket_on_released : NULL);
+        await_held_back(1);
+        administer("select pg_cancel_backend(pid) from pg_stat_activity"
+                   " where wait_event = 'SyncRep'");
+        await(is_set, &basket.is_answered);
+        assert_int_equal(basket.status, STATUS_IO);
+        ASSERT_CONTAINS(basket.why.text, "cancelled");
+        await(is_set, &shop.is_up);
     }
-    page = list_orders((struct order_filter){.user_id = 77, .limit = 4});
-    assert_int_equal(page.count, 4);
-    assert_int_equal(page.orders[0].voucher_id, vouchers[2]);
-    rest = list_orders(
-        (struct order_filter){.user_id = 77, .limit = 4, .before_id = page.orders[3].id});
-    assert_int_equal(rest.count, 2);
-    assert_true(rest.orders[0].id < page.orders[3].id);
-    for (size_t i = 1; i < 4; i++)
-        assert_true(page.orders[i].id < page.orders[i - 1].id);
-    page = list_orders(
-        (struct order_filter){.user_id = 77, .voucher_id = vouchers[1], .limit = 30});
-    assert_int_equal(page.count, 2);
-    assert_int_equal(page.orders[1].voucher_id, vouchers[1]);
-    page = list_orders((struct order_filter){.user_id = 4711, .limit = 30});
-    assert_int_equal(page.count, 0);
+    set_standby("");
+    assert_resolved(1, VERDICT_PLACED);
+    assert_resolved(2, VERDICT_PLACED);
+    shop_close();
 }
 
-/* -- vouchers -- */
+/* A commit that waits for its standby is not terminated, because it would become visible
+   without having been replicated. */
+STORE_CASE(test_store_resolve_orders__waits_for_the_standby)
+{
+    struct basket basket;
 
-struct shelf {
-    enum status status;
-    bool is_answered;
-    struct voucher vouchers[128];
-    size_t count;
-    int64_t now_us;
-    char title[256], description[256]; /* of the first voucher */
+    shop_open(3000);
+    name_standby();
+    basket_send(&basket, 1, NULL);
+    await(is_set, &basket.is_answered);
+    assert_int_equal(basket.status, STATUS_TIMEOUT);
+    assert_int_not_equal(basket_resolve_once(&basket, 1), STATUS_OK);
+    assert_int_equal(commits_held_back(), 1);
+    assert_int_equal(orders(), 0); /* it is not visible */
+    set_standby("");
+    assert_resolved(1, VERDICT_PLACED);
+    shop_close();
+}
+
+/* The commit returns while no standby is named. When the session reads the configuration, a standby
+   is named again. */
+STORE_CASE(test_store_place_orders__waits_again_after_a_reload)
+{
+    struct basket basket;
+    pid_t lane;
+
+    shop_open(UNHURRIED_MS);
+    name_standby();
+    basket_send(&basket, 1, NULL);
+    await_held_back(1);
+    lane = (pid_t)administer("select pid from pg_stat_activity"
+                             " where wait_event = 'SyncRep'");
+    kill(lane, SIGSTOP);
+    set_standby("");
+    /* This commit waits until the reload has taken effect. */
+    sandbox_do(sandbox, "select pg_logical_emit_message(true, '', '')");
+    name_standby();
+    kill(lane, SIGCONT);
+    await_held_back(1);
+    assert_false(basket.is_answered);
+
+    set_standby("");
+    await(is_set, &basket.is_answered);
+    assert_int_equal(basket.status, STATUS_OK);
+    shop_close();
+}
+
+/* -- statements, with a standby -- */
+
+static const char *bytes_of(const char *query)
+{
+    char path[64];
+
+    snprintf(path, sizeof(path), "sql/queries/%s.sql", query);
+    return embedded_find(path)->bytes;
+}
+
+struct proof_row {
+    const char *standby, *level; /* of commits */
+    bool is_superuser;
+    const char *wanted;
 };
 
-static void copy_text(char *to, struct text text)
+/* Executes a statement with the rights of the row. Returns the first value. */
+static const char *execute_as(const struct proof_row *row, const char *sql)
 {
-    snprintf(to, 256, "%.*s", (int)text.len, text.bytes);
+    return row->is_superuser ? administer_text(sql) : sandbox_text(sandbox, "%s", sql);
 }
 
-static void on_vouchers(enum status status, const struct voucher *vouchers, size_t count,
-                        int64_t now_us, void *arg)
+/* Whether the session of the row has read the name of the standby. */
+static bool is_named(void *row)
 {
-    struct shelf *shelf = arg;
+    return strcmp(execute_as(row, "show synchronous_standby_names"),
+                  ((const struct proof_row *)row)->standby) == 0;
+}
 
-    assert_false(shelf->is_answered);
-    assert_true(count <= COUNT_OF(shelf->vouchers));
-    shelf->is_answered = true;
-    shelf->status = status;
-    shelf->count = count;
-    shelf->now_us = now_us;
-    for (size_t i = 0; i < count; i++)
-        shelf->vouchers[i] = vouchers[i];
-    if (count > 0) {
-        copy_text(shelf->title, vouchers[0].title);
-        copy_text(shelf->description, vouchers[0].description);
+/* Whether the sender of WAL has read the name, too. */
+static bool is_sent(void *row)
+{
+    static const char format[] = "select count(*) from pg_stat_replication"
+                                 " where state = 'streaming' and sync_state %s 'async'";
+    char sql[sizeof(format)];
+
+    snprintf(sql, sizeof(sql), format,
+             strcmp(((const struct proof_row *)row)->standby, "*") == 0 ? "<>" : "=");
+    return administer(sql) == 1;
+}
+
+/* The first transaction of a round leaves all WAL on disk. */
+STORE_CASE(test_barrier__writes_for_a_standby_even_if_all_is_on_disk)
+{
+    struct proof_row row = {.standby = "absent"};
+
+    set_standby(row.standby);
+    AWAIT(is_named, &row);
+    for (int i = 0; i < 20; i++) {
+        sandbox_do(sandbox, "begin");
+        sandbox_do(sandbox, "set local synchronous_commit = local");
+        sandbox_do(sandbox, "update cell set alive_at = now()");
+        sandbox_do(sandbox, "commit");
+        sandbox_do(sandbox, "begin");
+        sandbox_do(sandbox, "%s", bytes_of("barrier"));
+        assert_string_not_equal(
+            sandbox_text(sandbox, "select pg_current_xact_id_if_assigned()"), "");
+        sandbox_do(sandbox, "rollback"); /* a commit would wait */
     }
 }
 
-static enum status await_shelf(struct shelf *shelf)
+/* A receiver of WAL counts if commits wait for it. Only a superuser sees whether they do; to others
+   each one counts. */
+STORE_CASE(test_proof__counts_a_standby_that_commits_wait_for)
 {
-    shop_await(shop, &shelf->is_answered);
-    return shelf->status;
-}
-
-static const struct voucher *read_voucher(struct shelf *shelf, int64_t id)
-{
-    *shelf = (struct shelf){0};
-    store_read_voucher(shop->store, id, on_vouchers, shelf);
-    if (await_shelf(shelf) == STATUS_NOT_FOUND)
-        return NULL;
-    assert_int_equal(shelf->status, STATUS_OK);
-    assert_int_equal(shelf->count, 1);
-    return &shelf->vouchers[0];
-}
-
-static struct voucher some_voucher(void)
-{
-    return (struct voucher){
-        .title = text_of("双十一 voucher"),
-        .description = text_of("a 'quoted' \\ line\nand another"),
-        .price_cents = CENTS_MAX,
-        .face_value_cents = 1,
-        .stock_total = STOCK_MAX,
-        .per_user_limit = PER_USER_LIMIT_MAX,
-        .pay_within_s = PAY_WITHIN_S_MAX,
-        .begin_us = clock_real_us() - 1000000,
-        .end_us = clock_real_us() + 1000000,
+    struct proof_row rows[] = {
+        {"", "on", false, "2"},       {"absent", "local", false, "2"},
+        {"absent", "on", false, "3"}, {"absent", "remote_apply", false, "3"},
+        {"absent", "on", true, "2"},  {"*", "on", true, "3"},
     };
+    pid_t receiver = fixture_receive_wal(fixture);
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        const char *found;
+        char sql[48];
+
+        set_standby(rows[i].standby);
+        AWAIT(is_named, &rows[i]);
+        AWAIT(is_sent, &rows[i]);
+        snprintf(sql, sizeof(sql), "set synchronous_commit = %s", rows[i].level);
+        execute_as(&rows[i], sql);
+        found = execute_as(&rows[i], bytes_of("proof"));
+        if (strcmp(found, rows[i].wanted) != 0)
+            fail_msg("standby \"%s\", commits %s: expected %s, got %s", rows[i].standby,
+                     rows[i].level, rows[i].wanted, found);
+        execute_as(&rows[i], "reset synchronous_commit");
+    }
+    kill(receiver, SIGKILL);
+    waitpid(receiver, NULL, 0);
 }
 
-static enum status create(const struct voucher *voucher, struct shelf *shelf)
+/* -- servers that are left -- */
+
+/* A new session and one that notices the change report the same. */
+STORE_CASE(test_store__leaves_a_server_that_is_unsafe)
 {
-    *shelf = (struct shelf){0};
-    store_create_voucher(shop->store, voucher, "admin:1", on_vouchers, shelf);
-    return await_shelf(shelf);
-}
+    static const struct {
+        const char *lower, *raise, *words;
+    } rows[] = {
+        {"alter system set fsync = off", "alter system reset fsync",
+         "durability is none"},
+        {"alter system set full_page_writes = off", "alter system reset full_page_writes",
+         "durability is none"},
+        {"alter role " SERVICE_ROLE " set synchronous_commit = off",
+         "alter role " SERVICE_ROLE " reset synchronous_commit", "durability is none"},
+        {"alter role " SERVICE_ROLE " set default_transaction_read_only = on",
+         "alter role " SERVICE_ROLE " reset default_transaction_read_only", "read-only"},
+        {"revoke execute on function store.place_orders from " SERVICE_ROLE,
+         "grant execute on function store.place_orders to " SERVICE_ROLE,
+         "--service-role"},
+    };
 
-static void test_store_create_voucher__keeps_every_field(void **state UNUSED)
-{
-    struct voucher voucher = some_voucher();
-    int64_t before_us = clock_real_us();
-    const struct voucher *made;
-    struct shelf shelf;
-
-    assert_int_equal(create(&voucher, &shelf), STATUS_OK);
-    made = read_voucher(&shelf, shelf.vouchers[0].id);
-    assert_non_null(made);
-    assert_string_equal(shelf.title, voucher.title.bytes);
-    assert_string_equal(shelf.description, voucher.description.bytes);
-    assert_int_equal(made->version, 1);
-    assert_int_equal(made->price_cents, voucher.price_cents);
-    assert_int_equal(made->face_value_cents, voucher.face_value_cents);
-    assert_int_equal(made->stock_total, voucher.stock_total);
-    assert_int_equal(made->stock_left, voucher.stock_total);
-    assert_int_equal(made->per_user_limit, voucher.per_user_limit);
-    assert_int_equal(made->pay_within_s, voucher.pay_within_s);
-    assert_int_equal(made->begin_us, voucher.begin_us);
-    assert_int_equal(made->end_us, voucher.end_us);
-    ASSERT_BETWEEN(shelf.now_us, before_us, clock_real_us());
-}
-
-/* Only a violation of the rule between begin and end has its own status, because the API explains
-   it. */
-static void test_store_create_voucher__refuses_invalid_vouchers(void **state UNUSED)
-{
-    struct voucher voucher = some_voucher();
-    struct shelf shelf;
-
-    voucher.end_us = voucher.begin_us;
-    assert_int_equal(create(&voucher, &shelf), STATUS_INVALID);
-    assert_int_equal(shelf.count, 0);
-    voucher = some_voucher();
-    voucher.stock_total = STOCK_MAX + 1;
-    assert_int_equal(create(&voucher, &shelf), STATUS_REFUSED);
-    voucher.stock_total = INT64_MAX;
-    assert_int_equal(create(&voucher, &shelf), STATUS_REFUSED);
-    voucher = some_voucher();
-    voucher.title = text_of("\xff");
-    assert_int_equal(create(&voucher, &shelf), STATUS_REFUSED);
-}
-
-static void test_store_read_vouchers__leaves_out_missing_vouchers(void **state UNUSED)
-{
-    int64_t ids[3] = {sandbox_voucher(sandbox, 1, 1), 123456789012,
-                      sandbox_voucher(sandbox, 1, 1)};
-    struct shelf shelf = {0};
-    int64_t before_us = clock_real_us();
-
-    store_read_vouchers(shop->store, ids, 3, on_vouchers, &shelf);
-    assert_int_equal(await_shelf(&shelf), STATUS_OK);
-    assert_int_equal(shelf.count, 2);
-    ASSERT_BETWEEN(shelf.now_us, before_us, clock_real_us());
-    assert_null(read_voucher(&shelf, 123456789012));
-}
-
-static void test_store_patch_voucher__changes_what_is_named(void **state UNUSED)
-{
-    struct voucher voucher = some_voucher();
-    struct voucher changes = {.title = text_of("new"),
-                              .end_us = voucher.end_us + 5,
-                              .requires_ticket = -1,
-                              .pow_bits = -1};
-    struct shelf shelf;
-    int64_t id;
-
-    assert_int_equal(create(&voucher, &shelf), STATUS_OK);
-    id = shelf.vouchers[0].id;
-    shelf = (struct shelf){0};
-    store_patch_voucher(shop->store, id, &changes, on_vouchers, &shelf);
-    assert_int_equal(await_shelf(&shelf), STATUS_OK);
-    assert_string_equal(shelf.title, "new");
-    assert_string_equal(shelf.description, voucher.description.bytes);
-    assert_int_equal(shelf.vouchers[0].version, 2);
-    assert_int_equal(shelf.vouchers[0].begin_us, voucher.begin_us);
-    assert_int_equal(shelf.vouchers[0].end_us, voucher.end_us + 5);
-    assert_int_equal(shelf.vouchers[0].pay_within_s, voucher.pay_within_s);
-
-    changes = (struct voucher){.description = {"", 0},
-                               .begin_us = voucher.begin_us - 5,
-                               .pay_within_s = 60,
-                               .requires_ticket = -1,
-                               .pow_bits = 9};
-    shelf = (struct shelf){0};
-    store_patch_voucher(shop->store, id, &changes, on_vouchers, &shelf);
-    assert_int_equal(await_shelf(&shelf), STATUS_OK);
-    assert_string_equal(shelf.title, "new");
-    assert_string_equal(shelf.description, "");
-    assert_int_equal(shelf.vouchers[0].begin_us, voucher.begin_us - 5);
-    assert_int_equal(shelf.vouchers[0].pay_within_s, 60);
-    assert_int_equal(shelf.vouchers[0].requires_ticket, voucher.requires_ticket);
-    assert_int_equal(shelf.vouchers[0].pow_bits, 9);
-}
-
-static void test_store_patch_voucher__refuses_an_end_before_the_begin(void **state UNUSED)
-{
-    int64_t id = sandbox_voucher(sandbox, 1, 1);
-    struct voucher changes = {.end_us = 1, .requires_ticket = -1, .pow_bits = -1};
-    struct shelf shelf = {0};
-
-    store_patch_voucher(shop->store, id, &changes, on_vouchers, &shelf);
-    assert_int_equal(await_shelf(&shelf), STATUS_INVALID);
-    shelf = (struct shelf){0};
-    store_patch_voucher(shop->store, 987654321, &changes, on_vouchers, &shelf);
-    assert_int_equal(await_shelf(&shelf), STATUS_NOT_FOUND);
-    changes = (struct voucher){.title = {"\xff", 1}};
-    shelf = (struct shelf){0};
-    store_patch_voucher(shop->store, id, &changes, on_vouchers, &shelf);
-    assert_int_equal(await_shelf(&shelf), STATUS_REFUSED);
-}
-
-static enum status restock(int64_t id, int64_t add, struct shelf *shelf)
-{
-    *shelf = (struct shelf){0};
-    store_restock_voucher(shop->store, id, add, "admin:1", on_vouchers, shelf);
-    return await_shelf(shelf);
-}
-
-static void test_store_restock_voucher__adds_and_removes(void **state UNUSED)
-{
-    static const int64_t too_much[] = {-9, STOCK_MAX, INT64_MAX, INT64_MIN};
-    int64_t id = sandbox_voucher(sandbox, 5, 1);
-    struct shelf shelf;
-
-    assert_int_equal(restock(id, 5, &shelf), STATUS_OK);
-    assert_int_equal(shelf.vouchers[0].stock_total, 10);
-    assert_int_equal(shelf.vouchers[0].version, 2);
-    assert_int_equal(restock(id, -2, &shelf), STATUS_OK);
-    assert_int_equal(shelf.vouchers[0].stock_left, 8);
-    for (size_t i = 0; i < COUNT_OF(too_much); i++)
-        assert_int_equal(restock(id, too_much[i], &shelf), STATUS_INVALID);
-    assert_int_equal(restock(987654321, 1, &shelf), STATUS_NOT_FOUND);
-    assert_int_equal(read_voucher(&shelf, id)->stock_left, 8);
-}
-
-/* The ids of a whole list, read by pages of two, as text. */
-static const char *list_vouchers(enum voucher_state state)
-{
-    static char ids[1024];
-    struct voucher_filter filter = {.state = state, .limit = 2};
-    size_t used = 0;
-
-    for (ids[0] = '\0';;) {
-        struct shelf shelf = {0};
-        const struct voucher *last;
-
-        store_list_vouchers(shop->store, &filter, on_vouchers, &shelf);
-        assert_int_equal(await_shelf(&shelf), STATUS_OK);
-        assert_true(shelf.now_us > 0);
-        if (shelf.count == 0)
-            return ids;
-        for (size_t i = 0; i < shelf.count; i++)
-            used += (size_t)snprintf(ids + used, sizeof(ids) - used, "%" PRId64 " ",
-                                     shelf.vouchers[i].id);
-        last = &shelf.vouchers[shelf.count - 1];
-        filter.after_id = last->id;
-        filter.after_us = state == VOUCHER_ANY        ? 0
-                          : state == VOUCHER_UPCOMING ? last->begin_us
-                                                      : last->end_us;
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        administer(rows[i].lower);
+        administer("select pg_reload_conf()");
+        shop_open_at(sandbox->service_url, UNHURRIED_MS, DURABILITY_LOCAL);
+        await(is_down_because, rows[i].words);
+        administer(rows[i].raise);
+        administer("select pg_reload_conf()");
+        await(is_set, &shop.is_up);
+        shop_close();
     }
 }
 
-static void test_store_list_vouchers__each_state_in_its_order(void **state UNUSED)
+/* -- hosts -- */
+
+/* "*.test" is this machine. */
+// NOLINTNEXTLINE(readability-inconsistent-declaration-parameter-name): those of the C library
+int getaddrinfo(const char *name, const char *service, const struct addrinfo *hints,
+                struct addrinfo **ret_found)
 {
-    sandbox_do(sandbox, "truncate voucher, voucher_order, payment, order_event,"
-                        " stock_event");
-    sandbox_do(sandbox, "select create_voucher(id, 'x', '', 1, 1, 1, 1,"
-                        " now() + b * interval '1 h', now() + e * interval '1 h', 60)"
-                        " from (values (1, 5, 6), (2, 3, 9), (3, 3, 4), (4, -1, 8),"
-                        " (5, -2, 7), (6, -9, 7), (7, -9, -5), (8, -9, -3), (9, -4, -3))"
-                        " v (id, b, e)");
-    assert_string_equal(list_vouchers(VOUCHER_ANY), "9 8 7 6 5 4 3 2 1 ");
-    assert_string_equal(list_vouchers(VOUCHER_UPCOMING), "2 3 1 ");
-    assert_string_equal(list_vouchers(VOUCHER_OPEN), "5 6 4 ");
-    assert_string_equal(list_vouchers(VOUCHER_ENDED), "9 8 7 ");
-    sandbox_do(sandbox, "truncate voucher, stock_event");
-    assert_string_equal(list_vouchers(VOUCHER_OPEN), "");
+    typeof(getaddrinfo) *next = (typeof(getaddrinfo) *)dlsym(RTLD_NEXT, "getaddrinfo");
+
+    return next(name != NULL && strstr(name, ".test") != NULL ? "127.0.0.1" : name,
+                service, hints, ret_found);
 }
 
-/* -- notifications -- */
-
-static void await_change(int64_t voucher)
+/* Makes Postgres serve TLS. Writes its certificate, which is for db.test, to `path`. */
+static void start_tls(const char *path)
 {
-    while (shop->changed_id != voucher)
-        uv_run(&shop->loop, UV_RUN_ONCE);
-    shop->changed_id = 0;
+    FILE *file = fopen(path, "we");
+
+    administer("copy (select where false) to program 'openssl req -x509 -newkey rsa:2048"
+               " -nodes -days 2 -subj /CN=db.test -addext subjectAltName=DNS:db.test"
+               " -keyout server.key -out server.crt 2>openssl.log'");
+    administer("alter system set ssl = on");
+    administer("select pg_reload_conf()");
+    while (administer("select (current_setting('ssl') = 'on')::int") == 0)
+        ;
+    assert_non_null(file);
+    fputs(administer_text("select pg_read_file('server.crt')"), file);
+    fclose(file);
 }
 
-static void test_store__receives_changes_of_vouchers(void **state UNUSED)
+/* The URL of the service with these hosts, in which "{}" is the port, and with this certificate. */
+static const char *url_of(const char *hosts, const char *certificate)
 {
-    int64_t id = sandbox_voucher(sandbox, 5, 1);
-    struct shelf shelf;
+    static char url[2048];
+    char filled[200], port[8];
+    const char *begin = strrchr(sandbox->service_url, '@') + 1;
+    const char *colon = strchr(begin, ':'), *end = strchr(begin, '/');
 
-    assert_int_equal(shop->refreshes, 1); /* since connecting */
-    await_change(id);
-    sandbox_do(sandbox, "select restock_voucher(%" PRId64 ", 1)", id);
-    await_change(id);
-    sandbox_do(sandbox, "select patch_voucher(%" PRId64 ", 'x', null, null, null, null)",
-               id);
-    await_change(id);
-    assert_int_equal(restock(id, 1, &shelf), STATUS_OK); /* by the store itself */
-    await_change(id);
-    assert_int_equal(shop->changes, 4);
-    assert_int_equal(shop->refreshes, 1);
+    snprintf(port, sizeof(port), "%.*s", (int)(end - colon - 1), colon + 1);
+    snprintf(url, sizeof(url), "%.*s%s%s&sslmode=verify-full&sslrootcert=%s",
+             (int)(begin - sandbox->service_url), sandbox->service_url,
+             fill(hosts, port, filled, sizeof(filled)), end, certificate);
+    return url;
+}
+
+/* A host that is down, one with the name of another certificate, and the right one. */
+STORE_CASE(test_store__verifies_the_name_of_the_host)
+{
+    char certificate[160];
+    struct basket basket;
+
+    snprintf(certificate, sizeof(certificate), "%s/root.crt", fixture->dir);
+    start_tls(certificate);
+    shop_open_at(url_of("127.0.0.1:1,other.test:{},db.test:{}", certificate),
+                 UNHURRIED_MS, DURABILITY_LOCAL);
+    await(is_set, &shop.is_up);
+    basket_send(&basket, 1, NULL);
+    await(is_set, &basket.is_answered);
+    assert_int_equal(basket.placement.verdict, VERDICT_PLACED);
+    assert_int_equal(administer("select count(*) from pg_stat_ssl join pg_stat_activity"
+                                " using (pid) where usename = '" SERVICE_ROLE
+                                "' and not ssl"),
+                     0);
+    shop_close();
+
+    shop_open_at(url_of("other.test:{}", certificate), UNHURRIED_MS, DURABILITY_LOCAL);
+    await(is_down_because, "other.test");
+    shop_close();
+}
+
+/* -- unknown outcomes -- */
+
+/* The rows of the answer arrive before the commit fails. */
+STORE_CASE(test_store_place_orders__a_failing_commit_is_a_refusal)
+{
+    struct basket basket;
+
+    shop_open(UNHURRIED_MS);
+    sandbox_do(sandbox, "create function refuse() returns trigger language plpgsql as"
+                        " $$ begin raise 'not at commit'; end $$");
+    sandbox_do(sandbox, "create constraint trigger late after insert on voucher_order"
+                        " deferrable initially deferred"
+                        " for each row execute function refuse()");
+    basket_send(&basket, 1, NULL);
+    await(is_set, &basket.is_answered);
+    assert_int_equal(basket.status, STATUS_REFUSED);
+    ASSERT_CONTAINS(basket.why.text, "not at commit");
+    sandbox_do(sandbox, "drop function refuse cascade");
+    assert_resolved(1, VERDICT_NONE);
+    shop_close();
+}
+
+static bool is_to_server(int fd)
+{
+    const char *port = strrchr(fixture->database_url, ':') + 1;
+    struct sockaddr_in peer = {0};
+    socklen_t len = sizeof(peer);
+
+    return getpeername(fd, (struct sockaddr *)&peer, &len) == 0 &&
+           peer.sin_family == AF_INET && ntohs(peer.sin_port) == strtol(port, NULL, 10);
+}
+
+/* Reads what the server has sent on all sockets from `first_fd` on, and shuts them down. */
+static void lose_answers(int first_fd)
+{
+    for (int fd = first_fd; fd < 1024; fd++) {
+        char bytes[65536];
+
+        if (!is_to_server(fd))
+            continue;
+        while (recv(fd, bytes, sizeof(bytes), MSG_DONTWAIT) > 0)
+            ;
+        shutdown(fd, SHUT_RDWR);
+    }
+}
+
+/* The order is committed, and the answer is lost. */
+STORE_CASE(test_store_resolve_orders__finds_what_was_committed)
+{
+    int first_fd = dup(0);
+    struct basket basket;
+
+    close(first_fd); /* all later descriptors are at least first_fd */
+    shop_open(UNHURRIED_MS);
+    basket_send(&basket, 1, NULL);
+    while (orders() == 0)
+        assert_false(basket.is_answered);
+    lose_answers(first_fd);
+    await(is_set, &basket.is_answered);
+    assert_int_equal(basket.status, STATUS_IO);
+    assert_resolved(1, VERDICT_PLACED);
+    assert_resolved(2, VERDICT_NONE);
+    shop_close();
+}
+
+/* The server process would commit after its client has given up. The look-up must end the process
+   first; otherwise its answer may soon be false. */
+STORE_CASE(test_store_resolve_orders__ends_the_process_first)
+{
+    struct basket basket;
+
+    shop_open(5000);
+    sandbox_do(sandbox, "create function dawdle() returns trigger language plpgsql as"
+                        " $$ begin perform pg_sleep(60); return null; end $$");
+    sandbox_do(sandbox, "create constraint trigger late after insert on voucher_order"
+                        " deferrable initially deferred"
+                        " for each row execute function dawdle()");
+    basket_send(&basket, 1, NULL);
+    await(is_set, &basket.is_answered);
+    assert_int_equal(basket.status, STATUS_TIMEOUT);
+    assert_resolved(1, VERDICT_NONE);
+    assert_int_equal(administer("select count(*) from pg_stat_activity"
+                                " where wait_event = 'PgSleep'"),
+                     0);
+    sandbox_do(sandbox, "drop function dawdle cascade"); /* waits for its users */
+    assert_int_equal(orders(), 0);
+    shop_close();
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        STORE_CASE(test_store_place_orders__returns_verdicts_orders_and_snapshot),
-        STORE_CASE(test_store_place_orders__repeats_return_the_current_state),
-        STORE_CASE(test_store_place_orders__a_waiting_voucher_leaves_a_lane),
-        STORE_CASE(test_store_find_by_key__answers_each_in_one_turn),
-        STORE_CASE(test_store_read_order__finds_by_id_alone),
-        STORE_CASE(test_store_read_order__hides_what_is_not_there),
-        STORE_CASE(test_store_list_orders__newest_first_by_pages),
-        STORE_CASE(test_store_create_voucher__keeps_every_field),
-        STORE_CASE(test_store_create_voucher__refuses_invalid_vouchers),
-        STORE_CASE(test_store_read_vouchers__leaves_out_missing_vouchers),
-        STORE_CASE(test_store_patch_voucher__changes_what_is_named),
-        STORE_CASE(test_store_patch_voucher__refuses_an_end_before_the_begin),
-        STORE_CASE(test_store_restock_voucher__adds_and_removes),
-        STORE_CASE(test_store_list_vouchers__each_state_in_its_order),
-        STORE_CASE(test_store__receives_changes_of_vouchers),
-    };
-
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cases_run(setup, teardown);
 }
