@@ -166,7 +166,7 @@ ExecStatusType PQresultStatus(const PGresult *result)
 
 int PQntuples(const PGresult *result)
 {
-    return result->rows;
+    return result == NULL ? 0 : result->rows;
 }
 
 int PQnfields(const PGresult *result)
