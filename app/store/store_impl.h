@@ -132,7 +132,7 @@ struct store {
     uv_timer_t deadline_timer; /* while calls wait */
     uv_timer_cb on_deadlines;
     bool is_up, is_state_reported;
-    bool is_refused; /* the reported reason is the answer of a server */
+    enum status refusal; /* the reported reason, if it is the answer of a server */
     bool is_closed;
     struct list reserve; /* free blocks of `reserved`, linked by their query */
     struct batch_call reserved[STORE_RESERVE]; /* blocks for when memory is out */

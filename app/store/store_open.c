@@ -22,20 +22,29 @@ bool store_is_up(const struct store *store)
     return true;
 }
 
+/* Whether a server refused the session for another reason than the reported one. One of several hosts
+   may be a standby; that it is read-only does not replace the reason of the primary. */
+static bool is_new_refusal(const struct store *store, enum status refusal)
+{
+    return refusal != STATUS_OK && refusal != store->refusal &&
+           (refusal != STATUS_BUSY || store->refusal == STATUS_OK);
+}
+
 static void report_state(struct store *store, const struct err *why)
 {
     bool is_up = store_is_up(store);
-    bool is_refused =
+    bool is_answer =
         why != NULL && why->status != STATUS_IO && why->status != STATUS_TIMEOUT;
+    enum status refusal = is_answer ? why->status : STATUS_OK;
 
     if (store->is_state_reported && store->is_up == is_up &&
-        (!is_refused || store->is_refused))
+        !is_new_refusal(store, refusal))
         return;
     if (!is_up && why == NULL)
         return; /* attempts are under way, or a failure will be reported at once */
     store->is_state_reported = true;
     store->is_up = is_up;
-    store->is_refused = is_refused;
+    store->refusal = refusal;
     store->options.on_state(is_up, why, store->options.arg);
 }
 

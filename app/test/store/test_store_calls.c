@@ -416,10 +416,24 @@ STORE_CASE(test_state__is_reported_when_it_changes)
     fake_lose(lane, STATUS_REFUSED);
     ASSERT_SAID("");
     ASSERT_NUMBER(metrics.postgres_reconnects, ==, 1);
+    fake_lose(lane, STATUS_BUSY); /* another host, which is read-only */
+    fake_lose(lane, STATUS_IO);
+    ASSERT_SAID("");
+    fake_lose(lane, STATUS_UNSAFE);
+    ASSERT_SAID("down unsafe;");
     fake_come_up(lane);
     ASSERT_SAID("up ;");
     fake_come_up(conn_of(ROLE_MAIN));
     ASSERT_SAID("changed 0;");
+}
+
+/* A standby is found before it is promoted; then no other standby is there. */
+STORE_CASE(test_state__tells_that_a_promoted_server_is_not_durable)
+{
+    fake_lose(conn_of(ROLE_LANE), STATUS_BUSY);
+    ASSERT_SAID("down busy;");
+    fake_lose(conn_of(ROLE_LANE), STATUS_UNSAFE);
+    ASSERT_SAID("down unsafe;");
 }
 
 STORE_CASE(test_state__is_reported_when_the_first_attempts_have_failed)
