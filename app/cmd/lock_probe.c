@@ -25,6 +25,17 @@ static void report(struct lock_probe *probe)
     probe->on_state(state, &probe->why, probe->arg);
 }
 
+/** The client's last failure may be older than this one, which has no text if no reply came. */
+static void note_failure(struct lock_probe *probe, enum status status)
+{
+    const struct err *why = rlock_client_why(probe->locks);
+
+    if (status == STATUS_DOWN || status == why->status)
+        probe->why = *why;
+    else
+        err_set(&probe->why, status, "a lock is not granted: %s", status_name(status));
+}
+
 static void probe_on_locked(struct rlock *lock, enum status status, void *arg)
 {
     struct lock_probe *probe = arg;
@@ -37,7 +48,7 @@ static void probe_on_locked(struct rlock *lock, enum status status, void *arg)
     if (status == STATUS_OK || status == STATUS_BUSY)
         probe->granted++;
     else
-        probe->why = *rlock_client_why(probe->locks);
+        note_failure(probe, status);
     if (probe->awaited == 0)
         report(probe);
 }
