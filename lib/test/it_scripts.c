@@ -531,6 +531,17 @@ static const struct step read_write_locks[] = {
      "{7 t+0 123 1 {124}} |  | F=124, n={B:3:7 t+3600000000}/1h, nb deleted, nr deleted"},
     {"rw_release", "n nq nb nr", "B:3 7 7",
      "7 1 |  | n deleted"},
+    /* a writer that is queued already waits for a read lock of its own holder */
+    {"new", "", "", NULL},
+    {"redis", "", "SET F 100", NULL},
+    {"write_acquire", "F n nq nb nr", "1h t+0 B:1 1 1000 0 7",
+     "{7 t+0 100 1 {101}} |  | F=101, n={B:1:1 -t+3600000000}/1h"},
+    {"write_acquire", "F n nq nb nr", "1h t+0 A:1 2 1000 0 7",
+     "{7 t+0 101 0 {1h}} |  | F=102, nb={'' m+0 A:2 m+1500}/1h, nq={A:2 t+0}/1h"},
+    {"redis", "", "DEL n", NULL},
+    {"redis", "", "ZADD n t+3600000000 A:1:9", NULL},
+    {"write_acquire", "F n nq nb nr", "1h t+0 A:1 2 1000 0 7",
+     "{7 t+0 102 0 {1h}} |  | F=103"},
     /* a writer leaves */
     {"new", "", "", NULL},
     {"redis", "", "SET F 100", NULL},
