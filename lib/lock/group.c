@@ -410,6 +410,8 @@ static enum status check_member(const struct rlock_member *members, size_t index
 static enum status check(const struct rlock_member *members, size_t count,
                          enum rlock_group_need need, struct err *reterr)
 {
+    enum status status = STATUS_OK;
+
     if (count < 1 || count > RLOCK_GROUP_MAX)
         return err_set(reterr, STATUS_INVALID, "lock group: %zu members; must be 1..%d",
                        count, RLOCK_GROUP_MAX);
@@ -421,11 +423,9 @@ static enum status check(const struct rlock_member *members, size_t count,
     if (rlock_client_is_inherited(members->client))
         return err_set(reterr, STATUS_INVALID, "lock group: %s",
                        rlock_client_why(members->client)->text);
-    for (size_t i = 0; i < count; i++) {
-        if (check_member(members, i, need, reterr) != STATUS_OK)
-            return STATUS_INVALID;
-    }
-    return STATUS_OK;
+    for (size_t i = 0; status == STATUS_OK && i < count; i++)
+        status = check_member(members, i, need, reterr);
+    return status;
 }
 
 enum status rlock_group_create(const struct rlock_member *members, size_t count,
