@@ -160,7 +160,7 @@ void api_handle(struct http_request *http, void *arg)
     request->route = route = find_route(http->path, method, &id);
     if (http->defect != NULL)
         api_answer_bad_request(request, http->defect);
-    else if (route == NULL && method == HTTP_OPTIONS && strcmp(http->path, "*") == 0)
+    else if (method == HTTP_OPTIONS && strcmp(http->path, "*") == 0)
         api_answer_allow(request, "GET, HEAD, POST, PATCH, OPTIONS");
     else if (route == NULL)
         api_answer_problem(request, PROBLEM_NOT_FOUND);
