@@ -29,7 +29,7 @@ import measure
 from lines import Map, fitting, is_far, is_unit
 from tree import PLACE, ROOT, Tree, flags
 
-TESTS_S = 90 # limit of the sum of the usual times of the tests of one change
+TESTS_S = 180 # limit of the sum of the usual times of the tests of one change
 MORE = 5 # times as many changes decide if too few of the first were noticed
 FLOOR_S = 15 # every test may take this long, because the machine may be busy
 NOTICED = ("killed", "timed out")
