@@ -148,6 +148,10 @@ void api_list_orders(struct api_request *request)
         !api_read_query(request, "cursor", &filter.before_id) ||
         !api_read_query(request, "user_id", &user_id))
         return;
+    if (user_id == 0 && identity->role == AUTH_ADMIN) {
+        api_answer_bad_request(request, "user_id is required: an admin has no orders.");
+        return;
+    }
     if (user_id != 0 && user_id != identity->user_id && identity->role != AUTH_ADMIN) {
         api_answer_problem(request, PROBLEM_FORBIDDEN);
         return;

@@ -107,6 +107,22 @@ void api_answer_bad_request(struct api_request *request, const char *detail)
     answer_rendered(request, &problem, &(struct http_reply){0});
 }
 
+/* The name is not trusted: it may be long, and no UTF-8. */
+void api_answer_unknown_parameter(struct api_request *request, struct text name)
+{
+    char plain[65] = "", detail[100];
+
+    for (size_t i = 0; i < name.len && i < sizeof(plain) - 1; i++) {
+        char byte = name.bytes[i];
+
+        if (byte < ' ' || byte > '~')
+            byte = '?';
+        plain[i] = byte;
+    }
+    snprintf(detail, sizeof(detail), "Unknown query parameter: %s.", plain);
+    api_answer_bad_request(request, detail);
+}
+
 void api_answer_invalid(struct api_request *request, const struct json_errors *errors)
 {
     struct json_problem problem = rows[PROBLEM_INVALID].problem;

@@ -57,6 +57,9 @@ void api_answer_problem(struct api_request *request, enum api_problem problem);
 /** 400 bad_request. */
 void api_answer_bad_request(struct api_request *request, const char *detail);
 
+/** 400 bad_request, which names the parameter of the query. */
+void api_answer_unknown_parameter(struct api_request *request, struct text name);
+
 /** 422 invalid. */
 void api_answer_invalid(struct api_request *request, const struct json_errors *errors);
 void api_answer_invalid_field(struct api_request *request, const char *field,

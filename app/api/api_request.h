@@ -12,7 +12,8 @@
 
 #include <jansson.h>
 
-#define API_READINGS 64
+#define API_READINGS         64
+#define QUERY_PARAMETERS_MAX 4
 
 struct api {
     struct api_options options;
@@ -30,6 +31,7 @@ struct api_route {
     enum metrics_route tag;
     unsigned callers; /* a bit per enum auth_role; 0: anyone */
     api_handler *handle;
+    const char *query[QUERY_PARAMETERS_MAX + 1]; /* names; the last is NULL */
 };
 
 /* -- state of handlers that wait -- */

@@ -19,40 +19,42 @@ enum callers {
        least. If the catalogue does not have the voucher, the caller is identified first. */
     MEMORY_FIRST = 1 << 8,
     READS_BODY = 1 << 9,
+    /* A link to a page may carry the parameters of others, such as those of a campaign. */
+    ANY_QUERY = 1 << 10,
 };
 #define ROLES ((unsigned)(SHOPPER | PAYMENT | ADMIN))
 
 /* clang-format off */
-#define ROUTE(method, path, tag, callers, handler) {path, HTTP_##method, ROUTE_##tag, callers, handler}
+#define ROUTE(method, path, tag, callers, handler, ...) {path, HTTP_##method, ROUTE_##tag, callers, handler, {__VA_ARGS__}}
 
-/* The rows of a path are in the order of its Allow header. */
+/* The rows of a path are in the order of its Allow header. The parameters of the query come last. */
 static const struct api_route routes[] = {
-    ROUTE(POST,  "/v1/vouchers/{id}/orders",  PLACE,          SHOPPER | MEMORY_FIRST,              api_place_order),
-    ROUTE(POST,  "/v1/vouchers/{id}/ticket",  TICKET,         SHOPPER | MEMORY_FIRST | READS_BODY, api_make_ticket),
-    ROUTE(GET,   "/v1/vouchers/{id}",         VOUCHER,        ANYONE,                              api_read_voucher),
-    ROUTE(PATCH, "/v1/vouchers/{id}",         VOUCHER,        ADMIN | READS_BODY,                  api_patch_voucher),
-    ROUTE(GET,   "/v1/vouchers/{id}/stream",  STREAM,         ANYONE,                              api_stream_voucher),
-    ROUTE(GET,   "/v1/vouchers",              VOUCHERS,       ANYONE,                              api_list_vouchers),
-    ROUTE(POST,  "/v1/vouchers",              VOUCHERS,       ADMIN | READS_BODY,                  api_create_voucher),
-    ROUTE(POST,  "/v1/vouchers/{id}/restock", RESTOCK,        ADMIN | READS_BODY,                  api_restock_voucher),
-    ROUTE(GET,   "/v1/vouchers/{id}/events",  VOUCHER_EVENTS, ADMIN,                               api_list_voucher_events),
-    ROUTE(GET,   "/v1/orders/{id}",           ORDER,          SHOPPER | ADMIN,                     api_read_order),
-    ROUTE(GET,   "/v1/orders",                ORDERS,         SHOPPER | ADMIN,                     api_list_orders),
-    ROUTE(POST,  "/v1/orders/{id}/pay",       PAY,            PAYMENT | READS_BODY,                api_pay_order),
-    ROUTE(POST,  "/v1/orders/{id}/cancel",    CANCEL,         SHOPPER | ADMIN,                     api_change_order),
-    ROUTE(POST,  "/v1/orders/{id}/refund",    REFUND,         PAYMENT | ADMIN,                     api_change_order),
-    ROUTE(POST,  "/v1/orders/{id}/redeem",    REDEEM,         ADMIN,                               api_change_order),
-    ROUTE(GET,   "/v1/orders/{id}/events",    ORDER_EVENTS,   SHOPPER | ADMIN,                     api_list_order_events),
-    ROUTE(GET,   "/v1/stats",                 STATS,          ADMIN,                               api_read_stats),
-    ROUTE(GET,   "/v1/debug/state",           DEBUG_STATE,    ADMIN,                               api_read_debug_state),
-    ROUTE(POST,  "/v1/dev/token",             DEV_TOKEN,      READS_BODY,                          api_make_dev_token),
-    ROUTE(GET,   "/healthz",                  HEALTHZ,        ANYONE,                              api_read_healthz),
-    ROUTE(GET,   "/readyz",                   READYZ,         ANYONE,                              api_read_readyz),
-    ROUTE(GET,   "/metrics",                  METRICS,        ANYONE,                              api_read_metrics),
-    ROUTE(GET,   "/openapi.yaml",             OPENAPI,        ANYONE,                              api_read_page),
-    ROUTE(GET,   "/",                         WEB,            ANYONE,                              api_read_page),
-    ROUTE(GET,   "/admin",                    WEB,            ANYONE,                              api_read_page),
-    ROUTE(GET,   "/web/{name}",               WEB,            ANYONE,                              api_read_page),
+    ROUTE(POST,  "/v1/vouchers/{id}/orders",  PLACE,          SHOPPER | MEMORY_FIRST,                api_place_order, NULL),
+    ROUTE(POST,  "/v1/vouchers/{id}/ticket",  TICKET,         SHOPPER | MEMORY_FIRST | READS_BODY,   api_make_ticket, NULL),
+    ROUTE(GET,   "/v1/vouchers/{id}",         VOUCHER,        ANYONE,                                api_read_voucher, NULL),
+    ROUTE(PATCH, "/v1/vouchers/{id}",         VOUCHER,        ADMIN | READS_BODY,                    api_patch_voucher, NULL),
+    ROUTE(GET,   "/v1/vouchers/{id}/stream",  STREAM,         ANYONE,                                api_stream_voucher, NULL),
+    ROUTE(GET,   "/v1/vouchers",              VOUCHERS,       ANYONE,                                api_list_vouchers, "state", "limit", "cursor"),
+    ROUTE(POST,  "/v1/vouchers",              VOUCHERS,       ADMIN | READS_BODY,                    api_create_voucher, NULL),
+    ROUTE(POST,  "/v1/vouchers/{id}/restock", RESTOCK,        ADMIN | READS_BODY,                    api_restock_voucher, NULL),
+    ROUTE(GET,   "/v1/vouchers/{id}/events",  VOUCHER_EVENTS, ADMIN,                                 api_list_voucher_events, "after", "limit"),
+    ROUTE(GET,   "/v1/orders/{id}",           ORDER,          SHOPPER | ADMIN,                       api_read_order, NULL),
+    ROUTE(GET,   "/v1/orders",                ORDERS,         SHOPPER | ADMIN,                       api_list_orders, "voucher_id", "user_id", "limit", "cursor"),
+    ROUTE(POST,  "/v1/orders/{id}/pay",       PAY,            PAYMENT | READS_BODY,                  api_pay_order, NULL),
+    ROUTE(POST,  "/v1/orders/{id}/cancel",    CANCEL,         SHOPPER | ADMIN,                       api_change_order, NULL),
+    ROUTE(POST,  "/v1/orders/{id}/refund",    REFUND,         PAYMENT | ADMIN,                       api_change_order, NULL),
+    ROUTE(POST,  "/v1/orders/{id}/redeem",    REDEEM,         ADMIN,                                 api_change_order, NULL),
+    ROUTE(GET,   "/v1/orders/{id}/events",    ORDER_EVENTS,   SHOPPER | ADMIN,                       api_list_order_events, "after", "limit"),
+    ROUTE(GET,   "/v1/stats",                 STATS,          ADMIN,                                 api_read_stats, "after"),
+    ROUTE(GET,   "/v1/debug/state",           DEBUG_STATE,    ADMIN,                                 api_read_debug_state, NULL),
+    ROUTE(POST,  "/v1/dev/token",             DEV_TOKEN,      READS_BODY,                            api_make_dev_token, NULL),
+    ROUTE(GET,   "/healthz",                  HEALTHZ,        ANYONE,                                api_read_healthz, NULL),
+    ROUTE(GET,   "/readyz",                   READYZ,         ANYONE,                                api_read_readyz, NULL),
+    ROUTE(GET,   "/metrics",                  METRICS,        ANYONE,                                api_read_metrics, NULL),
+    ROUTE(GET,   "/openapi.yaml",             OPENAPI,        ANYONE,                                api_read_page, NULL),
+    ROUTE(GET,   "/",                         WEB,            ANYONE | ANY_QUERY,                    api_read_page, NULL),
+    ROUTE(GET,   "/admin",                    WEB,            ANYONE | ANY_QUERY,                    api_read_page, NULL),
+    ROUTE(GET,   "/web/{name}",               WEB,            ANYONE | ANY_QUERY,                    api_read_page, NULL),
 };
 /* clang-format on */
 #define ROUTE_ROWS (sizeof(routes) / sizeof(routes[0]))
@@ -126,6 +128,18 @@ static bool is_refused(struct api_request *request)
     return api_is_limited(request, "address", limiter, address_key(address));
 }
 
+static bool has_unknown_parameter(struct api_request *request)
+{
+    const struct api_route *route = request->route;
+    struct text name = {0};
+
+    if (!(route->callers & ANY_QUERY))
+        name = http_query_other(request->http, route->query);
+    if (name.bytes != NULL)
+        api_answer_unknown_parameter(request, name);
+    return name.bytes != NULL;
+}
+
 /* A body is kept only if the route reads it, and only after the token has been checked. */
 bool api_reads_body(struct http_request *http, void *arg)
 {
@@ -175,7 +189,7 @@ void api_handle(struct http_request *http, void *arg)
                                "The id in the path must be an integer, 1 to 2^63-1.");
     else if (store_is_foreign(request->api->options.store, request->id))
         api_answer_problem(request, PROBLEM_MISDIRECTED);
-    else if (is_refused(request))
+    else if (has_unknown_parameter(request) || is_refused(request))
         return;
     else if (!(route->callers & ROLES) || route->callers & MEMORY_FIRST)
         route->handle(request);

@@ -72,6 +72,11 @@ struct text http_header(const struct http_request *request, const char *name,
 struct text http_query(const struct http_request *request, const char *name,
                        bool *ret_repeated);
 
+/** The name of the first parameter of the query that is none of `names`, which end with NULL;
+ *  bytes NULL: there is none. */
+struct text http_query_other(const struct http_request *request,
+                             const char *const *names);
+
 /** The client's address: the peer's, or, behind trusted proxies, the last one in
  *  X-Forwarded-For that is not a trusted proxy. */
 void http_client_address(const struct http_request *request, uint8_t ret_address[16]);

@@ -86,6 +86,35 @@ struct text http_query(const struct http_request *request, const char *name,
     return find_value(request, name, MHD_GET_ARGUMENT_KIND, ret_repeated);
 }
 
+struct other {
+    const char *const *names;
+    struct text found;
+};
+
+static enum MHD_Result search_other(void *arg, enum MHD_ValueKind kind UNUSED,
+                                    const char *name, size_t name_len,
+                                    const char *value UNUSED, size_t value_len UNUSED)
+{
+    struct other *other = arg;
+    struct text text = {name, name_len};
+
+    for (const char *const *known = other->names; *known != NULL; known++) {
+        if (text_is(text, *known))
+            return MHD_YES;
+    }
+    other->found = text;
+    return MHD_NO;
+}
+
+struct text http_query_other(const struct http_request *request, const char *const *names)
+{
+    struct other other = {.names = names};
+
+    MHD_get_connection_values_n(request->connection, MHD_GET_ARGUMENT_KIND, search_other,
+                                &other);
+    return other.found;
+}
+
 /* -- the client's address -- */
 
 void http_client_address(const struct http_request *request, uint8_t ret_address[16])

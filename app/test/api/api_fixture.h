@@ -99,6 +99,23 @@ struct text http_query(const struct http_request *request UNUSED, const char *na
     return nth_value(sent.query, name, "==&", ret_repeated);
 }
 
+struct text http_query_other(const struct http_request *request UNUSED,
+                             const char *const *names)
+{
+    for (const char *at = sent.query; at != NULL && *at != '\0';) {
+        size_t len = strcspn(at, "&");
+        struct text name = {at, strcspn(at, "=&")};
+        size_t i = 0;
+
+        while (names[i] != NULL && !text_is(name, names[i]))
+            i++;
+        if (names[i] == NULL)
+            return name;
+        at += len + (at[len] != '\0');
+    }
+    return (struct text){0};
+}
+
 void http_client_address(const struct http_request *request UNUSED,
                          uint8_t ret_address[16])
 {

@@ -290,6 +290,26 @@ SERVICE_CASE(test_life__of_orders_from_payment_to_refund)
         third);
 }
 
+/* -- what is not supported is refused -- */
+
+SERVICE_CASE(test_refused__parameters_change_nothing)
+{
+    char voucher[ID_SIZE], id[ID_SIZE];
+
+    make_voucher(one, &(struct sale){.stock = 5}, voucher);
+    order(21, voucher, id);
+    EXPECT(pay(id, "for 21", PRICE), 200, NULL);
+    EXPECT(request(one, admin(), NULL, "POST /v1/orders/%s/refund?amount_cents=100", id),
+           400, "bad_request");
+    EXPECT(request(one, admin(), NULL, "GET /v1/orders?voucher_id=%s", voucher), 400,
+           "bad_request");
+    EXPECT(request(one, admin(), NULL, "GET /v1/orders?user_id=21&status=paid"), 400,
+           "bad_request");
+    assert_text(EXPECT(request(one, admin(), NULL, "GET /v1/orders/%s", id), 200, NULL),
+                "status", "paid");
+    assert_int_equal(stock_left(voucher), 4);
+}
+
 /* -- what one instance learns of the other -- */
 
 /* The answer that a service must give to the orders of new shoppers. */

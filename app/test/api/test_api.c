@@ -20,7 +20,7 @@ static const struct {
     {"POST /v1/vouchers/7/ticket", "s", NULL},
     {"GET /v1/vouchers/7/events", "a", NULL},
     {"GET /v1/orders/71", "sa", NULL},
-    {"GET /v1/orders", "sa", NULL},
+    {"GET /v1/orders?user_id=5", "sa", NULL},
     {"POST /v1/orders/71/pay", "p", "{\"payment_ref\":\"p\",\"amount_cents\":1}"},
     {"POST /v1/orders/71/cancel", "sa", NULL},
     {"POST /v1/orders/71/refund", "pa", NULL},
@@ -176,6 +176,40 @@ API_CASE(test_bodies__are_kept_for_permitted_callers)
     assert_true(keeps_body("/v1/dev/token", "nobody"));
     api->options.dev_login = false;
     assert_false(keeps_body("/v1/dev/token", "nobody"));
+}
+
+/* -- queries -- */
+
+API_CASE(test_queries__have_no_unknown_parameters)
+{
+    /* clang-format off */
+    static const struct row rows[] = {
+        {"GET /v1/orders?status=paid", SHOPPER, NULL, NULL, "", "400 bad_request: Unknown query parameter: status."},
+        {"GET /v1/orders?limit=2&q=tea", SHOPPER, NULL, NULL, "", "400 bad_request: Unknown query parameter: q."},
+        {"GET /v1/orders?limi=2", SHOPPER, NULL, NULL, "", "400 bad_request: Unknown query parameter: limi."},
+        {"GET /v1/orders?limits=2", SHOPPER, NULL, NULL, "", "400 bad_request: Unknown query parameter: limits."},
+        {"GET /v1/orders?=2", SHOPPER, NULL, NULL, "", "400 bad_request: Unknown query parameter: ."},
+        {"GET /v1/orders?\xff\x1f\"", SHOPPER, NULL, NULL, "", "400 bad_request: Unknown query parameter: ??\"."},
+        {"GET /v1/orders?" KEY_64 "5", SHOPPER, NULL, NULL, "", "400 bad_request: Unknown query parameter: " KEY_64 "."},
+        {"GET /v1/orders/71?limit=2", SHOPPER, NULL, NULL, "", "400 bad_request: Unknown query parameter: limit."},
+        {"GET /v1/orders/71/events?cursor=2", SHOPPER, NULL, NULL, "", "400 bad_request: Unknown query parameter: cursor."},
+        {"GET /v1/vouchers?q=tea", NULL, NULL, NULL, "", "400 bad_request: Unknown query parameter: q."},
+        {"GET /v1/vouchers/7?x=1", NULL, NULL, NULL, "", "400 bad_request: Unknown query parameter: x."},
+        {"GET /v1/vouchers/7/stream?after=1", NULL, NULL, NULL, "", "400 bad_request: Unknown query parameter: after."},
+        {"GET /v1/vouchers/7/events?cursor=1", ADMIN, NULL, NULL, "", "400 bad_request: Unknown query parameter: cursor."},
+        {PLACE "?quantity=2", SHOPPER, NULL, NULL, "", "400 bad_request: Unknown query parameter: quantity."},
+        {"POST /v1/orders/71/refund?amount_cents=1", PAYMENT, NULL, NULL, "", "400 bad_request: Unknown query parameter: amount_cents."},
+        {"GET /v1/stats?from=1", ADMIN, NULL, NULL, "", "400 bad_request: Unknown query parameter: from."},
+        {"GET /healthz?x=1", NULL, NULL, NULL, "", "400 bad_request: Unknown query parameter: x."},
+        {"GET /metrics?name=up", NULL, NULL, NULL, "", "400 bad_request: Unknown query parameter: name."},
+        {"OPTIONS /v1/orders?x=1", NULL, NULL, NULL, "", "204 Allow: GET, HEAD, OPTIONS"},
+        {"GET /v1/nothing?x=1", NULL, NULL, NULL, "", "404 not_found"},
+    };
+    /* clang-format on */
+
+    ASSERT_ROWS(rows);
+    /* a link to a page may carry parameters of others, such as those of a campaign */
+    ASSERT_CONTAINS(ask("GET /?utm_source=mail", NULL, NULL, NULL), "200 text/html");
 }
 
 /* -- limits -- */

@@ -293,7 +293,7 @@ API_CASE(test_failures__have_their_answers)
     };
     /* clang-format on */
     static const char *const reads[] = {
-        "GET /v1/orders/71",         "GET /v1/orders",
+        "GET /v1/orders/71",         "GET /v1/orders?user_id=5",
         "GET /v1/vouchers/7",        "GET /v1/vouchers",
         "GET /v1/vouchers/7/events", "GET /v1/orders/71/events",
         "POST /v1/orders/71/cancel"};
@@ -333,6 +333,8 @@ API_CASE(test_lists__read_one_more_than_the_page)
          "200 {\"items\":[" ORDER "],\"next_cursor\":null}"},
         {"GET /v1/orders?user_id=6", SHOPPER, NULL, NULL, LIMITED, "403 forbidden"},
         {"GET /v1/orders?user_id=6", ADMIN, NULL, NULL, "list orders 6 0 0 21;", "200 {\"items\":[" ORDER "],\"next_cursor\":null}"},
+        {"GET /v1/orders", ADMIN, NULL, NULL, "", "400 bad_request: user_id is required: an admin has no orders."},
+        {"GET /v1/orders?voucher_id=7", ADMIN, NULL, NULL, "", "400 bad_request: user_id is required: an admin has no orders."},
         {"GET /v1/orders?limit=101", SHOPPER, NULL, NULL, LIMITED, "422 invalid: limit must be 1 to 100"},
         {"GET /v1/orders?limit=0", SHOPPER, NULL, NULL, LIMITED, "400 bad_request: limit must be one integer, 1 or greater."},
         {"GET /v1/orders?limit=1&limit=1", SHOPPER, NULL, NULL, LIMITED, "400 bad_request: limit must be one integer, 1 or greater."},

@@ -26,6 +26,17 @@ static void echo(struct http_request *request)
     answer_text(request, 200, "text/plain", body);
 }
 
+static void echo_unknown(struct http_request *request)
+{
+    static const char *const known[] = {"q", "r", NULL};
+    struct text name = http_query_other(request, known);
+    char body[100];
+
+    snprintf(body, sizeof(body), "%.*s", name.bytes != NULL ? (int)name.len : 4,
+             name.bytes != NULL ? name.bytes : "none");
+    answer_text(request, 200, "text/plain", body);
+}
+
 /* Two log lines of a request have the same id. */
 static void echo_trace(struct http_request *request)
 {
@@ -55,6 +66,8 @@ static void handle(struct http_request *request, void *arg UNUSED)
 
     if (request->defect != NULL)
         answer_text(request, 400, "text/plain", request->defect);
+    else if (strcmp(path, "/known") == 0)
+        echo_unknown(request);
     else if (http_header(request, "x-echo", NULL).bytes != NULL)
         echo(request);
     else if (strcmp(path, "/trace") == 0)
@@ -324,6 +337,28 @@ UNIT_CASE(test_request__method_path_and_query)
         {"GET http://h", "0 / q=none body=0 "},
         {"OPTIONS http://h", "4 * q=none body=0 "},
         {"GET httpx://h/a", "0 httpx://h/a q=none body=0 "},
+    };
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++)
+        assert_echo(rows[i].line, "\r\n", 0, rows[i].wanted);
+}
+
+/* The parameters q and r are known. */
+UNIT_CASE(test_query__names_the_first_unknown_parameter)
+{
+    static const struct {
+        const char *line, *wanted;
+    } rows[] = {
+        {"GET /known", "none"},
+        {"GET /known?", "none"},
+        {"GET /known?q=1&r=2&q", "none"},
+        {"GET /known?q=1&x=2&y", "x"},
+        {"GET /known?Q=1", "Q"},
+        {"GET /known?qq=1", "qq"},
+        {"GET /known?%71=1&%72%73=1", "rs"},
+        {"GET /known?q=1&=2", ""},
+        {"GET /known?q%00=1", "q%00"},
+        {"POST /known?x", "x"},
     };
 
     for (size_t i = 0; i < COUNT_OF(rows); i++)
