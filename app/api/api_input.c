@@ -47,6 +47,13 @@ bool api_read_body(struct api_request *request, const struct json_field *fields,
     return false;
 }
 
+bool api_read_no_body(struct api_request *request)
+{
+    static const struct json_field none[] = {{0}};
+
+    return request->http->body.len == 0 || api_read_body(request, none, NULL);
+}
+
 bool api_read_query(struct api_request *request, const char *name, int64_t *ret_number)
 {
     bool is_repeated;

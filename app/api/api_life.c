@@ -84,7 +84,8 @@ void api_change_order(struct api_request *request)
                                           [ROUTE_REFUND] = CHANGE_REFUND,
                                           [ROUTE_REDEEM] = CHANGE_REDEEM};
 
-    change_order(request, changes[request->route->tag]);
+    if (api_read_no_body(request))
+        change_order(request, changes[request->route->tag]);
 }
 
 void api_pay_order(struct api_request *request)

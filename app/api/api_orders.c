@@ -95,7 +95,8 @@ void api_place_order(struct api_request *request)
             request, "Idempotency-Key must be sent once, 1 to 64 printable bytes.");
         return;
     }
-    api_find_entry(request, admit);
+    if (api_read_no_body(request))
+        api_find_entry(request, admit);
 }
 
 /* -- read -- */

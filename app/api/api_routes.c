@@ -19,8 +19,9 @@ enum callers {
        least. If the catalogue does not have the voucher, the caller is identified first. */
     MEMORY_FIRST = 1 << 8,
     READS_BODY = 1 << 9,
+    REFUSES_BODY = 1 << 10, /* unless it is an object without members */
     /* A link to a page may carry the parameters of others, such as those of a campaign. */
-    ANY_QUERY = 1 << 10,
+    ANY_QUERY = 1 << 11,
 };
 #define ROLES ((unsigned)(SHOPPER | PAYMENT | ADMIN))
 
@@ -29,7 +30,7 @@ enum callers {
 
 /* The rows of a path are in the order of its Allow header. The parameters of the query come last. */
 static const struct api_route routes[] = {
-    ROUTE(POST,  "/v1/vouchers/{id}/orders",  PLACE,          SHOPPER | MEMORY_FIRST,                api_place_order, NULL),
+    ROUTE(POST,  "/v1/vouchers/{id}/orders",  PLACE,          SHOPPER | MEMORY_FIRST | REFUSES_BODY, api_place_order, NULL),
     ROUTE(POST,  "/v1/vouchers/{id}/ticket",  TICKET,         SHOPPER | MEMORY_FIRST | READS_BODY,   api_make_ticket, NULL),
     ROUTE(GET,   "/v1/vouchers/{id}",         VOUCHER,        ANYONE,                                api_read_voucher, NULL),
     ROUTE(PATCH, "/v1/vouchers/{id}",         VOUCHER,        ADMIN | READS_BODY,                    api_patch_voucher, NULL),
@@ -41,9 +42,9 @@ static const struct api_route routes[] = {
     ROUTE(GET,   "/v1/orders/{id}",           ORDER,          SHOPPER | ADMIN,                       api_read_order, NULL),
     ROUTE(GET,   "/v1/orders",                ORDERS,         SHOPPER | ADMIN,                       api_list_orders, "voucher_id", "user_id", "limit", "cursor"),
     ROUTE(POST,  "/v1/orders/{id}/pay",       PAY,            PAYMENT | READS_BODY,                  api_pay_order, NULL),
-    ROUTE(POST,  "/v1/orders/{id}/cancel",    CANCEL,         SHOPPER | ADMIN,                       api_change_order, NULL),
-    ROUTE(POST,  "/v1/orders/{id}/refund",    REFUND,         PAYMENT | ADMIN,                       api_change_order, NULL),
-    ROUTE(POST,  "/v1/orders/{id}/redeem",    REDEEM,         ADMIN,                                 api_change_order, NULL),
+    ROUTE(POST,  "/v1/orders/{id}/cancel",    CANCEL,         SHOPPER | ADMIN | REFUSES_BODY,        api_change_order, NULL),
+    ROUTE(POST,  "/v1/orders/{id}/refund",    REFUND,         PAYMENT | ADMIN | REFUSES_BODY,        api_change_order, NULL),
+    ROUTE(POST,  "/v1/orders/{id}/redeem",    REDEEM,         ADMIN | REFUSES_BODY,                  api_change_order, NULL),
     ROUTE(GET,   "/v1/orders/{id}/events",    ORDER_EVENTS,   SHOPPER | ADMIN,                       api_list_order_events, "after", "limit"),
     ROUTE(GET,   "/v1/stats",                 STATS,          ADMIN,                                 api_read_stats, "after"),
     ROUTE(GET,   "/v1/debug/state",           DEBUG_STATE,    ADMIN,                                 api_read_debug_state, NULL),
@@ -140,7 +141,7 @@ static bool has_unknown_parameter(struct api_request *request)
     return name.bytes != NULL;
 }
 
-/* A body is kept only if the route reads it, and only after the token has been checked. */
+/* A body is kept only if the route reads or refuses it, and only after the token has been checked. */
 bool api_reads_body(struct http_request *http, void *arg)
 {
     struct api_request *request = http->context;
@@ -150,7 +151,8 @@ bool api_reads_body(struct http_request *http, void *arg)
 
     request->api = arg;
     request->http = http;
-    if (route == NULL || route->method != http->method || !(route->callers & READS_BODY))
+    if (route == NULL || route->method != http->method ||
+        !(route->callers & (READS_BODY | REFUSES_BODY)))
         return false;
     if (!(route->callers & ROLES))
         return request->api->options.dev_login;

@@ -45,6 +45,9 @@ void api_name_actor(const struct api_request *request, char ret_actor[ACTOR_BYTE
 MUST_CHECK bool api_read_body(struct api_request *request,
                               const struct json_field *fields, void *target);
 
+/** The same for a route without fields: its body is absent, or an object without members. */
+MUST_CHECK bool api_read_no_body(struct api_request *request);
+
 /** The parameter `limit`, 1..100, default 20. False: the request is answered. */
 MUST_CHECK bool api_read_limit(struct api_request *request, unsigned *ret_limit);
 

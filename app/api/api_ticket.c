@@ -57,25 +57,17 @@ struct proof {
     struct text challenge, nonce;
 };
 
-static void check_proof(struct api_request *request, unsigned bits)
+static void check_proof(struct api_request *request, const struct proof *proof,
+                        unsigned bits)
 {
-    static const struct json_field fields[] = {
-        {"challenge", JSON_FIELD_TEXT, true, 1, TICKET_BYTES - 1,
-         offsetof(struct proof, challenge)},
-        {"nonce", JSON_FIELD_TEXT, true, 1, TICKET_NONCE_MAX,
-         offsetof(struct proof, nonce)},
-        {0}};
     const struct ticket_subject subject = subject_of(request, TICKET_CHALLENGE);
-    struct proof proof = {0};
 
-    if (!api_read_body(request, fields, &proof))
-        return;
-    if (!ticket_is_good(&request->api->options.tickets, &subject, proof.challenge,
+    if (!ticket_is_good(&request->api->options.tickets, &subject, proof->challenge,
                         now_s()))
         api_answer_invalid_field(
             request, "challenge",
             "must be an unexpired challenge of this shopper for this voucher");
-    else if (!ticket_is_proof(proof.challenge, proof.nonce, bits))
+    else if (!ticket_is_proof(proof->challenge, proof->nonce, bits))
         api_answer_invalid_field(request, "nonce", "does not solve the challenge");
     else
         answer_issued(request, TICKET_PURCHASE, 0);
@@ -84,18 +76,28 @@ static void check_proof(struct api_request *request, unsigned bits)
 /* The request is admitted, and the caller is identified. */
 static void issue(struct api_request *request)
 {
+    static const struct json_field fields[] = {
+        {"challenge", JSON_FIELD_TEXT, true, 1, TICKET_BYTES - 1,
+         offsetof(struct proof, challenge)},
+        {"nonce", JSON_FIELD_TEXT, true, 1, TICKET_NONCE_MAX,
+         offsetof(struct proof, nonce)},
+        {0}};
     unsigned bits = request->place.pow_bits;
+    bool has_body = request->http->body.len > 0;
+    struct proof proof = {0};
 
     if (request->api->options.tickets.secret[0] == '\0')
         api_answer_problem(request, PROBLEM_NOT_FOUND);
+    else if (has_body && !api_read_body(request, fields, &proof))
+        return;
     else if (bits == 0)
         answer_issued(request, TICKET_PURCHASE, 0);
-    else if (request->http->body.len == 0)
+    else if (!has_body)
         answer_issued(request, TICKET_CHALLENGE, bits);
     else if (request->place.is_early)
         api_answer_outcome(request, OUTCOME_NOT_STARTED, NULL);
     else
-        check_proof(request, bits);
+        check_proof(request, &proof, bits);
 }
 
 /* A challenge that is issued now is still valid when the sale opens. */

@@ -292,13 +292,19 @@ SERVICE_CASE(test_life__of_orders_from_payment_to_refund)
 
 /* -- what is not supported is refused -- */
 
-SERVICE_CASE(test_refused__parameters_change_nothing)
+SERVICE_CASE(test_refused__bodies_and_parameters_change_nothing)
 {
     char voucher[ID_SIZE], id[ID_SIZE];
 
     make_voucher(one, &(struct sale){.stock = 5}, voucher);
+    EXPECT(request(one, shopper(21), "{\"quantity\":3}", "POST /v1/vouchers/%s/orders",
+                   voucher),
+           422, "invalid");
     order(21, voucher, id);
     EXPECT(pay(id, "for 21", PRICE), 200, NULL);
+    EXPECT(
+        request(one, admin(), "{\"amount_cents\":100}", "POST /v1/orders/%s/refund", id),
+        422, "invalid");
     EXPECT(request(one, admin(), NULL, "POST /v1/orders/%s/refund?amount_cents=100", id),
            400, "bad_request");
     EXPECT(request(one, admin(), NULL, "GET /v1/orders?voucher_id=%s", voucher), 400,

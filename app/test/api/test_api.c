@@ -170,12 +170,45 @@ API_CASE(test_bodies__are_kept_for_permitted_callers)
     assert_true(keeps_body("/v1/vouchers", "out of memory")); /* checked later */
     assert_false(keeps_body("/v1/vouchers", SHOPPER));
     assert_false(keeps_body("/v1/vouchers", "stranger 1"));
-    assert_false(keeps_body("/v1/vouchers/7/orders", SHOPPER));
+    assert_true(keeps_body("/v1/vouchers/7/orders", SHOPPER));
+    assert_false(keeps_body("/v1/vouchers/7/orders", ADMIN));
     assert_false(keeps_body("/v1/vouchers/7", ADMIN));
     assert_false(keeps_body("/nothing", ADMIN));
     assert_true(keeps_body("/v1/dev/token", "nobody"));
     api->options.dev_login = false;
     assert_false(keeps_body("/v1/dev/token", "nobody"));
+}
+
+/* A body that is ignored would promise what the service does not do. */
+API_CASE(test_bodies__have_no_members_if_the_route_knows_none)
+{
+    static const struct {
+        const char *line, *as, *did;
+    } routes[] = {
+        {PLACE, SHOPPER, ""},
+        {"POST /v1/orders/71/cancel", SHOPPER, LIMITED},
+        {"POST /v1/orders/71/refund", PAYMENT, ""},
+        {"POST /v1/orders/71/redeem", ADMIN, ""},
+    };
+
+    for (size_t i = 0; i < sizeof(routes) / sizeof(routes[0]); i++) {
+        struct row row = {routes[i].line, routes[i].as,
+                          NULL,           "{\"quantity\":3}",
+                          routes[i].did,  "422 invalid: quantity unknown field"};
+
+        assert_rows(&row, 1);
+        row.body = "[]";
+        row.answer = BAD_BODY;
+        assert_rows(&row, 1);
+        row.headers = BODY "text/plain\n";
+        row.answer = "415 unsupported_media_type";
+        assert_rows(&row, 1);
+        row = (struct row){
+            row.line, row.as,
+            NULL,     "{}",
+            NULL,     i == 0 ? "201 Location: /v1/orders/71 " ORDER : "200 " ORDER};
+        assert_rows(&row, 1);
+    }
 }
 
 /* -- queries -- */

@@ -187,6 +187,11 @@ API_CASE(test_tickets__may_need_a_proof_of_work)
         ": nonce must be a string of 1 to 64 characters without NUL");
     ASSERT_TEXT(ask(path, SHOPPER, NULL, "{}"),
                 "422 invalid: challenge is required: nonce is required");
+    fake.entry.pow_bits = 0; /* the work was in vain */
+    ASSERT_CONTAINS(ask(path, SHOPPER, NULL, body), "201 {\"ticket\":\"");
+    ASSERT_TEXT(ask(path, SHOPPER, NULL, "{\"quantity\":3}"),
+                "422 invalid: challenge is required: nonce is required"
+                ": quantity unknown field");
 }
 
 API_CASE(test_tickets__a_challenge_comes_before_the_sale_opens)
