@@ -11,6 +11,7 @@
 #include "app/cmd/lock_probe.h"
 #include "app/core/log.h"
 #include "app/http/http.h"
+#include "app/test/append.h"
 #include "base/clock.h"
 #include "test/case_list.h"
 
@@ -68,17 +69,7 @@ static struct {
 
 /* -- the trace -- */
 
-__attribute__((format(printf, 1, 2))) static void add(const char *format, ...)
-{
-    size_t len = strlen(fake.trace);
-    va_list args;
-
-    va_start(args, format);
-    vsnprintf(fake.trace + len, sizeof(fake.trace) - len, format, args);
-    va_end(args);
-    len = strlen(fake.trace);
-    snprintf(fake.trace + len, sizeof(fake.trace) - len, " ");
-}
+#define DID(...) append(fake.trace, sizeof(fake.trace), __VA_ARGS__)
 
 static void assert_trace(const char *wanted)
 {
@@ -129,16 +120,13 @@ int64_t clock_shift_us(int64_t add_us)
 
 void log_event(enum log_level level, const char *event, const char *format, ...)
 {
-    size_t len = strlen(fake.log);
+    char words[500];
     va_list args;
 
-    snprintf(fake.log + len, sizeof(fake.log) - len, "%d %s ", (int)level, event);
-    len = strlen(fake.log);
     va_start(args, format);
-    vsnprintf(fake.log + len, sizeof(fake.log) - len, format, args);
+    vsnprintf(words, sizeof(words), format, args);
     va_end(args);
-    len = strlen(fake.log);
-    snprintf(fake.log + len, sizeof(fake.log) - len, "\n");
+    append(fake.log, sizeof(fake.log), "%d %s %s\n", (int)level, event, words);
 }
 
 const char *log_plain(const char *text, char ret_copy[LOG_TEXT_BYTES])
@@ -194,273 +182,68 @@ enum status rlock_client_open(const struct rlock_client_options *options,
     fake.probe = options->arg;
     if (status == STATUS_OK)
         *ret_client = &fake.locks;
-    add("locks(%s,%u)", options->redis_url, options->timeout_ms);
+    DID("locks(%s,%u) ", options->redis_url, options->timeout_ms);
     return status;
 }
 
-void rlock_client_close(struct rlock_client *client, void (*closed)(void *), void *arg)
-{
-    assert_null(closed);
-    assert_null(arg);
-    if (client != NULL)
-        add("locks_close");
-}
+/* clang-format off */
+
+// NOLINTBEGIN(bugprone-macro-parentheses): the arguments are names
+
+/* A part that is closed if it was opened. */
+#define CLOSES(function, part) \
+    void function(struct part *part) \
+    { \
+        if (part != NULL) \
+            DID(#function " "); \
+    }
+#define CLOSES_LATER(function, type, part, ...) \
+    void function(struct type *part, void (*closed)(void *), void *arg) \
+    { \
+        assert_true(closed == NULL && arg == NULL); \
+        if (part != NULL) \
+            DID(__VA_ARGS__); \
+    }
+
+/* A call whose only argument is the part. */
+#define CALLED(function, part) \
+    void function(struct part *part) \
+    { \
+        assert_ptr_equal(part, &fake.part); \
+        DID(#function " "); \
+    }
+#define PRINTS(function, part, text) \
+    void function(const struct part *part, FILE *out) \
+    { \
+        assert_ptr_equal(part, &fake.part); \
+        fputs(text, out); \
+    }
+
+CLOSES(api_free, api)
+CLOSES(catalogue_close, catalogue)
+CLOSES(checkout_close, checkout)
+CLOSES(http_free, http)
+CLOSES(http_stop, http)
+CLOSES(stats_close, stats)
+CLOSES_LATER(redis_conn_close, redis_conn, conn, "close(%s) ", conn->key)
+CLOSES_LATER(rlock_client_close, rlock_client, client, "locks_close ")
+CLOSES_LATER(store_close, store, store, "store_close ")
+CALLED(catalogue_turn, catalogue)
+CALLED(checkout_turn, checkout)
+CALLED(http_quiesce, http)
+CALLED(http_turn, http)
+CALLED(store_check, store)
+CALLED(store_flush, store)
+PRINTS(checkout_print_queues, checkout, "{\"is\":\"queue\"}")
+PRINTS(http_print, http, "{\"is\":\"http\"}")
+PRINTS(store_print, store, "{\"is\":\"store\"}")
+// NOLINTEND(bugprone-macro-parentheses)
+/* clang-format on */
 
 void rlock_flush(struct rlock_client *client)
 {
     assert_ptr_equal(client, &fake.locks);
-    add("locks_flush");
-}
-
-void rlock_client_stats(const struct rlock_client *client, struct rlock_stats *ret_stats)
-{
-    assert_ptr_equal(client, &fake.locks);
-    *ret_stats = fake.lock_stats;
-}
-
-void lock_probe_start(struct lock_probe *probe, uv_loop_t *loop UNUSED)
-{
-    assert_ptr_equal(probe, fake.probe);
-    assert_ptr_equal(probe->locks, &fake.locks);
-    add("probe(%u)", probe->count);
-}
-
-void lock_probe_on_connection(bool is_up UNUSED, const struct err *why UNUSED,
-                              void *arg UNUSED)
-{
-}
-
-void lock_probe_close(struct lock_probe *probe)
-{
-    if (probe->locks != NULL)
-        add("probe_close");
-}
-
-enum status redis_conn_open(const struct redis_conn_options *options,
-                            struct redis_conn **ret_conn, struct err *reterr)
-{
-    char name[20];
-    enum status status;
-
-    snprintf(name, sizeof(name), "conn%zu", fake.conn_count);
-    status = opened(name, reterr);
-    assert_null(options->sibling);
-    if (status == STATUS_OK) {
-        *ret_conn = &fake.conns[fake.conn_count++];
-        (*ret_conn)->key = options->key;
-    }
-    add("conn(%s,%u)", options->key, options->timeout_ms);
-    return status;
-}
-
-void redis_conn_flush(struct redis_conn *conn)
-{
-    add("flush(%s)", conn->key);
-}
-
-void redis_conn_close(struct redis_conn *conn, void (*closed)(void *), void *arg)
-{
-    assert_null(closed);
-    assert_null(arg);
-    if (conn != NULL)
-        add("close(%s)", conn->key);
-}
-
-/* -- the store and the sale -- */
-
-enum status store_open(const struct store_options *options, struct store **ret_store,
-                       struct err *reterr)
-{
-    enum status status = opened("store", reterr);
-
-    fake.store_options = *options;
-    if (status == STATUS_OK)
-        *ret_store = &fake.store;
-    add("store(%s,%s,%u,%u,%d,%d)", options->database_url,
-        options->lists_url != NULL ? options->lists_url : "none", options->timeout_ms,
-        options->lanes, options->expires_orders, (int)options->required);
-    return status;
-}
-
-void store_close(struct store *store, void (*closed)(void *), void *arg)
-{
-    assert_null(closed);
-    assert_null(arg);
-    if (store != NULL)
-        add("store_close");
-}
-
-enum durability store_durability(const struct store *store)
-{
-    assert_ptr_equal(store, &fake.store);
-    return fake.durability;
-}
-
-void store_check(struct store *store)
-{
-    assert_ptr_equal(store, &fake.store);
-    add("store_check");
-}
-
-void store_print(const struct store *store, FILE *out)
-{
-    assert_ptr_equal(store, &fake.store);
-    fputs("{\"is\":\"store\"}", out);
-}
-
-void store_flush(struct store *store)
-{
-    assert_ptr_equal(store, &fake.store);
-    add("store_flush");
-}
-
-struct catalogue *catalogue_create(uv_loop_t *loop, struct store *store,
-                                   struct metrics *metrics)
-{
-    assert_ptr_equal(loop, fake.store_options.loop);
-    assert_ptr_equal(store, &fake.store);
-    assert_ptr_equal(metrics, fake.store_options.metrics);
-    add("catalogue");
-    return fails("catalogue") ? NULL : &fake.catalogue;
-}
-
-void catalogue_close(struct catalogue *catalogue)
-{
-    if (catalogue != NULL)
-        add("catalogue_close");
-}
-
-void catalogue_turn(struct catalogue *catalogue)
-{
-    assert_ptr_equal(catalogue, &fake.catalogue);
-    add("catalogue_turn");
-}
-
-void catalogue_invalidate(struct catalogue *catalogue, int64_t id)
-{
-    assert_ptr_equal(catalogue, &fake.catalogue);
-    add("invalidate(%d)", (int)id);
-}
-
-bool catalogue_clock_differs(const struct catalogue *catalogue, bool did_differ,
-                             int64_t *ret_difference_us)
-{
-    assert_ptr_equal(catalogue, &fake.catalogue);
-    add("clock_differs(%d,%d)", did_differ, (int)*ret_difference_us);
-    *ret_difference_us = fake.clock_differs ? 3000000 : 5;
-    return fake.clock_differs;
-}
-
-size_t catalogue_count(const struct catalogue *catalogue)
-{
-    assert_ptr_equal(catalogue, &fake.catalogue);
-    return 3;
-}
-
-struct checkout *checkout_create(const struct checkout_options *options)
-{
-    assert_ptr_equal(options->loop, fake.store_options.loop);
-    assert_ptr_equal(options->locks, &fake.locks);
-    assert_ptr_equal(options->store, &fake.store);
-    assert_ptr_equal(options->metrics, fake.store_options.metrics);
-    add("checkout(%s,%u,%u,%u,%zu,%zu,%zu,%d,%d)",
-        options->catalogue == &fake.catalogue ? "catalogue" : "none", options->lease_ms,
-        options->lock_wait_ms, options->timeout_ms, options->batch_max,
-        options->vouchers_max, options->queue_max, options->bypass_locks,
-        options->early_release != NULL);
-    return fails("checkout") ? NULL : &fake.checkout;
-}
-
-void checkout_close(struct checkout *checkout)
-{
-    if (checkout != NULL)
-        add("checkout_close");
-}
-
-void checkout_turn(struct checkout *checkout)
-{
-    assert_ptr_equal(checkout, &fake.checkout);
-    add("checkout_turn");
-}
-
-size_t checkout_in_flight(const struct checkout *checkout)
-{
-    assert_ptr_equal(checkout, &fake.checkout);
-    return fake.in_flight;
-}
-
-void checkout_print_queues(const struct checkout *checkout, FILE *out)
-{
-    assert_ptr_equal(checkout, &fake.checkout);
-    fputs("{\"is\":\"queue\"}", out);
-}
-
-/* -- the API and HTTP -- */
-
-struct stats *stats_open(const struct stats_options *options)
-{
-    assert_ptr_equal(options->loop, fake.store_options.loop);
-    assert_non_null(options->all_metrics);
-    add("stats(%s,%d)", options->conn->key, options->is_publisher);
-    return fails("stats") ? NULL : &fake.stats;
-}
-
-void stats_close(struct stats *stats)
-{
-    if (stats != NULL)
-        add("stats_close");
-}
-
-struct limiter *limiter_create(int64_t rate_per_s)
-{
-    struct limiter *limiter = &fake.limiters[fake.limiter_count++];
-
-    add("limiter(%d)", (int)rate_per_s);
-    limiter->rate = rate_per_s;
-    return fails(rate_per_s == 1 ? "user_limiter" : "address_limiter") ? NULL : limiter;
-}
-
-void limiter_free(struct limiter *limiter)
-{
-    if (limiter != NULL)
-        add("limiter_free(%d)", (int)limiter->rate);
-}
-
-unsigned limiter_fill(const struct limiter *limiter, int64_t now_us)
-{
-    assert_int_equal(now_us, fake.mono_us);
-    return limiter == NULL ? 0 : (unsigned)limiter->rate * 10;
-}
-
-const size_t api_context_bytes = 40;
-
-struct api *api_create(const struct api_options *options)
-{
-    assert_ptr_equal(options->catalogue, &fake.catalogue);
-    assert_ptr_equal(options->checkout, &fake.checkout);
-    assert_ptr_equal(options->store, &fake.store);
-    assert_ptr_equal(options->stats, &fake.stats);
-    assert_ptr_equal(options->metrics, fake.store_options.metrics);
-    assert_non_null(options->all_metrics);
-    add("api(%s,%s,%s,%d,%d,%d,%u,%zu,%d,%d)", options->auth->name,
-        options->revocations->key, options->tickets.secret, (int)options->tickets.ttl_s,
-        options->user_limiter == NULL ? 0 : (int)options->user_limiter->rate,
-        options->address_limiter == NULL ? 0 : (int)options->address_limiter->rate,
-        options->timeout_ms, options->queue_max, options->bypass_locks,
-        options->dev_login);
-    return fails("api") ? NULL : &fake.api;
-}
-
-void api_free(struct api *api)
-{
-    if (api != NULL)
-        add("api_free");
-}
-
-void api_set_auth(struct api *api, const struct auth *auth)
-{
-    assert_ptr_equal(api, &fake.api);
-    add("set_auth(%s)", auth->name);
+    DID("rlock_flush ");
 }
 
 bool api_reads_body(struct http_request *http UNUSED, void *arg UNUSED)
@@ -483,6 +266,181 @@ void api_answered(struct http_request *http UNUSED, unsigned status UNUSED,
 {
 }
 
+void rlock_client_stats(const struct rlock_client *client, struct rlock_stats *ret_stats)
+{
+    assert_ptr_equal(client, &fake.locks);
+    *ret_stats = fake.lock_stats;
+}
+
+void lock_probe_start(struct lock_probe *probe, uv_loop_t *loop UNUSED)
+{
+    assert_ptr_equal(probe, fake.probe);
+    assert_ptr_equal(probe->locks, &fake.locks);
+    DID("probe(%u) ", probe->count);
+}
+
+void lock_probe_on_connection(bool is_up UNUSED, const struct err *why UNUSED,
+                              void *arg UNUSED)
+{
+}
+
+void lock_probe_close(struct lock_probe *probe)
+{
+    if (probe->locks != NULL)
+        DID("probe_close ");
+}
+
+enum status redis_conn_open(const struct redis_conn_options *options,
+                            struct redis_conn **ret_conn, struct err *reterr)
+{
+    char name[20];
+    enum status status;
+
+    snprintf(name, sizeof(name), "conn%zu", fake.conn_count);
+    status = opened(name, reterr);
+    assert_null(options->sibling);
+    if (status == STATUS_OK) {
+        *ret_conn = &fake.conns[fake.conn_count++];
+        (*ret_conn)->key = options->key;
+    }
+    DID("conn(%s,%u) ", options->key, options->timeout_ms);
+    return status;
+}
+
+void redis_conn_flush(struct redis_conn *conn)
+{
+    DID("flush(%s) ", conn->key);
+}
+
+/* -- the store and the sale -- */
+
+enum status store_open(const struct store_options *options, struct store **ret_store,
+                       struct err *reterr)
+{
+    enum status status = opened("store", reterr);
+
+    fake.store_options = *options;
+    if (status == STATUS_OK)
+        *ret_store = &fake.store;
+    DID("store(%s,%s,%u,%u,%d,%d) ", options->database_url,
+        options->lists_url != NULL ? options->lists_url : "none", options->timeout_ms,
+        options->lanes, options->expires_orders, (int)options->required);
+    return status;
+}
+
+enum durability store_durability(const struct store *store)
+{
+    assert_ptr_equal(store, &fake.store);
+    return fake.durability;
+}
+
+struct catalogue *catalogue_create(uv_loop_t *loop, struct store *store,
+                                   struct metrics *metrics)
+{
+    assert_ptr_equal(loop, fake.store_options.loop);
+    assert_ptr_equal(store, &fake.store);
+    assert_ptr_equal(metrics, fake.store_options.metrics);
+    DID("catalogue ");
+    return fails("catalogue") ? NULL : &fake.catalogue;
+}
+
+void catalogue_invalidate(struct catalogue *catalogue, int64_t id)
+{
+    assert_ptr_equal(catalogue, &fake.catalogue);
+    DID("invalidate(%d) ", (int)id);
+}
+
+bool catalogue_clock_differs(const struct catalogue *catalogue, bool did_differ,
+                             int64_t *ret_difference_us)
+{
+    assert_ptr_equal(catalogue, &fake.catalogue);
+    DID("clock_differs(%d,%d) ", did_differ, (int)*ret_difference_us);
+    *ret_difference_us = fake.clock_differs ? 3000000 : 5;
+    return fake.clock_differs;
+}
+
+size_t catalogue_count(const struct catalogue *catalogue)
+{
+    assert_ptr_equal(catalogue, &fake.catalogue);
+    return 3;
+}
+
+struct checkout *checkout_create(const struct checkout_options *options)
+{
+    assert_ptr_equal(options->loop, fake.store_options.loop);
+    assert_ptr_equal(options->locks, &fake.locks);
+    assert_ptr_equal(options->store, &fake.store);
+    assert_ptr_equal(options->metrics, fake.store_options.metrics);
+    DID("checkout(%s,%u,%u,%u,%zu,%zu,%zu,%d,%d) ",
+        options->catalogue == &fake.catalogue ? "catalogue" : "none", options->lease_ms,
+        options->lock_wait_ms, options->timeout_ms, options->batch_max,
+        options->vouchers_max, options->queue_max, options->bypass_locks,
+        options->early_release != NULL);
+    return fails("checkout") ? NULL : &fake.checkout;
+}
+
+size_t checkout_in_flight(const struct checkout *checkout)
+{
+    assert_ptr_equal(checkout, &fake.checkout);
+    return fake.in_flight;
+}
+
+/* -- the API and HTTP -- */
+
+struct stats *stats_open(const struct stats_options *options)
+{
+    assert_ptr_equal(options->loop, fake.store_options.loop);
+    assert_non_null(options->all_metrics);
+    DID("stats(%s,%d) ", options->conn->key, options->is_publisher);
+    return fails("stats") ? NULL : &fake.stats;
+}
+
+struct limiter *limiter_create(int64_t rate_per_s)
+{
+    struct limiter *limiter = &fake.limiters[fake.limiter_count++];
+
+    DID("limiter(%d) ", (int)rate_per_s);
+    limiter->rate = rate_per_s;
+    return fails(rate_per_s == 1 ? "user_limiter" : "address_limiter") ? NULL : limiter;
+}
+
+void limiter_free(struct limiter *limiter)
+{
+    if (limiter != NULL)
+        DID("limiter_free(%d) ", (int)limiter->rate);
+}
+
+unsigned limiter_fill(const struct limiter *limiter, int64_t now_us)
+{
+    assert_int_equal(now_us, fake.mono_us);
+    return limiter == NULL ? 0 : (unsigned)limiter->rate * 10;
+}
+
+const size_t api_context_bytes = 40;
+
+struct api *api_create(const struct api_options *options)
+{
+    assert_ptr_equal(options->catalogue, &fake.catalogue);
+    assert_ptr_equal(options->checkout, &fake.checkout);
+    assert_ptr_equal(options->store, &fake.store);
+    assert_ptr_equal(options->stats, &fake.stats);
+    assert_ptr_equal(options->metrics, fake.store_options.metrics);
+    assert_non_null(options->all_metrics);
+    DID("api(%s,%s,%s,%d,%d,%d,%u,%zu,%d,%d) ", options->auth->name,
+        options->revocations->key, options->tickets.secret, (int)options->tickets.ttl_s,
+        options->user_limiter == NULL ? 0 : (int)options->user_limiter->rate,
+        options->address_limiter == NULL ? 0 : (int)options->address_limiter->rate,
+        options->timeout_ms, options->queue_max, options->bypass_locks,
+        options->dev_login);
+    return fails("api") ? NULL : &fake.api;
+}
+
+void api_set_auth(struct api *api, const struct auth *auth)
+{
+    assert_ptr_equal(api, &fake.api);
+    DID("set_auth(%s) ", auth->name);
+}
+
 enum status http_start(const struct http_options *options, struct http **ret_http,
                        struct err *reterr)
 {
@@ -497,36 +455,12 @@ enum status http_start(const struct http_options *options, struct http **ret_htt
     assert_ptr_equal(options->handle, api_handle);
     assert_ptr_equal(options->print_event, api_print_event);
     assert_ptr_equal(options->answered, api_answered);
-    add("http(%d,%s,%s,%zu,%zu,%zu,%u,%u,%zu,%zu)", options->listen_fd,
+    DID("http(%d,%s,%s,%zu,%zu,%zu,%u,%u,%zu,%zu) ", options->listen_fd,
         options->tls != NULL ? options->tls->name : "none", options->tls_priority,
         options->connections_max, options->connections_per_address,
         options->listeners_max, options->idle_timeout_s, options->request_timeout_s,
         options->context_bytes, options->trusted_proxies.count);
     return status;
-}
-
-void http_stop(struct http *http)
-{
-    if (http != NULL)
-        add("http_stop");
-}
-
-void http_free(struct http *http)
-{
-    if (http != NULL)
-        add("http_free");
-}
-
-void http_turn(struct http *http)
-{
-    assert_ptr_equal(http, &fake.http);
-    add("http_turn");
-}
-
-void http_quiesce(struct http *http)
-{
-    assert_ptr_equal(http, &fake.http);
-    add("quiesce");
 }
 
 struct http_counts http_counts(const struct http *http)
@@ -535,28 +469,22 @@ struct http_counts http_counts(const struct http *http)
     return fake.counts;
 }
 
-void http_print(const struct http *http, FILE *out)
-{
-    assert_ptr_equal(http, &fake.http);
-    fputs("{\"is\":\"http\"}", out);
-}
-
 void http_set_tls(struct http *http, struct http_tls *tls)
 {
     assert_ptr_equal(http, &fake.http);
-    add("set_tls(%s)", tls->name);
+    DID("set_tls(%s) ", tls->name);
 }
 
 void http_tls_free(struct http_tls *tls)
 {
     if (tls != NULL)
-        add("tls_free(%s)", tls->name);
+        DID("tls_free(%s) ", tls->name);
 }
 
 void auth_free(struct auth *auth)
 {
     if (auth != NULL)
-        add("auth_free(%s)", auth->name);
+        DID("auth_free(%s) ", auth->name);
 }
 
 /* -- helpers -- */
@@ -636,7 +564,7 @@ static enum status start(size_t index, struct worker **ret_worker, struct err *r
     "close({revoked:}) close(seckill:stats) stats_close "
 #define FREED "http_free api_free limiter_free(1) limiter_free(12) "
 #define TURN                                                                             \
-    "locks_flush http_turn locks_flush catalogue_turn checkout_turn flush({revoked:}) "  \
+    "rlock_flush http_turn rlock_flush catalogue_turn checkout_turn flush({revoked:}) "  \
     "flush(seckill:stats) store_flush "
 
 static struct worker *started(size_t index)
@@ -696,7 +624,7 @@ CASE(test_start__gives_each_part_its_settings)
     assert_trace(OPENED SALE API HTTP);
     worker_stop(worker);
     worker_join(worker);
-    assert_trace(TURN "clock_differs(0,0) store_check quiesce " TURN CLOSED FREED
+    assert_trace(TURN "clock_differs(0,0) store_check http_quiesce " TURN CLOSED FREED
                       "auth_free(auth0) ");
     pthread_getname_np(pthread_self(), name, sizeof(name));
     assert_string_equal(name, "loop 0");
@@ -723,7 +651,7 @@ CASE(test_start__of_another_worker_and_other_settings)
                  "limiter(1) api(auth0,{revoked:},secret,6,0,1,5000,5,1,1) " HTTP);
     worker_stop(worker);
     worker_join(worker);
-    assert_trace(TURN "store_check quiesce " TURN CLOSED
+    assert_trace(TURN "store_check http_quiesce " TURN CLOSED
                       "http_free api_free limiter_free(1) "
                       "auth_free(auth0) ");
     pthread_getname_np(pthread_self(), name, sizeof(name));
@@ -999,7 +927,7 @@ CASE(test_set_keys__replaces_them_in_the_next_turn)
     fake.trace[0] = '\0';
     worker_stop(worker);
     worker_join(worker);
-    ASSERT_CONTAINS(fake.trace, "quiesce set_tls(tls2) ");
+    ASSERT_CONTAINS(fake.trace, "http_quiesce set_tls(tls2) ");
     ASSERT_CONTAINS(fake.trace, "limiter_free(12) auth_free(auth2) ");
     metrics_publish_state(&metrics, NULL);
 }
@@ -1038,7 +966,7 @@ CASE(test_stop__waits_for_requests_and_clients)
         worker_stop(worker);
         assert_woken();
         turn();
-        ASSERT_CONTAINS(fake.trace, "quiesce ");
+        ASSERT_CONTAINS(fake.trace, "http_quiesce ");
         turn();
         assert_null(strstr(fake.trace, "store_close"));
         fake.counts.pending = rows[i].http.pending;
@@ -1049,7 +977,7 @@ CASE(test_stop__waits_for_requests_and_clients)
         if (is_drained != rows[i].is_drained)
             fail_msg("row %zu: expected that it is %s", i,
                      rows[i].is_drained ? "drained" : "not drained");
-        assert_null(strstr(fake.trace, "quiesce")); /* only once */
+        assert_null(strstr(fake.trace, "http_quiesce")); /* only once */
         if (is_drained) {
             worker_join(worker);
             metrics_publish_state(&metrics, NULL);
