@@ -1,9 +1,9 @@
 /*
- * catalogue.c - reads vouchers on demand, in batches, and refreshes those in use.
+ * catalogue.c - reads vouchers on demand, in batches, and refreshes the vouchers in use.
  *
  * At most one read is under way; entries requested meanwhile go into the next read. The
- * age of an entry counts from the moment before its read was sent, so a notification
- * that arrives during the read makes the result outdated instead of being lost.
+ * age of an entry counts from the sending of its read, so a notification that arrives
+ * during the read makes the entry invalid.
  *
  * Of the entries of vouchers that do not exist, only the MISSING_MAX that were read last are
  * kept. So requests for random ids do not fill the catalogue.
@@ -17,7 +17,7 @@
 
 #define ENTRIES_MAX           262144
 #define MISSING_MAX           4096
-#define READ_MAX              10000 /* ids in one query */
+#define READ_MAX              10000 /* most ids in a query */
 #define TICK_MS               200
 #define REFRESH_AFTER_US      (CATALOGUE_FRESH_US / 2)
 #define EVICT_AFTER_US        INT64_C(30000000)
@@ -37,11 +37,12 @@ struct catalogue {
     int64_t read_sent_us;
     bool is_reading;
     bool is_clock_due; /* the next read is sent even if it has no ids */
-    /* the offset of the database's clock to clock_mono_us(), its error, and when it was measured */
+    /* The database's clock minus clock_mono_us(), the largest error of this estimate, and when it
+       was measured. */
     int64_t offset_us;
     int64_t offset_error_us;
-    int64_t offset_taken_us; /* 0: no sample */
-    int64_t ids[READ_MAX];   /* for the query */
+    int64_t offset_taken_us; /* 0: there is no estimate */
+    int64_t ids[READ_MAX];   /* of the entries in `reading` */
 };
 
 /* -- entries of vouchers that do not exist -- */
@@ -101,7 +102,7 @@ static void sample_clock(struct catalogue *catalogue, int64_t database_now_us)
         return;
     if (catalogue->offset_taken_us != 0 && error_us > catalogue->offset_error_us &&
         now_us - catalogue->offset_taken_us < CLOCK_SAMPLE_VALID_US)
-        return; /* the present sample is more exact */
+        return; /* the earlier estimate is more exact */
     catalogue->offset_us = database_now_us - (catalogue->read_sent_us + error_us);
     catalogue->offset_error_us = error_us;
     catalogue->offset_taken_us = now_us;
@@ -124,7 +125,7 @@ static void entry_update(struct catalogue *catalogue, const struct voucher *vouc
     entry->pow_bits = voucher->pow_bits;
 }
 
-/* Waits that a callback adds are left for the next answer. */
+/* Answers the waits that are in the list now. Waits that a callback adds stay in the list. */
 static void answer_waits(struct list *waits, enum status status,
                          const struct catalogue_entry *entry)
 {
@@ -142,7 +143,7 @@ static void catalogue_on_read(enum status status, const struct voucher *vouchers
         sample_clock(catalogue, database_now_us);
         LIST_EACH(struct catalogue_entry, entry, &catalogue->reading, link) {
             entry->exists = false;
-            /* A version that is older than the read does not count: after a failover, the
+            /* A version that was known before the read does not count: in a failover, the
                database may have lost it. */
             if (entry->read_us < catalogue->read_sent_us)
                 entry->version = 0;
@@ -155,7 +156,7 @@ static void catalogue_on_read(enum status status, const struct voucher *vouchers
         entry->is_pending = false;
         if (status == STATUS_OK && entry->read_us <= entry->changed_us &&
             !list_is_empty(&entry->waits))
-            request_read(catalogue, entry); /* it changed during the read */
+            request_read(catalogue, entry); /* the voucher changed during the read */
         else
             answer_waits(&entry->waits, status, status == STATUS_OK ? entry : NULL);
         if (!entry->exists && !entry->is_pending) {
@@ -163,7 +164,8 @@ static void catalogue_on_read(enum status status, const struct voucher *vouchers
             catalogue->missing_count++;
         }
     }
-    while (catalogue->missing_count > MISSING_MAX) /* after callbacks that use them */
+    /* Only now no callback uses the entries any more. */
+    while (catalogue->missing_count > MISSING_MAX)
         evict(catalogue,
               list_item(catalogue->missing.next, struct catalogue_entry, link));
 }
@@ -249,7 +251,7 @@ void catalogue_invalidate(struct catalogue *catalogue, int64_t id)
             entry->changed_us = now_us;
         return;
     }
-    catalogue->offset_taken_us = 0; /* the clock may be that of another server */
+    catalogue->offset_taken_us = 0; /* the server, and with it the clock, may be new */
     while ((entry = idmap_next(&catalogue->entries, &at)) != NULL)
         entry->changed_us = now_us;
 }

@@ -1,5 +1,5 @@
 /*
- * catalogue.h - what one loop knows of the vouchers.
+ * catalogue.h - the vouchers in the memory of one loop.
  *
  * A voucher is read from Postgres when it is first requested, and at intervals while it is
  * in use. Its entry is valid for CATALOGUE_FRESH_US, or until a notification says that the
@@ -29,9 +29,9 @@ struct catalogue_entry {
     int64_t stock_left;
     int64_t pow_bits;
     bool requires_ticket;
-    bool exists; /* false: there is no such voucher; the fields above are unset */
+    bool exists; /* false: there is no voucher with this id; other fields are invalid */
     /* private: */
-    bool is_used;       /* requested since it was last scheduled for a refresh */
+    bool is_used;       /* requested since the last refresh was scheduled */
     bool is_pending;    /* in the read under way or the next one */
     int64_t read_us;    /* clock_mono_us() before the last read was sent; 0: never */
     int64_t changed_us; /* clock_mono_us() of the last notification; 0: none */
@@ -43,7 +43,7 @@ struct catalogue_entry {
 typedef void (*catalogue_cb)(enum status status, const struct catalogue_entry *entry,
                              void *arg);
 
-/** A wait for an entry, in memory of the caller until it is answered. */
+/** A wait for an entry, in memory of the caller until the callback. */
 struct catalogue_wait {
     struct list link;
     catalogue_cb callback;
@@ -62,11 +62,11 @@ struct catalogue *catalogue_create(uv_loop_t *loop, struct store *store,
  *  memory in a later turn. Accepts NULL. */
 void catalogue_close(struct catalogue *catalogue);
 
-/** NULL: the entry is not valid; call catalogue_read(), or try again later. */
+/** Returns the entry if it is valid; otherwise NULL: call catalogue_read(), or try again later. */
 const struct catalogue_entry *catalogue_get(struct catalogue *catalogue, int64_t id);
 
 /** Read the entry, in one query with the other entries that are requested in this turn. The
- *  callback is called exactly once, never from inside this call. Its status is
+ *  callback is called exactly once, never by catalogue_read() itself. The status is
  *  STATUS_NO_MEMORY if the catalogue is full. */
 void catalogue_read(struct catalogue *catalogue, int64_t id, struct catalogue_wait *wait,
                     catalogue_cb callback, void *arg);
@@ -74,11 +74,11 @@ void catalogue_read(struct catalogue *catalogue, int64_t id, struct catalogue_wa
 /** Send the reads that this turn has requested; to be called once per turn of the loop. */
 void catalogue_turn(struct catalogue *catalogue);
 
-/** Apply the state of a voucher that a batch of orders returned. */
+/** Update the entry of a voucher with the snapshot that a batch of orders returned. */
 void catalogue_update(struct catalogue *catalogue,
                       const struct voucher_snapshot *snapshot);
 
-/** Make the entry of a changed voucher invalid; 0: all entries. */
+/** Make the entry of a changed voucher invalid; `id` 0: all entries. */
 void catalogue_invalidate(struct catalogue *catalogue, int64_t id);
 
 /**

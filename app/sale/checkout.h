@@ -23,15 +23,15 @@ struct checkout_options {
     uv_loop_t *loop;
     struct rlock_client *locks;  /* borrowed, closed before the checkout */
     struct store *store;         /* borrowed, closed before the checkout */
-    struct catalogue *catalogue; /* borrowed; gets the state that each batch returns */
+    struct catalogue *catalogue; /* borrowed; gets the snapshot of each batch */
     struct metrics *metrics;
     uint32_t lease_ms;
     uint32_t lock_wait_ms;
     uint32_t timeout_ms;                 /* from a request's arrival to its answer */
-    size_t batch_max;                    /* orders of a voucher in one transaction */
-    size_t vouchers_max;                 /* vouchers in one transaction */
-    size_t queue_max;                    /* requests in flight */
-    bool bypass_locks;                   /* while Redis is down: sell without locks */
+    size_t batch_max;                    /* most orders of a voucher in a transaction */
+    size_t vouchers_max;                 /* most vouchers in a transaction */
+    size_t queue_max;                    /* most requests in flight */
+    bool bypass_locks;                   /* sell without locks while Redis is down */
     struct early_release *early_release; /* shared by the workers; NULL: off */
 };
 
@@ -42,7 +42,7 @@ struct checkout_request {
     int64_t user_id;
     struct text key;    /* Idempotency-Key, up to REQUEST_KEY_MAX; copied; NULL: none */
     bool has_ticket;    /* the request has a valid ticket */
-    int64_t arrived_us; /* clock_mono_us() */
+    int64_t arrived_us; /* clock_mono_us() at the arrival */
     const char *trace;  /* more fields for the log, up to CHECKOUT_TRACE_BYTES - 1 bytes;
                            copied; NULL: none */
 };
@@ -56,7 +56,7 @@ struct checkout *checkout_create(const struct checkout_options *options);
 
 /**
  * Accept an order request. The callback is called exactly once, within timeout_ms of the
- * arrival, even if the client or a server fails. It is never called from inside this call.
+ * arrival, even if the client or a server fails. checkout_submit() itself never calls it.
  *
  * Returns  false: refused, since queue_max requests are in flight or memory is out; the
  *          callback is not called

@@ -1,15 +1,16 @@
 /*
- * checkout_batches.c - what happens to a batch: it is formed, sent, and ends.
+ * checkout_batches.c - a batch of orders, from its forming to its end.
  *
  * A voucher has at most one transaction under way; the orders queued meanwhile form the
  * next batch. Small batches of different vouchers share a transaction, as a bundle. On a slow
  * disk a transaction releases the voucher's row before it is durable, so the next batch is sent
- * earlier. The orders of the first batch are answered when a barrier behind it is durable.
+ * earlier. The orders of a released batch are answered when the barrier behind it is durable.
  *
  * When a transaction was rolled back for a transient reason, its orders return to the head
- * of their queue while their deadline leaves time for another transaction of that duration.
- * An order whose transactions fail quickly returns a bounded number of times. A voucher whose
- * row is held is slow: it gets a bounded share of the connections, so the others keep selling.
+ * of their queue. An order that has too little time left for another transaction is answered
+ * instead, and so is an order whose transactions have failed quickly several times. A voucher
+ * whose row is held is slow: it gets a bounded share of the connections, so that other vouchers
+ * keep selling.
  *
  * A bundle that Postgres refuses is sent again voucher by voucher. A voucher that was left out
  * of several bundles, because its row was held, is sent alone and waits for the row. When
@@ -25,7 +26,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#define BUNDLE_TRIES_MAX 2 /* bundles that may leave out an order */
+#define BUNDLE_TRIES_MAX 2 /* number of bundles that may leave an order out */
 
 static struct batch *batch_create(struct checkout *checkout, struct queue *queue)
 {
@@ -98,7 +99,7 @@ struct batch *batch_form(struct checkout *checkout, struct queue *queue)
 static void item_apply_verdict(struct item *item)
 {
     static const enum outcome outcomes[] = {
-        [VERDICT_NONE] = OUTCOME_UNKNOWN, /* an answer that is not understood */
+        [VERDICT_NONE] = OUTCOME_UNKNOWN, /* the answer was malformed */
         [VERDICT_PLACED] = OUTCOME_PLACED,
         [VERDICT_REPEATED] = OUTCOME_REPEATED,
         [VERDICT_ALREADY_ORDERED] = OUTCOME_ALREADY_ORDERED,
@@ -131,7 +132,8 @@ static void batch_apply_verdicts(struct batch *batch)
 
 static void batch_requeue(struct batch *batch)
 {
-    for (size_t i = batch->orders.count; i > 0; i--) /* from the last, each to the head */
+    /* Backwards, because each item goes to the head. */
+    for (size_t i = batch->orders.count; i > 0; i--)
         item_requeue(batch_item(batch, i - 1), batch->queue);
 }
 
@@ -141,7 +143,7 @@ static void batch_finish(struct batch *batch, enum outcome outcome)
         item_finish(batch_item(batch, i), outcome);
 }
 
-/* The voucher's transaction is complete; its next batch may be sent. */
+/* Ends the batch after its transaction, so the voucher's next batch may be sent. */
 static void batch_end(struct batch *batch)
 {
     struct checkout *checkout = batch->checkout;
@@ -156,7 +158,7 @@ static void batch_end(struct batch *batch)
     rlock_flush(checkout->options.locks);
 }
 
-/* Finds the row that Postgres refuses: sends both halves of the batch on their own. */
+/* Searches for the row that Postgres refuses: queues the two halves of the batch as batches. */
 static void batch_split(struct batch *batch, const struct err *why)
 {
     struct checkout *checkout = batch->checkout;
@@ -183,14 +185,15 @@ static void batch_split(struct batch *batch, const struct err *why)
     queues_update(&checkout->queues, batch->queue);
 }
 
-/* The batch is no longer under way in a shared transaction. */
+/* Counts the orders of the batch as no longer under way in a bundle. */
 static void batch_leave_bundle(struct batch *batch)
 {
     if (batch->is_bundled)
         batch->checkout->bundled -= batch->orders.count;
 }
 
-/* The voucher's next batch may be sent; this one is answered when it is durable. */
+/* The voucher's row is free, so its next batch may be sent. The released batch is answered when its
+   commit is durable. */
 static void checkout_on_released(void *arg)
 {
     struct batch *batch = arg;
@@ -217,8 +220,8 @@ static void note_waits(const struct checkout *checkout, const struct batch *batc
                        batch->sent_us, now_us);
 }
 
-/* Whether its bundle was refused, perhaps because of another voucher, or several bundles have left
-   it out because its row was held. */
+/* Whether the batch must be sent without a bundle: its bundle was refused, perhaps because of
+   another voucher, or several bundles have left the batch out because the row was held. */
 static bool must_be_alone(const struct batch *batch, enum status status)
 {
     return status == STATUS_REFUSED ||
@@ -255,7 +258,7 @@ static void checkout_on_placed(enum status status,
         break;
     case STATUS_BUSY:
     case STATUS_DOWN:
-        if (status == STATUS_BUSY && !batch->is_bundled) /* bundles skip held rows */
+        if (status == STATUS_BUSY && !batch->is_bundled) /* bundles do not wait */
             queue_note_time(batch->queue, took_us, true, checkout_timeout_us(checkout));
         batch_requeue(batch);
         batch_end(batch);
@@ -304,8 +307,8 @@ void checkout_send(struct checkout *checkout, struct list *batches)
 
 /* -- look-up of unknown batches -- */
 
-/* An order without a lock is looked up by its key. If the shopper chose the key, the order that is
-   found may be an earlier one. */
+/* An order without a lock is looked up by its key. If the shopper chose the key, the look-up may
+   find the order of an earlier request. */
 static bool was_placed_before(const struct item *item, const struct batch *batch)
 {
     return item->placement.verdict == VERDICT_PLACED && item->placement.fence == 0 &&
@@ -313,7 +316,7 @@ static bool was_placed_before(const struct item *item, const struct batch *batch
            item->placement.order.created_us < batch->sent_at_us;
 }
 
-/* Whether a shopper still waits for an answer. */
+/* Whether a shopper still waits for the answer to an order of the batch. */
 static bool batch_is_awaited(const struct batch *batch)
 {
     for (size_t i = 0; i < batch->orders.count; i++) {
@@ -342,7 +345,7 @@ static void checkout_on_resolved(enum status status,
                 item_requeue(item, batch->queue);
         }
     } else if (status != STATUS_CANCELLED && batch_is_awaited(batch)) {
-        list_append(&checkout->unknown, &batch->link); /* tried again at the next tick */
+        list_append(&checkout->unknown, &batch->link); /* until the next tick */
         return;
     } else {
         batch_finish(batch, OUTCOME_UNKNOWN);

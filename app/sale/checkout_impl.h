@@ -1,4 +1,4 @@
-/* checkout_impl.h - what the files of the checkout share; private to it. */
+/* checkout_impl.h - types and functions that the files of the checkout share, and no others use. */
 #ifndef CHECKOUT_IMPL_H
 #define CHECKOUT_IMPL_H
 
@@ -28,7 +28,7 @@ struct item {
     enum outcome outcome; /* set in UNLOCKING */
     unsigned tries;       /* transactions that failed quickly */
     bool is_answered;
-    bool was_stale; /* its fence was refused once */
+    bool was_stale; /* Postgres has refused a fence of the item as stale */
     char key[KEY_BYTES];
     char trace[CHECKOUT_TRACE_BYTES + 1]; /* "", or ends with a space */
     struct span span;
@@ -38,11 +38,11 @@ struct batch {
     struct list link; /* in queue->split_batches, checkout->unknown or ->free_batches */
     struct checkout *checkout;
     struct queue *queue;
-    struct store_batch orders; /* its placements, see batch_item(); room for batch_max */
-    bool is_bundled;  /* it shares its transaction with other batches */
-    bool is_released; /* its voucher's row is free, its commit is not durable yet */
+    struct store_batch orders; /* room for batch_max placements; see batch_item() */
+    bool is_bundled;           /* the batch shares its transaction with other batches */
+    bool is_released; /* the voucher's row is free, but the commit is not durable yet */
     int64_t sent_us;
-    int64_t sent_at_us; /* the earliest that the database's clock can have shown then */
+    int64_t sent_at_us; /* sent_us by the database's clock, or slightly before */
 };
 
 struct checkout {
@@ -78,9 +78,8 @@ int64_t item_end_stage(struct item *item, enum metrics_stage stage, int64_t bega
 void item_advance(struct item *item, enum item_state state, enum metrics_stage ended);
 
 /**
- * Handle a stale fence: a failover of Redis has lowered the fence counter, so the fence of the
- * item is not greater than that of the shopper's newest order. Raise the counter, and take the
- * lock again. To be called once per item.
+ * Raise the fence counter, and take the lock of the item again. The fence of the item is stale,
+ * because a failover of Redis has lowered the counter. To be called at most once per item.
  */
 void item_renew_fence(struct item *item);
 
@@ -101,15 +100,15 @@ void item_log_unknown(const struct item *item);
 
 /* -- batches; see checkout_batches.c -- */
 
-/** Take orders from the queue. NULL: nothing is left to be sent, or memory is out and the orders
- *  stay in the queue. */
+/** Take orders from the queue into a batch. NULL: none of them may be sent, or memory is out and
+ *  they stay in the queue. */
 struct batch *batch_form(struct checkout *checkout, struct queue *queue);
 
 /** Send batches of different vouchers in one transaction, and empty the list. */
 void checkout_send(struct checkout *checkout, struct list *batches);
 
-/** Whether a batch that is sent now releases its row before it is durable. This gains nothing
- *  while only one request is in flight. */
+/** Whether a batch that is sent now releases its voucher's row before the commit is durable. An
+ *  early release gains nothing while only one request is in flight. */
 bool checkout_releases_early(const struct checkout *checkout);
 
 /** Find out whether the batches of lost connections were committed. */

@@ -4,17 +4,17 @@
  * checkout_submit() accepts an order request, or refuses it at once when too many are in
  * flight, so waiting is bounded. An accepted request is an item. It passes through these states:
  *
- *   LOCKING    it has requested its lock; the requests of one turn of the loop leave in
- *              one write
- *   QUEUED     it holds its lock and waits in the queue of its voucher, in order of
- *              arrival
- *   SENT       it is in a transaction, or in the look-up after a lost connection
- *   UNLOCKING  its lock is being released; the answer follows
+ *   LOCKING    the item has requested its lock; the loop sends all lock requests of a
+ *              turn in one write
+ *   QUEUED     the item holds its lock, or is sold without one, and waits in the queue of
+ *              its voucher, in order of arrival
+ *   SENT       the item is in a transaction, or in the look-up after a lost connection
+ *   UNLOCKING  the lock is being released; the answer follows
  *
  * Guarantee: every accepted request is answered exactly once, at the latest at its
- * deadline: "unavailable" in LOCKING and QUEUED, where nothing was placed, and
- * "unknown" in SENT. After its deadline a request still passes through the remaining
- * states, so its lock and its memory are always released.
+ * deadline. The answer at the deadline is "unavailable" in LOCKING and QUEUED, where no
+ * order was placed, and "unknown" in SENT. An item that is answered at its deadline still
+ * passes through the remaining states, so its lock and its memory are always released.
  */
 #include "app/core/log.h"
 #include "app/core/probes.h"
@@ -28,8 +28,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TRIES_MAX      5     /* transactions of an order that may fail quickly */
-#define UNLOCK_WAIT_US 20000 /* an answer waits this long for the release of its lock */
+#define TRIES_MAX      5 /* number of quick failures after which an order is given up */
+#define UNLOCK_WAIT_US 20000 /* longest wait of an answer for the release of its lock */
 
 /* -- memory: free lists, so that a running sale allocates nothing -- */
 
@@ -238,7 +238,7 @@ static void checkout_on_lock_lost(struct rlock *lock UNUSED, enum status status 
         item->checkout->queued--;
         item_finish(item, OUTCOME_UNAVAILABLE);
     }
-    /* in SENT the fence and the constraints decide */
+    /* in SENT, Postgres decides by the fence and its constraints */
 }
 
 static void checkout_on_locked(struct rlock *lock, enum status status, void *arg)
@@ -260,14 +260,14 @@ static void checkout_on_locked(struct rlock *lock, enum status status, void *arg
         item_finish(item, OUTCOME_UNAVAILABLE);
 }
 
-/* The wait ends before the request's deadline, because the answer "in progress" says more than
-   "unavailable". */
+/* The wait for a lock ends before the request's deadline, because the answer "in progress" says
+   more than "unavailable". */
 static uint32_t lock_wait_ms(const struct checkout_options *options)
 {
     uint32_t most_ms = options->timeout_ms / 10 * 9;
 
     if (options->bypass_locks && !rlock_client_is_up(options->locks))
-        return 0; /* the order is placed without a lock instead */
+        return 0; /* the order is placed without a lock */
     return options->lock_wait_ms < most_ms ? options->lock_wait_ms : most_ms;
 }
 
@@ -312,7 +312,7 @@ void item_renew_fence(struct item *item)
 
 /* -- acceptance -- */
 
-/* A request that waited elsewhere first may be older than the last one. */
+/* Keeps the list in order of arrival: a request may have waited before it reached the checkout. */
 static void insert_deadline(struct item *item)
 {
     struct list *deadlines = &item->checkout->deadlines;

@@ -3,7 +3,7 @@
  *
  * At the end of each turn of the loop, checkout_turn() forms batches of the queued orders.
  * dispatch.c decides when a batch is sent, and checkout_batches.c handles it from then on.
- * A timer wakes the loop for delayed batches. Another checks the deadlines.
+ * One timer wakes the loop for delayed batches, another one checks the deadlines.
  */
 #include "app/sale/checkout_impl.h"
 #include "app/sale/dispatch.h"
@@ -15,9 +15,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define TICK_MS          20 /* between checks of deadlines and unknown batches */
+#define TICK_MS          20 /* interval of the checks for deadlines and unknown batches */
 #define PRINT_QUEUES_MAX 20
-#define FORM_AGAIN_US    1000 /* delay of the next attempt when memory is out */
+#define FORM_AGAIN_US    1000 /* pause after a batch could not be formed */
 
 /* -- turns -- */
 
@@ -58,7 +58,7 @@ static void send_alone(struct checkout *checkout, struct batch *batch)
     checkout_send(checkout, &batches);
 }
 
-/* The queue to be served next, if there is a lane for it; NULL: none. */
+/* Returns the next queue for which a lane is free; NULL: none. */
 static struct queue *next_queue(struct checkout *checkout)
 {
     struct queue *queue = NULL;
@@ -70,7 +70,7 @@ static struct queue *next_queue(struct checkout *checkout)
     return queue;
 }
 
-/* Does the loop have input to read? Does not wait. */
+/* Whether the loop has input to read. */
 static bool has_input(const struct checkout *checkout)
 {
     struct pollfd loop = {.fd = uv_backend_fd(checkout->options.loop), .events = POLLIN};
@@ -104,15 +104,15 @@ static struct dispatch_queue observe_queue(const struct queue *queue)
     return seen;
 }
 
-/* What a turn has seen and collected. */
+/* The state of one call of checkout_turn(). */
 struct turn {
     struct dispatch dispatch;
     struct bundle bundle;
     struct list delayed; /* queues */
-    int64_t delay_us;    /* until the first of them may send */
+    int64_t delay_us;    /* until the first delayed queue may send */
 };
 
-/* Forms the next batch of the queue, unless the batch is delayed. */
+/* Sends the next batch of the queue, or adds it to the bundle, or delays the queue. */
 static void turn_serve(struct checkout *checkout, struct turn *turn, struct queue *queue)
 {
     struct dispatch_queue seen = observe_queue(queue);
@@ -143,7 +143,7 @@ static void turn_serve(struct checkout *checkout, struct turn *turn, struct queu
 
 static void checkout_on_tick(uv_timer_t *timer);
 
-/* Wakes the loop in time for the delayed queues. */
+/* Wakes the loop when the first delayed queue may send. */
 static void wake_in(struct checkout *checkout, int64_t delay_us)
 {
     if (delay_us != DISPATCH_LATER)

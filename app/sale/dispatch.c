@@ -20,8 +20,8 @@ static bool waits_for_bundle(const struct dispatch *dispatch,
     return fits_bundle(queue) && dispatch->bundled > 0 && dispatch->waiting < enough;
 }
 
-/* The delay of the batch since its oldest order was queued. If both rules apply, the longer delay
-   counts. */
+/* The longest time from the queueing of the oldest order until the batch is sent. If both rules
+   apply, the longer delay counts. */
 static int64_t longest_delay_us(const struct dispatch *dispatch,
                                 const struct dispatch_queue *queue)
 {
@@ -43,6 +43,6 @@ struct dispatch_choice dispatch_choose(const struct dispatch *dispatch,
     };
 
     if (!choice.is_bundled && dispatch->has_bundle && dispatch->lanes < 2)
-        choice.delay_us = DISPATCH_LATER;
+        choice.delay_us = DISPATCH_LATER; /* the bundle needs the last lane */
     return choice;
 }

@@ -1,9 +1,9 @@
 /*
  * dispatch.h - when a waiting batch is sent.
  *
- * A transaction costs Postgres about as much as thirty orders in it. So on a busy machine a batch is
- * delayed until more orders have come, or until it can share a transaction with batches of other
- * vouchers (a bundle). The order of a single shopper is not delayed. The rules:
+ * The fixed cost of a transaction in Postgres is about that of thirty orders. So on a busy machine
+ * a batch is delayed until more orders have come, or until it can share a transaction with batches
+ * of other vouchers (a bundle). The order of a single shopper is not delayed. The rules:
  *
  *      a batch is delayed while                         at most  because
  *   1  the loop has input to read                       2 ms     the input may be more orders
@@ -23,7 +23,7 @@
  *   rule 2   fast     1.02        0.89
  *            5 ms     1.04        1.05
  *
- * The function has no side effects.
+ * dispatch_choose() has no side effects.
  */
 #ifndef DISPATCH_H
 #define DISPATCH_H
@@ -32,10 +32,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define DISPATCH_BUNDLED_MAX 63 /* orders of a voucher in a bundle; more gain little */
+#define DISPATCH_BUNDLED_MAX 63 /* most orders of a batch in a bundle */
 #define DISPATCH_LATER       INT64_MAX
 
-/** What is under way, and what waits. All times are those of clock_mono_us(). */
+/** The work of the loop that is under way or waits. All times are those of clock_mono_us(). */
 struct dispatch {
     int64_t now_us;
     unsigned lanes;         /* idle connections */
@@ -44,21 +44,20 @@ struct dispatch {
     bool is_early;          /* batches release their rows before they are durable */
     size_t waiting;         /* orders in all queues */
     size_t bundled;         /* orders under way in bundles */
-    size_t transaction_max; /* orders */
+    size_t transaction_max; /* orders of a full bundle */
 };
 
 /** The queue of a voucher that has no transaction under way. */
 struct dispatch_queue {
     int64_t since_us; /* when the oldest order was queued */
     size_t orders;    /* counted up to DISPATCH_BUNDLED_MAX + 1 */
-    bool is_slow;     /* its transactions wait for the row */
-    bool has_half;    /* it has half of a batch that Postgres has refused */
+    bool is_slow;     /* the transactions of the voucher wait for its row */
+    bool has_half;    /* the next batch is half of a batch that Postgres has refused */
 };
 
 struct dispatch_choice {
-    bool is_bundled; /* the batch may share a transaction */
-    int64_t
-        delay_us; /* 0: send the batch. DISPATCH_LATER: ask again when a transaction ends */
+    bool is_bundled;  /* the batch may share a transaction */
+    int64_t delay_us; /* 0: send now; DISPATCH_LATER: ask when a transaction has ended */
 };
 
 /** Decide about the next batch of a queue. */

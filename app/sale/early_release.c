@@ -1,11 +1,11 @@
-/* early_release.c - is an early release worth it now? */
+/* early_release.c - compares the speed with and without early releases. */
 #include "app/sale/early_release.h"
 
 #include <stdlib.h>
 
 #define WINDOW_US      100000
 #define WINDOW_BATCHES 4
-#define IDLE_US        1000000 /* without a batch; then the load may have changed */
+#define IDLE_US        1000000 /* after a second without a batch, the load may have changed */
 #define RATE_WEIGHT    4
 #define TRIALS_KEPT    8  /* maximum number of trials in the mean `gain` */
 #define PAUSE_WINDOWS  2  /* windows between two trials, per trial in the mean */
@@ -37,13 +37,13 @@ static void window_begin(struct early_release *early, int64_t now_us)
     early->waited_us = early->orders = early->batches = 0;
 }
 
-/* In thousandths of the sum: 333 if a is twice as much as b. */
+/* Returns a - b in thousandths of a + b: 333 if a is twice as much as b. */
 static int64_t excess(int64_t a, int64_t b)
 {
     return (a - b) * 1000 / (a + b + 1);
 }
 
-/* The larger the gain, and the more trials its mean has, the later is the next trial. */
+/* The next trial is the later, the larger the gain is and the more trials its mean has. */
 static void plan_trial(struct early_release *early, int64_t window_us, int64_t now_us)
 {
     early->trial_at_us = now_us + window_us * early->trials *
@@ -65,7 +65,7 @@ static void judge(struct early_release *early)
     early->gain += (gain - early->gain) / early->trials;
 }
 
-/* The load has changed or was idle, so earlier trials say less about it. */
+/* Gives earlier trials less weight, because the load has changed or stopped since. */
 static void restart_trials(struct early_release *early, int64_t now_us)
 {
     if (early->trials > 1)

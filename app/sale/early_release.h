@@ -1,12 +1,13 @@
 /*
- * early_release.h - is an early release worth it now?
+ * early_release.h - decides whether batches release their row early.
  *
- * A batch with an early release frees its voucher's row before it is durable. So the next batch
- * starts sooner, but Postgres executes a second transaction. This pays where a commit waits for
- * a disk or a standby, and not where it waits for a core. The duration of a commit does not show
- * what it waits for. So batches are sent with and without early releases in turns. The way that
- * places more orders is kept; if both place about as many, the way with the shorter waits is
- * kept. All workers share this decision, because they share the rows of the vouchers.
+ * A batch with an early release frees its voucher's row before its commit is durable. So the next
+ * batch starts sooner, but Postgres executes a second transaction. An early release pays where a
+ * commit waits for a disk or a standby, and not where it waits for a core. The duration of a commit
+ * does not show what it waits for. So batches are sent with and without early releases in turns,
+ * and the way that places more orders is kept. If both place about as many, the way with the
+ * shorter waits is kept. All workers share this decision, because they share the rows of the
+ * vouchers.
  *
  * Threads: any.
  */
@@ -25,22 +26,22 @@ struct early_window {
 
 struct early_release {
     pthread_mutex_t mutex;
-    int64_t gain;                /* of early releases, in thousandths; see judge() */
-    int trials;                  /* number of trials in the mean `gain` */
-    bool is_trial;               /* the way that seems worse is being tried */
-    int64_t trial_at_us;         /* when the next trial begins */
-    struct early_window last[2]; /* of the way without early releases, and with them */
+    int64_t gain;        /* mean gain of early releases in thousandths; see judge() */
+    int trials;          /* number of trials in the mean `gain` */
+    bool is_trial;       /* the way that seems worse is being tried */
+    int64_t trial_at_us; /* when the next trial begins */
+    struct early_window last[2]; /* the last windows without and with early releases */
     int64_t noted_us;            /* when the last batch was durable */
-    int64_t since_us;            /* batches sent since then belong to the window */
-    int64_t window_at_us;        /* when the first batch of the window was durable */
-    int64_t batches;             /* in the window */
-    int64_t waited_us, orders;   /* of these batches without the first */
+    int64_t since_us;     /* start of the window: earlier sent batches do not count */
+    int64_t window_at_us; /* when the first batch of the window was durable */
+    int64_t batches;      /* number of batches in the window */
+    int64_t waited_us, orders; /* sums over the batches of the window without the first */
 };
 
-/** At first every batch releases its row early. */
+/** Until the first trial, every batch releases its row early. */
 void early_release_init(struct early_release *early);
 
-/** Should the next batch release its row early? */
+/** Whether the next batch releases its row early. */
 bool early_release_is_on(struct early_release *early);
 
 /** Count a batch that was sent at `sent_us` and is durable at `now_us`. `waited_us` is the sum

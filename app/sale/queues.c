@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#define FAILED_US_MIN 10000 /* less than the shortest lock_timeout */
+#define FAILED_US_MIN 10000 /* less than the shortest lock_timeout of a transaction */
 
 void queues_init(struct queues *queues)
 {
@@ -18,7 +18,7 @@ void queues_clear(struct queues *queues)
     struct queue *unsent;
     size_t at = 0;
 
-    /* an empty queue stays in the ring until its turn, which comes when a lane is free */
+    /* A queue whose orders have timed out stays in the map until a lane is free for it. */
     while ((unsent = idmap_next(&queues->map, &at)) != NULL)
         free(unsent);
     LIST_DRAIN(struct queue, queue, &queues->free, ring)

@@ -3,8 +3,8 @@
  *
  * The queues that may send form a ring and are served in turns, so a hot voucher does not
  * starve a quiet one. Slow queues form a second ring, so that they can be given fewer
- * connections. A queue with a transaction under way is in no ring.
- * An empty queue is removed.
+ * connections. A queue is in no ring while its transaction holds the row of the voucher. An
+ * empty queue is removed.
  */
 #ifndef QUEUES_H
 #define QUEUES_H
@@ -18,7 +18,7 @@ struct queue {
     struct list split_batches; /* halves of refused batches; sent before the items */
     int64_t voucher_id;
     int64_t took_us;    /* duration of the last transaction */
-    bool is_busy;       /* a transaction is under way and has not released the row */
+    bool is_busy;       /* a transaction of the queue is under way and holds the row */
     bool is_slow;       /* see queue_note_time() */
     unsigned unflushed; /* transactions that released the row and are not durable yet */
     struct list ring;   /* in a ring of queues while the queue may send */
@@ -34,12 +34,12 @@ struct queues {
 void queues_init(struct queues *queues);
 void queues_clear(struct queues *queues); /* all queues must be empty */
 
-/** The queue of the voucher, created if there is none; call queues_update() after an item
- *  was added. NULL: out of memory. */
+/** Return the queue of the voucher, and create it if there is none. Call queues_update() after an
+ *  item was added. NULL: out of memory. */
 MUST_CHECK struct queue *queues_get(struct queues *queues, int64_t voucher_id);
 
-/** Put the queue into its ring if it may send. Free it if it is empty, not busy, and all its
- *  transactions are durable. To be called after each change of these states. */
+/** Put the queue into its ring if it may send. Free the queue if it is empty, not busy, and all its
+ *  transactions are durable. To be called after each change of the queue. */
 void queues_update(struct queues *queues, struct queue *queue);
 
 /**
@@ -54,7 +54,7 @@ void queue_note_time(struct queue *queue, int64_t took_us, bool has_failed,
 /** The time that a request must have left to take part in the next transaction. */
 int64_t queue_needs_us(const struct queue *queue, int64_t timeout_us);
 
-/** The fast or slow queue to be served next, removed from its ring; NULL: none. */
+/** Remove the first queue from the fast or the slow ring. NULL: the ring is empty. */
 struct queue *queues_next(struct queues *queues, bool is_slow);
 
 #endif
