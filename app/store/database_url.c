@@ -1,4 +1,4 @@
-/* database_url.c - libpq parses a URL, but checks its ports and hosts when it connects. */
+/* database_url.c - checks hosts and ports of a URL, which libpq checks only when it connects. */
 #include "app/store/database_url.h"
 
 #include <libpq-fe.h>
@@ -13,7 +13,7 @@
 
 /* -- lists -- */
 
-/* "": the keyword is not given. */
+/* Returns the value of the keyword; "": the keyword is not given. */
 static const char *value_of(const PQconninfoOption *options, const char *keyword)
 {
     while (strcmp(options->keyword, keyword) != 0)

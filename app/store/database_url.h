@@ -1,6 +1,5 @@
 /*
- * database_url.h - the database that SECKILL_DATABASE_URL names: its hosts, and whether it can
- * be used.
+ * database_url.h - checks SECKILL_DATABASE_URL, and splits it into hosts.
  *
  * libpq can try several hosts, but its asynchronous interface has no time limit per host and
  * resolves names by a blocking call. So the store connects to one host at a time.
@@ -20,7 +19,7 @@ struct database_host {
 };
 
 /**
- * To be called before anything connects.
+ * Check a URL. To be called before the store or a command connects.
  *
  * @ret_host_count  set on STATUS_OK, at least 1; may be NULL
  *
@@ -30,7 +29,7 @@ struct database_host {
 MUST_CHECK enum status database_url_check(const char *url, unsigned *ret_host_count,
                                           struct err *reterr);
 
-/** Host number `number` of a URL that passed the check. False: out of memory. */
+/** Copy host `number`, from 0, of a URL that passed the check. False: out of memory. */
 MUST_CHECK bool database_url_host(const char *url, unsigned number,
                                   struct database_host *ret_host);
 

@@ -16,8 +16,8 @@ enum status db_open(const char *database_url, struct db **ret_db, struct err *re
     unsigned hosts = 1;
     enum status status = database_url_check(database_url, &hosts, reterr);
     struct database_host host;
-    /* a later keyword overrides an earlier one: `dbname`, the URL, overrides those before it; the
-       host overrides the hosts of the URL */
+    /* A later keyword overrides an earlier one. The URL, as `dbname`, overrides the keywords before
+       it, and the keywords after it override the hosts of the URL. */
     /* clang-format off */
     const char *const keywords[] = {"connect_timeout", "target_session_attrs",
         "fallback_application_name", "client_encoding", "dbname", "host", "hostaddr", "port",

@@ -1,5 +1,5 @@
 /*
- * db.h - the database for commands: blocking, and used by one command at a time.
+ * db.h - a blocking connection to the database, for a command.
  */
 #ifndef DB_H
 #define DB_H
@@ -13,7 +13,8 @@
 struct db;
 
 /**
- * Connect; of several hosts to the primary, unless the URL has target_session_attrs.
+ * Connect to the host of the URL. If there are several hosts, connect to the primary, unless the
+ * URL has target_session_attrs.
  *
  * @ret_db  set on STATUS_OK; close with db_close()
  *
@@ -45,8 +46,8 @@ struct db_migration {
  * Returns  STATUS_OK; STATUS_INVALID: an applied migration has changed since, or is
  *          unknown to this program, or the tables are those of a version without recorded
  *          migrations, and nothing was applied; STATUS_REFUSED: a statement failed and its
- *          transaction was rolled back; STATUS_BUSY: the same, because other sessions used
- *          the tables for eight minutes; STATUS_IO
+ *          transaction was rolled back; STATUS_BUSY: other sessions used the tables for eight
+ *          minutes, and the transaction was rolled back; STATUS_IO
  */
 MUST_CHECK enum status db_migrate(struct db *db, const struct db_migration *options,
                                   struct err *reterr);

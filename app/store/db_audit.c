@@ -2,8 +2,8 @@
  * db_audit.c - runs the checks of sql/audit.
  *
  * Each check is a query for rows that should not exist. All checks see one database snapshot.
- * They do not rely on the constraints that should prevent such rows: an index can be corrupt, a
- * constraint dropped, a row changed by hand.
+ * The checks do not rely on constraints: an index can be corrupt, a constraint can be dropped, a
+ * row can be changed by hand.
  */
 #include "app/store/db.h"
 #include "app/store/db_impl.h"
@@ -25,7 +25,7 @@ static bool read_check(const struct embedded *file, struct check *ret_check)
            sscanf(file->bytes, "-- %127[^\n]", ret_check->title) == 1;
 }
 
-/* Rows are reported one by one: there may be millions. */
+/* Reports the rows one by one, because there may be millions. */
 static enum status run_check(struct db *db, const struct check *check,
                              const struct db_audit *audit, uint64_t *broken,
                              struct err *reterr)

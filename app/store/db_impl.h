@@ -10,7 +10,7 @@ struct db {
     PGconn *conn;
 };
 
-/** STATUS_OK, STATUS_REFUSED, or STATUS_IO when the connection is gone. */
+/** Check a result. Returns STATUS_OK, STATUS_REFUSED, or STATUS_IO: the connection is gone. */
 MUST_CHECK enum status db_check(const struct db *db, const PGresult *result,
                                 const char *doing, struct err *reterr);
 

@@ -2,15 +2,15 @@
  * db_migrate.c - applies the migrations and functions that are built into the program.
  *
  * The table schema_file records each applied file with its checksum. A migration is
- * applied once, in a transaction of its own. A migration that has changed since is refused, as
- * databases of the same version would differ. A function is applied again whenever its file has
- * changed. The transaction of the last migration includes the functions and the rights, so
+ * applied once, in a transaction of its own. If its file has changed since, the program refuses to
+ * migrate, because databases of one version would differ. A function is applied again whenever its
+ * file has changed. The transaction of the last migration includes the functions and the rights, so
  * no session sees the new tables with the old functions.
  *
- * The previous program sells meanwhile. So what takes long, such as creating an index, is a
- * preparation, which runs before the migrations and without a transaction. And a migration
- * waits for its locks only for a moment, because the sale waits behind it: if the tables are in
- * use, its transaction is rolled back and tried again after a pause.
+ * The previous program sells during the migration. So long work, such as creating an index, is
+ * done by preparations, which run before the migrations and without a transaction. A migration
+ * waits for its locks only for a moment, because the sale waits behind the migration: if the tables
+ * are in use, the transaction is rolled back and tried again after a pause.
  *
  * Four queries plan the work: they take all files and return one row per step.
  */
@@ -23,9 +23,9 @@
 #include <string.h>
 
 #define MIGRATION_LOCK "5265717969" /* any number that nobody else uses */
-#define ATTEMPTS_MAX   180          /* at locking the tables: for eight minutes */
-#define LOCK_MS_MIN    200 /* the first attempt waits for a lock, and so does the sale */
-#define LOCK_MS_MAX    800 /* less than deadlock_timeout, which would end an order */
+#define ATTEMPTS_MAX   180          /* attempts to lock the tables, in eight minutes */
+#define LOCK_MS_MIN    200 /* lock_timeout of the first attempt; the sale waits as long */
+#define LOCK_MS_MAX    800 /* less than deadlock_timeout: no deadlock ends an order */
 
 #define LOCK_NOT_AVAILABLE "55P03" /* SQLSTATEs */
 #define DEADLOCK_DETECTED  "40P01"
@@ -179,7 +179,8 @@ static enum status join_cell(struct db *db, const char *url, struct err *reterr)
 
 /* -- all of it -- */
 
-/* The plan is read in a transaction, which is rolled back. Its steps run without one. */
+/* Reads the plan of the preparations in a transaction, which is rolled back, and runs the steps
+   without a transaction. */
 static enum status prepare(const struct run *run, struct err *reterr)
 {
     PGresult *plan = NULL;
@@ -233,8 +234,8 @@ static enum status migrate(const struct run *run, struct err *reterr)
     return status;
 }
 
-/* Tries again while other sessions use the tables, each time with more patience. Migrations that
-   are committed stay so. */
+/* Tries again while other sessions use the tables, and waits longer for a lock each time. Committed
+   migrations stay committed. */
 static enum status migrate_patiently(const struct run *run, struct err *reterr)
 {
     const struct db_migration *options = run->options;

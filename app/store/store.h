@@ -5,7 +5,7 @@
  * and look-ups of lost commits. All other reads share a second connection, changes have two,
  * and batches of orders have their own connections ("lanes"). So a commit that waits for
  * the disk or for a row lock delays no read, commits of different vouchers overlap, and no
- * number of reads delays an order. Expiry has a connection too, in one store per instance.
+ * number of reads delays an order. One store per instance has another connection for expiry.
  *
  * Lists may be read from another database: a standby, or an aggregate of several databases.
  * The state of that database affects only lists.
@@ -51,21 +51,22 @@ struct store;
 struct store_options {
     uv_loop_t *loop;
     const char *database_url; /* libpq URI or keyword string; see database_url.h */
-    const char *lists_url;    /* the same, for lists; borrowed; NULL: database_url */
-    uint32_t timeout_ms;      /* per call without a deadline of its own */
-    unsigned lanes;           /* connections for batches of orders, >= 1 */
-    bool expires_orders;      /* expire overdue orders if no other store does */
+    const char *lists_url; /* the database of the lists; borrowed; NULL: database_url */
+    uint32_t timeout_ms;   /* limit of a call without a deadline of its own */
+    unsigned lanes;        /* connections for batches of orders, >= 1 */
+    bool expires_orders;   /* expire overdue orders if no other store does */
     enum durability required; /* a server that promises less is not used */
     struct metrics *metrics;  /* gets postgres_reconnects and expiry_leader */
-    /* A notification: the row `voucher_id` changed. 0, after each connect: notifications
-       may have been missed. */
+    /* Called when a voucher has changed. Called with 0 after each connect, because
+       notifications may have been lost. */
     void (*on_voucher_changed)(int64_t voucher_id, void *arg);
-    /* All connections except those for expiry and lists are up, or at least one is not, because
-       of `why`: STATUS_INVALID: the database is not UTF8; STATUS_REFUSED: the role may not
-       place orders; STATUS_BUSY: the server is read-only; STATUS_UNSAFE: the server is less
-       durable than required; others: no connection. Called when this changes. */
+    /* Called when `is_up` changes, and when a server is the first to answer with a reason.
+       `is_up`: all connections are up, except perhaps those for expiry and lists. The reasons:
+       STATUS_INVALID: the database is not UTF8; STATUS_REFUSED: the role may not place orders;
+       STATUS_BUSY: the server is read-only; STATUS_UNSAFE: the server is less durable than
+       required; others: there is no connection. */
     void (*on_state)(bool is_up, const struct err *why, void *arg);
-    /* The connection to `lists_url` is up, or an attempt has failed. */
+    /* Called when the connection to `lists_url` is up, or an attempt to connect has failed. */
     void (*on_lists_state)(bool is_up, const struct err *why, void *arg);
     void *arg;
 };
@@ -73,8 +74,8 @@ struct store_options {
 MUST_CHECK enum status store_open(const struct store_options *options,
                                   struct store **ret_store, struct err *reterr);
 
-/** Answer all calls with STATUS_CANCELLED before this returns, and close the store. `closed`
- *  (may be NULL) is called when all handles have closed. Accepts NULL. */
+/** Answer all calls with STATUS_CANCELLED at once, and close the store. `closed` (may be NULL) is
+ *  called when all handles have closed. Accepts NULL. */
 void store_close(struct store *store, void (*closed)(void *arg), void *arg);
 
 bool store_is_up(const struct store *store);
@@ -82,14 +83,15 @@ bool store_is_up(const struct store *store);
 /** The durability that the last proof of the main connection reported. */
 enum durability store_durability(const struct store *store);
 
-/** Ask the server for a proof, unless calls are under way: they have proofs of their own. */
+/** Ask the server for a proof, unless calls are under way, which have proofs of their own. */
 void store_check(struct store *store);
 
-/** Whether a voucher or an order with this id is in another cell, which is another database. False
- *  for id 0. */
+/** Whether the voucher or the order with this id is in the database of another cell. False for
+ *  id 0. */
 bool store_is_foreign(const struct store *store, int64_t id);
 
-/** The maximum age of a list; to be called in its callback. -1: not older than the call. */
+/** Return the maximum age of a list, in the callback of the list. -1: the list is not older than
+ *  the call. */
 int64_t store_lists_age_s(const struct store *store);
 
 /** Print the state of the connections as a JSON object. */
@@ -105,9 +107,9 @@ struct placement {
     int64_t user_id;
     int64_t fence;   /* > 0; 0: there is no lock, the fence is not checked */
     struct text key; /* request key; borrowed until the batch is answered */
-    bool has_ticket; /* a valid ticket; read if the voucher requires one */
+    bool has_ticket; /* the request has a valid ticket */
     /* the answer, set on STATUS_OK: */
-    enum verdict verdict; /* NONE after a batch: malformed, so unknown */
+    enum verdict verdict; /* NONE after a batch: the outcome is unknown */
     struct order order;   /* full for PLACED and REPEATED; only id for ALREADY_ORDERED */
 };
 
@@ -121,23 +123,24 @@ struct voucher_snapshot {
 };
 
 /** @snapshot  NULL unless `status` is STATUS_OK and the voucher exists
- *  @arg       of the batch */
+ *  @arg       the `arg` of the batch */
 typedef void (*store_batch_cb)(enum status status,
                                const struct voucher_snapshot *snapshot,
                                const struct err *why, void *arg);
 
-/** Order requests for one voucher; borrowed until the callback, including what it points to. */
+/** Order requests for one voucher. The batch and what it points to are borrowed until the
+ *  callback. */
 struct store_batch {
     int64_t voucher_id;
     struct placement **placements;
     size_t count;        /* 1..10000 */
     int64_t deadline_us; /* clock_mono_us(): the earliest deadline of the requests */
     bool is_slow;        /* the voucher is slow: use a lane for slow vouchers */
-    /* Not NULL: release the voucher's row before the commit is durable, and call this when it
-       has been released. The callback follows when the commit is durable. */
+    /* Not NULL: the voucher's row is released before the commit is durable, and then `released`
+       is called. The callback of the batch follows when the commit is durable. */
     void (*released)(void *arg);
     void *arg;
-    /* the store's: */
+    /* used by the store: */
     struct list link;
     enum status status;
     struct voucher_snapshot snapshot; /* voucher_id 0: none */
@@ -150,7 +153,7 @@ unsigned store_batch_room(const struct store *store, bool is_slow);
  * Decide on the placements of batches and insert the orders, in one transaction. A part of
  * the time until the deadline is reserved for store_resolve_orders().
  *
- * To be called only with store_batch_room() > 0; otherwise STATUS_DOWN.
+ * To be called only if store_batch_room() > 0; otherwise the answer is STATUS_DOWN.
  *
  * @batches  at least one store_batch, linked by `link`; emptied. Each has a different
  *           voucher. If there are several, a voucher whose row is held does not delay the
@@ -160,10 +163,10 @@ void store_place_orders(struct store *store, struct list *batches,
                         store_batch_cb callback);
 
 /**
- * Find the outcome of a batch after STATUS_IO or STATUS_TIMEOUT. First ensures that no
- * server process still works on the batch. Then looks up each placement by its fence, or by
- * its key if the fence is 0. Sets VERDICT_PLACED and the order if the row exists, otherwise
- * VERDICT_NONE. `snapshot` is NULL.
+ * Find the outcome of a batch after STATUS_IO or STATUS_TIMEOUT. First end the server process
+ * that may still work on the batch. Then look up each placement by its fence, or by its key if
+ * the fence is 0. Set VERDICT_PLACED and the order if the order exists, otherwise VERDICT_NONE.
+ * The `snapshot` of the callback is NULL.
  */
 void store_resolve_orders(struct store *store, struct store_batch *batch,
                           store_batch_cb callback);
@@ -173,9 +176,9 @@ typedef void (*store_key_cb)(enum status status, const struct placement *placeme
 
 /** A look-up of a request key, in the caller's memory until it is answered. */
 struct key_lookup {
-    struct placement placement; /* user_id and key are read; the answer is set */
+    struct placement placement; /* user_id and key are the input; the answer is set */
     int64_t deadline_us;        /* clock_mono_us(); 0: timeout_ms from now */
-    /* the store's: */
+    /* used by the store: */
     struct list link;
     store_key_cb callback;
     void *arg;
@@ -184,8 +187,9 @@ struct key_lookup {
 /**
  * Find the order that the shopper placed with this request key; if there is none, find
  * out whether the shopper has reached the voucher's limit of live orders. Look-ups of a
- * turn share queries. Sets VERDICT_REPEATED and the order; VERDICT_ALREADY_ORDERED and
- * order.id (of a live order) at the limit; VERDICT_NONE otherwise.
+ * turn share queries. The verdict is VERDICT_REPEATED with the order that was found;
+ * VERDICT_ALREADY_ORDERED with the id of a live order if the limit is reached; otherwise
+ * VERDICT_NONE.
  */
 void store_find_by_key(struct store *store, int64_t voucher_id, struct key_lookup *lookup,
                        store_key_cb callback, void *arg);
@@ -218,22 +222,22 @@ void store_list_orders(struct store *store, const struct order_filter *filter,
 typedef void (*store_change_cb)(enum status status, enum change_verdict verdict,
                                 const struct order *order, void *arg);
 
-/** A change of an order, in the caller's memory until it is answered, with what it points to. */
+/** A change of an order. The change and what it points to are borrowed until the callback. */
 struct order_change {
     enum change change;
     int64_t voucher_id;
     int64_t order_id;
     const char *actor;
-    struct text payment_ref; /* of CHANGE_PAY: 1..PAYMENT_REF_MAX bytes */
-    int64_t amount_cents;    /* of CHANGE_PAY */
+    struct text payment_ref; /* for CHANGE_PAY only: 1..PAYMENT_REF_MAX bytes */
+    int64_t amount_cents;    /* for CHANGE_PAY only */
     int64_t deadline_us;     /* clock_mono_us(); 0: timeout_ms from now */
-    /* the store's: */
+    /* used by the store: */
     struct list link;
     store_change_cb callback;
     void *arg;
 };
 
-/** Waiting changes of the same kind to orders of the same voucher share a transaction. */
+/** Change an order. Changes of one kind to orders of one voucher share a transaction. */
 void store_change_order(struct store *store, struct order_change *change,
                         store_change_cb callback, void *arg);
 
@@ -256,7 +260,7 @@ void store_list_events(struct store *store, const struct event_filter *filter,
 /* -- vouchers -- */
 
 /** @vouchers  valid during the callback with their texts
- *  @now_us    the database's clock when it answered */
+ *  @now_us    time of the answer by the database's clock */
 typedef void (*store_vouchers_cb)(enum status status, const struct voucher *vouchers,
                                   size_t count, int64_t now_us, void *arg);
 

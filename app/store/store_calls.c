@@ -1,8 +1,8 @@
 /*
- * store_calls.c - what calls of all kinds have in common: memory, limits, sending, deadlines.
+ * store_calls.c - the common code of all calls: memory, limits, sending, deadlines.
  *
- * A call that cannot be sent is answered by a timer without delay, because no callback
- * may run inside the call that caused it.
+ * A call that cannot be sent is answered by a timer without delay, because a function of the
+ * store must not run the callback that its caller has passed.
  */
 #include "app/store/store_impl.h"
 #include "base/clock.h"
@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define DEADLINE_TICK_MS  20 /* between checks of the deadlines of calls that wait */
+#define DEADLINE_TICK_MS  20 /* interval of the checks for waiting calls that are late */
 #define LOCK_MS_MIN       20
 #define GRACE_MS_MIN      50
 #define EXPIRY_TIMEOUT_MS 5000
@@ -103,9 +103,9 @@ static uint32_t whole_ms(int64_t us)
     return us < 1000 ? 1 : (uint32_t)(us / 1000);
 }
 
-/* Divides the time into three parts. After the first the server cancels the statement, after the
-   second it counts as hung, and the third is for the look-up of the outcome. A server that is only
-   busy must not appear hung. */
+/* Divides the time into three parts. After the first part the server cancels the statement, after
+   the second part the server counts as hung, and the third part is for the look-up of the outcome.
+   The second part has a minimum, so that a busy server does not count as hung. */
 void store_limit(struct call *call, int64_t left_us)
 {
     uint32_t least_ms = call->store->options.timeout_ms / 4 + GRACE_MS_MIN;
@@ -121,7 +121,7 @@ struct store_limits store_limits(const struct store *store, enum role role)
     uint32_t timeout_ms = store->options.timeout_ms;
 
     switch (role) {
-    case ROLE_MAIN: /* waits only for locks of migrations */
+    case ROLE_MAIN: /* these reads wait only for the locks of migrations */
         return (struct store_limits){timeout_ms, timeout_ms / 4 + 1, 0};
     case ROLE_READS:
     case ROLE_LISTS: /* see store_reads.c */

@@ -1,13 +1,13 @@
 /*
  * store_changes.c - changes of vouchers and of placed orders.
  *
- * A voucher has a queue of changes, and at most one of its transactions is under way. Changes
- * of the same kind to its orders that wait meanwhile share the next transaction.
+ * A voucher has a queue of changes, and at most one transaction of the queue is under way.
+ * Changes of one kind to orders of the voucher share a transaction if they wait meanwhile.
  *
  * A transaction that cannot lock its rows in a short time is tried again until the deadline
- * of its changes. From then on its queue is slow, and slow queues use only one of the two
- * connections. So a voucher whose row is held delays the changes of other vouchers only
- * during its first attempt.
+ * of its changes. After the first attempt the queue is slow, and slow queues use only one of
+ * the two connections. So a voucher whose row is held delays the changes of other vouchers
+ * only during the first attempt.
  *
  * Guarantee: a change is answered by its deadline, with STATUS_BUSY if it was not made.
  */
@@ -16,15 +16,15 @@
 
 #include <string.h>
 
-#define CHANGES_MAX   4096 /* changes not answered yet */
-#define SHARED_MAX    500  /* changes in a transaction; the voucher's sale waits for it */
-#define NEW_VOUCHER   INT64_MAX /* in place of an id, for the queue of new vouchers */
-#define FAILED_US_MIN 10000     /* less than the shortest lock_timeout */
+#define CHANGES_MAX   4096 /* most changes that are not answered yet */
+#define SHARED_MAX    500  /* most changes in a transaction; the sale waits meanwhile */
+#define NEW_VOUCHER   INT64_MAX /* instead of an id, for the queue of new vouchers */
+#define FAILED_US_MIN 10000     /* less than the shortest lock_timeout of a session */
 
 /** The changes of one voucher; exists while a change waits or is under way. */
 struct change_queue {
     struct list link;  /* in store->changes.queues */
-    struct list calls; /* that wait, in order of arrival */
+    struct list calls; /* waiting calls, in order of arrival */
     int64_t voucher_id;
     int64_t took_us; /* duration of the last transaction */
     bool is_busy;    /* a transaction is under way */
@@ -38,7 +38,7 @@ struct changes_call {
     size_t count;
 };
 
-/* NULL: the call changes a voucher. */
+/* Returns the call as one that changes orders. NULL: the call changes a voucher. */
 static struct changes_call *changes_of(struct call *call)
 {
     return call->statement <= STATEMENT_REDEEM_ORDER
@@ -53,7 +53,7 @@ static size_t count_of(struct call *call)
     return orders != NULL ? orders->count : 1;
 }
 
-/* The store's timeout is half of that of a request. */
+/* The timeout of the store is half of the timeout of a request. */
 static int64_t request_timeout_us(const struct store *store)
 {
     return store->options.timeout_ms * INT64_C(2000);
@@ -67,7 +67,8 @@ static bool is_any_up(const struct store *store)
 
 /* -- queues -- */
 
-/* Few vouchers have changes at the same time, so a list is enough. NULL: too many changes wait. */
+/* Returns the queue of the voucher, perhaps a new one. Few vouchers have changes at the same time,
+   so a list is enough. NULL: too many changes wait. */
 static struct change_queue *queue_of(struct store *store, int64_t voucher_id)
 {
     struct change_queue *queue;
@@ -86,7 +87,7 @@ static struct change_queue *queue_of(struct store *store, int64_t voucher_id)
     return queue;
 }
 
-/* The queue to be served next; NULL: none. */
+/* Returns the fast or slow queue to be served next; NULL: none. */
 static struct change_queue *next_queue(const struct store *store, bool is_slow)
 {
     LIST_EACH(struct change_queue, queue, &store->changes.queues, link) {
@@ -139,7 +140,7 @@ static void answer_change(const struct order_change *change, enum status status,
     if (status == STATUS_OK)
         verdict = result_int64(result, row, CHANGED_VERDICT);
     has_order = verdict != CHANGE_NO_ORDER;
-    /* an answer that is not understood leaves the outcome unknown */
+    /* A malformed answer leaves the outcome unknown. */
     if (verdict < CHANGE_DONE || verdict > CHANGE_REF_USED ||
         (has_order && !store_decode_order(result, row, CHANGED_ORDER, &order))) {
         status = STATUS_IO;
@@ -172,7 +173,7 @@ static void store_on_orders_changed(struct store_query *query, enum status statu
     store_call_free(&call->call);
 }
 
-/* Returns the call to its queue if it waited for a lock. Otherwise answers it. */
+/* Returns the call to its queue if it waited for a lock. Otherwise answers the call. */
 static void store_on_change(struct store_query *query, enum status status,
                             const PGresult *result, const struct err *why)
 {
@@ -225,7 +226,8 @@ static void add_change(struct changes_call *call, struct order_change *change)
         call->call.deadline_us = change->deadline_us;
 }
 
-/* Answers the late changes of the call. False: the whole call is late, or changes a voucher. */
+/* Answers the late changes of the call. False: no change is left in time, or the call changes a
+   voucher. */
 static bool drop_late_changes(struct call *call, int64_t latest_us)
 {
     struct changes_call *orders = changes_of(call);

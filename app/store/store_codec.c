@@ -1,4 +1,4 @@
-/* store_codec.c - the formats are those of the server's send and receive functions. */
+/* store_codec.c - encodes and decodes values as the send and receive functions of Postgres do. */
 #include "app/store/store_codec.h"
 
 #include <endian.h>

@@ -25,7 +25,7 @@ struct store_params {
 };
 
 void params_begin(struct store_params *params);
-void params_clear(struct store_params *params); /* frees */
+void params_clear(struct store_params *params); /* frees the buffer */
 /** Copy parameters into cleared ones. False: memory is out, or `from` is incomplete. */
 MUST_CHECK bool params_copy(struct store_params *params, const struct store_params *from);
 void params_null(struct store_params *params);
@@ -42,18 +42,18 @@ void params_element_int64(struct store_params *params, int64_t value);
 void params_element_text(struct store_params *params, const struct text *text);
 void params_int64s(struct store_params *params, const int64_t *values, size_t count);
 
-/** Point to each parameter as libpq expects it, in the formats `params_binary`. */
+/** Set the values and lengths that libpq expects; the formats are `params_binary`. */
 void params_point(const struct store_params *params, const char *ret_values[],
                   int ret_lengths[]);
 extern const int params_binary[STORE_PARAMS_MAX];
 
-/** A smallint, integer or bigint; 0 for NULL. */
+/** Return a smallint, integer or bigint; 0 for NULL. */
 int64_t result_int64(const PGresult *result, int row, int column);
 
 /** Microseconds since 1970; 0 for NULL; clamped at the ends of the range. */
 int64_t result_time(const PGresult *result, int row, int column);
 
-/** Points into `result`, where a NUL follows it; bytes NULL for NULL. */
+/** Return a text in `result`, where a NUL byte follows the text. For NULL, `bytes` is NULL. */
 struct text result_text(const PGresult *result, int row, int column);
 
 /** An iterator over an array of integers. */
@@ -62,10 +62,10 @@ struct result_array {
     size_t count; /* number of elements left */
 };
 
-/** Empty for NULL and for malformed arrays. */
+/** Return an iterator, which is empty for NULL and for malformed arrays. */
 struct result_array result_array(const PGresult *result, int row, int column);
 
-/** The next element; 0 for NULL and after the last. */
+/** Return the next element; 0 for NULL and after the last element. */
 int64_t result_array_next(struct result_array *array);
 
 /** The SQLSTATE of an error; "": none. */

@@ -2,7 +2,7 @@
  * store_conn.h - one non-blocking connection to Postgres on a libuv loop; private to the
  * store.
  *
- * It sends prepared statements in pipeline mode. Queries leave in the order of
+ * The connection sends prepared statements in pipeline mode. Queries leave in the order of
  * store_conn_send() and are answered in that order, each after the commit of its own
  * transaction. If a proof follows the statement (store_statements.h), the query is answered
  * after the proof. The connection opens itself, and reopens itself after a failure: at the
@@ -39,33 +39,33 @@ typedef void (*store_query_cb)(struct store_query *query, enum status status,
 /** A statement under way, in the caller's memory until it is answered. */
 struct store_query {
     struct list link;
-    /* After this time the server cancels the statement, which is STATUS_BUSY. The session's
-       limit is kept if it is between half of this and this. */
+    /* After this time the server cancels the statement, and the answer is STATUS_BUSY. The limit of
+       the session is not changed if it is between statement_ms / 2 and statement_ms. */
     uint32_t statement_ms;
     /* A server that has not answered in this time counts as hung. The time starts when all
-       queries before this one are answered. */
+       earlier queries are answered. */
     uint32_t timeout_ms;
     store_query_cb done;
     /* set by the connection: */
-    bool has_proof;  /* STATEMENT_PROOF follows its transaction */
-    bool is_doubted; /* its barrier and its proof were sent again */
+    bool has_proof;  /* STATEMENT_PROOF follows the transaction */
+    bool is_doubted; /* the barrier and the proof were sent again */
     PGresult *result;
 };
 
-/** A server process. Its start distinguishes it from a later one with the same pid. */
+/** A server process. The start distinguishes it from a later process with the same pid. */
 struct store_backend {
     int64_t pid;
     int64_t start_us;
 };
 
-/** Answers of the server when the session began; some fields are updated later. */
+/** Facts about the session that the server told at its start. Some are updated later. */
 struct store_session {
     struct store_backend backend;
     int64_t server_start_us;    /* distinguishes the server from others */
     enum durability durability; /* in the last proof */
     int64_t configured_us; /* in the last proof: when the server read its configuration */
     int64_t cell, cells;
-    int64_t age_s; /* of a reader: from the last answer */
+    int64_t age_s; /* of a reader: how old the data of the last answer may be */
 };
 
 struct store_conn_options {
@@ -75,10 +75,10 @@ struct store_conn_options {
     /* The server may be read-only. STATEMENT_AGE, which returns how old its data may be, takes
        the place of the barrier, and no proof follows. */
     bool is_reader;
-    uint32_t timeout_ms;   /* to connect; a part of it for each of several hosts */
+    uint32_t timeout_ms;   /* limit of an attempt to connect; less with several hosts */
     uint32_t statement_ms; /* initial limit of the session, see struct store_query */
     uint32_t lock_ms;   /* limit of a wait for a lock, then STATUS_BUSY; 0: unlimited */
-    uint32_t idle_ms;   /* the server ends a session that is idle for so long; 0: never */
+    uint32_t idle_ms;   /* the server ends a session after this idle time; 0: never */
     const char *listen; /* a channel, or NULL */
     void (*on_up)(struct store_conn *conn, void *arg);
     /* Called when all hosts have failed in turn, with the reason of a host that answered if
@@ -109,7 +109,7 @@ void store_conn_check(struct store_conn *conn);
  *  `why` is STATUS_UNSAFE. */
 void store_conn_leave(struct store_conn *conn, const struct err *why);
 
-/** Queries sent and not answered. */
+/** Number of queries that were sent and are not answered yet. */
 unsigned store_conn_pending(const struct store_conn *conn);
 
 /** To be called in on_down. The connection then reconnects only at store_conn_follow(), because
@@ -117,8 +117,9 @@ unsigned store_conn_pending(const struct store_conn *conn);
 void store_conn_rest(struct store_conn *conn);
 
 /**
- * Use the server of `leader`, which has just come up. A connection to another server leaves it,
- * and its queries fail. A connection that waits for its next attempt connects at once.
+ * Use the server of `leader`, which has just come up. If `conn` is connected to another server, it
+ * leaves that server, and its queries fail. If `conn` waits for its next attempt, it connects at
+ * once.
  */
 void store_conn_follow(struct store_conn *conn, const struct store_conn *leader);
 

@@ -1,4 +1,4 @@
-/* store_conn_impl.h - what the three files store_conn_*.c share; private to them. */
+/* store_conn_impl.h - types and functions for the files store_conn_*.c only. */
 #ifndef STORE_CONN_IMPL_H
 #define STORE_CONN_IMPL_H
 
@@ -24,8 +24,8 @@ struct store_conn {
     uv_timer_t timer;
     uv_timer_cb on_timer;
     unsigned pending_count;
-    unsigned attempts; /* since the connection was up */
-    unsigned host;     /* of this or the next attempt */
+    unsigned attempts; /* number of failures since the connection was up */
+    unsigned host;     /* host of this or the next attempt */
     unsigned host_count;
     struct database_host target;
     struct err round; /* why this round through the hosts has failed so far */
@@ -47,7 +47,7 @@ struct store_conn {
 
 /* -- store_conn_socket.c -- */
 
-/** Let the timer expire in `in_us`, or at once if that is not positive. */
+/** Let the timer expire in `in_us`, or at once if `in_us` is not positive. */
 void store_conn_arm(struct store_conn *conn, int64_t in_us);
 
 /** Prepare to watch the socket of libpq, which may have changed. False: no event handle. */
@@ -71,10 +71,10 @@ void store_conn_fail_io(struct store_conn *conn, const char *doing, const char *
 void store_conn_fail_later(struct store_conn *conn, enum status status, const char *what,
                            const char *why);
 
-/** Close the connection; its queries are left in `failed`, for store_conn_answer_failed(). */
+/** Close the connection, and move its queries to `failed` for store_conn_answer_failed(). */
 void store_conn_drop(struct store_conn *conn);
-/** Answer the queries in `failed`. If the server must not be used any more, their outcome is
- *  unknown. */
+/** Answer the queries in `failed`. The status is that of `why`; it is STATUS_IO, so the outcome is
+ *  unknown, if `why` says that the server must not be used. */
 void store_conn_answer_failed(struct store_conn *conn, const struct err *why);
 
 /** Send a statement that has no parameters, without a Sync. False: libpq failed. */

@@ -14,7 +14,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define HOST_PART   5   /* one of several hosts gets this fraction of the timeout */
+#define HOST_PART   5 /* an attempt at one of several hosts gets a fifth of the timeout */
 #define HOST_MS_MIN 200 /* a login can take this long on a busy machine */
 
 /* -- session -- */
@@ -43,7 +43,7 @@ enum status store_conn_take_proof(struct store_conn *conn, const PGresult *resul
     return STATUS_OK;
 }
 
-/* A service that may not place orders must not become ready. */
+/* Refuses a role that may not place orders, because the service must not become ready with it. */
 static enum status take_session(struct store_conn *conn, const PGresult *result,
                                 struct err *reterr)
 {
@@ -67,7 +67,7 @@ static enum status take_session(struct store_conn *conn, const PGresult *result,
     return STATUS_OK;
 }
 
-/* The answer to one command of start_preparing(). */
+/* Takes the answer to one of the commands that start_preparing() sent. */
 enum status store_connect_take(struct store_conn *conn, const PGresult *result,
                                struct err *reterr)
 {
@@ -172,8 +172,8 @@ static void conn_on_notice(void *arg, const PGresult *notice)
 
 static void start_connecting(struct store_conn *conn)
 {
-    /* a later keyword overrides an earlier one, unless it is empty: the URL may set the
-       application name, but not the encoding */
+    /* A later keyword overrides an earlier one, unless its value is empty. So the URL may set
+       the application name, but not the encoding. */
     /* clang-format off */
     const char *const keywords[] = {
         "fallback_application_name", "dbname", "host", "hostaddr", "port", "client_encoding",

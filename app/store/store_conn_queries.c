@@ -47,7 +47,7 @@ static bool send_alone(struct store_conn *conn, enum statement statement)
     return store_conn_send_bare(conn, statement) && send_sync(conn);
 }
 
-/* NULL: no query is under way. */
+/* Returns the oldest query under way; NULL: none. */
 static struct store_query *oldest(const struct store_conn *conn)
 {
     return LIST_FIRST(struct store_query, &conn->pending, link);
@@ -117,7 +117,7 @@ static void answer_oldest(struct store_conn *conn)
 }
 
 /* Keeps the rows of the statement and drops those of the barrier. An error of the commit, which may
-   follow the rows, replaces them. */
+   follow the rows, replaces the rows. */
 static void keep_result(struct store_conn *conn, PGresult *result)
 {
     struct store_query *query = oldest(conn);
@@ -132,7 +132,7 @@ static void keep_result(struct store_conn *conn, PGresult *result)
     query->result = result;
 }
 
-/* Sends the barrier and the proof of the oldest query again. It becomes the last query pending. */
+/* Sends the barrier and the proof of the oldest query again. The query becomes the last one. */
 static void prove_again(struct store_conn *conn)
 {
     struct store_query *query = LIST_SHIFT(struct store_query, &conn->pending, link);
@@ -144,7 +144,8 @@ static void prove_again(struct store_conn *conn)
         store_conn_fail_later(conn, STATUS_IO, "send", PQerrorMessage(conn->pg));
 }
 
-/* A query that was rolled back is answered whatever the proof says: its outcome is known. */
+/* The outcome of a query that was rolled back is known, so the query is answered whatever the proof
+   says. */
 static enum status take_proof(struct store_conn *conn, const PGresult *result,
                               struct err *reterr)
 {
@@ -156,7 +157,7 @@ static enum status take_proof(struct store_conn *conn, const PGresult *result,
     return STATUS_OK;
 }
 
-/* A transaction of the oldest query has ended. */
+/* Handles the end of a transaction of the oldest query. */
 static enum status take_sync(struct store_conn *conn, struct err *reterr)
 {
     const struct store_query *query = oldest(conn);
@@ -199,8 +200,8 @@ static bool take_result(struct store_conn *conn, PGresult *result)
     return why.status == STATUS_OK;
 }
 
-/* Handle what has arrived. A NULL ends the results of a statement; a second one in a row
-   means that libpq expects no more, which happens on a dead connection only. */
+/* Handles the results that have arrived. A NULL ends the results of a statement. A second NULL in a
+   row means that libpq expects no more results, which happens only on a dead connection. */
 static void take_results(struct store_conn *conn)
 {
     unsigned nulls = 0;
@@ -382,7 +383,7 @@ void store_conn_follow(struct store_conn *conn, const struct store_conn *leader)
         store_conn_arm(conn, 0);
     } else if (conn->state == STATE_UP &&
                conn->session.server_start_us != leader->session.server_start_us) {
-        /* store_conn_fail() takes the next host */
+        /* store_conn_fail() adds one to the host */
         conn->host = leader->host + conn->host_count - 1;
         store_conn_fail_later(conn, STATUS_IO, "connection left",
                               "another server accepts writes");
@@ -420,7 +421,7 @@ static void conn_on_unattended(struct store_query *query, enum status status UNU
     free(query);
 }
 
-/* A query whose answer nobody needs. NULL: memory is out. */
+/* Creates a query whose answer nobody needs. NULL: memory is out. */
 static struct store_query *unattended_query(uint32_t timeout_ms)
 {
     struct store_query *query = calloc(1, sizeof(*query));

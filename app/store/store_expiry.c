@@ -8,11 +8,11 @@
  *
  * Expiry has a connection of its own with one statement under way, so payments and orders wait
  * for at most one such call. An advisory lock of the session ensures that only one store expires
- * orders. Postgres ends the session, and so releases the lock, when the process ends, and also
- * when it sends nothing for a while.
+ * orders. Postgres ends the session, and so releases the lock, when the process ends or sends
+ * nothing for a while.
  *
  * A voucher whose row is held, or whose batches do not get fewer, is left out for the rest of the
- * run, so that it does not keep the others from expiring.
+ * run, so that the orders of other vouchers still expire.
  */
 #include "app/core/log.h"
 #include "app/store/store_impl.h"
@@ -21,7 +21,7 @@
 
 #define INTERVAL_MS 600
 
-/* Sends store->params. */
+/* Sends the statement with store->params. */
 static void send_expiry(struct store *store, enum statement statement,
                         store_query_cb done)
 {
@@ -52,7 +52,7 @@ static void end_calls(struct store *store, bool is_progress)
 static void store_on_expired(struct store_query *query, enum status status,
                              const PGresult *result, const struct err *why UNUSED);
 
-/* Expires the next voucher that the last read returned. */
+/* Expires the orders of the next voucher of the last read. */
 static void expire_next(struct store *store)
 {
     struct expiry *expiry = store->expiry;

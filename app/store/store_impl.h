@@ -1,4 +1,4 @@
-/* store_impl.h - what the files of the store share; private to it. */
+/* store_impl.h - types and functions that the files of the store share, and no others use. */
 #ifndef STORE_IMPL_H
 #define STORE_IMPL_H
 
@@ -6,35 +6,34 @@
 #include "app/store/store_conn.h"
 #include "base/closing.h"
 
-/** What all calls have in common: each kind of call embeds it as `call`. */
+/** The common part of all calls. Each kind of call embeds it as `call`. */
 struct call {
-    struct store_query query; /* its link is also used by the store's lists */
+    struct store_query query; /* query.link also links the call in lists of the store */
     struct store *store;
-    enum status status;  /* an answer that is given later, or without the server */
-    struct reads *reads; /* of a read */
-    /* of a call that may wait for its connection: */
+    enum status status;  /* of an answer that is given later */
+    struct reads *reads; /* of a read: the other reads of its connection */
+    /* only used if the call may wait for its connection: */
     store_query_cb done; /* answers and frees the call; query.done calls it */
     enum statement statement;
     struct store_params params;
     int64_t deadline_us;
     struct list sent;           /* in a list of calls under way that may be abandoned */
-    unsigned rows;              /* maximum number that a read returns */
+    unsigned rows;              /* of a read: see store_read() */
     struct change_queue *queue; /* of a change: the queue of its voucher */
-    int64_t sent_us;            /* of a change */
+    int64_t sent_us;            /* of a change: when it was sent */
 };
 
 /** A call that places the batches of a transaction, or resolves one batch. */
 struct batch_call {
     struct call call;
     store_batch_cb callback;
-    struct list batches; /* store_batch, not answered yet */
-    /* the barrier of an early release, and the reason of a failure: */
-    struct store_query barrier;
+    struct list batches;        /* store_batch, not answered yet */
+    struct store_query barrier; /* of an early release */
     bool has_barrier;
-    struct err why;
+    struct err why; /* the reason of a failure */
 };
 
-/** Keys of one voucher, looked up by one query. */
+/** A query that looks up keys of one voucher. */
 struct lookup_call {
     struct call call;
     int64_t voucher_id;
@@ -61,9 +60,9 @@ enum role {
     ROLE_MAIN, /* reads of the sale, and notifications */
     ROLE_READS,
     ROLE_CHANGES,
-    ROLE_SLOW_CHANGES, /* changes of slow vouchers first */
-    ROLE_EXPIRY,       /* NULL unless the store expires orders */
-    ROLE_LISTS,        /* NULL unless lists have a database of their own */
+    ROLE_SLOW_CHANGES, /* serves slow vouchers first */
+    ROLE_EXPIRY,       /* no connection unless the store expires orders */
+    ROLE_LISTS,        /* no connection unless lists have their own database */
     ROLE_LANE
 };
 
@@ -80,56 +79,56 @@ struct due {
 };
 
 #define STORE_RESERVE      128
-#define EXPIRY_DUE_MAX     500 /* batches per read */
+#define EXPIRY_DUE_MAX     500 /* most batches in a read */
 #define EXPIRY_SKIPPED_MAX 1000
 
-/** See store_expiry.c. */
+/** The state of store_expiry.c. */
 struct expiry {
     uv_timer_t timer;
     bool is_leader;
-    bool was_refused; /* a call of the last run was refused; logged once */
+    bool was_refused; /* a call of the last run was refused, and this was logged */
     /* of the run under way: */
     bool is_running;
     bool is_refused;                     /* a call was refused */
-    uint64_t expired;                    /* orders; logged at the end */
-    struct due due[EXPIRY_DUE_MAX];      /* what the last read returned */
-    int64_t firsts[EXPIRY_DUE_MAX];      /* the first order of each batch */
+    uint64_t expired;                    /* number of orders */
+    struct due due[EXPIRY_DUE_MAX];      /* the result of the last read */
+    int64_t firsts[EXPIRY_DUE_MAX];      /* the first order id of each batch */
     size_t due_count, due_at;            /* due_at: the entry that is being expired */
-    int64_t skipped[EXPIRY_SKIPPED_MAX]; /* vouchers, until the end of the run */
+    int64_t skipped[EXPIRY_SKIPPED_MAX]; /* vouchers left out for the rest of the run */
     size_t skipped_count;
 };
 
-/** Reads that wait for one connection. */
+/** The reads of one connection. */
 struct reads {
     enum role role;
     struct list waiting; /* call */
-    struct list sent;    /* call, by its `sent` */
+    struct list sent;    /* call, linked by call->sent */
     size_t waiting_count;
-    unsigned rows; /* of the reads in `sent` */
+    unsigned rows; /* sum over the reads under way */
 };
 
 struct store {
     struct store_options options;
-    struct store_conn **conns; /* conn_count, by enum role */
+    struct store_conn **conns; /* conn_count of them, indexed by enum role */
     unsigned conn_count;
     struct store_params params; /* of the call that is being sent */
     struct list unsent;         /* call, answered by unsent_timer */
-    struct list lookup_calls;   /* lookup_call, sent by a flush while few are under way */
-    struct list lookups_sent;   /* lookup_call, by its `sent` */
-    struct reads reads[2];      /* on ROLE_READS and ROLE_LISTS */
+    struct list lookup_calls;   /* lookup_call, not sent yet */
+    struct list lookups_sent;   /* lookup_call, linked by call.sent */
+    struct reads reads[2];      /* of ROLE_READS and ROLE_LISTS */
     struct {
-        struct list queues;   /* change_queue, the one that was served last at the end */
+        struct list queues;   /* change_queue; a queue that was served moves to the end */
         struct call *sent[2]; /* on ROLE_CHANGES and ROLE_SLOW_CHANGES; NULL: none */
         size_t count;         /* changes not answered yet */
     } changes;
     struct expiry *expiry;
     struct list resolving; /* batch_call, waiting until the suspects are gone */
     struct list suspects;
-    size_t retiring; /* how many of the first suspects retire_query terminates */
+    size_t retiring; /* number of suspects, from the first, that retire_query ends */
     struct store_query retire_query;
     uv_timer_t unsent_timer;
     uv_timer_t retire_timer;
-    uv_timer_t deadline_timer; /* while calls wait */
+    uv_timer_t deadline_timer; /* runs while calls wait */
     uv_timer_cb on_deadlines;
     bool is_up, is_state_reported;
     enum status refusal; /* the reported reason, if it is the answer of a server */
@@ -150,7 +149,7 @@ struct store {
 void *store_alloc(struct store *store, size_t size);
 void store_free(struct store *store, void *block);
 
-/** A call of `size` bytes that begins with a struct call; `done` frees it. */
+/** Create a call of `size` bytes, which begins with a struct call. `done` frees the call. */
 void *store_call_new(struct store *store, size_t size, store_query_cb done);
 void store_call_free(struct call *call);
 
@@ -171,7 +170,7 @@ struct store_limits {
 };
 struct store_limits store_limits(const struct store *store, enum role role);
 
-/** Send on the connection for this role. A call that cannot be sent is answered STATUS_DOWN
+/** Send the call on the connection of the role. A call that cannot be sent is answered STATUS_DOWN
  *  later. A query without limits gets the limits of the role. */
 void store_send(enum role role, struct call *call, enum statement statement,
                 const struct store_params *params);
@@ -179,14 +178,14 @@ void store_send(enum role role, struct call *call, enum statement statement,
 /** Set the limits of a transaction whose outcome is needed within `left_us`. */
 void store_limit(struct call *call, int64_t left_us);
 
-/** `given_us`; if it is 0, the default deadline. */
+/** Return the deadline `given_us`. If `given_us` is 0, return the default deadline. */
 int64_t store_deadline_us(const struct store *store, int64_t given_us);
 
 /** Let a timer answer waiting calls at their deadlines. */
 void store_watch_deadlines(struct store *store);
 
-/** Answer the calls in `sent` whose deadline has passed. The connection stays open: its other
- *  calls are not late, and the server cancels statements that take too long. */
+/** Answer the calls in `sent` whose deadline has passed. The connection stays open, because its
+ *  other calls are not late, and the server cancels statements that take too long. */
 void store_abandon_late(enum role role, struct list *sent, int64_t now_us);
 
 /* -- kinds of calls -- */
@@ -200,7 +199,7 @@ void store_abandon_late(enum role role, struct list *sent, int64_t now_us);
 void store_read(struct call *call, enum statement statement, unsigned rows);
 void store_init_reads(struct store *store);
 void store_send_reads(struct store *store);
-/** False: no read waits or is under way. */
+/** Answer the reads that are late. False: no read waits or is under way. */
 bool store_time_out_reads(struct store *store, int64_t now_us);
 
 /** Queue a change of a voucher's row with store->params. @voucher_id  0: a new voucher */
@@ -218,7 +217,7 @@ void store_set_expiry_leader(struct store *store, bool is_leader);
 void store_send_lookups(struct store *store);
 void store_time_out_lookups(struct store *store, int64_t now_us);
 
-/** Terminate the suspects, then look up the batches that wait for their end. */
+/** Terminate the suspects, then look up the batches that wait until the suspects are gone. */
 void store_resolve_step(struct store *store);
 
 /** Remember the server process of a lane that failed while batches were under way. */
@@ -226,12 +225,12 @@ void store_suspect(struct store *store, struct store_backend backend);
 
 /* -- rows -- */
 
-/** Decode an order whose columns start at `first`. False: it is malformed. */
+/** Decode an order whose columns start at `first`. False: the order is malformed. */
 MUST_CHECK bool store_decode_order(const PGresult *result, int row, int first,
                                    struct order *ret_order);
 
-/** Decode the next elements of `detail`, in the order of order_detail() in sql/. False: they are
- *  malformed. */
+/** Decode the next elements of `detail`, in the order of order_detail() in sql/. False: an element
+ *  is malformed. */
 MUST_CHECK bool store_decode_detail(struct result_array *detail, struct order *ret_order);
 
 #endif

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #define EXPIRY_LOGIN_MS_MAX 5000 /* the longest attempt to connect for expiry */
-#define EXPIRY_IDLE_MS      1200 /* a hung process must not keep the others from expiring */
+#define EXPIRY_IDLE_MS      1200 /* then another process expires instead of a hung one */
 
 /* -- connections -- */
 
@@ -41,7 +41,7 @@ static void report_state(struct store *store, const struct err *why)
         !is_new_refusal(store, refusal))
         return;
     if (!is_up && why == NULL)
-        return; /* attempts are under way, or a failure will be reported at once */
+        return; /* the attempts that are under way report later */
     store->is_state_reported = true;
     store->is_up = is_up;
     store->refusal = refusal;
@@ -66,7 +66,7 @@ static void leave_server(struct store *store, const struct err *why)
     }
 }
 
-/* All connections are to one server, see resolving in store_orders.c. */
+/* All connections use one server, so store_resolve_orders() finds the processes of the lanes. */
 static void store_on_conn_up(struct store_conn *conn, void *arg)
 {
     struct store *store = arg;
@@ -103,7 +103,7 @@ static void store_on_conn_down(struct store_conn *conn, bool was_up,
     if (!store_conn_is_up(store->conns[ROLE_MAIN]) && role != ROLE_MAIN)
         store_conn_rest(conn);
     if (role == ROLE_EXPIRY)
-        store_set_expiry_leader(store, false); /* the lock ended with the session */
+        store_set_expiry_leader(store, false); /* the advisory lock is gone */
     else
         metrics_add(&store->options.metrics->postgres_reconnects, was_up);
     report_state(store, why);
@@ -235,7 +235,7 @@ enum status store_open(const struct store_options *options, struct store **ret_s
 
     if (status != STATUS_OK)
         return status;
-    /* the message of a check names SECKILL_DATABASE_URL */
+    /* The message of the check names SECKILL_DATABASE_URL, which is replaced here. */
     if (options->lists_url != NULL &&
         database_url_check(options->lists_url, NULL, &why) != STATUS_OK)
         return err_set(reterr, STATUS_INVALID, "SECKILL_LISTS_%s",
@@ -264,13 +264,13 @@ static void store_on_closed(void *owner)
     params_clear(&store->params);
     free(store->conns);
     free(store->expiry);
-    free((char *)(uintptr_t)store->options.database_url); /* our copy */
+    free((char *)(uintptr_t)store->options.database_url); /* copied by store_new() */
     free(store);
     if (closed != NULL)
         closed(closed_arg);
 }
 
-/* Cancels the calls that no connection holds, and calls that their callbacks add. */
+/* Cancels the calls that no connection holds, and the calls that callbacks add meanwhile. */
 static void cancel_waiting(struct store *store)
 {
     struct call *call;

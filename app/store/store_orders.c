@@ -5,7 +5,7 @@
  * server process that has not noticed the failure. So store_resolve_orders() terminates
  * that process, identified by pid and start, and waits until it is gone. Only then is the
  * result of a look-up final. After a failover the process is on the old server and not found.
- * What it commits there is lost, because the promoted standby no longer receives it.
+ * Its commits there are lost, because the promoted standby no longer receives them.
  */
 #include "app/store/store_impl.h"
 #include "base/clock.h"
@@ -14,8 +14,8 @@
 
 #define MALFORMED        "malformed answer of the database"
 #define RETIRE_AGAIN_MS  5
-#define LOOKUP_MAX       1000 /* keys in one query */
-#define LOOKUPS_SENT_MAX 2 /* queries pending on the connection, the look-up included */
+#define LOOKUP_MAX       1000 /* most keys in a query */
+#define LOOKUPS_SENT_MAX 2    /* most queries under way when a look-up is sent, with it */
 
 /* "place" returns a row per batch; "find" and "resolve" one per placement. */
 enum batch_column {
@@ -43,7 +43,7 @@ static bool is_bundle(const struct batch_call *call)
     return call->batches.next != call->batches.prev;
 }
 
-/* The arrays of shoppers, fences and keys. */
+/* Appends the arrays of shoppers, fences and keys. */
 static void put_placements(struct store_params *params, const struct list *batches)
 {
     size_t count = 0;
@@ -65,7 +65,7 @@ static void put_placements(struct store_params *params, const struct list *batch
         for (size_t i = 0; i < batch->count; i++)
             params_element_int64(params, batch->placements[i]->fence);
     if (!has_key) {
-        params_null(params); /* saves the server the look-up of keys */
+        params_null(params); /* the server then looks up no keys */
         return;
     }
     params_array_begin(params, PARAMS_TEXT, count);
@@ -93,7 +93,7 @@ static void put_tickets(struct store_params *params, const struct list *batches)
             params_element_bool(params, batch->placements[i]->has_ticket);
 }
 
-/* The vouchers, with their first and last placement. */
+/* Puts the vouchers, the number of the first and the last placement of each, and the placements. */
 static void put_bundle(struct store_params *params, const struct batch_call *call)
 {
     size_t count = list_count(&call->batches);
@@ -172,7 +172,8 @@ static void decode_placed(const struct store_batch *batch, const PGresult *resul
     }
 }
 
-/* Per repeated key: its position, then the detail of the order as it is now. */
+/* Decodes the orders of repeated keys. The result has, for each order, the position of its request
+   in the batch, and then its detail. */
 static void decode_repeated(const struct store_batch *batch, const PGresult *result,
                             int row)
 {
@@ -278,8 +279,8 @@ unsigned store_batch_room(const struct store *store, bool is_slow)
     return room;
 }
 
-/* The barrier is a separate transaction behind the one that releases the row. It uses the same
-   session: another session may have been opened after a crash that lost the orders. */
+/* Sends the transaction that releases the row, and then the barrier as another transaction. Both
+   use one session, because another session may have begun after a crash that lost the orders. */
 static void send_early(struct store_conn *lane, struct batch_call *call,
                        enum statement statement)
 {
@@ -361,14 +362,14 @@ static void store_on_resolved(struct store_query *query, enum status status,
 
 void store_suspect(struct store *store, struct store_backend backend)
 {
-    /* if it were forgotten, it could commit orders that were answered as not placed */
+    /* A forgotten process could commit orders that were answered as not placed. */
     struct suspect *suspect = store_alloc(store, sizeof(*suspect));
 
     suspect->backend = backend;
     list_append(&store->suspects, &suspect->link);
 }
 
-/* Answers the calls that wait and whose deadline is not after `until_us`. */
+/* Answers the calls whose deadline is not after `until_us`. */
 static void answer_waiting(struct list *calls, enum status status, int64_t until_us)
 {
     LIST_EACH_SAFE(struct call, call, calls, query.link) {
@@ -469,7 +470,7 @@ static void store_on_found(struct store_query *query, enum status status,
     LIST_DRAIN(struct key_lookup, lookup, &call->lookups, link) {
         if (status == STATUS_OK &&
             !decode_found(result, row++, call->voucher_id, &lookup->placement))
-            status = STATUS_IO; /* also for the look-ups that follow */
+            status = STATUS_IO; /* the look-ups that follow get this status, too */
         lookup->callback(status, &lookup->placement, lookup->arg);
     }
     store_call_free(&call->call);
@@ -517,7 +518,7 @@ static void put_lookups(struct store_params *params, const struct lookup_call *c
         params_element_text(params, &lookup->placement.key);
 }
 
-/* While two queries are under way, new look-ups join the next one. */
+/* While LOOKUPS_SENT_MAX queries are under way, new look-ups join the next query. */
 void store_send_lookups(struct store *store)
 {
     while (!list_is_empty(&store->lookup_calls) &&

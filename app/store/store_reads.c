@@ -3,17 +3,17 @@
  *
  * Only few rows are under way at once, because the loop decodes and prints them, and a long
  * turn would delay the orders. A read that waits for a table lock, which only a migration
- * holds for long, is soon cancelled and sent again after the other reads. A read that is late
- * is abandoned.
+ * holds for long, is soon cancelled and sent again after the other reads. A late read is
+ * abandoned.
  */
 #include "app/store/store_impl.h"
 
 #include <string.h>
 
-#define WAITING_MAX  4096    /* reads */
-#define SENT_MAX     64      /* reads under way, abandoned ones included */
-#define ROWS_MAX     256     /* of the reads under way; a single read may return more */
-#define LOCK_TIMEOUT "55P03" /* the SQLSTATE */
+#define WAITING_MAX  4096    /* most reads that wait */
+#define SENT_MAX     64      /* most reads under way, abandoned ones included */
+#define ROWS_MAX     256     /* most rows of several reads under way */
+#define LOCK_TIMEOUT "55P03" /* SQLSTATE lock_not_available */
 
 void store_init_reads(struct store *store)
 {
@@ -63,7 +63,7 @@ void store_read(struct call *call, enum statement statement, unsigned rows)
     call->reads = &store->reads[is_list && store->conns[ROLE_LISTS] != NULL];
     call->statement = statement;
     call->rows = rows;
-    call->status = STATUS_NO_MEMORY; /* unless it is sent */
+    call->status = STATUS_NO_MEMORY; /* if the read is not sent by its deadline */
     call->deadline_us = store_deadline_us(store, call->deadline_us);
     if (!is_up(call))
         store_answer_later(call, STATUS_DOWN);

@@ -66,7 +66,7 @@ static void store_on_vouchers(struct store_query *query, enum status status,
     store_call_free(&call->call);
 }
 
-/* The answer is one voucher. A row without an id means that there is none. */
+/* Answers with one voucher. A row without an id means that the voucher does not exist. */
 static void answer_one(struct store_query *query, enum status status,
                        const PGresult *result, const struct err *why,
                        bool is_rule_violated)
@@ -88,7 +88,7 @@ static void store_on_voucher(struct store_query *query, enum status status,
                constraint != NULL && strcmp(constraint, "voucher_window") == 0);
 }
 
-/* A violated CHECK or an overflow concerns the stock: no other number changes. */
+/* A violated CHECK or an overflow is one of the stock, because a restock changes nothing else. */
 static void store_on_restocked(struct store_query *query, enum status status,
                                const PGresult *result, const struct err *why)
 {
