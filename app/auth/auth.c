@@ -1,4 +1,4 @@
-/* auth.c - keys by name, and the header and claims of a token. */
+/* auth.c - finds the key of a token, and checks the signature and the claims. */
 #include "app/auth/auth.h"
 
 #include "app/auth/base64.h"
@@ -14,15 +14,15 @@
 struct key {
     const char *kid; /* NULL: the key verifies tokens without a kid */
     struct jws_key *key;
-    char *header; /* encoded, of the tokens that this key signs; NULL: it signs none */
+    char *header; /* encoded header of the tokens that the key signs, or NULL */
 };
 
 struct auth {
     char *issuer, *audience; /* "": any */
-    char *names;             /* one text, into which each `kid` points */
+    char *names;             /* the text into which each `kid` points */
     size_t key_count;        /* the key without a name, if any, is the last */
     struct key keys[AUTH_KEYS_MAX + 1];
-    struct key signer; /* its `key` is NULL: no tokens can be issued */
+    struct key signer; /* signer.key NULL: no tokens can be issued */
     enum config_alg alg;
     bool has_kids;
 };
@@ -40,7 +40,7 @@ bool auth_parse_role(struct text name, enum auth_role *ret_role)
     return false;
 }
 
-/* Frees `json`; NULL: out of memory. */
+/* Prints `json`, and frees it. NULL: out of memory. */
 static char *print_and_free(json_t *json)
 {
     char *text = json_dumps(json, JSON_COMPACT);
@@ -64,7 +64,7 @@ static char *encode_header(const struct auth *auth, const char *kid)
     return text;
 }
 
-/* An invalid key must stop the start. Otherwise it would refuse every token later. */
+/* An invalid key stops the start. It would refuse every token later. */
 static enum status add_key(struct auth *auth, const char *variable, const char *kid,
                            const char *text, struct err *reterr)
 {
@@ -93,7 +93,7 @@ static bool is_kid_known(const struct auth *auth, const char *kid)
     return false;
 }
 
-/* `entry` is the NAME and the key behind it, NUL-terminated. */
+/* `entry` has the name, a line break and the key. */
 static enum status add_named_key(struct auth *auth, char *entry, struct err *reterr)
 {
     static const char file[] = "SECKILL_JWT_KEYS_FILE";
@@ -220,7 +220,7 @@ void auth_free(struct auth *auth)
 
 /* -- verifying -- */
 
-/* The parts of a token in base64; they point into the header of the request. */
+/* The parts of a token, in base64. They point into the header of the request. */
 struct token {
     struct text header;
     struct text claims;
@@ -254,8 +254,8 @@ static bool split_token(struct text authorization, struct token *ret_token)
     return true;
 }
 
-/* STATUS_REFUSED: the part is not JSON in base64, or a name occurs twice in it. In jansson every
-   syntax error has a code of its own. */
+/* STATUS_REFUSED: the part is not JSON in base64, or an object has a name twice. jansson has a code
+   for each error of syntax, so other codes mean that memory is out. */
 static enum status read_part(struct text part, json_t **ret_json)
 {
     char bytes[AUTH_TOKEN_BYTES_MAX];
@@ -273,7 +273,7 @@ static enum status read_part(struct text part, json_t **ret_json)
                : STATUS_REFUSED;
 }
 
-/* Absent if it is not a string. */
+/* The text is absent if `json` is not a string. */
 static struct text string_of(const json_t *json)
 {
     return (struct text){json_string_value(json), json_string_length(json)};
@@ -310,7 +310,7 @@ static bool parse_role(const json_t *role, enum auth_role *ret_role)
             *ret_role != AUTH_SHOPPER); /* shoppers have tokens without a role */
 }
 
-/* The id by which the token can be revoked; optional. */
+/* Reads the id by which the token can be revoked. A token need not have an id. */
 static bool parse_jti(const json_t *jti, char ret_jti[AUTH_ID_BYTES_MAX + 1])
 {
     struct text id = string_of(jti);
@@ -321,8 +321,8 @@ static bool parse_jti(const json_t *jti, char ret_jti[AUTH_ID_BYTES_MAX + 1])
     return jti == NULL || ret_jti[0] != '\0';
 }
 
-/* `exp` is required and must be in the future; `nbf`, if present, must not be. Both may be
-   fractional. */
+/* `exp` is required, and must be in the future. `nbf`, if present, must not be in the future. Both
+   may be fractional. */
 static bool is_valid_now(const json_t *expires, const json_t *not_before, int64_t now_s)
 {
     double now = (double)now_s;
@@ -356,7 +356,8 @@ static bool read_claims(const struct auth *auth, const json_t *claims, int64_t n
            has_audience(json_object_get(claims, "aud"), auth->audience);
 }
 
-/* Most libraries write the header for HS256 as auth_make() does; only other headers are parsed. */
+/* Most libraries write the header for HS256 as auth_make() does. This header is compared, and only
+   other headers are parsed. */
 static enum status find_key(const struct auth *auth, struct text text,
                             const struct key **ret_key)
 {

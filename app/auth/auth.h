@@ -2,14 +2,14 @@
  * auth.h - verifies and issues bearer tokens (JWT).
  *
  * The algorithm is fixed by configuration: a token with another algorithm, such as "none", is
- * refused. A token whose header has `crit` (RFC 7515, section 4.1.11) is refused too, and a
- * token in which a name occurs twice, because other readers could see other claims.
+ * refused. A token is also refused if its header has `crit` (RFC 7515, section 4.1.11), or if a
+ * name occurs twice, because another reader of the token could see other claims.
  *
  * There may be several keys, each with a name. A token that names a key (`kid`) is
  * verified with that key only. So a new key can be added before the first token is
  * signed with it, and an old key can be kept until its last token has expired. A file
  * of keys has, for each key, a line "kid: NAME" followed by the key: a secret of one
- * line, or a public key in PEM. Without such a file, one key verifies all tokens,
+ * line, or a public key in PEM. Without a file of keys, one key verifies all tokens,
  * regardless of their kid.
  *
  * An auth is immutable: new keys need a new auth. Threads: any.
@@ -37,7 +37,7 @@ struct identity {
 /** By enum auth_role: "shopper", "payment", "admin". */
 extern const char *const auth_role_names[];
 
-/** False: not the name of a role. */
+/** False: `name` is not the name of a role. */
 MUST_CHECK bool auth_parse_role(struct text name, enum auth_role *ret_role);
 
 struct auth;

@@ -1,4 +1,4 @@
-/* base64.c - six bits a character. */
+/* base64.c - each character encodes six bits. */
 #include "app/auth/base64.h"
 
 #include <stdint.h>

@@ -1,9 +1,9 @@
 /*
- * jws.c - a key is an HMAC with its key hashed, or a parsed PEM.
+ * jws.c - signs and verifies with OpenSSL.
  *
- * The HMAC of HS256 copies two states of SHA-256 for each token. An EVP_MAC costs 12,000
- * instructions per token, of which 5,000 allocate and free the copies of its states. The
- * functions of SHA-256 are deprecated, but no release without them is announced.
+ * A key of HS256 is kept as two states of SHA-256, which are copied for each token. An EVP_MAC
+ * would cost 12,000 instructions per token, of which 5,000 allocate and free copies of states.
+ * The functions of SHA-256 are deprecated, but no release of OpenSSL without them is announced.
  */
 #define OPENSSL_SUPPRESS_DEPRECATED
 #include "app/auth/jws.h"
@@ -23,8 +23,8 @@
 
 struct jws_key {
     enum config_alg alg;
-    SHA256_CTX inner, outer; /* of HS256: both have read the secret */
-    EVP_PKEY *pair;          /* of the other algorithms; the public or private key */
+    SHA256_CTX inner, outer; /* for HS256: the hashes after the secret, see init_mac() */
+    EVP_PKEY *pair;          /* for the other algorithms: the public or private key */
 };
 
 const char *const jws_alg_names[] = {"HS256", "RS256", "ES256"};
@@ -53,7 +53,7 @@ static void init_mac(struct jws_key *key, struct text secret)
     OPENSSL_cleanse(block, sizeof(block));
 }
 
-/* A key that needs a passphrase is refused; by default OpenSSL asks for it. */
+/* Refuses a key that needs a passphrase. By default OpenSSL asks for the passphrase. */
 static int refuse_passphrase(char *to UNUSED, int size UNUSED, int is_write UNUSED,
                              void *arg UNUSED)
 {
@@ -127,7 +127,7 @@ static void make_mac(const struct jws_key *key, struct text text,
 
 /* -- ES256: OpenSSL encodes the two numbers in DER, a token has NUMBER_BYTES of each -- */
 
-/* Returns  the length in DER; 0: failed */
+/* Returns the length in DER; 0: OpenSSL failed. */
 static size_t to_der(struct text signature, unsigned char ret_der[DER_BYTES_MAX])
 {
     const unsigned char *bytes = (const unsigned char *)signature.bytes;

@@ -11,11 +11,11 @@
 
 #define SET_COUNT 16384 /* a power of two */
 #define WAYS      4
-#define SAMPLED   250 /* sets that limiter_fill() counts: a bucket is one per mille */
+#define SAMPLED   250 /* sets that limiter_fill() counts; they have 1000 buckets */
 
 struct limiter {
     int64_t rate_per_s;
-    int64_t token_us; /* between two tokens */
+    int64_t token_us; /* time between two tokens */
     int64_t burst_us;
     struct bucket {
         uint64_t key;
@@ -40,7 +40,8 @@ void limiter_free(struct limiter *limiter)
     free(limiter);
 }
 
-/* The bucket of `key`; or the bucket of its set that would be full again first, cleared. */
+/* Returns the bucket of `key`. If there is none, clears the bucket of the set that would be full
+   again first, and returns it. */
 static struct bucket *find(struct limiter *limiter, uint64_t key)
 {
     struct bucket *set =

@@ -3,10 +3,10 @@
  *
  * Memory is bounded for any number of keys: a table of fixed size (1 MiB) has 65,536
  * buckets, of which each key can use four. If all four belong to other keys, the bucket
- * that would be full again first is evicted, which loses least: its key regains its whole
- * burst. So requests from very many addresses cost accuracy, not memory.
+ * that would be full again first is evicted, and its key has its whole burst again. So
+ * requests from very many addresses cost accuracy, not memory.
  *
- * One limiter per loop: each loop applies the limit by itself.
+ * Each loop has its own limiter, and applies the limit to its own requests.
  */
 #ifndef LIMITER_H
 #define LIMITER_H
@@ -19,7 +19,7 @@
 
 struct limiter;
 
-/** @rate_per_s  >= 1; the burst is LIMITER_BURST_FACTOR times that. NULL: out of memory */
+/** @rate_per_s  >= 1; the burst is LIMITER_BURST_FACTOR * rate_per_s. NULL: out of memory */
 struct limiter *limiter_create(int64_t rate_per_s);
 void limiter_free(struct limiter *limiter); /* accepts NULL */
 

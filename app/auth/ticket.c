@@ -13,7 +13,7 @@
 #define MAC_BYTES    16
 #define EXPIRY_BYTES 8
 #define RAW_BYTES    (EXPIRY_BYTES + MAC_BYTES)
-#define WORK_BYTES   (TICKET_BYTES + TICKET_NONCE_MAX) /* with a colon, without a NUL */
+#define WORK_BYTES   (TICKET_BYTES + TICKET_NONCE_MAX) /* with a colon, not a NUL */
 
 static_assert(TICKET_BYTES == BASE64_TEXT_BYTES(RAW_BYTES), "the size of a ticket");
 
@@ -74,7 +74,7 @@ bool ticket_is_good(const struct tickets *tickets, const struct ticket_subject *
                     struct text text, int64_t now_s)
 {
     unsigned char actual[RAW_BYTES], expected[RAW_BYTES];
-    size_t len; /* RAW_BYTES, as the text has the length of a ticket */
+    size_t len; /* is RAW_BYTES, because the text has the length of a ticket */
 
     return tickets->secret[0] != '\0' && text.len == TICKET_BYTES - 1 &&
            base64_decode(text.bytes, text.len, actual, sizeof(actual), &len) &&
