@@ -19,10 +19,10 @@ static const struct setting {
     const char *name;
     enum kind kind;
     size_t offset;
-    const char *fallback; /* as in the environment */
+    const char *fallback; /* the default, as it would be in the environment */
     const char *help;
     int64_t min, max;
-    const char *choices[CHOICES_MAX + 1]; /* and NULL */
+    const char *choices[CHOICES_MAX + 1]; /* ends with NULL */
 } settings[] = {
 /* clang-format off */
 #define AT(field) offsetof(struct config, field)
@@ -62,8 +62,8 @@ static const char *nearest_name(const char *word)
     return nearest->name;
 }
 
-/* A misspelt name would leave its setting at the default. The value is not shown: it may
-   be a secret. */
+/* Refuses unknown names, because a misspelt name would leave its setting at the default. The
+   message does not show the value, which may be a secret. */
 static enum status check_names(struct err *reterr)
 {
     static const char ours[] = "SECKILL_", of_tests[] = "SECKILL_TEST_";
@@ -108,7 +108,7 @@ static enum status read_number(const struct setting *setting, const char *value,
                                int64_t *ret_number, struct err *reterr)
 {
     char *end;
-    /* a number that is too long is clamped, and is then out of range */
+    /* strtoll() clamps a number that is too long, so the number is then out of range */
     long long number = strtoll(value, &end, 10);
 
     if (strspn(value, "-0123456789") != strlen(value) || *end != '\0' ||
@@ -195,7 +195,7 @@ static enum status read_file(const struct setting *setting, const char *path,
     return STATUS_OK;
 }
 
-/* A secret and its file are two settings with one field. The file comes second. */
+/* A secret and its file are two settings with one field. The setting of the file comes second. */
 static enum status read_path(const struct setting *setting, const char *path,
                              struct config *config, struct err *reterr)
 {

@@ -19,8 +19,8 @@ enum config_early_release { CONFIG_AUTO, CONFIG_OFF };
 /* The settings; the values are as in the environment.
      TEXT(name, field, default, meaning)
      PATH(name, field, meaning)         the field gets the contents of the file
-     SECRET(name, field, meaning)       the same; a warning if everybody can read the file
-     ALSO_SECRET(name, field, meaning)  as SECRET, for the field of the TEXT before it
+     SECRET(name, field, meaning)       as PATH; a file that everybody can read causes a warning
+     ALSO_SECRET(name, field, meaning)  as SECRET; the field is that of the TEXT before it
      NUMBER(name, field, default, least, greatest, meaning)
      CHOICE(name, field, default, meaning, choices...)  the field gets the index of the choice */
 #define CONFIG_SETTINGS(TEXT, PATH, SECRET, ALSO_SECRET, NUMBER, CHOICE) \
@@ -83,14 +83,14 @@ struct config {
 
 /**
  * Read all settings from the environment, and the files that they name. A file is refused if
- * others than its owner can write to it: they could replace the key. The environment
- * must not change during the call, or later: the config points into it.
+ * others than its owner can write to the file, because they could replace the key. The
+ * environment must not change during the call or later, because the config points into it.
  *
  * @ret_config  set on STATUS_OK; to be cleared with config_clear()
  *
  * Returns  STATUS_OK; STATUS_INVALID: `reterr` names the variable, its value and the
- *          allowed values, or an unknown SECKILL_* and the most similar setting. It shows
- *          no secret
+ *          allowed values, or an unknown SECKILL_* and the most similar setting. `reterr`
+ *          shows no secret
  */
 MUST_CHECK enum status config_read(struct config *ret_config, struct err *reterr);
 

@@ -12,7 +12,7 @@ struct embedded {
 /** All files, the migrations in order; ends with a row whose path is NULL. Static. */
 extern const struct embedded embedded_files[];
 
-/** NULL: there is no such file. */
+/** Return the file with this path. NULL: there is none. */
 const struct embedded *embedded_find(const char *path);
 
 #endif

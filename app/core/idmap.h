@@ -1,8 +1,8 @@
 /*
  * idmap.h - a hash table from 64-bit ids other than 0 to pointers.
  *
- * The ids may come from anybody: each map has its own random key, so nobody can choose ids
- * that collide.
+ * The ids may come from anybody. So each map has its own random key, and nobody can choose
+ * ids that collide.
  */
 #ifndef IDMAP_H
 #define IDMAP_H
@@ -13,7 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Zero-initialise before the first use. Does not own the pointers. */
+/* Zero-initialise before the first use. The map does not own the pointers. */
 struct idmap {
     struct idmap_slot *slots;
     size_t capacity; /* a power of two, or 0 */
@@ -23,7 +23,7 @@ struct idmap {
 
 void idmap_clear(struct idmap *map);
 
-/** NULL when there is none. */
+/** Return the value of `id`. NULL: `id` is not in the map. */
 void *idmap_get(const struct idmap *map, int64_t id);
 
 /** Add `id` (not 0, not in the map) with `value` (not NULL). False: out of memory, or
@@ -33,8 +33,8 @@ MUST_CHECK bool idmap_put(struct idmap *map, int64_t id, void *value);
 /** Remove `id`. Returns its value, or NULL. */
 void *idmap_remove(struct idmap *map, int64_t id);
 
-/** The next value of an iteration that starts with `*at` 0; NULL at the end. Entries may
- *  be removed meanwhile; the iteration then may skip others. */
+/** Return the next value of an iteration that starts with `*at` 0; NULL: the end. Entries may
+ *  be removed during the iteration, which may then skip other entries. */
 void *idmap_next(const struct idmap *map, size_t *at);
 
 #endif

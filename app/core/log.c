@@ -35,7 +35,7 @@ static struct {
     char *waiting;                 /* the lines that wait: one of the buffers */
     size_t waiting_len;
     _Atomic uint64_t dropped;
-    uint64_t reported; /* of `dropped`, by the thread */
+    uint64_t reported; /* the part of `dropped` that the thread has reported */
     bool is_started, is_stopping;
 } writer = {.mutex = PTHREAD_MUTEX_INITIALIZER,
             .changed = PTHREAD_COND_INITIALIZER,
@@ -134,7 +134,7 @@ const char *log_plain(const char *text, char ret_copy[LOG_TEXT_BYTES])
 
 /* -- the thread -- */
 
-/* Waits for lines and takes them. 0: the thread is to stop. */
+/* Waits for lines, and returns their length. 0: the thread must stop. */
 static size_t take(char **ret_lines, uint64_t *ret_dropped)
 {
     size_t len;
@@ -213,7 +213,7 @@ void log_stop(void)
     if (pthread_clockjoin_np(writer.thread, NULL, CLOCK_MONOTONIC, &until) == 0)
         writer.is_started = false;
     else
-        pthread_detach(writer.thread); /* its write() blocks: it ends with the process */
+        pthread_detach(writer.thread); /* write() blocks; the process ends the thread */
 }
 
 uint64_t log_dropped(void)

@@ -14,8 +14,8 @@ enum log_level { LOG_ERROR, LOG_WARN, LOG_INFO, LOG_DEBUG };
 void log_set_level(enum log_level level);
 
 /** Start a thread that writes the lines. From then on log_event() returns at once, even if the
- *  reader of standard error is slow. It drops a line if 64 KiB are waiting. To be called after
- *  signals are blocked and before the threads that log are started. */
+ *  reader of standard error is slow. A line is dropped while 64 KiB of lines wait. To be called
+ *  after signals are blocked and before the threads that log are started. */
 MUST_CHECK enum status log_start(struct err *reterr);
 
 /** Write the waiting lines, for at most a second, and end the thread. To be called when the

@@ -27,7 +27,7 @@ static const char *const condition_names[] = {METRICS_CONDITIONS(X)};
 
 const char *const durability_names[] = {"unknown", "none", "local", "remote"};
 
-/* 0: "other" */
+/* The HTTP statuses that have a counter. The last element is 0, for all others. */
 static const unsigned statuses[METRICS_STATUSES] = {200, 201, 204, 304, 400, 401,
                                                     403, 404, 405, 409, 413, 415,
                                                     421, 422, 429, 431, 500, 503};
@@ -72,7 +72,7 @@ struct printer {
     struct metrics sum; /* of all loops */
 };
 
-/* Adds the loops field by field: the fields before started_us are an array of 64-bit atomics. */
+/* Sums up the loops field by field. The fields before started_us are an array of 64-bit atomics. */
 static struct printer printer_of(FILE *out, const struct all_metrics *all)
 {
     struct printer printer = {.out = out, .all = all};
@@ -367,8 +367,8 @@ void metrics_publish_state(struct metrics *metrics, char *state)
     free(atomic_exchange(&metrics->state, state));
 }
 
-/* Takes a state from its loop while printing it, so no loop waits. Puts it back unless the loop
-   has published a newer one. */
+/* Takes the published state from a loop, prints the state, and puts it back unless the loop has
+   published a newer state meanwhile. So no loop waits. */
 void metrics_print_loops(FILE *out, const struct all_metrics *all)
 {
     static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;

@@ -41,7 +41,7 @@
     X(METRICS,        "/metrics") \
     X(OPENAPI,        "/openapi.yaml")
 
-/* The stages of an order, each measured from the end of the one before; total is from the
+/* The stages of an order. Each is measured from the end of the stage before; total is from the
    arrival of the request to its answer. */
 #define METRICS_STAGES(X) \
     X(LOCK,   "lock") \
@@ -50,7 +50,7 @@
     X(UNLOCK, "unlock") \
     X(TOTAL,  "total")
 
-/* What the dashboard says is wrong; of a condition that holds, the stats have the time since when. */
+/* Problems that the dashboard shows. For each problem, the stats say when it began. */
 #define METRICS_CONDITIONS(X) \
     X(NO_POSTGRES,  "no_postgres") \
     X(NO_REDIS,     "no_redis") \
@@ -76,7 +76,7 @@ enum metrics_condition { METRICS_CONDITIONS(X) CONDITION_COUNT };
 #define METRICS_BUCKETS_MAX 16
 
 struct metrics_histogram {
-    _Atomic uint64_t buckets[METRICS_BUCKETS_MAX + 1]; /* the last: above all bounds */
+    _Atomic uint64_t buckets[METRICS_BUCKETS_MAX + 1]; /* the last has no bound */
     _Atomic uint64_t sum;
 };
 
@@ -111,7 +111,7 @@ struct metrics {
     _Atomic uint64_t durability;       /* enum durability; read from the first loop */
     /* the database's clock minus this machine's; read from the first loop */
     _Atomic int64_t clock_difference_us;
-    /* of the instance, in the first loop: see metrics_note_conditions() */
+    /* state of the instance, used in the first loop only: see metrics_note_conditions() */
     _Atomic int64_t since_ms[CONDITION_COUNT]; /* 0: the condition does not hold */
     _Atomic bool had_standby;
     _Atomic(char *) state; /* see metrics_publish_state() */
@@ -122,7 +122,8 @@ struct all_metrics {
     size_t count;
 };
 
-/** Whether the database of the lists is connected; NONE: there is no such database. */
+/** Whether the database of the lists is connected; LISTS_NONE: lists have no database of their
+ *  own. */
 enum lists_state { LISTS_NONE, LISTS_DOWN, LISTS_UP };
 
 /* -- counting: by the owning loop only -- */
@@ -154,11 +155,12 @@ extern const char *const durability_names[];
 extern const char *const metrics_outcome_names[OUTCOME_COUNT];
 
 /** Replace the published state of the loop.
- *  @state  JSON from malloc(), owned by the metrics from then on; NULL: none */
+ *  @state  JSON from malloc(), which the metrics then own; NULL: no state */
 void metrics_publish_state(struct metrics *metrics, char *state);
 
-/** Note for all loops which conditions hold, and since when. By the first loop, once a second.
- *  @now_ms  by the real clock */
+/** Note which conditions hold for the instance, and since when. The first loop calls this once a
+ *  second.
+ *  @now_ms  time by the real clock */
 void metrics_note_conditions(const struct all_metrics *all, int64_t now_ms);
 
 /* -- reading: any thread -- */

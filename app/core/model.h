@@ -58,7 +58,7 @@ struct order {
     enum order_status status;
 };
 
-/* Numbered as place_orders() in sql/ returns them; look-ups return NONE too. */
+/* Verdicts have the numbers that place_orders() in sql/ returns; look-ups also return NONE. */
 enum verdict {
     VERDICT_NONE = 0, /* a look-up found no order, or the answer is malformed */
     VERDICT_PLACED = 1,
@@ -67,7 +67,7 @@ enum verdict {
     VERDICT_SOLD_OUT = 4,
     VERDICT_NOT_STARTED = 5,
     VERDICT_SALE_ENDED = 6,
-    VERDICT_STALE_FENCE = 7, /* not greater than the fences of the shopper's orders */
+    VERDICT_STALE_FENCE = 7, /* an order of the shopper has an equal or greater fence */
     VERDICT_NO_VOUCHER = 8,
     VERDICT_TICKET_REQUIRED = 9,
 };
@@ -106,7 +106,7 @@ enum outcome { ORDER_OUTCOMES(X) OUTCOME_COUNT };
 /* Changes of an order; each is a function in sql/. */
 enum change { CHANGE_PAY, CHANGE_CANCEL, CHANGE_REFUND, CHANGE_REDEEM };
 
-/* Numbered as these functions return them. */
+/* Verdicts have the numbers that the functions of enum change return. */
 enum change_verdict {
     CHANGE_DONE = 1,
     CHANGE_REPEATED = 2, /* the same payment was applied before; nothing changed */

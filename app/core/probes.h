@@ -2,8 +2,8 @@
  * probes.h - USDT probes of the provider "seckill", for bpftrace and SystemTap.
  *
  * A probe is one instruction that does nothing until a tool attaches to it. A build without
- * <sys/sdt.h> (Debian: systemtap-sdt-dev) or with -DNO_PROBES has none. app/install/seckill.bt
- * uses them.
+ * <sys/sdt.h> (Debian: systemtap-sdt-dev) or with -DNO_PROBES has no probes. The script
+ * app/install/seckill.bt uses the probes.
  *
  *   request_start(request)                    stage(char *name, us, voucher_id)
  *   request_end(request, char *route, status)

@@ -92,7 +92,7 @@ static bool read_seconds(const char *text, int64_t *ret_s)
            valid.tm_hour == time.tm_hour && second >= 0 && second <= 60;
 }
 
-/* ".5", or nothing; moves `*at` behind it. */
+/* Reads ".5" or nothing, and moves `*at` behind the fraction. */
 static bool take_fraction_us(const char **at, const char *end, int *ret_us)
 {
     *ret_us = 0;

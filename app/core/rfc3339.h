@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define RFC3339_BYTES 32 /* the longest that is printed, with its NUL */
+#define RFC3339_BYTES 32 /* the longest text that is printed, with its NUL */
 
 /** Print microseconds since 1970 UTC in UTC; the fraction is omitted when it is 0.
  *  Returns the length. Years 0000..9999. */

@@ -15,8 +15,9 @@ struct span {
     uint64_t id;
 };
 
-/** The span of a request with these fields of http_trace(). The request is traced if the fields
- *  have a sampled traceparent of version 00. Source: W3C Trace Context, w3.org/TR/trace-context */
+/** Begin the span of a request. `fields` is the text of http_trace(). The request is traced if the
+ *  text has a sampled traceparent of version 00.
+ *  Source: W3C Trace Context, w3.org/TR/trace-context */
 struct span span_begin(const char *fields);
 
 /** Log a part of the order, or the whole order if `part` is NULL. Does nothing if the order is

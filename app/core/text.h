@@ -23,14 +23,14 @@ bool text_has(struct text text, const char *part);
 /** Parse 1..2^63-1 in decimal digits without sign, spaces or leading zeros. */
 MUST_CHECK bool text_parse_id(struct text text, int64_t *ret_id);
 
-/** A document that is being written to `out`. It must not be moved. */
+/** A document that is being written to `out`. The struct must not be moved. */
 struct text_document {
     FILE *out;
     char *text;
     size_t len;
 };
 
-/** False: out of memory. Otherwise end it with text_document_end(). */
+/** Begin a document, to be ended with text_document_end(). False: out of memory. */
 MUST_CHECK bool text_document_begin(struct text_document *document);
 
 /** Returns the NUL-terminated text, which the caller frees; NULL: out of memory. */
