@@ -151,6 +151,18 @@ static size_t take(char **ret_lines, uint64_t *ret_dropped)
     return len;
 }
 
+static uint64_t count_lines(const char *lines, size_t len)
+{
+    const char *end = lines + len;
+    uint64_t count = 0;
+
+    while ((lines = memchr(lines, '\n', (size_t)(end - lines))) != NULL) {
+        lines++;
+        count++;
+    }
+    return count;
+}
+
 static void write_lines(const char *lines, size_t len)
 {
     while (len > 0) {
@@ -158,10 +170,8 @@ static void write_lines(const char *lines, size_t len)
 
         if (len > PIPE_BUF)
             part = (size_t)((const char *)memrchr(lines, '\n', PIPE_BUF) + 1 - lines);
-        if (!write_all(lines, part)) {
-            for (size_t i = 0; i < part; i++)
-                writer.dropped += lines[i] == '\n';
-        }
+        if (!write_all(lines, part))
+            writer.dropped += count_lines(lines, part);
         lines += part;
         len -= part;
     }
