@@ -228,6 +228,7 @@ STORE_CASE(test_reads__are_answered_at_their_deadline)
     said[0] = '\0';
     fake_answer(STATUS_OK, "71 7 5 {100,11,12,13,1};"); /* the late answer is dropped */
     ASSERT_SAID("");
+    assert_false(uv_is_active((uv_handle_t *)&shop->deadline_timer)); /* nothing waits */
 }
 
 STORE_CASE(test_reads__wait_for_a_table_lock_behind_the_others)
