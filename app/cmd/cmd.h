@@ -7,25 +7,25 @@
 /* Exit codes of all commands; the help of each command states their meaning. */
 enum exit_code {
     EXIT_FINE = 0,
-    EXIT_BROKEN = 1, /* the command succeeded, with a negative result */
+    EXIT_BROKEN = 1, /* the command was executed, and its result is negative */
     EXIT_FAILED = 2, /* the command failed */
     EXIT_USAGE = 64, /* invalid arguments or configuration */
 };
 
 struct command {
-    const char *name; /* its help is help/NAME.txt */
+    const char *name; /* the help is help/NAME.txt */
     const char *summary;
     /* argv[0] is the name. Returns the exit code of the process. EXIT_USAGE without a text in
        `reterr` means invalid arguments. */
     int (*run)(int argc, char **argv, const struct config *config, struct err *reterr);
-    bool reads_config;   /* otherwise `config` is zeroed */
-    bool lists_settings; /* its help lists the settings */
+    bool reads_config;   /* false: `config` is zeroed */
+    bool lists_settings; /* the help lists the settings */
 };
 
 extern const struct command command_serve, command_migrate, command_token, command_audit,
     command_lock, command_top, command_version;
 
-/** The exit code of a command that ends with `status`. */
+/** Return the exit code of a command that ends with `status`. */
 static inline int exit_code_of(enum status status)
 {
     return status == STATUS_OK        ? EXIT_FINE

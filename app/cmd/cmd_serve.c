@@ -21,7 +21,7 @@
 #include <unistd.h>
 
 #define WORKERS_MAX       256
-#define FILES_RESERVED    64 /* for each worker, and for the process */
+#define FILES_RESERVED    64 /* descriptors for each worker, and for the process */
 #define CONNECTIONS_LEAST 16
 #define CHECK_US          INT64_C(1000000)
 #define CHECK_STARTUP_US  INT64_C(50000)
@@ -44,10 +44,10 @@ struct service {
     int64_t woken_us; /* when the workers were last woken for the watchdog */
 };
 
-/* Each connection needs a descriptor: raise the soft limit to the hard limit. The workers share
-   the descriptors that are not reserved, and listeners get at most three quarters of a share.
-   So listeners leave descriptors for orders, and clients leave descriptors for the connections to
-   Postgres and Redis. */
+/* Raises the soft limit of descriptors to the hard limit, because each connection needs one. The
+   workers share the descriptors that are not reserved, and listeners get at most three quarters of
+   a share. So listeners leave descriptors for orders, and clients leave descriptors for the
+   connections to Postgres and Redis. */
 static void limit_connections(struct service *service)
 {
     size_t wanted = (size_t)service->config.listeners_max;
@@ -146,7 +146,7 @@ static enum status check_keys(const struct config *config, struct err *reterr)
     return status;
 }
 
-/* Each worker gets its own copy, since workers share nothing. If a key is invalid, all
+/* Gives each worker a copy of the keys, because workers share nothing. If a key is invalid, all
    workers keep the old keys. */
 static enum status set_keys(struct service *service, const struct config *config,
                             struct err *reterr)
@@ -227,7 +227,7 @@ static void stop_workers(struct service *service)
 
 /* -- messages to the service manager -- */
 
-/* READY=1 when /readyz answers 200. */
+/* Sends READY=1 when /readyz answers 200. */
 static void report_readiness(struct service *service)
 {
     struct health health =
@@ -267,7 +267,7 @@ static struct timespec check_period(const struct service *service)
     return (struct timespec){.tv_sec = us / 1000000, .tv_nsec = us % 1000000 * 1000};
 }
 
-/* Returns  the signal that ends the service */
+/* Returns the signal that ends the service. */
 static int run_until_signal(struct service *service, const sigset_t *signals)
 {
     for (;;) {

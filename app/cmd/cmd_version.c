@@ -3,7 +3,7 @@
 
 #include <stdio.h>
 
-/* The build defines these for this file only; a linter does not. */
+/* The build defines these facts for this file. A linter does not. */
 #ifndef FACT_COMMIT
 #define FACT_COMMIT    "unknown"
 #define FACT_LIBRARIES ""

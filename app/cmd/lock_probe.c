@@ -6,8 +6,8 @@
 #define PERIOD_MS 2000
 #define LEASE_MS  1000
 
-/* All instances use the same locks: busy proves as much as a grant. In a cluster each bucket has
-   one lock. */
+/* All instances use the same locks, so STATUS_BUSY proves as much as a grant. In a cluster each
+   bucket has one lock. */
 static const char prefix[] = "lock:probe:", letters[] = "ABCDEFGHIJKLMNOP";
 
 _Static_assert(sizeof(letters) == LOCK_PROBE_LOCKS + 1, "a lock for each letter");

@@ -2,8 +2,8 @@
  * lock_probe.h - whether orders can take their locks.
  *
  * A connection proves little: a Redis that is out of memory, or may not write, accepts
- * connections and refuses every lock. So the probe takes locks of its own every two seconds,
- * and when a connection goes up or down. In a cluster these locks are spread over all masters.
+ * connections and refuses every lock. So the probe takes its own locks every two seconds, and
+ * when a connection goes up or down. In a cluster the locks are spread over all masters.
  *
  * Threads: the loop's only.
  */
@@ -22,8 +22,8 @@ enum lock_probe_state {
 
 struct lock_probe {
     struct rlock_client *locks;
-    unsigned count; /* locks to take: LOCK_PROBE_LOCKS in a cluster, else 1 */
-    /* Called when the state changes, or the reason why it is not LOCK_PROBE_UP. */
+    unsigned count; /* number of locks: LOCK_PROBE_LOCKS in a cluster, else 1 */
+    /* Called when the state changes, or the reason why the state is not LOCK_PROBE_UP. */
     void (*on_state)(enum lock_probe_state state, const struct err *why, void *arg);
     void *arg;
     uv_timer_t timer;
@@ -33,13 +33,13 @@ struct lock_probe {
     struct err why, reported;
 };
 
-/** Start; the fields up to `arg` must be set, the others zero. */
+/** Start the probe. The fields up to `arg` must be set, and the others must be zero. */
 void lock_probe_start(struct lock_probe *probe, uv_loop_t *loop);
 
-/** For rlock_client_options.on_state; @arg  the struct lock_probe */
+/** A callback for rlock_client_options.on_state. @arg  the struct lock_probe */
 void lock_probe_on_connection(bool is_up, const struct err *why, void *arg);
 
-/** Stop; to be called before the client is closed. The loop closes the timer in a later turn. */
+/** Stop the probe before `locks` is closed. The loop closes the timer in a later turn. */
 void lock_probe_close(struct lock_probe *probe);
 
 #endif

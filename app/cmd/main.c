@@ -23,8 +23,8 @@ static int print_usage(FILE *out, int code)
     return code;
 }
 
-/* If the caller has closed a standard descriptor, the next file or socket would get its number, and
-   receive what is printed. False: there is no /dev/null. */
+/* Opens the standard descriptors that the caller has closed. Otherwise a file or socket could get
+   the number of standard output, and receive what is printed. False: there is no /dev/null. */
 static bool open_standard_files(void)
 {
     for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {

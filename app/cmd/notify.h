@@ -2,7 +2,7 @@
  * notify.h - messages to the service manager (systemd, Type=notify).
  *
  * The protocol is one datagram of text per message to the socket that $NOTIFY_SOCKET
- * names. It is implemented here, since libsystemd would be the largest dependency.
+ * names. This module implements the protocol, because libsystemd would be the largest dependency.
  */
 #ifndef NOTIFY_H
 #define NOTIFY_H
@@ -23,7 +23,7 @@ struct notify {
 /**
  * Read NOTIFY_SOCKET, WATCHDOG_USEC and WATCHDOG_PID.
  *
- * @notify  always set; without a manager, or on failure, it sends nothing
+ * @notify  always set; without a manager, or on failure, notify_send() sends nothing
  *
  * Returns  STATUS_OK, also without a manager; STATUS_INVALID; STATUS_IO
  * Source   sd_notify(3), sd_watchdog_enabled(3)

@@ -1,9 +1,9 @@
 /*
  * worker.c - assembles the parts of one event loop and runs its turns.
  *
- * A turn: the loop delivers what has arrived (requests, replies of Redis, rows of
- * Postgres); then worker_on_turn_end() makes each part send what it has collected, in one
- * write each.
+ * In a turn, the loop first delivers the requests, the replies of Redis and the rows of
+ * Postgres that have arrived. Then worker_on_turn_end() makes each part send what it has
+ * collected, in one write.
  *
  * Shutdown: worker_stop() makes the HTTP server accept no more connections. When no
  * request is in flight, close_all() closes the parts and the loop ends.
@@ -31,8 +31,8 @@
 #include <stdlib.h>
 
 #define ORDER_LANES    4
-#define PUBLISH_US     INT64_C(1000000) /* between two states, see /v1/debug/state */
-#define SLOW_CLIENT_US INT64_C(5000000) /* time to receive an answer during shutdown */
+#define PUBLISH_US     INT64_C(1000000) /* interval of the states for /v1/debug/state */
+#define SLOW_CLIENT_US INT64_C(5000000) /* time for a client to receive its last answer */
 
 struct worker {
     struct worker_options options;
@@ -40,7 +40,7 @@ struct worker {
     uv_prepare_t turn_end;
     uv_async_t wake;
     _Atomic bool is_stopping;
-    _Atomic(struct worker_keys *) new_keys; /* to be used from the next turn on */
+    _Atomic(struct worker_keys *) new_keys; /* worker_on_wake() takes them; NULL: none */
     pthread_t thread;
     struct http *http;
     struct api *api;
@@ -56,7 +56,7 @@ struct worker {
     _Atomic int64_t last_turn_us;
     int64_t published_us; /* clock_mono_us() when the state was published; 0: due */
     int64_t draining_us;  /* clock_mono_us() when draining began; 0: not draining */
-    bool clock_differs;   /* as last logged */
+    bool clock_differs;   /* the clocks differ, according to the last log line */
 };
 
 /* -- callbacks between the parts -- */
@@ -91,7 +91,7 @@ static void worker_on_store_state(bool is_up, const struct err *why, void *arg)
     metrics_set(&worker->options.metrics->postgres_failure, is_up ? 0 : why->status);
 }
 
-/* Every failed attempt calls this. */
+/* The store calls this after every failed attempt, so only changes are reported. */
 static void worker_on_lists_state(bool is_up, const struct err *why, void *arg)
 {
     struct worker *worker = arg;
@@ -145,7 +145,8 @@ void worker_keys_free(struct worker_keys *keys)
     free(keys);
 }
 
-/* Frees the old keys. No request uses them: a request copies what it needs of a token. */
+/* Starts to drain, or replaces the keys. No request uses the old keys, because a request copies
+   what it needs of a token. */
 static void worker_on_wake(uv_async_t *wake)
 {
     struct worker *worker = wake->data;
@@ -167,7 +168,7 @@ static void worker_on_wake(uv_async_t *wake)
 
 void worker_set_keys(struct worker *worker, struct worker_keys *keys)
 {
-    /* keys that the loop has not taken yet are replaced, and freed here */
+    /* Frees earlier keys that the loop has not taken yet. */
     worker_keys_free(atomic_exchange(&worker->new_keys, keys));
     uv_async_send(&worker->wake);
 }
@@ -186,7 +187,8 @@ static void note_durability(struct worker *worker)
     metrics_set(known, durability);
 }
 
-/* Tokens expire by this machine's clock, sales open by that of the database. */
+/* Warns if the clocks differ: tokens expire by this machine's clock, sales open by the clock of the
+   database. */
 static void note_clock(struct worker *worker)
 {
     int64_t difference_us = worker->options.metrics->clock_difference_us;
@@ -246,8 +248,8 @@ static void publish_state(struct worker *worker, int64_t now_us)
 }
 
 /* Whether all requests are answered, clients had time to receive the answers, and a proxy had time
-   to use its idle connections once more. A proxy learns from an answer, or by a new connection,
-   that it must use another instance. */
+   to use its idle connections once more. A proxy that uses a connection learns that it must use
+   another instance. */
 static bool is_drained(const struct worker *worker, int64_t now_us)
 {
     int64_t for_us = now_us - worker->draining_us;
@@ -267,21 +269,21 @@ static void worker_on_turn_end(uv_prepare_t *prepare)
 
     rlock_flush(worker->locks);
     http_turn(worker->http);
-    rlock_flush(worker->locks); /* the locks of the requests that http_turn() has read */
+    rlock_flush(worker->locks); /* sends the requests for locks that http_turn() caused */
     catalogue_turn(worker->catalogue);
     checkout_turn(worker->checkout);
     redis_conn_flush(worker->revocations);
     redis_conn_flush(worker->stats_conn);
     store_flush(worker->store);
     metrics_set(&metrics->connections, http_counts(worker->http).connections);
-    if (worker->options.index == 0) { /* one loop reports what all loops share */
+    if (worker->options.index == 0) { /* these values are the same for all loops */
         metrics_set(&metrics->log_dropped, log_dropped());
         note_durability(worker);
     }
     now_us = clock_mono_us();
     if (now_us - worker->published_us >= PUBLISH_US) {
         publish_state(worker, now_us);
-        /* during a sale each transaction checks the durability; this check is for idle times */
+        /* Without a transaction, nothing else checks the durability. */
         store_check(worker->store);
     }
     atomic_store_explicit(&worker->last_turn_us, now_us, memory_order_relaxed);
@@ -326,8 +328,8 @@ static enum status open_redis(struct worker *worker, uint32_t timeout_ms,
 static enum status open_servers(struct worker *worker, struct err *reterr)
 {
     const struct config *config = worker->options.config;
-    /* a call may take half of the time of an order: the other half is for the look-up after a
-       failure */
+    /* A call may take half of the time of an order. The other half is for the look-up after a
+       failure. */
     uint32_t timeout_ms = (uint32_t)config->order_timeout_ms / 2;
     const char *lists_url = config->lists_url[0] != '\0' ? config->lists_url : NULL;
     const struct store_options store = {.loop = &worker->loop,
@@ -447,7 +449,7 @@ static enum status start_http(struct worker *worker, struct err *reterr)
 
 static void worker_free(struct worker *worker)
 {
-    uv_run(&worker->loop, UV_RUN_DEFAULT); /* until all handles have closed */
+    uv_run(&worker->loop, UV_RUN_DEFAULT); /* returns when all handles have closed */
     uv_loop_close(&worker->loop);
     http_free(worker->http);
     api_free(worker->api);
@@ -461,7 +463,7 @@ static void worker_free(struct worker *worker)
 static void *run(void *arg)
 {
     struct worker *worker = arg;
-    char name[16]; /* the longest that Linux allows; for top and gdb */
+    char name[16]; /* the maximum of Linux; top and gdb show the name */
 
     snprintf(name, sizeof(name), "loop %u", (unsigned)worker->options.index);
     pthread_setname_np(pthread_self(), name);
@@ -483,7 +485,7 @@ enum status worker_start(const struct worker_options *options, struct worker **r
     worker->options = *options;
     uv_prepare_init(&worker->loop, &worker->turn_end);
     worker->turn_end.data = worker;
-    /* cannot fail: libuv already has a handle of this kind */
+    /* uv_async_init() cannot fail, because uv_loop_init() has made the first such handle. */
     uv_async_init(&worker->loop, &worker->wake, worker_on_wake);
     worker->wake.data = worker;
     status = open_servers(worker, reterr);
@@ -509,7 +511,7 @@ enum status worker_start(const struct worker_options *options, struct worker **r
 
 void worker_wake(struct worker *worker)
 {
-    uv_async_send(&worker->wake); /* there are no new keys */
+    uv_async_send(&worker->wake); /* worker_on_wake() then has nothing to do */
 }
 
 int64_t worker_last_turn_us(const struct worker *worker)

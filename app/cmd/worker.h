@@ -12,7 +12,7 @@
 
 struct worker;
 
-/** The keys of a worker, which can be replaced while it runs; from calloc(). */
+/** The keys of a worker, from calloc(). They can be replaced while the worker runs. */
 struct worker_keys {
     struct auth *auth;
     struct http_tls *tls; /* NULL: plain HTTP */
@@ -34,7 +34,7 @@ struct worker_options {
  * Start the thread. An unavailable Redis or Postgres is no error: the worker keeps
  * reconnecting.
  *
- * @options      what it points to must outlive the worker
+ * @options      copied; what the options point to must outlive the worker
  * @ret_worker   set on STATUS_OK; to be ended with worker_stop() and worker_join()
  */
 MUST_CHECK enum status worker_start(const struct worker_options *options,
