@@ -1,4 +1,4 @@
-/* health.c - every loop must have Postgres, and locks unless they are bypassed. */
+/* health.c - the service is ready if every loop has Postgres, and has locks or bypasses them. */
 #include "app/ops/health.h"
 
 struct health health_of(const struct all_metrics *all, bool bypasses_locks)

@@ -6,7 +6,7 @@
 
 struct health {
     bool has_postgres;            /* in all loops, because any loop may receive orders */
-    enum status postgres_failure; /* of a loop that is not connected */
+    enum status postgres_failure; /* why a loop is not connected */
     bool has_redis;
     bool has_locks; /* at least some locks can be granted */
     bool is_ready;

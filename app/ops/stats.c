@@ -1,4 +1,4 @@
-/* stats.c - writes by XADD once a second, reads by XRANGE. */
+/* stats.c - writes stats by XADD once a second, and reads them by XRANGE. */
 #include "app/ops/stats.h"
 
 #include "base/clock.h"
@@ -10,15 +10,15 @@
 
 #define EVERY_MS     1000
 #define KEPT_MS      600000
-#define KEPT_KEY_S   "3600" /* the stream expires this long after the last write */
-#define EXPIRE_EVERY 60     /* one EXPIRE after this many writes */
-#define ENTRIES_MAX  "6000" /* in one answer: ten minutes of ten instances */
+#define KEPT_KEY_S   "3600" /* lifetime of the stream, renewed by EXPIRE */
+#define EXPIRE_EVERY 60     /* number of writes per EXPIRE */
+#define ENTRIES_MAX  "6000" /* most entries in an answer: ten minutes of ten instances */
 #define INSTANCE_MAX 96
 
 struct stats {
     struct stats_options options;
     uv_timer_t timer;
-    struct stats_read add, expire; /* the writes */
+    struct stats_read add, expire; /* commands that write */
     unsigned writing;              /* number of writes under way */
     unsigned count;                /* number of writes so far */
     char instance[INSTANCE_MAX];   /* "host/pid" */
@@ -26,7 +26,7 @@ struct stats {
 
 /* -- publish -- */
 
-/* A failure is ignored: the next second brings the next stats. */
+/* A failure is ignored, because the next stats follow in a second. */
 static void stats_on_written(struct redis_command *command, enum status status UNUSED,
                              const struct redis_reply *reply UNUSED)
 {
@@ -89,7 +89,7 @@ static bool answer_begin(struct text_document *document, bool is_shared)
     return true;
 }
 
-/* Copied unchecked: only instances of the service can write to its Redis. */
+/* Copies the entry unchecked, because only instances of the service can write to its Redis. */
 static void print_entry(FILE *out, const struct redis_reply *entry, bool is_first)
 {
     const struct redis_reply *fields = redis_reply_at(entry, 1);

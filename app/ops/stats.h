@@ -2,9 +2,9 @@
  * stats.h - the stats of all instances, per second, for the last ten minutes.
  *
  * One loop of each instance adds its stats to a stream in Redis every second; any loop of
- * any instance can read the stream. So a dashboard shows all instances by one clock, and
- * also the minutes before it was opened, whichever instance serves it. Nothing else uses
- * the stream: stats that Redis does not accept are lost.
+ * any instance can read the stream. So a dashboard, whichever instance serves it, shows all
+ * instances by one clock, and also the minutes before the dashboard was opened. Only the
+ * dashboard uses the stream, so stats that Redis does not accept are lost.
  *
  * redis_conn_flush() sends the commands. Threads: the loop's only.
  */
@@ -24,10 +24,10 @@ struct stats_options {
     uv_loop_t *loop;
     struct redis_conn *conn; /* borrowed; closed before stats_close() */
     const struct all_metrics *all_metrics;
-    bool is_publisher; /* true in the first loop of each instance: adds its stats */
+    bool is_publisher; /* true in the first loop of each instance, which writes */
 };
 
-/** A command under way. That of a read is in the caller's memory until it is answered. */
+/** A command under way. The caller of stats_read() keeps it in memory until `done` is called. */
 struct stats_read {
     struct redis_command command;
     struct stats *stats;
@@ -40,9 +40,9 @@ struct stats *stats_open(const struct stats_options *options);
 /**
  * Read the entries after the id `after`; "": all entries.
  *
- * @done  called once, never from inside this call, with a JSON object to be freed by
- *        `done`; NULL: out of memory. Its `items` are [id, instance, stats], the oldest
- *        first. `is_shared` is false if Redis did not answer: then the one item is the
+ * @done  called once, never by stats_read() itself, with a JSON object to be freed by `done`;
+ *        NULL: out of memory. The `items` of the object are [id, instance, stats], the oldest
+ *        first. `is_shared` is false if Redis did not answer: then the only item is the
  *        present state of this instance.
  *
  * Returns  STATUS_OK; STATUS_DOWN, STATUS_NO_MEMORY: `done` will not be called
@@ -51,8 +51,8 @@ MUST_CHECK enum status stats_read(struct stats *stats, const char *after,
                                   struct stats_read *read,
                                   void (*done)(struct stats_read *read, char *text));
 
-/** The present state of this instance, in the same form; the caller frees it. NULL: out of
- *  memory. */
+/** Return a JSON object like that of stats_read(), with the present state of this instance only.
+ *  The caller frees the text. NULL: out of memory. */
 char *stats_print_own(struct stats *stats);
 
 /** The loop frees the memory in a later turn. Accepts NULL. */
