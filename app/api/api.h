@@ -16,7 +16,7 @@
 #include "app/sale/checkout.h"
 #include "app/store/store.h"
 
-/* In a cluster the keys of revoked tokens begin with this tag: one connection has them all. */
+/* In a cluster the keys of revoked tokens begin with this tag, so one server has all of them. */
 #define API_REVOKED_TAG "{revoked:}"
 
 struct api;
@@ -35,7 +35,7 @@ struct api_options {
     struct metrics *metrics;         /* this loop's */
     const struct all_metrics *all_metrics;
     uint32_t timeout_ms; /* from the arrival of a request to its answer */
-    size_t queue_max;    /* requests that may wait for a backend */
+    size_t queue_max;    /* maximum number of requests that wait for a backend */
     bool bypass_locks;   /* serve without Redis while it is down */
     bool dev_login;      /* issue tokens to anyone, for development */
 };
@@ -44,7 +44,7 @@ struct api_options {
 struct api *api_create(const struct api_options *options);
 void api_free(struct api *api); /* accepts NULL */
 
-/** Verify tokens with `auth` from now on; borrowed. */
+/** Verify tokens with `auth` from now on. `auth` is borrowed. */
 void api_set_auth(struct api *api, const struct auth *auth);
 
 /** For struct http_options: the size of a request's context, and the callbacks, whose

@@ -1,4 +1,4 @@
-/* api_admit.c - what requests for orders and for tickets share: their voucher, their answers. */
+/* api_admit.c - finds the voucher of a request for an order or a ticket, and answers by outcome. */
 #include "app/api/api_routes.h"
 
 #include <assert.h>
@@ -24,7 +24,7 @@ void api_answer_order(struct api_request *request, unsigned status,
     http_answer(request->http, &reply);
 }
 
-/* The time until the sale opens; 0 if the catalogue has no valid entry. */
+/* Returns the time until the sale opens; 0: the catalogue has no valid entry. */
 static int64_t opens_in_us(const struct api_request *request)
 {
     struct catalogue *catalogue = request->api->options.catalogue;
@@ -92,7 +92,7 @@ static void admit_on_entry(enum status status, const struct catalogue_entry *ent
             status == STATUS_NO_MEMORY ? OUTCOME_OVERLOADED : OUTCOME_UNAVAILABLE, NULL);
 }
 
-/* Runs after api_identify(): only callers with a token make the catalogue read Postgres. */
+/* Runs after api_identify(), so that only callers with a token make the catalogue read Postgres. */
 static void read_entry(struct api_request *request)
 {
     catalogue_read(request->api->options.catalogue, request->id, &request->place.wait,

@@ -1,5 +1,5 @@
 /*
- * api_identity.c - tokens are verified here; revocations are looked up in Redis.
+ * api_identity.c - verifies tokens, and looks up revocations in Redis.
  *
  * The key "revoked:ID", with any value, revokes the token with that `jti`. It should expire
  * with the token, so that the list stays short. A look-up costs one round trip and no
@@ -30,7 +30,7 @@ static bool read_token(struct api_request *request)
 {
     enum status status = STATUS_OK;
 
-    if (request->identity.user_id == 0) /* a token before a body is already checked */
+    if (request->identity.user_id == 0) /* api_reads_body() has not checked it */
         status = api_check_token(request);
     if (status == STATUS_INVALID)
         api_answer_bad_request(request, "Authorization must not be repeated.");
@@ -58,7 +58,7 @@ static void check_role(struct api_request *request)
         api_answer_problem(request, PROBLEM_FORBIDDEN);
 }
 
-/* It is unknown whether the token is revoked. */
+/* The revocation list cannot be read, so the token is accepted only if locks are bypassed, too. */
 static void pass_unchecked(struct api_request *request)
 {
     if (request->api->options.bypass_locks)
@@ -83,7 +83,7 @@ static void identity_on_looked_up(struct redis_command *command,
         check_role(request);
 }
 
-/* False: Redis is down. */
+/* Sends the look-up. False: Redis is down. */
 static bool look_up_revocation(struct api_request *request, const char *jti)
 {
     struct redis_conn *conn = request->api->options.revocations;
@@ -108,7 +108,7 @@ void api_identify(struct api_request *request, api_handler *identified)
     }
     if (!read_token(request))
         return;
-    /* the payment service calls for all shoppers, so it has no such limit */
+    /* The payment service calls for all shoppers, so the limit is only for shoppers. */
     if (request->identity.role == AUTH_SHOPPER &&
         api_is_limited(request, "shopper", request->api->options.user_limiter,
                        (uint64_t)request->identity.user_id))

@@ -1,8 +1,9 @@
 /*
  * api_life.c - changes of an order (pay, cancel, refund, redeem) and its history.
  *
- * An order is read before it is changed: to find its voucher, and so that a request for the
- * order of another shopper takes no lock. The database alone decides whether the change is valid.
+ * An order is read before it is changed. The read finds the voucher of the order, and a request
+ * for the order of another shopper takes no lock. The database alone decides whether the change
+ * is valid.
  */
 #include "app/api/api_routes.h"
 #include "app/core/log.h"
@@ -12,7 +13,8 @@
 
 /* -- changes -- */
 
-/* Logged because the payment service has the money, and the shopper has no voucher for it. */
+/* The log line is needed because the payment service has the money, but the shopper has no voucher
+   for the money. */
 static void log_refused_payment(const struct api_request *request,
                                 const struct order *order, enum change_verdict verdict)
 {
@@ -42,7 +44,7 @@ static void life_on_changed(enum status status, enum change_verdict verdict,
     struct api_request *request = arg;
 
     if (status == STATUS_OK && order != NULL) {
-        /* later requests to this loop must see what this answer says */
+        /* Later requests to this loop must see the change. */
         catalogue_invalidate(request->api->options.catalogue, order->voucher_id);
         if (request->change.change.change == CHANGE_PAY && verdict > CHANGE_REPEATED)
             log_refused_payment(request, order, verdict);
@@ -124,7 +126,7 @@ static void list_events(struct api_request *request, int64_t voucher_id)
     struct event_filter filter = {.voucher_id = voucher_id,
                                   .order_id = request->list.order_id,
                                   .after_id = request->list.after_id,
-                                  /* one more shows whether a page follows */
+                                  /* another item shows that a page follows */
                                   .limit = request->list.limit + 1,
                                   .deadline_us = api_deadline_us(request)};
 
@@ -147,7 +149,7 @@ static void life_on_order(enum status status, const struct order *order, void *a
         api_answer_failure(request, status, false);
 }
 
-/* The first event is the placement, whose id is the id of the order. */
+/* The first event of an order is its placement, and the id of this event is the id of the order. */
 void api_list_order_events(struct api_request *request)
 {
     request->list.order_id = request->id;

@@ -26,8 +26,8 @@ static void orders_on_key_found(enum status status, const struct placement *plac
         api_answer_uncounted(request, request->place.refusal, NULL);
 }
 
-/* Admission has refused the request, and the caller is identified. The key may have placed an order
-   before. */
+/* Looks up the order that the key may have placed before. Called when admission has refused the
+   request and the caller is identified. */
 static void find_by_key(struct api_request *request)
 {
     struct key_lookup *lookup = &request->place.lookup;
@@ -43,7 +43,7 @@ static void find_by_key(struct api_request *request)
                       orders_on_key_found, request);
 }
 
-/* The request is admitted, and the caller is identified. */
+/* Called when the request is admitted and the caller is identified. */
 static void submit(struct api_request *request)
 {
     const struct checkout_request order = {.voucher_id = request->id,
@@ -158,6 +158,6 @@ void api_list_orders(struct api_request *request)
         return;
     }
     filter.user_id = user_id != 0 ? user_id : identity->user_id;
-    filter.limit = request->list.limit + 1; /* one more shows if a page follows */
+    filter.limit = request->list.limit + 1; /* another item shows that a page follows */
     store_list_orders(request->api->options.store, &filter, orders_on_listed, request);
 }

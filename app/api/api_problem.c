@@ -1,4 +1,4 @@
-/* api_problem.c - answers that do not vary are rendered once. */
+/* api_problem.c - answers with problems. An answer that does not vary is rendered once. */
 #include "app/api/api_problem.h"
 
 #include "app/core/log.h"
@@ -12,7 +12,7 @@
 
 struct api_problems {
     struct http_page *fixed[PROBLEM_COUNT];
-    /* by seconds of Retry-After; rendered at first use */
+    /* indexed by the seconds of Retry-After; rendered at the first use */
     struct http_page *not_started[NOT_STARTED_PAGES];
 };
 
@@ -28,8 +28,8 @@ static const struct problem_row {
 
 /* -- rendering -- */
 
-/* Set the status and the type of the reply, whose headers may have been added. Returns its
-   body, to be freed by the caller; NULL: out of memory. */
+/* Sets the status and the type of the reply, and keeps its headers. Returns the body, which the
+   caller frees; NULL: out of memory. */
 static char *render(const struct json_problem *problem, struct http_reply *reply)
 {
     reply->status = problem->status;
@@ -92,7 +92,7 @@ void api_answer_problem(struct api_request *request, enum api_problem problem)
     http_answer_page(request->http, request->api->problems->fixed[problem]);
 }
 
-/* @reply  has the headers of the answer */
+/* Renders the problem into `reply`, which has the headers of the answer, and answers. */
 static void answer_rendered(struct api_request *request,
                             const struct json_problem *problem, struct http_reply *reply)
 {

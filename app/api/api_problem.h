@@ -1,7 +1,7 @@
 /*
  * api_problem.h - answers: the problems of the API (RFC 9457), and JSON documents.
  *
- * Each of these functions answers the request, so one of them is called per request. If memory
+ * Each api_answer function answers the request, so one of them is called per request. If memory
  * is out, the answer is PROBLEM_OVERLOADED instead.
  */
 #ifndef API_PROBLEM_H
@@ -11,7 +11,7 @@
 #include "app/api/json.h"
 
 /* The problems. The columns: word, status, code, Retry-After in seconds (0: none), title, detail.
-   The answers of the last six have a part that varies: each has a function of its own below. */
+   The answers of the last six have a part that varies, so each of the six has its own function. */
 /* clang-format off */
 #define API_PROBLEMS(X)                                                                                                                                        \
     X(UNAUTHENTICATED,    401, "unauthenticated",        0, "Unauthenticated",        "A valid bearer token is required.")                                     \
@@ -51,7 +51,7 @@ enum api_problem {
 struct api_problems *api_problems_create(void);
 void api_problems_free(struct api_problems *problems); /* accepts NULL */
 
-/** One of the problems whose answer does not vary. */
+/** Answer with a problem whose answer does not vary. */
 void api_answer_problem(struct api_request *request, enum api_problem problem);
 
 /** 400 bad_request. */
@@ -85,21 +85,21 @@ void api_answer_allow(struct api_request *request, const char *allow);
  */
 void api_answer_failure(struct api_request *request, enum status status, bool was_write);
 
-/** Answer with the status, type and headers of `reply`, and with `text` from malloc(), freed here;
- *  NULL: out of memory. */
+/** Answer with the status, type and headers of `reply`, and with `text` from malloc(), which is
+ *  freed. `text` NULL: out of memory. */
 void api_answer_text(struct api_request *request, struct http_reply *reply, char *text);
 
 /**
- * A JSON document.
+ * Answer with a JSON document.
  *
- * @text      from malloc(), freed here; NULL: out of memory
+ * @text      from malloc(), is freed; NULL: out of memory
  * @location  the header Location; NULL: none
  */
 void api_answer_json(struct api_request *request, unsigned status, char *text,
                      const char *location);
 
-/** A JSON list, 200, with its age if it may be older than the request. To be called in the callback
- *  of the list. */
+/** Answer 200 with a JSON list, and with its age if the list may be older than the request. To be
+ *  called in the callback of the list. */
 void api_answer_list(struct api_request *request, char *text);
 
 #endif

@@ -16,8 +16,8 @@ struct api_reading {
     struct list link; /* in api->readings */
     struct api *api;
     struct api_reading_key key;
-    struct list requests; /* answered by the read under way */
-    struct list next;     /* requests that arrived later */
+    struct list requests; /* requests for the read under way */
+    struct list next;     /* requests that arrived later, for the next read */
 };
 
 static bool is_same(const struct api_reading_key *a, const struct api_reading_key *b)
@@ -39,7 +39,7 @@ static char *print_list(const struct api_reading *reading, const struct voucher 
                         size_t count, int64_t now_us)
 {
     const struct voucher_filter *filter = &reading->key.filter;
-    bool has_more = count >= filter->limit; /* one more was read than the page has */
+    bool has_more = count >= filter->limit; /* the limit is the page and one more */
     char cursor[48];
 
     if (has_more) {
@@ -70,7 +70,7 @@ static void print_tag(const struct voucher *vouchers, size_t count, int64_t now_
     snprintf(ret_tag, TAG_BYTES, "W/\"%016" PRIx64 "\"", sum * factor);
 }
 
-/* NULL: out of memory. */
+/* Prints the answer to all requests of the reading. NULL: out of memory. */
 static struct http_page *print_page(const struct api_reading *reading,
                                     const struct voucher *vouchers, size_t count,
                                     int64_t now_us)
@@ -90,7 +90,7 @@ static struct http_page *print_page(const struct api_reading *reading,
     snprintf(age, sizeof(age), "%" PRId64, age_s);
     if (age_s >= 0)
         http_reply_add(&reply, "Age", age);
-    /* a cache keeps the answer for a second, whatever its age */
+    /* A cache keeps the answer for a second, whatever its age is now. */
     snprintf(control, sizeof(control), "public, max-age=%" PRId64,
              age_s >= 0 ? age_s + 1 : 1);
     http_reply_add(&reply, "Cache-Control", control);

@@ -18,8 +18,8 @@
 struct api {
     struct api_options options;
     struct api_problems *problems;
-    struct http_page **web;             /* one per embedded file */
-    struct list readings[API_READINGS]; /* by key, see api_readings.c */
+    struct http_page **web;             /* one page per embedded file */
+    struct list readings[API_READINGS]; /* hash table of struct api_reading */
 };
 
 struct api_request;
@@ -29,7 +29,7 @@ struct api_route {
     const char *path; /* {id}: a number; {name}: any characters but a slash */
     enum http_method method;
     enum metrics_route tag;
-    unsigned callers; /* a bit per enum auth_role; 0: anyone */
+    unsigned callers; /* enum callers; 0: anyone */
     api_handler *handle;
     const char *query[QUERY_PARAMETERS_MAX + 1]; /* names; the last is NULL */
 };
@@ -39,14 +39,15 @@ struct api_route {
 typedef void (*api_admit)(struct api_request *request,
                           const struct catalogue_entry *entry);
 
-struct api_place { /* for orders and tickets */
+/* A request for an order or a ticket. */
+struct api_place {
     struct catalogue_wait wait;
     api_admit admit; /* called when the catalogue has the voucher */
     struct key_lookup lookup;
     struct text key;      /* Idempotency-Key; bytes NULL: none */
-    enum outcome refusal; /* by admission; the answer if the key has placed no order */
+    enum outcome refusal; /* why admission refused; the answer if no order has the key */
     bool needs_ticket;
-    unsigned pow_bits; /* required for a ticket */
+    unsigned pow_bits; /* proof of work that a ticket requires */
     bool is_early;     /* the sale has not opened: only a challenge is issued */
 };
 
@@ -57,21 +58,21 @@ struct api_change {
 
 struct api_list {
     unsigned limit;
-    int64_t order_id; /* whose events are listed; 0: all of the voucher */
+    int64_t order_id; /* the order whose events are listed; 0: all events of a voucher */
     int64_t after_id;
-    struct list link; /* of requests that share a reading, see api_readings.c */
+    struct list link; /* in a list of struct api_reading */
 };
 
 struct api_request {
     struct api *api;
     struct http_request *http;
     const struct api_route *route;   /* NULL: the path is unknown */
-    int64_t id;                      /* of the path; 0: the route has none */
+    int64_t id;                      /* the {id} of the path; 0: the route has no id */
     int64_t arrived_us;              /* clock_mono_us() */
     struct identity identity;        /* set by api_identify() */
     struct redis_command revocation; /* looks up the token in the revocation list */
     api_handler *identified;         /* called when the revocation check has passed */
-    json_t *body;                    /* released with the answer; NULL: none */
+    json_t *body; /* released with the answer; NULL: no body was read */
     union {
         struct api_place place;
         struct api_change change;
@@ -81,7 +82,7 @@ struct api_request {
     };
 };
 
-/** clock_mono_us() at which the request must be answered. */
+/** Return the time, by clock_mono_us(), at which the request must be answered. */
 static inline int64_t api_deadline_us(const struct api_request *request)
 {
     return request->arrived_us + request->api->options.timeout_ms * INT64_C(1000);

@@ -14,9 +14,9 @@ enum callers {
     SHOPPER = 1 << AUTH_SHOPPER,
     PAYMENT = 1 << AUTH_PAYMENT,
     ADMIN = 1 << AUTH_ADMIN,
-    /* The handler calls admission before it calls api_identify(), and before it checks whether
+    /* The handler calls admission before it identifies the caller, and before it checks whether
        the service is full, because a refusal from memory reveals nothing private and costs
-       least. If the catalogue does not have the voucher, the caller is identified first. */
+       least. Only if the catalogue does not have the voucher, the caller is identified first. */
     MEMORY_FIRST = 1 << 8,
     READS_BODY = 1 << 9,
     REFUSES_BODY = 1 << 10, /* unless it is an object without members */
@@ -60,7 +60,7 @@ static const struct api_route routes[] = {
 /* clang-format on */
 #define ROUTE_ROWS (sizeof(routes) / sizeof(routes[0]))
 
-/* Whether `path` matches `pattern`; `ret_id` gets the part that matches {id}. */
+/* Whether `path` matches `pattern`. Sets `ret_id` to the part that matches {id}. */
 static bool matches(const char *pattern, const char *path, struct text *ret_id)
 {
     *ret_id = (struct text){0};
@@ -79,7 +79,8 @@ static bool matches(const char *pattern, const char *path, struct text *ret_id)
     return *path == '\0';
 }
 
-/* The row with this path and method, or else a row with this path; NULL: the path is unknown. */
+/* Returns the row with this path and method. If there is none, returns a row with this path. NULL:
+   the path is unknown. */
 static const struct api_route *find_route(const char *path, enum http_method method,
                                           struct text *ret_id)
 {
@@ -110,7 +111,8 @@ static void answer_allow(struct api_request *request)
     api_answer_allow(request, allow);
 }
 
-/* Routes of operators are never refused: probes are frequent, and their answers must be true. */
+/* Answers if the service is full or the address is above its rate limit. Routes of operators are
+   never refused, because probes are frequent and must get true answers. */
 static bool is_refused(struct api_request *request)
 {
     static const char limited[] = "/v1/";
@@ -157,7 +159,7 @@ bool api_reads_body(struct http_request *http, void *arg)
     if (!(route->callers & ROLES))
         return request->api->options.dev_login;
     status = api_check_token(request);
-    /* if memory is out, the token is checked again when the body has arrived */
+    /* STATUS_NO_MEMORY: api_identify() checks the token again when the body has arrived. */
     return status == STATUS_NO_MEMORY ||
            (status == STATUS_OK && route->callers & 1U << request->identity.role);
 }

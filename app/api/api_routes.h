@@ -1,4 +1,4 @@
-/* api_routes.h - the handlers of the routes, and what they share. */
+/* api_routes.h - the handlers of the routes, and functions that several handlers use. */
 #ifndef API_ROUTES_H
 #define API_ROUTES_H
 
@@ -6,15 +6,15 @@
 #include "app/api/api_request.h"
 #include "app/api/json.h"
 
-/* api_identity.c: who calls, by bearer token, rate limit, revocation and role */
+/* api_identity.c: identifies the caller, and checks rate limit, revocation and role */
 
 /**
  * Identify the caller, then call `identified` with request->identity set.
  *
  * If the token has an id, the revocation list is looked up first, and `identified` is called
- * after this function has returned. A caller without a valid token, above the rate limit, or
- * with a role that the route does not permit is answered here. `identified` may call this
- * function again with another handler, which is then called at once.
+ * after api_identify() has returned. A caller without a valid token, above the rate limit, or
+ * with a role that the route does not permit gets an error, and `identified` is not called.
+ * `identified` may call api_identify() again with another handler, which is called at once.
  */
 void api_identify(struct api_request *request, api_handler *identified);
 
@@ -26,32 +26,37 @@ void api_identify(struct api_request *request, api_handler *identified);
  */
 MUST_CHECK enum status api_check_token(struct api_request *request);
 
-/** Take a token of `key` from the limiter; NULL: there is no limit. True: no token is left, and
- *  the request is answered. */
+/** Take a token of `key` from `limiter`; NULL: there is no limit. True: no token is left, and the
+ *  request is answered. */
 MUST_CHECK bool api_is_limited(struct api_request *request, const char *policy,
                                struct limiter *limiter, uint64_t key);
 
-/** The caller as the history records it, "admin:7". */
+/** Print the caller as the history records actors, "admin:7". */
 void api_name_actor(const struct api_request *request, char ret_actor[ACTOR_BYTES]);
 
 /* api_input.c: bodies, parameters of the query */
 
 /**
- * Read the body by the table `fields`, see json_read(). Its texts are valid until the
- * request is answered.
+ * Read the body by the table `fields`, see json_read(). The texts in `target` are valid until
+ * the request is answered.
  *
  * Returns  false: the request is answered
  */
 MUST_CHECK bool api_read_body(struct api_request *request,
                               const struct json_field *fields, void *target);
 
-/** The same for a route without fields: its body is absent, or an object without members. */
+/** Check the body of a route without fields. The body must be absent, or an object without members.
+ *
+ * Returns  false: the request is answered
+ */
 MUST_CHECK bool api_read_no_body(struct api_request *request);
 
-/** The parameter `limit`, 1..100, default 20. False: the request is answered. */
+/** Read the parameter `limit`, 1..100, default 20. False: the parameter is invalid, and the request
+ *  is answered. */
 MUST_CHECK bool api_read_limit(struct api_request *request, unsigned *ret_limit);
 
-/** The parameter `name`, 1 or greater; absent: unchanged. False: the request is answered. */
+/** Read the parameter `name`, 1 or greater. If it is absent, `ret_number` is unchanged. False: the
+ *  parameter is invalid, and the request is answered. */
 MUST_CHECK bool api_read_query(struct api_request *request, const char *name,
                                int64_t *ret_number);
 
@@ -61,13 +66,13 @@ api_handler api_create_voucher, api_list_vouchers, api_read_voucher, api_patch_v
 
 /* api_readings.c */
 
-/** What a request reads: a voucher, or with voucher_id 0 a list of vouchers. */
+/** A request for a voucher, or, if voucher_id is 0, for a list of vouchers. */
 struct api_reading_key {
     int64_t voucher_id;
     struct voucher_filter filter; /* limit: one more than the page shows */
 };
 
-/** Read, and answer the request. */
+/** Answer the request with a read that other requests with an equal key may share. */
 void api_share_reading(struct api_request *request, const struct api_reading_key *key);
 
 /* api_stream.c */
@@ -75,15 +80,15 @@ api_handler api_stream_voucher;
 
 /* api_admit.c */
 
-/** Call `on_entry` with the voucher of the path: at once if the catalogue has it, otherwise when
- *  the caller is identified and the voucher has been read. Answers the request if that fails. */
+/** Call `on_entry` with the voucher of the path. If the catalogue has no valid entry, identify the
+ *  caller and read the voucher before. If this fails, answer the request instead. */
 void api_find_entry(struct api_request *request, api_admit on_entry);
 
-/** Answer an order request; `order` as in checkout_cb. */
+/** Answer an order request. `order` is as in checkout_cb. */
 void api_answer_outcome(struct api_request *request, enum outcome outcome,
                         const struct order *order);
 
-/** The same for a request that the checkout has not accepted. Also counts the outcome. */
+/** Answer a request that the checkout has not accepted, and count the outcome. */
 void api_answer_uncounted(struct api_request *request, enum outcome outcome,
                           const struct order *order);
 
@@ -100,7 +105,8 @@ MUST_CHECK bool api_has_ticket(struct api_request *request);
 /* api_orders.c */
 api_handler api_place_order, api_list_orders, api_read_order;
 
-/** Read the order of the path; STATUS_NOT_FOUND if it belongs to another shopper. */
+/** Read the order of the path. The status is STATUS_NOT_FOUND if the order belongs to another
+ *  shopper. */
 void api_find_order(struct api_request *request, store_order_cb callback);
 
 /* api_life.c; api_change_order() cancels, refunds and redeems */

@@ -9,7 +9,8 @@
 #define PERIOD_US    INT64_C(250000)
 #define HEARTBEAT_US INT64_C(15000000)
 
-/* Without a valid entry, a comment keeps the connection open. */
+/* Prints the stock of the voucher, or, if there is no valid entry, a comment that keeps the
+   connection open. */
 size_t api_print_event(struct http_listener *listener, char ret_event[HTTP_EVENT_BYTES],
                        void *arg)
 {

@@ -1,5 +1,5 @@
 /*
- * api_ticket.c - purchase tickets: issued while a sale is open, sent with the order.
+ * api_ticket.c - issues purchase tickets while a sale is open, and checks them for orders.
  *
  * Like an order, a request for a ticket passes admission first. Issuing a ticket costs a
  * few hashes and needs no backend. If the voucher requires a proof of work, a request
@@ -35,7 +35,7 @@ bool api_has_ticket(struct api_request *request)
            ticket_is_good(&request->api->options.tickets, &subject, ticket, now_s());
 }
 
-/* @bits  of the proof of work; only a challenge has it */
+/* @bits  the proof of work that a challenge asks for; unused for a ticket */
 static void answer_issued(struct api_request *request, enum ticket_kind kind,
                           unsigned bits)
 {
@@ -73,7 +73,7 @@ static void check_proof(struct api_request *request, const struct proof *proof,
         answer_issued(request, TICKET_PURCHASE, 0);
 }
 
-/* The request is admitted, and the caller is identified. */
+/* Called when the request is admitted and the caller is identified. */
 static void issue(struct api_request *request)
 {
     static const struct json_field fields[] = {
@@ -100,7 +100,7 @@ static void issue(struct api_request *request)
         check_proof(request, &proof, bits);
 }
 
-/* A challenge that is issued now is still valid when the sale opens. */
+/* Whether a challenge that is issued now is still valid when the sale opens. */
 static bool has_useful_challenge(const struct api_request *request,
                                  const struct catalogue_entry *entry)
 {

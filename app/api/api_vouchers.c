@@ -23,7 +23,7 @@ static void answer_window(struct api_request *request)
     api_answer_invalid_field(request, "end_at", "must be after begin_at");
 }
 
-/* Without a secret no ticket can be issued, so a voucher that requires tickets could not be sold. */
+/* A voucher that requires tickets could not be sold without a secret, which signs the tickets. */
 static bool can_require_ticket(struct api_request *request, int64_t requires_ticket)
 {
     if (requires_ticket <= 0 || request->api->options.tickets.secret[0] != '\0')
@@ -43,7 +43,7 @@ static void answer_written(struct api_request *request, enum status status,
         api_answer_failure(request, status, true);
         return;
     }
-    /* later requests to this loop must see what this answer says */
+    /* Later requests to this loop must see the change. */
     catalogue_invalidate(request->api->options.catalogue, voucher->id);
     snprintf(location, sizeof(location), "/v1/vouchers/%" PRId64, voucher->id);
     api_answer_json(request, is_created ? 201 : 200, json_print_voucher(voucher, now_us),
@@ -75,7 +75,7 @@ static void vouchers_on_restocked(enum status status, const struct voucher *vouc
 
 /* clang-format off */
 #define VOUCHER(field) offsetof(struct voucher, field)
-/* The fields that can be changed; `required`: needed to create a voucher. */
+/* The fields that can be changed. A new voucher needs those with `required`. */
 #define CHANGEABLE_FIELDS(required) \
     {"title",           JSON_FIELD_TEXT,    required, 1, TITLE_CHARS_MAX,       VOUCHER(title)}, \
     {"description",     JSON_FIELD_TEXT,    false,    0, DESCRIPTION_CHARS_MAX, VOUCHER(description)}, \
@@ -145,7 +145,7 @@ static const char *const state_names[] = {
     [VOUCHER_ENDED] = "ended",
 };
 
-/* "TIME_ID", as printed by api_readings.c. */
+/* Parses "TIME_ID", which api_readings.c prints. */
 static bool parse_cursor(struct text cursor, struct voucher_filter *filter)
 {
     const char *mark = memchr(cursor.bytes, '_', cursor.len);
@@ -189,6 +189,6 @@ void api_list_vouchers(struct api_request *request)
     }
     if (!api_read_limit(request, &request->list.limit))
         return;
-    filter->limit = request->list.limit + 1; /* one more shows if a page follows */
+    filter->limit = request->list.limit + 1; /* another item shows that a page follows */
     api_share_reading(request, &key);
 }

@@ -37,7 +37,7 @@ static const struct {
     {".yaml", "application/yaml"},
 };
 
-/* A path has dots only in its ending, which ".gz" may follow. */
+/* Returns the type of a file by its ending. A path has dots only in the ending and in ".gz". */
 static const char *type_of(const char *path)
 {
     for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {

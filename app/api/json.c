@@ -1,4 +1,4 @@
-/* json.c - uses jansson, except to print orders. */
+/* json.c - parses and prints JSON with jansson; prints orders without jansson. */
 #include "app/api/json.h"
 
 #include "app/core/rfc3339.h"
@@ -16,7 +16,7 @@ void json_errors_add(struct json_errors *errors, const char *field, const char *
     if (errors->count >= JSON_ERRORS_MAX)
         return;
     while (len > 0 && ((unsigned char)field[len] & 0xc0) == 0x80)
-        len--; /* truncated between characters, so that the copy is valid UTF-8 */
+        len--; /* cut between characters, so that the copy is valid UTF-8 */
     snprintf(errors->rows[errors->count].field, sizeof(errors->rows[0].field), "%.*s",
              (int)len, field);
     snprintf(errors->rows[errors->count].message, sizeof(errors->rows[0].message), "%s",
@@ -143,8 +143,8 @@ const char *const json_status_names[] = {
     [ORDER_EXPIRED] = "expired",   [ORDER_REFUNDED] = "refunded",
 };
 
-/* Without jansson, for speed: every answer to a placed order is printed here, and its texts
-   need no escapes. */
+/* Every answer to a placed order is printed here, so it does not use jansson, which is slower. The
+   texts of an order need no escapes. */
 size_t json_print_order(const struct order *order, char ret_text[JSON_ORDER_BYTES])
 {
     char created[RFC3339_BYTES], expires[RFC3339_BYTES], paid[RFC3339_BYTES];
@@ -203,7 +203,8 @@ static json_t *voucher_json(const struct voucher *voucher, int64_t now_us)
         state_name(voucher, now_us), "server_time", time_json(now_us));
 }
 
-/* Adds to an array; frees it if memory is out, and returns NULL. Accepts NULL. */
+/* Appends `item`, and returns the array. If memory is out, frees the array, and returns NULL.
+   Accepts NULL. */
 static json_t *append(json_t *array, json_t *item)
 {
     if (json_array_append_new(array, item) == 0)
@@ -212,7 +213,7 @@ static json_t *append(json_t *array, json_t *item)
     return NULL;
 }
 
-/* Frees `root`; accepts NULL. */
+/* Prints `root`, and frees it. Accepts NULL. */
 static char *print_and_free(json_t *root)
 {
     char *text = json_dumps(root, JSON_COMPACT);

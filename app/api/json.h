@@ -1,6 +1,6 @@
 /*
- * json.h - the JSON of the API: request bodies, validated by a table of fields, and answers
- * as text.
+ * json.h - the JSON of the API: validates request bodies by a table of fields, and prints
+ * answers.
  */
 #ifndef JSON_H
 #define JSON_H
@@ -14,18 +14,18 @@
 /* -- bodies -- */
 
 enum json_kind {
-    JSON_FIELD_INTEGER, /* to an int64_t */
-    JSON_FIELD_TEXT,    /* to a struct text, borrowed from the document */
-    JSON_FIELD_TIME,    /* RFC 3339, to an int64_t in us */
-    JSON_FIELD_BOOLEAN, /* to an int64_t, 0 or 1 */
+    JSON_FIELD_INTEGER, /* stored as int64_t */
+    JSON_FIELD_TEXT,    /* stored as struct text, borrowed from the document */
+    JSON_FIELD_TIME,    /* an RFC 3339 time, stored as int64_t in us */
+    JSON_FIELD_BOOLEAN, /* stored as int64_t, 0 or 1 */
 };
 
 struct json_field {
     const char *name;
     enum json_kind kind;
     bool is_required;
-    int64_t min, max; /* of a number or time; of the length of a text in characters */
-    size_t offset;    /* of the field in the struct to be filled */
+    int64_t min, max; /* limits of a number or time, or of the characters of a text */
+    size_t offset;    /* offset of the value in the struct that is filled */
 };
 
 #define JSON_ERRORS_MAX 12
@@ -65,12 +65,12 @@ extern const char *const json_status_names[];
 /** Returns the length. */
 size_t json_print_order(const struct order *order, char ret_text[JSON_ORDER_BYTES]);
 
-/* The following functions return text that the caller frees; NULL: out of memory. If there are
-   more than `limit` items, `limit` items are printed. The cursor of the next page is then the id
-   of the last of them. */
+/* The following functions return text that the caller frees; NULL: out of memory. If `count` is
+   greater than `limit`, only `limit` items are printed, and the cursor of the next page is the id
+   of the last item that is printed. */
 
 char *json_print_voucher(const struct voucher *voucher, int64_t now_us);
-/** @next_cursor  NULL: the list ends here */
+/** @next_cursor  NULL: no page follows */
 char *json_print_vouchers(const struct voucher *vouchers, size_t count, int64_t now_us,
                           const char *next_cursor);
 char *json_print_orders(const struct order *orders, size_t count, size_t limit);
