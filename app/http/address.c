@@ -1,4 +1,4 @@
-/* address.c - parsing by inet_pton(), comparing by bits. */
+/* address.c - parses addresses by inet_pton(), and compares them bit by bit. */
 #include "app/http/address.h"
 
 #include <arpa/inet.h>
@@ -9,14 +9,14 @@
 
 static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
 
-/* Without a port. */
+/* Parses an address without a port. */
 static bool parse_plain(const char *text, size_t len, uint8_t ret_address[16])
 {
     char copy[INET6_ADDRSTRLEN];
     uint8_t address[16];
 
     snprintf(copy, sizeof(copy), "%.*s", (int)len, text);
-    if (strlen(copy) != len) /* it is too long, or has a NUL */
+    if (strlen(copy) != len) /* the text is too long, or has a NUL */
         return false;
     if (inet_pton(AF_INET, copy, address + sizeof(mapped)) == 1)
         memcpy(address, mapped, sizeof(mapped));
@@ -49,7 +49,7 @@ bool address_parse(const char *text, size_t len, uint8_t ret_address[16])
         return (rest == 0 || is_port(end + 1, rest)) &&
                parse_plain(text + 1, (size_t)(end - text) - 1, ret_address);
     }
-    /* digits behind the first colon are a port: an IPv6 address has more colons */
+    /* Only digits behind the first colon are a port, because an IPv6 address has more colons. */
     if (is_port(text + host_len, len - host_len))
         len = host_len;
     return parse_plain(text, len, ret_address);

@@ -1,7 +1,7 @@
 /*
  * address.h - IP addresses, networks, and clients behind proxies.
  *
- * An address is 16 bytes: IPv6, or IPv4 mapped into it (::ffff:a.b.c.d).
+ * An address is 16 bytes: an IPv6 address, or an IPv4 address mapped to IPv6 (::ffff:a.b.c.d).
  */
 #ifndef ADDRESS_H
 #define ADDRESS_H
@@ -38,17 +38,17 @@ MUST_CHECK enum status address_networks_parse(const char *text,
 bool address_is_in(const struct address_networks *networks, const uint8_t address[16]);
 
 /**
- * Follow a list as in X-Forwarded-For back to the client: while `address` is a trusted
- * proxy, replace it with the last entry not yet used. An entry that is not an address
- * ends the walk.
+ * Follow a list as in X-Forwarded-For back to the client. Start with the last entry. While
+ * `address` is a trusted proxy, replace `address` with the entry, and go to the entry before.
+ * An entry that is not an address ends the walk.
  *
  * @list     "client, proxy, proxy"; need not be NUL-terminated
- * @address  in: the peer's; out: the client's
+ * @address  in: address of the peer; out: address of the client
  */
 void address_walk_back(const struct address_networks *trusted, const char *list,
                        size_t len, uint8_t address[16]);
 
-/** The key of limits: the /64 network of an IPv6 address, or the IPv4 address. */
+/** Return the key by which limits count: the /64 network of an IPv6 address or the IPv4 address. */
 uint64_t address_key(const uint8_t address[16]);
 
 #endif

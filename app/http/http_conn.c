@@ -3,8 +3,8 @@
  *
  * libmicrohttpd closes connections without activity, but keeps a client that sends a byte
  * now and then. So each state in which a client must act has a fixed timeout, regardless
- * of activity. A sweep about once a second shuts overdue connections down, which
- * libmicrohttpd treats like a disconnect.
+ * of activity. conns_sweep() shuts overdue connections down, and libmicrohttpd treats a
+ * connection that was shut down like a disconnect.
  *
  * A socket that is closed while data arrive is reset, and the reset can destroy an answer
  * that the client has not read yet. So after an answer that did not wait for the whole
@@ -57,13 +57,13 @@ void conn_peer_address(struct MHD_Connection *connection, uint8_t ret_address[16
     read_address(info != NULL ? info->client_addr : NULL, ret_address);
 }
 
-/* Not 0: no connection comes from the network of all ones. */
+/* Returns an id that is not 0, because no connection comes from the network of all ones. */
 static int64_t peer_id(const uint8_t address[16])
 {
     return (int64_t)~address_key(address);
 }
 
-/* NULL: there is no limit, or no memory. */
+/* Counts a connection of the address. NULL: there is no limit, or memory is out. */
 static struct peer *count_peer(struct conns *conns, struct MHD_Connection *connection)
 {
     uint8_t address[16];
@@ -107,7 +107,8 @@ enum MHD_Result conns_accept(void *arg, const struct sockaddr *sockaddr,
     if (conns->count >= conns->options->connections_max)
         return MHD_NO;
     read_address(sockaddr, address);
-    peer = idmap_get(&conns->peers, peer_id(address)); /* NULL: none, or no limit */
+    /* NULL: the address has no connection, or there is no limit. */
+    peer = idmap_get(&conns->peers, peer_id(address));
     return peer == NULL || peer->count < conns->options->connections_per_address ||
                    address_is_in(&conns->options->trusted_proxies, address)
                ? MHD_YES
@@ -211,8 +212,8 @@ static void conn_on_drain_readable(uv_poll_t *poll, int status UNUSED, int event
         drain_end(drain);
 }
 
-/* To be called when libmicrohttpd closes the connection. False: the connection is not to be
-   drained, or resources are short. */
+/* Begins to drain a connection that libmicrohttpd closes. False: the connection needs no draining,
+   or resources are short. */
 static bool drain_begin(struct conns *conns, struct conn *conn)
 {
     const union MHD_ConnectionInfo *info =
@@ -235,7 +236,7 @@ static bool drain_begin(struct conns *conns, struct conn *conn)
         free(drain);
         return false;
     }
-    shutdown(drain->fd, SHUT_WR); /* with TLS, libmicrohttpd has not done it */
+    shutdown(drain->fd, SHUT_WR); /* with TLS, libmicrohttpd shuts nothing down */
     drain->conns = conns;
     drain->conn = conn;
     drain->poll.data = drain;
@@ -310,7 +311,7 @@ static void shut_down(struct conn *conn)
         return;
     }
     info = MHD_get_connection_info(conn->connection, MHD_CONNECTION_INFO_CONNECTION_FD);
-    if (conn->state == CONN_WRITING) /* discards the data that the client has not read */
+    if (conn->state == CONN_WRITING) /* discards unsent data */
         setsockopt(info->connect_fd, SOL_SOCKET, SO_LINGER, &discard, sizeof(discard));
     shutdown(info->connect_fd, SHUT_RDWR);
     conn->state = CONN_ENDING;
@@ -328,17 +329,17 @@ bool conns_sweep(struct conns *conns)
         seen += conn->state != CONN_DRAINED;
         if (is_overdue(conns, conn, now_ms))
             shut_down(conn);
-        /* in these states a handshake may be under way */
+        /* CONN_OPENING, CONN_ENDING: a handshake may be under way. */
         if ((conn->state == CONN_OPENING || conn->state == CONN_ENDING) &&
             conn->since_ms < conns->handshakes_since_ms)
             conns->handshakes_since_ms = conn->since_ms;
     }
-    /* a connection without a struct conn may be in a handshake, too */
+    /* A connection without a struct conn may be in a handshake, too. */
     if (seen + conns->drained_count < conns->count)
         conns->handshakes_since_ms = 0;
     if (conns->peak_count < SHRINK_FROM || conns->count > conns->peak_count / 2)
         return false;
     conns->peak_count = conns->count;
-    conns_clear(conns); /* else malloc_trim() could not return their memory */
+    conns_clear(conns); /* so that malloc_trim() can return the memory */
     return true;
 }

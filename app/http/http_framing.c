@@ -17,7 +17,7 @@
 #include <strings.h>
 
 #define IS_LENIENT     (MHD_VERSION < 0x01000000)
-#define ARGUMENT_BYTES 64 /* libmicrohttpd's memory for a parameter of a query */
+#define ARGUMENT_BYTES 64 /* memory of libmicrohttpd for each parameter of a query */
 #define QUERY_COST_MAX 4096
 
 struct framing {
@@ -28,7 +28,7 @@ struct framing {
     const char *defect;
 };
 
-/* RFC 9110, section 5.6.2. */
+/* Whether the name is a token. Source: RFC 9110, section 5.6.2. */
 static bool is_token(const char *name, size_t len)
 {
     static const bool is_part[256] = {
@@ -124,8 +124,8 @@ void http_check_chunk(struct http_request *request, const char *data)
         request->defect = "A line of the chunked body is malformed.";
 }
 
-/* libmicrohttpd before 1.0 does not answer if the parameters do not fit into its memory. So
-   a query that might not fit is cut off before it is parsed; the request is refused. */
+/* libmicrohttpd before 1.0 does not answer if the parameters do not fit into its memory. So a query
+   that might not fit is cut off before libmicrohttpd parses it, and the request is refused. */
 void *http_on_target(void *arg UNUSED, const char *target,
                      struct MHD_Connection *connection)
 {

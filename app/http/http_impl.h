@@ -1,4 +1,4 @@
-/* http_impl.h - what the files of the server share; private to them. */
+/* http_impl.h - types and functions that the files of the server share, and no others use. */
 #ifndef HTTP_IMPL_H
 #define HTTP_IMPL_H
 
@@ -11,14 +11,14 @@
 /* -- http_conn.c: connections -- */
 
 enum conn_state {
-    CONN_OPENING, /* waiting for the TLS handshake and the first request */
-    CONN_IDLE,    /* waiting for the client to send the next request line and headers */
-    CONN_READING, /* waiting for the client to send the body */
+    CONN_OPENING, /* the server waits for the TLS handshake and the first request */
+    CONN_IDLE,    /* the server waits for the head of the next request */
+    CONN_READING, /* the server waits for the body */
     CONN_WORKING, /* the handler has the request */
-    CONN_WRITING, /* waiting for the client to read the answer */
-    CONN_ENDING,  /* shut down after a timeout */
-    CONN_DRAINED, /* answered and closed, while the client is still sending */
-    CONN_STREAM, /* closed by libmicrohttpd, while the client listens, see http_stream.c */
+    CONN_WRITING, /* the server waits for the client to read the answer */
+    CONN_ENDING,  /* the connection was shut down after a timeout */
+    CONN_DRAINED, /* the answer was sent, but the client still sends; see http_conn.c */
+    CONN_STREAM, /* libmicrohttpd has closed, but the client listens; see http_stream.c */
 };
 
 struct drain;
@@ -26,13 +26,13 @@ struct drain;
 struct conn {
     struct list link; /* in conns.all */
     struct MHD_Connection *connection;
-    struct peer *peer;   /* NULL: not counted */
+    struct peer *peer;   /* counts the connections of the address; NULL: no limit */
     struct drain *drain; /* in CONN_DRAINED */
     uint64_t since_ms;   /* when the state began, by the loop's clock */
     enum conn_state state;
-    bool is_refused; /* the answer was sent before the whole request had arrived */
-    bool is_stream;  /* the first conn_end() is for the stand-in of the client's socket */
-    bool is_query_cut; /* the request has more parameters than fit into memory */
+    bool is_refused;   /* the answer was sent before the whole request had arrived */
+    bool is_stream;    /* the next conn_end() is for a substitute, see http_stream.c */
+    bool is_query_cut; /* the query was cut off, see http_on_target() */
 };
 
 struct conns {
@@ -45,31 +45,32 @@ struct conns {
     bool is_stopped;
     struct list all;
     struct list free_conns;
-    struct idmap peers; /* of struct peer; empty without a limit */
+    struct idmap peers; /* struct peer by peer_id(); empty without a limit */
 };
 
-/** @options  outlive the conns */
+/** @options  must outlive the conns */
 void conns_init(struct conns *conns, const struct http_options *options);
-void conns_stop(struct conns *conns);  /* end draining, and start it no more */
-void conns_clear(struct conns *conns); /* free the list of free conns */
+void conns_stop(struct conns *conns);  /* end draining for good */
+void conns_clear(struct conns *conns); /* free the memory of ended connections */
 
-/** For MHD_start_daemon(): whether the address may open a connection. `arg`: the conns. */
+/** For MHD_start_daemon(). Returns whether the address may open a connection. @arg  the conns */
 enum MHD_Result conns_accept(void *arg, const struct sockaddr *sockaddr, socklen_t len);
 
-/** For MHD_OPTION_NOTIFY_CONNECTION; `arg`: the conns. */
+/** For MHD_OPTION_NOTIFY_CONNECTION. @arg  the conns */
 void conns_notify(void *arg, struct MHD_Connection *connection, void **slot,
                   enum MHD_ConnectionNotificationCode what);
 
 void conn_end(struct conns *conns, struct conn *conn); /* accepts NULL */
 
-/** NULL if memory was out when the connection was opened: then it has no timeouts. */
+/** Return the conn of a connection. NULL: memory was out when the connection was opened, so it has
+ *  no timeouts. */
 struct conn *conn_of(struct MHD_Connection *connection);
 
 /** Accepts NULL. */
 void conn_set_state(struct conns *conns, struct conn *conn, enum conn_state state);
 
-/** Shut down connections whose state has timed out. Cheap to call often. True: most
- *  connections have ended, so freed memory should return to the kernel. */
+/** Shut down connections whose state has timed out; cheap, because most calls do nothing. True:
+ *  most connections have ended, so freed memory should return to the kernel. */
 MUST_CHECK bool conns_sweep(struct conns *conns);
 
 void conn_peer_address(struct MHD_Connection *connection, uint8_t ret_address[16]);
@@ -80,7 +81,7 @@ struct http {
     struct MHD_Daemon *daemon;
     struct conns conns;
     struct list free_requests;
-    struct list streams; /* in the order of their next visits */
+    struct list streams; /* in the order in which they are visited next */
     size_t stream_count;
     uint64_t visited_ms;
     struct http_options options;
@@ -96,21 +97,21 @@ struct http {
 void http_check_head(struct http_request *request, const char *method,
                      const char *version);
 
-/** Check the bytes before a part of the body. */
+/** Check the bytes before a part of a chunked body. */
 void http_check_chunk(struct http_request *request, const char *data);
 
-/** For MHD_OPTION_URI_LOG_CALLBACK: bounds the query. */
+/** For MHD_OPTION_URI_LOG_CALLBACK. Cuts off a query that is too long. */
 void *http_on_target(void *arg, const char *target, struct MHD_Connection *connection);
 
 /* -- http_request.c -- */
 
-/** The first value of a header; NULL: absent. `ret_len` may be NULL. */
+/** Return the first value of a header; NULL: the header is absent. `ret_len` may be NULL. */
 const char *http_lookup(const struct http_request *request, const char *name,
                         size_t *ret_len);
 
 /* -- http_reply.c -- */
 
-/** NULL: close the connection without an answer. */
+/** Answer the request. `response` NULL: close the connection without an answer. */
 void http_queue(struct http_request *request, unsigned status,
                 struct MHD_Response *response);
 
@@ -118,18 +119,19 @@ void http_queue(struct http_request *request, unsigned status,
 
 #define STREAMS_VISIT_MS 25
 
-void streams_visit(struct http *http); /* to be called at least that often */
+/** To be called at least every STREAMS_VISIT_MS. */
+void streams_visit(struct http *http);
 void streams_end(struct http *http);
 
 /* -- http_trace.c -- */
 
 #define HTTP_REQUEST_ID_MAX 64
 
-/** The texts are NUL-terminated. */
+/** Whether the text is a request id, or a traceparent. The text must be NUL-terminated. */
 bool http_is_request_id(const char *text, size_t len);
 bool http_is_traceparent(const char *text, size_t len);
 
-/** The id for the answer's X-Request-Id. False: none was sent or generated. */
+/** Copy the id for the X-Request-Id of the answer. False: no id was sent or generated. */
 bool http_copy_request_id(const struct http_request *request,
                           char ret_id[HTTP_REQUEST_ID_MAX + 1]);
 
@@ -141,7 +143,8 @@ struct MHD_OptionItem http_tls_option(void);
 /** Use `tls` for the handshakes of this thread from now on; NULL: none. */
 void http_tls_use(struct http_tls *tls);
 
-/** Free the predecessors of `tls` that were replaced before all handshakes under way began. */
+/** Free the predecessors of `tls` that were replaced before `handshakes_since_ms`. No handshake
+ *  under way began earlier, so none uses them. */
 void http_tls_free_old(struct http_tls *tls, uint64_t handshakes_since_ms);
 
 #endif

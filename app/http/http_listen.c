@@ -27,8 +27,9 @@ static int socket_bind(const struct addrinfo *address, bool is_shared)
     return -1;
 }
 
-/* With SO_REUSEPORT, bind() succeeds even if another process has bound the address with the same
-   option. Then each would get a part of the connections. So a probe is bound without it first. */
+/* With SO_REUSEPORT, bind() succeeds even if another process has bound the address with this
+   option. Then each process would get a part of the connections. So a probe without the option is
+   bound first. */
 static bool bind_all(struct addrinfo *address, size_t count, int *ret_fds,
                      unsigned *ret_port)
 {
@@ -38,8 +39,8 @@ static bool bind_all(struct addrinfo *address, size_t count, int *ret_fds,
 
     if (probe < 0)
         return false;
-    /* all sockets get the port that the kernel chose; sin_port has the same offset in IPv4 and
-       IPv6 */
+    /* All sockets get the port that the kernel has chosen for the probe. The port has the same
+       offset in IPv4 and IPv6 addresses. */
     getsockname(probe, address->ai_addr, &len);
     *ret_port = ntohs(((struct sockaddr_in *)(void *)address->ai_addr)->sin_port);
     close(probe);

@@ -1,4 +1,4 @@
-/* http_reply.c - answers, rendered for one request or once for many. */
+/* http_reply.c - answers that are rendered for one request, and pages for many requests. */
 #include "app/http/http_impl.h"
 
 #include "base/clock.h"
@@ -116,7 +116,7 @@ void http_queue(struct http_request *request, unsigned status,
     MHD_resume_connection(request->connection);
 }
 
-/* Takes the response over; NULL: none could be rendered. */
+/* Answers with the response, and frees it. NULL: no response could be rendered. */
 static void queue_individual(struct http_request *request, unsigned status,
                              struct MHD_Response *response)
 {
@@ -127,8 +127,8 @@ static void queue_individual(struct http_request *request, unsigned status,
         MHD_destroy_response(response); /* the connection holds its own reference */
 }
 
-/* To be called before the headers are added: the log line may generate the id for the header
-   X-Request-Id. */
+/* To be called before the headers are added, because the log line may generate the id for the
+   header X-Request-Id. */
 static void notify_answered(struct http_request *request, unsigned status)
 {
     const struct http_options *options = &request->http->options;
@@ -193,7 +193,7 @@ static enum MHD_Result copy_header(void *arg, enum MHD_ValueKind kind UNUSED,
     return MHD_add_response_header(arg, name, value);
 }
 
-/* A copy, for an answer with individual headers. */
+/* Copies a page for an answer with individual headers. */
 static struct MHD_Response *page_copy(const struct http_page *page)
 {
     struct http_reply body = {.body = page->body, .body_len = page->body_len};
@@ -204,8 +204,8 @@ static struct MHD_Response *page_copy(const struct http_page *page)
     return response;
 }
 
-/* Updates Date once a second instead of per answer. Answers that are not yet sent get the new date
-   too. If the update fails, libmicrohttpd adds the header itself. */
+/* Updates the header Date of a page once a second instead of per answer. Answers that are not yet
+   sent get the new date, too. If the update fails, libmicrohttpd adds the header. */
 static void page_date(struct http_page *page)
 {
     time_t now_s = (time_t)(clock_real_us() / 1000000);

@@ -25,7 +25,7 @@ struct search {
     bool any_case;
     size_t count;
     struct text first;
-    struct text last[FORWARDED_MAX]; /* value number n is at n % FORWARDED_MAX */
+    struct text last[FORWARDED_MAX]; /* value n, from 0, is at n % FORWARDED_MAX */
 };
 
 static enum MHD_Result search_one(void *arg, enum MHD_ValueKind kind UNUSED,
@@ -71,7 +71,7 @@ static struct text find_value(const struct http_request *request, const char *na
 struct text http_header(const struct http_request *request, const char *name,
                         bool *ret_repeated)
 {
-    /* most headers are absent, and this look-up is faster than the search */
+    /* Most headers are absent, and this look-up is faster than the search of all values. */
     if (http_lookup(request, name, NULL) == NULL) {
         if (ret_repeated != NULL)
             *ret_repeated = false;
@@ -128,7 +128,7 @@ void http_client_address(const struct http_request *request, uint8_t ret_address
         return;
     search_values(request, "X-Forwarded-For", MHD_HEADER_KIND, &forwarded);
     kept = forwarded.count < FORWARDED_MAX ? forwarded.count : FORWARDED_MAX;
-    /* the last value first: each proxy appends the address of its peer */
+    /* The last value comes first, because each proxy appends the address of its peer. */
     for (size_t i = 1; i <= kept; i++) {
         const struct text *value = &forwarded.last[(forwarded.count - i) % FORWARDED_MAX];
 

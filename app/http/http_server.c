@@ -8,9 +8,9 @@
  * The daemon calls server_on_request() several times per request: with the headers, with
  * each part of the body, and finally without data. A request begins with the first call
  * and ends in server_on_completed(), which is called for disconnected clients, too. In
- * between, it is suspended until its handler has answered. A suspended connection is not
- * read, so a disconnect is noticed when the answer is sent: work that has begun is always
- * completed.
+ * between, the request is suspended until its handler has answered. The daemon does not
+ * read a suspended connection, so it notices a disconnect only when the answer is sent.
+ * So work that has begun is always completed.
  *
  * http_turn() sends the answers of resumed connections at the end of the turn, earlier
  * than the daemon's wake-up pipe would.
@@ -26,16 +26,16 @@
 #include <strings.h>
 #include <unistd.h>
 
-#define CONNECTION_MEMORY_BYTES 10240 /* for the heads of a request and its answer */
+#define CONNECTION_MEMORY_BYTES 10240 /* for the head of a request and of its answer */
 #define CONNECTION_COUNT_MAX    100000
 #define DISCARD_BYTES_MAX       8388608 /* a longer chunked body is cut off */
 #define RUNS_PER_TURN_MAX       4
 #define QUIESCE_RUNS_MAX        1000
-#define SWEEP_MS_MAX            1000 /* between two sweeps for timeouts */
+#define SWEEP_MS_MAX            1000 /* longest time between two calls of conns_sweep() */
 
 /* -- requests -- */
 
-/* The path of a target, which may be an absolute URL. */
+/* Returns the path of a target, which may be an absolute URL. */
 static const char *path_of(const char *target, enum http_method method)
 {
     if (strncasecmp(target, "http://", 7) != 0 && strncasecmp(target, "https://", 8) != 0)
@@ -91,7 +91,7 @@ static void free_requests(struct http *http)
         free(request);
 }
 
-/* Keeps the body up to its bound. False: close the connection. */
+/* Stores a part of the body, up to HTTP_BODY_BYTES_MAX. False: the connection must be closed. */
 static bool request_append(struct http_request *request, const char *data, size_t len)
 {
     http_check_chunk(request, data);
@@ -121,7 +121,7 @@ static void request_handle(struct http_request *request)
     request->is_suspended = true;
 }
 
-/* The head has arrived. What can be refused without the body is refused now. */
+/* Handles the head of a request. A request that is malformed or too large is refused now. */
 static void request_begin(struct http_request *request, const char *method,
                           const char *version)
 {
@@ -169,7 +169,7 @@ static enum MHD_Result server_on_request(void *arg, struct MHD_Connection *conne
     if (!request->is_answered && !request->is_suspended) {
         request_handle(request);
         if (request->conn != NULL && request->conn->is_stream)
-            return MHD_YES; /* suspended: the daemon calls again */
+            return MHD_YES; /* the request is suspended */
     }
     return request->is_broken ? MHD_NO : MHD_YES;
 }
@@ -190,8 +190,8 @@ static void server_on_completed(void *arg, struct MHD_Connection *connection UNU
     *request_slot = NULL;
 }
 
-/* Unescapes in place, except %00: a NUL would truncate the path, and two paths would look the
-   same. */
+/* Unescapes `text` in place, except %00: a NUL would truncate the path, so two paths would look
+   equal. */
 static size_t unescape(void *arg UNUSED, struct MHD_Connection *connection UNUSED,
                        char *text)
 {
@@ -319,7 +319,7 @@ void http_quiesce(struct http *http)
     MHD_socket fd;
     int runs = 0;
 
-    /* accept the queued connections first, because closing the socket would reset them */
+    /* Accepts the queued connections first, because closing the socket would reset them. */
     do
         run(http);
     while (++runs < QUIESCE_RUNS_MAX && poll(&listening, 1, 0) == 1);

@@ -27,8 +27,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#define VISITS_OF_ALL    10  /* this many visits, in 250 ms, reach all listeners */
-#define EVENTS_PER_VISIT 100 /* 4,000 a second */
+#define VISITS_OF_ALL    10  /* number of visits, in 250 ms, that reach all listeners */
+#define EVENTS_PER_VISIT 100 /* 4,000 events a second */
 #define BUFFER_BYTES     8192
 #define SEND_FLAGS       (MSG_DONTWAIT | MSG_NOSIGNAL)
 
@@ -55,7 +55,7 @@ static void stream_end(struct stream *stream)
     close(stream->fd);
 }
 
-/* The client has sent something, or is gone. */
+/* Called when the client has sent something, or is gone. */
 static void stream_on_readable(uv_poll_t *poll, int status UNUSED, int events UNUSED)
 {
     stream_end(poll->data);
@@ -108,7 +108,7 @@ static void send_head(const struct http_request *request, int fd)
     (void)send(fd, head, len + 2, SEND_FLAGS);
 }
 
-/* Move the socket of the client to stream->fd, watched by stream->poll. libmicrohttpd does not
+/* Moves the socket of the client to stream->fd, which stream->poll watches. libmicrohttpd does not
    watch the socket of a suspended connection, so another socket can take its place. */
 static bool take_socket(struct http_request *request, struct stream *stream)
 {
@@ -128,7 +128,7 @@ static bool take_socket(struct http_request *request, struct stream *stream)
         dup3(fd, taken, O_CLOEXEC);
         setsockopt(copy, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof(bytes));
         setsockopt(copy, SOL_SOCKET, SO_RCVBUF, &bytes, sizeof(bytes));
-        /* a client that has vanished acknowledges no event */
+        /* Ends the connection of a client that has vanished and acknowledges no event. */
         setsockopt(copy, IPPROTO_TCP, TCP_USER_TIMEOUT, &timeout_ms, sizeof(timeout_ms));
         stream->fd = copy;
     } else if (copy >= 0) {

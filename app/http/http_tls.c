@@ -15,8 +15,8 @@
 #define CHAIN_MAX 8
 
 struct http_tls {
-    struct http_tls *older; /* handshakes may still use it */
-    uint64_t replaced_ms;   /* by the loop's clock */
+    struct http_tls *older; /* the predecessor, which handshakes may still use */
+    uint64_t replaced_ms;   /* end of use, by the loop's clock */
     gnutls_pcert_st chain[CHAIN_MAX];
     unsigned chain_count;
     gnutls_privkey_t key;
@@ -24,7 +24,7 @@ struct http_tls {
 
 static _Thread_local struct http_tls *in_use;
 
-/* GnuTLS checks that the two match when both are added to credentials. */
+/* Checks that the certificate and the key match, by adding both to credentials of GnuTLS. */
 static int check_pair(const gnutls_datum_t *cert, const gnutls_datum_t *key)
 {
     gnutls_certificate_credentials_t credentials;

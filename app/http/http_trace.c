@@ -22,7 +22,8 @@ bool http_is_request_id(const char *text, size_t len)
            has_only(text, len, LETTERS DIGITS "._:/+=@-");
 }
 
-/* 00-TRACE-PARENT-FLAGS, 2, 32, 16 and 2 hex digits. Source: W3C Trace Context, level 1. */
+/* A traceparent is 00-TRACE-PARENT-FLAGS, with 2, 32, 16 and 2 hex digits. Source: W3C Trace
+   Context, level 1. */
 bool http_is_traceparent(const char *text, size_t len)
 {
     return len == 55 && memcmp(text, "00-", 3) == 0 && has_only(text + 3, 32, HEX) &&
@@ -31,7 +32,7 @@ bool http_is_traceparent(const char *text, size_t len)
            text[52] == '-' && has_only(text + 53, 2, HEX);
 }
 
-/* NULL: absent or malformed. */
+/* Returns the value of the header. NULL: the header is absent or malformed. */
 static const char *find_sent(const struct http_request *request, const char *name,
                              bool (*is_valid)(const char *text, size_t len))
 {
