@@ -21,14 +21,14 @@ void redis_guide_ask(struct redis_conn *conn)
     redis_conn_wake_only_at(conn, conn->attempt_deadline_us);
 }
 
-static void conn_on_address(struct redis_command *command, enum status status,
+static void conn_on_address(struct redis_command *command, enum status status UNUSED,
                             const struct redis_reply *reply)
 {
     struct redis_conn *conn = list_item(command, struct redis_conn, ask);
     struct redis_host host;
     struct err err = {0};
 
-    if (status != STATUS_OK && status != STATUS_REFUSED)
+    if (reply == NULL)
         return; /* the guide reconnects, and then asks again */
     conn->is_answered = true;
     if (redis_discovery_address(reply, &host)) {
@@ -43,14 +43,13 @@ static void conn_on_address(struct redis_command *command, enum status status,
  * The sentinel that leads a failover knows the next primary up to a second before it names
  * that server. The handshake checks the role of the server.
  */
-static void conn_on_replicas(struct redis_command *command, enum status status,
+static void conn_on_replicas(struct redis_command *command, enum status status UNUSED,
                              const struct redis_reply *reply)
 {
     struct redis_conn *conn = list_item(command, struct redis_conn, ask_replicas);
     struct redis_host host;
 
-    if (status == STATUS_OK && conn->state != CONN_UP &&
-        redis_discovery_promoted(reply, &host))
+    if (conn->state != CONN_UP && redis_discovery_promoted(reply, &host))
         redis_conn_go(conn, &host);
 }
 

@@ -69,7 +69,7 @@ static void read_handshake(struct redis_conn *conn, const struct redis_reply *re
 {
     struct err err = {0};
 
-    if (is_error && redis_discovery_moved(reply, &conn->host, &conn->moved_to) &&
+    if (redis_discovery_moved(reply, &conn->host, &conn->moved_to) &&
         conn->moves++ < MOVES_MAX) {
         if (conn->master.name[0] == '\0')
             conn->master = conn->moved_to;
@@ -153,12 +153,12 @@ static void conn_on_closed(void *arg)
     free(conn);
 }
 
-static bool is_numeric(const char *name)
+static bool is_numeric(const struct redis_host *host)
 {
     struct sockaddr_storage unused;
 
-    return uv_ip4_addr(name, 0, (struct sockaddr_in *)&unused) == 0 ||
-           uv_ip6_addr(name, 0, (struct sockaddr_in6 *)&unused) == 0;
+    return uv_ip4_addr(host->name, host->port, (struct sockaddr_in *)&unused) == 0 ||
+           uv_ip6_addr(host->name, host->port, (struct sockaddr_in6 *)&unused) == 0;
 }
 
 /** If the name has several addresses, each attempt uses another one. */
@@ -232,7 +232,7 @@ static void attempt(struct redis_conn *conn)
         redis_guide_ask(conn);
     else if (conn->url.is_unix)
         connect_to(conn, NULL);
-    else if (is_numeric(conn->host.name))
+    else if (is_numeric(&conn->host))
         connect_to(conn, conn->host.name);
     else
         resolve(conn);

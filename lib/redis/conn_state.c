@@ -64,12 +64,18 @@ static int64_t next_pause_us(struct redis_conn *conn)
     return INT64_C(1000) * backoff_ms(conn->failures++, min_ms, max_ms, random_u64());
 }
 
+/** Whether `other` has lost the same master and pauses. */
+static bool is_pausing_with(const struct redis_conn *conn, const struct redis_conn *other)
+{
+    return redis_conn_shares_master(conn, other) && other->state == CONN_PAUSING &&
+           !other->is_named;
+}
+
 /** A sibling that has lost the same master and pauses; NULL: there is none. */
 static struct redis_conn *pausing_sibling(struct redis_conn *conn)
 {
     LIST_EACH(struct redis_conn, other, &conn->siblings, siblings) {
-        if (redis_conn_shares_master(conn, other) && other->state == CONN_PAUSING &&
-            !other->is_named)
+        if (is_pausing_with(conn, other))
             return other;
     }
     return NULL;
@@ -87,8 +93,7 @@ static int64_t next_attempt_us(struct redis_conn *conn, bool was_up)
     }
     at_us = clock_mono_us() + next_pause_us(conn);
     LIST_EACH(struct redis_conn, other, &conn->siblings, siblings) {
-        if (!redis_conn_shares_master(conn, other) || other->state != CONN_PAUSING ||
-            other->is_named)
+        if (!is_pausing_with(conn, other))
             continue;
         other->failures = conn->failures;
         redis_conn_wake_only_at(other, at_us);
