@@ -1,0 +1,316 @@
+/* test_conn.c - the states of a connection, on a clock that stands still. A case sets the
+ * state, and makes what happens then. */
+#include "base/clock.h"
+#include "redis/conn_impl.h"
+#include "test/cases.h"
+#include "test/fake.h"
+#include "test/frozen_clock.h"
+
+#include <hiredis/hiredis.h>
+#include <stdio.h>
+
+#define NOW_US     5000000
+#define TIMEOUT_MS 1000
+#define LATER_US   (NOW_US + 77000)
+#define SENTINEL                                                                         \
+    "+PONG\r\n*6\r\n$7\r\nversion\r\n+7.0.15\r\n$4\r\nrole\r\n+sentinel\r\n"             \
+    "$4\r\nmode\r\n+sentinel\r\n"
+
+struct conn_test {
+    uv_loop_t loop;
+    struct redis_conn *conns[2];
+    unsigned downs;
+    struct err why; /* of the last down */
+};
+
+static void conn_test_on_state(bool is_up, const struct err *why, void *arg)
+{
+    struct conn_test *test = arg;
+
+    assert_false(is_up);
+    test->downs++;
+    test->why = *why;
+}
+
+static int set_up(void **state)
+{
+    struct conn_test *test = test_calloc(1, sizeof(*test));
+
+    frozen_us = NOW_US;
+    assert_int_equal(uv_loop_init(&test->loop), 0);
+    *state = test;
+    return 0;
+}
+
+static void open_conn(struct conn_test *test, unsigned number,
+                      const struct redis_url *url)
+{
+    struct redis_conn_options options = {
+        .loop = &test->loop,
+        .url = url,
+        .timeout_ms = TIMEOUT_MS,
+        .sibling = number == 0 ? NULL : test->conns[0],
+        .on_state = conn_test_on_state,
+        .arg = test,
+    };
+
+    ASSERT_STATUS(redis_conn_open(&options, &test->conns[number], NULL), STATUS_OK);
+}
+
+static void conn_test_on_closed(void *arg)
+{
+    struct redis_conn **conn = arg;
+
+    *conn = NULL;
+}
+
+static void close_conns(struct conn_test *test)
+{
+    for (int i = 0; i < 2; i++)
+        redis_conn_close(test->conns[i], conn_test_on_closed, &test->conns[i]);
+    while (test->conns[0] != NULL || test->conns[1] != NULL)
+        uv_run(&test->loop, UV_RUN_ONCE);
+    test->downs = 0;
+}
+
+static int tear_down(void **state)
+{
+    struct conn_test *test = *state;
+
+    if (asserts_failed) {
+        asserts_failed = false;
+        test_free(test);
+        return 0;
+    }
+    close_conns(test);
+    while (uv_run(&test->loop, UV_RUN_DEFAULT) != 0) /* a fake server was stopped */
+        ;
+    assert_int_equal(uv_loop_close(&test->loop), 0);
+    test_free(test);
+    return 0;
+}
+
+#define CONN_CASE(name) DEFINE_CASE(name, name, set_up, tear_down, NULL)
+
+/** Siblings that have lost one master try again together. */
+CONN_CASE(test_redis_conn_lose__pauses_with_its_siblings)
+{
+    static const struct {
+        enum conn_state was, other;
+        uint16_t other_port; /* of its master */
+        bool is_named, follows, leads;
+    } cases[] = {
+        {CONN_UP, CONN_PAUSING, 7, false, true, false},
+        {CONN_LOST, CONN_PAUSING, 7, false, true, false},
+        {CONN_UP, CONN_PAUSING, 7, true, false, false},
+        {CONN_UP, CONN_PAUSING, 8, false, false, false},
+        {CONN_UP, CONN_CONNECTING, 7, false, false, false},
+        {CONN_HANDSHAKE, CONN_PAUSING, 7, false, false, true},
+        {CONN_HANDSHAKE, CONN_PAUSING, 7, true, false, false},
+        {CONN_HANDSHAKE, CONN_PAUSING, 8, false, false, false},
+        {CONN_HANDSHAKE, CONN_CONNECTING, 7, false, false, false},
+    };
+    static const struct redis_url url = {
+        .topology = REDIS_CLUSTER, .host_count = 1, .hosts = {{1, "127.0.0.1"}}};
+    static const struct redis_host master = {7, "m"};
+    struct conn_test *test = *state;
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        struct redis_conn *conn, *other;
+
+        open_conn(test, 0, &url);
+        open_conn(test, 1, &url);
+        conn = test->conns[0];
+        other = test->conns[1];
+        conn->state = cases[i].was;
+        other->state = cases[i].other;
+        conn->master = other->master = master;
+        other->master.port = cases[i].other_port;
+        other->is_named = cases[i].is_named;
+        conn->up_since_us = NOW_US;
+        conn->failures = 1;
+        other->failures = 5;
+        redis_conn_wake_only_at(other, LATER_US);
+        redis_conn_lose(conn, STATUS_IO, &(struct err){.text = "lost"});
+        if (conn->failures != (cases[i].follows ? 5 : 2) ||
+            (conn->timer_at_us == LATER_US) != cases[i].follows)
+            fail_msg("case %zu: the connection has failed %u times", i, conn->failures);
+        ASSERT_BETWEEN(conn->timer_at_us, cases[i].follows ? LATER_US : NOW_US + 1000,
+                       NOW_US + 700000);
+        if (other->failures != (cases[i].leads ? 2 : 5) ||
+            (other->timer_at_us == conn->timer_at_us) !=
+                (cases[i].leads || cases[i].follows))
+            fail_msg("case %zu: its sibling has failed %u times", i, other->failures);
+        close_conns(test);
+    }
+}
+
+/** The threads of libuv may all be busy with other names. */
+CONN_CASE(test_redis_conn__needs_no_resolver_for_an_address)
+{
+    static const struct {
+        const char *host;
+        bool resolves;
+    } cases[] = {{"127.0.0.1", false}, {"::1", false}, {"localhost", true}};
+    struct conn_test *test = *state;
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        struct redis_url url = {.host_count = 1, .hosts = {{.port = 1}}};
+        struct redis_conn *conn;
+
+        (void)stpcpy(url.hosts[0].name, cases[i].host);
+        open_conn(test, 0, &url);
+        conn = test->conns[0];
+        conn->on_timer(&conn->timer);
+        if (conn->is_resolving != cases[i].resolves)
+            fail_msg("%s: expected %d, resolves %d", cases[i].host, cases[i].resolves,
+                     conn->is_resolving);
+        close_conns(test);
+    }
+}
+
+/** A node of a cluster that always names itself. */
+CONN_CASE(test_redis_conn_open__follows_five_moves)
+{
+    struct conn_test *test = *state;
+    struct fake *fake = fake_start(&test->loop, NULL);
+    struct redis_url url;
+    char moved[128];
+
+    snprintf(moved, sizeof(moved), "-MOVED 1 %s:7\r\n", fake->url + strlen("unix:"));
+    fake->greeting = moved;
+    ASSERT_STATUS(redis_url_parse(fake->url, &url, NULL), STATUS_OK);
+    open_conn(test, 0, &url);
+    while (test->downs == 0)
+        uv_run(&test->loop, UV_RUN_ONCE);
+    ASSERT_CONTAINS(test->why.text, "MOVED");
+    assert_int_equal(test->conns[0]->attempts, 6);
+    fake_stop(fake);
+}
+
+CONN_CASE(test_redis_conn__attempt_ends_at_its_deadline)
+{
+    static const struct {
+        enum conn_state state;
+        unsigned hosts;
+        const char *why;
+        bool is_broken; /* a write has failed: there is no need to wait */
+    } cases[] = {
+        {CONN_CONNECTING, 1, "connect: no reply within 1000 ms", false},
+        {CONN_HANDSHAKE, 1, "connect: no reply within 1000 ms", false},
+        {CONN_HANDSHAKE, 1, "connect: no reply within 1000 ms", true},
+        {CONN_HANDSHAKE, 2, "127.0.0.1:1: connect: no reply within 200 ms", false},
+        {CONN_ASKING, 2, "127.0.0.1:1: connect: no reply within 1000 ms", false},
+    };
+    struct conn_test *test = *state;
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        struct redis_url url = {.host_count = cases[i].hosts};
+        struct redis_conn *conn;
+
+        open_conn(test, 0, &url);
+        conn = test->conns[0];
+        conn->state = cases[i].state;
+        conn->host = (struct redis_host){1, "127.0.0.1"};
+        conn->tried = cases[i].hosts - 1; /* it is the last host of the round */
+        conn->attempt_deadline_us = NOW_US + 1;
+        conn->broken.status = cases[i].is_broken ? STATUS_IO : STATUS_OK;
+        conn->on_timer(&conn->timer);
+        if (!cases[i].is_broken) {
+            assert_int_equal(test->downs, 0);
+            ASSERT_NUMBER(conn->timer_at_us, ==, NOW_US + 1);
+            frozen_us++;
+            conn->on_timer(&conn->timer);
+            frozen_us--;
+        }
+        assert_int_equal(test->downs, 1);
+        assert_string_equal(test->why.text, cases[i].why);
+        ASSERT_STATUS(test->why.status, STATUS_TIMEOUT);
+        close_conns(test);
+    }
+}
+
+static redisReply *parse(const char *text)
+{
+    redisReader *reader = redisReaderCreate();
+    void *reply = NULL;
+
+    redisReaderFeed(reader, text, strlen(text));
+    assert_int_equal(redisReaderGetReply(reader, &reply), REDIS_OK);
+    redisReaderFree(reader);
+    return reply;
+}
+
+/** End a question to the sentinel; `reply` NULL: without one. */
+static void answer(struct redis_command *question, enum status status, const char *reply)
+{
+    redisReply *parsed = reply == NULL ? NULL : parse(reply);
+
+    question->done(question, status, (const void *)parsed);
+    if (parsed != NULL)
+        freeReplyObject(parsed);
+}
+
+#define ADDRESS  "*2\r\n+h\r\n+7\r\n"
+#define PROMOTED "*1\r\n*6\r\n+ip\r\n+h\r\n+port\r\n+7\r\n+flags\r\n+slave,promoted\r\n"
+
+/** The guide is connected to a fake server. */
+CONN_CASE(test_redis_guide__goes_where_a_sentinel_says)
+{
+    static const struct {
+        const char *reply;
+        enum status status;
+        enum conn_state was;
+        unsigned downs;
+        bool is_replicas; /* the answer is about them */
+        bool is_answered, goes;
+    } cases[] = {
+        {ADDRESS, STATUS_OK, CONN_ASKING, 0, false, true, true},
+        {ADDRESS, STATUS_OK, CONN_UP, 1, false, true, true},
+        {"*-1\r\n", STATUS_OK, CONN_ASKING, 1, false, true, false},
+        {"-ERR no\r\n", STATUS_REFUSED, CONN_ASKING, 1, false, true, false},
+        {"*-1\r\n", STATUS_OK, CONN_PAUSING, 0, false, true, false},
+        {NULL, STATUS_IO, CONN_ASKING, 0, false, false, false},
+        {NULL, STATUS_TIMEOUT, CONN_ASKING, 0, false, false, false},
+        {PROMOTED, STATUS_OK, CONN_ASKING, 0, true, false, true},
+        {PROMOTED, STATUS_OK, CONN_UP, 0, true, false, false},
+        {"*0\r\n", STATUS_OK, CONN_ASKING, 0, true, false, false},
+        {"-ERR no\r\n", STATUS_REFUSED, CONN_ASKING, 0, true, false, false},
+        {NULL, STATUS_IO, CONN_ASKING, 0, true, false, false},
+    };
+    struct conn_test *test = *state;
+    struct fake *fake = fake_start(&test->loop, SENTINEL);
+    struct redis_url url;
+
+    ASSERT_STATUS(redis_url_parse(fake->url, &url, NULL), STATUS_OK);
+    url.topology = REDIS_SENTINEL;
+    (void)stpcpy(url.master, "m");
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        struct redis_conn *conn;
+
+        open_conn(test, 0, &url);
+        conn = test->conns[0];
+        while (conn->ask.done == NULL)
+            uv_run(&test->loop, UV_RUN_ONCE);
+        conn->state = cases[i].was;
+        answer(cases[i].is_replicas ? &conn->ask_replicas : &conn->ask, cases[i].status,
+               cases[i].reply);
+        if (conn->is_answered != cases[i].is_answered ||
+            conn->is_named != cases[i].goes ||
+            (strcmp(conn->host.name, "h") == 0) != cases[i].goes ||
+            test->downs != cases[i].downs)
+            fail_msg("case %zu: answered %d, goes to %s:%u, %u times down", i,
+                     conn->is_answered, conn->host.name, conn->host.port, test->downs);
+        if (cases[i].downs > 0 && !cases[i].goes) {
+            assert_string_equal(test->why.text, "the sentinel knows no primary m");
+            ASSERT_STATUS(test->why.status, STATUS_IO);
+        }
+        close_conns(test);
+    }
+    fake_stop(fake);
+}
+
+int main(void)
+{
+    return cases_run(NULL, NULL);
+}
