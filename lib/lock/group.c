@@ -147,9 +147,10 @@ static void pause_then(struct rlock_group *group, uint32_t max_ms,
                        void (*then)(struct rlock_group *group))
 {
     uint64_t ms = backoff_ms(group->failures, PAUSE_MS_MIN, max_ms, random_u64());
+    uint32_t left = left_ms(group);
 
     rlock_round_begin(group, then);
-    rlock_round_pause(group, within(ms, 0, left_ms(group)));
+    rlock_round_pause(group, ms < left ? ms : left);
 }
 
 static void group_end_undo(struct rlock_group *group)

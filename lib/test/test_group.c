@@ -1,5 +1,4 @@
-/* test_group.c - the rounds of a group, on a clock that stands still. The test answers for
- * the members; there is no server. */
+/* test_group.c - the rounds of a group on a frozen clock. The test answers for members. */
 #include "base/clock.h"
 #include "lock/batch.h"
 #include "lock/group_round.h"
@@ -120,7 +119,15 @@ static void answer_for(struct group_test *test, int member, enum status status)
     on_result(test->clients[member], lock, &result);
 }
 
-/** A letter for each member: granted, or the first of another status. '-': no answer yet. */
+static void lose_member(struct group_test *test, int member)
+{
+    struct rlock *lock = &test->group->members[member].lock;
+
+    lock->state = RLOCK_LOST;
+    lock->on_lost(lock, STATUS_LOST, lock->lost_arg);
+}
+
+/** A letter per member: granted, the first of a status, or granted, but dead. '-': none. */
 static void answer_all(struct group_test *test, const char *letters)
 {
     static const enum status statuses[] = {
@@ -131,6 +138,8 @@ static void answer_all(struct group_test *test, const char *letters)
     for (int i = 0; letters[i] != '\0'; i++) {
         if (letters[i] != '-')
             answer_for(test, i, statuses[(int)letters[i]]);
+        if (letters[i] == 'd')
+            lose_member(test, i);
     }
 }
 
@@ -155,14 +164,6 @@ static void expect_answer(const struct group_test *test, enum status wanted)
 {
     assert_int_equal(test->answers, 1);
     ASSERT_STATUS(test->status, wanted);
-}
-
-static void lose_member(struct group_test *test, int member)
-{
-    struct rlock *lock = &test->group->members[member].lock;
-
-    lock->state = RLOCK_LOST;
-    lock->on_lost(lock, STATUS_LOST, lock->lost_arg);
 }
 
 #define GROUP_CASE(name) DEFINE_CASE(name, name, set_up, tear_down, NULL)
@@ -363,7 +364,7 @@ GROUP_CASE(test_try__ends_soon_after_its_result_is_certain)
         {3, RLOCK_GROUP_MAJORITY, "b", false},    {3, RLOCK_GROUP_MAJORITY, "bb", true},
         {5, RLOCK_GROUP_MAJORITY, "gg", false},   {5, RLOCK_GROUP_MAJORITY, "ggg", true},
         {4, RLOCK_GROUP_MAJORITY, "gg", false},   {4, RLOCK_GROUP_MAJORITY, "bb", true},
-        {5, RLOCK_GROUP_MAJORITY, "gbbg", false},
+        {5, RLOCK_GROUP_MAJORITY, "gbbg", false}, {3, RLOCK_GROUP_MAJORITY, "dg", false},
     };
     struct group_test *test = *state;
 
@@ -397,6 +398,7 @@ GROUP_CASE(test_try__that_is_answered_tells_the_status)
         {3, RLOCK_GROUP_MAJORITY, "rrr", STATUS_REFUSED},
         {3, RLOCK_GROUP_MAJORITY, "gb-", STATUS_TIMEOUT},
         {3, RLOCK_GROUP_MAJORITY, "gg-", STATUS_OK},
+        {3, RLOCK_GROUP_MAJORITY, "dgb", STATUS_TIMEOUT},
         {3, RLOCK_GROUP_ALL, "gg-", STATUS_TIMEOUT},
         {3, RLOCK_GROUP_ALL, "gng", STATUS_NO_MEMORY},
         {3, RLOCK_GROUP_ALL, "ggi", STATUS_INVALID},
