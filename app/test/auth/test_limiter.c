@@ -1,6 +1,7 @@
 /* test_limiter.c - rates and bursts, with an injected clock. */
 #include "app/auth/limiter.h"
 #include "test/case_list.h"
+#include "test/torture.h"
 
 UNIT_CASE(test_limiter_take__allows_a_burst_of_twice_the_rate)
 {
@@ -102,6 +103,13 @@ UNIT_CASE(test_limiter_fill__counts_the_buckets_in_use)
     assert_int_equal(limiter_fill(limiter, 1100000), 0);
     assert_int_equal(limiter_rate_per_s(limiter), 10);
     limiter_free(limiter);
+}
+
+UNIT_CASE(test_limiter_create__without_memory)
+{
+    torture_fail(1, 0);
+    assert_null(limiter_create(10));
+    assert_true(torture_stop());
 }
 
 int main(void)

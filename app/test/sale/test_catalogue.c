@@ -3,6 +3,7 @@
 
 #include "app/test/simulated_time.h"
 #include "test/case_list.h"
+#include "test/torture.h"
 
 #include <stdlib.h>
 
@@ -58,6 +59,13 @@ static int close_catalogue(void **state)
 }
 
 #define TEST(name) DEFINE_CASE(name, name, open_catalogue, close_catalogue, NULL)
+
+TEST(test_catalogue_create__without_memory)
+{
+    torture_fail(1, 0);
+    assert_null(catalogue_create(&fixture.loop, NULL, &fixture.metrics));
+    assert_true(torture_stop());
+}
 
 static void turn(void)
 {

@@ -1,5 +1,6 @@
 /* test_checkout.c - the checkout: batches, locks, deadlines. */
 #include "app/test/sale/checkout_fixture.h"
+#include "test/torture.h"
 
 #include <sys/random.h>
 #include <sys/syscall.h>
@@ -207,6 +208,15 @@ TEST_WITH(test_checkout_turn__keeps_orders_without_memory, .batch_max = (size_t)
     assert_unanswered(1);
     pass_ms(TIMEOUT_MS);
     assert_answered(1, OUTCOME_UNAVAILABLE);
+}
+
+TEST(test_checkout_create__without_memory)
+{
+    struct checkout_options options = {.loop = &fixture.loop};
+
+    torture_fail(1, 0);
+    assert_null(checkout_create(&options));
+    assert_true(torture_stop());
 }
 
 TEST(test_checkout__outcome_of_each_verdict)

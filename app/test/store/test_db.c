@@ -3,6 +3,7 @@
 #include "app/store/db.h"
 #include "app/store/db_impl.h"
 #include "app/test/store/said.h"
+#include "test/torture.h"
 
 #define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
 #define ONE_HOST        "postgresql://one:5001/seckill"
@@ -359,6 +360,17 @@ DB_CASE(test_db_open__takes_the_first_host_that_answers)
         ASSERT_NUMBER(opened, ==, 0);
     }
     db_close(NULL);
+}
+
+DB_CASE(test_db_open__fails_without_memory)
+{
+    struct db *db = NULL;
+    struct err err = {0};
+
+    torture_fail(1, 0);
+    ASSERT_STATUS(db_open(ONE_HOST, &db, &err), STATUS_NO_MEMORY);
+    assert_true(torture_stop());
+    assert_string_equal(err.text, "out of memory");
 }
 
 static struct db *open_one(void)
