@@ -444,7 +444,7 @@ check-ci: check-rare check-lint check-access check-model check-interop check-con
 CASES      = 300
 SIMULATE_S = 10
 check-ci: SIMULATE_S = 30
-CONTRACT   = requests typescript python follow_python follow_go traces
+CONTRACT   = requests typescript python go follow_python follow_go traces
 .PHONY: check-contract $(CONTRACT:%=check-contract-%) check-schemathesis check-simulate check-simulate-sql check-load-units check-gdb check-top check-nginx check-model check-install check-interop check-kubernetes check-monitoring check-probes
 # Clients, requests and readers as the guides show them, and random requests.
 check-contract: $(CONTRACT:%=check-contract-%) check-schemathesis

@@ -1,10 +1,10 @@
 #!/usr/bin/env -S python3 -B
-"""run.py PROGRAM requests|typescript|python|follow_python|follow_go|traces|schemathesis [CASES]
+"""run.py PROGRAM requests|typescript|python|go|follow_python|follow_go|traces|schemathesis [CASES]
 
 The contract in use: the requests of app/docs/requests.http, clients that are generated from
 app/api/openapi.yaml, the readers of the history in app/docs/integrator.md, the collector of traces in
-app/docs/operator.md, and random requests by Schemathesis. Each run has private servers and a service. The generators come from npm and PyPI and
-are kept in var/contract. Exit code 77: cannot run here; the last line says why."""
+app/docs/operator.md, and random requests by Schemathesis. Each run has private servers and a service.
+The generators come from npm, PyPI and Go's proxy and are kept in var/contract. Exit code 77: cannot run here; the last line says why."""
 
 import contextlib
 import fcntl
@@ -31,6 +31,7 @@ NPM = ("openapi-typescript@7.13.0", "openapi-fetch@0.17.0", "typescript@5.9.3", 
 PYPI = ("openapi-python-client==0.29.1", "schemathesis==4.32.5")
 TRACES = ("vrl-python==0.1.0", "opentelemetry-proto==1.45.2", "PyYAML==6.0.3")
 GO_SQL = "github.com/lib/pq@v1.10.9"
+GO_CLIENT = ("github.com/oapi-codegen/oapi-codegen/v2/cmd/oapi-codegen@v2.8.2", "github.com/oapi-codegen/runtime@v1.9.0")
 STOCK = 20
 EVENTS = 250 # more than two pages
 
@@ -195,6 +196,18 @@ def test_python(world):
     check("WARNING" not in output, output)
     order = run("bin/python", "-B", f"{HERE}/buy.py", world.url, voucher, world.shopper(), world.payment,
                 cwd=venv, PYTHONPATH=venv).split()
+    world.bought(voucher, order)
+
+
+def test_go(world):
+    place = fetch("go_client", GO_CLIENT, ["go", "mod", "init", "buy"], ["go", "get", "-tool", GO_CLIENT[0]],
+                  ["go", "get", GO_CLIENT[1]], ["go", "tool", "oapi-codegen", "-version"])
+    voucher = world.service.create_voucher("Go", STOCK)
+    shutil.copy(f"{HERE}/buy.go", place)
+    run("go", "tool", "oapi-codegen", "-generate", "types,client", "-package", "main", "-o", "seckill.go", CONTRACT, cwd=place)
+    run("go", "vet", ".", cwd=place)
+    run("go", "build", "-o", "buy", ".", cwd=place)
+    order = run("./buy", world.url, voucher, world.shopper(), world.payment, cwd=place).split()
     world.bought(voucher, order)
 
 
