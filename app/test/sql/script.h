@@ -5,7 +5,7 @@
  *   select place(101, '{1}');  a statement ends with a ";" at the end of a line
  *   --> 1|2                    a row that it must return, with "|" between the columns
  *   --> (none)                 or no row
- *   --> ERROR 42501: ...       or its error; "..." matches any text
+ *   --> ERROR 42501: ...       or its error; "..." matches any text in a line
  *   b: select 1;               a statement in the session b. Of the sessions a to z, r is one of a
  *                              superuser, s one of the service, and the others of the owner
  *   --> waits                  for a lock
@@ -121,7 +121,7 @@ static inline const char *script_answer_or_waits(PGconn *session)
     return script_answer(session);
 }
 
-/* Whether the text is as wanted, where "..." is any text. */
+/* Whether the text is as wanted, where "..." is any text within a line. */
 static inline bool script_matches(const char *text, const char *wanted)
 {
     const char *any = strstr(wanted, "...");
@@ -131,7 +131,7 @@ static inline bool script_matches(const char *text, const char *wanted)
     if (strncmp(text, wanted, (size_t)(any - wanted)) != 0)
         return false;
     for (text += any - wanted; !script_matches(text, any + 3); text++) {
-        if (*text == '\0')
+        if (*text == '\n')
             return false;
     }
     return true;
