@@ -106,6 +106,26 @@ select * from expire_batches(101, array(select id from voucher_order where due_t
 select * from expire_batches(101, array(select id from voucher_order where due_to_id > 0));
 --> 100|1
 
+-- Shopper 3 has until later to pay. A batch that has ended is not counted again.
+-- test_expire_batches__ends_batches_up_to_one_with_an_unpaid_order
+select new_voucher(9, 1);
+select place(101, '{1}', '{9}'), place(101, '{2}', '{5}'), place(101, '{3}', '{11}'),
+       make_due(101, 1), make_due(101, 2);
+create function pg_temp.expire(p_users bigint[]) returns text language sql as $$
+    select expired || ' ' || ended
+    from expire_batches(101, array(select order_of(101, user_id) from unnest(p_users) user_id))
+$$;
+select pg_temp.expire('{3,1,2}');
+--> 2 0
+select ended_fence, version from voucher;
+--> 9|5
+select pg_temp.expire('{1,3,2}'), pg_temp.expire('{1,2}'), pg_temp.expire('{2}');
+--> 0 1|0 0|0 1
+select user_id, due_to_id is null from voucher_order order by id;
+--> 1|t
+--> 2|t
+--> 3|f
+
 -- A lock older than the ended order is stale.
 -- test_life__a_shopper_may_order_again_after_an_end
 select new_voucher(1, 1);

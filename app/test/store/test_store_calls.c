@@ -1,5 +1,6 @@
 /* test_store_calls.c - what reads send and how they are answered; limits, state and expiry. */
 #include "app/test/store/shop_fixture.h"
+#include "test/torture.h"
 
 /* -- reads: what is sent, what comes back -- */
 
@@ -121,6 +122,19 @@ STORE_CASE(test_read__sends_its_parameters_and_decodes_the_rows)
         ASSERT_SENT("nothing");
         pass_ms(TIMEOUT_MS + 20); /* there is no second answer */
         ASSERT_SAID("");
+    }
+}
+
+/* Each call uses a block of the reserve and returns it. */
+STORE_CASE(test_read__is_answered_without_memory)
+{
+    for (int i = 0; i < 2 * STORE_RESERVE; i++) {
+        torture_fail(1, 0);
+        call_read_order();
+        assert_true(torture_stop());
+        store_flush(shop);
+        fake_answer(STATUS_OK, "");
+        ASSERT_SAID("not_found;");
     }
 }
 

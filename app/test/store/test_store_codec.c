@@ -2,9 +2,9 @@
 #include "app/store/store_codec.h"
 #include "base/attributes.h"
 #include "test/case_list.h"
+#include "test/torture.h"
 
 #include <stdint.h>
-
 #include <string.h>
 
 #define EPOCH_US INT64_C(946684800000000)
@@ -105,6 +105,22 @@ UNIT_CASE(test_params__keep_their_places_while_the_buffer_grows)
     params_clear(&params);
     assert_null(params.bytes);
     assert_int_equal(params.count + (int)params.used + (int)params.size, 0);
+}
+
+UNIT_CASE(test_params__have_failed_without_memory)
+{
+    struct store_params params = {0}, copy;
+
+    params_begin(&params);
+    torture_fail(1, 0);
+    params_int64(&params, 7);
+    assert_true(torture_stop());
+    assert_true(params.has_failed);
+    assert_false(params_copy(&copy, &params));
+    params_begin(&params);
+    params_int64(&params, 7);
+    assert_false(params.has_failed);
+    params_clear(&params);
 }
 
 UNIT_CASE(test_result_array__reads_what_was_written)
