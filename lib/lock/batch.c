@@ -21,9 +21,9 @@
 
 #define RLOCK_BATCH_MAX 128
 
-#define SEARCH_MAX 8 /* a lock seeks a place in the newest batches of its server */
+#define SEARCH_MAX 8 /* most batches in which place for a lock is sought */
 
-/* The result of one lock: those of scripts.h, and UNSAFE. */
+/* The result of one lock: a result of a script, see scripts.h, or UNSAFE. */
 enum result {
     DENIED = '0',
     DONE = '1', /* '1' + n, up to DONE_MAX: n clients received the message of a release */
@@ -48,10 +48,10 @@ struct rlock_batch {
     uint8_t replicas;
     uint16_t count;
     bool is_sent;
-    bool is_stale; /* its fences are smaller than those of an earlier batch */
+    bool is_stale; /* the fences are smaller than those of an earlier batch */
     enum confirmation confirmation;
-    enum status failure; /* valid in batches.failed: why it could not be sent */
-    struct rlock *locks[RLOCK_BATCH_MAX]; /* NULL: has left */
+    enum status failure; /* why a batch in batches.failed could not be sent */
+    struct rlock *locks[RLOCK_BATCH_MAX]; /* NULL: the lock has left */
     char results[RLOCK_BATCH_MAX];
     int64_t numbers[RLOCK_BATCH_MAX]; /* as in scripts.h */
     const struct redis_reply *reply;  /* the reply to a query; valid during complete() */
@@ -342,7 +342,7 @@ static enum status read_status(const struct rlock_batch *batch, char result)
     }
 }
 
-/** Read the result of lock `i`, and its number in the reply. */
+/** Read the result and the number of lock `i` from the reply. */
 static void read_result(const struct rlock_batch *batch, unsigned i,
                         struct rlock_result *result)
 {
@@ -436,8 +436,8 @@ static bool read_refusal(struct rlock_batch *batch, const struct redis_reply *re
     return is_read;
 }
 
-/** The reply is {clock, fence, results, numbers}, or {clock}: it came too late; or as
- *  read_refusal(). */
+/** Read the reply to a call that acquires: {clock, fence, results, numbers}; {clock}: the call came
+ *  too late; or a refusal, see read_refusal(). */
 static bool read_grant(struct rlock_batch *batch, const struct redis_reply *reply,
                        bool *ret_is_late)
 {
@@ -463,8 +463,8 @@ static struct rlock_batch *find_confirming(struct rlock_client *client,
     return NULL;
 }
 
-/** End the batches whose grants await confirmation. If `status` is STATUS_OK, `replicas` of the
-    replicas have them. */
+/** End the batches that the last WAIT served. If `status` is STATUS_OK, `replicas` is the number of
+    replicas that have the grants. */
 static void complete_confirmed(struct rlock_client *client, enum status status,
                                int64_t replicas)
 {
@@ -491,7 +491,7 @@ static void batch_on_replicas(struct redis_command *command, enum status status,
 
     if (status == STATUS_REFUSED) {
         (void)rlock_server_refused(client, reply);
-        status = STATUS_OK; /* WAIT was refused: count no replica */
+        status = STATUS_OK; /* WAIT was refused, so no replica counts */
     } else if (status == STATUS_OK && !redis_reply_int(reply, &replicas)) {
         status = STATUS_IO;
     }
@@ -513,7 +513,7 @@ static enum status write_wait(struct rlock_client *client,
     return redis_conn_end(conn, &client->batches.wait_command, batch_on_replicas);
 }
 
-/** Unless a WAIT is in progress, send one for all batches that need the same. */
+/** Send a WAIT for all batches that need the same confirmation, unless a WAIT is in progress. */
 static void confirm_replicas(struct rlock_client *client)
 {
     struct rlock_batch *first = find_confirming(client, CONFIRMATION_NEEDED);
@@ -546,11 +546,10 @@ static void complete_by_reply(struct rlock_batch *batch, const struct redis_repl
     if (!is_read) {
         complete(batch, STATUS_IO); /* a malformed reply: the outcome is unknown */
     } else if (is_late && clock_mono_us() < batch->sent_us + timeout_us) {
-        /* the script came too late by the server's clock, but there is time for another
-           try */
+        /* The call came too late by the server's clock, but there is time for another try. */
         send_again(batch);
     } else if (is_late) {
-        /* the script came too late and has done nothing */
+        /* The call came too late, and the script has done nothing. */
         complete(batch, STATUS_TIMEOUT);
     } else if (batch->op->is_grant && batch->replicas > 0 &&
                memchr(batch->results, DONE, batch->count) != NULL) {

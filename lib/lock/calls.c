@@ -78,7 +78,7 @@ static const char *find_fault(struct rlock_client *client, struct rlock *lock,
     return NULL;
 }
 
-/** Whether `lock` is in use by another client than `client`. */
+/** Whether another client than `client` uses `lock`. */
 static bool is_foreign(const struct rlock_client *client, const struct rlock *lock)
 {
     return !is_free_to_use(lock) && lock->client != client;

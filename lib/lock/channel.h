@@ -17,11 +17,11 @@ struct rlock_channel {
     bool has_command;   /* `command` is in progress */
     bool is_subscribed; /* messages arrive */
     bool is_refused;    /* messages never arrive on this connection */
-    /* wait.c counts the releases of this client and their messages: */
+    /* wait.c counts the releases of this client, and the messages of these releases: */
     unsigned unreplied;         /* releases without a reply */
-    unsigned expected_messages; /* still to come from releases that have a reply */
-    unsigned early_messages;    /* received while a release had no reply */
-    bool was_overtaken; /* a try was refused while a release was unreplied: see wait.c */
+    unsigned expected_messages; /* messages still to come of releases with a reply */
+    unsigned early_messages;    /* messages that came while a release had no reply */
+    bool was_overtaken;         /* a try was refused while a release had no reply */
     size_t name_len;
     char name[RLOCK_CHANNEL_MAX];
 };
@@ -33,7 +33,7 @@ void rlock_channels_init(struct rlock_channels *channels,
 void rlock_channels_close(struct rlock_client *client);
 void rlock_channels_clear(struct rlock_channels *channels);
 
-/** The channel of the lock; NULL: it has no listeners. */
+/** Return the channel of the lock. NULL: the channel has no listeners. */
 struct rlock_channel *rlock_channel_find(struct rlock_client *client,
                                          const struct rlock *lock);
 

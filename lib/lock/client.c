@@ -55,7 +55,7 @@ static void client_on_state(bool is_up, const struct err *why, void *arg)
         client->why = *why;
     if (is_up) {
         rlock_server_connected(server);
-        /* The messages of its scripts are counted where they are published. */
+        /* A script counts only the receivers of a message that are connected to its own node. */
         if (server->channels != NULL && client->server_count > 1)
             redis_conn_follow(server->channels, server->conn);
         rlock_orphan_resume(client);
@@ -164,7 +164,7 @@ enum status rlock_client_open(const struct rlock_client_options *options,
         status = connect_client(client, reterr);
     if (status != STATUS_OK)
         goto out;
-    /* none of these calls can fail, and no callback runs before the loop does */
+    /* None of the calls below can fail, and no callback runs before the loop runs. */
     rlock_scripts_init(client->scripts, client->server_count > 1);
     rlock_batches_init(&client->batches, client_on_all_completed);
     rlock_waits_init(client);
@@ -201,7 +201,7 @@ void rlock_client_close(struct rlock_client *client, void (*closed)(void *arg), 
     rlock_batch_flush(client);
     while (!list_is_empty(&client->answers))
         rlock_state_call_back(client);
-    rlock_batch_flush(client); /* the releases that the callbacks have begun */
+    rlock_batch_flush(client); /* sends the releases that the callbacks have begun */
     rlock_batch_complete_failed(client);
     client->may_finish = true;
     if (rlock_batches_are_completed(&client->batches))
@@ -221,7 +221,7 @@ void rlock_flush(struct rlock_client *client)
     rlock_batch_flush(client);
     rlock_channels_flush(client);
     if (list_is_empty(&client->answers) && list_is_empty(&client->batches.failed))
-        uv_idle_stop(&client->soon); /* nothing is left to do */
+        uv_idle_stop(&client->soon); /* the loop has nothing to answer or to send */
 }
 
 void rlock_client_stats(const struct rlock_client *client, struct rlock_stats *ret_stats)

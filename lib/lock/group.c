@@ -26,9 +26,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ROUND_MS     1500 /* the longest try of a lock, as in Redisson's multi-lock */
-#define HURRY_MS_MIN 5    /* time for late members: a twentieth of the lease, */
-#define HURRY_MS_MAX 50   /* within these bounds */
+#define ROUND_MS     1500 /* longest try of a lock, as in Redisson's multi-lock */
+#define HURRY_MS_MIN 5 /* late members get a twentieth of the lease: at least this time */
+#define HURRY_MS_MAX 50 /* and at most this time */
 #define PAUSE_MS_MIN 4
 #define PAUSE_MS_MAX 32  /* the last pause before a wait for one member */
 #define RETRY_MS_MAX 128 /* the longest pause before all members are tried again */
@@ -70,7 +70,7 @@ static int by_value(const void *left, const void *right)
     return (a > b) - (a < b);
 }
 
-/** The time for which as many members as are needed will all be held. */
+/** Return the time for which enough members surely stay held. */
 static int64_t safe_for_us(const struct rlock_group *group, int64_t now_us)
 {
     int64_t safe_us[RLOCK_GROUP_MAX];
@@ -104,7 +104,7 @@ static void group_on_member_lost(struct rlock *lock UNUSED, enum status status U
     struct group_member *member = arg;
     struct rlock_group *group = member->group;
 
-    /* if a try is under way, this member no longer counts as held */
+    /* The member no longer counts as held in a try that is under way. */
     member->status = STATUS_TIMEOUT;
     if (group->state != GROUP_HELD || count_held(group) >= group->needed)
         return;

@@ -31,7 +31,7 @@ uint32_t rlock_keys_hash(const char *name, size_t name_len);
 size_t rlock_keys_owner(const struct rlock_client *client, uint64_t number,
                         char ret_owner[RLOCK_OWNER_MAX]);
 
-/** How many ms of hold_min_ms are left to a lock that was granted. */
+/** Return the ms of hold_min_ms that are left to a lock that was granted. */
 uint64_t rlock_keys_hold_left_ms(const struct rlock *lock);
 
 /**

@@ -63,7 +63,7 @@
     /* fence key, (name, queue, beats, readers)...; as semaphore_acquire */                 \
     X(READ_ACQUIRE, read_acquire)                                                           \
     X(WRITE_ACQUIRE, write_acquire)                                                         \
-    /* these keys without the fence key; (holder, serial)... -> results */                  \
+    /* keys of the acquire without the fence key; (holder, serial)... -> results */         \
     X(SEMAPHORE_RELEASE, semaphore_release)                                                 \
     X(FAIR_SEMAPHORE_RELEASE, fair_semaphore_release)                                       \
     X(RW_RELEASE, rw_release)                                                               \

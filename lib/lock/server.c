@@ -13,7 +13,7 @@ static void server_on_raised(struct redis_script_call *call, enum status status,
     int64_t clock_us, most;
 
     server->is_raising = false;
-    /* A refusal needs no handling: each acquire that needs the counter is refused as well. */
+    /* A refusal needs no handling, because each acquire that needs the counter is refused, too. */
     if (status == STATUS_OK && redis_reply_int(redis_script_at(reply, 0), &clock_us))
         rlock_server_saw_clock(server, clock_us, server->raise_sent_us, true);
     /* A resource had a fence that no counter may reach. Kept, it would make every grant
@@ -99,7 +99,8 @@ void rlock_raise_fences(struct rlock_client *client, int64_t above)
 void rlock_server_saw_clock(struct rlock_server *server, int64_t clock_us,
                             int64_t sent_us, bool is_wrong)
 {
-    /* plus the time on the way: so the smallest value is kept */
+    /* The difference of the clocks, plus the time that the call took to the server. The smallest
+       value contains the least of that time. */
     int64_t ahead_us = clock_us - sent_us;
 
     if (is_wrong || ahead_us < server->ahead_us)

@@ -17,7 +17,7 @@
 #define PASSES_US    10000 /* how long after the lease was set a lock may be passed on */
 #define DRIFT_MIN_US 2000  /* plus 1 % of the lease: clocks differ in speed */
 
-/** Until when a lease that was sent at `sent_us` surely runs. */
+/** Return the time until which a lease that was sent at `sent_us` surely runs. */
 static int64_t safe_until_us(int64_t sent_us, uint32_t lease_ms)
 {
     int64_t lease_us = (int64_t)lease_ms * 1000;
@@ -94,7 +94,7 @@ static void count_end(struct rlock_client *client, const struct rlock *lock)
     count_time(&client->stats.holds, clock_mono_us() - lock->began_us);
 }
 
-/** When the lease of an owner was set. */
+/** Return the time at which the lease of an owner was set. */
 static int64_t leased_at_us(const struct rlock *lock)
 {
     return lock->safe_until_us - safe_until_us(0, lock->lease_ms);
@@ -255,8 +255,8 @@ static void fail_acquire(struct rlock_client *client, struct rlock *lock,
 }
 
 /**
- * The fence counter was lowered, and is being raised. Release the grant behind that, and
- * acquire the lock again under another serial.
+ * Handle a grant with a stale fence. The fence counter was lowered, and is being raised. Behind
+ * the call that raises it, release the grant, and acquire the lock again under another serial.
  */
 static void acquire_again(struct rlock_client *client, struct rlock *lock)
 {
@@ -347,15 +347,15 @@ void rlock_state_cancel_renew(struct rlock_client *client UNUSED, struct rlock *
 
 void rlock_state_extend(struct rlock_client *client, struct rlock *lock)
 {
-    rlock_batch_leave(lock); /* leaves a renewal, since the extension sets the lease */
-    /* an extension of unknown outcome may have shortened the lease */
+    rlock_batch_leave(lock); /* the extension replaces a renewal in progress */
+    /* An extension of unknown outcome may have shortened the lease. */
     lock->passes = 0;
     lock->state = RLOCK_EXTENDING;
     if (client->is_closing) {
         rlock_state_answer(client, lock, STATUS_CANCELLED);
     } else if (rlock_batch_add(client, &lock->kind->extend, lock) != STATUS_OK) {
         lock->state = RLOCK_HELD;           /* nothing was sent */
-        rlock_watchdog_hurry(client, lock); /* renews it, since the renewal was left */
+        rlock_watchdog_hurry(client, lock); /* for the renewal that was replaced */
         rlock_state_answer_unchanged(client, lock, STATUS_NO_MEMORY, NULL, lock->callback,
                                      lock->arg);
     }

@@ -115,7 +115,7 @@ static void collect_due(struct rlock_watchdog *watchdog, struct list *bucket,
     }
 }
 
-/** When to check an overdue lock again. */
+/** Return the time at which an overdue lock is checked again. */
 static int64_t retry_at_us(const struct rlock *lock, int64_t now_us)
 {
     int64_t pause_us = (int64_t)lock->lease_ms * 1000 / 50;

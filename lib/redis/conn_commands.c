@@ -189,7 +189,7 @@ void redis_conn_check_up(struct redis_conn *conn)
 {
     struct err err = {0};
 
-    /* If this process was paused, the reply may have arrived meanwhile: read it first. */
+    /* If this process was paused, the reply may have arrived meanwhile, so read the reply first. */
     if (is_overdue(conn) || conn->broken.status != STATUS_OK)
         redis_socket_read(conn->socket);
     if (conn->state != CONN_UP || conn->carrier != conn)

@@ -57,7 +57,7 @@ static void conn_on_subscribed(struct redis_command *command UNUSED,
                                enum status status UNUSED,
                                const struct redis_reply *reply UNUSED)
 {
-    /* a failure needs no handling: the next failed attempt asks again */
+    /* A failure needs no handling, because the next failed attempt asks again. */
 }
 
 static void conn_on_switch(const struct redis_reply *message, void *arg)
@@ -91,7 +91,7 @@ static void conn_on_guide_state(bool is_up, const struct err *why, void *arg)
     struct err err = {0};
 
     if (is_up) {
-        /* if sending fails, the next sentinel is asked */
+        /* If sending fails, the guide asks the next sentinel. */
         conn->is_answered = send_question(conn) != STATUS_OK;
         redis_conn_flush(conn->guide);
     } else if (conn->state == CONN_ASKING) {

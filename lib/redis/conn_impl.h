@@ -1,4 +1,4 @@
-/* conn_impl.h - what the files of a connection share; private to them. */
+/* conn_impl.h - types and functions that the files of a connection share, and no others use. */
 #ifndef REDIS_CONN_IMPL_H
 #define REDIS_CONN_IMPL_H
 
@@ -26,7 +26,7 @@ struct redis_conn {
     char key[REDIS_KEY_MAX + 1];
     struct redis_rights rights;
     struct list siblings;       /* a ring of connections, without a head */
-    struct redis_conn *carrier; /* the connection whose socket and `pending` it uses */
+    struct redis_conn *carrier; /* the connection whose socket and `pending` are used */
     int64_t timeout_us;
     void (*on_state)(bool is_up, const struct err *why, void *arg);
     void (*on_message)(const struct redis_reply *reply, void *arg);
@@ -54,17 +54,17 @@ struct redis_conn {
     unsigned attempts;
     unsigned next_host;     /* in url.hosts */
     unsigned tried;         /* hosts of this round that have failed */
-    struct redis_host host; /* of this or the last attempt */
-    bool is_named;          /* a sentinel or a node named `host`, and it has not failed */
+    struct redis_host host; /* host of this or the last attempt */
+    bool is_named;          /* a sentinel or a node named `host`, which has not failed */
 
     struct redis_conn *guide; /* to the sentinels */
     struct redis_command ask, ask_replicas, subscribe;
     bool is_answered;           /* the sentinel of the guide has replied */
     bool is_answering;          /* a reply has come since the timer last fired */
-    struct redis_host moved_to; /* cluster: where the slot is now */
-    struct redis_host master;   /* cluster: the last known one of the key */
-    bool is_moving;             /* to `moved_to`, when the pending commands have ended */
-    unsigned moves;             /* followed since an attempt with a host of the URL */
+    struct redis_host moved_to; /* cluster: the node that has the slot now */
+    struct redis_host master;   /* cluster: the last known master of the key */
+    bool is_moving;             /* goes to `moved_to` when no command is pending */
+    unsigned moves;             /* moves since an attempt with a host of the URL */
     uint64_t last_number;
     uv_getaddrinfo_t resolve;
     bool is_resolving;
@@ -74,7 +74,7 @@ struct redis_conn {
 
 /* -- conn_state.c: states and deadlines -- */
 
-/** Whether both are down, and were at one master: they take turns in trying. */
+/** Whether both connections are down, and were at one master, so that they take turns in trying. */
 bool redis_conn_shares_master(const struct redis_conn *conn,
                               const struct redis_conn *other);
 
@@ -82,7 +82,7 @@ bool redis_conn_shares_master(const struct redis_conn *conn,
 void redis_conn_wake_at(struct redis_conn *conn, int64_t at_us);
 void redis_conn_wake_only_at(struct redis_conn *conn, int64_t at_us);
 
-/** Report the reason unless it is the one reported last. */
+/** Report the reason unless it was the last reason that was reported. */
 void redis_conn_report_down(struct redis_conn *conn, const struct err *why);
 
 /** Close the socket, end all commands with `status`, connect again later. */
@@ -93,8 +93,8 @@ void redis_conn_leave(struct redis_conn *conn, const struct err *why);
 
 void redis_conn_close_socket(struct redis_conn *conn);
 
-/** Detach the siblings that use its socket, without callbacks. They report `why` later; if
- *  it is NULL, they only connect again. */
+/** Detach the siblings that use the socket of `conn`, without callbacks. The siblings report `why`
+ *  later; if `why` is NULL, they only connect again. */
 void redis_conn_part_siblings(struct redis_conn *conn, const struct err *why);
 
 /** Connect to the server at `host` soon. */
@@ -122,7 +122,8 @@ void redis_conn_check_up(struct redis_conn *conn); /* the timer has fired */
 void redis_guide_options(struct redis_conn *conn, struct redis_conn_options *ret_options,
                          struct redis_url *ret_url);
 
-/** Wait for a sentinel to name the primary: for the next one if this one has answered. */
+/** Wait for a sentinel to name the primary. If the sentinel of the guide has answered, wait for the
+ *  next sentinel. */
 void redis_guide_ask(struct redis_conn *conn);
 
 #endif

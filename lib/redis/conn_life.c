@@ -29,11 +29,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define HOST_PART     5  /* of the timeout: an attempt with one of several hosts */
-#define ADDRESSES_MAX 60 /* of one name; divisible by any small number of addresses */
-#define MOVES_MAX     5  /* MOVED replies that one attempt follows */
+#define HOST_PART     5 /* an attempt with one of several hosts gets 1/5 of the timeout */
+#define ADDRESSES_MAX 60 /* addresses of a name; many small numbers divide it */
+#define MOVES_MAX     5  /* most MOVED replies that an attempt follows */
 
-/** The siblings that have lost the same master try where this one has succeeded. */
+/** Make the siblings that have lost the same master try the host at which `conn` has succeeded. */
 static void lead_siblings(struct redis_conn *conn)
 {
     LIST_EACH(struct redis_conn, other, &conn->siblings, siblings) {
@@ -111,7 +111,7 @@ static void conn_on_failed(const struct err *why, void *arg)
     redis_conn_lose(arg, STATUS_IO, why);
 }
 
-/** How long an attempt may take: less than the timeout if another may follow. */
+/** Return the time limit of an attempt: less than the timeout if another attempt may follow. */
 static int64_t attempt_us(const struct redis_conn *conn)
 {
     bool has_others = conn->url.host_count > 1 || conn->guide != NULL;

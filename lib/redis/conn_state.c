@@ -12,10 +12,10 @@
 
 #define PAUSE_MIN_MS   20
 #define PAUSE_MAX_MS   500
-#define GUIDED_MAX_MS  100 /* with sentinels: a failover may end soon */
-#define CLUSTER_MIN_MS 100 /* for all siblings that were at one master */
+#define GUIDED_MAX_MS  100 /* with sentinels; short, because a failover may end soon */
+#define CLUSTER_MIN_MS 100 /* for all siblings together that were at one master */
 #define CLUSTER_MAX_MS 700
-#define STEADY_US      1000000 /* up for this long, the next pause is short again */
+#define STEADY_US      1000000 /* after this time in CONN_UP the next pause is short */
 
 bool redis_conn_is_up(const struct redis_conn *conn)
 {
@@ -101,7 +101,7 @@ static int64_t next_attempt_us(struct redis_conn *conn, bool was_up)
     return at_us;
 }
 
-/** Add `why` the host has failed to the reasons of this round. */
+/** Add the reason why the host has failed to the reasons of this round. */
 static void add_reason(struct redis_conn *conn, const struct err *why)
 {
     const struct redis_host *host = &conn->host;
