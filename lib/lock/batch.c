@@ -173,7 +173,7 @@ void rlock_batch_replace(struct rlock *lock, struct rlock *other)
     place(batch, lock->slot, other);
 }
 
-/** Close the gaps of locks that have left: slots are then positions in the call. */
+/** Close the gaps of locks that have left, so that each slot is a position in the call. */
 static void compact(struct rlock_batch *batch)
 {
     unsigned count = 0;
@@ -264,7 +264,8 @@ static void send_batch(struct rlock_batch *batch)
     rlock_client_wake(client);
 }
 
-/** Its keys are moving to another master: it waits until the connection is up or down. */
+/** Whether the keys of the batch are moving to another master. Then the batch waits until the
+ *  connection is up or down. */
 static bool must_wait(const struct rlock_batch *batch)
 {
     return redis_conn_is_moving(batch->server->conn) && !batch->client->is_closing;
@@ -296,7 +297,7 @@ void rlock_batch_flush(struct rlock_client *client)
         redis_conn_flush(client->servers[i].conn);
 }
 
-/** The server has executed none of it. */
+/** Send a batch again of which the server has executed nothing. */
 static void send_again(struct rlock_batch *batch)
 {
     list_remove(&batch->link);
@@ -356,7 +357,7 @@ static void read_result(const struct rlock_batch *batch, unsigned i,
     }
 }
 
-/** Give each lock in the batch `status`; if that is STATUS_OK, each its own result. */
+/** End the batch: give each lock `status`, or its own result if `status` is STATUS_OK. */
 static void complete(struct rlock_batch *batch, enum status status)
 {
     int64_t granted_us = batch->op->is_grant ? clock_mono_us() : 0;
@@ -387,7 +388,7 @@ static bool take_results(struct rlock_batch *batch, const char *results, size_t 
     return true;
 }
 
-/** The number of lock `i`, or its fence. */
+/** Read the number of lock `i`, which may be its fence. */
 static bool read_number(struct rlock_batch *batch, const struct redis_reply *numbers,
                         unsigned i)
 {
@@ -413,7 +414,7 @@ static bool read_numbers(struct rlock_batch *batch, const struct redis_reply *re
     return true;
 }
 
-/** The reply is a string of results, or that to a query. */
+/** Read a reply that is a string of results, or the reply to a query. */
 static bool read_results(struct rlock_batch *batch, const struct redis_reply *reply)
 {
     size_t len = 1;
@@ -423,7 +424,7 @@ static bool read_results(struct rlock_batch *batch, const struct redis_reply *re
     return take_results(batch, results, len);
 }
 
-/** The reply is {results, numbers}: no lock of the batch was granted. */
+/** Read the reply {results, numbers}, which says that no lock of the batch was granted. */
 static bool read_refusal(struct rlock_batch *batch, const struct redis_reply *reply)
 {
     size_t len = 0;

@@ -29,7 +29,6 @@ bool rlock_batches_are_completed(const struct rlock_batches *batches);
 MUST_CHECK enum status rlock_batch_add(struct rlock_client *client,
                                        const struct rlock_op *op, struct rlock *lock);
 
-/** Whether the operation of `lock` has been sent. */
 bool rlock_batch_is_sent(const struct rlock *lock);
 
 /** Whether `lock` is in a batch that acquires it. */

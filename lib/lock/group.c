@@ -30,8 +30,8 @@
 #define HURRY_MS_MIN 5 /* late members get a twentieth of the lease: at least this time */
 #define HURRY_MS_MAX 50 /* and at most this time */
 #define PAUSE_MS_MIN 4
-#define PAUSE_MS_MAX 32  /* the last pause before a wait for one member */
-#define RETRY_MS_MAX 128 /* the longest pause before all members are tried again */
+#define PAUSE_MS_MAX 32  /* longest pause before a wait for one member */
+#define RETRY_MS_MAX 128 /* longest pause before all members are tried again */
 
 /** An answer that involves no member. */
 struct answer {
@@ -298,7 +298,7 @@ void rlock_group_cancel(struct rlock_group *group)
         fail(group, STATUS_CANCELLED);
 }
 
-/** Begin a call on a group that is held; if it is not, answer the call. */
+/** Begin a call on a group that is held. If the group is not held, answer the call. */
 static bool begin_on_held(struct rlock_group *group, enum group_state state,
                           rlock_group_cb callback, void *arg)
 {

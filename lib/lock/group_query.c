@@ -4,12 +4,12 @@
 #include <assert.h>
 #include <stdlib.h>
 
-/** It does not refer to the group, which may be freed meanwhile. */
+/** A query of all members. The group may be freed meanwhile, so the query does not refer to it. */
 struct query {
-    bool (*each)(const struct rlock_info *info, void *arg); /* NULL: force releases */
+    bool (*each)(const struct rlock_info *info, void *arg); /* NULL: release by force */
     void (*callback)(enum status status, void *arg);
     void *arg;
-    unsigned unanswered; /* members, and the call itself */
+    unsigned unanswered; /* members without an answer, and one while calls begin */
     enum status status;
 };
 

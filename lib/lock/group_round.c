@@ -19,7 +19,7 @@ static void round_on_timer(uv_timer_t *timer)
 
 static void set_timer(struct rlock_group *group, uint64_t ms)
 {
-    uv_update_time(group->timer.loop); /* the loop knows the time of its turn's start */
+    uv_update_time(group->timer.loop); /* its time is the start of the turn */
     uv_timer_start(&group->timer, round_on_timer, ms, 0);
 }
 
@@ -98,7 +98,7 @@ static void await(struct group_member *member)
     member->group->awaited++;
 }
 
-/** Begin a call; until it is answered, that is why it has failed. */
+/** Begin a call. The reason is a timeout until the call is answered. */
 static void begin(struct group_member *member, enum group_call call)
 {
     member->call = call;
@@ -131,16 +131,16 @@ static void round_on_extended(struct rlock *lock, enum status status, void *arg)
     const struct group_member *member = arg;
 
     if (member->call != GROUP_CALL_EXTEND)
-        return; /* a release has ended it, and is answered later */
+        return; /* a release has ended the call, and is answered later */
     if (status == STATUS_LOST)
-        /* counts the loss even if the group no longer awaits this member */
+        /* the group counts the loss even if it does not await the member */
         lock->on_lost(lock, status, arg);
     round_on_answer(lock, status, arg);
 }
 
 void rlock_round_extend(struct rlock_group *group, uint32_t lease_ms)
 {
-    group->awaited++; /* keeps the round open while calls of this loop answer at once */
+    group->awaited++; /* the round stays open while calls answer at once */
     for (unsigned i = 0; i < group->count; i++) {
         struct group_member *member = &group->members[i];
 

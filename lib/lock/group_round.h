@@ -17,7 +17,7 @@ enum group_state {
     GROUP_IDLE,
     GROUP_ACQUIRING,
     GROUP_HELD,
-    GROUP_EXTENDING, /* held, too */
+    GROUP_EXTENDING, /* the group is held, too */
     GROUP_RELEASING,
     GROUP_LOST, /* too few members are held; a release tells the owner */
     GROUP_FREED,
@@ -35,21 +35,21 @@ struct group_member {
     struct rlock_group *group;
     struct rlock_client *client;
     struct rlock lock;
-    enum group_call call; /* in progress */
-    unsigned round;       /* the last round that awaited it */
-    enum status status;   /* of its call in this round; STATUS_TIMEOUT: none yet */
-    struct err why;       /* of its last acquire or extension */
+    enum group_call call; /* the call in progress */
+    unsigned round;       /* the last round that awaited the member */
+    enum status status;   /* result of the call in this round; STATUS_TIMEOUT: none yet */
+    struct err why;       /* reason of the last acquire or extension */
     size_t name_len;
     char name[RLOCK_NAME_MAX];
 };
 
 struct rlock_group {
-    struct list link; /* among the groups of a struct rlock_sync */
+    struct list link; /* in the list of groups of a struct rlock_sync */
     uv_timer_t timer; /* ends the round */
     uv_idle_t soon;   /* runs while there are answers */
     struct closing closing;
-    bool is_closed;      /* all its uv handles have closed */
-    bool is_cancelled;   /* its next rlock_sync_group_acquire() is cancelled */
+    bool is_closed;      /* all uv handles have closed */
+    bool is_cancelled;   /* the next rlock_sync_group_acquire() is cancelled */
     struct list answers; /* struct answer */
     enum group_state state;
     struct rlock_group_options options;
@@ -57,12 +57,12 @@ struct rlock_group {
     void *arg, *lost_arg;
     int64_t give_up_at_us;
     unsigned failures;         /* tries and waits of this acquire that failed */
-    enum status status;        /* of the last failed try or wait */
-    struct group_member *busy; /* the first busy member of that try, or NULL */
+    enum status status;        /* status of the last failed try or wait */
+    struct group_member *busy; /* first busy member of the last failed try, or NULL */
     unsigned round;
     void (*then)(struct rlock_group *group);
-    unsigned awaited; /* members that have not answered */
-    bool may_hurry;   /* end the round hurry_ms after its result is certain */
+    unsigned awaited; /* number of members that have not answered */
+    bool may_hurry;   /* the round ends hurry_ms after its result is certain */
     uint64_t hurry_ms;
     enum rlock_group_need need;
     unsigned needed, count;
@@ -89,7 +89,7 @@ void rlock_round_run(struct rlock_group *group, uint64_t ms);
 /** Run a round without calls, for `ms`. */
 void rlock_round_pause(struct rlock_group *group, uint64_t ms);
 
-/** The status of the round. `denied`: the status of a member that counts as a refusal. */
+/** Return the status of the round. `denied` is the status of a member that counts as a refusal. */
 enum status rlock_round_status(const struct rlock_group *group, enum status denied);
 
 /** End the round, if any, and cancel or release all members without awaiting replies. */

@@ -17,8 +17,8 @@ typedef bool (*each_cb)(const struct rlock_info *info, void *arg);
 typedef void (*end_cb)(enum status status, void *arg);
 
 struct query {
-    struct rlock lock;    /* a scan of all locks has no name; `serial` is the cursor */
-    inspect_cb inspected; /* of an inspection; else `ended` */
+    struct rlock lock;    /* a scan has no name, and `serial` is its cursor */
+    inspect_cb inspected; /* set for an inspection; otherwise `ended` is set */
     each_cb each;         /* of a list */
     end_cb ended;
     void *arg;
@@ -50,7 +50,7 @@ static void inspect_on_answer(struct rlock *lock, enum status status, void *arg 
     answer(lock, status, NULL);
 }
 
-/** Row `index` of the reply; STATUS_NOT_FOUND: there is none. */
+/** Read row `index` of the reply. STATUS_NOT_FOUND: the reply has no such row. */
 static enum status read_info(struct rlock_client *client, const struct rlock *lock,
                              const struct redis_reply *reply, size_t index,
                              struct rlock_info *ret_info)
@@ -78,7 +78,7 @@ static enum status read_info(struct rlock_client *client, const struct rlock *lo
     return STATUS_OK;
 }
 
-/** Go on with the scan, or with that of the next bucket; STATUS_NOT_FOUND: all is done. */
+/** Continue the scan, or begin that of the next bucket. STATUS_NOT_FOUND: all buckets are done. */
 static enum status scan_on(struct rlock_client *client, struct rlock *lock,
                            const struct redis_reply *reply)
 {

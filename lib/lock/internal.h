@@ -22,15 +22,15 @@
 
 /* -- the state of a lock: state.c -- */
 
-/** What `state` of struct rlock holds. lib/README.md has the transitions. */
+/** The states of a lock. lib/README.md has the transitions. */
 enum rlock_state {
     RLOCK_IDLE = 0,
     RLOCK_ACQUIRING,
     RLOCK_PASSED, /* granted by another owner; the loop calls the callback soon */
     RLOCK_HELD,
-    RLOCK_EXTENDING, /* held, too */
+    RLOCK_EXTENDING, /* the lock is held, too */
     RLOCK_RELEASING,
-    RLOCK_LOST,      /* until its owner learns of it from a release */
+    RLOCK_LOST,      /* the lock is lost, and a release will tell its owner */
     RLOCK_ANSWERING, /* the status is known; the loop calls the callback soon */
 };
 
@@ -38,17 +38,18 @@ enum rlock_state {
 
 /** How an operation on one lock ended. */
 struct rlock_result {
-    enum status status;   /* STATUS_TIMEOUT, STATUS_IO: unknown */
+    enum status status;   /* STATUS_TIMEOUT, STATUS_IO: not known */
     bool is_stale;        /* a grant whose fence is smaller than an earlier one */
-    int64_t sent_us;      /* clock_mono_us() when it was first sent */
+    int64_t sent_us;      /* when the operation was first sent */
     int64_t fence;        /* of a grant */
-    int64_t granted_us;   /* when the client got the reply to its batch */
-    int64_t remaining_ms; /* STATUS_BUSY: of the owner's lease; below 0: not known */
+    int64_t granted_us;   /* when the client got the reply */
+    int64_t remaining_ms; /* rest of the owner's lease; < 0: not known */
     unsigned receivers;   /* clients that got the message of a release */
-    const struct redis_reply *reply; /* of a query that is STATUS_OK */
+    const struct redis_reply *reply; /* the reply to a query with STATUS_OK */
 };
 
-/** Batches are sent in this order: releases free names that acquires ask for. */
+/** Batches are sent in the order of these classes, so releases free names before acquires ask for
+ *  them. */
 enum rlock_class_id {
     RLOCK_CLASS_RELEASE,
     RLOCK_CLASS_RENEW,
@@ -56,18 +57,18 @@ enum rlock_class_id {
     RLOCK_CLASSES
 };
 
-/** The lock has left its batch. */
+/** Receives the result of an operation. The lock has left its batch. */
 typedef void rlock_on_result(struct rlock_client *client, struct rlock *lock,
                              const struct rlock_result *result);
-/** The client is being closed. The function calls no callback of a user and adds nothing to
- *  a batch; it may replace locks in batches. */
+/** Cancels an operation because the client is being closed. Must call no callback of a user, and
+ *  add nothing to a batch; may replace locks in batches. */
 typedef void rlock_on_cancel(struct rlock_client *client, struct rlock *lock);
 
-/** What rlock_keys_write() writes of a lock, or of its server. */
+/** The keys and arguments that rlock_keys_write() can write for a lock. */
 enum rlock_word {
     RLOCK_WORD_END,
     RLOCK_KEY_FENCES,  /* the fence counter */
-    RLOCK_KEY_WAITING, /* exists while there are waiters */
+    RLOCK_KEY_WAITING, /* a key that exists while there are waiters */
     RLOCK_KEY_NAME,
     RLOCK_KEY_QUEUE,
     RLOCK_KEY_BEATS,   /* the heartbeats of the waiters */
@@ -81,7 +82,7 @@ enum rlock_word {
     RLOCK_ARG_PERMITS,
     RLOCK_ARG_HOLD_MS, /* how long to hold the lock, at least 1 */
     RLOCK_ARG_PASSES,  /* how often the lock may be passed on */
-    RLOCK_ARG_NOW_MS,  /* by this machine's clock; the serial is set from it */
+    RLOCK_ARG_NOW_MS,  /* by this machine's clock; also sets the serial */
 };
 
 /* clang-format off */
@@ -95,9 +96,9 @@ struct rlock_op {
     enum status denied; /* what the result '0' of the script means */
     bool is_grant;      /* the lease and the latest time of execution precede the
                            arguments; batches are per lease; the reply has fences */
-    /* These end with RLOCK_WORD_END. */
-    const enum rlock_word *shared_keys; /* once, before those of the locks */
-    const enum rlock_word *keys, *args; /* of each lock */
+    /* Each of these lists ends with RLOCK_WORD_END. */
+    const enum rlock_word *shared_keys; /* written once, before the keys of the locks */
+    const enum rlock_word *keys, *args; /* written for each lock */
     rlock_on_result *on_result;
     rlock_on_cancel *on_cancel;
     bool is_query; /* a batch has one lock, and its result is the whole reply */
@@ -105,19 +106,19 @@ struct rlock_op {
 
 struct rlock_kind {
     struct rlock_op acquire, acquire_wait, renew, extend, release;
-    /* For waiters; unset: acquire_wait in place of each. The first tries, if the lock cannot
-       be the caller's already; the second tells whether the name is free. */
+    /* Operations for waiters; if unset, acquire_wait is used instead. `acquire_again` tries when
+       the caller cannot have the lock already; `check` tells whether the name is free. */
     struct rlock_op acquire_again, check;
-    struct rlock_op keep; /* a release before hold_min_ms; of plain only */
-    /* Write the name of the channel on which releases are published; NULL: there is
-       none. */
+    struct rlock_op keep; /* a release before hold_min_ms; only of kind plain */
+    /* Writes the name of the channel on which releases are published. NULL: the kind has no
+       channel. */
     size_t (*channel)(const struct rlock *lock, char ret_name[RLOCK_CHANNEL_MAX]);
     bool can_renew;    /* and extend */
-    bool is_reentrant; /* a holder may have it several times */
+    bool is_reentrant; /* a holder may have the lock several times */
     bool is_cohort;    /* passes a lock among the waiters of a client */
     bool is_queued;    /* the server keeps a queue of the waiters and wakes one of them */
     bool
-        is_shared; /* several may hold it; if queued, an empty message wakes all waiters */
+        is_shared; /* several may hold the lock; if queued, an empty message wakes all waiters */
     bool has_permits;
 };
 
@@ -127,14 +128,14 @@ struct rlock_kind {
 struct rlock_server {
     struct rlock_client *client;
     struct redis_conn *conn;
-    struct redis_conn *channels; /* for subscriptions; NULL until the first */
+    struct redis_conn *channels; /* for subscriptions; NULL: none was needed yet */
     struct redis_script_call raise;
     int64_t raise_sent_us;
     bool is_raising;
     int64_t last_fence;   /* the greatest fence that this client knows of */
     int64_t ahead_us;     /* upper bound of the server's clock minus clock_mono_us() */
     char *waiting_key;    /* exists while a lock of kind plain has waiters */
-    size_t tag_len;       /* of the tag with which its keys begin */
+    size_t tag_len;       /* length of the tag with which the keys begin */
     size_t fence_key_len; /* the fence key is the beginning of the waiting key */
 };
 
@@ -142,8 +143,8 @@ struct rlock_server {
 
 struct rlock_batches {
     struct list classes[RLOCK_CLASSES]; /* struct rlock_batch, not sent */
-    struct list sent;                   /* until all their locks have a result */
-    struct list failed; /* could not be sent; rlock_batch_complete_failed() ends them */
+    struct list sent;                   /* batches whose locks have no result yet */
+    struct list failed; /* unsent batches for rlock_batch_complete_failed() */
     struct list spare;
     struct redis_command wait_command; /* the WAIT in progress, if any */
     void (*on_all_completed)(struct rlock_client *client);
@@ -152,9 +153,9 @@ struct rlock_batches {
 /* -- releases without a caller: orphan.c -- */
 
 struct rlock_orphans {
-    struct list spare;  /* locks of the library's own, unused */
-    struct list due;    /* to be released when the connection is up */
-    struct list second; /* to be released a second time, in order of renew_at_us */
+    struct list spare;  /* unused locks of the library */
+    struct list due;    /* copies to release when the connection is up */
+    struct list second; /* copies to release again, in order of renew_at_us */
     unsigned due_count;
     uv_timer_t timer;
     int64_t timer_at_us; /* INT64_MAX: not running */
@@ -167,7 +168,7 @@ struct rlock_channel;
 struct rlock_channel_events {
     void (*on_subscribed)(struct rlock_channel *channel);
     void (*on_cut_off)(
-        struct rlock_channel *channel); /* no messages until on_subscribed */
+        struct rlock_channel *channel); /* no messages arrive until on_subscribed */
     void (*on_message)(struct rlock_channel *channel, const char *text, size_t text_len);
 };
 
@@ -183,7 +184,7 @@ struct rlock_channels {
 struct rlock_turns {
     unsigned count; /* releases since the last yield */
     int64_t since_us;
-    int64_t yield_us; /* how long the next yield lasts at most */
+    int64_t yield_us; /* longest duration of the next yield */
     int64_t yield_until_us;
     bool is_contended; /* another client waits */
     bool was_taken;    /* another client has had the lock since the last yield */
@@ -194,7 +195,7 @@ struct rlock_turns {
 struct rlock_waits {
     struct list all;   /* struct rlock_waiter, in use or not */
     struct list spare; /* struct rlock_waiter, not in use */
-    uv_timer_t checks; /* runs while waiters are subscribed, or will be */
+    uv_timer_t checks; /* runs while waiters are or will be subscribed */
     struct rlock_turns turns[RLOCK_TURNS];
     bool has_turns; /* a name was contended at some time */
 };
@@ -204,7 +205,7 @@ struct rlock_waits {
 #define RLOCK_WATCHDOG_BUCKETS 256 /* eight for each power of two of a lease */
 
 struct rlock_watchdog {
-    struct list buckets[RLOCK_WATCHDOG_BUCKETS]; /* locks of about the same lease */
+    struct list buckets[RLOCK_WATCHDOG_BUCKETS]; /* locks with about the same lease */
     struct list overdue; /* locks whose renewal is in progress or has failed */
     uv_timer_t timer;
     int64_t timer_at_us; /* INT64_MAX: not running */
@@ -236,9 +237,9 @@ struct rlock_client {
     void (*on_event)(const char *name, size_t name_len, enum rlock_event event,
                      int64_t us, void *arg);
     void *arg;
-    bool was_up, is_up; /* as reported to on_state */
+    bool was_up, is_up; /* up at some time; up by the last report to on_state */
     bool is_closing;
-    bool may_finish; /* rlock_client_close() has returned; no batch starts any more */
+    bool may_finish; /* rlock_client_close() has returned, so no batch starts */
     bool is_finishing;
     struct closing closing;
     void (*closed)(void *arg);
@@ -254,14 +255,14 @@ static inline bool rlock_client_is_inherited(struct rlock_client *client)
     return true;
 }
 
-/** The server that has the lock. */
+/** Return the server that has the lock. */
 static inline struct rlock_server *rlock_server_of(struct rlock_client *client,
                                                    const struct rlock *lock)
 {
     return &client->servers[lock->bucket];
 }
 
-/** The message for a call that has just ended with `status`. */
+/** Return the message for a call that has just ended with `status`. */
 static inline const char *rlock_client_words(const struct rlock_client *client,
                                              enum status status)
 {

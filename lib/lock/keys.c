@@ -113,7 +113,8 @@ static void write_with_suffix(const struct rlock_server *server, const struct rl
     redis_conn_arg(server->conn, key, (size_t)(end - key));
 }
 
-/** The time after which the server forgets that `lock` waits, unless it tries again. */
+/** Return the time after which the server forgets that `lock` waits, unless the lock is tried
+ *  again. */
 static uint64_t wait_left_ms(const struct rlock *lock)
 {
     int64_t passed_ms = (clock_mono_us() - lock->began_us) / 1000;
@@ -129,7 +130,7 @@ uint64_t rlock_keys_hold_left_ms(const struct rlock *lock)
     return clock_ms_until(lock->began_us + (int64_t)lock->hold_min_ms * 1000);
 }
 
-/** The serial of kind getset is the end of the lease by this clock. */
+/** Set and return the serial of kind getset: the end of the lease by this machine's clock. */
 static uint64_t begin_lease_ms(struct rlock *lock)
 {
     uint64_t now_ms = (uint64_t)clock_real_us() / 1000;

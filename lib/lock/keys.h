@@ -13,7 +13,7 @@
 #include "lock/internal.h"
 #include "redis/wire.h"
 
-#define RLOCK_HOST_LEN  8 /* of a client's id: a hash of the name of its host */
+#define RLOCK_HOST_LEN  8 /* bytes of a client's id that are a hash of its host name */
 #define RLOCK_OWNER_MAX (RLOCK_CLIENT_ID_LEN + 1 + REDIS_DIGITS_MAX)
 
 /** Choose the client's id and its keys. STATUS_OK, STATUS_IO, STATUS_NO_MEMORY. */

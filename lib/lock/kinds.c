@@ -19,7 +19,8 @@ static size_t kind_plain_channel(const struct rlock *lock,
     return (size_t)(end - ret_name);
 }
 
-/** As in Redisson: the name in braces, unless it contains one itself. */
+/** Write the channel as Redisson does: with the name in braces, unless the name contains a brace.
+ *  */
 static size_t kind_redisson_channel(const struct rlock *lock,
                                     char ret_name[RLOCK_CHANNEL_MAX])
 {

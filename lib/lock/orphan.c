@@ -15,7 +15,7 @@
 #include <string.h>
 
 #define SECOND_RELEASE_US 1000000
-#define RETRY_US          100000 /* while the server accepts no release */
+#define RETRY_US          100000 /* pause while the server accepts no release */
 #define DUE_MAX           20000
 
 static void orphan_on_timer(uv_timer_t *timer);
@@ -75,7 +75,7 @@ static void wake_at(struct rlock_orphans *orphans, int64_t at_us)
     uv_timer_start(&orphans->timer, orphan_on_timer, clock_ms_until(at_us), 0);
 }
 
-/** Keep the copy until the connection is up, or the server may accept it. */
+/** Keep the copy until the connection is up, or the server may accept the release. */
 static void put_due(struct rlock_client *client, struct rlock *copy)
 {
     struct rlock_orphans *orphans = &client->orphans;

@@ -23,13 +23,13 @@ void rlock_orphan_now(struct rlock_client *client, const struct rlock *lock);
 /** The lock may exist on the server: release a copy as soon as that is possible. */
 void rlock_orphan_unknown(struct rlock_client *client, const struct rlock *lock);
 
-/** As rlock_orphan_unknown(), but release the copy after a second. */
+/** Like rlock_orphan_unknown(), but release the copy after a second. */
 void rlock_orphan_later(struct rlock_client *client, const struct rlock *lock);
 
 /** Let a copy take over the release of `lock` that is in progress. */
 void rlock_orphan_take_over(struct rlock_client *client, struct rlock *lock);
 
-/** Whether `lock` is such a copy. */
+/** Whether `lock` is a copy that the library releases. */
 bool rlock_orphan_owns(const struct rlock *lock);
 
 /** A lock of the library's own, for any use; NULL: no memory. */

@@ -179,8 +179,8 @@ typedef void (*rlock_cb)(struct rlock *lock, enum status status, void *arg);
 struct rlock {
     struct list link;            /* in a list of the library */
     struct list watch_link;      /* in a list of the watchdog */
-    struct rlock_batch *batch;   /* of the operation in progress */
-    struct rlock_waiter *waiter; /* while it waits for another owner */
+    struct rlock_batch *batch;   /* the batch of the operation in progress */
+    struct rlock_waiter *waiter; /* exists while the lock waits for another owner */
     const struct rlock_kind *kind;
     rlock_cb callback;
     void *arg;
@@ -188,7 +188,7 @@ struct rlock {
     void *lost_arg;
     struct rlock *subject; /* the lock for which this one stands in */
     struct rlock_client *client;
-    const char *reason;    /* of STATUS_INVALID */
+    const char *reason;    /* the reason of STATUS_INVALID */
     int64_t safe_until_us; /* clock_mono_us() until which the lease surely runs */
     int64_t renew_at_us;
     int64_t began_us; /* when the call began; once held: when it was granted */
@@ -196,29 +196,29 @@ struct rlock {
     uint64_t holder;
     int64_t fence;
     uint32_t lease_ms;
-    uint32_t hold_min_ms; /* from the grant */
-    uint32_t hold_max_ms; /* the same; 0: no limit */
+    uint32_t hold_min_ms; /* minimum time from the grant */
+    uint32_t hold_max_ms; /* maximum time from the grant; 0: no limit */
     uint32_t wait_ms;
     uint16_t spin_min_ms, spin_max_ms;
     uint16_t replicas_wait_ms;
     uint8_t replicas;
-    unsigned process; /* that acquired it: see base/process.h */
+    unsigned process; /* the process that acquired the lock: see base/process.h */
     uint16_t permits; /* of a semaphore */
     uint16_t slot;    /* position in the batch */
     uint16_t name_len;
     uint8_t state;
     uint8_t status; /* enum status, while the callback is due */
     uint8_t tries;  /* releases of a copy; otherwise grants with a stale fence */
-    uint8_t passes; /* that are left; a fence after its own is reserved for each */
+    uint8_t passes; /* passes that are left, each with a reserved fence */
     bool watched;
     bool in_doubt;     /* the outcome of an earlier try of this acquire is unknown */
-    bool is_cancelled; /* before its rlock_sync_acquire() */
-    bool is_counted;   /* its channel expects the message of its release */
-    uint8_t bucket;    /* of the name, in a cluster */
-    char name[RLOCK_NAME_MAX + 4]; /* with the tag of the bucket */
+    bool is_cancelled; /* cancelled before rlock_sync_acquire() */
+    bool is_counted;   /* the channel expects the message of the release */
+    uint8_t bucket;    /* bucket of the name in a cluster */
+    char name[RLOCK_NAME_MAX + 4]; /* begins with the tag of the bucket */
 };
 
-/** Each is counted in struct rlock_stats, too. */
+/** The events of a lock. struct rlock_stats counts each of them. */
 enum rlock_event {
     RLOCK_EVENT_GRANTED,
     RLOCK_EVENT_BUSY,
@@ -240,7 +240,7 @@ struct rlock_client_options {
        more than a hundred years ahead of the server's clock in microseconds, the next
        grant restarts it at that clock. A key of another type is refused */
     const char *fence_key;
-    uint32_t timeout_ms; /* per command; then STATUS_TIMEOUT; at least 1 */
+    uint32_t timeout_ms; /* limit of a command, then STATUS_TIMEOUT; at least 1 */
     /* Called when the client goes up or down; `why` also names the rights that the user lacks,
        see rlock(7). May be NULL */
     void (*on_state)(bool is_up, const struct err *why, void *arg);
@@ -251,7 +251,7 @@ struct rlock_client_options {
     void *arg;
 };
 
-/** Zero-filled: one try, and a lease of RLOCK_LEASE_MS_DEFAULT. */
+/** The options of an acquire. Zero-filled: one try, and a lease of RLOCK_LEASE_MS_DEFAULT. */
 struct rlock_acquire_options {
     const struct rlock_kind *kind; /* NULL: &rlock_plain */
     uint16_t permits;              /* of a semaphore: at least 1; of other kinds: 0 */
@@ -264,8 +264,8 @@ struct rlock_acquire_options {
     rlock_cb on_lost;  /* called once when the watchdog finds the held lock lost, with the
                           `arg` of acquire; the lock is then no longer held. Never called
                           without the watchdog. May be NULL */
-    void *lost_arg;    /* of on_lost instead of that `arg`, unless it is NULL; the calls
-                          of rlock_sync.h have no other */
+    void *lost_arg;    /* the `arg` of on_lost; NULL: the `arg` of acquire, which the
+                          calls of rlock_sync.h do not have */
     uint32_t wait_ms;  /* how long to wait for another owner, and for the server while it
                           is away; 0: one try. The waiter tries again when pub/sub
                           reports a release, when the owner's lease ends or, if
@@ -273,7 +273,7 @@ struct rlock_acquire_options {
     uint16_t spin_min_ms;      /* the first pause (0: 1 ms); later ones are longer */
     uint16_t spin_max_ms;      /* the longest pause. Each pause is shortened at random,
                                   to between half and all of its length */
-    uint8_t replicas;          /* how many must confirm the grant; 0: none. Not in a
+    uint8_t replicas;          /* number of replicas that must confirm the grant; 0 in a
                                   cluster */
     uint16_t replicas_wait_ms; /* how long to wait for them: at least 1, less than the
                                   client's timeout_ms. The wait delays later commands of
@@ -299,14 +299,14 @@ struct rlock_times {
 
 struct rlock_stats {
     uint64_t granted, busy, lost, renewed, released, failed, reconnects;
-    uint64_t fence_restarts;  /* of a missing or unusable counter, see fence_key */
-    uint64_t held, waiters;   /* locks and calls, now */
-    struct rlock_times waits; /* from the call to the grant */
-    struct rlock_times holds; /* from the grant until it was released or found lost */
+    uint64_t fence_restarts;  /* restarts of the fence counter, see fence_key */
+    uint64_t held, waiters;   /* present number of locks, and of calls that wait */
+    struct rlock_times waits; /* times from the call to the grant */
+    struct rlock_times holds; /* times from the grant to the release or loss */
     struct {
-        const struct rlock_kind *kind; /* of the lock; NULL: there was none */
+        const struct rlock_kind *kind; /* kind of the lock; NULL: there was no lock */
         struct err err;
-    } errors[STATUS_NO_MEMORY + 1]; /* by status: the last failure or loss with it */
+    } errors[STATUS_NO_MEMORY + 1]; /* the last failure or loss with each status */
 };
 
 /** Why a server refused a call, or the login. */
@@ -508,7 +508,7 @@ struct rlock_info {
     int64_t count;        /* reentrant: how often its owner holds it; semaphore, read,
                              write: how many hold it; else 1 */
     int64_t waiters;      /* clients that wait by pub/sub; -1: not known */
-    bool is_ours;         /* its owner belongs to this client */
+    bool is_ours;         /* the owner belongs to this client */
     bool is_near; /* its owner is on a host with the same name as ours: ids of clients
                              begin with a hash of the host name */
 };

@@ -43,11 +43,11 @@ struct rlock_member {
     size_t name_len;
 };
 
-/** Tells how a call ended. Called by the loop, as rlock_cb. */
+/** Tells how a call ended. The loop calls it, like rlock_cb. */
 typedef void (*rlock_group_cb)(struct rlock_group *group, enum status status, void *arg);
 
 struct rlock_group_options {
-    const struct rlock_kind *kind; /* of all members, no semaphore; NULL: &rlock_plain */
+    const struct rlock_kind *kind; /* for all members, no semaphore; NULL: &rlock_plain */
     uint64_t holder;
     uint32_t lease_ms; /* this, `watchdog` and `wait_ms` as in rlock_acquire_options,
                           also the defaults */
@@ -101,7 +101,7 @@ void rlock_group_acquire(struct rlock_group *group,
                          const struct rlock_group_options *options,
                          rlock_group_cb callback, void *arg);
 
-/** End the rlock_group_acquire() in progress, as rlock_cancel(). */
+/** End the rlock_group_acquire() in progress, like rlock_cancel(). */
 void rlock_group_cancel(struct rlock_group *group);
 
 /**

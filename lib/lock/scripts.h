@@ -23,7 +23,7 @@
 #include "redis/script.h"
 
 #define RLOCK_WAITING_MAX_MS                                                             \
-    6000 /* how long the waiting key lasts, unless it is set again */
+    6000 /* lifetime of the waiting key, unless a call sets it again */
 
 /** A constant as text, for literals. */
 #define TEXT_OF(number) #number
@@ -40,7 +40,7 @@
     X(ACQUIRE_AGAIN, acquire_again)                                                         \
     /* waiting key, names -> results: 1 if the name is free */                              \
     X(CHECK, check)                                                                         \
-    X(REENTRANT_CHECK, reentrant_check) /* the same without the waiting key */              \
+    X(REENTRANT_CHECK, reentrant_check) /* as CHECK, without the waiting key */              \
     /* waiting key, names; owners -> results */                                             \
     X(RELEASE, release)                                                                     \
     /* names; (owner, lease ms)... -> results */                                            \

@@ -1,4 +1,4 @@
-/* server.h - what a client knows of a server: its clock, its fences, its last error. */
+/* server.h - the clock, the fences and the last error of a server, as a client knows them. */
 #ifndef LOCK_SERVER_H
 #define LOCK_SERVER_H
 
@@ -31,7 +31,7 @@ MUST_CHECK bool rlock_server_saw_fences(struct rlock_server *server, int64_t fen
 void rlock_server_saw_clock(struct rlock_server *server, int64_t clock_us,
                             int64_t sent_us, bool is_wrong);
 
-/** The time on the server's clock after which a call sent at `sent_us` has timed out. */
+/** Return the time, by the server's clock, after which a call sent at `sent_us` has timed out. */
 uint64_t rlock_server_latest_us(const struct rlock_server *server, int64_t sent_us);
 
 /**

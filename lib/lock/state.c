@@ -13,8 +13,8 @@
 #include "lock/wait.h"
 #include "lock/watchdog.h"
 
-#define STALE_MAX    3     /* times that a lock is acquired again for a greater fence */
-#define PASSES_US    10000 /* how long after the lease was set a lock may be passed on */
+#define STALE_MAX    3 /* most times that a lock is acquired again for a greater fence */
+#define PASSES_US    10000 /* longest time from setting the lease to passing the lock on */
 #define DRIFT_MIN_US 2000  /* plus 1 % of the lease: clocks differ in speed */
 
 /** Return the time until which a lease that was sent at `sent_us` surely runs. */
@@ -285,8 +285,8 @@ void rlock_state_on_acquire(struct rlock_client *client, struct rlock *lock,
     }
     if (is_unknown(status))
         lock->in_doubt = true;
-    /* A try whose outcome is unknown is repeated with the same value, so a grant that it
-       got is found again; getset has no such value. */
+    /* A try whose outcome is unknown is repeated with an equal owner value, so the server finds a
+       grant of the first try again. Kind getset has no owner value. */
     if (status == STATUS_BUSY || status == STATUS_DOWN ||
         (is_unknown(status) && lock->kind->can_renew))
         status = rlock_wait_on(client, lock, result);
@@ -354,7 +354,7 @@ void rlock_state_extend(struct rlock_client *client, struct rlock *lock)
     if (client->is_closing) {
         rlock_state_answer(client, lock, STATUS_CANCELLED);
     } else if (rlock_batch_add(client, &lock->kind->extend, lock) != STATUS_OK) {
-        lock->state = RLOCK_HELD;           /* nothing was sent */
+        lock->state = RLOCK_HELD;           /* no extension was sent */
         rlock_watchdog_hurry(client, lock); /* for the renewal that was replaced */
         rlock_state_answer_unchanged(client, lock, STATUS_NO_MEMORY, NULL, lock->callback,
                                      lock->arg);
@@ -443,7 +443,7 @@ void rlock_state_on_release(struct rlock_client *client, struct rlock *lock,
     if (result->status == STATUS_OK) {
         client->stats.released++;
         trace(client, lock, RLOCK_EVENT_RELEASED);
-    } else if (!is_copy) { /* no caller knows of a copy */
+    } else if (!is_copy) { /* a copy has no caller */
         count_failure(client, lock, result->status);
     }
     if (!is_copy && (is_unknown(result->status) || result->status == STATUS_DOWN ||

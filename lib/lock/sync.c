@@ -27,34 +27,34 @@
 #define LINGER_NS 5000000 /* the background thread leads after this time without a call */
 
 struct rlock_sync {
-    uv_mutex_t mutex;          /* protects these */
+    uv_mutex_t mutex;          /* protects the fields before `process` */
     uv_cond_t background_wake; /* wakes the background thread to end it */
-    uv_cond_t idle;            /* the last thread has left; the closing has ended */
+    uv_cond_t idle;            /* signalled when the last thread or client has left */
     struct list arrived;       /* calls that have not begun */
-    struct list sleeping;      /* calls whose threads could lead */
-    uint64_t leads;            /* how often the lead was taken */
-    unsigned inside;           /* threads in a call */
-    uv_thread_t leader;        /* if is_led */
+    struct list sleeping;      /* calls whose threads sleep, and could lead */
+    uint64_t leads;            /* number of times that the lead was taken */
+    unsigned inside;           /* number of threads in a call */
+    uv_thread_t leader;        /* valid if is_led */
     bool is_led;
-    bool is_closing; /* no more calls */
+    bool is_closing; /* no call begins any more */
     bool is_over;    /* all calls are answered: the background thread must end */
     bool is_closed;
 
-    unsigned process; /* that started it */
-    uv_loop_t loop;   /* for the leader only, as all below */
+    unsigned process; /* the process that started the sync */
+    uv_loop_t loop;   /* this field and the fields below are the leader's only */
     uv_async_t wake;
     struct list clients;             /* struct opened */
     struct list groups;              /* struct rlock_group */
-    struct rlock_sync_call *closing; /* NULL while it is open */
+    struct rlock_sync_call *closing; /* the call that closes the sync, or NULL */
     uv_thread_t background;
 };
 
 struct opened {
     struct list link;
     struct rlock_sync *sync;
-    struct rlock_client *client;     /* NULL once it is closed */
-    struct rlock_sync_call *opening; /* NULL once it is answered */
-    struct rlock_sync_call *closing; /* of rlock_sync_close_client() */
+    struct rlock_client *client;     /* NULL: closed */
+    struct rlock_sync_call *opening; /* the call that opens the client, or NULL */
+    struct rlock_sync_call *closing; /* the call that closes the client, or NULL */
     bool is_closing;
     uv_timer_t timer;
     void (*on_state)(bool is_up, const struct err *why, void *arg);
@@ -66,7 +66,7 @@ struct opened {
 static void flush(struct rlock_sync *sync)
 {
     if (sync->closing != NULL)
-        return; /* closing clients flush by themselves, and may be freed already */
+        return; /* clients that close flush by themselves, and may be freed already */
     LIST_EACH(struct opened, opened, &sync->clients, link) {
         if (opened->client != NULL)
             rlock_flush(opened->client);
@@ -87,7 +87,8 @@ static void begin_arrived(struct rlock_sync *sync)
     uv_mutex_lock(&sync->mutex);
 }
 
-/** Leads until `call` is answered; the background thread (NULL) until others call. */
+/** Whether the leader must go on: until `call` is answered; NULL, for the background thread: until
+ *  another thread calls. */
 static bool must_lead(const struct rlock_sync *sync, const struct rlock_sync_call *call)
 {
     if (call != NULL)
@@ -106,7 +107,7 @@ static void lead(struct rlock_sync *sync, struct rlock_sync_call *call)
     sync->leads++;
     if (call != NULL)
         list_remove(&call->sleep_link);
-    uv_update_time(&sync->loop); /* no thread may have run the loop for a while */
+    uv_update_time(&sync->loop); /* perhaps no thread has run the loop for a while */
     begin_arrived(sync);
     while (must_lead(sync, call)) {
         uv_mutex_unlock(&sync->mutex);
@@ -120,7 +121,7 @@ static void lead(struct rlock_sync *sync, struct rlock_sync_call *call)
             &list_item(sync->sleeping.next, struct rlock_sync_call, sleep_link)->wake);
 }
 
-/** The mutex is held. */
+/** Begin a call, and sleep or lead until it is answered. The mutex is held. */
 static enum status await(struct rlock_sync *sync, struct rlock_sync_call *call)
 {
     uv_cond_init(&call->wake);
@@ -144,7 +145,8 @@ static enum status await(struct rlock_sync *sync, struct rlock_sync_call *call)
     return call->status;
 }
 
-/** Until then the library may still use the caller's lock. The mutex is held. */
+/** Wait until the clients are closed, because the library may use the caller's lock until then. The
+ *  mutex is held. */
 static void await_closed(struct rlock_sync *sync)
 {
     while (!sync->is_closed)
@@ -180,7 +182,7 @@ enum status rlock_sync_run(struct rlock_sync_call *call)
     return status;
 }
 
-/** Set the message, unless the call itself has. */
+/** Set the message, unless the call itself has set it. */
 static void set_message(struct rlock_sync_call *call, enum status status)
 {
     const char *words = "";
@@ -203,7 +205,7 @@ void rlock_sync_answer(struct rlock_sync_call *call, enum status status)
     call->status = status;
     call->is_answered = true;
     list_remove(&call->sleep_link);
-    /* while the mutex is held: after that, `call` may be gone */
+    /* under the mutex, because `call` may be gone after it */
     uv_cond_signal(&call->wake);
     uv_mutex_unlock(&sync->mutex);
 }
@@ -231,7 +233,8 @@ static void sync_run_background(void *arg)
     uv_mutex_unlock(&sync->mutex);
 }
 
-/** With all signals blocked: they belong to the program. Returns a code of libuv. */
+/** Start the background thread with all signals blocked, because they belong to the program.
+ *  Returns a code of libuv. */
 static int start_background(struct rlock_sync *sync)
 {
     sigset_t all, before;
@@ -347,7 +350,7 @@ static void sync_begin_close(struct rlock_sync_call *call)
     }
 }
 
-/** All calls are answered: wait until all threads have left. The mutex is held. */
+/** Wait until all threads have left, when all calls are answered. The mutex is held. */
 static void await_leaving(struct rlock_sync *sync)
 {
     sync->is_over = true;

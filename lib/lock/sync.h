@@ -8,15 +8,15 @@
 /** A call of a thread, on that thread's stack. */
 struct rlock_sync_call {
     struct rlock_sync *sync;
-    struct rlock_client *client; /* whose rlock_client_why() goes to `reterr`, or NULL */
+    struct rlock_client *client; /* gives the text of `reterr`; may be NULL */
     struct err *reterr;          /* may be NULL */
     /* Called once by the thread that leads the loop; must cause one rlock_sync_answer(),
        now or later. */
     void (*begin)(struct rlock_sync_call *call);
 
     /* Set by sync.c. */
-    struct list link;       /* among the calls that have not begun */
-    struct list sleep_link; /* among those whose threads sleep */
+    struct list link;       /* in the list of calls that have not begun */
+    struct list sleep_link; /* in the list of calls whose threads sleep */
     uv_cond_t wake;
     bool is_answered;
     enum status status;

@@ -130,7 +130,7 @@ static void sync_begin_cancel(struct rlock_sync_call *base)
     struct rlock *lock = of(base)->lock;
 
     if (lock->state == RLOCK_IDLE || lock->state == RLOCK_LOST)
-        lock->is_cancelled = true; /* its acquire has not begun */
+        lock->is_cancelled = true; /* the acquire has not begun */
     else
         rlock_cancel(base->client, lock);
     rlock_sync_answer(base, STATUS_OK);
@@ -396,7 +396,7 @@ static void sync_begin_group_cancel(struct rlock_sync_call *base)
     struct rlock_group *group = of(base)->group;
 
     if (group->state == GROUP_IDLE || group->state == GROUP_LOST)
-        group->is_cancelled = true; /* its acquire has not begun */
+        group->is_cancelled = true; /* the acquire has not begun */
     else
         rlock_group_cancel(group);
     rlock_sync_answer(base, STATUS_OK);

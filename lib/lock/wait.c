@@ -41,12 +41,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SPIN_MAX_MS_DEFAULT 100 /* of a kind without messages */
-#define UNSUBSCRIBED_MIN_MS 50  /* pauses while no messages arrive */
+#define SPIN_MAX_MS_DEFAULT 100 /* for a kind without messages */
+#define UNSUBSCRIBED_MIN_MS 50  /* shortest pause while no messages arrive */
 #define UNSUBSCRIBED_MAX_MS 500
 #define CHECK_MS            2000 /* a third of RLOCK_WAITING_MAX_MS */
 
-#define TURNS_MAX    16 /* also the passes of a cohort */
+#define TURNS_MAX    16 /* most releases in a row; for a cohort, also most passes */
 #define TURNS_US     10000
 #define YIELD_MIN_US 2000
 #define YIELD_MAX_US 64000
@@ -59,9 +59,9 @@ struct rlock_waiter {
     struct rlock *lock;
     struct rlock_channel *channel; /* NULL: it spins */
     int64_t free_at_us; /* when the owner's lease will have ended; INT64_MAX: not known */
-    unsigned attempts;  /* pauses in a row, for the back-off */
+    unsigned attempts;  /* number of pauses in a row, for the back-off */
     bool must_retry;    /* a message arrived while a try was in progress */
-    enum status status; /* of the last try: STATUS_BUSY, or why it failed */
+    enum status status; /* status of the last try */
 };
 
 static void wait_on_timer(uv_timer_t *timer);
@@ -94,7 +94,7 @@ static struct rlock_turns *turns_of(struct rlock_client *client, const struct rl
                 .turns[rlock_keys_hash(lock->name, lock->name_len) % RLOCK_TURNS];
 }
 
-/** Until when the waiter shall not try, since another client's turn has come; or 0. */
+/** Return the time until which the waiter leaves the turn to another client; 0: it need not. */
 static int64_t yields_until_us(const struct rlock_waiter *waiter)
 {
     if (spins(waiter) || waiter->lock->kind->is_queued)
@@ -134,7 +134,7 @@ static void sleep_on(struct rlock_waiter *waiter)
         at_us = sooner(at_us, now_us + (int64_t)RLOCK_FAIR_BEAT_MS * 1000);
     if (yields_until_us(waiter) > now_us && is_first(waiter))
         at_us = sooner(at_us, yields_until_us(waiter));
-    uv_update_time(waiter->client->loop); /* it dates from the start of this turn */
+    uv_update_time(waiter->client->loop); /* its time is the start of the turn */
     uv_timer_start(&waiter->timer, wait_on_timer, clock_ms_until(at_us), 0);
 }
 
@@ -155,7 +155,7 @@ static void try_again(struct rlock_waiter *waiter)
         uv_timer_start(&waiter->timer, wait_on_timer, UNSUBSCRIBED_MAX_MS, 0);
 }
 
-/** The lock may be free: try, or try once more after the try in progress. */
+/** Try, because the lock may be free. If a try is in progress, try once more after it. */
 static void wake(struct rlock_waiter *waiter)
 {
     if (rlock_batch_may_grant(waiter->lock))
@@ -184,10 +184,10 @@ void rlock_wait_on_check(struct rlock_client *client UNUSED, struct rlock *lock,
                          const struct rlock_result *result)
 {
     if (result->status != STATUS_BUSY)
-        wake(lock->waiter); /* if the check failed, the try tells why */
+        wake(lock->waiter); /* if the check has failed, a try shows the reason */
 }
 
-/** A message for `waiter` may have been lost: is the name still taken? */
+/** Check whether the name is still taken, because a message for `waiter` may have been lost. */
 static void check(struct rlock_waiter *waiter)
 {
     struct rlock *lock = waiter->lock;
@@ -235,7 +235,7 @@ static struct rlock_waiter *create(struct rlock_client *client)
     return waiter;
 }
 
-/** The first try of `lock` did not get it. NULL: no memory is left. */
+/** Begin to wait after the first try of `lock` has failed. NULL: out of memory. */
 static struct rlock_waiter *begin(struct rlock_client *client, struct rlock *lock)
 {
     struct rlock_waiter *waiter = create(client);
@@ -251,8 +251,8 @@ static struct rlock_waiter *begin(struct rlock_client *client, struct rlock *loc
         list_append(&client->waits.spare, &waiter->link);
         return NULL;
     }
-    /* Where the channel has waiters, the first of them gets the message for all; but in a
-       queued kind ours may have been published before we joined. */
+    /* The first waiter of a channel gets the messages for all. But in a queued kind, the message
+       for this waiter may have been published before it joined the channel. */
     waiter->must_retry =
         !spins(waiter) && waiter->channel->is_subscribed && lock->kind->is_queued;
     lock->waiter = waiter;
@@ -267,8 +267,8 @@ static struct rlock_waiter *first_waiter(const struct rlock_channel *channel)
     return list_item(channel->listeners.next, struct rlock_waiter, link);
 }
 
-/** Whether waiters of the name are in a queue of the server and `lock` would not be, or the
- *  reverse: then neither would be woken for the other. */
+/** Whether only the waiters of the name, or only `lock`, would be in a queue of the server. Then
+ *  neither would be woken for the other. */
 static bool is_mixed(struct rlock_client *client, const struct rlock *lock)
 {
     const struct rlock_channel *channel = NULL;
@@ -317,7 +317,7 @@ void rlock_waits_resume(struct rlock_client *client)
     }
 }
 
-/** The waiter before `next`, which was the first, has left. */
+/** Make `next` the first waiter, because the waiter before it has left. */
 static void advance_to(struct rlock_waiter *next, const struct rlock *lock,
                        bool is_granted)
 {
@@ -445,7 +445,7 @@ struct rlock *rlock_wait_releasing(struct rlock_client *client, struct rlock *lo
 static void count_release(struct rlock_channel *channel, bool has_message)
 {
     if (channel->unreplied == 0)
-        return; /* the channel was subscribed again meanwhile */
+        return; /* the channel was subscribed again, which reset the counts */
     channel->unreplied--;
     if (has_message && channel->early_messages > 0)
         channel->early_messages--;
@@ -461,7 +461,7 @@ static void count_release(struct rlock_channel *channel, bool has_message)
     channel->was_overtaken = false;
 }
 
-/** Whether a message is of a release by this client, or may be. */
+/** Count a message. Returns whether a release by this client has, or may have, sent it. */
 static bool count_message(struct rlock_channel *channel)
 {
     if (channel->expected_messages > 0) {
@@ -531,7 +531,7 @@ static bool is_owner(const struct rlock_waiter *waiter, const char *text, size_t
     return text_len == owner_len && memcmp(text, owner, owner_len) == 0;
 }
 
-/** If another client has released the lock, this one need not yield any more. */
+/** Handle a message. If another client has released the lock, this client no longer yields. */
 static void wait_on_release(struct rlock_channel *channel)
 {
     struct rlock_waiter *first = first_waiter(channel);

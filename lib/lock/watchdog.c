@@ -62,7 +62,7 @@ void rlock_watchdog_close(struct rlock_client *client)
     closing_handle(&client->closing, (uv_handle_t *)&watchdog->timer);
 }
 
-/** Each octave of leases has eight buckets; `lease_ms` is at least 8. */
+/** Return the bucket of a lease of at least 8 ms. Each octave of leases has eight buckets. */
 static struct list *bucket_of(struct rlock_watchdog *watchdog, uint32_t lease_ms)
 {
     unsigned octave = 31 - (unsigned)__builtin_clz(lease_ms);
@@ -128,7 +128,7 @@ static int64_t retry_at_us(const struct rlock *lock, int64_t now_us)
                                                    : lock->safe_until_us;
 }
 
-/** Renew the lock unless that is in progress; if it fails, the timer retries. */
+/** Renew the lock unless a renewal is in progress. If the renewal fails, the timer retries. */
 static void renew(struct rlock_client *client, struct rlock *lock)
 {
     if (lock->batch == NULL && redis_conn_is_up(rlock_server_of(client, lock)->conn) &&

@@ -15,7 +15,8 @@ void rlock_watchdog_set(struct rlock_client *client, struct rlock *lock, int64_t
 /** It is not certain how long the lease of a watched lock still runs: renew it now. */
 void rlock_watchdog_hurry(struct rlock_client *client, struct rlock *lock);
 
-/** Stop watching; a renewal in progress is ignored. Harmless if it is not watched. */
+/** Stop watching a lock, and ignore a renewal in progress. Does nothing if the lock is not watched.
+ *  */
 void rlock_watchdog_remove(struct rlock *lock);
 
 /** The connection is up again: retry the renewals that failed. */

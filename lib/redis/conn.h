@@ -47,7 +47,8 @@ struct redis_command;
 typedef void (*redis_command_cb)(struct redis_command *command, enum status status,
                                  const struct redis_reply *reply);
 
-/** In the caller's memory. It may not move from redis_conn_end() until the command ends. */
+/** A command, in the caller's memory. The command may not move between redis_conn_end() and its
+ *  end. */
 struct redis_command {
     struct list link;
     struct redis_conn *conn;
@@ -55,10 +56,11 @@ struct redis_command {
     redis_command_cb done;
 };
 
-/** A script that replies which rights the user lacks: an error of NOPERM, and the connection
- *  is refused; else a text for redis_conn_lacks(). It is called without keys. */
+/** A script that checks the rights of the user. If it replies with an error of NOPERM, the
+ *  connection is refused. Otherwise the reply is the text of redis_conn_lacks(). The script gets no
+ *  keys. */
 struct redis_rights {
-    const char *script; /* NULL: none. The strings outlive the connection */
+    const char *script; /* NULL: no script. The strings outlive the connection */
     const char *sha;    /* SHA-1 of the script, in hex */
     const char *arg;
 };
@@ -66,16 +68,16 @@ struct redis_rights {
 struct redis_conn_options {
     uv_loop_t *loop;             /* borrowed, outlives the connection */
     const struct redis_url *url; /* copied */
-    uint32_t timeout_ms;         /* to connect, and per command */
+    uint32_t timeout_ms;         /* limit for connecting, and for each command */
     /* In a cluster: connect to the master of this key. REDIS_KEY_MAX bytes are copied. */
     const char *key;
     struct redis_rights rights;
-    /* Any of the connections that it may share a socket with; NULL: there is none yet.
-       Siblings must be closed in the same turn of the loop; a command of a closed one may
-       end only when the last is closed. */
+    /* A connection with which this one may share a socket; NULL: there is none yet. Siblings must
+       be closed in one turn of the loop. A command of a closed sibling may end only when the last
+       sibling is closed. */
     struct redis_conn *sibling;
-    /* Called when the connection goes up or down, and when the reason why it is down
-       changes; may be NULL. */
+    /* Called when the connection goes up or down, and when the reason of being down changes. May
+       be NULL. */
     void (*on_state)(bool is_up, const struct err *why, void *arg);
     /* Called with each message of a subscribed channel, {kind, channel, text}. NULL: do not
        send SUBSCRIBE or SSUBSCRIBE. A command that subscribes or unsubscribes must name one
@@ -113,10 +115,10 @@ bool redis_conn_is_moving(const struct redis_conn *conn);
 /** Connect to the server that `other` is connected to. */
 void redis_conn_follow(struct redis_conn *conn, const struct redis_conn *other);
 
-/** The rights that the script of the options named; empty: none. */
+/** Return the rights that the script of the options named; "": none. */
 const char *redis_conn_lacks(const struct redis_conn *conn);
 
-/** Whether all its commands must name keys of one slot. */
+/** Whether all commands of the connection must name keys of one slot. */
 bool redis_conn_is_cluster(const struct redis_conn *conn);
 
 /** Whether the server is in a cluster with channels per slot (Redis 7.0 or later). The

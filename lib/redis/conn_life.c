@@ -119,7 +119,7 @@ static int64_t attempt_us(const struct redis_conn *conn)
     return conn->timeout_us / (has_others ? HOST_PART : 1);
 }
 
-/** @ip  numeric; NULL: a Unix socket */
+/** @ip  a numeric address; NULL: a Unix socket */
 static void connect_to(struct redis_conn *conn, const char *ip)
 {
     struct redis_socket_options options = {
@@ -206,7 +206,8 @@ static void resolve(struct redis_conn *conn)
     redis_conn_lose(conn, STATUS_IO, &err);
 }
 
-/** Whether a sibling tries to find the master that both have lost. Its end wakes all. */
+/** Whether a sibling tries to find the master that both have lost. The end of its try wakes all
+ *  siblings. */
 static bool is_sibling_trying(struct redis_conn *conn)
 {
     LIST_EACH(struct redis_conn, other, &conn->siblings, siblings) {
@@ -260,7 +261,7 @@ static void conn_on_timer(uv_timer_t *timer)
 
     conn->timer_at_us = INT64_MAX;
     if (conn->process != process_generation())
-        return; /* a child has inherited it */
+        return; /* a child process has inherited the connection */
     switch (conn->state) {
     case CONN_PAUSING:
         attempt(conn);
@@ -277,7 +278,7 @@ static void conn_on_timer(uv_timer_t *timer)
         err = conn->broken;
         redis_conn_lose(conn, STATUS_IO, &err);
         break;
-    case CONN_RESOLVING: /* conn_on_resolved() ends it */
+    case CONN_RESOLVING: /* conn_on_resolved() ends this state */
     case CONN_CLOSED:
         break;
     }

@@ -64,14 +64,14 @@ static int64_t next_pause_us(struct redis_conn *conn)
     return INT64_C(1000) * backoff_ms(conn->failures++, min_ms, max_ms, random_u64());
 }
 
-/** Whether `other` has lost the same master and pauses. */
+/** Whether `other` has lost the master of `conn` and pauses. */
 static bool is_pausing_with(const struct redis_conn *conn, const struct redis_conn *other)
 {
     return redis_conn_shares_master(conn, other) && other->state == CONN_PAUSING &&
            !other->is_named;
 }
 
-/** A sibling that has lost the same master and pauses; NULL: there is none. */
+/** Return a sibling that has lost the master of `conn` and pauses; NULL: there is none. */
 static struct redis_conn *pausing_sibling(struct redis_conn *conn)
 {
     LIST_EACH(struct redis_conn, other, &conn->siblings, siblings) {
@@ -81,7 +81,7 @@ static struct redis_conn *pausing_sibling(struct redis_conn *conn)
     return NULL;
 }
 
-/** When to try again, together with the siblings that have lost the same master. */
+/** Return the time of the next attempt, which the siblings that have lost the same master share. */
 static int64_t next_attempt_us(struct redis_conn *conn, bool was_up)
 {
     const struct redis_conn *pausing = was_up ? pausing_sibling(conn) : NULL;
@@ -114,7 +114,7 @@ static void add_reason(struct redis_conn *conn, const struct err *why)
                 before.text[0] == '\0' ? "" : "; ", host->name, host->port, why->text);
 }
 
-/** The attempt has failed: choose the next host. Returns whether the round is over. */
+/** Choose the next host after an attempt has failed. Returns whether the round is over. */
 static bool advance_host(struct redis_conn *conn)
 {
     conn->next_host = (conn->next_host + 1) % conn->url.host_count;
@@ -174,7 +174,7 @@ void redis_conn_lose(struct redis_conn *conn, enum status status, const struct e
     conn->is_named = false;
     add_reason(conn, why);
     is_round_over = was_up;
-    if (!was_up) /* after a move, the other nodes would name the same master */
+    if (!was_up) /* after a move, the next host would only name this master again */
         is_round_over = advance_host(conn) || conn->moves > 0;
     conn->is_moving = conn->is_moving && !is_round_over;
     redis_conn_wake_only_at(conn, is_round_over ? next_attempt_us(conn, was_up) : 0);

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/** The command of `count` words. */
+/** Add the command of `count` words. */
 static void add(struct redis_handshake *handshake, struct redis_wire *wire,
                 const char *const *words, size_t count)
 {
@@ -57,7 +57,7 @@ static enum status read_hello(struct redis_handshake *handshake,
     return STATUS_OK;
 }
 
-/** Only a lack of rights counts: that the server knows the script, for one, does not. */
+/** Read the reply to the script of rights. Only a lack of rights counts, and no other error. */
 static enum status read_rights(struct redis_handshake *handshake, const char *text,
                                bool is_error, struct err *reterr)
 {

@@ -16,11 +16,11 @@
 #include "redis/wire.h"
 
 struct redis_handshake {
-    const char *verbs[7]; /* of the commands, in the order sent */
+    const char *verbs[7]; /* the names of the commands, in the order of sending */
     unsigned count, replied;
     enum redis_topology wanted;
     bool has_shards; /* Redis 7.0 or later */
-    char lacks[256]; /* rights, as the script replied */
+    char lacks[256]; /* the rights that the user lacks, as the script replied */
 };
 
 /** Add the commands to `wire`. `key` is used in a cluster only; `rights` may be empty. */

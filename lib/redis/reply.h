@@ -6,20 +6,22 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/** Valid during the callback that gets it. All functions accept NULL, for no reply. */
+/** A reply, which is valid during the callback that gets it. All functions accept NULL, for no
+ *  reply. */
 struct redis_reply;
 
 /** Set `ret_value` if the reply is an integer. */
 bool redis_reply_int(const struct redis_reply *reply, int64_t *ret_value);
 
-/** The bytes of a string, a status line or an error, NUL-terminated; else NULL. `ret_len` may
- *  be NULL. */
+/** Return the bytes of a string, a status line or an error, NUL-terminated; NULL for other replies.
+ *  `ret_len` may be NULL. */
 const char *redis_reply_text(const struct redis_reply *reply, size_t *ret_len);
 
-/** Element `index` of an array; NULL: there is none. */
+/** Return element `index` of an array; NULL: the array has no such element. */
 const struct redis_reply *redis_reply_at(const struct redis_reply *reply, size_t index);
 
-/** The text that follows `key` in an array of keys and values; NULL: there is none. */
+/** Return the text that follows `key` in an array of keys and values; NULL: the array has no such
+ *  key. */
 const char *redis_reply_field(const struct redis_reply *reply, const char *key);
 
 /**

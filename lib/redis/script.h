@@ -23,12 +23,12 @@ struct redis_script {
 
 struct redis_script_call;
 
-/** As redis_command_cb, but STATUS_REFUSED is never NOSCRIPT. Read `reply` by
-   redis_script_at() or redis_script_text(). */
+/** Like redis_command_cb, but STATUS_REFUSED is never NOSCRIPT. redis_script_at() and
+ *  redis_script_text() read `reply`. */
 typedef void (*redis_script_cb)(struct redis_script_call *call, enum status status,
                                 const struct redis_reply *reply);
 
-/** In the caller's memory, which may not move until the call has ended. */
+/** A call, in the caller's memory. The call may not move until it has ended. */
 struct redis_script_call {
     struct redis_command command;
     const struct redis_script *script;
@@ -36,7 +36,7 @@ struct redis_script_call {
     /* Called once if the server does not have the script: begin, write and end the call
        again, and flush. `done` is not called if that fails. */
     void (*send_again)(struct redis_script_call *call);
-    bool with_body;  /* send EVAL at once: the call must not be sent twice */
+    bool with_body;  /* send EVAL at once, because the call must not be sent twice */
     uint64_t number; /* set by script.c */
 };
 
@@ -52,13 +52,14 @@ MUST_CHECK enum status redis_script_begin(struct redis_conn *conn,
                                           struct redis_script_call *call,
                                           size_t key_count, size_t arg_count);
 
-/** Element `index` of the array that the script returned; NULL: there is none. */
+/** Return element `index` of the array that the script returned; NULL: there is no such element. */
 const struct redis_reply *redis_script_at(const struct redis_reply *reply, size_t index);
 
-/** The string that the script returned, NUL-terminated; NULL: it returned none. */
+/** Return the string that the script returned, NUL-terminated; NULL: the script returned no string.
+ *  */
 const char *redis_script_text(const struct redis_reply *reply, size_t *ret_len);
 
-/** As redis_conn_end(). */
+/** End the call, like redis_conn_end(). */
 MUST_CHECK enum status redis_script_end(struct redis_conn *conn,
                                         struct redis_script_call *call);
 

@@ -29,7 +29,7 @@ struct redis_socket {
     unsigned process;
     bool is_unix;
     bool is_connected;
-    bool is_full; /* the system did not accept all bytes: wait until it is writable */
+    bool is_full; /* the system did not accept all bytes */
 };
 
 static void socket_on_poll(uv_poll_t *poll, int status, int events);
@@ -94,7 +94,7 @@ static void socket_on_poll_closed(uv_handle_t *handle)
 
 void redis_socket_close(struct redis_socket *socket)
 {
-    /* Reset instead of lingering: no command may reach the server after this. */
+    /* Reset the connection instead of lingering, so that no command reaches the server later. */
     struct linger reset = {.l_onoff = 1, .l_linger = 0};
 
     if (socket == NULL)
@@ -132,7 +132,7 @@ static enum status write_plain(struct redis_socket *socket, struct err *reterr)
     return STATUS_OK;
 }
 
-/** TLS writes go through hiredis, which has the session. */
+/** Write with TLS through hiredis, which has the session. */
 static enum status write_tls(struct redis_socket *socket, bool *ret_done,
                              struct err *reterr)
 {
@@ -195,7 +195,7 @@ static void dispatch_replies(struct redis_socket *socket)
         void *reply = NULL;
 
         if (redisGetReplyFromReader(socket->context, &reply) != REDIS_OK)
-            fail(socket, "read", socket->context->errstr); /* closes the socket */
+            fail(socket, "read", socket->context->errstr); /* ends the socket */
         if (reply == NULL)
             return;
         socket->options.on_reply(reply, ((redisReply *)reply)->type == REDIS_REPLY_ERROR,
@@ -215,7 +215,7 @@ void redis_socket_read(struct redis_socket *socket)
             fail(socket, "read", socket->context->errstr);
             return;
         }
-        /* A poll does not report what TLS has decrypted already: read it all. */
+        /* Read all, because a poll does not report bytes that TLS has decrypted already. */
         has_more = socket->options.tls != NULL && socket->context->reader->len > before;
         dispatch_replies(socket);
     }
@@ -257,8 +257,8 @@ static void socket_on_poll(uv_poll_t *poll, int status, int events)
         finish_connect(socket);
         return;
     }
-    /* A poll that reports an error has stopped. A read returns the bytes that came before
-       the error; if there are none, it returns the error. Else the next poll reports it. */
+    /* A poll that reports an error has stopped. A read returns the bytes that came before the
+       error, or the error itself. After bytes, the next poll reports the error. */
     if (status < 0 || (events & UV_READABLE) != 0)
         redis_socket_read(socket);
     if (status < 0 && socket->context != NULL)

@@ -24,7 +24,7 @@ struct redis_socket_options {
     uv_loop_t *loop;               /* borrowed */
     const struct redis_host *host; /* borrowed, outlives the socket */
     struct redis_tls *tls;         /* borrowed, outlives the socket; NULL: no TLS */
-    const char *ip; /* numeric; NULL: the name of the host is the path of a socket */
+    const char *ip; /* a numeric address; NULL: the host is a Unix socket */
     void (*on_connected)(void *arg);
     void (*on_reply)(const struct redis_reply *reply, bool is_error, void *arg);
     void (*on_failed)(const struct err *why, void *arg); /* must close the socket */
@@ -42,7 +42,7 @@ MUST_CHECK enum status redis_socket_open(const struct redis_socket_options *opti
  */
 void redis_socket_close(struct redis_socket *socket);
 
-/** The buffer for commands, which leave at the next redis_socket_flush(). */
+/** Return the buffer for commands. redis_socket_flush() sends the buffer. */
 struct redis_wire *redis_socket_wire(struct redis_socket *socket);
 
 /** Send the buffer, in one write as far as the system accepts it. */

@@ -49,7 +49,7 @@ const char *redis_tls_reason(const struct redis_tls *tls UNUSED)
 
 struct redis_tls {
     SSL_CTX *settings;
-    SSL *session; /* of the connection in use; owned by its redisContext */
+    SSL *session; /* the session of the connection in use; its redisContext owns it */
 };
 
 static int load_key(SSL_CTX *settings, const char *path)

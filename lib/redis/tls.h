@@ -28,7 +28,7 @@ MUST_CHECK enum status redis_tls_start(struct redis_tls *tls,
 /** Whether TLS must read before it can write. */
 bool redis_tls_wants_read(const struct redis_tls *tls);
 
-/** Why the connection failed, as far as TLS knows; NULL: it does not know. */
+/** Return why the connection failed; NULL: TLS does not know. */
 const char *redis_tls_reason(const struct redis_tls *tls);
 
 #endif

@@ -15,7 +15,7 @@ struct span {
     const char *begin, *end;
 };
 
-/** The text, to compute positions, and the parts that have been parsed. */
+/** The text of the URL, and the parts that have been parsed. */
 struct parser {
     const char *text;
     struct redis_url url;
@@ -33,7 +33,8 @@ static bool span_is_empty(struct span span)
     return span.begin == span.end;
 }
 
-/** Split `span` at the first `mark`: `ret_head` is before it, `span` after it. */
+/** Split `span` at the first `mark`. `ret_head` is the part before the mark, `span` the part after
+ *  it. */
 static bool cut_at(struct span *span, char mark, struct span *ret_head)
 {
     const char *found = span_is_empty(*span) ? NULL
@@ -47,7 +48,7 @@ static bool cut_at(struct span *span, char mark, struct span *ret_head)
     return true;
 }
 
-/** Split `span` at the first `mark`. Returns the part after it; without a mark, NULLs. */
+/** Split `span` at the first `mark`. Returns the part after the mark; without a mark, NULLs. */
 static struct span cut_tail(struct span *span, char mark)
 {
     struct span head, tail = *span;
@@ -58,7 +59,7 @@ static struct span cut_tail(struct span *span, char mark)
     return tail;
 }
 
-/** The byte at `*at`, plain or percent-encoded; -1: malformed. */
+/** Return the byte at `*at`, which is plain or percent-encoded; -1: it is malformed. */
 static int decode_byte(const char **at, const char *end)
 {
     char digits[3] = {0};
@@ -73,7 +74,7 @@ static int decode_byte(const char **at, const char *end)
     return (int)strtol(digits, NULL, 16);
 }
 
-/** Decode into `out` of `size` bytes; false: it does not fit, or contains a NUL. */
+/** Decode `span` into `out` of `size` bytes. False: the text does not fit, or contains a NUL. */
 static bool decode(struct span span, char *out, size_t size)
 {
     size_t len = 0;
@@ -286,7 +287,7 @@ static const struct {
     const char *prefix;
     enum redis_topology topology;
     bool is_tls;
-    uint16_t port; /* if the URL has none */
+    uint16_t port; /* the default port */
 } schemes[] = {
     {"redis://", REDIS_HOSTS, false, 6379},
     {"rediss://", REDIS_HOSTS, true, 6379},

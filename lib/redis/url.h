@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define REDIS_HOST_MAX     255 /* also of a socket path, of which the system allows 107 */
+#define REDIS_HOST_MAX     255 /* bytes of a host name or a socket path */
 #define REDIS_HOSTS_MAX    8
 #define REDIS_USER_MAX     127
 #define REDIS_PASSWORD_MAX 511
@@ -33,7 +33,7 @@ struct redis_url {
     uint32_t db;
     unsigned host_count; /* at least 1 */
     struct redis_host hosts[REDIS_HOSTS_MAX];
-    char user[REDIS_USER_MAX + 1]; /* for the servers, not for sentinels; "": none */
+    char user[REDIS_USER_MAX + 1];         /* for servers, not for sentinels; "": none */
     char password[REDIS_PASSWORD_MAX + 1]; /* as `user` */
     char master[REDIS_MASTER_MAX + 1];     /* sentinel: the name of the primary */
     /* Files for TLS. Without cacert: the authorities of the system; without cert and key:

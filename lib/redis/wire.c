@@ -89,7 +89,7 @@ void redis_wire_shift(struct redis_wire *wire, size_t count)
     wire->begin += count;
     rest = wire->len - wire->begin;
     if (rest >= wire->begin)
-        return; /* moving the rest would cost more than the room is worth */
+        return; /* moving the unsent bytes would cost more than the room is worth */
     if (rest > 0)
         memmove(wire->data, wire->data + wire->begin, rest);
     wire->begin = 0;

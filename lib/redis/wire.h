@@ -10,9 +10,9 @@
 struct redis_wire {
     char *data;
     size_t begin; /* where the unsent bytes begin */
-    size_t len;   /* where the unsent bytes end; 0: there are none */
+    size_t len;   /* where the unsent bytes end; 0: no bytes are unsent */
     size_t size_bytes;
-    bool failed; /* memory ran out; later additions are missing */
+    bool failed; /* memory was out, so later additions are missing */
 };
 
 void redis_wire_clear(struct redis_wire *wire);
@@ -20,7 +20,7 @@ void redis_wire_clear(struct redis_wire *wire);
 /** Begin a command of `count` arguments, including its name. */
 void redis_wire_array(struct redis_wire *wire, size_t count);
 
-/** Add an argument; any bytes. */
+/** Add an argument, which may have any bytes. */
 void redis_wire_bulk(struct redis_wire *wire, const void *data, size_t len);
 
 /** Drop what was added after `len`, and clear `failed`. */
