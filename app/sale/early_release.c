@@ -43,7 +43,7 @@ static int64_t excess(int64_t a, int64_t b)
     return (a - b) * 1000 / (a + b + 1);
 }
 
-/* The next trial is the later, the larger the gain is and the more trials its mean has. */
+/* Plans the next trial. A large gain, or a mean of many trials, delays the trial. */
 static void plan_trial(struct early_release *early, int64_t window_us, int64_t now_us)
 {
     early->trial_at_us = now_us + window_us * early->trials *

@@ -22,8 +22,8 @@ struct list {
 /* NOLINTBEGIN(bugprone-macro-parentheses): `type` and `item` form a declaration */
 /**
  * Loop over the structs in a list: LIST_EACH(struct call, call, &calls, link) declares
- * `call`. The body may not remove `call` from the list; with LIST_EACH_SAFE it may remove
- * or free it, but not the one after it.
+ * `call`. The body may not remove `call` from the list. With LIST_EACH_SAFE the body may
+ * remove or free `call`, but not the struct after it.
  */
 #define LIST_EACH(type, item, head, member)                                              \
     for (type *item = list_item((head)->next, type, member); &item->member != (head);    \

@@ -63,11 +63,11 @@ struct rlock;
  */
 
 /**
- * A string with the owner's value, set by SET NX PX, deleted if it still has that value.
- * Not reentrant: its owner finds it busy, too. A client hands a released lock to its own
- * next waiter. While another client waits, it does so at most 16 times or for 10 ms in a
- * row. Then it yields: its calls that can wait do not try for up to 64 ms, or until another
- * client has released the lock.
+ * A string with the owner's value, set by SET NX PX, and deleted if it still has this value.
+ * The lock is not reentrant: its owner finds it busy, too. A client hands a released lock to
+ * its own next waiter. While another client waits, the lock stays in a client at most 16
+ * times or 10 ms in a row. Then the client yields: its calls that can wait do not try for up
+ * to 64 ms, or until another client has released the lock.
  *
  * Source  Redis "SET NX PX" pattern; fencing: M. Kleppmann, "How to do distributed
  *         locking", 2016

@@ -36,7 +36,7 @@
     /* fence key, waiting key, names; lease ms, latest us, (owner, wait ms)..., or (owner,  \
        wait ms, passes)... */                                                               \
     X(ACQUIRE_WAIT, acquire_wait)                                                           \
-    /* as acquire_wait; for waiters none of which may have the lock already */              \
+    /* as acquire_wait, but only for waiters that cannot have the lock already */            \
     X(ACQUIRE_AGAIN, acquire_again)                                                         \
     /* waiting key, names -> results: 1 if the name is free */                              \
     X(CHECK, check)                                                                         \

@@ -30,7 +30,7 @@
 #include <string.h>
 
 #define HOST_PART     5 /* an attempt with one of several hosts gets 1/5 of the timeout */
-#define ADDRESSES_MAX 60 /* addresses of a name; many small numbers divide it */
+#define ADDRESSES_MAX 60 /* a multiple of each usual number of addresses of a name */
 #define MOVES_MAX     5  /* most MOVED replies that an attempt follows */
 
 /** Make the siblings that have lost the same master try the host at which `conn` has succeeded. */
