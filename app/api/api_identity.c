@@ -30,7 +30,7 @@ static bool read_token(struct api_request *request)
 {
     enum status status = STATUS_OK;
 
-    if (request->identity.user_id == 0) /* api_reads_body() has not checked it */
+    if (request->identity.user_id == 0) /* api_reads_body() has not checked the token */
         status = api_check_token(request);
     if (status == STATUS_INVALID)
         api_answer_bad_request(request, "Authorization must not be repeated.");

@@ -1,9 +1,9 @@
 /*
  * group_round.h - a group, its members and its rounds; for lib/lock only.
  *
- * A round makes a call on some of the members. It ends when all of these have answered
- * or its time is over; `then` is called next. A member that has not answered by then
- * takes no part in another round until it answers. If the late answer is a grant, the
+ * A round makes a call on some of the members. The round ends when these members have
+ * answered or the time of the round is over, and then it calls `then`. A member that answers
+ * late takes no part in further rounds until its answer. If the late answer is a grant, the
  * member counts as held from that moment.
  */
 #ifndef LOCK_GROUP_ROUND_H

@@ -36,7 +36,7 @@ bool rlock_orphan_owns(const struct rlock *lock);
 struct rlock *rlock_orphan_spare(struct rlock_client *client);
 void rlock_orphan_recycle(struct rlock_client *client, struct rlock *lock);
 
-/** Put all copies that are due in batches; they leave with the next flush. */
+/** Add the copies that are due to batches, which the next flush sends. */
 void rlock_orphan_resume(struct rlock_client *client);
 
 #endif
