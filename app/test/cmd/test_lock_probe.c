@@ -1,0 +1,106 @@
+/* test_lock_probe.c - what a probe reports of each answer to its locks. */
+#include "app/cmd/lock_probe.h"
+
+#include "test/case_list.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static struct {
+    struct rlock *asked[LOCK_PROBE_LOCKS];
+    rlock_cb callback;
+    void *arg;
+    unsigned count, released;
+    struct err why; /* of the client's last failure */
+    char said[300];
+} fake;
+
+/* NOLINTBEGIN(readability-inconsistent-declaration-parameter-name) */
+void rlock_acquire(struct rlock_client *client UNUSED, struct rlock *lock,
+                   const char *name UNUSED, size_t name_len UNUSED,
+                   const struct rlock_acquire_options *options UNUSED, rlock_cb callback,
+                   void *arg)
+{
+    fake.asked[fake.count++] = lock;
+    fake.callback = callback;
+    fake.arg = arg;
+}
+
+void rlock_release(struct rlock_client *client UNUSED, struct rlock *lock UNUSED,
+                   rlock_cb callback UNUSED, void *arg UNUSED)
+{
+    fake.released++;
+}
+
+void rlock_flush(struct rlock_client *client UNUSED)
+{
+}
+
+const struct err *rlock_client_why(const struct rlock_client *client UNUSED)
+{
+    return &fake.why;
+}
+/* NOLINTEND(readability-inconsistent-declaration-parameter-name) */
+
+static void probe_on_state(enum lock_probe_state state, const struct err *why,
+                           void *arg UNUSED)
+{
+    static const char *const words[] = {[LOCK_PROBE_DOWN] = "down",
+                                        [LOCK_PROBE_DEGRADED] = "degraded",
+                                        [LOCK_PROBE_UP] = "up"};
+
+    snprintf(fake.said, sizeof(fake.said), "%s %s", words[state], why->text);
+}
+
+/** Probe two locks; what is reported of these answers: "" is nothing. */
+static void assert_says(struct lock_probe *probe, enum status first, enum status second,
+                        const char *wanted)
+{
+    fake.count = 0;
+    fake.said[0] = '\0';
+    lock_probe_on_connection(true, NULL, probe);
+    lock_probe_on_connection(true, NULL, probe); /* the last probe is not answered yet */
+    assert_int_equal(fake.count, 2);
+    fake.callback(fake.asked[0], first, fake.arg);
+    assert_string_equal(fake.said, "");
+    fake.callback(fake.asked[1], second, fake.arg);
+    if (strcmp(fake.said, wanted) != 0)
+        fail_msg("%s and %s: expected \"%s\", got \"%s\"", status_name(first),
+                 status_name(second), wanted, fake.said);
+}
+
+UNIT_CASE(test_lock_probe__reports_each_change)
+{
+    struct lock_probe probe = {.count = 2, .on_state = probe_on_state};
+    uv_loop_t loop;
+
+    assert_int_equal(uv_loop_init(&loop), 0);
+    lock_probe_start(&probe, &loop);
+    assert_int_equal(uv_timer_get_due_in(&probe.timer), 2000);
+    assert_int_equal(uv_timer_get_repeat(&probe.timer), 2000);
+    assert_says(&probe, STATUS_OK, STATUS_BUSY, "up ");
+    assert_int_equal(fake.released, 1);
+    assert_says(&probe, STATUS_OK, STATUS_OK, "");
+    assert_int_equal(fake.released, 3);
+    assert_says(&probe, STATUS_OK, STATUS_TIMEOUT,
+                "degraded a lock is not granted: timeout");
+    assert_says(&probe, STATUS_TIMEOUT, STATUS_TIMEOUT,
+                "down a lock is not granted: timeout");
+    assert_says(&probe, STATUS_TIMEOUT, STATUS_TIMEOUT, "");
+    fake.why = (struct err){STATUS_REFUSED, "out of memory"};
+    assert_says(&probe, STATUS_REFUSED, STATUS_REFUSED, "down out of memory");
+    assert_says(&probe, STATUS_DOWN, STATUS_DOWN, ""); /* the same words */
+    fake.why = (struct err){STATUS_IO, "connection reset"};
+    assert_says(&probe, STATUS_DOWN, STATUS_DOWN, "down connection reset");
+    assert_says(&probe, STATUS_CANCELLED, STATUS_CANCELLED, "");
+    assert_says(&probe, STATUS_OK, STATUS_CANCELLED, "");
+    assert_says(&probe, STATUS_BUSY, STATUS_OK, "up ");
+    lock_probe_close(&probe);
+    uv_run(&loop, UV_RUN_DEFAULT);
+    assert_int_equal(uv_loop_close(&loop), 0);
+}
+
+int main(void)
+{
+    return cases_run(NULL, NULL);
+}
