@@ -7,11 +7,10 @@ with creator as ( -- role 0 is public
     from pg_namespace n
     cross join lateral aclexplode(coalesce(n.nspacl, acldefault('n', n.nspowner))) a
     where n.nspname = current_schema and a.privilege_type = 'CREATE'
-      and not exists (
-          select from pg_database d
-          where d.datname = current_database()
-            and pg_has_role(case pg_get_userbyid(a.grantee) when 'pg_database_owner'
-                            then d.datdba else a.grantee end, current_user, 'member'))
+      and not pg_has_role(
+          case pg_get_userbyid(a.grantee) when 'pg_database_owner'
+               then (select datdba from pg_database where datname = current_database())
+               else a.grantee end, current_user, 'member')
 )
 select 'step' as kind, sql, sql
 from creator, format('revoke create on schema %I from public', current_schema) sql
