@@ -16,6 +16,7 @@ static struct {
 } fake;
 
 /* NOLINTBEGIN(readability-inconsistent-declaration-parameter-name) */
+// NOLINTNEXTLINE(readability-function-size)
 void rlock_acquire(struct rlock_client *client UNUSED, struct rlock *lock,
                    const char *name UNUSED, size_t name_len UNUSED,
                    const struct rlock_acquire_options *options UNUSED, rlock_cb callback,
