@@ -288,6 +288,13 @@ select place(102, '{1}', '{10}'), place(102, '{1}', '{20}'), free_slot(102, 1, 1
        place(102, '{1}', '{21}'), place(102, '{2}', '{15}');
 --> 1|1|1|7|1|1
 
+-- Two orders of shopper 1 have ended, and the fence is between theirs or is the newer one.
+-- test_place_orders__newest_of_the_ended_orders_counts
+select new_voucher(10, 1);
+select place(101, '{1}', '{50}'), cancel(101, 1), place(101, '{1}', '{60}'), cancel(101, 1),
+       place(101, '{1}', '{55}'), place(101, '{1}', '{60}'), place(101, '{1}', '{61}');
+--> 1|1|1|1|7|7|1
+
 -- Shopper 1 has an ended order of the other voucher, and shopper 2 of this one.
 -- test_place_orders__fence_of_an_ended_order_of_another_voucher_does_not_count
 select new_voucher(10, 1), new_voucher(10, 1);

@@ -87,6 +87,13 @@ UNIT_CASE(test_database_url_check__refuses)
     }
 }
 
+UNIT_CASE(test_database_url_host__has_none_of_what_is_no_url)
+{
+    struct database_host unused;
+
+    assert_false(database_url_host("postgresql://[", 0, &unused));
+}
+
 UNIT_CASE(test_database_url_check__refuses_a_name_that_is_too_long)
 {
     char url[400] = "host=";
