@@ -19,6 +19,7 @@
 struct conn_test {
     uv_loop_t loop;
     struct redis_conn *conns[2];
+    struct fake *fake; /* a server, of some tests */
     unsigned downs;
     struct err why; /* of the last down */
 };
@@ -83,7 +84,9 @@ static int tear_down(void **state)
         return 0;
     }
     close_conns(test);
-    while (uv_run(&test->loop, UV_RUN_DEFAULT) != 0) /* a fake server was stopped */
+    if (test->fake != NULL)
+        fake_stop(test->fake);
+    while (uv_run(&test->loop, UV_RUN_DEFAULT) != 0)
         ;
     assert_int_equal(uv_loop_close(&test->loop), 0);
     test_free(test);
@@ -173,19 +176,18 @@ CONN_CASE(test_redis_conn__needs_no_resolver_for_an_address)
 CONN_CASE(test_redis_conn_open__follows_five_moves)
 {
     struct conn_test *test = *state;
-    struct fake *fake = fake_start(&test->loop, NULL);
     struct redis_url url;
-    char moved[128];
+    char moved[128] = "";
 
-    snprintf(moved, sizeof(moved), "-MOVED 1 %s:7\r\n", fake->url + strlen("unix:"));
-    fake->greeting = moved;
-    ASSERT_STATUS(redis_url_parse(fake->url, &url, NULL), STATUS_OK);
+    test->fake = fake_start(&test->loop, moved);
+    snprintf(moved, sizeof(moved), "-MOVED 1 %s:7\r\n",
+             test->fake->url + strlen("unix:"));
+    ASSERT_STATUS(redis_url_parse(test->fake->url, &url, NULL), STATUS_OK);
     open_conn(test, 0, &url);
     while (test->downs == 0)
         uv_run(&test->loop, UV_RUN_ONCE);
     ASSERT_CONTAINS(test->why.text, "MOVED");
     assert_int_equal(test->conns[0]->attempts, 6);
-    fake_stop(fake);
 }
 
 CONN_CASE(test_redis_conn__attempt_ends_at_its_deadline)
@@ -279,10 +281,10 @@ CONN_CASE(test_redis_guide__goes_where_a_sentinel_says)
         {NULL, STATUS_IO, CONN_ASKING, 0, true, false, false},
     };
     struct conn_test *test = *state;
-    struct fake *fake = fake_start(&test->loop, SENTINEL);
     struct redis_url url;
 
-    ASSERT_STATUS(redis_url_parse(fake->url, &url, NULL), STATUS_OK);
+    test->fake = fake_start(&test->loop, SENTINEL);
+    ASSERT_STATUS(redis_url_parse(test->fake->url, &url, NULL), STATUS_OK);
     url.topology = REDIS_SENTINEL;
     (void)stpcpy(url.master, "m");
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
@@ -307,7 +309,6 @@ CONN_CASE(test_redis_guide__goes_where_a_sentinel_says)
         }
         close_conns(test);
     }
-    fake_stop(fake);
 }
 
 int main(void)
