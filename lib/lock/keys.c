@@ -117,12 +117,11 @@ static void write_with_suffix(const struct rlock_server *server, const struct rl
  *  again. */
 static uint64_t wait_left_ms(const struct rlock *lock)
 {
-    int64_t passed_ms = (clock_mono_us() - lock->began_us) / 1000;
+    int64_t left_ms = lock->wait_ms - (clock_mono_us() - lock->began_us) / 1000;
 
-    if (lock->wait_ms - passed_ms > RLOCK_WAITING_MAX_MS ||
-        lock->wait_ms == RLOCK_WAIT_FOREVER)
+    if (left_ms > RLOCK_WAITING_MAX_MS || lock->wait_ms == RLOCK_WAIT_FOREVER)
         return RLOCK_WAITING_MAX_MS;
-    return lock->wait_ms <= passed_ms ? 0 : (uint64_t)(lock->wait_ms - passed_ms);
+    return (uint64_t)(left_ms < 0 ? 0 : left_ms);
 }
 
 uint64_t rlock_keys_hold_left_ms(const struct rlock *lock)
