@@ -207,6 +207,12 @@ class Changes(unittest.TestCase):
         with self.assertRaises(ValueError):
             changes.equivalents("lib/base/take.c\nmove(count, most);\n")
 
+    def test_equivalents__name_lines_that_exist(self):
+        """A change of a renamed or moved line would be tested again."""
+        for path, line, change in sorted(changes.equivalents()):
+            lines = (changes.EQUIVALENT.parents[2] / path).read_text().splitlines()
+            self.assertIn(line, [changes.one_line(each) for each in lines], f"{path}: {change}")
+
     def test_marked__logs_each_statement_in_its_line(self):
         marked = sql.marked(FUNCTION, lambda line: f"line {line}")
         self.assertIn("    raise log 'line 7'; if p_count", marked)
