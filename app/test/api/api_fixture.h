@@ -42,8 +42,9 @@ static struct {
     size_t pending;
     bool is_foreign;
     struct health health;
-    const void *auth; /* of the last call of auth_check() */
-    bool holds_reads; /* reads wait until the test answers them */
+    const void *auth;            /* of the last call of auth_check() */
+    bool keeps_streams, is_kept; /* is_kept: the last request was */
+    bool holds_reads;            /* reads wait until the test answers them */
     store_vouchers_cb held[4];
     void *held_args[4];
     size_t held_count;
@@ -132,9 +133,11 @@ const char *http_trace_sent(struct http_request *request UNUSED)
     return "sent_id=r";
 }
 
-bool http_stream(struct http_request *request UNUSED, int64_t id UNUSED)
+bool http_stream(struct http_request *request UNUSED, int64_t id)
 {
-    return false;
+    ASSERT_NUMBER(id, ==, fake.entry.id);
+    fake.is_kept = fake.keeps_streams;
+    return fake.is_kept;
 }
 
 struct http_counts http_counts(const struct http *http UNUSED)
@@ -392,8 +395,9 @@ void log_event(enum log_level level UNUSED, const char *event, const char *forma
 /* -- fake catalogue and checkout -- */
 
 const struct catalogue_entry *catalogue_get(struct catalogue *catalogue UNUSED,
-                                            int64_t id UNUSED)
+                                            int64_t id)
 {
+    ASSERT_NUMBER(id, ==, fake.entry.id);
     return fake.has_entry ? &fake.entry : NULL;
 }
 
@@ -691,8 +695,9 @@ static inline const char *ask(const char *line, const char *as, const char *head
     sent = (struct sent){query, all};
     did[0] = answer[0] = '\0';
     answers = 0;
+    fake.is_kept = false;
     handle(request, body);
-    ASSERT_NUMBER(answers, ==, !fake.holds_reads);
+    ASSERT_NUMBER(answers, ==, !fake.holds_reads && !fake.is_kept);
     if (answers == 1) {
         free(request);
     } else {

@@ -490,15 +490,6 @@ API_CASE(test_pages__have_their_type_and_encoding)
                      !rows[i].is_packed, rows[i].is_packed);
     }
 }
-API_CASE(test_stream__is_one_event_if_the_connection_cannot_be_kept)
-{
-    fake.has_entry = true;
-    ASSERT_CONTAINS(ask("GET /v1/vouchers/7/stream", NULL, NULL, NULL),
-                    "200 text/event-stream Cache-Control: no-store retry: 2000\ndata: "
-                    "{\"stock_left\":5,");
-    fake.entry.exists = false;
-    ASSERT_TEXT(ask("GET /v1/vouchers/7/stream", NULL, NULL, NULL), "404 not_found");
-}
 
 int main(void)
 {
