@@ -6,28 +6,22 @@
  */
 #include "app/test/fixture.h"
 
-#include "app/auth/ticket.h"
-
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #define PRICE    "8000"
 #define IN_A_ROW 12 /* requests that very likely reach both loops of an instance */
-#define BITS     8
 
 static struct service *one, *two;
 static int64_t next_user = 100000; /* a shopper who has not ordered yet */
 
 static int setup(void **state)
 {
-    const char *const env[] = {
-        "SECKILL_TICKET_SECRET=a secret of tickets, 32 bytes or more of it", NULL};
     struct fixture *fixture = fixture_open();
 
     *state = fixture;
-    one = fixture_serve(fixture, env);
-    two = fixture_serve(fixture, env);
+    one = fixture_serve(fixture, NULL);
+    two = fixture_serve(fixture, NULL);
     fixture_share_services(fixture);
     return 0;
 }
@@ -188,19 +182,6 @@ SERVICE_CASE(test_place__until_all_is_sold)
         assert_text(EXPECT(place_order(two, 7, voucher, "k"), 200, NULL), "id", id);
     EXPECT(place_order(one, 9, voucher, "k"), 409, "sold_out");
     assert_int_equal(sql_live_orders(*state, voucher), 2);
-}
-
-SERVICE_CASE(test_place__leaves_the_lock_of_another_alone)
-{
-    char voucher[ID_SIZE];
-
-    make_voucher(one, &(struct sale){.stock = 5}, voucher);
-    redis_do(*state, "SET lock:order:77 foreign PX 60000");
-    EXPECT(place_order(one, 77, voucher, NULL), 409, "order_in_progress");
-    assert_string_equal(redis_do(*state, "GET lock:order:77"), "foreign");
-    assert_int_equal(sql_live_orders(*state, voucher), 0);
-    redis_do(*state, "DEL lock:order:77");
-    EXPECT(place_order(one, 77, voucher, NULL), 201, NULL);
 }
 
 static const struct client_reply *pay(const char *id, const char *ref, const char *cents)
@@ -415,64 +396,6 @@ SERVICE_CASE(test_expiry__returns_the_stock_everywhere)
                                 " to_status = 'expired' and at >= expires_at",
                                 id),
                      1);
-}
-
-/* -- tokens and tickets -- */
-
-SERVICE_CASE(test_revoked__token_is_refused)
-{
-    char claims[100], token[400], voucher[ID_SIZE];
-
-    snprintf(claims, sizeof(claims), "{\"sub\":\"7\",\"exp\":%lld,\"jti\":\"t-1\"}",
-             (long long)time(NULL) + 600);
-    snprintf(token, sizeof(token), "%s", token_hs256(NULL, claims, FIXTURE_SECRET));
-    make_voucher(one, &(struct sale){.stock = 1}, voucher);
-    EXPECT(request(one, token, NULL, "GET /v1/orders"), 200, NULL);
-    redis_do(*state, "SET revoked:t-1 1 EX 100");
-    EXPECT(request(one, token, NULL, "POST /v1/vouchers/%s/orders", voucher), 401,
-           "unauthenticated");
-    redis_do(*state, "DEL revoked:t-1");
-    EXPECT(request(one, token, NULL, "POST /v1/vouchers/%s/orders", voucher), 201, NULL);
-}
-
-static const char *solve(const char *challenge)
-{
-    static char body[200];
-    char nonce[24];
-    struct text texts[2] = {{challenge, strlen(challenge)}, {nonce, 0}};
-    unsigned tries = 0;
-
-    do
-        texts[1].len = (size_t)snprintf(nonce, sizeof(nonce), "%u", tries++);
-    while (!ticket_is_proof(texts[0], texts[1], BITS));
-    snprintf(body, sizeof(body), "{\"challenge\":\"%s\",\"nonce\":\"%s\"}", challenge,
-             nonce);
-    return body;
-}
-
-SERVICE_CASE(test_work__earns_a_ticket)
-{
-    char id[ID_SIZE], challenge[TICKET_BYTES], header[200];
-    const struct client_reply *reply;
-
-    make_voucher(one, &(struct sale){.stock = 5}, id);
-    EXPECT(request(one, admin(), "{\"requires_ticket\":true,\"pow_bits\":8}",
-                   "PATCH /v1/vouchers/%s", id),
-           200, NULL);
-    assert_becomes(id, 403, "ticket_required");
-    reply = EXPECT(request(one, shopper(7), NULL, "POST /v1/vouchers/%s/ticket", id), 200,
-                   NULL);
-    assert_int_equal(reply_number(reply, "bits"), BITS);
-    snprintf(challenge, sizeof(challenge), "%s", reply_text(reply, "challenge"));
-    reply = EXPECT(
-        request(two, shopper(7), solve(challenge), "POST /v1/vouchers/%s/ticket", id),
-        201, NULL);
-    snprintf(header, sizeof(header), "Purchase-Ticket: %s\r\n",
-             reply_text(reply, "ticket"));
-    for (int64_t user = 8; user >= 7; user--) /* the ticket of shopper 7 */
-        EXPECT(request_with(one, shopper(user), header, NULL,
-                            "POST /v1/vouchers/%s/orders", id),
-               user == 7 ? 201 : 403, NULL);
 }
 
 /* -- spans -- */
