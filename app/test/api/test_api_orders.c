@@ -124,7 +124,7 @@ API_CASE(test_place__refused_by_memory_is_looked_up_by_key)
 
 API_CASE(test_tickets__are_issued_and_required)
 {
-    char header[100];
+    char header[100], twice[200];
     char *text;
 
     fake.entry.requires_ticket = true;
@@ -140,6 +140,8 @@ API_CASE(test_tickets__are_issued_and_required)
     ask(PLACE, SHOPPER, header, NULL);
     ASSERT_TEXT(did, LIMITED "submit 7 5 key \"\" ticket sent_id=r;");
     ASSERT_TEXT(ask(PLACE, "shopper 6", header, NULL), "403 ticket_required");
+    snprintf(twice, sizeof(twice), "%s%s", header, header);
+    ASSERT_TEXT(ask(PLACE, SHOPPER, twice, NULL), "403 ticket_required");
     ASSERT_TEXT(ask("POST /v1/vouchers/7/ticket", NULL, NULL, NULL), UNAUTHENTICATED);
     fake.entry.stock_left = 0;
     ASSERT_TEXT(ask("POST /v1/vouchers/7/ticket", SHOPPER, NULL, NULL), "409 sold_out");
