@@ -230,7 +230,7 @@ build/deps.ok: .ci/packages .ci/deps.sh
 # The headers of the lock library are installed with their folders in include/rlock, where
 # rlock.pc points.
 LIB_HEADERS = $(patsubst %,lib/%.h,lock/rlock lock/rlock_group lock/rlock_sync \
-              base/attributes base/err base/list base/status)
+              base/link base/status)
 ROOT = $(DESTDIR)$(PREFIX)
 .PHONY: install install-program install-library
 install: install-program install-library ## install the program and the library: PREFIX=/usr/local DESTDIR=

@@ -1,6 +1,8 @@
 /* lock_probe.c - takes and releases a lock every two seconds; in a cluster, one per bucket. */
 #include "app/cmd/lock_probe.h"
 
+#include "base/err.h"
+
 #include <string.h>
 
 #define PERIOD_MS 2000

@@ -1,17 +1,9 @@
-/* err.h - the message that goes with a status. */
+/* err.h - sets the message that goes with a status. */
 #ifndef BASE_ERR_H
 #define BASE_ERR_H
 
 #include "base/attributes.h"
 #include "base/status.h"
-
-C_DECLARATIONS_BEGIN
-
-/** Zero-initialise before the first use; owns no memory. */
-struct err {
-    enum status status;
-    char text[256]; /* NUL-terminated, truncated to fit, no line breaks */
-};
 
 /**
  * Set `err` and return its status, so that a failure is one statement:
@@ -22,11 +14,9 @@ struct err {
  * Returns  `status`
  */
 enum status err_set(struct err *err, enum status status, const char *format, ...)
-    SYMBOL("rlock_err_set") PRINTF_LIKE(3, 4);
+    PRINTF_LIKE(3, 4);
 
 /** Put `prefix` and ": " before the message. */
-void err_prefix(struct err *err, const char *prefix) SYMBOL("rlock_err_prefix");
-
-C_DECLARATIONS_END
+void err_prefix(struct err *err, const char *prefix);
 
 #endif

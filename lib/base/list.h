@@ -1,18 +1,16 @@
 /*
  * list.h - an intrusive doubly linked list.
  *
- * A struct list is either the head of a list or a link in a list. After list_init() or
+ * A struct list is the head of a list, or a link in a list. After list_init() or
  * list_remove() a link is in no list, and list_remove() has no effect on it.
  */
 #ifndef BASE_LIST_H
 #define BASE_LIST_H
 
+#include "base/link.h"
+
 #include <stdbool.h>
 #include <stddef.h>
-
-struct list {
-    struct list *prev, *next;
-};
 
 /** The struct of type `type` whose member `member` is at `link`. */
 /* NOLINTNEXTLINE(readability-identifier-naming): used like a function */

@@ -1,10 +1,13 @@
-/* status.h - how a call ended; struct err holds the message. */
-#ifndef BASE_STATUS_H
-#define BASE_STATUS_H
+/* status.h - how a call ended, and the message that goes with it. */
+#ifndef RLOCK_BASE_STATUS_H
+#define RLOCK_BASE_STATUS_H
 
-#include "base/attributes.h"
+#ifdef __cplusplus
+extern "C" {
+#endif
 
-C_DECLARATIONS_BEGIN
+/** The caller must look at the status that a function returns. */
+#define RLOCK_MUST_CHECK __attribute__((warn_unused_result))
 
 enum status {
     STATUS_OK = 0,
@@ -22,9 +25,17 @@ enum status {
     STATUS_NO_MEMORY,
 };
 
-/** The status as a word for logs, e.g. "timeout"; never NULL, static. */
-const char *status_name(enum status status) SYMBOL("rlock_status_name");
+/** Zero-initialise before the first use; owns no memory. */
+struct err {
+    enum status status;
+    char text[256]; /* NUL-terminated, truncated to fit, no line breaks */
+};
 
-C_DECLARATIONS_END
+/** The status as a word for logs, e.g. "timeout"; never NULL, static. */
+const char *status_name(enum status status) __asm__("rlock_status_name");
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

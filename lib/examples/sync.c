@@ -48,8 +48,10 @@ static enum status count_together(struct rlock_sync *sync, struct rlock_client *
     for (int i = 0; i < started; i++)
         pthread_join(threads[i], NULL);
     printf("%d threads counted to %ld\n", started, shared.counter);
-    if (started < THREADS)
-        return err_set(err, STATUS_IO, "cannot start %d threads", THREADS);
+    if (started < THREADS) {
+        snprintf(err->text, sizeof(err->text), "cannot start %d threads", THREADS);
+        return STATUS_IO;
+    }
     return STATUS_OK;
 }
 

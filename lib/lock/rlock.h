@@ -21,19 +21,20 @@
  *          rlock_sync.h is for threads that block.
  * Blocks   never
  */
-#ifndef LOCK_RLOCK_H
-#define LOCK_RLOCK_H
+#ifndef RLOCK_H
+#define RLOCK_H
 
-#include "base/attributes.h"
-#include "base/err.h"
-#include "base/list.h"
+#include "base/link.h"
+#include "base/status.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <uv.h>
 
-C_DECLARATIONS_BEGIN
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 #define RLOCK_NAME_MAX         200 /* bytes */
 #define RLOCK_LEASE_MS_MIN     10
@@ -333,9 +334,9 @@ enum rlock_refusal {
  *          STATUS_IO: no random numbers, or a file of TLS cannot be loaded;
  *          STATUS_NO_MEMORY
  */
-MUST_CHECK enum status rlock_client_open(const struct rlock_client_options *options,
-                                         struct rlock_client **ret_client,
-                                         struct err *reterr);
+RLOCK_MUST_CHECK enum status rlock_client_open(const struct rlock_client_options *options,
+                                               struct rlock_client **ret_client,
+                                               struct err *reterr);
 
 /**
  * End the client. Calls in progress end with STATUS_CANCELLED before this returns.
@@ -546,6 +547,8 @@ void rlock_list(struct rlock_client *client, const char *name, size_t name_len,
 void rlock_force_release(struct rlock_client *client, const char *name, size_t name_len,
                          void (*callback)(enum status status, void *arg), void *arg);
 
-C_DECLARATIONS_END
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -20,12 +20,14 @@
  * Source   Redlock, redis.io/docs/latest/develop/use/patterns/distributed-locks;
  *          Redisson, RedissonMultiLock
  */
-#ifndef LOCK_RLOCK_GROUP_H
-#define LOCK_RLOCK_GROUP_H
+#ifndef RLOCK_GROUP_H
+#define RLOCK_GROUP_H
 
 #include "lock/rlock.h"
 
-C_DECLARATIONS_BEGIN
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 #define RLOCK_GROUP_MAX 64 /* members */
 
@@ -67,10 +69,10 @@ struct rlock_group_options {
  *
  * Returns  STATUS_OK, STATUS_INVALID, STATUS_NO_MEMORY
  */
-MUST_CHECK enum status rlock_group_create(const struct rlock_member *members,
-                                          size_t count, enum rlock_group_need need,
-                                          struct rlock_group **ret_group,
-                                          struct err *reterr);
+RLOCK_MUST_CHECK enum status rlock_group_create(const struct rlock_member *members,
+                                                size_t count, enum rlock_group_need need,
+                                                struct rlock_group **ret_group,
+                                                struct err *reterr);
 
 /**
  * Free a group before its clients are closed, not from inside one of its callbacks. A
@@ -175,6 +177,8 @@ void rlock_group_force_release(const struct rlock_group *group,
                                void (*callback)(enum status status, void *arg),
                                void *arg);
 
-C_DECLARATIONS_END
+#ifdef __cplusplus
+}
+#endif
 
 #endif

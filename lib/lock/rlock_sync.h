@@ -21,13 +21,15 @@
  * Blocks   up to twice the client's timeout_ms, plus wait_ms for an acquire, and for a list
  *          twice timeout_ms per 200 keys, unless stated otherwise
  */
-#ifndef LOCK_RLOCK_SYNC_H
-#define LOCK_RLOCK_SYNC_H
+#ifndef RLOCK_SYNC_H
+#define RLOCK_SYNC_H
 
 #include "lock/rlock.h"
 #include "lock/rlock_group.h"
 
-C_DECLARATIONS_BEGIN
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 struct rlock_sync;
 
@@ -39,7 +41,8 @@ struct rlock_sync;
  * Returns  STATUS_OK, STATUS_NO_MEMORY; STATUS_IO: no thread or no file descriptor left
  * Blocks   never
  */
-MUST_CHECK enum status rlock_sync_start(struct rlock_sync **ret_sync, struct err *reterr);
+RLOCK_MUST_CHECK enum status rlock_sync_start(struct rlock_sync **ret_sync,
+                                              struct err *reterr);
 
 /**
  * Close the clients as rlock_client_close() does, and end the thread. Calls in progress
@@ -66,10 +69,10 @@ void rlock_sync_free(struct rlock_sync *sync);
  *          trying; STATUS_CANCELLED; others as for rlock_client_open()
  * Blocks   up to timeout_ms
  */
-MUST_CHECK enum status rlock_sync_open(struct rlock_sync *sync,
-                                       const struct rlock_client_options *options,
-                                       struct rlock_client **ret_client,
-                                       struct err *reterr);
+RLOCK_MUST_CHECK enum status rlock_sync_open(struct rlock_sync *sync,
+                                             const struct rlock_client_options *options,
+                                             struct rlock_client **ret_client,
+                                             struct err *reterr);
 
 /**
  * Close one client as rlock_client_close() does. Calls in progress return
@@ -91,21 +94,21 @@ uint64_t rlock_sync_holder(void);
  * options. rlock_fence() needs no counterpart: any thread may call it.
  */
 
-MUST_CHECK enum status rlock_sync_acquire(struct rlock_sync *sync,
-                                          struct rlock_client *client, struct rlock *lock,
-                                          const char *name, size_t name_len,
-                                          const struct rlock_acquire_options *options,
-                                          struct err *reterr);
-MUST_CHECK enum status rlock_sync_release(struct rlock_sync *sync,
-                                          struct rlock_client *client, struct rlock *lock,
-                                          struct err *reterr);
-MUST_CHECK enum status rlock_sync_extend(struct rlock_sync *sync,
-                                         struct rlock_client *client, struct rlock *lock,
-                                         uint32_t lease_ms, struct err *reterr);
-MUST_CHECK enum status rlock_sync_force_release(struct rlock_sync *sync,
+RLOCK_MUST_CHECK enum status
+rlock_sync_acquire(struct rlock_sync *sync, struct rlock_client *client,
+                   struct rlock *lock, const char *name, size_t name_len,
+                   const struct rlock_acquire_options *options, struct err *reterr);
+RLOCK_MUST_CHECK enum status rlock_sync_release(struct rlock_sync *sync,
                                                 struct rlock_client *client,
-                                                const char *name, size_t name_len,
-                                                struct err *reterr);
+                                                struct rlock *lock, struct err *reterr);
+RLOCK_MUST_CHECK enum status rlock_sync_extend(struct rlock_sync *sync,
+                                               struct rlock_client *client,
+                                               struct rlock *lock, uint32_t lease_ms,
+                                               struct err *reterr);
+RLOCK_MUST_CHECK enum status rlock_sync_force_release(struct rlock_sync *sync,
+                                                      struct rlock_client *client,
+                                                      const char *name, size_t name_len,
+                                                      struct err *reterr);
 
 /**
  * End the rlock_sync_acquire() of `lock` in which another thread waits. If the lock is
@@ -122,12 +125,12 @@ struct rlock_sync_info {
     bool is_ours;
 };
 
-MUST_CHECK enum status
+RLOCK_MUST_CHECK enum status
 rlock_sync_inspect(struct rlock_sync *sync, struct rlock_client *client, const char *name,
                    size_t name_len, struct rlock_sync_info *ret_info, struct err *reterr);
 
 /** `each` may run in another thread, inside its call. */
-MUST_CHECK enum status
+RLOCK_MUST_CHECK enum status
 rlock_sync_list(struct rlock_sync *sync, struct rlock_client *client, const char *name,
                 size_t name_len, bool (*each)(const struct rlock_info *info, void *arg),
                 void *arg, struct err *reterr);
@@ -139,9 +142,9 @@ int64_t rlock_sync_safe_for_us(struct rlock_sync *sync, const struct rlock *lock
 
 /** As rlock_raise_fences(). STATUS_OK: the grants of later calls, of any thread, have
  *  greater fences. */
-MUST_CHECK enum status rlock_sync_raise_fences(struct rlock_sync *sync,
-                                               struct rlock_client *client, int64_t above,
-                                               struct err *reterr);
+RLOCK_MUST_CHECK enum status rlock_sync_raise_fences(struct rlock_sync *sync,
+                                                     struct rlock_client *client,
+                                                     int64_t above, struct err *reterr);
 
 void rlock_sync_stats(struct rlock_sync *sync, struct rlock_client *client,
                       struct rlock_stats *ret_stats);
@@ -151,31 +154,30 @@ void rlock_sync_stats(struct rlock_sync *sync, struct rlock_client *client,
  * groups that are left.
  */
 
-MUST_CHECK enum status rlock_sync_group_create(struct rlock_sync *sync,
-                                               const struct rlock_member *members,
-                                               size_t count, enum rlock_group_need need,
-                                               struct rlock_group **ret_group,
-                                               struct err *reterr);
+RLOCK_MUST_CHECK enum status
+rlock_sync_group_create(struct rlock_sync *sync, const struct rlock_member *members,
+                        size_t count, enum rlock_group_need need,
+                        struct rlock_group **ret_group, struct err *reterr);
 void rlock_sync_group_free(struct rlock_sync *sync, struct rlock_group *group);
-MUST_CHECK enum status rlock_sync_group_acquire(struct rlock_sync *sync,
-                                                struct rlock_group *group,
-                                                const struct rlock_group_options *options,
-                                                struct err *reterr);
-MUST_CHECK enum status rlock_sync_group_release(struct rlock_sync *sync,
-                                                struct rlock_group *group,
-                                                struct err *reterr);
-MUST_CHECK enum status rlock_sync_group_extend(struct rlock_sync *sync,
-                                               struct rlock_group *group,
-                                               uint32_t lease_ms, struct err *reterr);
+RLOCK_MUST_CHECK enum status
+rlock_sync_group_acquire(struct rlock_sync *sync, struct rlock_group *group,
+                         const struct rlock_group_options *options, struct err *reterr);
+RLOCK_MUST_CHECK enum status rlock_sync_group_release(struct rlock_sync *sync,
+                                                      struct rlock_group *group,
+                                                      struct err *reterr);
+RLOCK_MUST_CHECK enum status rlock_sync_group_extend(struct rlock_sync *sync,
+                                                     struct rlock_group *group,
+                                                     uint32_t lease_ms,
+                                                     struct err *reterr);
 
 /** `each` may run in another thread, inside its call. */
-MUST_CHECK enum status
+RLOCK_MUST_CHECK enum status
 rlock_sync_group_inspect(struct rlock_sync *sync, struct rlock_group *group,
                          bool (*each)(const struct rlock_info *info, void *arg),
                          void *arg, struct err *reterr);
-MUST_CHECK enum status rlock_sync_group_force_release(struct rlock_sync *sync,
-                                                      struct rlock_group *group,
-                                                      struct err *reterr);
+RLOCK_MUST_CHECK enum status rlock_sync_group_force_release(struct rlock_sync *sync,
+                                                            struct rlock_group *group,
+                                                            struct err *reterr);
 
 /** End the rlock_sync_group_acquire() of another thread, as rlock_sync_cancel() does. */
 void rlock_sync_group_cancel(struct rlock_sync *sync, struct rlock_group *group);
@@ -185,6 +187,8 @@ int64_t rlock_sync_group_safe_for_us(struct rlock_sync *sync, struct rlock_group
 int64_t rlock_sync_group_fence(struct rlock_sync *sync, struct rlock_group *group,
                                size_t index);
 
-C_DECLARATIONS_END
+#ifdef __cplusplus
+}
+#endif
 
 #endif

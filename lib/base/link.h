@@ -1,0 +1,9 @@
+/* link.h - the struct that puts another one into a list: list.h has the functions. */
+#ifndef RLOCK_BASE_LINK_H
+#define RLOCK_BASE_LINK_H
+
+struct list {
+    struct list *prev, *next;
+};
+
+#endif
