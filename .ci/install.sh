@@ -36,13 +36,13 @@ clang -x c++ -std=c++17 -Wall -Wextra -Werror - -o "$root/example" \
 int main()
 {
     rlock_sync *sync = nullptr;
-    err error = {};
+    rlock_err error = {};
 
-    if (rlock_sync_start(&sync, &error) != STATUS_OK)
+    if (rlock_sync_start(&sync, &error) != RLOCK_OK)
         return 1;
     rlock_sync_close(sync);
     rlock_sync_free(sync);
-    return status_name(STATUS_OK)[0] == 'o' ? 0 : 1;
+    return rlock_status_name(RLOCK_OK)[0] == 'o' ? 0 : 1;
 }
 EOF
 objdump -p "$root/example" | grep -q 'NEEDED *librlock.so.0'

@@ -79,17 +79,17 @@ void api_answer_uncounted(struct api_request *request, enum outcome outcome,
 
 /* -- the voucher -- */
 
-static void admit_on_entry(enum status status, const struct catalogue_entry *entry,
+static void admit_on_entry(enum rlock_status status, const struct catalogue_entry *entry,
                            void *arg)
 {
     struct api_request *request = arg;
 
-    if (status == STATUS_OK)
+    if (status == RLOCK_OK)
         request->place.admit(request, entry);
     else
         api_answer_uncounted(
-            request,
-            status == STATUS_NO_MEMORY ? OUTCOME_OVERLOADED : OUTCOME_UNAVAILABLE, NULL);
+            request, status == RLOCK_NO_MEMORY ? OUTCOME_OVERLOADED : OUTCOME_UNAVAILABLE,
+            NULL);
 }
 
 /* Runs after api_identify(), so that only callers with a token make the catalogue read Postgres. */

@@ -34,11 +34,11 @@ static bool is_host_local(const struct http_request *request)
 
 static void answer_token(struct api_request *request, const struct identity *identity)
 {
-    struct err err = {0};
+    struct rlock_err err = {0};
     char *token, *text;
 
     if (auth_make(request->api->options.auth, identity, clock_real_us() / 1000000, TTL_S,
-                  &token, &err) != STATUS_OK) {
+                  &token, &err) != RLOCK_OK) {
         api_answer_problem(request, PROBLEM_NOT_FOUND); /* there is no signing key */
         return;
     }

@@ -13,31 +13,31 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-enum status api_check_token(struct api_request *request)
+enum rlock_status api_check_token(struct api_request *request)
 {
     const struct auth *auth = request->api->options.auth;
     bool is_repeated;
     struct text authorization = http_header(request->http, "Authorization", &is_repeated);
 
     if (is_repeated)
-        return STATUS_INVALID;
+        return RLOCK_INVALID;
     if (authorization.bytes == NULL)
-        return STATUS_REFUSED;
+        return RLOCK_REFUSED;
     return auth_check(auth, authorization, clock_real_us() / 1000000, &request->identity);
 }
 
 static bool read_token(struct api_request *request)
 {
-    enum status status = STATUS_OK;
+    enum rlock_status status = RLOCK_OK;
 
     if (request->identity.user_id == 0) /* api_reads_body() has not checked the token */
         status = api_check_token(request);
-    if (status == STATUS_INVALID)
+    if (status == RLOCK_INVALID)
         api_answer_bad_request(request, "Authorization must not be repeated.");
-    else if (status != STATUS_OK)
-        api_answer_problem(request, status == STATUS_NO_MEMORY ? PROBLEM_OVERLOADED
-                                                               : PROBLEM_UNAUTHENTICATED);
-    return status == STATUS_OK;
+    else if (status != RLOCK_OK)
+        api_answer_problem(request, status == RLOCK_NO_MEMORY ? PROBLEM_OVERLOADED
+                                                              : PROBLEM_UNAUTHENTICATED);
+    return status == RLOCK_OK;
 }
 
 bool api_is_limited(struct api_request *request, const char *policy,
@@ -69,7 +69,7 @@ static void pass_unchecked(struct api_request *request)
 
 /* redis_reply_int() returns false if there is no reply. */
 static void identity_on_looked_up(struct redis_command *command,
-                                  enum status status UNUSED,
+                                  enum rlock_status status UNUSED,
                                   const struct redis_reply *reply)
 {
     struct api_request *request = list_item(command, struct api_request, revocation);
@@ -93,7 +93,7 @@ static bool look_up_revocation(struct api_request *request, const char *jti)
     snprintf(key, sizeof(key), "%s%s",
              redis_conn_is_cluster(conn) ? API_REVOKED_TAG : "revoked:", jti);
     return redis_conn_words(conn, &request->revocation, identity_on_looked_up, words) ==
-           STATUS_OK;
+           RLOCK_OK;
 }
 
 void api_identify(struct api_request *request, api_handler *identified)

@@ -24,7 +24,7 @@ bool api_read_body(struct api_request *request, const struct json_field *fields,
     bool is_repeated;
     struct text content_type = http_header(request->http, "Content-Type", &is_repeated);
     struct json_errors errors;
-    enum status status;
+    enum rlock_status status;
 
     if (is_repeated) {
         api_answer_bad_request(request, "Content-Type must not be repeated.");
@@ -35,11 +35,11 @@ bool api_read_body(struct api_request *request, const struct json_field *fields,
         return false;
     }
     status = json_read(request->http->body, fields, target, &request->body, &errors);
-    if (status == STATUS_OK && errors.count == 0)
+    if (status == RLOCK_OK && errors.count == 0)
         return true;
-    if (status == STATUS_OK)
+    if (status == RLOCK_OK)
         api_answer_invalid(request, &errors);
-    else if (status == STATUS_NO_MEMORY)
+    else if (status == RLOCK_NO_MEMORY)
         api_answer_problem(request, PROBLEM_OVERLOADED);
     else
         api_answer_bad_request(

@@ -33,7 +33,7 @@ static void log_refused_payment(const struct api_request *request,
               codes[verdict], json_status_names[order->status], LOG_PLAIN(ref));
 }
 
-static void life_on_changed(enum status status, enum change_verdict verdict,
+static void life_on_changed(enum rlock_status status, enum change_verdict verdict,
                             const struct order *order, void *arg)
 {
     static const enum api_problem problems[] = {
@@ -43,13 +43,13 @@ static void life_on_changed(enum status status, enum change_verdict verdict,
         [CHANGE_REF_USED] = PROBLEM_PAYMENT_REF_USED};
     struct api_request *request = arg;
 
-    if (status == STATUS_OK && order != NULL) {
+    if (status == RLOCK_OK && order != NULL) {
         /* Later requests to this loop must see the change. */
         catalogue_invalidate(request->api->options.catalogue, order->voucher_id);
         if (request->change.change.change == CHANGE_PAY && verdict > CHANGE_REPEATED)
             log_refused_payment(request, order, verdict);
     }
-    if (status != STATUS_OK)
+    if (status != RLOCK_OK)
         api_answer_failure(request, status, true);
     else if (verdict <= CHANGE_REPEATED)
         api_answer_order(request, 200, order);
@@ -57,12 +57,12 @@ static void life_on_changed(enum status status, enum change_verdict verdict,
         api_answer_problem(request, problems[verdict]);
 }
 
-static void life_on_found(enum status status, const struct order *order, void *arg)
+static void life_on_found(enum rlock_status status, const struct order *order, void *arg)
 {
     struct api_request *request = arg;
     struct order_change *change = &request->change.change;
 
-    if (status != STATUS_OK) {
+    if (status != RLOCK_OK) {
         api_answer_failure(request, status, false);
         return;
     }
@@ -110,12 +110,12 @@ void api_pay_order(struct api_request *request)
 
 /* -- history -- */
 
-static void life_on_events(enum status status, const struct event *events, size_t count,
-                           void *arg)
+static void life_on_events(enum rlock_status status, const struct event *events,
+                           size_t count, void *arg)
 {
     struct api_request *request = arg;
 
-    if (status == STATUS_OK)
+    if (status == RLOCK_OK)
         api_answer_list(request, json_print_events(events, count, request->list.limit));
     else
         api_answer_failure(request, status, false);
@@ -139,11 +139,11 @@ static bool read_list(struct api_request *request)
            api_read_query(request, "after", &request->list.after_id);
 }
 
-static void life_on_order(enum status status, const struct order *order, void *arg)
+static void life_on_order(enum rlock_status status, const struct order *order, void *arg)
 {
     struct api_request *request = arg;
 
-    if (status == STATUS_OK)
+    if (status == RLOCK_OK)
         list_events(request, order->voucher_id);
     else
         api_answer_failure(request, status, false);
@@ -157,12 +157,12 @@ void api_list_order_events(struct api_request *request)
         api_find_order(request, life_on_order);
 }
 
-static void life_on_voucher(enum status status, const struct voucher *vouchers,
+static void life_on_voucher(enum rlock_status status, const struct voucher *vouchers,
                             size_t count UNUSED, int64_t now_us UNUSED, void *arg)
 {
     struct api_request *request = arg;
 
-    if (status == STATUS_OK)
+    if (status == RLOCK_OK)
         list_events(request, vouchers[0].id);
     else
         api_answer_failure(request, status, false);

@@ -18,13 +18,13 @@ static const char *postgres_word(const struct health *health)
     if (health->has_postgres)
         return "up";
     switch (health->postgres_failure) {
-    case STATUS_INVALID:
+    case RLOCK_INVALID:
         return "not_utf8";
-    case STATUS_REFUSED:
+    case RLOCK_REFUSED:
         return "no_rights";
-    case STATUS_BUSY:
+    case RLOCK_BUSY:
         return "read_only";
-    case STATUS_UNSAFE:
+    case RLOCK_UNSAFE:
         return "not_durable";
     default:
         return "down";
@@ -110,6 +110,6 @@ void api_read_stats(struct api_request *request)
 
     if (is_repeated || (id.bytes != NULL && !parse_after(id, after)))
         api_answer_bad_request(request, "after must be the id of an item.");
-    else if (stats_read(stats, after, &request->stats, ops_on_stats) != STATUS_OK)
+    else if (stats_read(stats, after, &request->stats, ops_on_stats) != RLOCK_OK)
         api_answer_json(request, 200, stats_print_own(stats), NULL);
 }

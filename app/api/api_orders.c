@@ -11,12 +11,12 @@ static void orders_on_outcome(enum outcome outcome, const struct order *order, v
     api_answer_outcome(arg, outcome, order);
 }
 
-static void orders_on_key_found(enum status status, const struct placement *placement,
-                                void *arg)
+static void orders_on_key_found(enum rlock_status status,
+                                const struct placement *placement, void *arg)
 {
     struct api_request *request = arg;
 
-    if (status != STATUS_OK)
+    if (status != RLOCK_OK)
         api_answer_uncounted(request, OUTCOME_UNAVAILABLE, NULL);
     else if (placement->verdict == VERDICT_REPEATED)
         api_answer_uncounted(request, OUTCOME_REPEATED, &placement->order);
@@ -110,11 +110,11 @@ void api_find_order(struct api_request *request, store_order_cb callback)
                      request);
 }
 
-static void orders_on_read(enum status status, const struct order *order, void *arg)
+static void orders_on_read(enum rlock_status status, const struct order *order, void *arg)
 {
     struct api_request *request = arg;
 
-    if (status == STATUS_OK)
+    if (status == RLOCK_OK)
         api_answer_order(request, 200, order);
     else
         api_answer_failure(request, status, false);
@@ -127,12 +127,12 @@ void api_read_order(struct api_request *request)
 
 /* -- list -- */
 
-static void orders_on_listed(enum status status, const struct order *orders, size_t count,
-                             void *arg)
+static void orders_on_listed(enum rlock_status status, const struct order *orders,
+                             size_t count, void *arg)
 {
     struct api_request *request = arg;
 
-    if (status == STATUS_OK)
+    if (status == RLOCK_OK)
         api_answer_list(request, json_print_orders(orders, count, request->list.limit));
     else
         api_answer_failure(request, status, false);

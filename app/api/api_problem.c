@@ -203,22 +203,23 @@ void api_answer_allow(struct api_request *request, const char *allow)
         answer_rendered(request, &rows[PROBLEM_METHOD_NOT_ALLOWED].problem, &reply);
 }
 
-void api_answer_failure(struct api_request *request, enum status status, bool was_write)
+void api_answer_failure(struct api_request *request, enum rlock_status status,
+                        bool was_write)
 {
     enum api_problem problem = PROBLEM_UNAVAILABLE;
 
-    if (status == STATUS_REFUSED ||
-        (was_write && status != STATUS_NOT_FOUND && status != STATUS_NO_MEMORY))
+    if (status == RLOCK_REFUSED ||
+        (was_write && status != RLOCK_NOT_FOUND && status != RLOCK_NO_MEMORY))
         log_event(LOG_WARN, "request_failed", "%s path=\"%s\" status=%s",
                   http_trace(request->http), LOG_PLAIN(request->http->path),
-                  status_name(status));
-    if (status == STATUS_NOT_FOUND)
+                  rlock_status_name(status));
+    if (status == RLOCK_NOT_FOUND)
         problem = PROBLEM_NOT_FOUND;
-    else if (status == STATUS_NO_MEMORY)
+    else if (status == RLOCK_NO_MEMORY)
         problem = PROBLEM_OVERLOADED;
-    else if (status == STATUS_REFUSED)
+    else if (status == RLOCK_REFUSED)
         problem = PROBLEM_INTERNAL;
-    else if (was_write && (status == STATUS_IO || status == STATUS_TIMEOUT))
+    else if (was_write && (status == RLOCK_IO || status == RLOCK_TIMEOUT))
         problem = PROBLEM_OUTCOME_UNKNOWN;
     api_answer_problem(request, problem);
 }

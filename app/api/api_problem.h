@@ -83,7 +83,8 @@ void api_answer_allow(struct api_request *request, const char *allow);
  *
  * @was_write  a lost connection leaves the outcome unknown
  */
-void api_answer_failure(struct api_request *request, enum status status, bool was_write);
+void api_answer_failure(struct api_request *request, enum rlock_status status,
+                        bool was_write);
 
 /** Answer with the status, type and headers of `reply`, and with `text` from malloc(), which is
  *  freed. `text` NULL: out of memory. */

@@ -13,11 +13,11 @@
 #include <string.h>
 
 struct api_reading {
-    struct list link; /* in api->readings */
+    struct rlock_link link; /* in api->readings */
     struct api *api;
     struct api_reading_key key;
-    struct list requests; /* requests for the read under way */
-    struct list next;     /* requests that arrived later, for the next read */
+    struct rlock_link requests; /* requests for the read under way */
+    struct rlock_link next;     /* requests that arrived later, for the next read */
 };
 
 static bool is_same(const struct api_reading_key *a, const struct api_reading_key *b)
@@ -27,7 +27,7 @@ static bool is_same(const struct api_reading_key *a, const struct api_reading_ke
            a->filter.after_id == b->filter.after_id && a->filter.limit == b->filter.limit;
 }
 
-static struct list *bucket_of(struct api *api, const struct api_reading_key *key)
+static struct rlock_link *bucket_of(struct api *api, const struct api_reading_key *key)
 {
     uint64_t sum = (uint64_t)key->voucher_id + (uint64_t)key->filter.after_id +
                    key->filter.limit + (uint64_t)key->filter.state;
@@ -104,19 +104,19 @@ static struct http_page *print_page(const struct api_reading *reading,
 
 static void start_reading(struct api_reading *reading);
 
-static void readings_on_read(enum status status, const struct voucher *vouchers,
+static void readings_on_read(enum rlock_status status, const struct voucher *vouchers,
                              size_t count, int64_t now_us, void *arg)
 {
     struct api_reading *reading = arg;
     struct http_page *page = NULL;
-    struct list answered;
+    struct rlock_link answered;
 
     list_init(&answered);
     list_append_all(&answered, &reading->requests);
-    if (status == STATUS_OK) {
+    if (status == RLOCK_OK) {
         page = print_page(reading, vouchers, count, now_us);
         if (page == NULL)
-            status = STATUS_NO_MEMORY;
+            status = RLOCK_NO_MEMORY;
     }
     if (list_is_empty(&reading->next)) {
         list_remove(&reading->link);
@@ -146,7 +146,7 @@ static void start_reading(struct api_reading *reading)
 
 void api_share_reading(struct api_request *request, const struct api_reading_key *key)
 {
-    struct list *bucket = bucket_of(request->api, key);
+    struct rlock_link *bucket = bucket_of(request->api, key);
     struct api_reading *reading;
 
     LIST_EACH(struct api_reading, other, bucket, link) {

@@ -18,8 +18,8 @@
 struct api {
     struct api_options options;
     struct api_problems *problems;
-    struct http_page **web;             /* one page per embedded file */
-    struct list readings[API_READINGS]; /* hash table of struct api_reading */
+    struct http_page **web;                   /* one page per embedded file */
+    struct rlock_link readings[API_READINGS]; /* hash table of struct api_reading */
 };
 
 struct api_request;
@@ -60,7 +60,7 @@ struct api_list {
     unsigned limit;
     int64_t order_id; /* the order whose events are listed; 0: all events of a voucher */
     int64_t after_id;
-    struct list link; /* in a list of struct api_reading */
+    struct rlock_link link; /* in a list of struct api_reading */
 };
 
 struct api_request {

@@ -149,7 +149,7 @@ bool api_reads_body(struct http_request *http, void *arg)
     struct api_request *request = http->context;
     struct text id;
     const struct api_route *route = find_route(http->path, http->method, &id);
-    enum status status;
+    enum rlock_status status;
 
     request->api = arg;
     request->http = http;
@@ -159,9 +159,9 @@ bool api_reads_body(struct http_request *http, void *arg)
     if (!(route->callers & ROLES))
         return request->api->options.dev_login;
     status = api_check_token(request);
-    /* STATUS_NO_MEMORY: api_identify() checks the token again when the body has arrived. */
-    return status == STATUS_NO_MEMORY ||
-           (status == STATUS_OK && route->callers & 1U << request->identity.role);
+    /* RLOCK_NO_MEMORY: api_identify() checks the token again when the body has arrived. */
+    return status == RLOCK_NO_MEMORY ||
+           (status == RLOCK_OK && route->callers & 1U << request->identity.role);
 }
 
 void api_handle(struct http_request *http, void *arg)

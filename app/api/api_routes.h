@@ -19,12 +19,12 @@
 void api_identify(struct api_request *request, api_handler *identified);
 
 /**
- * Check the token of the request; STATUS_OK sets request->identity.
+ * Check the token of the request; RLOCK_OK sets request->identity.
  *
- * Returns  as auth_check(); STATUS_REFUSED also if there is no token; STATUS_INVALID: the
+ * Returns  as auth_check(); RLOCK_REFUSED also if there is no token; RLOCK_INVALID: the
  *          header is repeated
  */
-MUST_CHECK enum status api_check_token(struct api_request *request);
+MUST_CHECK enum rlock_status api_check_token(struct api_request *request);
 
 /** Take a token of `key` from `limiter`; NULL: there is no limit. True: no token is left, and the
  *  request is answered. */
@@ -105,7 +105,7 @@ MUST_CHECK bool api_has_ticket(struct api_request *request);
 /* api_orders.c */
 api_handler api_place_order, api_list_orders, api_read_order;
 
-/** Read the order of the path. The status is STATUS_NOT_FOUND if the order belongs to another
+/** Read the order of the path. The status is RLOCK_NOT_FOUND if the order belongs to another
  *  shopper. */
 void api_find_order(struct api_request *request, store_order_cb callback);
 

@@ -42,7 +42,7 @@ size_t api_print_event(struct http_listener *listener, char ret_event[HTTP_EVENT
 }
 
 /* If the connection cannot be kept, the client gets one event and asks again. */
-static void stream_on_entry(enum status status, const struct catalogue_entry *entry,
+static void stream_on_entry(enum rlock_status status, const struct catalogue_entry *entry,
                             void *arg)
 {
     struct api_request *request = arg;
@@ -50,9 +50,9 @@ static void stream_on_entry(enum status status, const struct catalogue_entry *en
     struct http_reply reply = {.status = 200, .content_type = "text/event-stream"};
     char event[HTTP_EVENT_BYTES];
 
-    if (status == STATUS_OK && !entry->exists)
-        status = STATUS_NOT_FOUND;
-    if (status != STATUS_OK) {
+    if (status == RLOCK_OK && !entry->exists)
+        status = RLOCK_NOT_FOUND;
+    if (status != RLOCK_OK) {
         api_answer_failure(request, status, false);
     } else if (!http_stream(request->http, request->id)) {
         reply.body = event;

@@ -33,13 +33,13 @@ static bool can_require_ticket(struct api_request *request, int64_t requires_tic
     return false;
 }
 
-static void answer_written(struct api_request *request, enum status status,
+static void answer_written(struct api_request *request, enum rlock_status status,
                            const struct voucher *voucher, int64_t now_us)
 {
     bool is_created = request->id == 0;
     char location[48];
 
-    if (status != STATUS_OK) {
+    if (status != RLOCK_OK) {
         api_answer_failure(request, status, true);
         return;
     }
@@ -50,21 +50,22 @@ static void answer_written(struct api_request *request, enum status status,
                     is_created ? location : NULL);
 }
 
-static void vouchers_on_written(enum status status, const struct voucher *vouchers,
+static void vouchers_on_written(enum rlock_status status, const struct voucher *vouchers,
                                 size_t count UNUSED, int64_t now_us, void *arg)
 {
-    if (status == STATUS_INVALID)
+    if (status == RLOCK_INVALID)
         answer_window(arg);
     else
         answer_written(arg, status, vouchers, now_us);
 }
 
-static void vouchers_on_restocked(enum status status, const struct voucher *vouchers,
-                                  size_t count UNUSED, int64_t now_us, void *arg)
+static void vouchers_on_restocked(enum rlock_status status,
+                                  const struct voucher *vouchers, size_t count UNUSED,
+                                  int64_t now_us, void *arg)
 {
     struct api_request *request = arg;
 
-    if (status != STATUS_INVALID)
+    if (status != RLOCK_INVALID)
         answer_written(request, status, vouchers, now_us);
     else if (request->stock_add > 0)
         api_answer_invalid_field(request, "add",

@@ -103,8 +103,9 @@ static void read_field(const struct json_field *field, const json_t *root, void 
         json_errors_add(errors, field->name, "is required");
 }
 
-enum status json_read(struct text body, const struct json_field *fields, void *target,
-                      json_t **ret_document, struct json_errors *ret_errors)
+enum rlock_status json_read(struct text body, const struct json_field *fields,
+                            void *target, json_t **ret_document,
+                            struct json_errors *ret_errors)
 {
     json_error_t error = {0}; /* without memory, jansson does not set its code */
     json_t *root, *value;
@@ -113,14 +114,14 @@ enum status json_read(struct text body, const struct json_field *fields, void *t
     ret_errors->count = 0;
     *ret_document = NULL;
     if (body.len == 0)
-        return STATUS_INVALID;
+        return RLOCK_INVALID;
     *ret_document = root =
         json_loadb(body.bytes, body.len, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &error);
     if (root == NULL && (json_error_code(&error) == json_error_unknown ||
                          json_error_code(&error) == json_error_out_of_memory))
-        return STATUS_NO_MEMORY; /* syntax errors have other codes */
+        return RLOCK_NO_MEMORY; /* syntax errors have other codes */
     if (!json_is_object(root))
-        return STATUS_INVALID;
+        return RLOCK_INVALID;
     for (const struct json_field *field = fields; field->name != NULL; field++)
         read_field(field, root, target, ret_errors);
     json_object_foreach(root, name, value)
@@ -132,7 +133,7 @@ enum status json_read(struct text body, const struct json_field *fields, void *t
         if (field->name == NULL)
             json_errors_add(ret_errors, name, "unknown field");
     }
-    return STATUS_OK;
+    return RLOCK_OK;
 }
 
 /* -- text -- */

@@ -46,12 +46,12 @@ struct json_errors {
  * @ret_document  owns the texts; may be NULL; the caller releases it in any case
  * @ret_errors    one row per invalid field; none: the body is valid
  *
- * Returns  STATUS_OK; STATUS_INVALID: not JSON, not an object, or a duplicate name;
- *          STATUS_NO_MEMORY
+ * Returns  RLOCK_OK; RLOCK_INVALID: not JSON, not an object, or a duplicate name;
+ *          RLOCK_NO_MEMORY
  */
-MUST_CHECK enum status json_read(struct text body, const struct json_field *fields,
-                                 void *target, json_t **ret_document,
-                                 struct json_errors *ret_errors);
+MUST_CHECK enum rlock_status json_read(struct text body, const struct json_field *fields,
+                                       void *target, json_t **ret_document,
+                                       struct json_errors *ret_errors);
 
 void json_errors_add(struct json_errors *errors, const char *field, const char *message);
 

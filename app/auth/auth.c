@@ -65,23 +65,23 @@ static char *encode_header(const struct auth *auth, const char *kid)
 }
 
 /* An invalid key stops the start. It would refuse every token later. */
-static enum status add_key(struct auth *auth, const char *variable, const char *kid,
-                           const char *text, struct err *reterr)
+static enum rlock_status add_key(struct auth *auth, const char *variable, const char *kid,
+                                 const char *text, struct rlock_err *reterr)
 {
     struct jws_key *key;
 
     if (auth->alg == CONFIG_HS256 && strlen(text) < AUTH_SECRET_BYTES_MIN)
-        return err_set(reterr, STATUS_INVALID,
+        return err_set(reterr, RLOCK_INVALID,
                        "%s has a secret of %zu bytes; the minimum is %d", variable,
                        strlen(text), AUTH_SECRET_BYTES_MIN);
     if (config_is_blank(text))
-        return err_set(reterr, STATUS_INVALID, "%s has a blank secret", variable);
+        return err_set(reterr, RLOCK_INVALID, "%s has a blank secret", variable);
     key = jws_key_create(auth->alg, JWS_VERIFY, text);
     if (key == NULL)
-        return err_set(reterr, STATUS_INVALID,
+        return err_set(reterr, RLOCK_INVALID,
                        "%s is not a public key (PEM) of SECKILL_JWT_ALG", variable);
     auth->keys[auth->key_count++] = (struct key){kid, key, encode_header(auth, kid)};
-    return STATUS_OK;
+    return RLOCK_OK;
 }
 
 static bool is_kid_known(const struct auth *auth, const char *kid)
@@ -94,7 +94,8 @@ static bool is_kid_known(const struct auth *auth, const char *kid)
 }
 
 /* `entry` has the name, a line break and the key. */
-static enum status add_named_key(struct auth *auth, char *entry, struct err *reterr)
+static enum rlock_status add_named_key(struct auth *auth, char *entry,
+                                       struct rlock_err *reterr)
 {
     static const char file[] = "SECKILL_JWT_KEYS_FILE";
     char *name_end = entry + strcspn(entry, "\r\n");
@@ -105,25 +106,26 @@ static enum status add_named_key(struct auth *auth, char *entry, struct err *ret
         text[--len] = '\0';
     if (entry[0] == '\0' || strlen(entry) > AUTH_ID_BYTES_MAX ||
         is_kid_known(auth, entry))
-        return err_set(reterr, STATUS_INVALID,
+        return err_set(reterr, RLOCK_INVALID,
                        "%s: the kid of key %zu must be unique and 1 to %d bytes", file,
                        auth->key_count + 1, AUTH_ID_BYTES_MAX);
     if (auth->key_count == AUTH_KEYS_MAX)
-        return err_set(reterr, STATUS_INVALID, "%s has more than %d keys", file,
+        return err_set(reterr, RLOCK_INVALID, "%s has more than %d keys", file,
                        AUTH_KEYS_MAX);
     return add_key(auth, file, entry, text, reterr);
 }
 
-static enum status add_named_keys(struct auth *auth, char *text, struct err *reterr)
+static enum rlock_status add_named_keys(struct auth *auth, char *text,
+                                        struct rlock_err *reterr)
 {
     static const char mark[] = "kid: ";
     const size_t mark_len = sizeof(mark) - 1;
-    enum status status = STATUS_OK;
+    enum rlock_status status = RLOCK_OK;
 
     if (strncmp(text, mark, mark_len) != 0)
-        return err_set(reterr, STATUS_INVALID,
+        return err_set(reterr, RLOCK_INVALID,
                        "SECKILL_JWT_KEYS_FILE must begin with a line \"kid: NAME\"");
-    while (status == STATUS_OK && text != NULL) {
+    while (status == RLOCK_OK && text != NULL) {
         char *entry = text + mark_len;
 
         text = strstr(entry, "\nkid: ");
@@ -136,45 +138,47 @@ static enum status add_named_keys(struct auth *auth, char *text, struct err *ret
 
 /* The key without a name comes last: it verifies the tokens without a kid, or all tokens if
    it is the only key. */
-static enum status add_keys(struct auth *auth, const char *only, struct err *reterr)
+static enum rlock_status add_keys(struct auth *auth, const char *only,
+                                  struct rlock_err *reterr)
 {
     const char *variable = auth->alg == CONFIG_HS256 ? "SECKILL_JWT_SECRET (or _FILE)"
                                                      : "SECKILL_JWT_PUBLIC_KEY_FILE";
-    enum status status = STATUS_OK;
+    enum rlock_status status = RLOCK_OK;
 
     auth->has_kids = auth->names[0] != '\0';
     if (auth->has_kids)
         status = add_named_keys(auth, auth->names, reterr);
-    if (status == STATUS_OK && only[0] != '\0')
+    if (status == RLOCK_OK && only[0] != '\0')
         status = add_key(auth, variable, NULL, only, reterr);
     /* the private key alone suffices to issue tokens */
-    if (status == STATUS_OK && auth->key_count == 0 && auth->signer.key == NULL)
-        return err_set(reterr, STATUS_INVALID,
+    if (status == RLOCK_OK && auth->key_count == 0 && auth->signer.key == NULL)
+        return err_set(reterr, RLOCK_INVALID,
                        "%s is not set; SECKILL_JWT_ALG requires it%s", variable,
                        auth->alg == CONFIG_HS256 ? ", with 32 bytes or more" : "");
-    if (status == STATUS_OK && auth->alg == CONFIG_HS256)
+    if (status == RLOCK_OK && auth->alg == CONFIG_HS256)
         auth->signer = auth->keys[0];
     return status;
 }
 
-static enum status read_signer(struct auth *auth, const char *pem, struct err *reterr)
+static enum rlock_status read_signer(struct auth *auth, const char *pem,
+                                     struct rlock_err *reterr)
 {
     if (auth->alg == CONFIG_HS256 || pem[0] == '\0')
-        return STATUS_OK;
+        return RLOCK_OK;
     auth->signer.key = jws_key_create(auth->alg, JWS_SIGN, pem);
     if (auth->signer.key == NULL)
-        return err_set(reterr, STATUS_INVALID,
+        return err_set(reterr, RLOCK_INVALID,
                        "SECKILL_JWT_PRIVATE_KEY_FILE is not a private key (PEM) of"
                        " SECKILL_JWT_ALG without a passphrase");
     auth->signer.header = encode_header(auth, NULL);
-    return STATUS_OK;
+    return RLOCK_OK;
 }
 
-enum status auth_create(const struct config *config, struct auth **ret_auth,
-                        struct err *reterr)
+enum rlock_status auth_create(const struct config *config, struct auth **ret_auth,
+                              struct rlock_err *reterr)
 {
     struct auth *auth = calloc(1, sizeof(*auth));
-    enum status status = STATUS_NO_MEMORY;
+    enum rlock_status status = RLOCK_NO_MEMORY;
 
     if (auth == NULL)
         goto out;
@@ -185,11 +189,11 @@ enum status auth_create(const struct config *config, struct auth **ret_auth,
     if (auth->issuer == NULL || auth->audience == NULL || auth->names == NULL)
         goto out;
     status = read_signer(auth, config->jwt_private_key, reterr);
-    if (status == STATUS_OK)
+    if (status == RLOCK_OK)
         status = add_keys(
             auth, auth->alg == CONFIG_HS256 ? config->jwt_secret : config->jwt_public_key,
             reterr);
-    if (status != STATUS_OK)
+    if (status != RLOCK_OK)
         goto out;
     *ret_auth = auth;
     auth = NULL;
@@ -254,23 +258,23 @@ static bool split_token(struct text authorization, struct token *ret_token)
     return true;
 }
 
-/* STATUS_REFUSED: the part is not JSON in base64, or an object has a name twice. jansson has a code
+/* RLOCK_REFUSED: the part is not JSON in base64, or an object has a name twice. jansson has a code
    for each error of syntax, so other codes mean that memory is out. */
-static enum status read_part(struct text part, json_t **ret_json)
+static enum rlock_status read_part(struct text part, json_t **ret_json)
 {
     char bytes[AUTH_TOKEN_BYTES_MAX];
     json_error_t error = {0}; /* without memory, jansson does not set its code */
     size_t len;
 
     if (!base64_decode(part.bytes, part.len, bytes, sizeof(bytes), &len))
-        return STATUS_REFUSED;
+        return RLOCK_REFUSED;
     *ret_json = json_loadb(bytes, len, JSON_REJECT_DUPLICATES, &error);
     if (*ret_json != NULL)
-        return STATUS_OK;
+        return RLOCK_OK;
     return json_error_code(&error) == json_error_unknown ||
                    json_error_code(&error) == json_error_out_of_memory
-               ? STATUS_NO_MEMORY
-               : STATUS_REFUSED;
+               ? RLOCK_NO_MEMORY
+               : RLOCK_REFUSED;
 }
 
 /* The text is absent if `json` is not a string. */
@@ -358,62 +362,62 @@ static bool read_claims(const struct auth *auth, const json_t *claims, int64_t n
 
 /* Most libraries write the header for HS256 as auth_make() does. This header is compared, and only
    other headers are parsed. */
-static enum status find_key(const struct auth *auth, struct text text,
-                            const struct key **ret_key)
+static enum rlock_status find_key(const struct auth *auth, struct text text,
+                                  const struct key **ret_key)
 {
     json_t *header = NULL;
-    enum status status;
+    enum rlock_status status;
 
     for (size_t i = 0; i < auth->key_count; i++) {
         *ret_key = &auth->keys[i];
         if ((*ret_key)->header != NULL && text_is(text, (*ret_key)->header))
-            return STATUS_OK;
+            return RLOCK_OK;
     }
     status = read_part(text, &header);
-    *ret_key = status == STATUS_OK ? choose_key(auth, header) : NULL;
+    *ret_key = status == RLOCK_OK ? choose_key(auth, header) : NULL;
     json_decref(header);
-    return status == STATUS_OK && *ret_key == NULL ? STATUS_REFUSED : status;
+    return status == RLOCK_OK && *ret_key == NULL ? RLOCK_REFUSED : status;
 }
 
-static enum status check_signature(const struct key *key, const struct token *token)
+static enum rlock_status check_signature(const struct key *key, const struct token *token)
 {
     char signature[JWS_SIGNATURE_BYTES_MAX];
     size_t len;
 
     if (!base64_decode(token->signature.bytes, token->signature.len, signature,
                        sizeof(signature), &len))
-        return STATUS_REFUSED;
+        return RLOCK_REFUSED;
     return jws_verify(key->key, token->signed_text, (struct text){signature, len});
 }
 
 /* The signature is checked before the claims are read. */
-static enum status check_token(const struct auth *auth, const struct token *token,
-                               int64_t now_s, struct identity *ret_identity)
+static enum rlock_status check_token(const struct auth *auth, const struct token *token,
+                                     int64_t now_s, struct identity *ret_identity)
 {
     const struct key *key;
     json_t *claims = NULL;
-    enum status status = find_key(auth, token->header, &key);
+    enum rlock_status status = find_key(auth, token->header, &key);
 
-    if (status == STATUS_OK)
+    if (status == RLOCK_OK)
         status = check_signature(key, token);
-    if (status == STATUS_OK)
+    if (status == RLOCK_OK)
         status = read_part(token->claims, &claims);
-    if (status == STATUS_OK && !read_claims(auth, claims, now_s, ret_identity))
-        status = STATUS_REFUSED;
+    if (status == RLOCK_OK && !read_claims(auth, claims, now_s, ret_identity))
+        status = RLOCK_REFUSED;
     json_decref(claims);
     return status;
 }
 
-enum status auth_check(const struct auth *auth, struct text authorization, int64_t now_s,
-                       struct identity *ret_identity)
+enum rlock_status auth_check(const struct auth *auth, struct text authorization,
+                             int64_t now_s, struct identity *ret_identity)
 {
     struct identity identity = {0};
     struct token token;
-    enum status status = STATUS_REFUSED;
+    enum rlock_status status = RLOCK_REFUSED;
 
     if (split_token(authorization, &token))
         status = check_token(auth, &token, now_s, &identity);
-    if (status == STATUS_OK)
+    if (status == RLOCK_OK)
         *ret_identity = identity;
     return status;
 }
@@ -462,21 +466,22 @@ static char *join_token(const struct key *signer, const char *claims)
     return token;
 }
 
-enum status auth_make(const struct auth *auth, const struct identity *identity,
-                      int64_t now_s, int64_t ttl_s, char **ret_token, struct err *reterr)
+enum rlock_status auth_make(const struct auth *auth, const struct identity *identity,
+                            int64_t now_s, int64_t ttl_s, char **ret_token,
+                            struct rlock_err *reterr)
 {
     char *claims, *token = NULL;
 
     assert(identity->user_id > 0);
     if (auth->signer.key == NULL)
-        return err_set(reterr, STATUS_INVALID,
+        return err_set(reterr, RLOCK_INVALID,
                        "SECKILL_JWT_PRIVATE_KEY_FILE is not set; signing requires it");
     claims = print_claims(auth, identity, now_s + ttl_s);
     if (claims != NULL && auth->signer.header != NULL)
         token = join_token(&auth->signer, claims);
     free(claims);
     if (token == NULL)
-        return err_set(reterr, STATUS_NO_MEMORY, "signing failed");
+        return err_set(reterr, RLOCK_NO_MEMORY, "signing failed");
     *ret_token = token;
-    return STATUS_OK;
+    return RLOCK_OK;
 }

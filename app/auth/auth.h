@@ -44,36 +44,39 @@ struct auth;
 
 /**
  * @config    the algorithm, keys, issuer and audience are copied
- * @ret_auth  set on STATUS_OK; free with auth_free()
+ * @ret_auth  set on RLOCK_OK; free with auth_free()
  *
- * Returns  STATUS_OK; STATUS_NO_MEMORY; STATUS_INVALID: `reterr` names the missing or
+ * Returns  RLOCK_OK; RLOCK_NO_MEMORY; RLOCK_INVALID: `reterr` names the missing or
  *          invalid variable and contains no secret
  */
-MUST_CHECK enum status auth_create(const struct config *config, struct auth **ret_auth,
-                                   struct err *reterr);
+MUST_CHECK enum rlock_status auth_create(const struct config *config,
+                                         struct auth **ret_auth,
+                                         struct rlock_err *reterr);
 void auth_free(struct auth *auth); /* accepts NULL */
 
 /**
  * Verify the value of an Authorization header.
  *
  * @now_s         seconds since 1970 UTC
- * @ret_identity  set on STATUS_OK
+ * @ret_identity  set on RLOCK_OK
  *
- * Returns  STATUS_OK; STATUS_REFUSED: not a bearer token, forged, expired, not yet valid,
- *          or without the required claims; STATUS_NO_MEMORY
+ * Returns  RLOCK_OK; RLOCK_REFUSED: not a bearer token, forged, expired, not yet valid,
+ *          or without the required claims; RLOCK_NO_MEMORY
  */
-MUST_CHECK enum status auth_check(const struct auth *auth, struct text authorization,
-                                  int64_t now_s, struct identity *ret_identity);
+MUST_CHECK enum rlock_status auth_check(const struct auth *auth,
+                                        struct text authorization, int64_t now_s,
+                                        struct identity *ret_identity);
 
 /**
  * Issue a token. Requires the secret or the private key; of several keys the first signs.
  *
- * @ret_token  set on STATUS_OK: NUL-terminated; the caller frees it
+ * @ret_token  set on RLOCK_OK: NUL-terminated; the caller frees it
  *
- * Returns  STATUS_OK; STATUS_INVALID: there is no key that signs; STATUS_NO_MEMORY
+ * Returns  RLOCK_OK; RLOCK_INVALID: there is no key that signs; RLOCK_NO_MEMORY
  */
-MUST_CHECK enum status auth_make(const struct auth *auth, const struct identity *identity,
-                                 int64_t now_s, int64_t ttl_s, char **ret_token,
-                                 struct err *reterr);
+MUST_CHECK enum rlock_status auth_make(const struct auth *auth,
+                                       const struct identity *identity, int64_t now_s,
+                                       int64_t ttl_s, char **ret_token,
+                                       struct rlock_err *reterr);
 
 #endif

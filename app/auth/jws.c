@@ -171,34 +171,36 @@ static bool is_mac(const struct jws_key *key, struct text text, struct text sign
            CRYPTO_memcmp(mac, signature.bytes, MAC_BYTES) == 0;
 }
 
-static enum status verify_by_pair(EVP_PKEY *pair, struct text text, struct text signature)
+static enum rlock_status verify_by_pair(EVP_PKEY *pair, struct text text,
+                                        struct text signature)
 {
     EVP_MD_CTX *digest = EVP_MD_CTX_new();
-    enum status status = STATUS_NO_MEMORY;
+    enum rlock_status status = RLOCK_NO_MEMORY;
 
     if (digest != NULL &&
         EVP_DigestVerifyInit(digest, NULL, EVP_sha256(), NULL, pair) == 1)
         status = EVP_DigestVerify(digest, (const unsigned char *)signature.bytes,
                                   signature.len, (const unsigned char *)text.bytes,
                                   text.len) == 1
-                     ? STATUS_OK
-                     : STATUS_REFUSED;
+                     ? RLOCK_OK
+                     : RLOCK_REFUSED;
     EVP_MD_CTX_free(digest);
     return status;
 }
 
-enum status jws_verify(const struct jws_key *key, struct text text, struct text signature)
+enum rlock_status jws_verify(const struct jws_key *key, struct text text,
+                             struct text signature)
 {
     unsigned char der[DER_BYTES_MAX];
 
     if (key->alg == CONFIG_HS256)
-        return is_mac(key, text, signature) ? STATUS_OK : STATUS_REFUSED;
+        return is_mac(key, text, signature) ? RLOCK_OK : RLOCK_REFUSED;
     if (key->alg == CONFIG_ES256) {
         if (signature.len != ES256_BYTES)
-            return STATUS_REFUSED;
+            return RLOCK_REFUSED;
         signature = (struct text){(const char *)der, to_der(signature, der)};
         if (signature.len == 0)
-            return STATUS_NO_MEMORY;
+            return RLOCK_NO_MEMORY;
     }
     return verify_by_pair(key->pair, text, signature);
 }

@@ -33,11 +33,11 @@ void jws_key_free(struct jws_key *key); /* accepts NULL */
  *
  * @signature  the bytes, decoded
  *
- * Returns  STATUS_OK; STATUS_REFUSED: not a signature of this text by this key;
- *          STATUS_NO_MEMORY
+ * Returns  RLOCK_OK; RLOCK_REFUSED: not a signature of this text by this key;
+ *          RLOCK_NO_MEMORY
  */
-MUST_CHECK enum status jws_verify(const struct jws_key *key, struct text text,
-                                  struct text signature);
+MUST_CHECK enum rlock_status jws_verify(const struct jws_key *key, struct text text,
+                                        struct text signature);
 
 /** @ret_len  set if true is returned. False: OpenSSL failed */
 MUST_CHECK bool jws_sign(const struct jws_key *key, struct text text,

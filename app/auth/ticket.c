@@ -17,11 +17,11 @@
 
 static_assert(TICKET_BYTES == BASE64_TEXT_BYTES(RAW_BYTES), "the size of a ticket");
 
-enum status ticket_check_secret(const char *secret, struct err *reterr)
+enum rlock_status ticket_check_secret(const char *secret, struct rlock_err *reterr)
 {
     if (secret[0] == '\0' || strlen(secret) >= TICKET_SECRET_BYTES_MIN)
-        return STATUS_OK;
-    return err_set(reterr, STATUS_INVALID,
+        return RLOCK_OK;
+    return err_set(reterr, RLOCK_INVALID,
                    "SECKILL_TICKET_SECRET (or _FILE) has %zu bytes; the minimum is %d",
                    strlen(secret), TICKET_SECRET_BYTES_MIN);
 }

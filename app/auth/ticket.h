@@ -34,8 +34,9 @@ struct ticket_subject {
     int64_t user_id, voucher_id;
 };
 
-/** STATUS_OK; STATUS_INVALID: the secret is too short. "" is valid: tickets are off. */
-MUST_CHECK enum status ticket_check_secret(const char *secret, struct err *reterr);
+/** RLOCK_OK; RLOCK_INVALID: the secret is too short. "" is valid: tickets are off. */
+MUST_CHECK enum rlock_status ticket_check_secret(const char *secret,
+                                                 struct rlock_err *reterr);
 
 /** Issue a ticket or challenge. @now_s  seconds since 1970. Returns its expiry time */
 int64_t ticket_make(const struct tickets *tickets, const struct ticket_subject *subject,

@@ -17,7 +17,8 @@ struct command {
     const char *summary;
     /* argv[0] is the name. Returns the exit code of the process. EXIT_USAGE without a text in
        `reterr` means invalid arguments. */
-    int (*run)(int argc, char **argv, const struct config *config, struct err *reterr);
+    int (*run)(int argc, char **argv, const struct config *config,
+               struct rlock_err *reterr);
     bool reads_config;   /* false: `config` is zeroed */
     bool lists_settings; /* the help lists the settings */
 };
@@ -26,11 +27,11 @@ extern const struct command command_serve, command_migrate, command_token, comma
     command_lock, command_top, command_version;
 
 /** Return the exit code of a command that ends with `status`. */
-static inline int exit_code_of(enum status status)
+static inline int exit_code_of(enum rlock_status status)
 {
-    return status == STATUS_OK        ? EXIT_FINE
-           : status == STATUS_INVALID ? EXIT_USAGE
-                                      : EXIT_FAILED;
+    return status == RLOCK_OK        ? EXIT_FINE
+           : status == RLOCK_INVALID ? EXIT_USAGE
+                                     : EXIT_FAILED;
 }
 
 #endif

@@ -32,21 +32,21 @@ static void on_step(const char *check, unsigned done, unsigned of, void *arg)
 }
 
 static int cmd_audit(int argc, char **argv UNUSED, const struct config *config,
-                     struct err *reterr)
+                     struct rlock_err *reterr)
 {
     struct report report = {.is_progress_shown = isatty(STDERR_FILENO) == 1};
     struct db_audit calls = {.on_row = on_row, .on_step = on_step, .arg = &report};
     struct db *db = NULL;
     uint64_t broken = 0;
-    enum status status;
+    enum rlock_status status;
 
-    if (argc != 1 || database_url_check(config->database_url, NULL, reterr) != STATUS_OK)
+    if (argc != 1 || database_url_check(config->database_url, NULL, reterr) != RLOCK_OK)
         return EXIT_USAGE;
     status = db_open(config->database_url, &db, reterr);
-    if (status == STATUS_OK)
+    if (status == RLOCK_OK)
         status = db_audit(db, &calls, &broken, reterr);
     db_close(db);
-    if (status != STATUS_OK)
+    if (status != RLOCK_OK)
         return EXIT_FAILED;
     if (broken > 0)
         printf("broken: %" PRIu64 " row%s\n", broken, broken == 1 ? "" : "s");

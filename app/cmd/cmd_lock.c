@@ -33,7 +33,7 @@ static bool lock_on_owner(const struct rlock_info *info, void *arg)
 }
 
 static int cmd_lock(int argc, char **argv, const struct config *config,
-                    struct err *reterr)
+                    struct rlock_err *reterr)
 {
     const struct rlock_client_options options = {.redis_url = config->redis_url,
                                                  .timeout_ms = TIMEOUT_MS};
@@ -46,7 +46,7 @@ static int cmd_lock(int argc, char **argv, const struct config *config,
                                   is_list && word != NULL && strcmp(word, "--mine") == 0};
     struct rlock_sync *sync = NULL;
     struct rlock_client *client;
-    enum status status;
+    enum rlock_status status;
 
     if (is_list && argc > 2 && !listing.is_mine)
         return EXIT_USAGE;
@@ -55,25 +55,25 @@ static int cmd_lock(int argc, char **argv, const struct config *config,
     if (!is_list && (len < 1 || len > RLOCK_NAME_MAX))
         return EXIT_USAGE;
     status = rlock_sync_start(&sync, reterr);
-    if (status == STATUS_OK)
+    if (status == RLOCK_OK)
         status = rlock_sync_open(sync, &options, &client, reterr);
-    if (status == STATUS_OK) {
+    if (status == RLOCK_OK) {
         status = is_release ? rlock_sync_force_release(sync, client, name, len, reterr)
                             : rlock_sync_list(sync, client, name, len, lock_on_owner,
                                               &listing, reterr);
-        if (status != STATUS_OK)
+        if (status != RLOCK_OK)
             err_prefix(reterr, "Redis");
         else if (is_release)
             printf("%s was released\n", name);
         else if (!is_list && listing.lines == 0)
-            status = STATUS_NOT_FOUND;
+            status = RLOCK_NOT_FOUND;
     }
     rlock_sync_close(sync);
     rlock_sync_free(sync);
-    if (status != STATUS_NOT_FOUND)
+    if (status != RLOCK_NOT_FOUND)
         return exit_code_of(status);
     printf("%s is free\n", name);
-    *reterr = (struct err){0};
+    *reterr = (struct rlock_err){0};
     return EXIT_BROKEN;
 }
 

@@ -47,24 +47,24 @@ static bool parse_arguments(int argc, char **argv, struct db_migration *ret_opti
 }
 
 static int cmd_migrate(int argc, char **argv, const struct config *config,
-                       struct err *reterr)
+                       struct rlock_err *reterr)
 {
     struct progress progress = {.is_shown = isatty(STDERR_FILENO) == 1};
     struct db_migration options = {
         .on_step = on_step, .on_warning = on_warning, .arg = &progress};
     struct db *db = NULL;
-    enum status status;
+    enum rlock_status status;
 
     if (!parse_arguments(argc, argv, &options) ||
-        database_url_check(config->database_url, NULL, reterr) != STATUS_OK)
+        database_url_check(config->database_url, NULL, reterr) != RLOCK_OK)
         return EXIT_USAGE;
     progress.is_dry_run = options.is_dry_run;
     status = db_open(config->database_url, &db, reterr);
-    if (status == STATUS_OK)
+    if (status == RLOCK_OK)
         status = db_migrate(db, &options, reterr);
     db_close(db);
-    if (status != STATUS_OK)
-        return status == STATUS_INVALID ? EXIT_BROKEN : EXIT_FAILED;
+    if (status != RLOCK_OK)
+        return status == RLOCK_INVALID ? EXIT_BROKEN : EXIT_FAILED;
     if (options.is_dry_run)
         printf("%u to apply, nothing was changed\n", progress.steps);
     else

@@ -77,10 +77,10 @@ static bool is_loopback(const char *listen)
     static const char name[] = "localhost:";
     struct address_networks loopback;
     uint8_t address[16];
-    struct err err;
+    struct rlock_err err;
 
     return strncmp(listen, name, sizeof(name) - 1) == 0 ||
-           (address_networks_parse("127.0.0.0/8, ::1", &loopback, &err) == STATUS_OK &&
+           (address_networks_parse("127.0.0.0/8, ::1", &loopback, &err) == RLOCK_OK &&
             address_parse(listen, strlen(listen), address) &&
             address_is_in(&loopback, address));
 }
@@ -119,17 +119,18 @@ static void warn_of_exposed_files(const struct config *config)
     }
 }
 
-static enum status keys_create(const struct config *config, struct worker_keys **ret_keys,
-                               struct err *reterr)
+static enum rlock_status keys_create(const struct config *config,
+                                     struct worker_keys **ret_keys,
+                                     struct rlock_err *reterr)
 {
     struct worker_keys *keys = calloc(1, sizeof(*keys));
-    enum status status = STATUS_NO_MEMORY;
+    enum rlock_status status = RLOCK_NO_MEMORY;
 
     if (keys != NULL)
         status = auth_create(config, &keys->auth, reterr);
-    if (status == STATUS_OK && config->tls_cert[0] != '\0')
+    if (status == RLOCK_OK && config->tls_cert[0] != '\0')
         status = http_tls_create(config->tls_cert, config->tls_key, &keys->tls, reterr);
-    if (status == STATUS_OK)
+    if (status == RLOCK_OK)
         *ret_keys = keys;
     else
         worker_keys_free(keys);
@@ -137,10 +138,10 @@ static enum status keys_create(const struct config *config, struct worker_keys *
 }
 
 /* Checks the keys before anything is started. */
-static enum status check_keys(const struct config *config, struct err *reterr)
+static enum rlock_status check_keys(const struct config *config, struct rlock_err *reterr)
 {
     struct worker_keys *keys = NULL;
-    enum status status = keys_create(config, &keys, reterr);
+    enum rlock_status status = keys_create(config, &keys, reterr);
 
     worker_keys_free(keys);
     return status;
@@ -148,16 +149,16 @@ static enum status check_keys(const struct config *config, struct err *reterr)
 
 /* Gives each worker a copy of the keys, because workers share nothing. If a key is invalid, all
    workers keep the old keys. */
-static enum status set_keys(struct service *service, const struct config *config,
-                            struct err *reterr)
+static enum rlock_status set_keys(struct service *service, const struct config *config,
+                                  struct rlock_err *reterr)
 {
-    enum status status = check_keys(config, reterr);
+    enum rlock_status status = check_keys(config, reterr);
 
-    for (size_t i = 0; status == STATUS_OK && i < service->count; i++) {
+    for (size_t i = 0; status == RLOCK_OK && i < service->count; i++) {
         struct worker_keys *keys;
 
         status = keys_create(config, &keys, reterr);
-        if (status == STATUS_OK)
+        if (status == RLOCK_OK)
             worker_set_keys(service->workers[i], keys);
     }
     return status;
@@ -166,15 +167,15 @@ static enum status set_keys(struct service *service, const struct config *config
 static void reload(struct service *service)
 {
     struct config config;
-    struct err err = {.text = "out of memory"};
-    enum status status = config_read(&config, &err);
+    struct rlock_err err = {.text = "out of memory"};
+    enum rlock_status status = config_read(&config, &err);
 
-    if (status == STATUS_OK) {
+    if (status == RLOCK_OK) {
         warn_of_exposed_files(&config);
         status = set_keys(service, &config, &err);
         config_clear(&config);
     }
-    if (status == STATUS_OK)
+    if (status == RLOCK_OK)
         log_event(LOG_INFO, "reloaded", "%s", "");
     else
         log_event(LOG_ERROR, "reload_refused", "why=\"%s\"", LOG_PLAIN(err.text));
@@ -182,13 +183,13 @@ static void reload(struct service *service)
 
 /* -- workers -- */
 
-static enum status start_workers(struct service *service, struct err *reterr)
+static enum rlock_status start_workers(struct service *service, struct rlock_err *reterr)
 {
     early_release_init(&service->early_release);
     for (size_t i = 0; i < service->count; i++) {
         service->metrics[i] = calloc(1, sizeof(*service->metrics[i]));
         if (service->metrics[i] == NULL)
-            return STATUS_NO_MEMORY;
+            return RLOCK_NO_MEMORY;
         atomic_store(&service->metrics[i]->started_us, clock_real_us());
     }
     for (size_t i = 0; i < service->count; i++) {
@@ -199,17 +200,17 @@ static enum status start_workers(struct service *service, struct err *reterr)
                                          .listeners_max = service->listeners_max,
                                          .metrics = service->metrics[i],
                                          .all_metrics = &service->all_metrics};
-        enum status status = keys_create(&service->config, &options.keys, reterr);
+        enum rlock_status status = keys_create(&service->config, &options.keys, reterr);
 
         if (service->config.early_release == CONFIG_AUTO)
             options.early_release = &service->early_release;
-        if (status == STATUS_OK)
+        if (status == RLOCK_OK)
             status = worker_start(&options, &service->workers[i], reterr);
-        if (status != STATUS_OK)
+        if (status != RLOCK_OK)
             return status;
         service->started++;
     }
-    return STATUS_OK;
+    return RLOCK_OK;
 }
 
 static void stop_workers(struct service *service)
@@ -284,15 +285,15 @@ static int run_until_signal(struct service *service, const sigset_t *signals)
     }
 }
 
-static enum status serve(struct service *service, const sigset_t *signals,
-                         struct err *reterr)
+static enum rlock_status serve(struct service *service, const sigset_t *signals,
+                               struct rlock_err *reterr)
 {
     long count = service->config.workers;
-    struct err notify_err = {0};
-    enum status status;
+    struct rlock_err notify_err = {0};
+    enum rlock_status status;
     int signal_number;
 
-    if (notify_init(&service->notify, &notify_err) != STATUS_OK)
+    if (notify_init(&service->notify, &notify_err) != RLOCK_OK)
         log_event(LOG_WARN, "notify_failed", "why=\"%s\"", LOG_PLAIN(notify_err.text));
     if (count <= 0)
         count = sysconf(_SC_NPROCESSORS_ONLN);
@@ -301,12 +302,12 @@ static enum status serve(struct service *service, const sigset_t *signals,
     service->all_metrics = (struct all_metrics){service->metrics, service->count};
     status = http_listen(service->config.listen, service->count, service->listen_fds,
                          &service->port, reterr);
-    if (status != STATUS_OK) {
+    if (status != RLOCK_OK) {
         err_prefix(reterr, "SECKILL_LISTEN");
         return status;
     }
     status = start_workers(service, reterr);
-    if (status == STATUS_OK) {
+    if (status == RLOCK_OK) {
         log_event(LOG_INFO, "serving", "listen=%s port=%u workers=%zu",
                   service->config.listen, service->port, service->count);
         signal_number = run_until_signal(service, signals);
@@ -319,21 +320,21 @@ static enum status serve(struct service *service, const sigset_t *signals,
 }
 
 static int cmd_serve(int argc, char **argv UNUSED, const struct config *config,
-                     struct err *reterr)
+                     struct rlock_err *reterr)
 {
     static struct service service; /* too large for the stack */
-    enum status status;
+    enum rlock_status status;
     sigset_t signals;
 
     if (argc > 1)
         return EXIT_USAGE;
     service = (struct service){.config = *config};
     status = check_keys(config, reterr);
-    if (status == STATUS_OK)
+    if (status == RLOCK_OK)
         status = ticket_check_secret(config->ticket_secret, reterr);
-    if (status == STATUS_OK)
+    if (status == RLOCK_OK)
         status = http_tls_check_priority(config->tls_priority, reterr);
-    if (status != STATUS_OK)
+    if (status != RLOCK_OK)
         return exit_code_of(status);
     log_set_level((enum log_level)config->log_level);
     check_dev_login(&service.config);
@@ -345,9 +346,9 @@ static int cmd_serve(int argc, char **argv UNUSED, const struct config *config,
     pthread_sigmask(SIG_BLOCK, &signals, NULL); /* the workers inherit the mask */
     signal(SIGPIPE, SIG_IGN);
     status = log_start(reterr);
-    if (status == STATUS_OK) {
+    if (status == RLOCK_OK) {
         status = serve(&service, &signals, reterr);
-        if (status == STATUS_OK)
+        if (status == RLOCK_OK)
             log_event(LOG_INFO, "stopped", "%s", "");
         log_stop();
     }

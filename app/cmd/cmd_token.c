@@ -47,42 +47,43 @@ static bool parse_options(int argc, char **argv, struct token_options *options)
            options->count <= INT64_MAX - options->first.user_id;
 }
 
-static enum status print_tokens(const struct auth *auth,
-                                const struct token_options *options, struct err *reterr)
+static enum rlock_status print_tokens(const struct auth *auth,
+                                      const struct token_options *options,
+                                      struct rlock_err *reterr)
 {
     struct identity identity = options->first;
     int64_t now_s = clock_real_us() / 1000000;
 
     for (int64_t i = 0; i < options->count; i++, identity.user_id++) {
-        enum status status;
+        enum rlock_status status;
         char *token;
 
         status = auth_make(auth, &identity, now_s, options->ttl_s, &token, reterr);
-        if (status != STATUS_OK)
+        if (status != RLOCK_OK)
             return status;
         puts(token);
         free(token);
     }
     if (fflush(stdout) != 0)
-        return err_set(reterr, STATUS_IO, "standard output: %m");
-    return STATUS_OK;
+        return err_set(reterr, RLOCK_IO, "standard output: %m");
+    return RLOCK_OK;
 }
 
 static int cmd_token(int argc, char **argv, const struct config *config,
-                     struct err *reterr)
+                     struct rlock_err *reterr)
 {
     struct token_options options = {.ttl_s = TTL_S_DEFAULT, .count = 1};
     struct auth *auth = NULL;
-    enum status status;
+    enum rlock_status status;
 
     if (!parse_options(argc, argv, &options))
         return EXIT_USAGE;
     status = auth_create(config, &auth, reterr);
-    if (status != STATUS_OK)
+    if (status != RLOCK_OK)
         return exit_code_of(status);
     status = print_tokens(auth, &options, reterr);
     auth_free(auth);
-    return status == STATUS_OK ? EXIT_FINE : EXIT_FAILED;
+    return status == RLOCK_OK ? EXIT_FINE : EXIT_FAILED;
 }
 
 const struct command command_token = {

@@ -7,14 +7,14 @@
 #include <unistd.h>
 
 static int cmd_top(int argc UNUSED, char **argv, const struct config *config UNUSED,
-                   struct err *reterr)
+                   struct rlock_err *reterr)
 {
     char path[PATH_MAX];
 
     snprintf(path, sizeof(path), "%s-top", program_invocation_name);
     execvp(path, argv);
     return exit_code_of(
-        err_set(reterr, STATUS_IO, "cannot run %s with Python 3: %m", path));
+        err_set(reterr, RLOCK_IO, "cannot run %s with Python 3: %m", path));
 }
 
 const struct command command_top = {"top", "show the state of a running service", cmd_top,

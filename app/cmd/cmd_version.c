@@ -16,7 +16,7 @@
 #endif
 
 static int cmd_version(int argc, char **argv UNUSED, const struct config *config UNUSED,
-                       struct err *reterr UNUSED)
+                       struct rlock_err *reterr UNUSED)
 {
     if (argc > 1)
         return EXIT_USAGE;

@@ -8,7 +8,7 @@
 #define PERIOD_MS 2000
 #define LEASE_MS  1000
 
-/* All instances use the same locks, so STATUS_BUSY proves as much as a grant. In a cluster each
+/* All instances use the same locks, so RLOCK_BUSY proves as much as a grant. In a cluster each
    bucket has one lock. */
 static const char prefix[] = "lock:probe:", letters[] = "ABCDEFGHIJKLMNOP";
 
@@ -28,26 +28,27 @@ static void report(struct lock_probe *probe)
 }
 
 /** The client's last failure may be older than this one, which has no text if no reply came. */
-static void note_failure(struct lock_probe *probe, enum status status)
+static void note_failure(struct lock_probe *probe, enum rlock_status status)
 {
-    const struct err *why = rlock_client_why(probe->locks);
+    const struct rlock_err *why = rlock_client_why(probe->locks);
 
-    if (status == STATUS_DOWN || status == why->status)
+    if (status == RLOCK_DOWN || status == why->status)
         probe->why = *why;
     else
-        err_set(&probe->why, status, "a lock is not granted: %s", status_name(status));
+        err_set(&probe->why, status, "a lock is not granted: %s",
+                rlock_status_name(status));
 }
 
-static void probe_on_locked(struct rlock *lock, enum status status, void *arg)
+static void probe_on_locked(struct rlock *lock, enum rlock_status status, void *arg)
 {
     struct lock_probe *probe = arg;
 
     probe->awaited--;
-    if (status == STATUS_CANCELLED)
+    if (status == RLOCK_CANCELLED)
         return;
-    if (status == STATUS_OK)
+    if (status == RLOCK_OK)
         rlock_release(probe->locks, lock, NULL, NULL);
-    if (status == STATUS_OK || status == STATUS_BUSY)
+    if (status == RLOCK_OK || status == RLOCK_BUSY)
         probe->granted++;
     else
         note_failure(probe, status);
@@ -64,7 +65,7 @@ static void probe_on_timer(uv_timer_t *timer)
     if (probe->awaited > 0)
         return;
     probe->granted = 0;
-    probe->why = (struct err){0};
+    probe->why = (struct rlock_err){0};
     probe->awaited = probe->count;
     for (unsigned i = 0; i < probe->count; i++) {
         memcpy(mempcpy(name, prefix, sizeof(prefix) - 1), &letters[i], 1);
@@ -74,7 +75,8 @@ static void probe_on_timer(uv_timer_t *timer)
     rlock_flush(probe->locks);
 }
 
-void lock_probe_on_connection(bool is_up UNUSED, const struct err *why UNUSED, void *arg)
+void lock_probe_on_connection(bool is_up UNUSED, const struct rlock_err *why UNUSED,
+                              void *arg)
 {
     probe_on_timer(&((struct lock_probe *)arg)->timer);
 }

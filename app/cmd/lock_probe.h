@@ -24,20 +24,20 @@ struct lock_probe {
     struct rlock_client *locks;
     unsigned count; /* number of locks: LOCK_PROBE_LOCKS in a cluster, else 1 */
     /* Called when the state changes, or the reason why the state is not LOCK_PROBE_UP. */
-    void (*on_state)(enum lock_probe_state state, const struct err *why, void *arg);
+    void (*on_state)(enum lock_probe_state state, const struct rlock_err *why, void *arg);
     void *arg;
     uv_timer_t timer;
     struct rlock probes[LOCK_PROBE_LOCKS];
     unsigned awaited, granted;
     enum lock_probe_state state;
-    struct err why, reported;
+    struct rlock_err why, reported;
 };
 
 /** Start the probe. The fields up to `arg` must be set, and the others must be zero. */
 void lock_probe_start(struct lock_probe *probe, uv_loop_t *loop);
 
 /** A callback for rlock_client_options.on_state. @arg  the struct lock_probe */
-void lock_probe_on_connection(bool is_up, const struct err *why, void *arg);
+void lock_probe_on_connection(bool is_up, const struct rlock_err *why, void *arg);
 
 /** Stop the probe before `locks` is closed. The loop closes the timer in a later turn. */
 void lock_probe_close(struct lock_probe *probe);

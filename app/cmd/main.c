@@ -45,7 +45,7 @@ static void print_help(FILE *out, const struct command *command)
 static int run(const struct command *command, int argc, char **argv)
 {
     struct config config = {0};
-    struct err err = {0};
+    struct rlock_err err = {0};
     int code = EXIT_USAGE;
 
     if (argc > 1 && strcmp(argv[1], "--help") == 0) {
@@ -54,7 +54,7 @@ static int run(const struct command *command, int argc, char **argv)
             config_print(stdout);
         return EXIT_FINE;
     }
-    if (!command->reads_config || config_read(&config, &err) == STATUS_OK)
+    if (!command->reads_config || config_read(&config, &err) == RLOCK_OK)
         code = command->run(argc, argv, &config, &err);
     config_clear(&config);
     if (code == EXIT_USAGE && err.text[0] == '\0')

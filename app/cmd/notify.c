@@ -17,7 +17,7 @@ static int64_t read_watchdog_us(void)
     return strtoll(limit, NULL, 10);
 }
 
-enum status notify_init(struct notify *notify, struct err *reterr)
+enum rlock_status notify_init(struct notify *notify, struct rlock_err *reterr)
 {
     const char *path = getenv("NOTIFY_SOCKET"); // NOLINT(concurrency-mt-unsafe)
     struct sockaddr_un *address = &notify->address;
@@ -25,10 +25,10 @@ enum status notify_init(struct notify *notify, struct err *reterr)
 
     *notify = (struct notify){.fd = -1};
     if (path == NULL || path[0] == '\0')
-        return STATUS_OK;
+        return RLOCK_OK;
     len = strlen(path);
     if ((path[0] != '/' && path[0] != '@') || len >= sizeof(address->sun_path))
-        return err_set(reterr, STATUS_INVALID,
+        return err_set(reterr, RLOCK_INVALID,
                        "NOTIFY_SOCKET: not a path or an abstract socket");
     address->sun_family = AF_UNIX;
     memcpy(address->sun_path, path, len);
@@ -37,9 +37,9 @@ enum status notify_init(struct notify *notify, struct err *reterr)
     notify->address_len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + len);
     notify->fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     if (notify->fd < 0)
-        return err_set(reterr, STATUS_IO, "socket: %m");
+        return err_set(reterr, RLOCK_IO, "socket: %m");
     notify->watchdog_us = read_watchdog_us();
-    return STATUS_OK;
+    return RLOCK_OK;
 }
 
 void notify_send(const struct notify *notify, const char *lines)

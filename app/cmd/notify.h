@@ -25,10 +25,10 @@ struct notify {
  *
  * @notify  always set; without a manager, or on failure, notify_send() sends nothing
  *
- * Returns  STATUS_OK, also without a manager; STATUS_INVALID; STATUS_IO
+ * Returns  RLOCK_OK, also without a manager; RLOCK_INVALID; RLOCK_IO
  * Source   sd_notify(3), sd_watchdog_enabled(3)
  */
-MUST_CHECK enum status notify_init(struct notify *notify, struct err *reterr);
+MUST_CHECK enum rlock_status notify_init(struct notify *notify, struct rlock_err *reterr);
 
 /** Send lines such as "READY=1". Never blocks: the message is lost if the socket is full. */
 void notify_send(const struct notify *notify, const char *lines);

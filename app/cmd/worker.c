@@ -71,7 +71,7 @@ static void worker_on_voucher_changed(int64_t voucher_id, void *arg)
 
 /** Log the state of a dependency, and publish the state of the worker in this turn. */
 static void report_dependency(struct worker *worker, const char *dependency, bool is_up,
-                              const struct err *why)
+                              const struct rlock_err *why)
 {
     worker->published_us = 0;
     if (is_up)
@@ -82,7 +82,7 @@ static void report_dependency(struct worker *worker, const char *dependency, boo
                   dependency, worker->options.index, LOG_PLAIN(why->text));
 }
 
-static void worker_on_store_state(bool is_up, const struct err *why, void *arg)
+static void worker_on_store_state(bool is_up, const struct rlock_err *why, void *arg)
 {
     struct worker *worker = arg;
 
@@ -92,7 +92,7 @@ static void worker_on_store_state(bool is_up, const struct err *why, void *arg)
 }
 
 /* The store calls this after every failed attempt, so only changes are reported. */
-static void worker_on_lists_state(bool is_up, const struct err *why, void *arg)
+static void worker_on_lists_state(bool is_up, const struct rlock_err *why, void *arg)
 {
     struct worker *worker = arg;
     _Atomic uint64_t *known = &worker->options.metrics->lists;
@@ -103,8 +103,8 @@ static void worker_on_lists_state(bool is_up, const struct err *why, void *arg)
     metrics_set(known, state);
 }
 
-static void worker_on_locks_state(enum lock_probe_state state, const struct err *why,
-                                  void *arg)
+static void worker_on_locks_state(enum lock_probe_state state,
+                                  const struct rlock_err *why, void *arg)
 {
     struct worker *worker = arg;
     bool is_up = state == LOCK_PROBE_UP;
@@ -293,8 +293,8 @@ static void worker_on_turn_end(uv_prepare_t *prepare)
 
 /* -- start -- */
 
-static enum status open_redis(struct worker *worker, uint32_t timeout_ms,
-                              struct err *reterr)
+static enum rlock_status open_redis(struct worker *worker, uint32_t timeout_ms,
+                                    struct rlock_err *reterr)
 {
     const char *redis_url = worker->options.config->redis_url;
     struct redis_url url;
@@ -305,11 +305,11 @@ static enum status open_redis(struct worker *worker, uint32_t timeout_ms,
                                                .timeout_ms = timeout_ms,
                                                .on_state = lock_probe_on_connection,
                                                .arg = &worker->lock_probe};
-    enum status status = rlock_client_open(&locks, &worker->locks, reterr);
+    enum rlock_status status = rlock_client_open(&locks, &worker->locks, reterr);
 
-    if (status == STATUS_OK)
+    if (status == RLOCK_OK)
         status = redis_url_parse(redis_url, &url, reterr);
-    if (status != STATUS_OK)
+    if (status != RLOCK_OK)
         return status;
     worker->lock_probe =
         (struct lock_probe){.locks = worker->locks,
@@ -320,12 +320,12 @@ static enum status open_redis(struct worker *worker, uint32_t timeout_ms,
     conn.key = API_REVOKED_TAG;
     status = redis_conn_open(&conn, &worker->revocations, reterr);
     conn.key = STATS_KEY;
-    if (status == STATUS_OK)
+    if (status == RLOCK_OK)
         status = redis_conn_open(&conn, &worker->stats_conn, reterr);
     return status;
 }
 
-static enum status open_servers(struct worker *worker, struct err *reterr)
+static enum rlock_status open_servers(struct worker *worker, struct rlock_err *reterr)
 {
     const struct config *config = worker->options.config;
     /* A call may take half of the time of an order. The other half is for the look-up after a
@@ -345,15 +345,15 @@ static enum status open_servers(struct worker *worker, struct err *reterr)
                                         .on_state = worker_on_store_state,
                                         .on_lists_state = worker_on_lists_state,
                                         .arg = worker};
-    enum status status = open_redis(worker, timeout_ms, reterr);
+    enum rlock_status status = open_redis(worker, timeout_ms, reterr);
 
-    if (status == STATUS_OK)
+    if (status == RLOCK_OK)
         return store_open(&store, &worker->store, reterr);
     err_prefix(reterr, "SECKILL_REDIS_URL");
     return status;
 }
 
-static enum status create_sale(struct worker *worker)
+static enum rlock_status create_sale(struct worker *worker)
 {
     const struct config *config = worker->options.config;
     struct checkout_options checkout = {.loop = &worker->loop,
@@ -380,11 +380,11 @@ static enum status create_sale(struct worker *worker)
     checkout.catalogue = worker->catalogue;
     worker->checkout = checkout_create(&checkout);
     if (worker->stats == NULL || worker->catalogue == NULL || worker->checkout == NULL)
-        return STATUS_NO_MEMORY;
-    return STATUS_OK;
+        return RLOCK_NO_MEMORY;
+    return RLOCK_OK;
 }
 
-static enum status create_api(struct worker *worker)
+static enum rlock_status create_api(struct worker *worker)
 {
     const struct config *config = worker->options.config;
     struct api_options options = {
@@ -410,12 +410,12 @@ static enum status create_api(struct worker *worker)
             limiter_create(config->rate_per_ip);
     if ((config->rate_per_user > 0 && worker->user_limiter == NULL) ||
         (config->rate_per_ip > 0 && worker->address_limiter == NULL))
-        return STATUS_NO_MEMORY;
+        return RLOCK_NO_MEMORY;
     worker->api = api_create(&options);
-    return worker->api != NULL ? STATUS_OK : STATUS_NO_MEMORY;
+    return worker->api != NULL ? RLOCK_OK : RLOCK_NO_MEMORY;
 }
 
-static enum status start_http(struct worker *worker, struct err *reterr)
+static enum rlock_status start_http(struct worker *worker, struct rlock_err *reterr)
 {
     const struct config *config = worker->options.config;
     struct http_options options = {
@@ -434,15 +434,15 @@ static enum status start_http(struct worker *worker, struct err *reterr)
         .print_event = api_print_event,
         .answered = api_answered,
         .arg = worker->api};
-    enum status status =
+    enum rlock_status status =
         address_networks_parse(config->trusted_proxies, &options.trusted_proxies, reterr);
 
-    if (status != STATUS_OK) {
+    if (status != RLOCK_OK) {
         err_prefix(reterr, "SECKILL_TRUSTED_PROXIES");
         return status;
     }
     status = http_start(&options, &worker->http, reterr);
-    if (status == STATUS_OK)
+    if (status == RLOCK_OK)
         worker->options.keys->tls = NULL; /* owned by the HTTP server */
     return status;
 }
@@ -471,16 +471,16 @@ static void *run(void *arg)
     return NULL;
 }
 
-enum status worker_start(const struct worker_options *options, struct worker **ret_worker,
-                         struct err *reterr)
+enum rlock_status worker_start(const struct worker_options *options,
+                               struct worker **ret_worker, struct rlock_err *reterr)
 {
     struct worker *worker = calloc(1, sizeof(*worker));
-    enum status status;
+    enum rlock_status status;
 
     if (worker == NULL || uv_loop_init(&worker->loop) != 0) {
         worker_keys_free(options->keys);
         free(worker);
-        return err_set(reterr, STATUS_NO_MEMORY, "cannot create an event loop");
+        return err_set(reterr, RLOCK_NO_MEMORY, "cannot create an event loop");
     }
     worker->options = *options;
     uv_prepare_init(&worker->loop, &worker->turn_end);
@@ -489,20 +489,20 @@ enum status worker_start(const struct worker_options *options, struct worker **r
     uv_async_init(&worker->loop, &worker->wake, worker_on_wake);
     worker->wake.data = worker;
     status = open_servers(worker, reterr);
-    if (status == STATUS_OK)
+    if (status == RLOCK_OK)
         status = create_sale(worker);
-    if (status == STATUS_OK)
+    if (status == RLOCK_OK)
         status = create_api(worker);
-    if (status == STATUS_OK)
+    if (status == RLOCK_OK)
         status = start_http(worker, reterr);
-    if (status == STATUS_OK) {
+    if (status == RLOCK_OK) {
         uv_prepare_start(&worker->turn_end, worker_on_turn_end);
         errno = pthread_create(&worker->thread, NULL, run, worker);
         if (errno == 0) {
             *ret_worker = worker;
-            return STATUS_OK;
+            return RLOCK_OK;
         }
-        status = err_set(reterr, STATUS_NO_MEMORY, "cannot start a thread: %m");
+        status = err_set(reterr, RLOCK_NO_MEMORY, "cannot start a thread: %m");
     }
     close_all(worker);
     worker_free(worker);

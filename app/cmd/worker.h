@@ -35,10 +35,11 @@ struct worker_options {
  * reconnecting.
  *
  * @options      copied; what the options point to must outlive the worker
- * @ret_worker   set on STATUS_OK; to be ended with worker_stop() and worker_join()
+ * @ret_worker   set on RLOCK_OK; to be ended with worker_stop() and worker_join()
  */
-MUST_CHECK enum status worker_start(const struct worker_options *options,
-                                    struct worker **ret_worker, struct err *reterr);
+MUST_CHECK enum rlock_status worker_start(const struct worker_options *options,
+                                          struct worker **ret_worker,
+                                          struct rlock_err *reterr);
 
 /** Use these keys from the next turn on. The worker owns them. Returns at once; one calling
  *  thread at a time. */

@@ -64,7 +64,7 @@ static const char *nearest_name(const char *word)
 
 /* Refuses unknown names, because a misspelt name would leave its setting at the default. The
    message does not show the value, which may be a secret. */
-static enum status check_names(struct err *reterr)
+static enum rlock_status check_names(struct rlock_err *reterr)
 {
     static const char ours[] = "SECKILL_", of_tests[] = "SECKILL_TEST_";
     char name[2 * NAME_BYTES_MAX];
@@ -74,11 +74,11 @@ static enum status check_names(struct err *reterr)
         if (strncmp(name, ours, strlen(ours)) == 0 &&
             strncmp(name, of_tests, strlen(of_tests)) != 0 &&
             strcmp(name, nearest_name(name)) != 0)
-            return err_set(reterr, STATUS_INVALID,
+            return err_set(reterr, RLOCK_INVALID,
                            "%s is unknown; the most similar setting is %s", name,
                            nearest_name(name));
     }
-    return STATUS_OK;
+    return RLOCK_OK;
 }
 
 /* -- values -- */
@@ -104,8 +104,8 @@ static void format_allowed(const struct setting *setting, char *text, size_t siz
     }
 }
 
-static enum status read_number(const struct setting *setting, const char *value,
-                               int64_t *ret_number, struct err *reterr)
+static enum rlock_status read_number(const struct setting *setting, const char *value,
+                                     int64_t *ret_number, struct rlock_err *reterr)
 {
     char *end;
     /* strtoll() clamps a number that is too long, so the number is then out of range */
@@ -113,61 +113,62 @@ static enum status read_number(const struct setting *setting, const char *value,
 
     if (strspn(value, "-0123456789") != strlen(value) || *end != '\0' ||
         number < setting->min || number > setting->max)
-        return err_set(reterr, STATUS_INVALID, "%s is \"%s\"; allowed are %lld to %lld",
+        return err_set(reterr, RLOCK_INVALID, "%s is \"%s\"; allowed are %lld to %lld",
                        setting->name, value, (long long)setting->min,
                        (long long)setting->max);
     *ret_number = number;
-    return STATUS_OK;
+    return RLOCK_OK;
 }
 
-static enum status read_choice(const struct setting *setting, const char *value,
-                               int64_t *ret_number, struct err *reterr)
+static enum rlock_status read_choice(const struct setting *setting, const char *value,
+                                     int64_t *ret_number, struct rlock_err *reterr)
 {
     char allowed[100];
 
     for (int i = 0; setting->choices[i] != NULL; i++) {
         if (strcmp(value, setting->choices[i]) == 0) {
             *ret_number = i;
-            return STATUS_OK;
+            return RLOCK_OK;
         }
     }
     format_allowed(setting, allowed, sizeof(allowed));
-    return err_set(reterr, STATUS_INVALID, "%s is \"%s\"; allowed are %s", setting->name,
+    return err_set(reterr, RLOCK_INVALID, "%s is \"%s\"; allowed are %s", setting->name,
                    value, allowed);
 }
 
 /* Checks regular files only: the mode of a pipe does not tell who can read its text. */
-static enum status check_mode(const struct setting *setting, const char *path, FILE *file,
-                              struct config *config, struct err *reterr)
+static enum rlock_status check_mode(const struct setting *setting, const char *path,
+                                    FILE *file, struct config *config,
+                                    struct rlock_err *reterr)
 {
     struct stat info;
 
     if (fstat(fileno(file), &info) != 0 || !S_ISREG(info.st_mode))
-        return STATUS_OK;
+        return RLOCK_OK;
     if ((info.st_mode & (S_IWGRP | S_IWOTH)) != 0)
         return err_set(
-            reterr, STATUS_INVALID,
+            reterr, RLOCK_INVALID,
             "%s is \"%s\"; its mode is %04o, but only its owner may write to it: "
             "chmod go-w",
             setting->name, path, (unsigned)info.st_mode & 07777);
     if (setting->kind == KIND_SECRET && (info.st_mode & S_IROTH) != 0)
         config->exposed[config->exposed_count++] = setting->name;
-    return STATUS_OK;
+    return RLOCK_OK;
 }
 
-static enum status read_file(const struct setting *setting, const char *path,
-                             struct config *config, struct err *reterr)
+static enum rlock_status read_file(const struct setting *setting, const char *path,
+                                   struct config *config, struct rlock_err *reterr)
 {
     FILE *file = fopen(path, "re");
-    enum status status;
+    enum rlock_status status;
     char *text = NULL;
     size_t len;
 
     if (file == NULL)
-        return err_set(reterr, STATUS_INVALID, "%s is \"%s\"; cannot read it: %m",
+        return err_set(reterr, RLOCK_INVALID, "%s is \"%s\"; cannot read it: %m",
                        setting->name, path);
     status = check_mode(setting, path, file, config, reterr);
-    if (status != STATUS_OK) {
+    if (status != RLOCK_OK) {
         fclose(file);
         return status;
     }
@@ -176,43 +177,43 @@ static enum status read_file(const struct setting *setting, const char *path,
     fclose(file);
     if (len == 0 || len > FILE_BYTES_MAX) {
         free(text);
-        return err_set(reterr, STATUS_INVALID,
+        return err_set(reterr, RLOCK_INVALID,
                        "%s is \"%s\"; allowed is a file of 1 to %d bytes", setting->name,
                        path, FILE_BYTES_MAX);
     }
     assert(config->file_count < CONFIG_FILES_MAX);
     config->files[config->file_count++] = text;
     if (memchr(text, '\0', len) != NULL)
-        return err_set(reterr, STATUS_INVALID, "%s is \"%s\"; the file has a NUL byte",
+        return err_set(reterr, RLOCK_INVALID, "%s is \"%s\"; the file has a NUL byte",
                        setting->name, path);
     while (len > 0 && (text[len - 1] == '\n' || text[len - 1] == '\r'))
         len--;
     text[len] = '\0';
     if (config_is_blank(text))
-        return err_set(reterr, STATUS_INVALID, "%s is \"%s\"; the file is blank",
+        return err_set(reterr, RLOCK_INVALID, "%s is \"%s\"; the file is blank",
                        setting->name, path);
     *(const char **)((char *)config + setting->offset) = text;
-    return STATUS_OK;
+    return RLOCK_OK;
 }
 
 /* A secret and its file are two settings with one field. The setting of the file comes second. */
-static enum status read_path(const struct setting *setting, const char *path,
-                             struct config *config, struct err *reterr)
+static enum rlock_status read_path(const struct setting *setting, const char *path,
+                                   struct config *config, struct rlock_err *reterr)
 {
     const char **field = (const char **)((char *)config + setting->offset);
 
     if (*field == NULL)
         *field = "";
     if (path[0] == '\0')
-        return STATUS_OK;
+        return RLOCK_OK;
     if ((*field)[0] != '\0')
-        return err_set(reterr, STATUS_INVALID, "%s is \"%s\"; allowed only without %s",
+        return err_set(reterr, RLOCK_INVALID, "%s is \"%s\"; allowed only without %s",
                        setting->name, path, setting[-1].name);
     return read_file(setting, path, config, reterr);
 }
 
-static enum status read_setting(const struct setting *setting, struct config *config,
-                                struct err *reterr)
+static enum rlock_status read_setting(const struct setting *setting,
+                                      struct config *config, struct rlock_err *reterr)
 {
     void *field = (char *)config + setting->offset;
     const char *value = getenv(setting->name); // NOLINT(concurrency-mt-unsafe): constant
@@ -229,27 +230,26 @@ static enum status read_setting(const struct setting *setting, struct config *co
         return read_path(setting, value, config, reterr);
     case KIND_TEXT:
         if (value[0] != '\0' && config_is_blank(value))
-            return err_set(reterr, STATUS_INVALID, "%s is blank", setting->name);
+            return err_set(reterr, RLOCK_INVALID, "%s is blank", setting->name);
         *(const char **)field = value;
-        return STATUS_OK;
+        return RLOCK_OK;
     }
-    return STATUS_INVALID;
+    return RLOCK_INVALID;
 }
 
-enum status config_read(struct config *ret_config, struct err *reterr)
+enum rlock_status config_read(struct config *ret_config, struct rlock_err *reterr)
 {
     struct config config = {0};
-    enum status status = check_names(reterr);
+    enum rlock_status status = check_names(reterr);
 
-    for (size_t i = 0; status == STATUS_OK && i < SETTING_COUNT; i++)
+    for (size_t i = 0; status == RLOCK_OK && i < SETTING_COUNT; i++)
         status = read_setting(&settings[i], &config, reterr);
-    if (status == STATUS_OK &&
-        (config.tls_cert[0] == '\0') != (config.tls_key[0] == '\0'))
-        status = err_set(reterr, STATUS_INVALID,
+    if (status == RLOCK_OK && (config.tls_cert[0] == '\0') != (config.tls_key[0] == '\0'))
+        status = err_set(reterr, RLOCK_INVALID,
                          "SECKILL_TLS_%s_FILE is not set; SECKILL_TLS_CERT_FILE and "
                          "SECKILL_TLS_KEY_FILE are allowed only together",
                          config.tls_cert[0] == '\0' ? "CERT" : "KEY");
-    if (status == STATUS_OK)
+    if (status == RLOCK_OK)
         *ret_config = config;
     else
         config_clear(&config);

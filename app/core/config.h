@@ -86,13 +86,14 @@ struct config {
  * others than its owner can write to the file, because they could replace the key. The
  * environment must not change during the call or later, because the config points into it.
  *
- * @ret_config  set on STATUS_OK; to be cleared with config_clear()
+ * @ret_config  set on RLOCK_OK; to be cleared with config_clear()
  *
- * Returns  STATUS_OK; STATUS_INVALID: `reterr` names the variable, its value and the
+ * Returns  RLOCK_OK; RLOCK_INVALID: `reterr` names the variable, its value and the
  *          allowed values, or an unknown SECKILL_* and the most similar setting. `reterr`
  *          shows no secret
  */
-MUST_CHECK enum status config_read(struct config *ret_config, struct err *reterr);
+MUST_CHECK enum rlock_status config_read(struct config *ret_config,
+                                         struct rlock_err *reterr);
 
 void config_clear(struct config *config);
 

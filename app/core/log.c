@@ -200,14 +200,14 @@ static void *run(void *arg UNUSED)
     return NULL;
 }
 
-enum status log_start(struct err *reterr)
+enum rlock_status log_start(struct rlock_err *reterr)
 {
     writer.is_stopping = false;
     errno = pthread_create(&writer.thread, NULL, run, NULL);
     if (errno != 0)
-        return err_set(reterr, STATUS_NO_MEMORY, "cannot start a thread: %m");
+        return err_set(reterr, RLOCK_NO_MEMORY, "cannot start a thread: %m");
     writer.is_started = true;
-    return STATUS_OK;
+    return RLOCK_OK;
 }
 
 void log_stop(void)

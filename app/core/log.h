@@ -16,7 +16,7 @@ void log_set_level(enum log_level level);
 /** Start a thread that writes the lines. From then on log_event() returns at once, even if the
  *  reader of standard error is slow. A line is dropped while 64 KiB of lines wait. To be called
  *  after signals are blocked and before the threads that log are started. */
-MUST_CHECK enum status log_start(struct err *reterr);
+MUST_CHECK enum rlock_status log_start(struct rlock_err *reterr);
 
 /** Write the waiting lines, for at most a second, and end the thread. To be called when the
  *  other threads have ended. */

@@ -100,7 +100,7 @@ struct metrics {
     _Atomic uint64_t redis_up;
     _Atomic uint64_t redis_degraded; /* Redis grants only some locks */
     _Atomic uint64_t postgres_up;
-    _Atomic uint64_t postgres_failure; /* enum status, while Postgres is down */
+    _Atomic uint64_t postgres_failure; /* enum rlock_status, while Postgres is down */
     _Atomic uint64_t lists;            /* enum lists_state */
     _Atomic uint64_t bypassing;
     _Atomic uint64_t expiry_leader;

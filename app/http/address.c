@@ -79,9 +79,9 @@ static bool parse_network(const char *text, size_t len, struct address_networks 
     return bits <= 128 - offset;
 }
 
-enum status address_networks_parse(const char *text,
-                                   struct address_networks *ret_networks,
-                                   struct err *reterr)
+enum rlock_status address_networks_parse(const char *text,
+                                         struct address_networks *ret_networks,
+                                         struct rlock_err *reterr)
 {
     struct address_networks networks = {0};
 
@@ -89,10 +89,10 @@ enum status address_networks_parse(const char *text,
         size_t len = strcspn(text, " ,");
 
         if (networks.count == ADDRESS_NETWORKS_MAX)
-            return err_set(reterr, STATUS_INVALID, "more than %d networks",
+            return err_set(reterr, RLOCK_INVALID, "more than %d networks",
                            ADDRESS_NETWORKS_MAX);
         if (!parse_network(text, len, &networks))
-            return err_set(reterr, STATUS_INVALID,
+            return err_set(reterr, RLOCK_INVALID,
                            "\"%.*s\" is not a network: must be addresses and prefixes, "
                            "10.0.0.0/8,::1",
                            len < 60 ? (int)len : 60, text);
@@ -100,7 +100,7 @@ enum status address_networks_parse(const char *text,
         text += len;
     }
     *ret_networks = networks;
-    return STATUS_OK;
+    return RLOCK_OK;
 }
 
 static bool have_same_prefix(const uint8_t *a, const uint8_t *b, unsigned bits)

@@ -29,11 +29,11 @@ MUST_CHECK bool address_parse(const char *text, size_t len, uint8_t ret_address[
 /**
  * Parse a comma-separated list of addresses and prefixes, "10.0.0.0/8, ::1"; "": none.
  *
- * Returns  STATUS_OK; STATUS_INVALID: `reterr` names the malformed entry or the limit
+ * Returns  RLOCK_OK; RLOCK_INVALID: `reterr` names the malformed entry or the limit
  */
-MUST_CHECK enum status address_networks_parse(const char *text,
-                                              struct address_networks *ret_networks,
-                                              struct err *reterr);
+MUST_CHECK enum rlock_status address_networks_parse(const char *text,
+                                                    struct address_networks *ret_networks,
+                                                    struct rlock_err *reterr);
 
 bool address_is_in(const struct address_networks *networks, const uint8_t address[16]);
 

@@ -47,7 +47,7 @@ struct http_request {
     void *context; /* context_bytes for the handler, zeroed, aligned for any type */
     struct http *http;
     /* used by the server: */
-    struct list link; /* in http->free_requests */
+    struct rlock_link link; /* in http->free_requests */
     struct MHD_Connection *connection;
     struct conn *conn;
     char *buffer; /* memory of the body: HTTP_BODY_BYTES_MAX bytes, or NULL */
@@ -146,7 +146,7 @@ MUST_CHECK bool http_stream(struct http_request *request, int64_t id);
 struct http_options {
     uv_loop_t *loop;
     int listen_fd;        /* from http_listen(); the server closes it */
-    struct http_tls *tls; /* NULL: plain HTTP; owned by the server after STATUS_OK */
+    struct http_tls *tls; /* NULL: plain HTTP; owned by the server after RLOCK_OK */
     const char *tls_priority;
     struct address_networks trusted_proxies;
     size_t connections_max;         /* with listeners; further ones are closed at once */
@@ -173,41 +173,43 @@ struct http_options {
  * Bind `count` sockets to one address; the kernel distributes connections over them.
  *
  * @address   "host:port" or "[v6]:port"; port 0: any free port
- * @ret_fds   `count` descriptors on STATUS_OK, each for the `listen_fd` of a server
+ * @ret_fds   `count` descriptors on RLOCK_OK, each for the `listen_fd` of a server
  * @ret_port  the port of the sockets
  *
- * Returns  STATUS_OK; STATUS_INVALID: not an address; STATUS_REFUSED: in use by another
+ * Returns  RLOCK_OK; RLOCK_INVALID: not an address; RLOCK_REFUSED: in use by another
  *          process, or not an address of this machine
  * Threads  any
  */
-MUST_CHECK enum status http_listen(const char *address, size_t count, int *ret_fds,
-                                   unsigned *ret_port, struct err *reterr);
+MUST_CHECK enum rlock_status http_listen(const char *address, size_t count, int *ret_fds,
+                                         unsigned *ret_port, struct rlock_err *reterr);
 
 /**
  * Parse a certificate chain and its key, both PEM, for one server.
  *
- * Returns  STATUS_OK; STATUS_INVALID: the chain or the key is malformed, or they do not match
+ * Returns  RLOCK_OK; RLOCK_INVALID: the chain or the key is malformed, or they do not match
  * Threads  any
  */
-MUST_CHECK enum status http_tls_create(const char *cert, const char *key,
-                                       struct http_tls **ret_tls, struct err *reterr);
+MUST_CHECK enum rlock_status http_tls_create(const char *cert, const char *key,
+                                             struct http_tls **ret_tls,
+                                             struct rlock_err *reterr);
 void http_tls_free(struct http_tls *tls); /* accepts NULL */
 
 /**
  * Check a priority string of GnuTLS: the permitted versions and cipher suites.
  *
- * Returns  STATUS_OK; STATUS_INVALID: `reterr` names SECKILL_TLS_PRIORITY and the position
+ * Returns  RLOCK_OK; RLOCK_INVALID: `reterr` names SECKILL_TLS_PRIORITY and the position
  * Threads  any
  */
-MUST_CHECK enum status http_tls_check_priority(const char *priority, struct err *reterr);
+MUST_CHECK enum rlock_status http_tls_check_priority(const char *priority,
+                                                     struct rlock_err *reterr);
 
 /** Use `tls` for handshakes from now on. The server owns `tls`, and must have been started with
  *  TLS. */
 void http_set_tls(struct http *http, struct http_tls *tls);
 
-/** @ret_http  set on STATUS_OK; end with http_stop(), then http_free() */
-MUST_CHECK enum status http_start(const struct http_options *options,
-                                  struct http **ret_http, struct err *reterr);
+/** @ret_http  set on RLOCK_OK; end with http_stop(), then http_free() */
+MUST_CHECK enum rlock_status http_start(const struct http_options *options,
+                                        struct http **ret_http, struct rlock_err *reterr);
 
 /** Send the answers of this turn; to be called at the end of each turn of the loop. */
 void http_turn(struct http *http);

@@ -24,7 +24,7 @@ enum conn_state {
 struct drain;
 
 struct conn {
-    struct list link; /* in conns.all */
+    struct rlock_link link; /* in conns.all */
     struct MHD_Connection *connection;
     struct peer *peer;   /* counts the connections of the address; NULL: no limit */
     struct drain *drain; /* in CONN_DRAINED */
@@ -43,8 +43,8 @@ struct conns {
     size_t peak_count; /* the greatest `count` since conns_sweep() last returned true */
     size_t drained_count;
     bool is_stopped;
-    struct list all;
-    struct list free_conns;
+    struct rlock_link all;
+    struct rlock_link free_conns;
     struct idmap peers; /* struct peer by peer_id(); empty without a limit */
 };
 
@@ -80,8 +80,8 @@ struct http {
     uv_timer_t timer;
     struct MHD_Daemon *daemon;
     struct conns conns;
-    struct list free_requests;
-    struct list streams; /* in the order in which they are visited next */
+    struct rlock_link free_requests;
+    struct rlock_link streams; /* in the order in which they are visited next */
     size_t stream_count;
     uint64_t visited_ms;
     struct http_options options;

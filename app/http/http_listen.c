@@ -63,19 +63,19 @@ static bool is_port(const char *text)
            strtol(text, NULL, 10) <= UINT16_MAX;
 }
 
-enum status http_listen(const char *address, size_t count, int *ret_fds,
-                        unsigned *ret_port, struct err *reterr)
+enum rlock_status http_listen(const char *address, size_t count, int *ret_fds,
+                              unsigned *ret_port, struct rlock_err *reterr)
 {
     struct addrinfo hints = {.ai_flags = AI_PASSIVE, .ai_socktype = SOCK_STREAM};
     struct addrinfo *found = NULL;
     const char *colon = strrchr(address, ':');
     char host[256];
-    enum status status = STATUS_OK;
+    enum rlock_status status = RLOCK_OK;
     int failed;
 
     if (colon == NULL || (size_t)(colon - address) >= sizeof(host) || colon == address ||
         !is_port(colon + 1))
-        return err_set(reterr, STATUS_INVALID,
+        return err_set(reterr, RLOCK_INVALID,
                        "\"%s\" is not an address: must be host:port, the port 0 to 65535",
                        address);
     snprintf(host, sizeof(host), "%.*s", (int)(colon - address), address);
@@ -85,10 +85,10 @@ enum status http_listen(const char *address, size_t count, int *ret_fds,
     }
     failed = getaddrinfo(host, colon + 1, &hints, &found);
     if (failed != 0)
-        return err_set(reterr, STATUS_INVALID, "\"%s\" is not an address: %s", address,
+        return err_set(reterr, RLOCK_INVALID, "\"%s\" is not an address: %s", address,
                        gai_strerror(failed));
     if (!bind_all(found, count, ret_fds, ret_port))
-        status = err_set(reterr, STATUS_REFUSED, "cannot listen on %s: %m", address);
+        status = err_set(reterr, RLOCK_REFUSED, "cannot listen on %s: %m", address);
     freeaddrinfo(found);
     return status;
 }

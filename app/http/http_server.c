@@ -281,14 +281,14 @@ static struct MHD_Daemon *daemon_start(struct http *http)
         MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_ARRAY, tls, MHD_OPTION_END);
 }
 
-enum status http_start(const struct http_options *options, struct http **ret_http,
-                       struct err *reterr)
+enum rlock_status http_start(const struct http_options *options, struct http **ret_http,
+                             struct rlock_err *reterr)
 {
     struct http *http = calloc(1, sizeof(*http));
     const union MHD_DaemonInfo *info;
 
     if (http == NULL)
-        return STATUS_NO_MEMORY;
+        return RLOCK_NO_MEMORY;
     http->options = *options;
     list_init(&http->free_requests);
     list_init(&http->streams);
@@ -296,21 +296,21 @@ enum status http_start(const struct http_options *options, struct http **ret_htt
     http->daemon = daemon_start(http);
     if (http->daemon == NULL) {
         free(http);
-        return err_set(reterr, STATUS_INVALID, "libmicrohttpd failed to start%s",
+        return err_set(reterr, RLOCK_INVALID, "libmicrohttpd failed to start%s",
                        options->tls != NULL ? ": was it built with TLS?" : "");
     }
     info = MHD_get_daemon_info(http->daemon, MHD_DAEMON_INFO_EPOLL_FD);
     if (uv_poll_init(options->loop, &http->poll, info->epoll_fd) != 0) {
         MHD_stop_daemon(http->daemon);
         free(http);
-        return err_set(reterr, STATUS_NO_MEMORY, "no event handle");
+        return err_set(reterr, RLOCK_NO_MEMORY, "no event handle");
     }
     http->poll.data = http;
     uv_poll_start(&http->poll, UV_READABLE, server_on_readable);
     uv_timer_init(options->loop, &http->timer);
     http->timer.data = http;
     *ret_http = http;
-    return STATUS_OK;
+    return RLOCK_OK;
 }
 
 void http_quiesce(struct http *http)

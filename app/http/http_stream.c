@@ -33,7 +33,7 @@
 #define SEND_FLAGS       (MSG_DONTWAIT | MSG_NOSIGNAL)
 
 struct stream {
-    struct list link; /* in http->streams */
+    struct rlock_link link; /* in http->streams */
     uv_poll_t poll;
     struct http *http;
     struct conn *conn;

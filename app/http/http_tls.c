@@ -62,23 +62,23 @@ static gnutls_datum_t datum_of(const char *text)
     return (gnutls_datum_t){(unsigned char *)(uintptr_t)text, (unsigned)strlen(text)};
 }
 
-enum status http_tls_create(const char *cert, const char *key, struct http_tls **ret_tls,
-                            struct err *reterr)
+enum rlock_status http_tls_create(const char *cert, const char *key,
+                                  struct http_tls **ret_tls, struct rlock_err *reterr)
 {
     struct http_tls *tls = calloc(1, sizeof(*tls));
     gnutls_datum_t cert_datum = datum_of(cert), key_datum = datum_of(key);
     int failed;
 
     if (tls == NULL)
-        return STATUS_NO_MEMORY;
+        return RLOCK_NO_MEMORY;
     failed = read_pair(tls, &cert_datum, &key_datum);
     if (failed == 0) {
         *ret_tls = tls;
-        return STATUS_OK;
+        return RLOCK_OK;
     }
     http_tls_free(tls);
     return err_set(
-        reterr, STATUS_INVALID,
+        reterr, RLOCK_INVALID,
         "SECKILL_TLS_CERT_FILE and SECKILL_TLS_KEY_FILE must be a chain (PEM) and "
         "its key: %s",
         gnutls_strerror(failed));
@@ -98,7 +98,7 @@ void http_tls_free(struct http_tls *tls)
     }
 }
 
-enum status http_tls_check_priority(const char *priority, struct err *reterr)
+enum rlock_status http_tls_check_priority(const char *priority, struct rlock_err *reterr)
 {
     gnutls_priority_t checked;
     const char *wrong = priority;
@@ -106,9 +106,9 @@ enum status http_tls_check_priority(const char *priority, struct err *reterr)
 
     if (failed == 0) {
         gnutls_priority_deinit(checked);
-        return STATUS_OK;
+        return RLOCK_OK;
     }
-    return err_set(reterr, STATUS_INVALID,
+    return err_set(reterr, RLOCK_INVALID,
                    "SECKILL_TLS_PRIORITY is invalid at position %td: %s: \"%s\"",
                    wrong - priority + 1, gnutls_strerror(failed), priority);
 }

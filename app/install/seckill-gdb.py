@@ -17,7 +17,7 @@ def elements(head, type_name, member):
 
 
 def count(head):
-    return sum(1 for _ in elements(head, "list", "prev"))
+    return sum(1 for _ in elements(head, "rlock_link", "prev"))
 
 
 def print_checkout(checkout):

@@ -9,7 +9,7 @@ struct health health_of(const struct all_metrics *all, bool bypasses_locks)
         if (!atomic_load(&all->loops[i]->postgres_up)) {
             health.has_postgres = false;
             health.postgres_failure =
-                (enum status)atomic_load(&all->loops[i]->postgres_failure);
+                (enum rlock_status)atomic_load(&all->loops[i]->postgres_failure);
         }
         health.has_redis &= atomic_load(&all->loops[i]->redis_up) > 0;
         health.has_locks &= atomic_load(&all->loops[i]->redis_up) > 0 ||

@@ -5,8 +5,8 @@
 #include "app/core/metrics.h"
 
 struct health {
-    bool has_postgres;            /* in all loops, because any loop may receive orders */
-    enum status postgres_failure; /* why a loop is not connected */
+    bool has_postgres; /* in all loops, because any loop may receive orders */
+    enum rlock_status postgres_failure; /* why a loop is not connected */
     bool has_redis;
     bool has_locks; /* at least some locks can be granted */
     bool is_ready;

@@ -27,7 +27,8 @@ struct stats {
 /* -- publish -- */
 
 /* A failure is ignored, because the next stats follow in a second. */
-static void stats_on_written(struct redis_command *command, enum status status UNUSED,
+static void stats_on_written(struct redis_command *command,
+                             enum rlock_status status UNUSED,
                              const struct redis_reply *reply UNUSED)
 {
     list_item(command, struct stats_read, command)->stats->writing--;
@@ -42,7 +43,7 @@ static void write_words(struct stats *stats, struct redis_command *command,
                         const char *const *words)
 {
     if (redis_conn_words(stats->options.conn, command, stats_on_written, words) ==
-        STATUS_OK)
+        RLOCK_OK)
         stats->writing++;
 }
 
@@ -102,14 +103,14 @@ static void print_entry(FILE *out, const struct redis_reply *entry, bool is_firs
     fprintf(out, "%s[\"%s\",\"%s\",%s]", is_first ? "" : ",", id, instance, text);
 }
 
-static void stats_on_reply(struct redis_command *command, enum status status,
+static void stats_on_reply(struct redis_command *command, enum rlock_status status,
                            const struct redis_reply *reply)
 {
     struct stats_read *read = list_item(command, struct stats_read, command);
     struct text_document document;
     const struct redis_reply *entry;
 
-    if (status != STATUS_OK) {
+    if (status != RLOCK_OK) {
         read->done(read, stats_print_own(read->stats));
         return;
     }
@@ -123,8 +124,9 @@ static void stats_on_reply(struct redis_command *command, enum status status,
     read->done(read, text_document_end(&document));
 }
 
-enum status stats_read(struct stats *stats, const char *after, struct stats_read *read,
-                       void (*done)(struct stats_read *read, char *text))
+enum rlock_status stats_read(struct stats *stats, const char *after,
+                             struct stats_read *read,
+                             void (*done)(struct stats_read *read, char *text))
 {
     char from[STATS_ID_BYTES + 24];
     const char *const words[] = {"XRANGE", STATS_KEY,   from, "+",

@@ -45,11 +45,11 @@ struct stats *stats_open(const struct stats_options *options);
  *        first. `is_shared` is false if Redis did not answer: then the only item is the
  *        present state of this instance.
  *
- * Returns  STATUS_OK; STATUS_DOWN, STATUS_NO_MEMORY: `done` will not be called
+ * Returns  RLOCK_OK; RLOCK_DOWN, RLOCK_NO_MEMORY: `done` will not be called
  */
-MUST_CHECK enum status stats_read(struct stats *stats, const char *after,
-                                  struct stats_read *read,
-                                  void (*done)(struct stats_read *read, char *text));
+MUST_CHECK enum rlock_status
+stats_read(struct stats *stats, const char *after, struct stats_read *read,
+           void (*done)(struct stats_read *read, char *text));
 
 /** Return a JSON object like that of stats_read(), with the present state of this instance only.
  *  The caller frees the text. NULL: out of memory. */

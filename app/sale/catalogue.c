@@ -29,11 +29,11 @@ struct catalogue {
     struct store *store;
     struct metrics *metrics;
     struct idmap entries;
-    struct list pending; /* entries of the next read */
-    struct list reading; /* entries of the read under way */
-    struct list missing; /* entries without a voucher, the oldest read first */
+    struct rlock_link pending; /* entries of the next read */
+    struct rlock_link reading; /* entries of the read under way */
+    struct rlock_link missing; /* entries without a voucher, the oldest read first */
     size_t missing_count;
-    struct list refused; /* waits for which there was no memory */
+    struct rlock_link refused; /* waits for which there was no memory */
     int64_t read_sent_us;
     bool is_reading;
     bool is_clock_due; /* the next read is sent even if it has no ids */
@@ -126,20 +126,20 @@ static void entry_update(struct catalogue *catalogue, const struct voucher *vouc
 }
 
 /* Answers the waits that are in the list now. Waits that a callback adds stay in the list. */
-static void answer_waits(struct list *waits, enum status status,
+static void answer_waits(struct rlock_link *waits, enum rlock_status status,
                          const struct catalogue_entry *entry)
 {
     LIST_DRAIN_PRESENT(struct catalogue_wait, wait, waits, link)
         wait->callback(status, entry, wait->arg);
 }
 
-static void catalogue_on_read(enum status status, const struct voucher *vouchers,
+static void catalogue_on_read(enum rlock_status status, const struct voucher *vouchers,
                               size_t count, int64_t database_now_us, void *arg)
 {
     struct catalogue *catalogue = arg;
 
     catalogue->is_reading = false;
-    if (status == STATUS_OK) {
+    if (status == RLOCK_OK) {
         sample_clock(catalogue, database_now_us);
         LIST_EACH(struct catalogue_entry, entry, &catalogue->reading, link) {
             entry->exists = false;
@@ -154,11 +154,11 @@ static void catalogue_on_read(enum status status, const struct voucher *vouchers
     }
     LIST_DRAIN(struct catalogue_entry, entry, &catalogue->reading, link) {
         entry->is_pending = false;
-        if (status == STATUS_OK && entry->read_us <= entry->changed_us &&
+        if (status == RLOCK_OK && entry->read_us <= entry->changed_us &&
             !list_is_empty(&entry->waits))
             request_read(catalogue, entry); /* the voucher changed during the read */
         else
-            answer_waits(&entry->waits, status, status == STATUS_OK ? entry : NULL);
+            answer_waits(&entry->waits, status, status == RLOCK_OK ? entry : NULL);
         if (!entry->exists && !entry->is_pending) {
             list_append(&catalogue->missing, &entry->link);
             catalogue->missing_count++;
@@ -175,7 +175,7 @@ void catalogue_turn(struct catalogue *catalogue)
     struct catalogue_entry *entry;
     size_t count = 0;
 
-    answer_waits(&catalogue->refused, STATUS_NO_MEMORY, NULL);
+    answer_waits(&catalogue->refused, RLOCK_NO_MEMORY, NULL);
     if (catalogue->is_reading ||
         (list_is_empty(&catalogue->pending) && !catalogue->is_clock_due))
         return;

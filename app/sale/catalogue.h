@@ -35,17 +35,17 @@ struct catalogue_entry {
     bool is_pending;    /* in the read under way or the next one */
     int64_t read_us;    /* clock_mono_us() before the last read was sent; 0: never */
     int64_t changed_us; /* clock_mono_us() of the last notification; 0: none */
-    struct list waits;
-    struct list link; /* in catalogue->pending, ->reading or ->missing */
+    struct rlock_link waits;
+    struct rlock_link link; /* in catalogue->pending, ->reading or ->missing */
 };
 
-/** @entry  NULL unless `status` is STATUS_OK */
-typedef void (*catalogue_cb)(enum status status, const struct catalogue_entry *entry,
-                             void *arg);
+/** @entry  NULL unless `status` is RLOCK_OK */
+typedef void (*catalogue_cb)(enum rlock_status status,
+                             const struct catalogue_entry *entry, void *arg);
 
 /** A wait for an entry, in memory of the caller until the callback. */
 struct catalogue_wait {
-    struct list link;
+    struct rlock_link link;
     catalogue_cb callback;
     void *arg;
 };
@@ -67,7 +67,7 @@ const struct catalogue_entry *catalogue_get(struct catalogue *catalogue, int64_t
 
 /** Read the entry, in one query with the other entries that are requested in this turn. The
  *  callback is called exactly once, never by catalogue_read() itself. The status is
- *  STATUS_NO_MEMORY if the catalogue is full. */
+ *  RLOCK_NO_MEMORY if the catalogue is full. */
 void catalogue_read(struct catalogue *catalogue, int64_t id, struct catalogue_wait *wait,
                     catalogue_cb callback, void *arg);
 

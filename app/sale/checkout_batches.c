@@ -159,7 +159,7 @@ static void batch_end(struct batch *batch)
 }
 
 /* Searches for the row that Postgres refuses: queues the two halves of the batch as batches. */
-static void batch_split(struct batch *batch, const struct err *why)
+static void batch_split(struct batch *batch, const struct rlock_err *why)
 {
     struct checkout *checkout = batch->checkout;
     const struct item *first = batch_item(batch, 0);
@@ -222,15 +222,15 @@ static void note_waits(const struct checkout *checkout, const struct batch *batc
 
 /* Whether the batch must be sent without a bundle: its bundle was refused, perhaps because of
    another voucher, or several bundles have left the batch out because the row was held. */
-static bool must_be_alone(const struct batch *batch, enum status status)
+static bool must_be_alone(const struct batch *batch, enum rlock_status status)
 {
-    return status == STATUS_REFUSED ||
-           (status == STATUS_BUSY && batch_item(batch, 0)->tries >= BUNDLE_TRIES_MAX);
+    return status == RLOCK_REFUSED ||
+           (status == RLOCK_BUSY && batch_item(batch, 0)->tries >= BUNDLE_TRIES_MAX);
 }
 
-static void checkout_on_placed(enum status status,
+static void checkout_on_placed(enum rlock_status status,
                                const struct voucher_snapshot *snapshot,
-                               const struct err *why, void *arg)
+                               const struct rlock_err *why, void *arg)
 {
     struct batch *batch = arg;
     struct checkout *checkout = batch->checkout;
@@ -247,7 +247,7 @@ static void checkout_on_placed(enum status status,
         return;
     }
     switch (status) {
-    case STATUS_OK:
+    case RLOCK_OK:
         PROBE(batch_committed, batch->orders.voucher_id, batch->orders.count, took_us);
         if (!batch->is_released)
             queue_note_time(batch->queue, took_us, false, checkout_timeout_us(checkout));
@@ -256,17 +256,17 @@ static void checkout_on_placed(enum status status,
         batch_apply_verdicts(batch);
         batch_end(batch);
         break;
-    case STATUS_BUSY:
-    case STATUS_DOWN:
-        if (status == STATUS_BUSY && !batch->is_bundled) /* bundles do not wait */
+    case RLOCK_BUSY:
+    case RLOCK_DOWN:
+        if (status == RLOCK_BUSY && !batch->is_bundled) /* bundles do not wait */
             queue_note_time(batch->queue, took_us, true, checkout_timeout_us(checkout));
         batch_requeue(batch);
         batch_end(batch);
         break;
-    case STATUS_REFUSED:
+    case RLOCK_REFUSED:
         batch_split(batch, why);
         break;
-    case STATUS_CANCELLED:
+    case RLOCK_CANCELLED:
         batch_finish(batch, OUTCOME_UNKNOWN);
         batch_end(batch);
         break;
@@ -282,7 +282,7 @@ bool checkout_releases_early(const struct checkout *checkout)
            early_release_is_on(checkout->options.early_release);
 }
 
-void checkout_send(struct checkout *checkout, struct list *batches)
+void checkout_send(struct checkout *checkout, struct rlock_link *batches)
 {
     bool is_early = checkout_releases_early(checkout);
     bool is_alone = batches->next == batches->prev;
@@ -326,14 +326,14 @@ static bool batch_is_awaited(const struct batch *batch)
     return false;
 }
 
-static void checkout_on_resolved(enum status status,
+static void checkout_on_resolved(enum rlock_status status,
                                  const struct voucher_snapshot *snapshot UNUSED,
-                                 const struct err *why UNUSED, void *arg)
+                                 const struct rlock_err *why UNUSED, void *arg)
 {
     struct batch *batch = arg;
     struct checkout *checkout = batch->checkout;
 
-    if (status == STATUS_OK) {
+    if (status == RLOCK_OK) {
         for (size_t i = batch->orders.count; i > 0; i--) {
             struct item *item = batch_item(batch, i - 1);
 
@@ -344,7 +344,7 @@ static void checkout_on_resolved(enum status status,
             else
                 item_requeue(item, batch->queue);
         }
-    } else if (status != STATUS_CANCELLED && batch_is_awaited(batch)) {
+    } else if (status != RLOCK_CANCELLED && batch_is_awaited(batch)) {
         list_append(&checkout->unknown, &batch->link); /* until the next tick */
         return;
     } else {

@@ -14,8 +14,8 @@ enum item_state { ITEM_LOCKING, ITEM_QUEUED, ITEM_SENT, ITEM_UNLOCKING };
 
 /* An accepted request. */
 struct item {
-    struct list link;     /* in the list of its state */
-    struct list deadline; /* in checkout->deadlines until it is answered */
+    struct rlock_link link;     /* in the list of its state */
+    struct rlock_link deadline; /* in checkout->deadlines until it is answered */
     struct rlock lock;
     struct placement placement;
     struct checkout *checkout;
@@ -35,7 +35,8 @@ struct item {
 };
 
 struct batch {
-    struct list link; /* in queue->split_batches, checkout->unknown or ->free_batches */
+    struct rlock_link
+        link; /* in queue->split_batches, checkout->unknown or ->free_batches */
     struct checkout *checkout;
     struct queue *queue;
     struct store_batch orders; /* room for batch_max placements; see batch_item() */
@@ -51,11 +52,11 @@ struct checkout {
     uv_timer_t timer;
     uv_timer_t turn_timer; /* wakes the loop for checkout_turn() */
     struct queues queues;
-    struct list unlocking; /* items, by state_since_us */
-    struct list deadlines; /* items, by arrived_us */
-    struct list unknown;   /* batches whose outcome must be looked up */
-    struct list free_items;
-    struct list free_batches;
+    struct rlock_link unlocking; /* items, by state_since_us */
+    struct rlock_link deadlines; /* items, by arrived_us */
+    struct rlock_link unknown;   /* batches whose outcome must be looked up */
+    struct rlock_link free_items;
+    struct rlock_link free_batches;
     size_t in_flight; /* items that exist */
     size_t queued;    /* items in QUEUED */
     size_t bundled;   /* orders under way in bundles */
@@ -105,7 +106,7 @@ void item_log_unknown(const struct item *item);
 struct batch *batch_form(struct checkout *checkout, struct queue *queue);
 
 /** Send batches of different vouchers in one transaction, and empty the list. */
-void checkout_send(struct checkout *checkout, struct list *batches);
+void checkout_send(struct checkout *checkout, struct rlock_link *batches);
 
 /** Whether a batch that is sent now releases its voucher's row before the commit is durable. An
  *  early release gains nothing while only one request is in flight. */

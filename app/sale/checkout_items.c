@@ -108,11 +108,12 @@ void item_advance(struct item *item, enum item_state state, enum metrics_stage e
     item->state = state;
 }
 
-static void checkout_on_unlocked(struct rlock *lock UNUSED, enum status status, void *arg)
+static void checkout_on_unlocked(struct rlock *lock UNUSED, enum rlock_status status,
+                                 void *arg)
 {
     struct item *item = arg;
 
-    if (status == STATUS_LOST) {
+    if (status == RLOCK_LOST) {
         metrics_add(&item->checkout->options.metrics->lock_lost, 1);
         PROBE(lock_lost, item->placement.user_id);
     }
@@ -227,8 +228,8 @@ static void item_bypass_lock(struct item *item)
     item_enqueue(item);
 }
 
-static void checkout_on_lock_lost(struct rlock *lock UNUSED, enum status status UNUSED,
-                                  void *arg)
+static void checkout_on_lock_lost(struct rlock *lock UNUSED,
+                                  enum rlock_status status UNUSED, void *arg)
 {
     struct item *item = arg;
 
@@ -241,18 +242,18 @@ static void checkout_on_lock_lost(struct rlock *lock UNUSED, enum status status 
     /* in SENT, Postgres decides by the fence and its constraints */
 }
 
-static void checkout_on_locked(struct rlock *lock, enum status status, void *arg)
+static void checkout_on_locked(struct rlock *lock, enum rlock_status status, void *arg)
 {
     struct item *item = arg;
-    bool is_wanted = !item->is_answered && status != STATUS_CANCELLED;
+    bool is_wanted = !item->is_answered && status != RLOCK_CANCELLED;
 
-    if (status == STATUS_OK) {
+    if (status == RLOCK_OK) {
         item->placement.fence = rlock_fence(lock);
         PROBE(lock_granted, item->placement.user_id, item->placement.fence);
     }
-    if (status == STATUS_BUSY)
+    if (status == RLOCK_BUSY)
         item_finish(item, OUTCOME_IN_PROGRESS);
-    else if (status == STATUS_OK && is_wanted)
+    else if (status == RLOCK_OK && is_wanted)
         item_enqueue(item);
     else if (is_wanted && item->checkout->options.bypass_locks)
         item_bypass_lock(item);
@@ -288,7 +289,7 @@ static void item_lock(struct item *item)
 }
 
 static void checkout_on_stale_unlocked(struct rlock *lock UNUSED,
-                                       enum status status UNUSED, void *arg)
+                                       enum rlock_status status UNUSED, void *arg)
 {
     struct item *item = arg;
 
@@ -307,7 +308,7 @@ void item_renew_fence(struct item *item)
         rlock_release(item->checkout->options.locks, &item->lock,
                       checkout_on_stale_unlocked, item);
     else
-        checkout_on_stale_unlocked(&item->lock, STATUS_OK, item);
+        checkout_on_stale_unlocked(&item->lock, RLOCK_OK, item);
 }
 
 /* -- acceptance -- */
@@ -315,8 +316,8 @@ void item_renew_fence(struct item *item)
 /* Keeps the list in order of arrival: a request may have waited before it reached the checkout. */
 static void insert_deadline(struct item *item)
 {
-    struct list *deadlines = &item->checkout->deadlines;
-    struct list *last = deadlines->prev;
+    struct rlock_link *deadlines = &item->checkout->deadlines;
+    struct rlock_link *last = deadlines->prev;
 
     while (last != deadlines &&
            list_item(last, struct item, deadline)->arrived_us > item->arrived_us)

@@ -23,7 +23,7 @@
 
 /* Batches of different vouchers that will share a transaction. */
 struct bundle {
-    struct list batches;
+    struct rlock_link batches;
     size_t vouchers;
     size_t orders;
 };
@@ -51,7 +51,7 @@ static bool bundle_is_full(const struct checkout *checkout, const struct bundle 
 
 static void send_alone(struct checkout *checkout, struct batch *batch)
 {
-    struct list batches;
+    struct rlock_link batches;
 
     list_init(&batches);
     list_append(&batches, &batch->orders.link);
@@ -108,8 +108,8 @@ static struct dispatch_queue observe_queue(const struct queue *queue)
 struct turn {
     struct dispatch dispatch;
     struct bundle bundle;
-    struct list delayed; /* queues */
-    int64_t delay_us;    /* until the first delayed queue may send */
+    struct rlock_link delayed; /* queues */
+    int64_t delay_us;          /* until the first delayed queue may send */
 };
 
 /* Sends the next batch of the queue, or adds it to the bundle, or delays the queue. */

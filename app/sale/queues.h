@@ -14,21 +14,22 @@
 #include "base/list.h"
 
 struct queue {
-    struct list items;         /* in order of arrival */
-    struct list split_batches; /* halves of refused batches; sent before the items */
+    struct rlock_link items; /* in order of arrival */
+    struct rlock_link
+        split_batches; /* halves of refused batches; sent before the items */
     int64_t voucher_id;
     int64_t took_us;    /* duration of the last transaction */
     bool is_busy;       /* a transaction of the queue is under way and holds the row */
     bool is_slow;       /* see queue_note_time() */
     unsigned unflushed; /* transactions that released the row and are not durable yet */
-    struct list ring;   /* in a ring of queues while the queue may send */
+    struct rlock_link ring; /* in a ring of queues while the queue may send */
 };
 
 struct queues {
     struct idmap map;
-    struct list ring;
-    struct list slow_ring;
-    struct list free;
+    struct rlock_link ring;
+    struct rlock_link slow_ring;
+    struct rlock_link free;
 };
 
 void queues_init(struct queues *queues);

@@ -74,58 +74,58 @@ static bool is_port(const char *text)
     return strspn(text, "0123456789") == strlen(text) && port >= 1 && port <= UINT16_MAX;
 }
 
-static enum status check_host(const PQconninfoOption *options, unsigned number,
-                              struct err *reterr)
+static enum rlock_status check_host(const PQconninfoOption *options, unsigned number,
+                                    struct rlock_err *reterr)
 {
     struct database_host host;
     const char *at;
 
     if (!take_host(options, number, &host))
-        return err_set(reterr, STATUS_INVALID,
+        return err_set(reterr, RLOCK_INVALID,
                        SETTING " has an element in a list that is empty or too long");
     if (host.port[0] != '\0' && !is_port(host.port))
-        return err_set(reterr, STATUS_INVALID,
+        return err_set(reterr, RLOCK_INVALID,
                        SETTING " has a port that is not 1 to 65535");
     /* text before an @ may be the rest of a password; "@name" is an abstract socket */
     at = strrchr(host.name, '@');
     if (at != NULL && at != host.name)
-        return err_set(reterr, STATUS_INVALID,
+        return err_set(reterr, RLOCK_INVALID,
                        SETTING " has a host with @; write @ in a password as %%40");
-    return STATUS_OK;
+    return RLOCK_OK;
 }
 
-static enum status check_hosts(const PQconninfoOption *options, unsigned *ret_count,
-                               struct err *reterr)
+static enum rlock_status check_hosts(const PQconninfoOption *options, unsigned *ret_count,
+                                     struct rlock_err *reterr)
 {
     unsigned names = count_elements(value_of(options, "host"));
     unsigned addresses = count_elements(value_of(options, "hostaddr"));
     unsigned ports = count_elements(value_of(options, "port"));
     unsigned count = addresses > 0 ? addresses : names;
-    enum status status = STATUS_OK;
+    enum rlock_status status = RLOCK_OK;
 
     if (count == 0)
         count = 1; /* the default host of libpq */
     if ((names > 0 && names != count) || (ports > 1 && ports != count))
-        return err_set(reterr, STATUS_INVALID,
+        return err_set(reterr, RLOCK_INVALID,
                        SETTING " has lists of different lengths: %u hosts, %u hostaddrs,"
                                " %u ports",
                        names, addresses, ports);
-    for (unsigned i = 0; status == STATUS_OK && i < count; i++)
+    for (unsigned i = 0; status == RLOCK_OK && i < count; i++)
         status = check_host(options, i, reterr);
-    if (status == STATUS_OK && ret_count != NULL)
+    if (status == RLOCK_OK && ret_count != NULL)
         *ret_count = count;
     return status;
 }
 
-enum status database_url_check(const char *url, unsigned *ret_host_count,
-                               struct err *reterr)
+enum rlock_status database_url_check(const char *url, unsigned *ret_host_count,
+                                     struct rlock_err *reterr)
 {
     char *words = NULL;
     PQconninfoOption *options = PQconninfoParse(url, &words);
-    enum status status;
+    enum rlock_status status;
 
     if (options == NULL) /* libpq's message quotes parts of the value */
-        status = err_set(reterr, STATUS_INVALID,
+        status = err_set(reterr, RLOCK_INVALID,
                          SETTING " is not a libpq URI or keyword string: %.*s...",
                          words == NULL ? 0 : (int)strcspn(words, "\""),
                          words == NULL ? "" : words);

@@ -21,13 +21,13 @@ struct database_host {
 /**
  * Check a URL. To be called before the store or a command connects.
  *
- * @ret_host_count  set on STATUS_OK, at least 1; may be NULL
+ * @ret_host_count  set on RLOCK_OK, at least 1; may be NULL
  *
- * Returns  STATUS_OK; STATUS_INVALID: `reterr` names the setting and shows no part of the
+ * Returns  RLOCK_OK; RLOCK_INVALID: `reterr` names the setting and shows no part of the
  *          value, because a malformed value may have a password anywhere
  */
-MUST_CHECK enum status database_url_check(const char *url, unsigned *ret_host_count,
-                                          struct err *reterr);
+MUST_CHECK enum rlock_status database_url_check(const char *url, unsigned *ret_host_count,
+                                                struct rlock_err *reterr);
 
 /** Copy host `number`, from 0, of a URL that passed the check. False: out of memory. */
 MUST_CHECK bool database_url_host(const char *url, unsigned number,

@@ -11,10 +11,11 @@ static void ignore_notice(void *arg UNUSED, const char *message UNUSED)
 {
 }
 
-enum status db_open(const char *database_url, struct db **ret_db, struct err *reterr)
+enum rlock_status db_open(const char *database_url, struct db **ret_db,
+                          struct rlock_err *reterr)
 {
     unsigned hosts = 1;
-    enum status status = database_url_check(database_url, &hosts, reterr);
+    enum rlock_status status = database_url_check(database_url, &hosts, reterr);
     struct database_host host;
     /* A later keyword overrides an earlier one. The URL, as `dbname`, overrides the keywords before
        it, and the keywords after it override the hosts of the URL. */
@@ -25,13 +26,13 @@ enum status db_open(const char *database_url, struct db **ret_db, struct err *re
     const char *const values[] = {"10", hosts > 1 ? "primary" : "any",
         "seckill", "UTF8", database_url, host.name, host.address, host.port, NULL};
     /* clang-format on */
-    struct err why = {0}, before;
+    struct rlock_err why = {0}, before;
     struct db *db;
     const char *encoding;
 
-    if (status != STATUS_OK)
+    if (status != RLOCK_OK)
         return status;
-    status = STATUS_NO_MEMORY;
+    status = RLOCK_NO_MEMORY;
     db = calloc(1, sizeof(*db));
     if (db == NULL)
         goto out;
@@ -44,25 +45,25 @@ enum status db_open(const char *database_url, struct db **ret_db, struct err *re
         if (db->conn == NULL)
             goto out;
         before = why;
-        err_set(&why, STATUS_IO, "%s%s%s", before.text, i == 0 ? "" : "; ",
+        err_set(&why, RLOCK_IO, "%s%s%s", before.text, i == 0 ? "" : "; ",
                 PQerrorMessage(db->conn));
     }
     if (PQstatus(db->conn) != CONNECTION_OK) {
-        status = err_set(reterr, STATUS_IO, "check the database URL: %s", why.text);
+        status = err_set(reterr, RLOCK_IO, "check the database URL: %s", why.text);
         goto out;
     }
     encoding = PQparameterStatus(db->conn, "server_encoding");
     if (encoding == NULL || strcmp(encoding, "UTF8") != 0) {
-        status = err_set(reterr, STATUS_INVALID, DATABASE_NOT_UTF8,
+        status = err_set(reterr, RLOCK_INVALID, DATABASE_NOT_UTF8,
                          encoding == NULL ? "unknown" : encoding);
         goto out;
     }
     PQsetNoticeProcessor(db->conn, ignore_notice, NULL);
     *ret_db = db;
-    return STATUS_OK;
+    return RLOCK_OK;
 out:
     db_close(db);
-    return status == STATUS_NO_MEMORY ? err_set(reterr, status, "out of memory") : status;
+    return status == RLOCK_NO_MEMORY ? err_set(reterr, status, "out of memory") : status;
 }
 
 void db_close(struct db *db)
@@ -73,25 +74,26 @@ void db_close(struct db *db)
     free(db);
 }
 
-enum status db_check(const struct db *db, const PGresult *result, const char *doing,
-                     struct err *reterr)
+enum rlock_status db_check(const struct db *db, const PGresult *result, const char *doing,
+                           struct rlock_err *reterr)
 {
     switch (PQresultStatus(result)) {
     case PGRES_COMMAND_OK:
     case PGRES_TUPLES_OK:
     case PGRES_SINGLE_TUPLE:
-        return STATUS_OK;
+        return RLOCK_OK;
     default:
         return err_set(reterr,
-                       PQstatus(db->conn) == CONNECTION_OK ? STATUS_REFUSED : STATUS_IO,
+                       PQstatus(db->conn) == CONNECTION_OK ? RLOCK_REFUSED : RLOCK_IO,
                        "%s: %s", doing, PQerrorMessage(db->conn));
     }
 }
 
-enum status db_run(struct db *db, const char *sql, const char *doing, struct err *reterr)
+enum rlock_status db_run(struct db *db, const char *sql, const char *doing,
+                         struct rlock_err *reterr)
 {
     PGresult *result = PQexec(db->conn, sql);
-    enum status status = db_check(db, result, doing, reterr);
+    enum rlock_status status = db_check(db, result, doing, reterr);
 
     PQclear(result);
     return status;

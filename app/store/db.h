@@ -16,13 +16,13 @@ struct db;
  * Connect to the host of the URL. If there are several hosts, connect to the primary, unless the
  * URL has target_session_attrs.
  *
- * @ret_db  set on STATUS_OK; close with db_close()
+ * @ret_db  set on RLOCK_OK; close with db_close()
  *
- * Returns  STATUS_OK; STATUS_IO; STATUS_INVALID: the URL is invalid, or the encoding is
- *          not UTF8; STATUS_NO_MEMORY
+ * Returns  RLOCK_OK; RLOCK_IO; RLOCK_INVALID: the URL is invalid, or the encoding is
+ *          not UTF8; RLOCK_NO_MEMORY
  */
-MUST_CHECK enum status db_open(const char *database_url, struct db **ret_db,
-                               struct err *reterr);
+MUST_CHECK enum rlock_status db_open(const char *database_url, struct db **ret_db,
+                                     struct rlock_err *reterr);
 void db_close(struct db *db); /* accepts NULL */
 
 struct db_migration {
@@ -43,14 +43,14 @@ struct db_migration {
  * sql/README.md, under an advisory lock. Also renews the rights of every role that runs
  * the service, and revokes from public the right to create objects in the schema.
  *
- * Returns  STATUS_OK; STATUS_INVALID: an applied migration has changed since, or is
+ * Returns  RLOCK_OK; RLOCK_INVALID: an applied migration has changed since, or is
  *          unknown to this program, or the tables are those of a version without recorded
- *          migrations, and nothing was applied; STATUS_REFUSED: a statement failed and its
- *          transaction was rolled back; STATUS_BUSY: other sessions used the tables for eight
- *          minutes, and the transaction was rolled back; STATUS_IO
+ *          migrations, and nothing was applied; RLOCK_REFUSED: a statement failed and its
+ *          transaction was rolled back; RLOCK_BUSY: other sessions used the tables for eight
+ *          minutes, and the transaction was rolled back; RLOCK_IO
  */
-MUST_CHECK enum status db_migrate(struct db *db, const struct db_migration *options,
-                                  struct err *reterr);
+MUST_CHECK enum rlock_status db_migrate(struct db *db, const struct db_migration *options,
+                                        struct rlock_err *reterr);
 
 /**
  * Run the checks of sql/audit on one database snapshot.
@@ -64,7 +64,7 @@ struct db_audit {
     void (*on_step)(const char *check, unsigned done, unsigned of, void *arg);
     void *arg;
 };
-MUST_CHECK enum status db_audit(struct db *db, const struct db_audit *audit,
-                                uint64_t *ret_broken, struct err *reterr);
+MUST_CHECK enum rlock_status db_audit(struct db *db, const struct db_audit *audit,
+                                      uint64_t *ret_broken, struct rlock_err *reterr);
 
 #endif

@@ -26,17 +26,17 @@ static bool read_check(const struct embedded *file, struct check *ret_check)
 }
 
 /* Reports the rows one by one, because there may be millions. */
-static enum status run_check(struct db *db, const struct check *check,
-                             const struct db_audit *audit, uint64_t *broken,
-                             struct err *reterr)
+static enum rlock_status run_check(struct db *db, const struct check *check,
+                                   const struct db_audit *audit, uint64_t *broken,
+                                   struct rlock_err *reterr)
 {
-    enum status status = STATUS_OK;
+    enum rlock_status status = RLOCK_OK;
 
     if (PQsendQuery(db->conn, check->sql) != 1 || PQsetSingleRowMode(db->conn) != 1)
-        return err_set(reterr, STATUS_IO, "%s: %s", check->title,
+        return err_set(reterr, RLOCK_IO, "%s: %s", check->title,
                        PQerrorMessage(db->conn));
     for (PGresult *result; (result = PQgetResult(db->conn)) != NULL; PQclear(result)) {
-        if (status == STATUS_OK)
+        if (status == RLOCK_OK)
             status = db_check(db, result, check->title, reterr);
         if (PQresultStatus(result) != PGRES_SINGLE_TUPLE)
             continue;
@@ -46,21 +46,21 @@ static enum status run_check(struct db *db, const struct check *check,
     return status;
 }
 
-enum status db_audit(struct db *db, const struct db_audit *audit, uint64_t *ret_broken,
-                     struct err *reterr)
+enum rlock_status db_audit(struct db *db, const struct db_audit *audit,
+                           uint64_t *ret_broken, struct rlock_err *reterr)
 {
     unsigned done = 0, count = 0;
     struct check check;
     uint64_t broken = 0;
-    enum status status = db_run(db, "begin isolation level repeatable read, read only",
-                                "snapshot", reterr);
+    enum rlock_status status = db_run(
+        db, "begin isolation level repeatable read, read only", "snapshot", reterr);
 
     for (const struct embedded *file = embedded_files; file->path != NULL; file++) {
         if (read_check(file, &check))
             count++;
     }
     for (const struct embedded *file = embedded_files;
-         status == STATUS_OK && file->path != NULL; file++) {
+         status == RLOCK_OK && file->path != NULL; file++) {
         if (!read_check(file, &check))
             continue;
         if (audit->on_step != NULL)
@@ -68,7 +68,7 @@ enum status db_audit(struct db *db, const struct db_audit *audit, uint64_t *ret_
         status = run_check(db, &check, audit, &broken, reterr);
     }
     PQclear(PQexec(db->conn, "rollback"));
-    if (status == STATUS_OK)
+    if (status == RLOCK_OK)
         *ret_broken = broken;
     return status;
 }

@@ -10,12 +10,12 @@ struct db {
     PGconn *conn;
 };
 
-/** Check a result. Returns STATUS_OK, STATUS_REFUSED, or STATUS_IO: the connection is gone. */
-MUST_CHECK enum status db_check(const struct db *db, const PGresult *result,
-                                const char *doing, struct err *reterr);
+/** Check a result. Returns RLOCK_OK, RLOCK_REFUSED, or RLOCK_IO: the connection is gone. */
+MUST_CHECK enum rlock_status db_check(const struct db *db, const PGresult *result,
+                                      const char *doing, struct rlock_err *reterr);
 
 /** Run statements that return no rows; several may stand in one string. */
-MUST_CHECK enum status db_run(struct db *db, const char *sql, const char *doing,
-                              struct err *reterr);
+MUST_CHECK enum rlock_status db_run(struct db *db, const char *sql, const char *doing,
+                                    struct rlock_err *reterr);
 
 #endif

@@ -45,7 +45,7 @@ static bool is_sql(const char *path)
            strncmp(path, "sql/functions/", strlen("sql/functions/")) == 0;
 }
 
-static enum status read_files(struct run *run, struct err *reterr)
+static enum rlock_status read_files(struct run *run, struct rlock_err *reterr)
 {
     const struct embedded *files =
         run->options->files != NULL ? run->options->files : embedded_files;
@@ -67,47 +67,47 @@ static enum status read_files(struct run *run, struct err *reterr)
             params_element_text(params, &(struct text){file->bytes, strlen(file->bytes)});
     }
     params_int64(params, run->options->is_dry_run);
-    return params->has_failed ? err_set(reterr, STATUS_NO_MEMORY, "out of memory")
-                              : STATUS_OK;
+    return params->has_failed ? err_set(reterr, RLOCK_NO_MEMORY, "out of memory")
+                              : RLOCK_OK;
 }
 
-/* STATUS_BUSY: other sessions use a table. The transaction may be tried again. */
-static enum status execute(struct db *db, const char *sql, const char *doing,
-                           struct err *reterr)
+/* RLOCK_BUSY: other sessions use a table. The transaction may be tried again. */
+static enum rlock_status execute(struct db *db, const char *sql, const char *doing,
+                                 struct rlock_err *reterr)
 {
     PGresult *result = PQexec(db->conn, sql);
     const char *state = PQresultErrorField(result, PG_DIAG_SQLSTATE);
-    enum status status = db_check(db, result, doing, reterr);
+    enum rlock_status status = db_check(db, result, doing, reterr);
 
     if (state != NULL &&
         (strcmp(state, LOCK_NOT_AVAILABLE) == 0 || strcmp(state, DEADLOCK_DETECTED) == 0))
-        status = STATUS_BUSY;
+        status = RLOCK_BUSY;
     PQclear(result);
     return status;
 }
 
 /* The columns of a step: its kind, its text, and the statements to execute or NULL. */
-static enum status execute_step(const struct run *run, const PGresult *plan, int row,
-                                struct err *reterr)
+static enum rlock_status execute_step(const struct run *run, const PGresult *plan,
+                                      int row, struct rlock_err *reterr)
 {
     const struct db_migration *options = run->options;
     const char *kind = PQgetvalue(plan, row, 0);
     const char *text = PQgetvalue(plan, row, 1);
 
     if (strcmp(kind, "refusal") == 0)
-        return err_set(reterr, STATUS_INVALID, "%s", text);
+        return err_set(reterr, RLOCK_INVALID, "%s", text);
     if (strcmp(kind, "warning") == 0 && options->on_warning != NULL)
         options->on_warning(text, options->arg);
     if (strcmp(kind, "step") == 0 && options->on_step != NULL)
         options->on_step(text, options->arg);
     if (options->is_dry_run || PQgetisnull(plan, row, 2))
-        return STATUS_OK;
+        return RLOCK_OK;
     return execute(run->db, PQgetvalue(plan, row, 2), text, reterr);
 }
 
 /* Sets `ret_plan` in any case; the caller clears it. */
-static enum status read_plan(const struct run *run, const char *path, PGresult **ret_plan,
-                             struct err *reterr)
+static enum rlock_status read_plan(const struct run *run, const char *path,
+                                   PGresult **ret_plan, struct rlock_err *reterr)
 {
     static const Oid types[] = {1009 /* text[] */, 1009, 20 /* bigint */};
     const char *values[STORE_PARAMS_MAX];
@@ -119,22 +119,22 @@ static enum status read_plan(const struct run *run, const char *path, PGresult *
     return db_check(run->db, *ret_plan, path, reterr);
 }
 
-static enum status execute_plan(const struct run *run, const PGresult *plan,
-                                struct err *reterr)
+static enum rlock_status execute_plan(const struct run *run, const PGresult *plan,
+                                      struct rlock_err *reterr)
 {
-    enum status status = STATUS_OK;
+    enum rlock_status status = RLOCK_OK;
 
-    for (int row = 0; status == STATUS_OK && row < PQntuples(plan); row++)
+    for (int row = 0; status == RLOCK_OK && row < PQntuples(plan); row++)
         status = execute_step(run, plan, row, reterr);
     return status;
 }
 
-static enum status begin(struct db *db, struct err *reterr)
+static enum rlock_status begin(struct db *db, struct rlock_err *reterr)
 {
     const char *prepare = embedded_find("sql/queries/begin_migration.sql")->bytes;
-    enum status status = db_run(db, "begin", "begin", reterr);
+    enum rlock_status status = db_run(db, "begin", "begin", reterr);
 
-    return status == STATUS_OK ? db_run(db, prepare, "schema_file", reterr) : status;
+    return status == RLOCK_OK ? db_run(db, prepare, "schema_file", reterr) : status;
 }
 
 static void roll_back(struct db *db)
@@ -145,13 +145,13 @@ static void roll_back(struct db *db)
 /* -- rights and cells -- */
 
 /* Calls a function of one parameter. `ret_text` (may be NULL) is set unless the result is NULL. */
-static enum status call(struct db *db, const char *sql, const char *value,
-                        char **ret_text, struct err *reterr)
+static enum rlock_status call(struct db *db, const char *sql, const char *value,
+                              char **ret_text, struct rlock_err *reterr)
 {
     PGresult *result = PQexecParams(db->conn, sql, 1, NULL, &value, NULL, NULL, 0);
-    enum status status = db_check(db, result, sql, reterr);
+    enum rlock_status status = db_check(db, result, sql, reterr);
 
-    if (status == STATUS_OK && ret_text != NULL && !PQgetisnull(result, 0, 0))
+    if (status == RLOCK_OK && ret_text != NULL && !PQgetisnull(result, 0, 0))
         *ret_text = strdup(PQgetvalue(result, 0, 0));
     PQclear(result);
     return status;
@@ -159,17 +159,18 @@ static enum status call(struct db *db, const char *sql, const char *value,
 
 /* Runs after the commit: a transaction that has written cannot create the replication slot of a
    subscription. */
-static enum status join_cell(struct db *db, const char *url, struct err *reterr)
+static enum rlock_status join_cell(struct db *db, const char *url,
+                                   struct rlock_err *reterr)
 {
     char *join = NULL, *subscribe = NULL;
     struct db *cell = NULL;
-    enum status status = db_open(url, &cell, reterr);
+    enum rlock_status status = db_open(url, &cell, reterr);
 
-    if (status == STATUS_OK)
+    if (status == RLOCK_OK)
         status = call(cell, "select publish_cell($1)", url, &join, reterr);
-    if (status == STATUS_OK && join != NULL)
+    if (status == RLOCK_OK && join != NULL)
         status = call(db, "select join_aggregate($1::json)", join, &subscribe, reterr);
-    if (status == STATUS_OK && subscribe != NULL)
+    if (status == RLOCK_OK && subscribe != NULL)
         status = db_run(db, subscribe, "subscription", reterr);
     free(join);
     free(subscribe);
@@ -181,33 +182,33 @@ static enum status join_cell(struct db *db, const char *url, struct err *reterr)
 
 /* Reads the plan of the preparations in a transaction, which is rolled back, and runs the steps
    without a transaction. */
-static enum status prepare(const struct run *run, struct err *reterr)
+static enum rlock_status prepare(const struct run *run, struct rlock_err *reterr)
 {
     PGresult *plan = NULL;
-    enum status status = begin(run->db, reterr);
+    enum rlock_status status = begin(run->db, reterr);
 
-    if (status == STATUS_OK)
+    if (status == RLOCK_OK)
         status = read_plan(run, "sql/queries/prepare_migrations.sql", &plan, reterr);
     roll_back(run->db);
-    if (status == STATUS_OK)
+    if (status == RLOCK_OK)
         status = execute_plan(run, plan, reterr);
     PQclear(plan);
     return status;
 }
 
-static enum status plan_and_execute(const struct run *run, const char *path,
-                                    struct err *reterr)
+static enum rlock_status plan_and_execute(const struct run *run, const char *path,
+                                          struct rlock_err *reterr)
 {
     PGresult *plan = NULL;
-    enum status status = read_plan(run, path, &plan, reterr);
+    enum rlock_status status = read_plan(run, path, &plan, reterr);
 
-    if (status == STATUS_OK)
+    if (status == RLOCK_OK)
         status = execute_plan(run, plan, reterr);
     PQclear(plan);
     return status;
 }
 
-static enum status migrate(const struct run *run, struct err *reterr)
+static enum rlock_status migrate(const struct run *run, struct rlock_err *reterr)
 {
     static const char *const plans[] = {"sql/queries/schema_rights.sql",
                                         "sql/queries/new_migrations.sql",
@@ -216,17 +217,17 @@ static enum status migrate(const struct run *run, struct err *reterr)
     const char *role = run->options->service_role, *cell = run->options->cell;
     bool is_change = !run->options->is_dry_run;
     char *grants = NULL;
-    enum status status = begin(run->db, reterr);
+    enum rlock_status status = begin(run->db, reterr);
 
-    if (status == STATUS_OK)
+    if (status == RLOCK_OK)
         status = call(run->db, print_grants, role, &grants, reterr);
-    for (size_t i = 0; status == STATUS_OK && i < sizeof(plans) / sizeof(plans[0]); i++)
+    for (size_t i = 0; status == RLOCK_OK && i < sizeof(plans) / sizeof(plans[0]); i++)
         status = plan_and_execute(run, plans[i], reterr);
-    if (status == STATUS_OK && is_change && grants != NULL)
+    if (status == RLOCK_OK && is_change && grants != NULL)
         status = db_run(run->db, grants, "rights of the service", reterr);
-    if (status == STATUS_OK && is_change && cell != NULL)
+    if (status == RLOCK_OK && is_change && cell != NULL)
         status = call(run->db, "select set_cell($1)", cell, NULL, reterr);
-    if (status == STATUS_OK && is_change)
+    if (status == RLOCK_OK && is_change)
         status = db_run(run->db, "commit", "commit", reterr);
     else
         roll_back(run->db);
@@ -236,10 +237,11 @@ static enum status migrate(const struct run *run, struct err *reterr)
 
 /* Tries again while other sessions use the tables, and waits longer for a lock each time. Committed
    migrations stay committed. */
-static enum status migrate_patiently(const struct run *run, struct err *reterr)
+static enum rlock_status migrate_patiently(const struct run *run,
+                                           struct rlock_err *reterr)
 {
     const struct db_migration *options = run->options;
-    enum status status = STATUS_BUSY;
+    enum rlock_status status = RLOCK_BUSY;
 
     for (int attempt = 1; attempt <= ATTEMPTS_MAX; attempt++) {
         int wait_ms =
@@ -248,9 +250,9 @@ static enum status migrate_patiently(const struct run *run, struct err *reterr)
 
         snprintf(limit, sizeof(limit), "set lock_timeout = %d", wait_ms);
         status = db_run(run->db, limit, "lock_timeout", reterr);
-        if (status == STATUS_OK)
+        if (status == RLOCK_OK)
             status = migrate(run, reterr);
-        if (status != STATUS_BUSY)
+        if (status != RLOCK_BUSY)
             break;
         if (attempt == 1 && options->on_warning != NULL)
             options->on_warning("other sessions use the tables; waiting", options->arg);
@@ -261,37 +263,37 @@ static enum status migrate_patiently(const struct run *run, struct err *reterr)
 
 /* A second migration asks for the lock again and again. If it waited within a statement, `create
    index concurrently` of the first one would wait for the end of that statement. */
-static enum status lock(struct db *db, struct err *reterr)
+static enum rlock_status lock(struct db *db, struct rlock_err *reterr)
 {
     bool is_locked = false;
-    enum status status = STATUS_OK;
+    enum rlock_status status = RLOCK_OK;
 
-    while (status == STATUS_OK && !is_locked) {
+    while (status == RLOCK_OK && !is_locked) {
         PGresult *result =
             PQexec(db->conn, "select 1 where pg_try_advisory_lock(" MIGRATION_LOCK ")");
 
         status = db_check(db, result, "advisory lock", reterr);
         is_locked = PQntuples(result) > 0;
         PQclear(result);
-        if (status == STATUS_OK && !is_locked)
+        if (status == RLOCK_OK && !is_locked)
             status = db_run(db, "select pg_sleep(0.1)", "pause", reterr);
     }
     return status;
 }
 
-enum status db_migrate(struct db *db, const struct db_migration *options,
-                       struct err *reterr)
+enum rlock_status db_migrate(struct db *db, const struct db_migration *options,
+                             struct rlock_err *reterr)
 {
     struct run run = {.db = db, .options = options};
-    enum status status = read_files(&run, reterr);
+    enum rlock_status status = read_files(&run, reterr);
 
-    if (status == STATUS_OK)
+    if (status == RLOCK_OK)
         status = lock(db, reterr);
-    if (status == STATUS_OK)
+    if (status == RLOCK_OK)
         status = prepare(&run, reterr);
-    if (status == STATUS_OK)
+    if (status == RLOCK_OK)
         status = migrate_patiently(&run, reterr);
-    if (status == STATUS_OK && options->aggregate != NULL && !options->is_dry_run)
+    if (status == RLOCK_OK && options->aggregate != NULL && !options->is_dry_run)
         status = join_cell(db, options->aggregate, reterr);
     params_clear(&run.files);
     PQclear(PQexec(db->conn, "select pg_advisory_unlock(" MIGRATION_LOCK ")"));

@@ -15,7 +15,7 @@
  * From then on that voucher gets a bounded share of the connections, until its transactions
  * are fast again.
  *
- * A call is answered STATUS_OK only after the server has confirmed, behind the commit, that
+ * A call is answered RLOCK_OK only after the server has confirmed, behind the commit, that
  * commits are as durable as `required`. If they are not, all connections leave the server at
  * once. The server of the lists need not be durable.
  *
@@ -23,16 +23,16 @@
  * there are several. All connections use the same server: when one connection has found
  * another server that accepts writes, all others follow. Every call is answered exactly once,
  * never from inside the call, with
- *   STATUS_OK
- *   STATUS_DOWN       not connected: nothing was sent
- *   STATUS_IO,
- *   STATUS_TIMEOUT    the connection failed, or no answer in time: outcome unknown
- *   STATUS_BUSY       a transient error of the server (shutdown, deadlock, lock or
+ *   RLOCK_OK
+ *   RLOCK_DOWN        not connected: nothing was sent
+ *   RLOCK_IO,
+ *   RLOCK_TIMEOUT     the connection failed, or no answer in time: outcome unknown
+ *   RLOCK_BUSY        a transient error of the server (shutdown, deadlock, lock or
  *                     statement time-out, lack of resources), or not sent before the
  *                     deadline: nothing was changed, a retry may succeed
- *   STATUS_NO_MEMORY  too many calls wait: nothing was sent
- *   STATUS_REFUSED    a permanent error of the server: nothing was changed
- *   STATUS_CANCELLED  the store was closed
+ *   RLOCK_NO_MEMORY   too many calls wait: nothing was sent
+ *   RLOCK_REFUSED     a permanent error of the server: nothing was changed
+ *   RLOCK_CANCELLED   the store was closed
  *
  * Threads: the loop's only.
  */
@@ -62,19 +62,20 @@ struct store_options {
     void (*on_voucher_changed)(int64_t voucher_id, void *arg);
     /* Called when `is_up` changes, and when a server is the first to answer with a reason.
        `is_up`: all connections are up, except perhaps those for expiry and lists. The reasons:
-       STATUS_INVALID: the database is not UTF8; STATUS_REFUSED: the role may not place orders;
-       STATUS_BUSY: the server is read-only; STATUS_UNSAFE: the server is less durable than
+       RLOCK_INVALID: the database is not UTF8; RLOCK_REFUSED: the role may not place orders;
+       RLOCK_BUSY: the server is read-only; RLOCK_UNSAFE: the server is less durable than
        required; others: there is no connection. */
-    void (*on_state)(bool is_up, const struct err *why, void *arg);
+    void (*on_state)(bool is_up, const struct rlock_err *why, void *arg);
     /* Called when the connection to `lists_url` is up, or an attempt to connect has failed. */
-    void (*on_lists_state)(bool is_up, const struct err *why, void *arg);
+    void (*on_lists_state)(bool is_up, const struct rlock_err *why, void *arg);
     void *arg;
 };
 
-MUST_CHECK enum status store_open(const struct store_options *options,
-                                  struct store **ret_store, struct err *reterr);
+MUST_CHECK enum rlock_status store_open(const struct store_options *options,
+                                        struct store **ret_store,
+                                        struct rlock_err *reterr);
 
-/** Answer all calls with STATUS_CANCELLED at once, and close the store. `closed` (may be NULL) is
+/** Answer all calls with RLOCK_CANCELLED at once, and close the store. `closed` (may be NULL) is
  *  called when all handles have closed. Accepts NULL. */
 void store_close(struct store *store, void (*closed)(void *arg), void *arg);
 
@@ -108,7 +109,7 @@ struct placement {
     int64_t fence;   /* > 0; 0: there is no lock, the fence is not checked */
     struct text key; /* request key; borrowed until the batch is answered */
     bool has_ticket; /* the request has a valid ticket */
-    /* the answer, set on STATUS_OK: */
+    /* the answer, set on RLOCK_OK: */
     enum verdict verdict; /* NONE after a batch: the outcome is unknown */
     struct order order;   /* full for PLACED and REPEATED; only id for ALREADY_ORDERED */
 };
@@ -122,11 +123,11 @@ struct voucher_snapshot {
     int64_t end_us;
 };
 
-/** @snapshot  NULL unless `status` is STATUS_OK and the voucher exists
+/** @snapshot  NULL unless `status` is RLOCK_OK and the voucher exists
  *  @arg       the `arg` of the batch */
-typedef void (*store_batch_cb)(enum status status,
+typedef void (*store_batch_cb)(enum rlock_status status,
                                const struct voucher_snapshot *snapshot,
-                               const struct err *why, void *arg);
+                               const struct rlock_err *why, void *arg);
 
 /** Order requests for one voucher. The batch and what it points to are borrowed until the
  *  callback. */
@@ -141,8 +142,8 @@ struct store_batch {
     void (*released)(void *arg);
     void *arg;
     /* used by the store: */
-    struct list link;
-    enum status status;
+    struct rlock_link link;
+    enum rlock_status status;
     struct voucher_snapshot snapshot; /* voucher_id 0: none */
 };
 
@@ -153,17 +154,17 @@ unsigned store_batch_room(const struct store *store, bool is_slow);
  * Decide on the placements of batches and insert the orders, in one transaction. A part of
  * the time until the deadline is reserved for store_resolve_orders().
  *
- * To be called only if store_batch_room() > 0; otherwise the answer is STATUS_DOWN.
+ * To be called only if store_batch_room() > 0; otherwise the answer is RLOCK_DOWN.
  *
  * @batches  at least one store_batch, linked by `link`; emptied. Each has a different
  *           voucher. If there are several, a voucher whose row is held does not delay the
- *           others: its batch is answered STATUS_BUSY
+ *           others: its batch is answered RLOCK_BUSY
  */
-void store_place_orders(struct store *store, struct list *batches,
+void store_place_orders(struct store *store, struct rlock_link *batches,
                         store_batch_cb callback);
 
 /**
- * Find the outcome of a batch after STATUS_IO or STATUS_TIMEOUT. First end the server process
+ * Find the outcome of a batch after RLOCK_IO or RLOCK_TIMEOUT. First end the server process
  * that may still work on the batch. Then look up each placement by its fence, or by its key if
  * the fence is 0. Set VERDICT_PLACED and the order if the order exists, otherwise VERDICT_NONE.
  * The `snapshot` of the callback is NULL.
@@ -171,7 +172,7 @@ void store_place_orders(struct store *store, struct list *batches,
 void store_resolve_orders(struct store *store, struct store_batch *batch,
                           store_batch_cb callback);
 
-typedef void (*store_key_cb)(enum status status, const struct placement *placement,
+typedef void (*store_key_cb)(enum rlock_status status, const struct placement *placement,
                              void *arg);
 
 /** A look-up of a request key, in the caller's memory until it is answered. */
@@ -179,7 +180,7 @@ struct key_lookup {
     struct placement placement; /* user_id and key are the input; the answer is set */
     int64_t deadline_us;        /* clock_mono_us(); 0: timeout_ms from now */
     /* used by the store: */
-    struct list link;
+    struct rlock_link link;
     store_key_cb callback;
     void *arg;
 };
@@ -194,10 +195,11 @@ struct key_lookup {
 void store_find_by_key(struct store *store, int64_t voucher_id, struct key_lookup *lookup,
                        store_key_cb callback, void *arg);
 
-/** @order  valid during the callback; NULL unless `status` is STATUS_OK */
-typedef void (*store_order_cb)(enum status status, const struct order *order, void *arg);
+/** @order  valid during the callback; NULL unless `status` is RLOCK_OK */
+typedef void (*store_order_cb)(enum rlock_status status, const struct order *order,
+                               void *arg);
 
-/** @user_id  0: any owner; otherwise STATUS_NOT_FOUND for an order of another shopper */
+/** @user_id  0: any owner; otherwise RLOCK_NOT_FOUND for an order of another shopper */
 void store_read_order(struct store *store, int64_t order_id, int64_t user_id,
                       store_order_cb callback, void *arg);
 
@@ -209,7 +211,7 @@ struct order_filter {
 };
 
 /** @orders  newest first; valid during the callback */
-typedef void (*store_orders_cb)(enum status status, const struct order *orders,
+typedef void (*store_orders_cb)(enum rlock_status status, const struct order *orders,
                                 size_t count, void *arg);
 
 void store_list_orders(struct store *store, const struct order_filter *filter,
@@ -218,8 +220,8 @@ void store_list_orders(struct store *store, const struct order_filter *filter,
 /* -- life of an order -- */
 
 /** @order  the new state of the order, valid during the callback; NULL with CHANGE_NO_ORDER or
- *          if `status` is not STATUS_OK */
-typedef void (*store_change_cb)(enum status status, enum change_verdict verdict,
+ *          if `status` is not RLOCK_OK */
+typedef void (*store_change_cb)(enum rlock_status status, enum change_verdict verdict,
                                 const struct order *order, void *arg);
 
 /** A change of an order. The change and what it points to are borrowed until the callback. */
@@ -232,7 +234,7 @@ struct order_change {
     int64_t amount_cents;    /* for CHANGE_PAY only */
     int64_t deadline_us;     /* clock_mono_us(); 0: timeout_ms from now */
     /* used by the store: */
-    struct list link;
+    struct rlock_link link;
     store_change_cb callback;
     void *arg;
 };
@@ -251,7 +253,7 @@ struct event_filter {
 
 /** @events  in the order of the commits, so no event with a smaller id is added later;
  *           valid during the callback with their texts */
-typedef void (*store_events_cb)(enum status status, const struct event *events,
+typedef void (*store_events_cb)(enum rlock_status status, const struct event *events,
                                 size_t count, void *arg);
 
 void store_list_events(struct store *store, const struct event_filter *filter,
@@ -261,10 +263,11 @@ void store_list_events(struct store *store, const struct event_filter *filter,
 
 /** @vouchers  valid during the callback with their texts
  *  @now_us    time of the answer by the database's clock */
-typedef void (*store_vouchers_cb)(enum status status, const struct voucher *vouchers,
-                                  size_t count, int64_t now_us, void *arg);
+typedef void (*store_vouchers_cb)(enum rlock_status status,
+                                  const struct voucher *vouchers, size_t count,
+                                  int64_t now_us, void *arg);
 
-/** Read a voucher: one row, or STATUS_NOT_FOUND. */
+/** Read a voucher: one row, or RLOCK_NOT_FOUND. */
 void store_read_voucher(struct store *store, int64_t voucher_id,
                         store_vouchers_cb callback, void *arg);
 
@@ -289,7 +292,7 @@ void store_list_vouchers(struct store *store, const struct voucher_filter *filte
                          store_vouchers_cb callback, void *arg);
 
 /* The next three calls answer with one row, the new state of the voucher; with
-   STATUS_NOT_FOUND; or with STATUS_INVALID: the end is not after the begin, or a restock
+   RLOCK_NOT_FOUND; or with RLOCK_INVALID: the end is not after the begin, or a restock
    removes more than is left or makes the total exceed STOCK_MAX. */
 
 /** @voucher  id, version and stock_left are not read; strings are copied

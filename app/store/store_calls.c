@@ -66,9 +66,9 @@ void store_call_free(struct call *call)
 
 void store_answer_unsent(struct call *call)
 {
-    struct err why = {0};
+    struct rlock_err why = {0};
 
-    err_set(&why, call->status, "%s", status_name(call->status));
+    err_set(&why, call->status, "%s", rlock_status_name(call->status));
     call->query.done(&call->query, call->status, NULL, &why);
 }
 
@@ -81,7 +81,7 @@ static void store_on_unsent_timer(uv_timer_t *timer)
         store_answer_unsent(call);
 }
 
-void store_answer_later(struct call *call, enum status status)
+void store_answer_later(struct call *call, enum rlock_status status)
 {
     struct store *store = call->store;
 
@@ -148,7 +148,7 @@ void store_send(enum role role, struct call *call, enum statement statement,
         call->query.statement_ms = limits.statement_ms;
     }
     if (!store_conn_send(store->conns[role], &call->query, statement, params))
-        store_answer_later(call, STATUS_DOWN);
+        store_answer_later(call, RLOCK_DOWN);
 }
 
 void store_watch_deadlines(struct store *store)
@@ -157,12 +157,12 @@ void store_watch_deadlines(struct store *store)
         uv_timer_start(&store->deadline_timer, store->on_deadlines, DEADLINE_TICK_MS, 0);
 }
 
-void store_abandon_late(enum role role, struct list *sent, int64_t now_us)
+void store_abandon_late(enum role role, struct rlock_link *sent, int64_t now_us)
 {
     LIST_EACH_SAFE(struct call, call, sent, sent) {
         if (call->deadline_us > now_us)
             continue;
         if (store_conn_abandon(call->store->conns[role], &call->query))
-            store_answer_later(call, STATUS_TIMEOUT);
+            store_answer_later(call, RLOCK_TIMEOUT);
     }
 }

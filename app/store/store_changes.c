@@ -9,7 +9,7 @@
  * the two connections. So a voucher whose row is held delays the changes of other vouchers
  * only during the first attempt.
  *
- * Guarantee: a change is answered by its deadline, with STATUS_BUSY if it was not made.
+ * Guarantee: a change is answered by its deadline, with RLOCK_BUSY if it was not made.
  */
 #include "app/store/store_impl.h"
 #include "base/clock.h"
@@ -23,8 +23,8 @@
 
 /** The changes of one voucher; exists while a change waits or is under way. */
 struct change_queue {
-    struct list link;  /* in store->changes.queues */
-    struct list calls; /* waiting calls, in order of arrival */
+    struct rlock_link link;  /* in store->changes.queues */
+    struct rlock_link calls; /* waiting calls, in order of arrival */
     int64_t voucher_id;
     int64_t took_us; /* duration of the last transaction */
     bool is_busy;    /* a transaction is under way */
@@ -34,7 +34,7 @@ struct change_queue {
 /** Changes of one kind to orders of one voucher, made by one transaction. */
 struct changes_call {
     struct call call;
-    struct list changes; /* order_change */
+    struct rlock_link changes; /* order_change */
     size_t count;
 };
 
@@ -130,20 +130,20 @@ static int64_t needs_us(const struct store *store, const struct change_queue *qu
 
 enum changed_column { CHANGED_POS, CHANGED_VERDICT, CHANGED_ORDER };
 
-static void answer_change(const struct order_change *change, enum status status,
+static void answer_change(const struct order_change *change, enum rlock_status status,
                           const PGresult *result, int row)
 {
     int64_t verdict = CHANGE_NO_ORDER;
     struct order order;
     bool has_order;
 
-    if (status == STATUS_OK)
+    if (status == RLOCK_OK)
         verdict = result_int64(result, row, CHANGED_VERDICT);
     has_order = verdict != CHANGE_NO_ORDER;
     /* A malformed answer leaves the outcome unknown. */
     if (verdict < CHANGE_DONE || verdict > CHANGE_REF_USED ||
         (has_order && !store_decode_order(result, row, CHANGED_ORDER, &order))) {
-        status = STATUS_IO;
+        status = RLOCK_IO;
         has_order = false;
     }
     change->callback(status, (enum change_verdict)verdict, has_order ? &order : NULL,
@@ -160,22 +160,23 @@ static bool is_well_formed(const struct changes_call *call, const PGresult *resu
     return (size_t)PQntuples(result) == call->count;
 }
 
-static void store_on_orders_changed(struct store_query *query, enum status status,
-                                    const PGresult *result, const struct err *why UNUSED)
+static void store_on_orders_changed(struct store_query *query, enum rlock_status status,
+                                    const PGresult *result,
+                                    const struct rlock_err *why UNUSED)
 {
     struct changes_call *call = list_item(query, struct changes_call, call.query);
     int row = 0;
 
-    if (status == STATUS_OK && !is_well_formed(call, result))
-        status = STATUS_IO;
+    if (status == RLOCK_OK && !is_well_formed(call, result))
+        status = RLOCK_IO;
     LIST_DRAIN(struct order_change, change, &call->changes, link)
         answer_change(change, status, result, row++);
     store_call_free(&call->call);
 }
 
 /* Returns the call to its queue if it waited for a lock. Otherwise answers the call. */
-static void store_on_change(struct store_query *query, enum status status,
-                            const PGresult *result, const struct err *why)
+static void store_on_change(struct store_query *query, enum rlock_status status,
+                            const PGresult *result, const struct rlock_err *why)
 {
     struct call *call = list_item(query, struct call, query);
     struct store *store = call->store;
@@ -186,10 +187,10 @@ static void store_on_change(struct store_query *query, enum status status,
             store->changes.sent[i] = NULL;
     }
     queue->is_busy = false;
-    if (status == STATUS_OK || status == STATUS_BUSY)
-        note_time(store, queue, clock_mono_us() - call->sent_us, status != STATUS_OK);
+    if (status == RLOCK_OK || status == RLOCK_BUSY)
+        note_time(store, queue, clock_mono_us() - call->sent_us, status != RLOCK_OK);
     query->done = call->done;
-    if (status == STATUS_BUSY && queue->is_slow) {
+    if (status == RLOCK_BUSY && queue->is_slow) {
         list_insert_after(&queue->calls, &call->query.link);
         return;
     }
@@ -200,7 +201,7 @@ static void store_on_change(struct store_query *query, enum status status,
 
 /* -- deadlines -- */
 
-static void answer_unchanged(struct call *call, enum status status)
+static void answer_unchanged(struct call *call, enum rlock_status status)
 {
     call->store->changes.count -= count_of(call);
     store_answer_later(call, status);
@@ -241,7 +242,7 @@ static bool drop_late_changes(struct call *call, int64_t latest_us)
     LIST_DRAIN_PRESENT(struct order_change, change, &orders->changes, link)
         add_change(change->deadline_us <= latest_us ? late : orders, change);
     if (orders->count > 0) {
-        answer_unchanged(&late->call, STATUS_BUSY);
+        answer_unchanged(&late->call, RLOCK_BUSY);
         return true;
     }
     list_append_all(&orders->changes, &late->changes);
@@ -260,7 +261,7 @@ static void drop_late(const struct store *store, const struct change_queue *queu
         if (call->deadline_us > latest_us || drop_late_changes(call, latest_us))
             continue;
         list_remove(&call->query.link);
-        answer_unchanged(call, STATUS_BUSY);
+        answer_unchanged(call, RLOCK_BUSY);
     }
 }
 
@@ -273,7 +274,7 @@ static void abandon_late(struct store *store, unsigned i, int64_t now_us)
         !store_conn_abandon(store->conns[ROLE_CHANGES + i], &call->query))
         return;
     store->changes.sent[i] = NULL;
-    store_answer_later(call, STATUS_TIMEOUT);
+    store_answer_later(call, RLOCK_TIMEOUT);
 }
 
 void store_time_out_changes(struct store *store, int64_t now_us)
@@ -286,7 +287,7 @@ void store_time_out_changes(struct store *store, int64_t now_us)
     }
 }
 
-void store_take_changes(struct store *store, struct list *calls)
+void store_take_changes(struct store *store, struct rlock_link *calls)
 {
     LIST_EACH_SAFE(struct change_queue, queue, &store->changes.queues, link) {
         list_append_all(calls, &queue->calls);
@@ -312,11 +313,11 @@ void store_change_voucher(struct call *call, enum statement statement, int64_t v
     call->deadline_us = store_deadline_us(store, 0);
     store->changes.count++;
     if (!is_any_up(store))
-        answer_unchanged(call, STATUS_DOWN);
+        answer_unchanged(call, RLOCK_DOWN);
     else if (!params_copy(&call->params, &store->params) ||
              (queue = queue_of(store, voucher_id != 0 ? voucher_id : NEW_VOUCHER)) ==
                  NULL)
-        answer_unchanged(call, STATUS_NO_MEMORY);
+        answer_unchanged(call, RLOCK_NO_MEMORY);
     else
         enqueue(call, queue);
 }
@@ -350,7 +351,7 @@ void store_change_order(struct store *store, struct order_change *change,
     call = changes_call_new(store, statement);
     add_change(call, change);
     if (queue == NULL)
-        answer_unchanged(&call->call, STATUS_NO_MEMORY);
+        answer_unchanged(&call->call, RLOCK_NO_MEMORY);
     else
         enqueue(&call->call, queue);
 }
@@ -418,7 +419,7 @@ static void send_on(struct store *store, enum role role)
 
 void store_send_changes(struct store *store)
 {
-    struct list unsent;
+    struct rlock_link unsent;
 
     if (is_any_up(store)) {
         send_on(store, ROLE_CHANGES);
@@ -428,5 +429,5 @@ void store_send_changes(struct store *store)
     list_init(&unsent);
     store_take_changes(store, &unsent);
     LIST_DRAIN(struct call, call, &unsent, query.link)
-        answer_unchanged(call, STATUS_DOWN);
+        answer_unchanged(call, RLOCK_DOWN);
 }

@@ -31,15 +31,15 @@ struct store_query;
  *
  * @status  OK, IO, TIMEOUT, BUSY, REFUSED, CANCELLED as in store.h
  * @result  valid during the callback; NULL unless the server answered
- * @why     NULL if `status` is STATUS_OK
+ * @why     NULL if `status` is RLOCK_OK
  */
-typedef void (*store_query_cb)(struct store_query *query, enum status status,
-                               const PGresult *result, const struct err *why);
+typedef void (*store_query_cb)(struct store_query *query, enum rlock_status status,
+                               const PGresult *result, const struct rlock_err *why);
 
 /** A statement under way, in the caller's memory until it is answered. */
 struct store_query {
-    struct list link;
-    /* After this time the server cancels the statement, and the answer is STATUS_BUSY. The limit of
+    struct rlock_link link;
+    /* After this time the server cancels the statement, and the answer is RLOCK_BUSY. The limit of
        the session is not changed if it is between statement_ms / 2 and statement_ms. */
     uint32_t statement_ms;
     /* A server that has not answered in this time counts as hung. The time starts when all
@@ -77,23 +77,23 @@ struct store_conn_options {
     bool is_reader;
     uint32_t timeout_ms;   /* limit of an attempt to connect; less with several hosts */
     uint32_t statement_ms; /* initial limit of the session, see struct store_query */
-    uint32_t lock_ms;   /* limit of a wait for a lock, then STATUS_BUSY; 0: unlimited */
-    uint32_t idle_ms;   /* the server ends a session after this idle time; 0: never */
-    const char *listen; /* a channel, or NULL */
+    uint32_t lock_ms;      /* limit of a wait for a lock, then RLOCK_BUSY; 0: unlimited */
+    uint32_t idle_ms;      /* the server ends a session after this idle time; 0: never */
+    const char *listen;    /* a channel, or NULL */
     void (*on_up)(struct store_conn *conn, void *arg);
     /* Called when all hosts have failed in turn, with the reason of a host that answered if
        there is one. Also called, with `was_up`, when an established connection fails, before its
        queries are answered. */
-    void (*on_down)(struct store_conn *conn, bool was_up, const struct err *why,
+    void (*on_down)(struct store_conn *conn, bool was_up, const struct rlock_err *why,
                     void *arg);
     void (*on_notify)(const char *payload, void *arg); /* NULL if `listen` is NULL */
     void *arg;
 };
 
-MUST_CHECK enum status store_conn_open(const struct store_conn_options *options,
-                                       struct store_conn **ret_conn);
+MUST_CHECK enum rlock_status store_conn_open(const struct store_conn_options *options,
+                                             struct store_conn **ret_conn);
 
-/** Answer all queries with STATUS_CANCELLED, and close. The connection is a part of `owner` until
+/** Answer all queries with RLOCK_CANCELLED, and close. The connection is a part of `owner` until
  *  all its handles have closed. */
 void store_conn_close(struct store_conn *conn, struct closing *owner);
 
@@ -106,8 +106,8 @@ const struct store_session *store_conn_session(const struct store_conn *conn);
 void store_conn_check(struct store_conn *conn);
 
 /** Leave the server, if the connection is up, as if its own proof had failed. The status of
- *  `why` is STATUS_UNSAFE. */
-void store_conn_leave(struct store_conn *conn, const struct err *why);
+ *  `why` is RLOCK_UNSAFE. */
+void store_conn_leave(struct store_conn *conn, const struct rlock_err *why);
 
 /** Number of queries that were sent and are not answered yet. */
 unsigned store_conn_pending(const struct store_conn *conn);

@@ -19,8 +19,8 @@ struct store_conn {
     uv_poll_t *poll; /* frees itself when it has closed */
     uv_poll_cb on_poll;
     int poll_events;
-    struct list pending; /* store_query, in the order of sending */
-    struct list failed;  /* store_query, for store_conn_answer_failed() */
+    struct rlock_link pending; /* store_query, in the order of sending */
+    struct rlock_link failed;  /* store_query, for store_conn_answer_failed() */
     uv_timer_t timer;
     uv_timer_cb on_timer;
     unsigned pending_count;
@@ -28,7 +28,7 @@ struct store_conn {
     unsigned host;     /* host of this or the next attempt */
     unsigned host_count;
     struct database_host target;
-    struct err round; /* why this round through the hosts has failed so far */
+    struct rlock_err round; /* why this round through the hosts has failed so far */
     uv_getaddrinfo_t resolve;
     unsigned resolve_host; /* the host whose name is being resolved */
     bool is_resolving;
@@ -40,7 +40,7 @@ struct store_conn {
     enum state state;
     struct store_session session;
     struct store_query check; /* see store_conn_check() */
-    struct err broken;        /* a failure found while sending; text "": none */
+    struct rlock_err broken;  /* a failure found while sending; text "": none */
     struct closing closing;
     struct closing *owner; /* waits for this connection */
 };
@@ -64,18 +64,18 @@ static inline bool store_conn_is_broken(const struct store_conn *conn)
 
 /** Close the connection, answer its queries, and try the next host. `why` may be conn->broken;
  *  callbacks may close the connection. */
-void store_conn_fail(struct store_conn *conn, const struct err *why);
-/** store_conn_fail() with STATUS_IO. */
+void store_conn_fail(struct store_conn *conn, const struct rlock_err *why);
+/** store_conn_fail() with RLOCK_IO. */
 void store_conn_fail_io(struct store_conn *conn, const char *doing, const char *words);
 /** Let the timer call store_conn_fail() as soon as the caller has returned. */
-void store_conn_fail_later(struct store_conn *conn, enum status status, const char *what,
-                           const char *why);
+void store_conn_fail_later(struct store_conn *conn, enum rlock_status status,
+                           const char *what, const char *why);
 
 /** Close the connection, and move its queries to `failed` for store_conn_answer_failed(). */
 void store_conn_drop(struct store_conn *conn);
-/** Answer the queries in `failed`. The status is that of `why`; it is STATUS_IO, so the outcome is
+/** Answer the queries in `failed`. The status is that of `why`; it is RLOCK_IO, so the outcome is
  *  unknown, if `why` says that the server must not be used. */
-void store_conn_answer_failed(struct store_conn *conn, const struct err *why);
+void store_conn_answer_failed(struct store_conn *conn, const struct rlock_err *why);
 
 /** Send a statement that has no parameters, without a Sync. False: libpq failed. */
 MUST_CHECK bool store_conn_send_bare(struct store_conn *conn, enum statement statement);
@@ -90,11 +90,13 @@ void store_connect_continue(struct store_conn *conn, PostgresPollingStatusType n
 uint32_t store_connect_ms(const struct store_conn *conn);
 
 /** Take an answer of an attempt in STATE_PREPARING. */
-MUST_CHECK enum status store_connect_take(struct store_conn *conn, const PGresult *result,
-                                          struct err *reterr);
+MUST_CHECK enum rlock_status store_connect_take(struct store_conn *conn,
+                                                const PGresult *result,
+                                                struct rlock_err *reterr);
 
 /** Take the answer to STATEMENT_PROOF. Not OK: the server must not be used. */
-MUST_CHECK enum status store_conn_take_proof(struct store_conn *conn,
-                                             const PGresult *result, struct err *reterr);
+MUST_CHECK enum rlock_status store_conn_take_proof(struct store_conn *conn,
+                                                   const PGresult *result,
+                                                   struct rlock_err *reterr);
 
 #endif

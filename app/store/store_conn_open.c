@@ -21,31 +21,31 @@
 
 enum proof_column { PROOF_DURABILITY, PROOF_READ_ONLY, PROOF_CONFIGURED, PROOF_COLUMNS };
 
-enum status store_conn_take_proof(struct store_conn *conn, const PGresult *result,
-                                  struct err *reterr)
+enum rlock_status store_conn_take_proof(struct store_conn *conn, const PGresult *result,
+                                        struct rlock_err *reterr)
 {
     struct store_session *session = &conn->session;
     int64_t configured_us;
 
     if (PQresultStatus(result) != PGRES_TUPLES_OK)
-        return err_set(reterr, STATUS_IO, "proof: %s", PQresultErrorMessage(result));
+        return err_set(reterr, RLOCK_IO, "proof: %s", PQresultErrorMessage(result));
     configured_us = result_time(result, 0, PROOF_CONFIGURED);
     conn->is_reconfigured = configured_us != session->configured_us;
     session->configured_us = configured_us;
     session->durability = (enum durability)result_int64(result, 0, PROOF_DURABILITY);
     if (result_int64(result, 0, PROOF_READ_ONLY) != 0)
-        return err_set(reterr, STATUS_BUSY, "the server is read-only");
+        return err_set(reterr, RLOCK_BUSY, "the server is read-only");
     if (session->durability < conn->options.required)
-        return err_set(reterr, STATUS_UNSAFE,
+        return err_set(reterr, RLOCK_UNSAFE,
                        "durability is %s, see SECKILL_REQUIRE_DURABILITY: check fsync,"
                        " full_page_writes, synchronous_commit, the standby",
                        durability_names[session->durability]);
-    return STATUS_OK;
+    return RLOCK_OK;
 }
 
 /* Refuses a role that may not place orders, because the service must not become ready with it. */
-static enum status take_session(struct store_conn *conn, const PGresult *result,
-                                struct err *reterr)
+static enum rlock_status take_session(struct store_conn *conn, const PGresult *result,
+                                      struct rlock_err *reterr)
 {
     struct store_session *session = &conn->session;
 
@@ -55,42 +55,42 @@ static enum status take_session(struct store_conn *conn, const PGresult *result,
     session->cell = result_int64(result, 0, 4);
     session->cells = result_int64(result, 0, 5);
     if (conn->options.is_reader)
-        return STATUS_OK;
+        return RLOCK_OK;
     if (session->cell < 0)
-        return err_set(reterr, STATUS_REFUSED,
+        return err_set(reterr, RLOCK_REFUSED,
                        "the database is an aggregate of cells: name it in"
                        " SECKILL_LISTS_DATABASE_URL, and a cell here");
     if (result_int64(result, 0, 2) != 1)
-        return err_set(reterr, STATUS_REFUSED,
+        return err_set(reterr, RLOCK_REFUSED,
                        "this role may not call place_orders(): run seckill migrate"
                        " --service-role");
-    return STATUS_OK;
+    return RLOCK_OK;
 }
 
 /* Takes the answer to one of the commands that start_preparing() sent. */
-enum status store_connect_take(struct store_conn *conn, const PGresult *result,
-                               struct err *reterr)
+enum rlock_status store_connect_take(struct store_conn *conn, const PGresult *result,
+                                     struct rlock_err *reterr)
 {
     const char *encoding = PQparameterStatus(conn->pg, "server_encoding");
 
     if (encoding != NULL && strcmp(encoding, "UTF8") != 0)
-        return err_set(reterr, STATUS_INVALID, DATABASE_NOT_UTF8, encoding);
+        return err_set(reterr, RLOCK_INVALID, DATABASE_NOT_UTF8, encoding);
     switch (PQresultStatus(result)) {
     case PGRES_TUPLES_OK:
         return PQnfields(result) == PROOF_COLUMNS
                    ? store_conn_take_proof(conn, result, reterr)
                    : take_session(conn, result, reterr);
     case PGRES_COMMAND_OK:
-        return STATUS_OK;
+        return RLOCK_OK;
     case PGRES_PIPELINE_SYNC:
         conn->state = STATE_UP;
         conn->attempts = 0;
         if (!store_conn_is_broken(conn))
             uv_timer_stop(&conn->timer);
         conn->options.on_up(conn, conn->options.arg);
-        return STATUS_OK;
+        return RLOCK_OK;
     default:
-        return err_set(reterr, STATUS_IO, "prepare: %s", PQresultErrorMessage(result));
+        return err_set(reterr, RLOCK_IO, "prepare: %s", PQresultErrorMessage(result));
     }
 }
 
@@ -218,7 +218,7 @@ static void conn_on_resolved(uv_getaddrinfo_t *request, int failure,
                              struct addrinfo *found)
 {
     struct store_conn *conn = request->data;
-    struct err why;
+    struct rlock_err why;
 
     conn->is_resolving = false;
     if (conn->state == STATE_RESOLVING && conn->resolve_host != conn->host) {
@@ -226,7 +226,7 @@ static void conn_on_resolved(uv_getaddrinfo_t *request, int failure,
     } else if (conn->state == STATE_RESOLVING && failure == 0) {
         connect_resolved(conn, found);
     } else if (conn->state == STATE_RESOLVING) {
-        err_set(&why, STATUS_IO, "check the database URL: no address of %s",
+        err_set(&why, RLOCK_IO, "check the database URL: no address of %s",
                 conn->target.name);
         store_conn_fail_io(conn, why.text, uv_strerror(failure));
     }

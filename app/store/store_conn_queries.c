@@ -64,29 +64,29 @@ static void start_deadline(struct store_conn *conn)
     store_conn_arm(conn, query->timeout_ms * INT64_C(1000));
 }
 
-/* What an error means for the session. STATUS_OK: the session stays; STATUS_REFUSED: the session
+/* What an error means for the session. RLOCK_OK: the session stays; RLOCK_REFUSED: the session
    stays, but a retry is useless; others: the session is closed. */
-static enum status session_after(const char *sqlstate)
+static enum rlock_status session_after(const char *sqlstate)
 {
     static const struct {
         const char *begin; /* of the SQLSTATE */
-        enum status session;
+        enum rlock_status session;
     } transient[] = {
-        {"0A000", STATUS_IO},   /* a migration has invalidated a prepared statement */
-        {"25006", STATUS_BUSY}, /* the server has become read-only */
-        {"26000", STATUS_IO},   /* a prepared statement is gone */
-        {"40", STATUS_OK},      /* rolled back: deadlock, serialization */
-        {"53", STATUS_OK},      /* insufficient resources */
-        {"55", STATUS_OK},      /* not in the required state: lock_not_available */
-        {"57", STATUS_OK},      /* operator intervention: cancelled, shutting down */
-        {"58", STATUS_OK},      /* system error of the server */
+        {"0A000", RLOCK_IO},   /* a migration has invalidated a prepared statement */
+        {"25006", RLOCK_BUSY}, /* the server has become read-only */
+        {"26000", RLOCK_IO},   /* a prepared statement is gone */
+        {"40", RLOCK_OK},      /* rolled back: deadlock, serialization */
+        {"53", RLOCK_OK},      /* insufficient resources */
+        {"55", RLOCK_OK},      /* not in the required state: lock_not_available */
+        {"57", RLOCK_OK},      /* operator intervention: cancelled, shutting down */
+        {"58", RLOCK_OK},      /* system error of the server */
     };
 
     for (size_t i = 0; i < sizeof(transient) / sizeof(transient[0]); i++) {
         if (strncmp(sqlstate, transient[i].begin, strlen(transient[i].begin)) == 0)
             return transient[i].session;
     }
-    return STATUS_REFUSED;
+    return RLOCK_REFUSED;
 }
 
 static bool is_error(const PGresult *result)
@@ -99,20 +99,20 @@ static void answer_oldest(struct store_conn *conn)
 {
     struct store_query *query = LIST_SHIFT(struct store_query, &conn->pending, link);
     PGresult *result = query->result;
-    struct err why = {0};
+    struct rlock_err why = {0};
 
     query->result = NULL;
     conn->pending_count--;
     start_deadline(conn);
     if (is_error(result)) {
-        enum status session = session_after(result_sqlstate(result));
+        enum rlock_status session = session_after(result_sqlstate(result));
 
-        err_set(&why, session == STATUS_REFUSED ? STATUS_REFUSED : STATUS_BUSY, "%s (%s)",
+        err_set(&why, session == RLOCK_REFUSED ? RLOCK_REFUSED : RLOCK_BUSY, "%s (%s)",
                 PQresultErrorMessage(result), result_sqlstate(result));
-        if (session != STATUS_OK && session != STATUS_REFUSED)
+        if (session != RLOCK_OK && session != RLOCK_REFUSED)
             store_conn_fail_later(conn, session, "session", why.text);
     }
-    query->done(query, why.status, result, why.status == STATUS_OK ? NULL : &why);
+    query->done(query, why.status, result, why.status == RLOCK_OK ? NULL : &why);
     PQclear(result);
 }
 
@@ -141,48 +141,48 @@ static void prove_again(struct store_conn *conn)
     list_append(&conn->pending, &query->link);
     start_deadline(conn);
     if (!send_alone(conn, STATEMENT_BARRIER) || !send_alone(conn, STATEMENT_PROOF))
-        store_conn_fail_later(conn, STATUS_IO, "send", PQerrorMessage(conn->pg));
+        store_conn_fail_later(conn, RLOCK_IO, "send", PQerrorMessage(conn->pg));
 }
 
 /* The outcome of a query that was rolled back is known, so the query is answered whatever the proof
    says. */
-static enum status take_proof(struct store_conn *conn, const PGresult *result,
-                              struct err *reterr)
+static enum rlock_status take_proof(struct store_conn *conn, const PGresult *result,
+                                    struct rlock_err *reterr)
 {
-    enum status status = store_conn_take_proof(conn, result, reterr);
+    enum rlock_status status = store_conn_take_proof(conn, result, reterr);
 
-    if (status == STATUS_OK || !is_error(oldest(conn)->result))
+    if (status == RLOCK_OK || !is_error(oldest(conn)->result))
         return status;
     store_conn_fail_later(conn, status, "session", reterr->text);
-    return STATUS_OK;
+    return RLOCK_OK;
 }
 
 /* Handles the end of a transaction of the oldest query. */
-static enum status take_sync(struct store_conn *conn, struct err *reterr)
+static enum rlock_status take_sync(struct store_conn *conn, struct rlock_err *reterr)
 {
     const struct store_query *query = oldest(conn);
     bool is_of_pooler = strncmp(result_sqlstate(query->result), "08", 2) == 0;
 
     if (is_of_pooler || (query->is_doubted && is_error(query->result)))
-        return err_set(reterr, STATUS_IO, "%s", PQresultErrorMessage(query->result));
+        return err_set(reterr, RLOCK_IO, "%s", PQresultErrorMessage(query->result));
     if (conn->is_wait_cancelled)
-        return err_set(reterr, STATUS_IO,
+        return err_set(reterr, RLOCK_IO,
                        "the commit's wait for the standby was cancelled");
     conn->is_committed = query->has_proof && !conn->is_committed;
     if (conn->is_committed)
-        return STATUS_OK;
+        return RLOCK_OK;
     if (query->has_proof && conn->is_reconfigured && !is_error(query->result))
         prove_again(conn);
     else
         answer_oldest(conn);
-    return STATUS_OK;
+    return RLOCK_OK;
 }
 
 /* False: the connection has failed. */
 static bool take_result(struct store_conn *conn, PGresult *result)
 {
     bool is_sync = PQresultStatus(result) == PGRES_PIPELINE_SYNC;
-    struct err why = {0};
+    struct rlock_err why = {0};
 
     if (conn->state == STATE_UP && !is_sync && !conn->is_committed) {
         keep_result(conn, result);
@@ -195,9 +195,9 @@ static bool take_result(struct store_conn *conn, PGresult *result)
     else
         why.status = take_proof(conn, result, &why);
     PQclear(result);
-    if (why.status != STATUS_OK)
+    if (why.status != RLOCK_OK)
         store_conn_fail(conn, &why);
-    return why.status == STATUS_OK;
+    return why.status == RLOCK_OK;
 }
 
 /* Handles the results that have arrived. A NULL ends the results of a statement. A second NULL in a
@@ -258,7 +258,7 @@ static void check_deadline(struct store_conn *conn)
 {
     int64_t left_us = conn->deadline_us - clock_mono_us();
     struct pollfd socket = {.fd = PQsocket(conn->pg), .events = POLLIN};
-    struct err why;
+    struct rlock_err why;
 
     if (oldest(conn) == NULL)
         return;
@@ -267,7 +267,7 @@ static void check_deadline(struct store_conn *conn)
         store_conn_arm(conn, left_us);
         return;
     }
-    err_set(&why, STATUS_TIMEOUT, "no answer within %" PRIu32 " ms",
+    err_set(&why, RLOCK_TIMEOUT, "no answer within %" PRIu32 " ms",
             oldest(conn)->timeout_ms);
     store_conn_fail(conn, &why);
 }
@@ -298,7 +298,7 @@ static void conn_on_timer(uv_timer_t *timer)
     case STATE_CONNECTING:
     case STATE_PREPARING:
         if (!store_conn_is_broken(conn))
-            err_set(&conn->broken, STATUS_TIMEOUT,
+            err_set(&conn->broken, RLOCK_TIMEOUT,
                     "connect: no answer within %" PRIu32 " ms", store_connect_ms(conn));
         store_conn_fail(conn, &conn->broken);
         break;
@@ -321,15 +321,15 @@ static void conn_on_closed(void *owner)
     closing_done(closing);
 }
 
-enum status store_conn_open(const struct store_conn_options *options,
-                            struct store_conn **ret_conn)
+enum rlock_status store_conn_open(const struct store_conn_options *options,
+                                  struct store_conn **ret_conn)
 {
     struct store_conn *conn = calloc(1, sizeof(*conn));
 
     if (conn == NULL ||
-        database_url_check(options->database_url, &conn->host_count, NULL) != STATUS_OK) {
+        database_url_check(options->database_url, &conn->host_count, NULL) != RLOCK_OK) {
         free(conn);
-        return STATUS_NO_MEMORY;
+        return RLOCK_NO_MEMORY;
     }
     conn->options = *options;
     list_init(&conn->pending);
@@ -342,12 +342,12 @@ enum status store_conn_open(const struct store_conn_options *options,
     closing_start(&conn->closing, conn_on_closed, conn);
     store_conn_arm(conn, 0);
     *ret_conn = conn;
-    return STATUS_OK;
+    return RLOCK_OK;
 }
 
 void store_conn_close(struct store_conn *conn, struct closing *owner)
 {
-    struct err why;
+    struct rlock_err why;
 
     conn->owner = closing_part(owner);
     conn->state = STATE_CLOSED;
@@ -356,7 +356,7 @@ void store_conn_close(struct store_conn *conn, struct closing *owner)
         uv_cancel((uv_req_t *)&conn->resolve);
     closing_handle(&conn->closing, (uv_handle_t *)&conn->timer);
     closing_done(&conn->closing);
-    err_set(&why, STATUS_CANCELLED, "closed");
+    err_set(&why, RLOCK_CANCELLED, "closed");
     store_conn_answer_failed(conn, &why);
 }
 
@@ -385,7 +385,7 @@ void store_conn_follow(struct store_conn *conn, const struct store_conn *leader)
                conn->session.server_start_us != leader->session.server_start_us) {
         /* store_conn_fail() adds one to the host */
         conn->host = leader->host + conn->host_count - 1;
-        store_conn_fail_later(conn, STATUS_IO, "connection left",
+        store_conn_fail_later(conn, RLOCK_IO, "connection left",
                               "another server accepts writes");
     }
 }
@@ -414,9 +414,9 @@ static void add_pending(struct store_conn *conn, struct store_query *query)
         start_deadline(conn);
 }
 
-static void conn_on_unattended(struct store_query *query, enum status status UNUSED,
+static void conn_on_unattended(struct store_query *query, enum rlock_status status UNUSED,
                                const PGresult *result UNUSED,
-                               const struct err *why UNUSED)
+                               const struct rlock_err *why UNUSED)
 {
     free(query);
 }
@@ -464,17 +464,17 @@ bool store_conn_send(struct store_conn *conn, struct store_query *query,
     is_sent = send_limit(conn, query);
     add_pending(conn, query);
     if (!is_sent || !send_statement(conn, statement, params, query->has_proof))
-        store_conn_fail_later(conn, STATUS_IO, "send", PQerrorMessage(conn->pg));
+        store_conn_fail_later(conn, RLOCK_IO, "send", PQerrorMessage(conn->pg));
     return true;
 }
 
-static void conn_on_checked(struct store_query *query, enum status status,
-                            const PGresult *result, const struct err *why UNUSED)
+static void conn_on_checked(struct store_query *query, enum rlock_status status,
+                            const PGresult *result, const struct rlock_err *why UNUSED)
 {
     struct store_conn *conn = list_item(query, struct store_conn, check);
-    struct err broken;
+    struct rlock_err broken;
 
-    if (status == STATUS_OK && store_conn_take_proof(conn, result, &broken) != STATUS_OK)
+    if (status == RLOCK_OK && store_conn_take_proof(conn, result, &broken) != RLOCK_OK)
         store_conn_fail_later(conn, broken.status, "session", broken.text);
 }
 
@@ -486,10 +486,10 @@ void store_conn_check(struct store_conn *conn)
     conn->check.done = conn_on_checked;
     add_pending(conn, &conn->check);
     if (!send_alone(conn, STATEMENT_PROOF))
-        store_conn_fail_later(conn, STATUS_IO, "send", PQerrorMessage(conn->pg));
+        store_conn_fail_later(conn, RLOCK_IO, "send", PQerrorMessage(conn->pg));
 }
 
-void store_conn_leave(struct store_conn *conn, const struct err *why)
+void store_conn_leave(struct store_conn *conn, const struct rlock_err *why)
 {
     if (conn->state == STATE_UP)
         store_conn_fail_later(conn, why->status, "connection left", why->text);

@@ -78,15 +78,15 @@ void store_conn_drop(struct store_conn *conn)
 }
 
 /* Whether the reason is the answer of a server. */
-static bool is_refusal(const struct err *why)
+static bool is_refusal(const struct rlock_err *why)
 {
-    return why->status != STATUS_IO && why->status != STATUS_TIMEOUT;
+    return why->status != RLOCK_IO && why->status != RLOCK_TIMEOUT;
 }
 
-void store_conn_answer_failed(struct store_conn *conn, const struct err *why)
+void store_conn_answer_failed(struct store_conn *conn, const struct rlock_err *why)
 {
-    bool is_left = is_refusal(why) && why->status != STATUS_CANCELLED;
-    enum status status = is_left ? STATUS_IO : why->status;
+    bool is_left = is_refusal(why) && why->status != RLOCK_CANCELLED;
+    enum rlock_status status = is_left ? RLOCK_IO : why->status;
 
     LIST_DRAIN(struct store_query, query, &conn->failed, link) {
         conn->pending_count--;
@@ -96,9 +96,9 @@ void store_conn_answer_failed(struct store_conn *conn, const struct err *why)
     }
 }
 
-void store_conn_fail(struct store_conn *conn, const struct err *why)
+void store_conn_fail(struct store_conn *conn, const struct rlock_err *why)
 {
-    struct err copy = *why;
+    struct rlock_err copy = *why;
     bool was_up = conn->state == STATE_UP, is_round_over;
     unsigned hosts = conn->host_count;
     uint32_t pause_ms = 0;
@@ -120,14 +120,14 @@ void store_conn_fail(struct store_conn *conn, const struct err *why)
 
 void store_conn_fail_io(struct store_conn *conn, const char *doing, const char *words)
 {
-    struct err why;
+    struct rlock_err why;
 
-    err_set(&why, STATUS_IO, "%s: %s", doing, words);
+    err_set(&why, RLOCK_IO, "%s: %s", doing, words);
     store_conn_fail(conn, &why);
 }
 
-void store_conn_fail_later(struct store_conn *conn, enum status status, const char *what,
-                           const char *why)
+void store_conn_fail_later(struct store_conn *conn, enum rlock_status status,
+                           const char *what, const char *why)
 {
     if (store_conn_is_broken(conn))
         return;
@@ -156,7 +156,7 @@ void store_conn_flush(struct store_conn *conn)
         return;
     left = PQflush(conn->pg);
     if (left < 0)
-        store_conn_fail_later(conn, STATUS_IO, "send", PQerrorMessage(conn->pg));
+        store_conn_fail_later(conn, RLOCK_IO, "send", PQerrorMessage(conn->pg));
     else
         store_conn_poll_for(conn, left > 0 ? UV_READABLE | UV_WRITABLE : UV_READABLE);
 }

@@ -30,18 +30,18 @@ static struct event decode_event(const PGresult *result, int row)
     };
 }
 
-static void store_on_events(struct store_query *query, enum status status,
-                            const PGresult *result, const struct err *why UNUSED)
+static void store_on_events(struct store_query *query, enum rlock_status status,
+                            const PGresult *result, const struct rlock_err *why UNUSED)
 {
     struct rows_call *call = list_item(query, struct rows_call, call.query);
     size_t count = (size_t)PQntuples(result);
     struct event *events = count > 0 ? calloc(count, sizeof(*events)) : NULL;
 
     if (count > 0 && events == NULL)
-        status = STATUS_NO_MEMORY;
-    for (size_t i = 0; status == STATUS_OK && i < count; i++)
+        status = RLOCK_NO_MEMORY;
+    for (size_t i = 0; status == RLOCK_OK && i < count; i++)
         events[i] = decode_event(result, (int)i);
-    call->callback.events(status, events, status == STATUS_OK ? count : 0, call->arg);
+    call->callback.events(status, events, status == RLOCK_OK ? count : 0, call->arg);
     free(events);
     store_call_free(&call->call);
 }

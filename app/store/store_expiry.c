@@ -49,8 +49,8 @@ static void end_calls(struct store *store, bool is_progress)
     expiry->skipped_count = 0;
 }
 
-static void store_on_expired(struct store_query *query, enum status status,
-                             const PGresult *result, const struct err *why UNUSED);
+static void store_on_expired(struct store_query *query, enum rlock_status status,
+                             const PGresult *result, const struct rlock_err *why UNUSED);
 
 /* Expires the orders of the next voucher of the last read. */
 static void expire_next(struct store *store)
@@ -69,8 +69,8 @@ static void expire_next(struct store *store)
     send_expiry(store, STATEMENT_EXPIRE_BATCHES, store_on_expired);
 }
 
-static void store_on_expired(struct store_query *query, enum status status,
-                             const PGresult *result, const struct err *why UNUSED)
+static void store_on_expired(struct store_query *query, enum rlock_status status,
+                             const PGresult *result, const struct rlock_err *why UNUSED)
 {
     struct call *call = list_item(query, struct call, query);
     struct store *store = call->store;
@@ -78,17 +78,17 @@ static void store_on_expired(struct store_query *query, enum status status,
     int64_t expired = 0, ended = 0;
 
     store_call_free(call);
-    if (status == STATUS_OK) {
+    if (status == RLOCK_OK) {
         expired = result_int64(result, 0, 0);
         ended = result_int64(result, 0, 1);
-    } else if (status != STATUS_BUSY && status != STATUS_REFUSED) {
+    } else if (status != RLOCK_BUSY && status != RLOCK_REFUSED) {
         end_calls(store, false);
         return;
     }
     if (expired + ended == 0 && expiry->skipped_count < EXPIRY_SKIPPED_MAX)
         expiry->skipped[expiry->skipped_count++] = expiry->due[expiry->due_at].voucher_id;
     expiry->expired += (uint64_t)expired;
-    if (status == STATUS_REFUSED)
+    if (status == RLOCK_REFUSED)
         expiry->is_refused = true;
     expiry->due_at++;
     expire_next(store);
@@ -111,14 +111,14 @@ static void keep_due(struct expiry *expiry, const PGresult *result)
     }
 }
 
-static void store_on_due(struct store_query *query, enum status status,
-                         const PGresult *result, const struct err *why UNUSED)
+static void store_on_due(struct store_query *query, enum rlock_status status,
+                         const PGresult *result, const struct rlock_err *why UNUSED)
 {
     struct call *call = list_item(query, struct call, query);
     struct store *store = call->store;
 
     store_call_free(call);
-    if (status != STATUS_OK) {
+    if (status != RLOCK_OK) {
         end_calls(store, false);
         return;
     }
@@ -140,15 +140,14 @@ void store_set_expiry_leader(struct store *store, bool is_leader)
     metrics_set(&store->options.metrics->expiry_leader, is_leader);
 }
 
-static void store_on_lead(struct store_query *query, enum status status,
-                          const PGresult *result, const struct err *why UNUSED)
+static void store_on_lead(struct store_query *query, enum rlock_status status,
+                          const PGresult *result, const struct rlock_err *why UNUSED)
 {
     struct call *call = list_item(query, struct call, query);
     struct store *store = call->store;
 
     store_call_free(call);
-    store_set_expiry_leader(store,
-                            status == STATUS_OK && result_int64(result, 0, 0) == 1);
+    store_set_expiry_leader(store, status == RLOCK_OK && result_int64(result, 0, 0) == 1);
     if (store->expiry->is_leader)
         read_due(store);
     else

@@ -10,14 +10,14 @@
 struct call {
     struct store_query query; /* query.link also links the call in lists of the store */
     struct store *store;
-    enum status status;  /* of an answer that is given later */
-    struct reads *reads; /* of a read: the other reads of its connection */
+    enum rlock_status status; /* of an answer that is given later */
+    struct reads *reads;      /* of a read: the other reads of its connection */
     /* only used if the call may wait for its connection: */
     store_query_cb done; /* answers and frees the call; query.done calls it */
     enum statement statement;
     struct store_params params;
     int64_t deadline_us;
-    struct list sent;           /* in a list of calls under way that may be abandoned */
+    struct rlock_link sent;     /* in a list of calls under way that may be abandoned */
     unsigned rows;              /* of a read: see store_read() */
     struct change_queue *queue; /* of a change: the queue of its voucher */
     int64_t sent_us;            /* of a change: when it was sent */
@@ -27,17 +27,17 @@ struct call {
 struct batch_call {
     struct call call;
     store_batch_cb callback;
-    struct list batches;        /* store_batch, not answered yet */
+    struct rlock_link batches;  /* store_batch, not answered yet */
     struct store_query barrier; /* of an early release */
     bool has_barrier;
-    struct err why; /* the reason of a failure */
+    struct rlock_err why; /* the reason of a failure */
 };
 
 /** A query that looks up keys of one voucher. */
 struct lookup_call {
     struct call call;
     int64_t voucher_id;
-    struct list lookups; /* key_lookup */
+    struct rlock_link lookups; /* key_lookup */
     size_t count;
 };
 
@@ -68,7 +68,7 @@ enum role {
 
 /** A server process that may still work on a batch whose outcome is unknown. */
 struct suspect {
-    struct list link;
+    struct rlock_link link;
     struct store_backend backend;
 };
 
@@ -101,8 +101,8 @@ struct expiry {
 /** The reads of one connection. */
 struct reads {
     enum role role;
-    struct list waiting; /* call */
-    struct list sent;    /* call, linked by call->sent */
+    struct rlock_link waiting; /* call */
+    struct rlock_link sent;    /* call, linked by call->sent */
     size_t waiting_count;
     unsigned rows; /* sum over the reads under way */
 };
@@ -111,19 +111,20 @@ struct store {
     struct store_options options;
     struct store_conn **conns; /* conn_count of them, indexed by enum role */
     unsigned conn_count;
-    struct store_params params; /* of the call that is being sent */
-    struct list unsent;         /* call, answered by unsent_timer */
-    struct list lookup_calls;   /* lookup_call, not sent yet */
-    struct list lookups_sent;   /* lookup_call, linked by call.sent */
-    struct reads reads[2];      /* of ROLE_READS and ROLE_LISTS */
+    struct store_params params;     /* of the call that is being sent */
+    struct rlock_link unsent;       /* call, answered by unsent_timer */
+    struct rlock_link lookup_calls; /* lookup_call, not sent yet */
+    struct rlock_link lookups_sent; /* lookup_call, linked by call.sent */
+    struct reads reads[2];          /* of ROLE_READS and ROLE_LISTS */
     struct {
-        struct list queues;   /* change_queue; a queue that was served moves to the end */
+        struct rlock_link
+            queues;           /* change_queue; a queue that was served moves to the end */
         struct call *sent[2]; /* on ROLE_CHANGES and ROLE_SLOW_CHANGES; NULL: none */
         size_t count;         /* changes not answered yet */
     } changes;
     struct expiry *expiry;
-    struct list resolving; /* batch_call, waiting until the suspects are gone */
-    struct list suspects;
+    struct rlock_link resolving; /* batch_call, waiting until the suspects are gone */
+    struct rlock_link suspects;
     size_t retiring; /* number of suspects, from the first, that retire_query ends */
     struct store_query retire_query;
     uv_timer_t unsent_timer;
@@ -131,9 +132,9 @@ struct store {
     uv_timer_t deadline_timer; /* runs while calls wait */
     uv_timer_cb on_deadlines;
     bool is_up, is_state_reported;
-    enum status refusal; /* the reported reason, if it is the answer of a server */
+    enum rlock_status refusal; /* the reported reason, if it is the answer of a server */
     bool is_closed;
-    struct list reserve; /* free blocks of `reserved`, linked by their query */
+    struct rlock_link reserve; /* free blocks of `reserved`, linked by their query */
     struct batch_call reserved[STORE_RESERVE]; /* blocks for when memory is out */
     struct closing closing;
     void (*closed)(void *arg);
@@ -158,7 +159,7 @@ struct rows_call *store_rows_call_new(struct store *store, store_query_cb done,
                                       void *arg);
 
 /** Answer `call` with `status` in the next turn of the loop. */
-void store_answer_later(struct call *call, enum status status);
+void store_answer_later(struct call *call, enum rlock_status status);
 
 /** Answer a call of store->unsent now. */
 void store_answer_unsent(struct call *call);
@@ -170,7 +171,7 @@ struct store_limits {
 };
 struct store_limits store_limits(const struct store *store, enum role role);
 
-/** Send the call on the connection of the role. A call that cannot be sent is answered STATUS_DOWN
+/** Send the call on the connection of the role. A call that cannot be sent is answered RLOCK_DOWN
  *  later. A query without limits gets the limits of the role. */
 void store_send(enum role role, struct call *call, enum statement statement,
                 const struct store_params *params);
@@ -186,7 +187,7 @@ void store_watch_deadlines(struct store *store);
 
 /** Answer the calls in `sent` whose deadline has passed. The connection stays open, because its
  *  other calls are not late, and the server cancels statements that take too long. */
-void store_abandon_late(enum role role, struct list *sent, int64_t now_us);
+void store_abandon_late(enum role role, struct rlock_link *sent, int64_t now_us);
 
 /* -- kinds of calls -- */
 
@@ -208,7 +209,7 @@ void store_change_voucher(struct call *call, enum statement statement,
 void store_send_changes(struct store *store);
 void store_time_out_changes(struct store *store, int64_t now_us);
 /** Move all waiting changes to `calls`. */
-void store_take_changes(struct store *store, struct list *calls);
+void store_take_changes(struct store *store, struct rlock_link *calls);
 
 /** Start the timer of store->expiry; store_close() closes it. */
 void store_start_expiry(struct store *store);

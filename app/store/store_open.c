@@ -24,18 +24,18 @@ bool store_is_up(const struct store *store)
 
 /* Whether a server refused the session for another reason than the reported one. One of several hosts
    may be a standby; that it is read-only does not replace the reason of the primary. */
-static bool is_new_refusal(const struct store *store, enum status refusal)
+static bool is_new_refusal(const struct store *store, enum rlock_status refusal)
 {
-    return refusal != STATUS_OK && refusal != store->refusal &&
-           (refusal != STATUS_BUSY || store->refusal == STATUS_OK);
+    return refusal != RLOCK_OK && refusal != store->refusal &&
+           (refusal != RLOCK_BUSY || store->refusal == RLOCK_OK);
 }
 
-static void report_state(struct store *store, const struct err *why)
+static void report_state(struct store *store, const struct rlock_err *why)
 {
     bool is_up = store_is_up(store);
     bool is_answer =
-        why != NULL && why->status != STATUS_IO && why->status != STATUS_TIMEOUT;
-    enum status refusal = is_answer ? why->status : STATUS_OK;
+        why != NULL && why->status != RLOCK_IO && why->status != RLOCK_TIMEOUT;
+    enum rlock_status refusal = is_answer ? why->status : RLOCK_OK;
 
     if (store->is_state_reported && store->is_up == is_up &&
         !is_new_refusal(store, refusal))
@@ -58,7 +58,7 @@ static enum role role_of(const struct store *store, const struct store_conn *con
 }
 
 /* A session has found that the server is less durable than required, so all sessions leave it. */
-static void leave_server(struct store *store, const struct err *why)
+static void leave_server(struct store *store, const struct rlock_err *why)
 {
     for (unsigned i = 0; i < store->conn_count; i++) {
         if (store->conns[i] != NULL && i != ROLE_LISTS)
@@ -87,7 +87,7 @@ static void store_on_conn_up(struct store_conn *conn, void *arg)
 
 /* Reconnects for expiry are not counted: Postgres ends that session if the process was paused. */
 static void store_on_conn_down(struct store_conn *conn, bool was_up,
-                               const struct err *why, void *arg)
+                               const struct rlock_err *why, void *arg)
 {
     struct store *store = arg;
     enum role role = role_of(store, conn);
@@ -98,7 +98,7 @@ static void store_on_conn_down(struct store_conn *conn, bool was_up,
     }
     if (role >= ROLE_LANE && store_conn_pending(conn) > 0)
         store_suspect(store, store_conn_session(conn)->backend);
-    if (was_up && why->status == STATUS_UNSAFE)
+    if (was_up && why->status == RLOCK_UNSAFE)
         leave_server(store, why);
     if (!store_conn_is_up(store->conns[ROLE_MAIN]) && role != ROLE_MAIN)
         store_conn_rest(conn);
@@ -147,11 +147,11 @@ static struct store_conn_options conn_options(const struct store *store, enum ro
     return options;
 }
 
-static enum status open_connections(struct store *store)
+static enum rlock_status open_connections(struct store *store)
 {
-    enum status status = STATUS_OK;
+    enum rlock_status status = RLOCK_OK;
 
-    for (unsigned i = 0; status == STATUS_OK && i < store->conn_count; i++) {
+    for (unsigned i = 0; status == RLOCK_OK && i < store->conn_count; i++) {
         struct store_conn_options options = conn_options(store, i);
 
         if ((i != ROLE_EXPIRY || store->expiry != NULL) &&
@@ -226,31 +226,31 @@ static struct store *store_new(const struct store_options *options)
     return store;
 }
 
-enum status store_open(const struct store_options *options, struct store **ret_store,
-                       struct err *reterr)
+enum rlock_status store_open(const struct store_options *options,
+                             struct store **ret_store, struct rlock_err *reterr)
 {
-    enum status status = database_url_check(options->database_url, NULL, reterr);
+    enum rlock_status status = database_url_check(options->database_url, NULL, reterr);
     struct store *store;
-    struct err why;
+    struct rlock_err why;
 
-    if (status != STATUS_OK)
+    if (status != RLOCK_OK)
         return status;
     /* The message of the check names SECKILL_DATABASE_URL, which is replaced here. */
     if (options->lists_url != NULL &&
-        database_url_check(options->lists_url, NULL, &why) != STATUS_OK)
-        return err_set(reterr, STATUS_INVALID, "SECKILL_LISTS_%s",
+        database_url_check(options->lists_url, NULL, &why) != RLOCK_OK)
+        return err_set(reterr, RLOCK_INVALID, "SECKILL_LISTS_%s",
                        why.text + strlen("SECKILL_"));
     store = store_new(options);
-    status = STATUS_NO_MEMORY;
+    status = RLOCK_NO_MEMORY;
     if (store != NULL && store->options.database_url != NULL && store->conns != NULL &&
         (store->expiry != NULL || !options->expires_orders))
         status = open_connections(store);
-    if (status != STATUS_OK) {
+    if (status != RLOCK_OK) {
         store_close(store, NULL, NULL);
         return err_set(reterr, status, "out of memory");
     }
     *ret_store = store;
-    return STATUS_OK;
+    return RLOCK_OK;
 }
 
 static void store_on_closed(void *owner)
@@ -283,7 +283,7 @@ static void cancel_waiting(struct store *store)
         list_append_all(&store->unsent, &store->resolving);
         call = LIST_SHIFT(struct call, &store->unsent, query.link);
         if (call != NULL) {
-            call->status = STATUS_CANCELLED;
+            call->status = RLOCK_CANCELLED;
             store_answer_unsent(call);
         }
     } while (call != NULL);

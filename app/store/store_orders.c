@@ -44,7 +44,7 @@ static bool is_bundle(const struct batch_call *call)
 }
 
 /* Appends the arrays of shoppers, fences and keys. */
-static void put_placements(struct store_params *params, const struct list *batches)
+static void put_placements(struct store_params *params, const struct rlock_link *batches)
 {
     size_t count = 0;
     bool has_key = false;
@@ -81,7 +81,7 @@ static void put_batch(struct store_params *params, const struct batch_call *call
     put_placements(params, &call->batches);
 }
 
-static void put_tickets(struct store_params *params, const struct list *batches)
+static void put_tickets(struct store_params *params, const struct rlock_link *batches)
 {
     size_t count = 0;
 
@@ -116,7 +116,7 @@ static void put_bundle(struct store_params *params, const struct batch_call *cal
     put_placements(params, &call->batches);
 }
 
-static struct batch_call *batch_call_new(struct store *store, struct list *batches,
+static struct batch_call *batch_call_new(struct store *store, struct rlock_link *batches,
                                          store_query_cb done, store_batch_cb callback)
 {
     struct batch_call *call = store_call_new(store, sizeof(*call), done);
@@ -128,17 +128,17 @@ static struct batch_call *batch_call_new(struct store *store, struct list *batch
 }
 
 static void answer_batch(const struct batch_call *call, struct store_batch *batch,
-                         enum status status)
+                         enum rlock_status status)
 {
     const struct voucher_snapshot *snapshot = NULL;
 
-    if (status == STATUS_OK && batch->snapshot.voucher_id != 0)
+    if (status == RLOCK_OK && batch->snapshot.voucher_id != 0)
         snapshot = &batch->snapshot;
     list_remove(&batch->link);
-    call->callback(status, snapshot, status == STATUS_OK ? NULL : &call->why, batch->arg);
+    call->callback(status, snapshot, status == RLOCK_OK ? NULL : &call->why, batch->arg);
 }
 
-static void answer_batches(struct batch_call *call, enum status status)
+static void answer_batches(struct batch_call *call, enum rlock_status status)
 {
     while (!list_is_empty(&call->batches))
         answer_batch(call, first_batch(call), status);
@@ -193,7 +193,7 @@ static void take_placed(struct store_batch *batch, const PGresult *result, int r
 {
     decode_placed(batch, result, row);
     decode_repeated(batch, result, row);
-    batch->status = STATUS_OK;
+    batch->status = RLOCK_OK;
     batch->snapshot = (struct voucher_snapshot){
         .voucher_id = PQgetisnull(result, row, COLUMN_VERSION) ? 0 : batch->voucher_id,
         .version = result_int64(result, row, COLUMN_VERSION),
@@ -204,37 +204,37 @@ static void take_placed(struct store_batch *batch, const PGresult *result, int r
 }
 
 /* Rows are in the order of the batches. A batch without a row was not decided. */
-static enum status take_rows(struct batch_call *call, const PGresult *result)
+static enum rlock_status take_rows(struct batch_call *call, const PGresult *result)
 {
     int row = 0, rows = PQntuples(result);
     int64_t number = 0;
     bool is_good = rows == 1 || is_bundle(call);
 
     LIST_EACH(struct store_batch, batch, &call->batches, link) {
-        batch->status = STATUS_BUSY;
+        batch->status = RLOCK_BUSY;
         if (row == rows || result_int64(result, row, COLUMN_BATCH) != ++number)
             continue;
         if (result_array(result, row, COLUMN_VERDICTS).count != batch->count)
             is_good = false;
         take_placed(batch, result, row++);
     }
-    return is_good && row == rows ? STATUS_OK : err_set(&call->why, STATUS_IO, MALFORMED);
+    return is_good && row == rows ? RLOCK_OK : err_set(&call->why, RLOCK_IO, MALFORMED);
 }
 
-static void store_on_placed(struct store_query *query, enum status status,
-                            const PGresult *result, const struct err *why)
+static void store_on_placed(struct store_query *query, enum rlock_status status,
+                            const PGresult *result, const struct rlock_err *why)
 {
     struct batch_call *call = list_item(query, struct batch_call, call.query);
 
-    if (status == STATUS_OK)
+    if (status == RLOCK_OK)
         status = take_rows(call, result);
     else
         call->why = *why;
     call->call.status = status;
     LIST_EACH_SAFE(struct store_batch, batch, &call->batches, link) {
-        if (status == STATUS_OK && batch->status == STATUS_BUSY)
-            answer_batch(call, batch, STATUS_BUSY);
-        else if (status == STATUS_OK && call->has_barrier)
+        if (status == RLOCK_OK && batch->status == RLOCK_BUSY)
+            answer_batch(call, batch, RLOCK_BUSY);
+        else if (status == RLOCK_OK && call->has_barrier)
             batch->released(batch->arg);
     }
     if (!call->has_barrier)
@@ -242,13 +242,13 @@ static void store_on_placed(struct store_query *query, enum status status,
 }
 
 /* Until the barrier is answered, the orders may still be lost. */
-static void store_on_barrier(struct store_query *query, enum status status,
-                             const PGresult *result UNUSED, const struct err *why)
+static void store_on_barrier(struct store_query *query, enum rlock_status status,
+                             const PGresult *result UNUSED, const struct rlock_err *why)
 {
     struct batch_call *call = list_item(query, struct batch_call, barrier);
 
-    if (call->call.status == STATUS_OK && status != STATUS_OK) {
-        call->call.status = status == STATUS_CANCELLED ? status : STATUS_IO;
+    if (call->call.status == RLOCK_OK && status != RLOCK_OK) {
+        call->call.status = status == RLOCK_CANCELLED ? status : RLOCK_IO;
         call->why = *why;
     }
     answer_batches(call, call->call.status);
@@ -287,7 +287,7 @@ static void send_early(struct store_conn *lane, struct batch_call *call,
     static const struct store_params none;
 
     if (!store_conn_send(lane, &call->call.query, statement, &call->call.store->params)) {
-        store_answer_later(&call->call, STATUS_DOWN);
+        store_answer_later(&call->call, RLOCK_DOWN);
         return;
     }
     call->barrier = (struct store_query){.statement_ms = call->call.query.statement_ms,
@@ -297,7 +297,7 @@ static void send_early(struct store_conn *lane, struct batch_call *call,
     call->has_barrier = store_conn_send(lane, &call->barrier, STATEMENT_BARRIER, &none);
 }
 
-void store_place_orders(struct store *store, struct list *batches,
+void store_place_orders(struct store *store, struct rlock_link *batches,
                         store_batch_cb callback)
 {
     struct batch_call *call = batch_call_new(store, batches, store_on_placed, callback);
@@ -308,7 +308,7 @@ void store_place_orders(struct store *store, struct list *batches,
     while (lane > 0 && !is_idle(store->conns[ROLE_LANE + lane - 1]))
         lane--;
     if (lane == 0) {
-        store_answer_later(&call->call, STATUS_DOWN);
+        store_answer_later(&call->call, RLOCK_DOWN);
         return;
     }
     if (is_bundle(call))
@@ -346,18 +346,18 @@ static bool decode_found(const PGresult *result, int row, int64_t voucher_id,
 }
 
 /* A malformed answer leaves the outcome unknown. */
-static void store_on_resolved(struct store_query *query, enum status status,
-                              const PGresult *result, const struct err *why)
+static void store_on_resolved(struct store_query *query, enum rlock_status status,
+                              const PGresult *result, const struct rlock_err *why)
 {
     struct batch_call *call = list_item(query, struct batch_call, call.query);
     const struct store_batch *batch = first_batch(call);
-    bool is_good = status != STATUS_OK || (size_t)PQntuples(result) == batch->count;
+    bool is_good = status != RLOCK_OK || (size_t)PQntuples(result) == batch->count;
 
-    if (status != STATUS_OK)
+    if (status != RLOCK_OK)
         call->why = *why;
-    for (size_t i = 0; status == STATUS_OK && is_good && i < batch->count; i++)
+    for (size_t i = 0; status == RLOCK_OK && is_good && i < batch->count; i++)
         is_good = decode_found(result, (int)i, batch->voucher_id, batch->placements[i]);
-    answer_batches(call, is_good ? status : err_set(&call->why, STATUS_IO, MALFORMED));
+    answer_batches(call, is_good ? status : err_set(&call->why, RLOCK_IO, MALFORMED));
 }
 
 void store_suspect(struct store *store, struct store_backend backend)
@@ -370,7 +370,8 @@ void store_suspect(struct store *store, struct store_backend backend)
 }
 
 /* Answers the calls whose deadline is not after `until_us`. */
-static void answer_waiting(struct list *calls, enum status status, int64_t until_us)
+static void answer_waiting(struct rlock_link *calls, enum rlock_status status,
+                           int64_t until_us)
 {
     LIST_EACH_SAFE(struct call, call, calls, query.link) {
         if (call->deadline_us > until_us)
@@ -388,20 +389,20 @@ static void store_on_retire_timer(uv_timer_t *timer)
     store_conn_flush(store->conns[ROLE_MAIN]);
 }
 
-static void store_on_retired(struct store_query *query, enum status status,
-                             const PGresult *result, const struct err *why UNUSED)
+static void store_on_retired(struct store_query *query, enum rlock_status status,
+                             const PGresult *result, const struct rlock_err *why UNUSED)
 {
     struct store *store = list_item(query, struct store, retire_query);
-    bool is_done = status == STATUS_OK && result_int64(result, 0, 0) == 0;
+    bool is_done = status == RLOCK_OK && result_int64(result, 0, 0) == 0;
 
     for (; is_done && store->retiring > 0; store->retiring--)
         store_free(store, LIST_SHIFT(struct suspect, &store->suspects, link));
     store->retiring = 0;
-    if (status == STATUS_CANCELLED)
+    if (status == RLOCK_CANCELLED)
         return; /* store_close() answers the waiting calls */
-    if (status != STATUS_OK)
+    if (status != RLOCK_OK)
         answer_waiting(&store->resolving, status, INT64_MAX);
-    answer_waiting(&store->resolving, STATUS_TIMEOUT, clock_mono_us());
+    answer_waiting(&store->resolving, RLOCK_TIMEOUT, clock_mono_us());
     uv_timer_start(&store->retire_timer, store_on_retire_timer,
                    is_done ? 0 : RETIRE_AGAIN_MS, 0);
 }
@@ -424,7 +425,7 @@ static void retire_suspects(struct store *store)
                         params))
         store->retiring = count;
     else
-        answer_waiting(&store->resolving, STATUS_DOWN, INT64_MAX);
+        answer_waiting(&store->resolving, RLOCK_DOWN, INT64_MAX);
 }
 
 void store_resolve_step(struct store *store)
@@ -444,7 +445,7 @@ void store_resolve_step(struct store *store)
 void store_resolve_orders(struct store *store, struct store_batch *batch,
                           store_batch_cb callback)
 {
-    struct list batches;
+    struct rlock_link batches;
     struct batch_call *call;
 
     list_init(&batches);
@@ -458,19 +459,19 @@ void store_resolve_orders(struct store *store, struct store_batch *batch,
 
 /* -- finding by key -- */
 
-static void store_on_found(struct store_query *query, enum status status,
-                           const PGresult *result, const struct err *why UNUSED)
+static void store_on_found(struct store_query *query, enum rlock_status status,
+                           const PGresult *result, const struct rlock_err *why UNUSED)
 {
     struct lookup_call *call = list_item(query, struct lookup_call, call.query);
     int row = 0;
 
     list_remove(&call->call.sent);
-    if (status == STATUS_OK && (size_t)PQntuples(result) != call->count)
-        status = STATUS_IO;
+    if (status == RLOCK_OK && (size_t)PQntuples(result) != call->count)
+        status = RLOCK_IO;
     LIST_DRAIN(struct key_lookup, lookup, &call->lookups, link) {
-        if (status == STATUS_OK &&
+        if (status == RLOCK_OK &&
             !decode_found(result, row++, call->voucher_id, &lookup->placement))
-            status = STATUS_IO; /* the look-ups that follow get this status, too */
+            status = RLOCK_IO; /* the look-ups that follow get this status, too */
         lookup->callback(status, &lookup->placement, lookup->arg);
     }
     store_call_free(&call->call);
@@ -534,23 +535,23 @@ void store_send_lookups(struct store *store)
 
 void store_time_out_lookups(struct store *store, int64_t now_us)
 {
-    answer_waiting(&store->lookup_calls, STATUS_BUSY, now_us);
+    answer_waiting(&store->lookup_calls, RLOCK_BUSY, now_us);
     store_abandon_late(ROLE_MAIN, &store->lookups_sent, now_us);
 }
 
 /* -- reading -- */
 
-static void store_on_order(struct store_query *query, enum status status,
-                           const PGresult *result, const struct err *why UNUSED)
+static void store_on_order(struct store_query *query, enum rlock_status status,
+                           const PGresult *result, const struct rlock_err *why UNUSED)
 {
     struct rows_call *call = list_item(query, struct rows_call, call.query);
     struct order order;
 
-    if (status == STATUS_OK && PQntuples(result) == 0)
-        status = STATUS_NOT_FOUND;
-    if (status == STATUS_OK && !store_decode_order(result, 0, 0, &order))
-        status = STATUS_IO;
-    call->callback.order(status, status == STATUS_OK ? &order : NULL, call->arg);
+    if (status == RLOCK_OK && PQntuples(result) == 0)
+        status = RLOCK_NOT_FOUND;
+    if (status == RLOCK_OK && !store_decode_order(result, 0, 0, &order))
+        status = RLOCK_IO;
+    call->callback.order(status, status == RLOCK_OK ? &order : NULL, call->arg);
     store_call_free(&call->call);
 }
 
@@ -565,20 +566,20 @@ void store_read_order(struct store *store, int64_t order_id, int64_t user_id,
     store_read(&call->call, STATEMENT_READ_ORDER, 1);
 }
 
-static void store_on_orders(struct store_query *query, enum status status,
-                            const PGresult *result, const struct err *why UNUSED)
+static void store_on_orders(struct store_query *query, enum rlock_status status,
+                            const PGresult *result, const struct rlock_err *why UNUSED)
 {
     struct rows_call *call = list_item(query, struct rows_call, call.query);
     size_t count = (size_t)PQntuples(result);
     struct order *orders = count > 0 ? calloc(count, sizeof(*orders)) : NULL;
 
     if (count > 0 && orders == NULL)
-        status = STATUS_NO_MEMORY;
-    for (size_t i = 0; status == STATUS_OK && i < count; i++) {
+        status = RLOCK_NO_MEMORY;
+    for (size_t i = 0; status == RLOCK_OK && i < count; i++) {
         if (!store_decode_order(result, (int)i, 0, &orders[i]))
-            status = STATUS_IO;
+            status = RLOCK_IO;
     }
-    call->callback.orders(status, orders, status == STATUS_OK ? count : 0, call->arg);
+    call->callback.orders(status, orders, status == RLOCK_OK ? count : 0, call->arg);
     free(orders);
     store_call_free(&call->call);
 }

@@ -33,16 +33,16 @@ static void wait_for_turn(struct call *call)
     store_watch_deadlines(call->store);
 }
 
-static void store_on_read(struct store_query *query, enum status status,
-                          const PGresult *result, const struct err *why)
+static void store_on_read(struct store_query *query, enum rlock_status status,
+                          const PGresult *result, const struct rlock_err *why)
 {
     struct call *call = list_item(query, struct call, query);
 
     list_remove(&call->sent);
     call->reads->rows -= call->rows;
     query->done = call->done;
-    if (status == STATUS_BUSY && strcmp(result_sqlstate(result), LOCK_TIMEOUT) == 0) {
-        call->status = STATUS_BUSY;
+    if (status == RLOCK_BUSY && strcmp(result_sqlstate(result), LOCK_TIMEOUT) == 0) {
+        call->status = RLOCK_BUSY;
         wait_for_turn(call);
     } else {
         call->done(query, status, result, why);
@@ -63,13 +63,13 @@ void store_read(struct call *call, enum statement statement, unsigned rows)
     call->reads = &store->reads[is_list && store->conns[ROLE_LISTS] != NULL];
     call->statement = statement;
     call->rows = rows;
-    call->status = STATUS_NO_MEMORY; /* if the read is not sent by its deadline */
+    call->status = RLOCK_NO_MEMORY; /* if the read is not sent by its deadline */
     call->deadline_us = store_deadline_us(store, call->deadline_us);
     if (!is_up(call))
-        store_answer_later(call, STATUS_DOWN);
+        store_answer_later(call, RLOCK_DOWN);
     else if (call->reads->waiting_count >= WAITING_MAX ||
              !params_copy(&call->params, &store->params))
-        store_answer_later(call, STATUS_NO_MEMORY);
+        store_answer_later(call, RLOCK_NO_MEMORY);
     else
         wait_for_turn(call);
 }
@@ -84,7 +84,7 @@ static void send_read(struct call *call)
 {
     end_waiting(call);
     if (!is_up(call)) {
-        store_answer_later(call, STATUS_DOWN);
+        store_answer_later(call, RLOCK_DOWN);
         return;
     }
     call->done = call->query.done;

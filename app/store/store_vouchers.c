@@ -43,8 +43,8 @@ static struct voucher decode_voucher(const PGresult *result, int row)
 }
 
 /* If there is no voucher, the result is one row with only the clock of the database. */
-static void store_on_vouchers(struct store_query *query, enum status status,
-                              const PGresult *result, const struct err *why UNUSED)
+static void store_on_vouchers(struct store_query *query, enum rlock_status status,
+                              const PGresult *result, const struct rlock_err *why UNUSED)
 {
     struct rows_call *call = list_item(query, struct rows_call, call.query);
     int rows = PQntuples(result);
@@ -52,11 +52,11 @@ static void store_on_vouchers(struct store_query *query, enum status status,
     size_t count = 0;
     int64_t now_us = 0;
 
-    if (status == STATUS_OK && vouchers == NULL)
-        status = STATUS_IO;
-    if (status == STATUS_OK)
+    if (status == RLOCK_OK && vouchers == NULL)
+        status = RLOCK_IO;
+    if (status == RLOCK_OK)
         now_us = result_time(result, 0, COLUMN_NOW);
-    for (int row = 0; status == STATUS_OK && row < rows; row++) {
+    for (int row = 0; status == RLOCK_OK && row < rows; row++) {
         if (!PQgetisnull(result, row, COLUMN_ID))
             vouchers[count++] = decode_voucher(result, row);
     }
@@ -67,19 +67,19 @@ static void store_on_vouchers(struct store_query *query, enum status status,
 }
 
 /* Answers with one voucher. A row without an id means that the voucher does not exist. */
-static void answer_one(struct store_query *query, enum status status,
-                       const PGresult *result, const struct err *why,
+static void answer_one(struct store_query *query, enum rlock_status status,
+                       const PGresult *result, const struct rlock_err *why,
                        bool is_rule_violated)
 {
-    if (status == STATUS_REFUSED && is_rule_violated)
-        status = STATUS_INVALID;
-    else if (status == STATUS_OK && PQgetisnull(result, 0, COLUMN_ID))
-        status = STATUS_NOT_FOUND;
+    if (status == RLOCK_REFUSED && is_rule_violated)
+        status = RLOCK_INVALID;
+    else if (status == RLOCK_OK && PQgetisnull(result, 0, COLUMN_ID))
+        status = RLOCK_NOT_FOUND;
     store_on_vouchers(query, status, result, why);
 }
 
-static void store_on_voucher(struct store_query *query, enum status status,
-                             const PGresult *result, const struct err *why)
+static void store_on_voucher(struct store_query *query, enum rlock_status status,
+                             const PGresult *result, const struct rlock_err *why)
 {
     const char *constraint =
         result == NULL ? NULL : PQresultErrorField(result, PG_DIAG_CONSTRAINT_NAME);
@@ -89,8 +89,8 @@ static void store_on_voucher(struct store_query *query, enum status status,
 }
 
 /* A violated CHECK or an overflow is one of the stock, because a restock changes nothing else. */
-static void store_on_restocked(struct store_query *query, enum status status,
-                               const PGresult *result, const struct err *why)
+static void store_on_restocked(struct store_query *query, enum rlock_status status,
+                               const PGresult *result, const struct rlock_err *why)
 {
     const char *sqlstate = result_sqlstate(result);
 

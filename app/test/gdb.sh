@@ -42,9 +42,9 @@ expect 'state = ITEM_SENT'
 
 inspect main "$build/seckill" version <<'END'
 set $lock = (struct rlock *)&cmd_serve::service
-set var $lock->state = RLOCK_HELD
+set var $lock->state = RLOCK_STATE_HELD
 set var $lock->fence = 17
 print *$lock
 END
-expect 'lock "" RLOCK_HELD, fence 17'
+expect 'lock "" RLOCK_STATE_HELD, fence 17'
 echo "lists, locks and queues are printed"

@@ -5,7 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
-enum status err_set(struct err *err, enum status status, const char *format, ...)
+enum rlock_status err_set(struct rlock_err *err, enum rlock_status status,
+                          const char *format, ...)
 {
     va_list args;
 
@@ -24,9 +25,9 @@ enum status err_set(struct err *err, enum status status, const char *format, ...
     return status;
 }
 
-void err_prefix(struct err *err, const char *prefix)
+void err_prefix(struct rlock_err *err, const char *prefix)
 {
-    const struct err bare = *err;
+    const struct rlock_err bare = *err;
 
     err_set(err, bare.status, "%s: %s", prefix, bare.text);
 }

@@ -7,16 +7,16 @@
 
 /**
  * Set `err` and return its status, so that a failure is one statement:
- * `return err_set(reterr, STATUS_IO, "connect: %s", why);`
+ * `return err_set(reterr, RLOCK_IO, "connect: %s", why);`
  *
  * @err     may be NULL: then only the status is returned
  *
  * Returns  `status`
  */
-enum status err_set(struct err *err, enum status status, const char *format, ...)
-    PRINTF_LIKE(3, 4);
+enum rlock_status err_set(struct rlock_err *err, enum rlock_status status,
+                          const char *format, ...) PRINTF_LIKE(3, 4);
 
 /** Put `prefix` and ": " before the message. */
-void err_prefix(struct err *err, const char *prefix);
+void err_prefix(struct rlock_err *err, const char *prefix);
 
 #endif

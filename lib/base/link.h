@@ -2,8 +2,8 @@
 #ifndef RLOCK_BASE_LINK_H
 #define RLOCK_BASE_LINK_H
 
-struct list {
-    struct list *prev, *next;
+struct rlock_link {
+    struct rlock_link *prev, *next;
 };
 
 #endif

@@ -1,7 +1,7 @@
 /*
  * list.h - an intrusive doubly linked list.
  *
- * A struct list is the head of a list, or a link in a list. After list_init() or
+ * A struct rlock_link is the head of a list, or a link in a list. After list_init() or
  * list_remove() a link is in no list, and list_remove() has no effect on it.
  */
 #ifndef BASE_LIST_H
@@ -54,28 +54,28 @@
 #define LIST_FIRST(type, head, member)                                                   \
     (list_is_empty(head) ? NULL : list_item((head)->next, type, member))
 
-static inline void list_init(struct list *list)
+static inline void list_init(struct rlock_link *list)
 {
     list->prev = list->next = list;
 }
 
-static inline bool list_is_empty(const struct list *list)
+static inline bool list_is_empty(const struct rlock_link *list)
 {
     return list->next == list;
 }
 
 /** The number of structs in a list. */
-static inline size_t list_count(const struct list *list)
+static inline size_t list_count(const struct rlock_link *list)
 {
     size_t count = 0;
 
-    for (const struct list *link = list->next; link != list; link = link->next)
+    for (const struct rlock_link *link = list->next; link != list; link = link->next)
         count++;
     return count;
 }
 
 /** Insert `link`, which is in no list, after `at`; after a head: as the first link. */
-static inline void list_insert_after(struct list *at, struct list *link)
+static inline void list_insert_after(struct rlock_link *at, struct rlock_link *link)
 {
     link->prev = at;
     link->next = at->next;
@@ -84,12 +84,12 @@ static inline void list_insert_after(struct list *at, struct list *link)
 }
 
 /** Insert `link`, which is in no list, as the last. */
-static inline void list_append(struct list *head, struct list *link)
+static inline void list_append(struct rlock_link *head, struct rlock_link *link)
 {
     list_insert_after(head->prev, link);
 }
 
-static inline void list_remove(struct list *link)
+static inline void list_remove(struct rlock_link *link)
 {
     link->prev->next = link->next;
     link->next->prev = link->prev;
@@ -97,9 +97,9 @@ static inline void list_remove(struct list *link)
 }
 
 /** Remove and return the first link; NULL if the list is empty. */
-static inline struct list *list_shift(struct list *head)
+static inline struct rlock_link *list_shift(struct rlock_link *head)
 {
-    struct list *first = head->next;
+    struct rlock_link *first = head->next;
 
     if (first == head)
         return NULL;
@@ -109,7 +109,7 @@ static inline struct list *list_shift(struct list *head)
 }
 
 /** Move all links of `from` to the end of `to`; `from` is empty afterwards. */
-static inline void list_append_all(struct list *to, struct list *from)
+static inline void list_append_all(struct rlock_link *to, struct rlock_link *from)
 {
     if (list_is_empty(from))
         return;

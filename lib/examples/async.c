@@ -28,27 +28,27 @@ static void finish(struct program *program, int code)
     uv_close((uv_handle_t *)&program->prepare, NULL);
 }
 
-static void on_released(struct rlock *lock, enum status status, void *arg)
+static void on_released(struct rlock *lock, enum rlock_status status, void *arg)
 {
     struct program *program = arg;
 
-    printf("%.*s: %s\n", lock->name_len, lock->name, status_name(status));
+    printf("%.*s: %s\n", lock->name_len, lock->name, rlock_status_name(status));
     if (++program->done == LOCKS)
         finish(program, 0);
 }
 
-static void on_acquired(struct rlock *lock, enum status status, void *arg)
+static void on_acquired(struct rlock *lock, enum rlock_status status, void *arg)
 {
     struct program *program = arg;
 
-    if (status == STATUS_OK)
+    if (status == RLOCK_OK)
         rlock_release(program->client, lock, on_released, program);
     else
         on_released(lock, status, program);
 }
 
 /* All three acquires leave in one write, and their releases in another. */
-static void on_state(bool is_up, const struct err *why, void *arg)
+static void on_state(bool is_up, const struct rlock_err *why, void *arg)
 {
     struct program *program = arg;
     struct rlock_acquire_options options = {.lease_ms = 5000};
@@ -81,9 +81,9 @@ int main(int argc, char **argv)
         .on_state = on_state,
         .arg = &program,
     };
-    struct err err = {0};
+    struct rlock_err err = {0};
 
-    if (rlock_client_open(&options, &program.client, &err) != STATUS_OK) {
+    if (rlock_client_open(&options, &program.client, &err) != RLOCK_OK) {
         fprintf(stderr, "async: %s\n", err.text);
         return 1;
     }

@@ -9,16 +9,16 @@
  * The value is the end of the lease by the owner's clock. It names no owner and trusts all
  * clocks: use rlock_plain unless an old program shares the lock.
  */
-static enum status sweep(struct rlock_sync *sync, struct rlock_client *client,
-                         struct err *err)
+static enum rlock_status sweep(struct rlock_sync *sync, struct rlock_client *client,
+                               struct rlock_err *err)
 {
     struct rlock_acquire_options options = {
         .kind = &rlock_getset, .lease_ms = 5000, .wait_ms = 2000};
     struct rlock lock = {0};
-    enum status status =
+    enum rlock_status status =
         rlock_sync_acquire(sync, client, &lock, "sweep:lock", 10, &options, err);
 
-    if (status != STATUS_OK)
+    if (status != RLOCK_OK)
         return status;
     printf("held until its time has passed\n"); /* there is no watchdog for this kind */
     return rlock_sync_release(sync, client, &lock, err);

@@ -5,19 +5,19 @@
  */
 #include "with_client.h"
 
-static enum status move(struct rlock_sync *sync, struct rlock_client *client,
-                        struct err *err)
+static enum rlock_status move(struct rlock_sync *sync, struct rlock_client *client,
+                              struct rlock_err *err)
 {
     /* In any order: a group that waits holds none, so groups cannot deadlock. */
     struct rlock_member members[] = {{client, "shelf:1", 7}, {client, "shelf:2", 7}};
     struct rlock_group_options options = {.watchdog = true, .wait_ms = 3000};
     struct rlock_group *both = NULL;
-    enum status status =
+    enum rlock_status status =
         rlock_sync_group_create(sync, members, 2, RLOCK_GROUP_ALL, &both, err);
 
-    if (status == STATUS_OK)
+    if (status == RLOCK_OK)
         status = rlock_sync_group_acquire(sync, both, &options, err);
-    if (status == STATUS_OK) {
+    if (status == RLOCK_OK) {
         printf("both shelves are ours\n");
         status = rlock_sync_group_release(sync, both, err);
     }

@@ -9,17 +9,18 @@
 
 #define SERVERS_MAX 9
 
-static enum status elect(struct rlock_sync *sync, const struct rlock_member *members,
-                         size_t count, struct err *err)
+static enum rlock_status elect(struct rlock_sync *sync,
+                               const struct rlock_member *members, size_t count,
+                               struct rlock_err *err)
 {
     struct rlock_group_options options = {.lease_ms = 5000, .wait_ms = 3000};
     struct rlock_group *quorum = NULL;
-    enum status status =
+    enum rlock_status status =
         rlock_sync_group_create(sync, members, count, RLOCK_GROUP_MAJORITY, &quorum, err);
 
-    if (status == STATUS_OK)
+    if (status == RLOCK_OK)
         status = rlock_sync_group_acquire(sync, quorum, &options, err);
-    if (status == STATUS_OK) {
+    if (status == RLOCK_OK) {
         /* The servers count their fencing tokens independently; check the time. */
         if (rlock_sync_group_safe_for_us(sync, quorum) > 1000000)
             printf("elected for more than a second\n");
@@ -34,24 +35,24 @@ int main(int argc, char **argv)
     struct rlock_member members[SERVERS_MAX];
     size_t count = argc <= SERVERS_MAX ? (size_t)argc - 1 : SERVERS_MAX;
     struct rlock_sync *sync = NULL;
-    struct err err = {0};
-    enum status status = rlock_sync_start(&sync, &err);
+    struct rlock_err err = {0};
+    enum rlock_status status = rlock_sync_start(&sync, &err);
 
-    /* STATUS_DOWN: the server is unreachable; its client exists and keeps trying. */
-    for (size_t i = 0; i < count && status == STATUS_OK; i++) {
+    /* RLOCK_DOWN: the server is unreachable; its client exists and keeps trying. */
+    for (size_t i = 0; i < count && status == RLOCK_OK; i++) {
         struct rlock_client_options options = {.redis_url = argv[i + 1],
                                                .timeout_ms = 200};
 
         members[i] = (struct rlock_member){.name = "leader", .name_len = 6};
         status = rlock_sync_open(sync, &options, &members[i].client, &err);
-        if (status == STATUS_DOWN)
-            status = STATUS_OK;
+        if (status == RLOCK_DOWN)
+            status = RLOCK_OK;
     }
-    if (status == STATUS_OK)
+    if (status == RLOCK_OK)
         status = elect(sync, members, count, &err);
-    if (status != STATUS_OK)
+    if (status != RLOCK_OK)
         fprintf(stderr, "quorum: %s\n", err.text);
     rlock_sync_close(sync);
     rlock_sync_free(sync);
-    return status == STATUS_OK ? 0 : 1;
+    return status == RLOCK_OK ? 0 : 1;
 }

@@ -5,8 +5,8 @@
  */
 #include "with_client.h"
 
-static enum status acquire(struct rlock_sync *sync, struct rlock_client *client,
-                           struct rlock *lock, struct err *err)
+static enum rlock_status acquire(struct rlock_sync *sync, struct rlock_client *client,
+                                 struct rlock *lock, struct rlock_err *err)
 {
     /* The holder is this thread; the watchdog renews the lease until the release. */
     struct rlock_acquire_options options = {.kind = &rlock_reentrant,
@@ -17,22 +17,22 @@ static enum status acquire(struct rlock_sync *sync, struct rlock_client *client,
     return rlock_sync_acquire(sync, client, lock, "account:7", 9, &options, err);
 }
 
-static enum status transfer(struct rlock_sync *sync, struct rlock_client *client,
-                            struct err *err)
+static enum rlock_status transfer(struct rlock_sync *sync, struct rlock_client *client,
+                                  struct rlock_err *err)
 {
     struct rlock outer = {0}, inner = {0}; /* one per grant */
     struct rlock_sync_info info = {0};
-    enum status status = acquire(sync, client, &outer, err);
+    enum rlock_status status = acquire(sync, client, &outer, err);
 
-    if (status != STATUS_OK)
+    if (status != RLOCK_OK)
         return status;
     status = acquire(sync, client, &inner, err); /* as a nested function might */
-    if (status == STATUS_OK)
+    if (status == RLOCK_OK)
         status = rlock_sync_inspect(sync, client, "account:7", 9, &info, err);
-    if (status == STATUS_OK)
+    if (status == RLOCK_OK)
         status = rlock_sync_release(sync, client, &inner, err);
     printf("held %lld times\n", (long long)info.count);
-    if (status != STATUS_OK)
+    if (status != RLOCK_OK)
         return status; /* the outer grant ends with its client */
     return rlock_sync_release(sync, client, &outer, err);
 }

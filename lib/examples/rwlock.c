@@ -30,27 +30,27 @@ static bool write_price(int64_t fence, int price)
     return true;
 }
 
-static enum status change(struct rlock_sync *sync, struct rlock_client *client,
-                          struct err *err)
+static enum rlock_status change(struct rlock_sync *sync, struct rlock_client *client,
+                                struct rlock_err *err)
 {
     struct rlock_acquire_options options = {.lease_ms = 5000, .wait_ms = 2000};
     struct rlock lock = {0};
     int price = 0;
-    enum status status;
+    enum rlock_status status;
 
     options.kind = &rlock_write;
     status = rlock_sync_acquire(sync, client, &lock, "catalog", 7, &options, err);
-    if (status != STATUS_OK)
+    if (status != RLOCK_OK)
         return status;
     if (write_price(rlock_fence(&lock), 2))
         printf("written\n");
     status = rlock_sync_release(sync, client, &lock, err);
-    if (status != STATUS_OK)
+    if (status != RLOCK_OK)
         return status;
 
     options.kind = &rlock_read;
     status = rlock_sync_acquire(sync, client, &lock, "catalog", 7, &options, err);
-    if (status != STATUS_OK)
+    if (status != RLOCK_OK)
         return status;
     if (read_price(rlock_fence(&lock), &price))
         printf("the price is %d\n", price);

@@ -5,23 +5,23 @@
  */
 #include "with_client.h"
 
-static enum status download(struct rlock_sync *sync, struct rlock_client *client,
-                            struct err *err)
+static enum rlock_status download(struct rlock_sync *sync, struct rlock_client *client,
+                                  struct rlock_err *err)
 {
     /* With rlock_fair_semaphore, permits are given in the order of arrival. */
     struct rlock_acquire_options options = {
         .kind = &rlock_semaphore, .permits = 3, .lease_ms = 5000, .wait_ms = 2000};
     struct rlock_sync_info info = {0};
     struct rlock permits[3] = {0};
-    enum status status = STATUS_OK;
+    enum rlock_status status = RLOCK_OK;
 
-    for (int i = 0; i < 3 && status == STATUS_OK; i++)
+    for (int i = 0; i < 3 && status == RLOCK_OK; i++)
         status =
             rlock_sync_acquire(sync, client, &permits[i], "mirror", 6, &options, err);
-    if (status == STATUS_OK)
+    if (status == RLOCK_OK)
         status = rlock_sync_inspect(sync, client, "mirror", 6, &info, err);
     printf("%lld of 3 permits are in use\n", (long long)info.count);
-    for (int i = 0; i < 3 && status == STATUS_OK; i++)
+    for (int i = 0; i < 3 && status == RLOCK_OK; i++)
         status = rlock_sync_release(sync, client, &permits[i], err);
     return status; /* permits that are left end with their lease */
 }

@@ -26,17 +26,18 @@ static void *count(void *arg)
         struct rlock lock = {0};
 
         if (rlock_sync_acquire(shared->sync, shared->client, &lock, "counter", 7,
-                               &options, NULL) != STATUS_OK)
+                               &options, NULL) != RLOCK_OK)
             continue;
         shared->counter++;
-        if (rlock_sync_release(shared->sync, shared->client, &lock, NULL) != STATUS_OK)
+        if (rlock_sync_release(shared->sync, shared->client, &lock, NULL) != RLOCK_OK)
             fprintf(stderr, "sync: the lock was lost\n");
     }
     return NULL;
 }
 
-static enum status count_together(struct rlock_sync *sync, struct rlock_client *client,
-                                  struct err *err)
+static enum rlock_status count_together(struct rlock_sync *sync,
+                                        struct rlock_client *client,
+                                        struct rlock_err *err)
 {
     struct shared shared = {.sync = sync, .client = client};
     pthread_t threads[THREADS];
@@ -50,9 +51,9 @@ static enum status count_together(struct rlock_sync *sync, struct rlock_client *
     printf("%d threads counted to %ld\n", started, shared.counter);
     if (started < THREADS) {
         snprintf(err->text, sizeof(err->text), "cannot start %d threads", THREADS);
-        return STATUS_IO;
+        return RLOCK_IO;
     }
-    return STATUS_OK;
+    return RLOCK_OK;
 }
 
 int main(int argc, char **argv)

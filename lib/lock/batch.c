@@ -38,7 +38,7 @@ enum confirmation { CONFIRMATION_NONE, CONFIRMATION_NEEDED, CONFIRMATION_REQUEST
 
 struct rlock_batch {
     struct redis_script_call call;
-    struct list link;
+    struct rlock_link link;
     struct rlock_client *client;
     struct rlock_server *server;
     const struct rlock_op *op;
@@ -50,7 +50,7 @@ struct rlock_batch {
     bool is_sent;
     bool is_stale; /* the fences are smaller than those of an earlier batch */
     enum confirmation confirmation;
-    enum status failure; /* why a batch in batches.failed could not be sent */
+    enum rlock_status failure; /* why a batch in batches.failed could not be sent */
     struct rlock *locks[RLOCK_BATCH_MAX]; /* NULL: the lock has left */
     char results[RLOCK_BATCH_MAX];
     int64_t numbers[RLOCK_BATCH_MAX]; /* as in scripts.h */
@@ -113,8 +113,8 @@ static bool matches(const struct rlock_batch *batch, const struct rlock_op *op,
 static struct rlock_batch *find_batch(struct rlock_client *client,
                                       const struct rlock_op *op, const struct rlock *lock)
 {
-    const struct list *class = &client->batches.classes[op->class_id];
-    struct list *at = class->prev;
+    const struct rlock_link *class = &client->batches.classes[op->class_id];
+    struct rlock_link *at = class->prev;
     unsigned search_max = SEARCH_MAX * client->server_count;
 
     for (unsigned i = 0; at != class && i < search_max; at = at->prev, i++) {
@@ -131,8 +131,8 @@ static void place(struct rlock_batch *batch, unsigned slot, struct rlock *lock)
     lock->slot = (uint16_t)slot;
 }
 
-enum status rlock_batch_add(struct rlock_client *client, const struct rlock_op *op,
-                            struct rlock *lock)
+enum rlock_status rlock_batch_add(struct rlock_client *client, const struct rlock_op *op,
+                                  struct rlock *lock)
 {
     struct rlock_batch *batch;
 
@@ -142,9 +142,9 @@ enum status rlock_batch_add(struct rlock_client *client, const struct rlock_op *
         op = &lock->kind->keep;
     batch = find_batch(client, op, lock);
     if (batch == NULL)
-        return STATUS_NO_MEMORY;
+        return RLOCK_NO_MEMORY;
     place(batch, batch->count++, lock);
-    return STATUS_OK;
+    return RLOCK_OK;
 }
 
 bool rlock_batch_is_sent(const struct rlock *lock)
@@ -185,7 +185,7 @@ static void compact(struct rlock_batch *batch)
     batch->count = (uint16_t)count;
 }
 
-static void batch_on_reply(struct redis_script_call *call, enum status status,
+static void batch_on_reply(struct redis_script_call *call, enum rlock_status status,
                            const struct redis_reply *reply);
 static void batch_on_send_again(struct redis_script_call *call);
 
@@ -198,7 +198,7 @@ static size_t count_words(const enum rlock_word *words)
     return count;
 }
 
-static enum status write_batch(struct rlock_batch *batch)
+static enum rlock_status write_batch(struct rlock_batch *batch)
 {
     struct redis_conn *conn = batch->server->conn;
     const struct rlock_op *op = batch->op;
@@ -206,13 +206,13 @@ static enum status write_batch(struct rlock_batch *batch)
         count_words(op->shared_keys) + batch->count * count_words(op->keys);
     size_t arg_count = batch->count * count_words(op->args) + (op->is_grant ? 2 : 0);
     const char *rights = rlock_needed_rights[op->script];
-    enum status status = STATUS_OK;
+    enum rlock_status status = RLOCK_OK;
 
     if (rights != NULL && redis_conn_is_up(conn))
         status = rlock_server_check_rights(batch->server, rights);
-    if (status == STATUS_OK)
+    if (status == RLOCK_OK)
         status = redis_script_begin(conn, &batch->call, key_count, arg_count);
-    if (status != STATUS_OK)
+    if (status != RLOCK_OK)
         return status;
     rlock_keys_write(batch->server, batch->locks, 1, op->shared_keys);
     rlock_keys_write(batch->server, batch->locks, batch->count, op->keys);
@@ -253,11 +253,11 @@ static void send_batch(struct rlock_batch *batch)
         return;
     }
     batch->failure = write_batch(batch);
-    if (batch->failure == STATUS_OK) {
+    if (batch->failure == RLOCK_OK) {
         batch->is_sent = true;
         return;
     }
-    if (batch->failure == STATUS_DOWN)
+    if (batch->failure == RLOCK_DOWN)
         batch->failure = rlock_server_why_down(batch->server);
     list_remove(&batch->link);
     list_append(&client->batches.failed, &batch->link);
@@ -271,7 +271,7 @@ static bool must_wait(const struct rlock_batch *batch)
     return redis_conn_is_moving(batch->server->conn) && !batch->client->is_closing;
 }
 
-static void send_all(struct list *batches, int64_t now_us)
+static void send_all(struct rlock_link *batches, int64_t now_us)
 {
     LIST_DRAIN_PRESENT(struct rlock_batch, batch, batches, link) {
         if (must_wait(batch)) {
@@ -321,25 +321,25 @@ static bool is_done(char result)
     return result >= DONE && result <= DONE_MAX;
 }
 
-static enum status read_status(const struct rlock_batch *batch, char result)
+static enum rlock_status read_status(const struct rlock_batch *batch, char result)
 {
-    struct err *why = &batch->client->why;
+    struct rlock_err *why = &batch->client->why;
 
     if (is_done(result))
-        return STATUS_OK;
+        return RLOCK_OK;
     switch ((enum result)result) {
     case DENIED:
         return batch->op->denied;
     case UNSAFE:
-        return STATUS_UNSAFE;
+        return RLOCK_UNSAFE;
     case MISUSED:
-        return err_set(why, STATUS_INVALID,
+        return err_set(why, RLOCK_INVALID,
                        "holder: has the lock already, to read or to write");
     case REFUSED:
-        return err_set(why, STATUS_REFUSED,
+        return err_set(why, RLOCK_REFUSED,
                        "WRONGTYPE the key holds no lock of this kind");
     default:
-        return err_set(why, STATUS_IO, "a script of another version replied");
+        return err_set(why, RLOCK_IO, "a script of another version replied");
     }
 }
 
@@ -349,7 +349,7 @@ static void read_result(const struct rlock_batch *batch, unsigned i,
 {
     result->status = read_status(batch, batch->results[i]);
     result->reply = batch->reply;
-    if (result->status == STATUS_OK) {
+    if (result->status == RLOCK_OK) {
         result->fence = batch->numbers[i];
         result->receivers = (unsigned)(batch->results[i] - DONE);
     } else {
@@ -357,8 +357,8 @@ static void read_result(const struct rlock_batch *batch, unsigned i,
     }
 }
 
-/** End the batch: give each lock `status`, or its own result if `status` is STATUS_OK. */
-static void complete(struct rlock_batch *batch, enum status status)
+/** End the batch: give each lock `status`, or its own result if `status` is RLOCK_OK. */
+static void complete(struct rlock_batch *batch, enum rlock_status status)
 {
     int64_t granted_us = batch->op->is_grant ? clock_mono_us() : 0;
 
@@ -372,7 +372,7 @@ static void complete(struct rlock_batch *batch, enum status status)
         if (lock == NULL)
             continue;
         rlock_batch_leave(lock);
-        if (status == STATUS_OK)
+        if (status == RLOCK_OK)
             read_result(batch, i, &result);
         batch->op->on_result(batch->client, lock, &result);
     }
@@ -464,9 +464,9 @@ static struct rlock_batch *find_confirming(struct rlock_client *client,
     return NULL;
 }
 
-/** End the batches that the last WAIT served. If `status` is STATUS_OK, `replicas` is the number of
+/** End the batches that the last WAIT served. If `status` is RLOCK_OK, `replicas` is the number of
     replicas that have the grants. */
-static void complete_confirmed(struct rlock_client *client, enum status status,
+static void complete_confirmed(struct rlock_client *client, enum rlock_status status,
                                int64_t replicas)
 {
     struct rlock_batch *batch;
@@ -483,30 +483,30 @@ static void complete_confirmed(struct rlock_client *client, enum status status,
 
 static void confirm_replicas(struct rlock_client *client);
 
-static void batch_on_replicas(struct redis_command *command, enum status status,
+static void batch_on_replicas(struct redis_command *command, enum rlock_status status,
                               const struct redis_reply *reply)
 {
     struct rlock_client *client =
         list_item(command, struct rlock_client, batches.wait_command);
     int64_t replicas = 0;
 
-    if (status == STATUS_REFUSED) {
+    if (status == RLOCK_REFUSED) {
         (void)rlock_server_refused(client, reply);
-        status = STATUS_OK; /* WAIT was refused, so no replica counts */
-    } else if (status == STATUS_OK && !redis_reply_int(reply, &replicas)) {
-        status = STATUS_IO;
+        status = RLOCK_OK; /* WAIT was refused, so no replica counts */
+    } else if (status == RLOCK_OK && !redis_reply_int(reply, &replicas)) {
+        status = RLOCK_IO;
     }
     complete_confirmed(client, status, replicas);
     confirm_replicas(client);
 }
 
-static enum status write_wait(struct rlock_client *client,
-                              const struct rlock_batch *batch)
+static enum rlock_status write_wait(struct rlock_client *client,
+                                    const struct rlock_batch *batch)
 {
     struct redis_conn *conn = batch->server->conn;
-    enum status status = redis_conn_begin(conn, 3);
+    enum rlock_status status = redis_conn_begin(conn, 3);
 
-    if (status != STATUS_OK)
+    if (status != RLOCK_OK)
         return status;
     redis_conn_arg_text(conn, "WAIT");
     redis_conn_arg_uint(conn, batch->replicas);
@@ -529,11 +529,11 @@ static void confirm_replicas(struct rlock_client *client)
     }
     /* send the other batches before the WAIT, so that they do not wait behind it */
     rlock_batch_flush(client);
-    if (write_wait(client, first) == STATUS_OK) {
+    if (write_wait(client, first) == RLOCK_OK) {
         redis_conn_flush(first->server->conn);
         return;
     }
-    complete_confirmed(client, STATUS_IO, 0);
+    complete_confirmed(client, RLOCK_IO, 0);
     confirm_replicas(client);
 }
 
@@ -545,36 +545,36 @@ static void complete_by_reply(struct rlock_batch *batch, const struct redis_repl
                                        : read_results(batch, reply);
 
     if (!is_read) {
-        complete(batch, STATUS_IO); /* a malformed reply: the outcome is unknown */
+        complete(batch, RLOCK_IO); /* a malformed reply: the outcome is unknown */
     } else if (is_late && clock_mono_us() < batch->sent_us + timeout_us) {
         /* The call came too late by the server's clock, but there is time for another try. */
         send_again(batch);
     } else if (is_late) {
         /* The call came too late, and the script has done nothing. */
-        complete(batch, STATUS_TIMEOUT);
+        complete(batch, RLOCK_TIMEOUT);
     } else if (batch->op->is_grant && batch->replicas > 0 &&
                memchr(batch->results, DONE, batch->count) != NULL) {
         batch->confirmation = CONFIRMATION_NEEDED;
         confirm_replicas(batch->client);
     } else {
-        complete(batch, STATUS_OK);
+        complete(batch, RLOCK_OK);
     }
 }
 
-static void batch_on_reply(struct redis_script_call *call, enum status status,
+static void batch_on_reply(struct redis_script_call *call, enum rlock_status status,
                            const struct redis_reply *reply)
 {
     struct rlock_batch *batch = list_item(call, struct rlock_batch, call);
 
-    if (status == STATUS_OK) {
+    if (status == RLOCK_OK) {
         complete_by_reply(batch, reply);
         return;
     }
-    if (status == STATUS_REFUSED && must_wait(batch)) {
+    if (status == RLOCK_REFUSED && must_wait(batch)) {
         send_again(batch);
         return;
     }
-    if (status == STATUS_REFUSED)
+    if (status == RLOCK_REFUSED)
         status = rlock_server_refused(batch->client, reply);
     complete(batch, status);
 }
@@ -589,7 +589,7 @@ void rlock_batch_complete_failed(struct rlock_client *client)
     }
 }
 
-static void cancel_in(struct list *batches)
+static void cancel_in(struct rlock_link *batches)
 {
     LIST_EACH(struct rlock_batch, batch, batches, link) {
         for (unsigned i = 0; i < batch->count; i++) {

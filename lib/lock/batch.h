@@ -22,12 +22,13 @@ void rlock_batches_clear(struct rlock_batches *batches);
 bool rlock_batches_are_completed(const struct rlock_batches *batches);
 
 /**
- * Add `lock`, which is in no batch. On STATUS_NO_MEMORY it is in no batch. The batch leaves in
+ * Add `lock`, which is in no batch. On RLOCK_NO_MEMORY it is in no batch. The batch leaves in
  * the next turn of the loop, or before that by rlock_batch_flush(). A release before
  * hold_min_ms has passed keeps the name taken until then.
  */
-MUST_CHECK enum status rlock_batch_add(struct rlock_client *client,
-                                       const struct rlock_op *op, struct rlock *lock);
+MUST_CHECK enum rlock_status rlock_batch_add(struct rlock_client *client,
+                                             const struct rlock_op *op,
+                                             struct rlock *lock);
 
 bool rlock_batch_is_sent(const struct rlock *lock);
 

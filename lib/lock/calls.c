@@ -13,7 +13,7 @@ static const char other_client[] = "client: the lock was acquired by another one
 
 static bool is_free_to_use(const struct rlock *lock)
 {
-    return lock->state == RLOCK_IDLE || lock->state == RLOCK_LOST;
+    return lock->state == RLOCK_STATE_IDLE || lock->state == RLOCK_STATE_LOST;
 }
 
 static void set_up(struct rlock_client *client, struct rlock *lock,
@@ -93,11 +93,11 @@ void rlock_acquire(struct rlock_client *client, struct rlock *lock, const char *
 
     assert(callback != NULL);
     if (rlock_client_is_inherited(client)) {
-        callback(lock, STATUS_INVALID, arg);
+        callback(lock, RLOCK_INVALID, arg);
         return;
     }
     if (!is_free_to_use(lock)) {
-        rlock_state_answer_unchanged(client, lock, STATUS_INVALID,
+        rlock_state_answer_unchanged(client, lock, RLOCK_INVALID,
                                      "lock: is held, or in another call", callback, arg);
         return;
     }
@@ -108,7 +108,7 @@ void rlock_acquire(struct rlock_client *client, struct rlock *lock, const char *
         lock->lost_arg = arg;
     lock->reason = find_fault(client, lock, name, name_len);
     if (lock->reason != NULL) {
-        rlock_state_answer(client, lock, STATUS_INVALID);
+        rlock_state_answer(client, lock, RLOCK_INVALID);
         return;
     }
     rlock_state_acquire(client, lock);
@@ -118,15 +118,15 @@ void rlock_cancel(struct rlock_client *client, struct rlock *lock)
 {
     if (rlock_client_is_inherited(client) || is_foreign(client, lock))
         return;
-    if (lock->state == RLOCK_PASSED)
-        lock->status = STATUS_CANCELLED;
-    else if (lock->state == RLOCK_ACQUIRING)
+    if (lock->state == RLOCK_STATE_PASSED)
+        lock->status = RLOCK_CANCELLED;
+    else if (lock->state == RLOCK_STATE_ACQUIRING)
         rlock_state_cancel_acquire(client, lock);
 }
 
-static enum status status_when_not_held(const struct rlock *lock)
+static enum rlock_status status_when_not_held(const struct rlock *lock)
 {
-    return lock->state == RLOCK_LOST ? STATUS_LOST : STATUS_NOT_OWNER;
+    return lock->state == RLOCK_STATE_LOST ? RLOCK_LOST : RLOCK_NOT_OWNER;
 }
 
 void rlock_extend(struct rlock_client *client, struct rlock *lock, uint32_t lease_ms,
@@ -136,15 +136,15 @@ void rlock_extend(struct rlock_client *client, struct rlock *lock, uint32_t leas
 
     assert(callback != NULL);
     if (rlock_client_is_inherited(client)) {
-        callback(lock, STATUS_INVALID, arg);
+        callback(lock, RLOCK_INVALID, arg);
     } else if (is_foreign(client, lock)) {
-        rlock_state_answer_unchanged(client, lock, STATUS_INVALID, other_client, callback,
+        rlock_state_answer_unchanged(client, lock, RLOCK_INVALID, other_client, callback,
                                      arg);
-    } else if (lock->state != RLOCK_HELD) {
+    } else if (lock->state != RLOCK_STATE_HELD) {
         rlock_state_answer_unchanged(client, lock, status_when_not_held(lock), NULL,
                                      callback, arg);
     } else if (fault != NULL || !lock->kind->can_renew) {
-        rlock_state_answer_unchanged(client, lock, STATUS_INVALID,
+        rlock_state_answer_unchanged(client, lock, RLOCK_INVALID,
                                      lock->kind->can_renew ? fault : cannot_renew,
                                      callback, arg);
     } else {
@@ -160,12 +160,12 @@ void rlock_release(struct rlock_client *client, struct rlock *lock, rlock_cb cal
 {
     if (rlock_client_is_inherited(client)) {
         if (callback != NULL)
-            callback(lock, STATUS_INVALID, arg);
+            callback(lock, RLOCK_INVALID, arg);
         return;
     }
     if (is_foreign(client, lock)) {
         if (callback != NULL)
-            rlock_state_answer_unchanged(client, lock, STATUS_INVALID, other_client,
+            rlock_state_answer_unchanged(client, lock, RLOCK_INVALID, other_client,
                                          callback, arg);
         return;
     }
@@ -174,13 +174,13 @@ void rlock_release(struct rlock_client *client, struct rlock *lock, rlock_cb cal
         rlock_state_drop(client, lock);
         return;
     }
-    if (lock->state != RLOCK_HELD && !is_free_to_use(lock)) {
-        rlock_state_answer_unchanged(client, lock, STATUS_NOT_OWNER, NULL, callback, arg);
+    if (lock->state != RLOCK_STATE_HELD && !is_free_to_use(lock)) {
+        rlock_state_answer_unchanged(client, lock, RLOCK_NOT_OWNER, NULL, callback, arg);
         return;
     }
     lock->callback = callback;
     lock->arg = arg;
-    if (lock->state == RLOCK_HELD)
+    if (lock->state == RLOCK_STATE_HELD)
         rlock_state_release(client, lock);
     else
         rlock_state_answer(client, lock, status_when_not_held(lock));
@@ -188,7 +188,7 @@ void rlock_release(struct rlock_client *client, struct rlock *lock, rlock_cb cal
 
 bool rlock_is_held(const struct rlock *lock)
 {
-    return (lock->state == RLOCK_HELD || lock->state == RLOCK_EXTENDING) &&
+    return (lock->state == RLOCK_STATE_HELD || lock->state == RLOCK_STATE_EXTENDING) &&
            lock->process == process_generation();
 }
 

@@ -22,8 +22,8 @@ void rlock_channels_init(struct rlock_channels *channels,
         list_init(&channels->buckets[i]);
 }
 
-static struct list *bucket_of(struct rlock_channels *channels, const char *name,
-                              size_t name_len)
+static struct rlock_link *bucket_of(struct rlock_channels *channels, const char *name,
+                                    size_t name_len)
 {
     return &channels->buckets[rlock_keys_hash(name, name_len) % RLOCK_CHANNEL_BUCKETS];
 }
@@ -38,13 +38,13 @@ static struct rlock_channel *find(struct rlock_channels *channels, const char *n
     return NULL;
 }
 
-static void channel_on_reply(struct redis_command *command, enum status status,
+static void channel_on_reply(struct redis_command *command, enum rlock_status status,
                              const struct redis_reply *reply)
 {
     struct rlock_channel *channel = list_item(command, struct rlock_channel, command);
 
-    channel->is_subscribed = status == STATUS_OK && !channel->is_subscribed;
-    channel->is_refused = status == STATUS_REFUSED;
+    channel->is_subscribed = status == RLOCK_OK && !channel->is_subscribed;
+    channel->is_refused = status == RLOCK_REFUSED;
     if (channel->is_refused)
         (void)rlock_server_refused(channel->server->client, reply);
     if (channel->is_subscribed)
@@ -58,12 +58,12 @@ static void send_command(struct rlock_channel *channel, const char *verb)
 {
     struct redis_conn *conn = channel->server->channels;
 
-    if (redis_conn_begin(conn, 2) != STATUS_OK)
+    if (redis_conn_begin(conn, 2) != RLOCK_OK)
         return; /* channel_on_state() repeats it when the connection is up */
     redis_conn_arg_text(conn, redis_conn_is_sharded(conn) ? verb : verb + 1);
     redis_conn_arg(conn, channel->name, channel->name_len);
     channel->has_command =
-        redis_conn_end(conn, &channel->command, channel_on_reply) == STATUS_OK;
+        redis_conn_end(conn, &channel->command, channel_on_reply) == RLOCK_OK;
     rlock_client_wake(channel->server->client);
 }
 
@@ -105,7 +105,7 @@ static void channel_on_message(const struct redis_reply *reply, void *arg)
 }
 
 /** A subscription ends with its connection. */
-static void channel_on_state(bool is_up, const struct err *why UNUSED, void *arg)
+static void channel_on_state(bool is_up, const struct rlock_err *why UNUSED, void *arg)
 {
     const struct rlock_server *server = arg;
     struct rlock_channels *channels = &server->client->channels;
@@ -167,7 +167,8 @@ struct rlock_channel *rlock_channel_find(struct rlock_client *client,
 }
 
 struct rlock_channel *rlock_channel_join(struct rlock_client *client,
-                                         const struct rlock *lock, struct list *listener)
+                                         const struct rlock *lock,
+                                         struct rlock_link *listener)
 {
     char name[RLOCK_CHANNEL_MAX];
     size_t name_len = lock->kind->channel(lock, name);
@@ -176,7 +177,7 @@ struct rlock_channel *rlock_channel_join(struct rlock_client *client,
 
     if (server->channels == NULL &&
         rlock_server_connect(server, channel_on_state, channel_on_message,
-                             &server->channels, &client->why) != STATUS_OK)
+                             &server->channels, &client->why) != RLOCK_OK)
         return NULL;
     if (channel == NULL)
         channel = create(server, name, name_len);

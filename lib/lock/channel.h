@@ -11,8 +11,8 @@
 
 struct rlock_channel {
     struct redis_command command; /* the SUBSCRIBE or UNSUBSCRIBE in progress */
-    struct list link;             /* in its bucket */
-    struct list listeners;        /* the links of rlock_channel_join(), oldest first */
+    struct rlock_link link;       /* in its bucket */
+    struct rlock_link listeners;  /* the links of rlock_channel_join(), oldest first */
     struct rlock_server *server;
     bool has_command;   /* `command` is in progress */
     bool is_subscribed; /* messages arrive */
@@ -39,7 +39,8 @@ struct rlock_channel *rlock_channel_find(struct rlock_client *client,
 
 /** Add `listener` as the last listener of the lock's channel; NULL: no memory. */
 struct rlock_channel *rlock_channel_join(struct rlock_client *client,
-                                         const struct rlock *lock, struct list *listener);
+                                         const struct rlock *lock,
+                                         struct rlock_link *listener);
 
 /** The last listener was removed from its list; this may free the channel. */
 void rlock_channel_update(struct rlock_channel *channel);

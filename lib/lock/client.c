@@ -42,7 +42,7 @@ static bool are_all_up(const struct rlock_client *client)
 }
 
 /** A server has gone up or down; in a cluster the client is up when all of them are. */
-static void client_on_state(bool is_up, const struct err *why, void *arg)
+static void client_on_state(bool is_up, const struct rlock_err *why, void *arg)
 {
     struct rlock_server *server = arg;
     struct rlock_client *client = server->client;
@@ -83,25 +83,27 @@ static void free_client(struct rlock_client *client)
     free(client);
 }
 
-static enum status check(const struct rlock_client_options *options, struct err *reterr)
+static enum rlock_status check(const struct rlock_client_options *options,
+                               struct rlock_err *reterr)
 {
     if (options == NULL || options->loop == NULL)
-        return err_set(reterr, STATUS_INVALID, "lock client: loop: must be set");
+        return err_set(reterr, RLOCK_INVALID, "lock client: loop: must be set");
     if (options->redis_url == NULL)
-        return err_set(reterr, STATUS_INVALID, "lock client: redis_url: must be set");
+        return err_set(reterr, RLOCK_INVALID, "lock client: redis_url: must be set");
     if (options->timeout_ms == 0)
-        return err_set(reterr, STATUS_INVALID, "lock client: timeout_ms: must be > 0");
-    return STATUS_OK;
+        return err_set(reterr, RLOCK_INVALID, "lock client: timeout_ms: must be > 0");
+    return RLOCK_OK;
 }
 
-static enum status connect_client(struct rlock_client *client, struct err *reterr)
+static enum rlock_status connect_client(struct rlock_client *client,
+                                        struct rlock_err *reterr)
 {
-    enum status status = STATUS_OK;
+    enum rlock_status status = RLOCK_OK;
 
-    for (unsigned i = 0; i < client->server_count && status == STATUS_OK; i++)
+    for (unsigned i = 0; i < client->server_count && status == RLOCK_OK; i++)
         status = rlock_server_connect(&client->servers[i], client_on_state, NULL,
                                       &client->servers[i].conn, reterr);
-    for (unsigned i = 0; status != STATUS_OK && client->servers[i].conn != NULL; i++)
+    for (unsigned i = 0; status != RLOCK_OK && client->servers[i].conn != NULL; i++)
         redis_conn_close(client->servers[i].conn, NULL, NULL);
     return status;
 }
@@ -135,15 +137,16 @@ static void client_on_all_completed(struct rlock_client *client)
     closing_done(&client->closing);
 }
 
-enum status rlock_client_open(const struct rlock_client_options *options,
-                              struct rlock_client **ret_client, struct err *reterr)
+enum rlock_status rlock_client_open(const struct rlock_client_options *options,
+                                    struct rlock_client **ret_client,
+                                    struct rlock_err *reterr)
 {
     struct rlock_client *client = NULL;
-    enum status status = check(options, reterr);
+    enum rlock_status status = check(options, reterr);
 
-    if (status != STATUS_OK)
+    if (status != RLOCK_OK)
         return status;
-    status = STATUS_NO_MEMORY;
+    status = RLOCK_NO_MEMORY;
     client = calloc(1, sizeof(*client));
     if (client == NULL)
         goto out;
@@ -157,12 +160,12 @@ enum status rlock_client_open(const struct rlock_client_options *options,
     client->server_count = client->url.topology == REDIS_CLUSTER ? RLOCK_BUCKETS : 1;
     for (unsigned i = 0; i < client->server_count; i++)
         client->servers[i].client = client;
-    if (status == STATUS_OK)
+    if (status == RLOCK_OK)
         status = rlock_keys_init(client, options->fence_key, reterr);
     rlock_scripts_init(client->scripts, client->server_count > 1);
-    if (status == STATUS_OK)
+    if (status == RLOCK_OK)
         status = connect_client(client, reterr);
-    if (status != STATUS_OK)
+    if (status != RLOCK_OK)
         goto out;
     /* None of the calls below can fail, and no callback runs before the loop runs. */
     rlock_scripts_init(client->scripts, client->server_count > 1);
@@ -175,9 +178,9 @@ enum status rlock_client_open(const struct rlock_client_options *options,
     client->soon.data = client;
     client->on_soon = client_on_soon;
     *ret_client = client;
-    return STATUS_OK;
+    return RLOCK_OK;
 out:
-    if (status == STATUS_NO_MEMORY)
+    if (status == RLOCK_NO_MEMORY)
         err_set(reterr, status, "lock client: no memory");
     free_client(client);
     return status;
@@ -229,7 +232,7 @@ void rlock_client_stats(const struct rlock_client *client, struct rlock_stats *r
     *ret_stats = client->stats;
 }
 
-const struct err *rlock_client_why(const struct rlock_client *client)
+const struct rlock_err *rlock_client_why(const struct rlock_client *client)
 {
     return &client->why;
 }

@@ -35,10 +35,10 @@
 
 /** An answer that involves no member. */
 struct answer {
-    struct list link;
+    struct rlock_link link;
     rlock_group_cb callback;
     void *arg;
-    enum status status;
+    enum rlock_status status;
 };
 
 static void group_try_all(struct rlock_group *group);
@@ -98,20 +98,20 @@ static uint64_t lease_ms(const struct rlock_group *group)
     return lease == 0 ? RLOCK_LEASE_MS_DEFAULT : lease;
 }
 
-static void group_on_member_lost(struct rlock *lock UNUSED, enum status status UNUSED,
-                                 void *arg)
+static void group_on_member_lost(struct rlock *lock UNUSED,
+                                 enum rlock_status status UNUSED, void *arg)
 {
     struct group_member *member = arg;
     struct rlock_group *group = member->group;
 
     /* The member no longer counts as held in a try that is under way. */
-    member->status = STATUS_TIMEOUT;
+    member->status = RLOCK_TIMEOUT;
     if (group->state != GROUP_HELD || count_held(group) >= group->needed)
         return;
     group->state = GROUP_LOST;
     rlock_round_abandon(group);
     if (group->options.on_lost != NULL)
-        group->options.on_lost(group, STATUS_LOST, group->lost_arg);
+        group->options.on_lost(group, RLOCK_LOST, group->lost_arg);
 }
 
 static void acquire_member(struct group_member *member, uint32_t wait_ms)
@@ -128,7 +128,8 @@ static void acquire_member(struct group_member *member, uint32_t wait_ms)
                                 });
 }
 
-static void answer(struct rlock_group *group, enum group_state state, enum status status)
+static void answer(struct rlock_group *group, enum group_state state,
+                   enum rlock_status status)
 {
     group->state = state;
     group->callback(group, status, group->arg);
@@ -157,8 +158,8 @@ static void group_end_undo(struct rlock_group *group)
 {
     bool has_busy = group->need == RLOCK_GROUP_ALL && group->busy != NULL;
 
-    if (group->status == STATUS_INVALID || group->status == STATUS_CANCELLED ||
-        group->status == STATUS_NO_MEMORY || left_ms(group) == 0)
+    if (group->status == RLOCK_INVALID || group->status == RLOCK_CANCELLED ||
+        group->status == RLOCK_NO_MEMORY || left_ms(group) == 0)
         answer(group, GROUP_IDLE, group->status);
     else if (!has_busy)
         pause_then(group, RETRY_MS_MAX, group_try_all);
@@ -171,13 +172,13 @@ static void group_end_undo(struct rlock_group *group)
 static struct group_member *find_busy(struct rlock_group *group)
 {
     for (unsigned i = 0; i < group->count; i++) {
-        if (group->members[i].status == STATUS_BUSY)
+        if (group->members[i].status == RLOCK_BUSY)
             return &group->members[i];
     }
     return NULL;
 }
 
-static void fail(struct rlock_group *group, enum status status)
+static void fail(struct rlock_group *group, enum rlock_status status)
 {
     group->status = status;
     group->busy = find_busy(group);
@@ -189,12 +190,12 @@ static void fail(struct rlock_group *group, enum status status)
 
 static void group_end_try(struct rlock_group *group)
 {
-    enum status status = rlock_round_status(group, STATUS_BUSY);
+    enum rlock_status status = rlock_round_status(group, RLOCK_BUSY);
 
-    if (status == STATUS_OK && safe_for_us(group, clock_mono_us()) <= 0)
-        status = STATUS_TIMEOUT;
-    if (status == STATUS_OK)
-        answer(group, GROUP_HELD, STATUS_OK);
+    if (status == RLOCK_OK && safe_for_us(group, clock_mono_us()) <= 0)
+        status = RLOCK_TIMEOUT;
+    if (status == RLOCK_OK)
+        answer(group, GROUP_HELD, RLOCK_OK);
     else
         fail(group, status);
 }
@@ -207,7 +208,7 @@ static void group_try_all(struct rlock_group *group)
         struct group_member *member = &group->members[i];
 
         if (rlock_is_held(&member->lock))
-            member->status = STATUS_OK;
+            member->status = RLOCK_OK;
         else
             acquire_member(member, 0);
     }
@@ -248,13 +249,13 @@ static void group_on_soon(uv_idle_t *soon)
 }
 
 /** Answer a call without changing the group. */
-static void answer_unchanged(struct rlock_group *group, enum status status,
+static void answer_unchanged(struct rlock_group *group, enum rlock_status status,
                              rlock_group_cb callback, void *arg)
 {
     struct answer *answer = malloc(sizeof(*answer));
 
     if (answer == NULL) {
-        callback(group, STATUS_NO_MEMORY, arg);
+        callback(group, RLOCK_NO_MEMORY, arg);
         return;
     }
     *answer = (struct answer){.callback = callback, .arg = arg, .status = status};
@@ -270,15 +271,15 @@ void rlock_group_acquire(struct rlock_group *group,
 
     assert(callback != NULL);
     if (is_inherited(group)) {
-        callback(group, STATUS_INVALID, arg);
+        callback(group, RLOCK_INVALID, arg);
         return;
     }
     if (options == NULL)
         options = &defaults;
     if (group->state != GROUP_IDLE && group->state != GROUP_LOST) {
-        err_set(&group->members[0].client->why, STATUS_INVALID,
+        err_set(&group->members[0].client->why, RLOCK_INVALID,
                 "group: is held, or in another call");
-        answer_unchanged(group, STATUS_INVALID, callback, arg);
+        answer_unchanged(group, RLOCK_INVALID, callback, arg);
         return;
     }
     group->state = GROUP_ACQUIRING;
@@ -295,7 +296,7 @@ void rlock_group_acquire(struct rlock_group *group,
 void rlock_group_cancel(struct rlock_group *group)
 {
     if (group->state == GROUP_ACQUIRING && !is_inherited(group))
-        fail(group, STATUS_CANCELLED);
+        fail(group, RLOCK_CANCELLED);
 }
 
 /** Begin a call on a group that is held. If the group is not held, answer the call. */
@@ -304,10 +305,9 @@ static bool begin_on_held(struct rlock_group *group, enum group_state state,
 {
     assert(callback != NULL);
     if (is_inherited(group)) {
-        callback(group, STATUS_INVALID, arg);
+        callback(group, RLOCK_INVALID, arg);
     } else if (group->state != GROUP_HELD) {
-        answer_unchanged(group,
-                         group->state == GROUP_LOST ? STATUS_LOST : STATUS_NOT_OWNER,
+        answer_unchanged(group, group->state == GROUP_LOST ? RLOCK_LOST : RLOCK_NOT_OWNER,
                          callback, arg);
     } else {
         group->state = state;
@@ -320,13 +320,13 @@ static bool begin_on_held(struct rlock_group *group, enum group_state state,
 
 static void group_end_extension(struct rlock_group *group)
 {
-    enum status status = rlock_round_status(group, STATUS_LOST);
+    enum rlock_status status = rlock_round_status(group, RLOCK_LOST);
 
     if (count_held(group) < group->needed)
-        status = STATUS_LOST;
-    if (status == STATUS_LOST)
+        status = RLOCK_LOST;
+    if (status == RLOCK_LOST)
         rlock_round_abandon(group);
-    answer(group, status == STATUS_LOST ? GROUP_LOST : GROUP_HELD, status);
+    answer(group, status == RLOCK_LOST ? GROUP_LOST : GROUP_HELD, status);
 }
 
 void rlock_group_extend(struct rlock_group *group, uint32_t lease_ms,
@@ -342,7 +342,7 @@ void rlock_group_extend(struct rlock_group *group, uint32_t lease_ms,
 
 static void group_end_release(struct rlock_group *group)
 {
-    answer(group, GROUP_IDLE, rlock_round_status(group, STATUS_LOST));
+    answer(group, GROUP_IDLE, rlock_round_status(group, RLOCK_LOST));
 }
 
 void rlock_group_release(struct rlock_group *group, rlock_group_cb callback, void *arg)
@@ -376,70 +376,72 @@ int64_t rlock_group_fence(const struct rlock_group *group, size_t index)
     return rlock_fence(&group->members[index].lock);
 }
 
-const struct err *rlock_group_why(const struct rlock_group *group, size_t index)
+const struct rlock_err *rlock_group_why(const struct rlock_group *group, size_t index)
 {
     return index < group->count ? &group->members[index].why : NULL;
 }
 
-static enum status check_member(const struct rlock_member *members, size_t index,
-                                enum rlock_group_need need, struct err *reterr)
+static enum rlock_status check_member(const struct rlock_member *members, size_t index,
+                                      enum rlock_group_need need,
+                                      struct rlock_err *reterr)
 {
     const struct rlock_member *member = &members[index];
 
     if (member->name == NULL || member->name_len < 1 || member->name_len > RLOCK_NAME_MAX)
-        return err_set(reterr, STATUS_INVALID, "lock group: bad name of member %zu",
+        return err_set(reterr, RLOCK_INVALID, "lock group: bad name of member %zu",
                        index);
     if (member->client == NULL)
-        return err_set(reterr, STATUS_INVALID, "lock group: no client of member %zu",
+        return err_set(reterr, RLOCK_INVALID, "lock group: no client of member %zu",
                        index);
     if (member->client->loop != members->client->loop)
-        return err_set(reterr, STATUS_INVALID, "lock group: clients of different loops");
+        return err_set(reterr, RLOCK_INVALID, "lock group: clients of different loops");
     for (size_t i = 0; i < index; i++) {
         if (members[i].client == member->client &&
             members[i].name_len == member->name_len &&
             memcmp(members[i].name, member->name, member->name_len) == 0)
-            return err_set(reterr, STATUS_INVALID,
+            return err_set(reterr, RLOCK_INVALID,
                            "lock group: members %zu and %zu are the same", i, index);
         if (need == RLOCK_GROUP_MAJORITY && members[i].client == member->client)
-            return err_set(reterr, STATUS_INVALID,
+            return err_set(reterr, RLOCK_INVALID,
                            "lock group: members %zu and %zu of a quorum share a client",
                            i, index);
     }
-    return STATUS_OK;
+    return RLOCK_OK;
 }
 
-static enum status check(const struct rlock_member *members, size_t count,
-                         enum rlock_group_need need, struct err *reterr)
+static enum rlock_status check(const struct rlock_member *members, size_t count,
+                               enum rlock_group_need need, struct rlock_err *reterr)
 {
-    enum status status = STATUS_OK;
+    enum rlock_status status = RLOCK_OK;
 
     if (count < 1 || count > RLOCK_GROUP_MAX)
-        return err_set(reterr, STATUS_INVALID, "lock group: %zu members; must be 1..%d",
+        return err_set(reterr, RLOCK_INVALID, "lock group: %zu members; must be 1..%d",
                        count, RLOCK_GROUP_MAX);
     if (need != RLOCK_GROUP_ALL && need != RLOCK_GROUP_MAJORITY)
-        return err_set(reterr, STATUS_INVALID, "lock group: need: unknown value %d",
+        return err_set(reterr, RLOCK_INVALID, "lock group: need: unknown value %d",
                        (int)need);
     if (members == NULL || members->client == NULL)
-        return err_set(reterr, STATUS_INVALID, "lock group: no client of member 0");
+        return err_set(reterr, RLOCK_INVALID, "lock group: no client of member 0");
     if (rlock_client_is_inherited(members->client))
-        return err_set(reterr, STATUS_INVALID, "lock group: %s",
+        return err_set(reterr, RLOCK_INVALID, "lock group: %s",
                        rlock_client_why(members->client)->text);
-    for (size_t i = 0; status == STATUS_OK && i < count; i++)
+    for (size_t i = 0; status == RLOCK_OK && i < count; i++)
         status = check_member(members, i, need, reterr);
     return status;
 }
 
-enum status rlock_group_create(const struct rlock_member *members, size_t count,
-                               enum rlock_group_need need, struct rlock_group **ret_group,
-                               struct err *reterr)
+enum rlock_status rlock_group_create(const struct rlock_member *members, size_t count,
+                                     enum rlock_group_need need,
+                                     struct rlock_group **ret_group,
+                                     struct rlock_err *reterr)
 {
     struct rlock_group *group;
 
-    if (check(members, count, need, reterr) != STATUS_OK)
-        return STATUS_INVALID;
+    if (check(members, count, need, reterr) != RLOCK_OK)
+        return RLOCK_INVALID;
     group = calloc(1, sizeof(*group) + count * sizeof(*group->members));
     if (group == NULL)
-        return err_set(reterr, STATUS_NO_MEMORY, "lock group: no memory");
+        return err_set(reterr, RLOCK_NO_MEMORY, "lock group: no memory");
     list_init(&group->link);
     list_init(&group->answers);
     group->need = need;
@@ -457,7 +459,7 @@ enum status rlock_group_create(const struct rlock_member *members, size_t count,
     uv_idle_init(members->client->loop, &group->soon);
     group->timer.data = group->soon.data = group;
     *ret_group = group;
-    return STATUS_OK;
+    return RLOCK_OK;
 }
 
 static void group_on_closed(void *arg)
@@ -480,7 +482,7 @@ void rlock_group_free(struct rlock_group *group)
     rlock_round_abandon(group);
     group->state = GROUP_FREED;
     if (is_under_way)
-        group->callback(group, STATUS_CANCELLED, group->arg);
+        group->callback(group, RLOCK_CANCELLED, group->arg);
     while (!list_is_empty(&group->answers))
         answer_waiting(group);
     closing_start(&group->closing, group_on_closed, group);

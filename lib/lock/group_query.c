@@ -7,10 +7,10 @@
 /** A query of all members. The group may be freed meanwhile, so the query does not refer to it. */
 struct query {
     bool (*each)(const struct rlock_info *info, void *arg); /* NULL: release by force */
-    void (*callback)(enum status status, void *arg);
+    void (*callback)(enum rlock_status status, void *arg);
     void *arg;
     unsigned unanswered; /* members without an answer, and one while calls begin */
-    enum status status;
+    enum rlock_status status;
 };
 
 static void count_answer(struct query *query)
@@ -28,12 +28,12 @@ static bool query_on_owner(const struct rlock_info *info, void *arg)
     return query->each(info, query->arg);
 }
 
-static void query_on_end(enum status status, void *arg)
+static void query_on_end(enum rlock_status status, void *arg)
 {
     struct query *query = arg;
 
-    if (query->status == STATUS_NOT_FOUND ||
-        (query->status == STATUS_OK && status != STATUS_NOT_FOUND))
+    if (query->status == RLOCK_NOT_FOUND ||
+        (query->status == RLOCK_OK && status != RLOCK_NOT_FOUND))
         query->status = status;
     count_answer(query);
 }
@@ -43,11 +43,11 @@ static void start(const struct rlock_group *group, const struct query *request)
     struct query *query = malloc(sizeof(*query));
 
     if (query == NULL) {
-        request->callback(STATUS_NO_MEMORY, request->arg);
+        request->callback(RLOCK_NO_MEMORY, request->arg);
         return;
     }
     *query = *request;
-    query->status = STATUS_NOT_FOUND;
+    query->status = RLOCK_NOT_FOUND;
     query->unanswered = group->count + 1;
     for (unsigned i = 0; i < group->count; i++) {
         const struct group_member *member = &group->members[i];
@@ -65,14 +65,15 @@ static void start(const struct rlock_group *group, const struct query *request)
 
 void rlock_group_inspect(const struct rlock_group *group,
                          bool (*each)(const struct rlock_info *info, void *arg),
-                         void (*callback)(enum status status, void *arg), void *arg)
+                         void (*callback)(enum rlock_status status, void *arg), void *arg)
 {
     assert(each != NULL);
     start(group, &(struct query){.each = each, .callback = callback, .arg = arg});
 }
 
 void rlock_group_force_release(const struct rlock_group *group,
-                               void (*callback)(enum status status, void *arg), void *arg)
+                               void (*callback)(enum rlock_status status, void *arg),
+                               void *arg)
 {
     start(group, &(struct query){.callback = callback, .arg = arg});
 }

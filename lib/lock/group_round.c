@@ -23,7 +23,7 @@ static void set_timer(struct rlock_group *group, uint64_t ms)
     uv_timer_start(&group->timer, round_on_timer, ms, 0);
 }
 
-static unsigned count_status(const struct rlock_group *group, enum status status)
+static unsigned count_status(const struct rlock_group *group, enum rlock_status status)
 {
     unsigned count = 0;
 
@@ -32,22 +32,23 @@ static unsigned count_status(const struct rlock_group *group, enum status status
     return count;
 }
 
-enum status rlock_round_status(const struct rlock_group *group, enum status denied)
+enum rlock_status rlock_round_status(const struct rlock_group *group,
+                                     enum rlock_status denied)
 {
     const struct group_member *other = group->members;
 
-    if (count_status(group, STATUS_OK) >= group->needed)
-        return STATUS_OK;
+    if (count_status(group, RLOCK_OK) >= group->needed)
+        return RLOCK_OK;
     if (group->count - count_status(group, denied) < group->needed)
         return denied;
-    while (other->status == STATUS_OK || other->status == denied)
+    while (other->status == RLOCK_OK || other->status == denied)
         other++; /* there is one */
     return other->status;
 }
 
 static bool is_decided(const struct rlock_group *group)
 {
-    unsigned done = count_status(group, STATUS_OK);
+    unsigned done = count_status(group, RLOCK_OK);
 
     return done >= group->needed || done + group->awaited < group->needed;
 }
@@ -72,13 +73,14 @@ static void count_answer(struct rlock_group *group)
     }
 }
 
-static void round_on_answer(struct rlock *lock UNUSED, enum status status, void *arg)
+static void round_on_answer(struct rlock *lock UNUSED, enum rlock_status status,
+                            void *arg)
 {
     struct group_member *member = arg;
     struct rlock_group *group = member->group;
     enum group_call call = member->call;
 
-    assert(call != GROUP_CALL_CANCEL || status != STATUS_OK);
+    assert(call != GROUP_CALL_CANCEL || status != RLOCK_OK);
     member->call = GROUP_CALL_NONE;
     if (group->state == GROUP_FREED) {
         rlock_round_free_if_done(group);
@@ -102,7 +104,7 @@ static void await(struct group_member *member)
 static void begin(struct group_member *member, enum group_call call)
 {
     member->call = call;
-    err_set(&member->why, STATUS_TIMEOUT, "no reply within the time of the group");
+    err_set(&member->why, RLOCK_TIMEOUT, "no reply within the time of the group");
     await(member);
 }
 
@@ -113,7 +115,7 @@ void rlock_round_begin(struct rlock_group *group, void (*then)(struct rlock_grou
     group->awaited = 0;
     group->may_hurry = false;
     for (unsigned i = 0; i < group->count; i++)
-        group->members[i].status = STATUS_TIMEOUT;
+        group->members[i].status = RLOCK_TIMEOUT;
 }
 
 void rlock_round_acquire(struct group_member *member,
@@ -126,13 +128,13 @@ void rlock_round_acquire(struct group_member *member,
                   round_on_answer, member);
 }
 
-static void round_on_extended(struct rlock *lock, enum status status, void *arg)
+static void round_on_extended(struct rlock *lock, enum rlock_status status, void *arg)
 {
     const struct group_member *member = arg;
 
     if (member->call != GROUP_CALL_EXTEND)
         return; /* a release has ended the call, and is answered later */
-    if (status == STATUS_LOST)
+    if (status == RLOCK_LOST)
         /* the group counts the loss even if it does not await the member */
         lock->on_lost(lock, status, arg);
     round_on_answer(lock, status, arg);
@@ -145,7 +147,7 @@ void rlock_round_extend(struct rlock_group *group, uint32_t lease_ms)
         struct group_member *member = &group->members[i];
 
         if (!rlock_is_held(&member->lock)) {
-            member->status = STATUS_LOST;
+            member->status = RLOCK_LOST;
         } else if (member->call == GROUP_CALL_NONE) {
             begin(member, GROUP_CALL_EXTEND);
             rlock_extend(member->client, &member->lock, lease_ms, round_on_extended,
@@ -178,7 +180,7 @@ void rlock_round_undo(struct rlock_group *group)
             member->call = GROUP_CALL_RELEASE;
             rlock_release(member->client, &member->lock, round_on_answer, member);
         } else {
-            member->status = STATUS_LOST;
+            member->status = RLOCK_LOST;
         }
         if (member->call != GROUP_CALL_NONE)
             await(member);

@@ -37,27 +37,28 @@ struct group_member {
     struct rlock lock;
     enum group_call call; /* the call in progress */
     unsigned round;       /* the last round that awaited the member */
-    enum status status;   /* result of the call in this round; STATUS_TIMEOUT: none yet */
-    struct err why;       /* reason of the last acquire or extension */
+    enum rlock_status
+        status;           /* result of the call in this round; RLOCK_TIMEOUT: none yet */
+    struct rlock_err why; /* reason of the last acquire or extension */
     size_t name_len;
     char name[RLOCK_NAME_MAX];
 };
 
 struct rlock_group {
-    struct list link; /* in the list of groups of a struct rlock_sync */
-    uv_timer_t timer; /* ends the round */
-    uv_idle_t soon;   /* runs while there are answers */
+    struct rlock_link link; /* in the list of groups of a struct rlock_sync */
+    uv_timer_t timer;       /* ends the round */
+    uv_idle_t soon;         /* runs while there are answers */
     struct closing closing;
-    bool is_closed;      /* all uv handles have closed */
-    bool is_cancelled;   /* the next rlock_sync_group_acquire() is cancelled */
-    struct list answers; /* struct answer */
+    bool is_closed;            /* all uv handles have closed */
+    bool is_cancelled;         /* the next rlock_sync_group_acquire() is cancelled */
+    struct rlock_link answers; /* struct answer */
     enum group_state state;
     struct rlock_group_options options;
     rlock_group_cb callback;
     void *arg, *lost_arg;
     int64_t give_up_at_us;
     unsigned failures;         /* tries and waits of this acquire that failed */
-    enum status status;        /* status of the last failed try or wait */
+    enum rlock_status status;  /* status of the last failed try or wait */
     struct group_member *busy; /* first busy member of the last failed try, or NULL */
     unsigned round;
     void (*then)(struct rlock_group *group);
@@ -80,7 +81,7 @@ void rlock_round_acquire(struct group_member *member,
 void rlock_round_extend(struct rlock_group *group, uint32_t lease_ms);
 
 /** Cancel or release all members, and await earlier releases. A member that is not held gets
- *  STATUS_LOST. */
+ *  RLOCK_LOST. */
 void rlock_round_undo(struct rlock_group *group);
 
 /** Send all calls. If there are none, the round ends in the next turn of the loop. */
@@ -90,7 +91,8 @@ void rlock_round_run(struct rlock_group *group, uint64_t ms);
 void rlock_round_pause(struct rlock_group *group, uint64_t ms);
 
 /** Return the status of the round. `denied` is the status of a member that counts as a refusal. */
-enum status rlock_round_status(const struct rlock_group *group, enum status denied);
+enum rlock_status rlock_round_status(const struct rlock_group *group,
+                                     enum rlock_status denied);
 
 /** End the round, if any, and cancel or release all members without awaiting replies. */
 void rlock_round_abandon(struct rlock_group *group);

@@ -12,9 +12,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef void (*inspect_cb)(enum status status, const struct rlock_info *info, void *arg);
+typedef void (*inspect_cb)(enum rlock_status status, const struct rlock_info *info,
+                           void *arg);
 typedef bool (*each_cb)(const struct rlock_info *info, void *arg);
-typedef void (*end_cb)(enum status status, void *arg);
+typedef void (*end_cb)(enum rlock_status status, void *arg);
 
 struct query {
     struct rlock lock;    /* a scan has no name, and `serial` is its cursor */
@@ -26,17 +27,18 @@ struct query {
 
 static const struct rlock_op scan_op;
 
-static void call_back(const struct query *query, enum status status,
+static void call_back(const struct query *query, enum rlock_status status,
                       const struct rlock_info *info)
 {
     if (query->inspected != NULL)
-        query->inspected(status, status == STATUS_OK ? info : NULL, query->arg);
+        query->inspected(status, status == RLOCK_OK ? info : NULL, query->arg);
     else if (query->ended != NULL)
         query->ended(status, query->arg);
 }
 
 /** End the query; its memory is freed before the callback is called. */
-static void answer(struct rlock *lock, enum status status, const struct rlock_info *info)
+static void answer(struct rlock *lock, enum rlock_status status,
+                   const struct rlock_info *info)
 {
     struct query *query = list_item(lock, struct query, lock);
     struct query copy = *query;
@@ -45,23 +47,24 @@ static void answer(struct rlock *lock, enum status status, const struct rlock_in
     call_back(&copy, status, info);
 }
 
-static void inspect_on_answer(struct rlock *lock, enum status status, void *arg UNUSED)
+static void inspect_on_answer(struct rlock *lock, enum rlock_status status,
+                              void *arg UNUSED)
 {
     answer(lock, status, NULL);
 }
 
-/** Read row `index` of the reply. STATUS_NOT_FOUND: the reply has no such row. */
-static enum status read_info(struct rlock_client *client, const struct rlock *lock,
-                             const struct redis_reply *reply, size_t index,
-                             struct rlock_info *ret_info)
+/** Read row `index` of the reply. RLOCK_NOT_FOUND: the reply has no such row. */
+static enum rlock_status read_info(struct rlock_client *client, const struct rlock *lock,
+                                   const struct redis_reply *reply, size_t index,
+                                   struct rlock_info *ret_info)
 {
     const struct redis_reply *row = redis_script_at(reply, index + 1);
     size_t tag_len = rlock_server_of(client, lock)->tag_len;
 
     if (redis_reply_text(redis_script_at(reply, 0), &ret_info->name_len) == NULL)
-        return STATUS_IO;
+        return RLOCK_IO;
     if (row == NULL)
-        return STATUS_NOT_FOUND;
+        return RLOCK_NOT_FOUND;
     ret_info->name = redis_reply_text(redis_reply_at(row, 0), &ret_info->name_len);
     ret_info->owner = redis_reply_text(redis_reply_at(row, 1), &ret_info->owner_len);
     if (ret_info->name == NULL || ret_info->name_len < tag_len ||
@@ -69,24 +72,24 @@ static enum status read_info(struct rlock_client *client, const struct rlock *lo
         !redis_reply_int(redis_reply_at(row, 2), &ret_info->remaining_ms) ||
         !redis_reply_int(redis_reply_at(row, 3), &ret_info->count) ||
         !redis_reply_int(redis_reply_at(row, 4), &ret_info->waiters))
-        return STATUS_IO;
+        return RLOCK_IO;
     ret_info->client = client;
     ret_info->name += tag_len;
     ret_info->name_len -= tag_len;
     ret_info->is_ours = strncmp(ret_info->owner, client->id, RLOCK_CLIENT_ID_LEN) == 0;
     ret_info->is_near = strncmp(ret_info->owner, client->id, RLOCK_HOST_LEN) == 0;
-    return STATUS_OK;
+    return RLOCK_OK;
 }
 
-/** Continue the scan, or begin that of the next bucket. STATUS_NOT_FOUND: all buckets are done. */
-static enum status scan_on(struct rlock_client *client, struct rlock *lock,
-                           const struct redis_reply *reply)
+/** Continue the scan, or begin that of the next bucket. RLOCK_NOT_FOUND: all buckets are done. */
+static enum rlock_status scan_on(struct rlock_client *client, struct rlock *lock,
+                                 const struct redis_reply *reply)
 {
     lock->serial = strtoull(redis_reply_text(redis_script_at(reply, 0), NULL), NULL, 10);
     if (lock->serial == 0)
         lock->bucket++;
     if (lock->bucket == client->server_count)
-        return STATUS_NOT_FOUND;
+        return RLOCK_NOT_FOUND;
     return rlock_batch_add(client, &scan_op, lock);
 }
 
@@ -94,36 +97,35 @@ static void inspect_on_rows(struct rlock_client *client, struct rlock *lock,
                             const struct rlock_result *result)
 {
     const struct query *query = list_item(lock, struct query, lock);
-    enum status status = result->status;
+    enum rlock_status status = result->status;
     struct rlock_info info = {0};
 
-    for (size_t i = 0; status == STATUS_OK; i++) {
+    for (size_t i = 0; status == RLOCK_OK; i++) {
         status = read_info(client, lock, result->reply, i, &info);
         if (query->each == NULL ||
-            (status == STATUS_OK && !query->each(&info, query->arg))) {
+            (status == RLOCK_OK && !query->each(&info, query->arg))) {
             answer(lock, status, &info);
             return;
         }
     }
-    if (status == STATUS_NOT_FOUND && lock->name_len == 0) {
+    if (status == RLOCK_NOT_FOUND && lock->name_len == 0) {
         status = scan_on(client, lock, result->reply);
-        if (status == STATUS_OK)
+        if (status == RLOCK_OK)
             return;
     }
-    answer(lock, status == STATUS_NOT_FOUND ? STATUS_OK : status, NULL);
+    answer(lock, status == RLOCK_NOT_FOUND ? RLOCK_OK : status, NULL);
 }
 
 static void inspect_on_forced(struct rlock_client *client UNUSED, struct rlock *lock,
                               const struct rlock_result *result)
 {
-    enum status status = result->status;
+    enum rlock_status status = result->status;
     int64_t count;
 
-    if (status == STATUS_OK &&
-        !redis_reply_int(redis_script_at(result->reply, 0), &count))
-        status = STATUS_IO;
-    else if (status == STATUS_OK && count == 0)
-        status = STATUS_NOT_FOUND;
+    if (status == RLOCK_OK && !redis_reply_int(redis_script_at(result->reply, 0), &count))
+        status = RLOCK_IO;
+    else if (status == RLOCK_OK && count == 0)
+        status = RLOCK_NOT_FOUND;
     answer(lock, status, NULL);
 }
 
@@ -135,7 +137,7 @@ static const enum rlock_word queue[]          = RLOCK_WORDS(RLOCK_KEY_NAME, RLOC
 static const enum rlock_word tag_and_serial[] = RLOCK_WORDS(RLOCK_ARG_TAG, RLOCK_ARG_SERIAL);
 
 #define QUERY(script, class_id, shared, keys, args, on_result)                               \
-    {RLOCK_SCRIPT_##script, RLOCK_CLASS_##class_id, STATUS_OK, false, shared, keys,          \
+    {RLOCK_SCRIPT_##script, RLOCK_CLASS_##class_id, RLOCK_OK, false, shared, keys,          \
      args, on_result, rlock_state_cancel_call, true}
 
 static const struct rlock_op inspect_op = QUERY(INSPECT, ACQUIRE, none,   lock_name, none,           inspect_on_rows);
@@ -149,11 +151,11 @@ static void start(struct rlock_client *client, const struct query *request,
 {
     bool is_inherited = rlock_client_is_inherited(client);
     struct query *query = is_inherited ? NULL : malloc(sizeof(*query));
-    enum status status = STATUS_CANCELLED;
+    enum rlock_status status = RLOCK_CANCELLED;
     struct rlock *lock;
 
     if (query == NULL) {
-        call_back(request, is_inherited ? STATUS_INVALID : STATUS_NO_MEMORY, NULL);
+        call_back(request, is_inherited ? RLOCK_INVALID : RLOCK_NO_MEMORY, NULL);
         return;
     }
     *query = *request;
@@ -162,9 +164,8 @@ static void start(struct rlock_client *client, const struct query *request,
     if (op != &scan_op)
         lock->reason = rlock_keys_set_name(client, lock, name, name_len);
     if (!client->is_closing)
-        status =
-            lock->reason == NULL ? rlock_batch_add(client, op, lock) : STATUS_INVALID;
-    if (status != STATUS_OK)
+        status = lock->reason == NULL ? rlock_batch_add(client, op, lock) : RLOCK_INVALID;
+    if (status != RLOCK_OK)
         rlock_state_answer(client, lock, status);
 }
 

@@ -24,28 +24,28 @@
 
 /** The states of a lock. lib/README.md has the transitions. */
 enum rlock_state {
-    RLOCK_IDLE = 0,
-    RLOCK_ACQUIRING,
-    RLOCK_PASSED, /* granted by another owner; the loop calls the callback soon */
-    RLOCK_HELD,
-    RLOCK_EXTENDING, /* the lock is held, too */
-    RLOCK_RELEASING,
-    RLOCK_LOST,      /* the lock is lost, and a release will tell its owner */
-    RLOCK_ANSWERING, /* the status is known; the loop calls the callback soon */
+    RLOCK_STATE_IDLE = 0,
+    RLOCK_STATE_ACQUIRING,
+    RLOCK_STATE_PASSED, /* granted by another owner; the loop calls the callback soon */
+    RLOCK_STATE_HELD,
+    RLOCK_STATE_EXTENDING, /* the lock is held, too */
+    RLOCK_STATE_RELEASING,
+    RLOCK_STATE_LOST,      /* the lock is lost, and a release will tell its owner */
+    RLOCK_STATE_ANSWERING, /* the status is known; the loop calls the callback soon */
 };
 
 /* -- the kinds: kinds.c -- */
 
 /** How an operation on one lock ended. */
 struct rlock_result {
-    enum status status;   /* STATUS_TIMEOUT, STATUS_IO: not known */
-    bool is_stale;        /* a grant whose fence is smaller than an earlier one */
-    int64_t sent_us;      /* when the operation was first sent */
-    int64_t fence;        /* of a grant */
-    int64_t granted_us;   /* when the client got the reply */
-    int64_t remaining_ms; /* rest of the owner's lease; < 0: not known */
-    unsigned receivers;   /* clients that got the message of a release */
-    const struct redis_reply *reply; /* the reply to a query with STATUS_OK */
+    enum rlock_status status; /* RLOCK_TIMEOUT, RLOCK_IO: not known */
+    bool is_stale;            /* a grant whose fence is smaller than an earlier one */
+    int64_t sent_us;          /* when the operation was first sent */
+    int64_t fence;            /* of a grant */
+    int64_t granted_us;       /* when the client got the reply */
+    int64_t remaining_ms;     /* rest of the owner's lease; < 0: not known */
+    unsigned receivers;       /* clients that got the message of a release */
+    const struct redis_reply *reply; /* the reply to a query with RLOCK_OK */
 };
 
 /** Batches are sent in the order of these classes, so releases free names before acquires ask for
@@ -93,8 +93,8 @@ enum rlock_word {
 struct rlock_op {
     enum rlock_script script;
     enum rlock_class_id class_id;
-    enum status denied; /* what the result '0' of the script means */
-    bool is_grant;      /* the lease and the latest time of execution precede the
+    enum rlock_status denied; /* what the result '0' of the script means */
+    bool is_grant;            /* the lease and the latest time of execution precede the
                            arguments; batches are per lease; the reply has fences */
     /* Each of these lists ends with RLOCK_WORD_END. */
     const enum rlock_word *shared_keys; /* written once, before the keys of the locks */
@@ -142,10 +142,10 @@ struct rlock_server {
 /* -- batches: batch.c -- */
 
 struct rlock_batches {
-    struct list classes[RLOCK_CLASSES]; /* struct rlock_batch, not sent */
-    struct list sent;                   /* batches whose locks have no result yet */
-    struct list failed; /* unsent batches for rlock_batch_complete_failed() */
-    struct list spare;
+    struct rlock_link classes[RLOCK_CLASSES]; /* struct rlock_batch, not sent */
+    struct rlock_link sent;                   /* batches whose locks have no result yet */
+    struct rlock_link failed; /* unsent batches for rlock_batch_complete_failed() */
+    struct rlock_link spare;
     struct redis_command wait_command; /* the WAIT in progress, if any */
     void (*on_all_completed)(struct rlock_client *client);
 };
@@ -153,9 +153,9 @@ struct rlock_batches {
 /* -- releases without a caller: orphan.c -- */
 
 struct rlock_orphans {
-    struct list spare;  /* unused locks of the library */
-    struct list due;    /* copies to release when the connection is up */
-    struct list second; /* copies to release again, in order of renew_at_us */
+    struct rlock_link spare;  /* unused locks of the library */
+    struct rlock_link due;    /* copies to release when the connection is up */
+    struct rlock_link second; /* copies to release again, in order of renew_at_us */
     unsigned due_count;
     uv_timer_t timer;
     int64_t timer_at_us; /* INT64_MAX: not running */
@@ -174,7 +174,7 @@ struct rlock_channel_events {
 
 struct rlock_channels {
     const struct rlock_channel_events *events;
-    struct list buckets[RLOCK_CHANNEL_BUCKETS]; /* struct rlock_channel */
+    struct rlock_link buckets[RLOCK_CHANNEL_BUCKETS]; /* struct rlock_channel */
     unsigned count;
 };
 
@@ -193,9 +193,9 @@ struct rlock_turns {
 #define RLOCK_TURNS 64
 
 struct rlock_waits {
-    struct list all;   /* struct rlock_waiter, in use or not */
-    struct list spare; /* struct rlock_waiter, not in use */
-    uv_timer_t checks; /* runs while waiters are or will be subscribed */
+    struct rlock_link all;   /* struct rlock_waiter, in use or not */
+    struct rlock_link spare; /* struct rlock_waiter, not in use */
+    uv_timer_t checks;       /* runs while waiters are or will be subscribed */
     struct rlock_turns turns[RLOCK_TURNS];
     bool has_turns; /* a name was contended at some time */
 };
@@ -205,8 +205,9 @@ struct rlock_waits {
 #define RLOCK_WATCHDOG_BUCKETS 256 /* eight for each power of two of a lease */
 
 struct rlock_watchdog {
-    struct list buckets[RLOCK_WATCHDOG_BUCKETS]; /* locks with about the same lease */
-    struct list overdue; /* locks whose renewal is in progress or has failed */
+    struct rlock_link
+        buckets[RLOCK_WATCHDOG_BUCKETS]; /* locks with about the same lease */
+    struct rlock_link overdue; /* locks whose renewal is in progress or has failed */
     uv_timer_t timer;
     int64_t timer_at_us; /* INT64_MAX: not running */
 };
@@ -222,18 +223,18 @@ struct rlock_client {
     struct rlock_channels channels;
     struct rlock_waits waits;
     struct rlock_watchdog watchdog;
-    struct list answers; /* locks in RLOCK_ANSWERING */
-    uv_idle_t soon;      /* runs while there is something to answer or to send */
+    struct rlock_link answers; /* locks in RLOCK_STATE_ANSWERING */
+    uv_idle_t soon;            /* runs while there is something to answer or to send */
     uv_idle_cb on_soon;
     uint64_t last_serial;
     struct rlock_stats stats;
-    struct err why; /* the last failure */
+    struct rlock_err why; /* the last failure */
     char id[RLOCK_CLIENT_ID_LEN + 1];
     unsigned process; /* that opened it */
     uv_loop_t *loop;
     struct redis_url url;
     uint32_t timeout_ms;
-    void (*on_state)(bool is_up, const struct err *why, void *arg);
+    void (*on_state)(bool is_up, const struct rlock_err *why, void *arg);
     void (*on_event)(const char *name, size_t name_len, enum rlock_event event,
                      int64_t us, void *arg);
     void *arg;
@@ -251,7 +252,7 @@ static inline bool rlock_client_is_inherited(struct rlock_client *client)
 {
     if (client->process == process_generation())
         return false;
-    err_set(&client->why, STATUS_INVALID, "inherited by fork(); open a client here");
+    err_set(&client->why, RLOCK_INVALID, "inherited by fork(); open a client here");
     return true;
 }
 
@@ -264,11 +265,11 @@ static inline struct rlock_server *rlock_server_of(struct rlock_client *client,
 
 /** Return the message for a call that has just ended with `status`. */
 static inline const char *rlock_client_words(const struct rlock_client *client,
-                                             enum status status)
+                                             enum rlock_status status)
 {
-    bool is_known = status == STATUS_DOWN || status == client->why.status;
+    bool is_known = status == RLOCK_DOWN || status == client->why.status;
 
-    return is_known ? client->why.text : status_name(status);
+    return is_known ? client->why.text : rlock_status_name(status);
 }
 
 /** Have the loop answer and send in its next turn. */

@@ -23,23 +23,24 @@ uint32_t rlock_keys_hash(const char *name, size_t name_len)
 }
 
 /** Make a random UUID (RFC 9562, version 4), whose first group is a hash of the host's name. */
-static enum status make_id(char ret_id[RLOCK_CLIENT_ID_LEN + 1], struct err *reterr)
+static enum rlock_status make_id(char ret_id[RLOCK_CLIENT_ID_LEN + 1],
+                                 struct rlock_err *reterr)
 {
     uint64_t random[2];
     char host[65] = "";
 
     if (!random_fill(random, sizeof(random)))
-        return err_set(reterr, STATUS_IO, "lock client: no random numbers");
+        return err_set(reterr, RLOCK_IO, "lock client: no random numbers");
     (void)gethostname(host, sizeof(host) - 1);
     snprintf(ret_id, RLOCK_CLIENT_ID_LEN + 1,
              "%08" PRIx64 "-%04" PRIx64 "-4%03" PRIx64 "-%04" PRIx64 "-%012" PRIx64,
              (uint64_t)rlock_keys_hash(host, strlen(host)), random[0] >> 16 & 0xffff,
              random[0] & 0xfff, random[1] >> 50 | 0x8000, random[1] & 0xffffffffffff);
-    return STATUS_OK;
+    return RLOCK_OK;
 }
 
-enum status rlock_keys_init(struct rlock_client *client, const char *fence_key,
-                            struct err *reterr)
+enum rlock_status rlock_keys_init(struct rlock_client *client, const char *fence_key,
+                                  struct rlock_err *reterr)
 {
     const char *key = fence_key == NULL ? FENCE_KEY_DEFAULT : fence_key;
 
@@ -53,7 +54,7 @@ enum status rlock_keys_init(struct rlock_client *client, const char *fence_key,
         server->fence_key_len = server->tag_len + strlen(key);
         server->waiting_key = malloc(server->fence_key_len + sizeof(WAITING_SUFFIX));
         if (server->waiting_key == NULL)
-            return STATUS_NO_MEMORY;
+            return RLOCK_NO_MEMORY;
         (void)stpcpy(stpcpy(stpcpy(server->waiting_key, tag), key), WAITING_SUFFIX);
     }
     return make_id(client->id, reterr);

@@ -16,9 +16,10 @@
 #define RLOCK_HOST_LEN  8 /* bytes of a client's id that are a hash of its host name */
 #define RLOCK_OWNER_MAX (RLOCK_CLIENT_ID_LEN + 1 + REDIS_DIGITS_MAX)
 
-/** Choose the client's id and its keys. STATUS_OK, STATUS_IO, STATUS_NO_MEMORY. */
-MUST_CHECK enum status rlock_keys_init(struct rlock_client *client, const char *fence_key,
-                                       struct err *reterr);
+/** Choose the client's id and its keys. RLOCK_OK, RLOCK_IO, RLOCK_NO_MEMORY. */
+MUST_CHECK enum rlock_status rlock_keys_init(struct rlock_client *client,
+                                             const char *fence_key,
+                                             struct rlock_err *reterr);
 void rlock_keys_clear(struct rlock_client *client);
 
 /** Set the key and the bucket (0 before) of `lock`. Returns why the name is refused, or NULL. */

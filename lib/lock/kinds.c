@@ -62,20 +62,20 @@ static const enum rlock_word serial[]             = RLOCK_WORDS(RLOCK_ARG_SERIAL
 /* clang-format off */
 
 #define ACQUIRE(script, shared, keys, args)                                                  \
-    {RLOCK_SCRIPT_##script, RLOCK_CLASS_ACQUIRE, STATUS_BUSY, true, shared, keys,              \
+    {RLOCK_SCRIPT_##script, RLOCK_CLASS_ACQUIRE, RLOCK_BUSY, true, shared, keys,              \
      args, rlock_state_on_acquire, rlock_state_cancel_acquire, false}
 #define RENEW(script, keys, args)                                                            \
-    {RLOCK_SCRIPT_##script, RLOCK_CLASS_RENEW, STATUS_LOST, false, none, keys,                 \
+    {RLOCK_SCRIPT_##script, RLOCK_CLASS_RENEW, RLOCK_LOST, false, none, keys,                 \
      args, rlock_state_on_renew, rlock_state_cancel_renew, false}
 #define EXTEND(script, keys, args)                                                           \
-    {RLOCK_SCRIPT_##script, RLOCK_CLASS_RENEW, STATUS_LOST, false, none, keys,                 \
+    {RLOCK_SCRIPT_##script, RLOCK_CLASS_RENEW, RLOCK_LOST, false, none, keys,                 \
      args, rlock_state_on_extend, rlock_state_cancel_call, false}
 #define RELEASE(script, shared, keys, args)                                                  \
-    {RLOCK_SCRIPT_##script, RLOCK_CLASS_RELEASE, STATUS_LOST, false, shared, keys,             \
+    {RLOCK_SCRIPT_##script, RLOCK_CLASS_RELEASE, RLOCK_LOST, false, shared, keys,             \
      args, rlock_state_on_release, rlock_state_cancel_release, false}
 
 #define CHECK(script, shared)                                                                \
-    {RLOCK_SCRIPT_##script, RLOCK_CLASS_RENEW, STATUS_BUSY, false, shared, lock_name,          \
+    {RLOCK_SCRIPT_##script, RLOCK_CLASS_RENEW, RLOCK_BUSY, false, shared, lock_name,          \
      none, rlock_wait_on_check, rlock_state_cancel_acquire, false}
 
 #define PLAIN(wait_args)                                                                          \

@@ -37,7 +37,7 @@ void rlock_orphan_close(struct rlock_client *client)
     closing_handle(&client->closing, (uv_handle_t *)&client->orphans.timer);
 }
 
-static void free_all(struct list *locks)
+static void free_all(struct rlock_link *locks)
 {
     LIST_DRAIN(struct rlock, lock, locks, link)
         free(lock);
@@ -98,18 +98,18 @@ static void release_again(struct rlock_client *client, struct rlock *copy)
     wake_at(orphans, copy->renew_at_us);
 }
 
-static void orphan_on_released(struct rlock *copy, enum status status, void *arg)
+static void orphan_on_released(struct rlock *copy, enum rlock_status status, void *arg)
 {
     struct rlock_client *client = arg;
     bool is_first_release = copy->tries == 1;
     bool may_exist = clock_mono_us() < copy->safe_until_us;
     bool is_certain =
-        status == STATUS_OK || status == STATUS_LOST || status == STATUS_REFUSED;
+        status == RLOCK_OK || status == RLOCK_LOST || status == RLOCK_REFUSED;
 
     if (!is_certain && may_exist && !client->is_closing) {
         copy->tries = 1;
         put_due(client, copy);
-    } else if (status == STATUS_LOST && is_first_release && !client->is_closing) {
+    } else if (status == RLOCK_LOST && is_first_release && !client->is_closing) {
         copy->tries = 2;
         release_again(client, copy);
     } else {
@@ -133,7 +133,7 @@ static struct rlock *copy_of(struct rlock_client *client, const struct rlock *lo
     copy->arg = client;
     copy->serial = lock->serial;
     copy->began_us = lock->began_us;
-    copy->hold_min_ms = lock->state == RLOCK_ACQUIRING ? 0 : lock->hold_min_ms;
+    copy->hold_min_ms = lock->state == RLOCK_STATE_ACQUIRING ? 0 : lock->hold_min_ms;
     copy->safe_until_us =
         clock_mono_us() + ((int64_t)lock->lease_ms + client->timeout_ms) * 1000;
     copy->holder = lock->holder;
@@ -147,7 +147,7 @@ static struct rlock *copy_of(struct rlock_client *client, const struct rlock *lo
 
 static void release(struct rlock_client *client, struct rlock *copy)
 {
-    if (rlock_batch_add(client, &copy->kind->release, copy) != STATUS_OK)
+    if (rlock_batch_add(client, &copy->kind->release, copy) != RLOCK_OK)
         put_due(client, copy);
 }
 
@@ -202,7 +202,7 @@ void rlock_orphan_resume(struct rlock_client *client)
 static void orphan_on_timer(uv_timer_t *timer)
 {
     struct rlock_client *client = timer->data;
-    struct list *second = &client->orphans.second;
+    struct rlock_link *second = &client->orphans.second;
     int64_t now_us = clock_mono_us();
 
     client->orphans.timer_at_us = INT64_MAX;

@@ -13,7 +13,7 @@
  * returns how long the lease surely runs.
  *
  * After fork() the clients belong to the parent. In the child every call on them ends
- * with STATUS_INVALID inside the call, no inherited lock is held, and
+ * with RLOCK_INVALID inside the call, no inherited lock is held, and
  * rlock_client_close() calls `closed` at once, closes nothing and frees nothing. A child
  * opens clients of its own, on a loop of its own.
  *
@@ -52,12 +52,12 @@ struct rlock;
  * -- kinds --
  *
  * Use one kind per name (read and write count as one). If kinds are mixed, a call refuses
- * a key of another Redis type (STATUS_REFUSED). So reentrant locks (hashes), semaphores and
+ * a key of another Redis type (RLOCK_REFUSED). So reentrant locks (hashes), semaphores and
  * read/write locks (sorted sets), and all other kinds (strings) exclude each other by
  * errors. Semaphores and read/write locks do not notice each other. Plain and fair exclude
  * each other, but plain ignores the queue of fair. While calls of a kind with a queue (fair,
  * read, write) wait in a client, a call of a kind without one that would wait ends with
- * STATUS_INVALID, and the reverse. Plain finds a key of getset busy; getset
+ * RLOCK_INVALID, and the reverse. Plain finds a key of getset busy; getset
  * refuses a key of plain or fair. The keys that belong to a lock with a queue are refused
  * as names of locks while they exist. The keys of the fence counter and of the waiters,
  * "<fence_key>:waiting", are always refused as names.
@@ -136,7 +136,7 @@ extern const struct rlock_kind rlock_fair_semaphore;
  * and before itself.
  *
  * A `holder` other than 0 that has the lock may not acquire the other kind, nor write
- * twice, because it would wait for itself: the call ends with STATUS_INVALID at once. A
+ * twice, because it would wait for itself: the call ends with RLOCK_INVALID at once. A
  * holder may read twice, also while a writer waits.
  *
  * The fence of a reader is greater than the fences of earlier writers and smaller than the
@@ -145,7 +145,7 @@ extern const struct rlock_kind rlock_fair_semaphore;
  * write is based on a replaced value, and all that a reader reads belongs to one state.
  *
  * "<name>:queue", "<name>:beats" and "<name>:readers" belong to these locks. Names of
- * semaphores and of read/write locks with these endings are refused (STATUS_REFUSED).
+ * semaphores and of read/write locks with these endings are refused (RLOCK_REFUSED).
  */
 extern const struct rlock_kind rlock_read, rlock_write;
 
@@ -165,23 +165,23 @@ extern const struct rlock_kind rlock_getset;
 
 /**
  * Tells how a call ended. Called by the loop, never from inside the call, except with
- * STATUS_NO_MEMORY and after fork().
+ * RLOCK_NO_MEMORY and after fork().
  *
  * @lock    the lock of the call. Unless it is now held, its memory is the caller's again,
  *          and the callback may free it or use it for another call
  * @status  see the call
  */
-typedef void (*rlock_cb)(struct rlock *lock, enum status status, void *arg);
+typedef void (*rlock_cb)(struct rlock *lock, enum rlock_status status, void *arg);
 
 /**
  * A lock, in memory of the caller. Zero-fill it before the first use; do not move it
  * while a call is in progress or the lock is held. The fields are internal.
  */
 struct rlock {
-    struct list link;            /* in a list of the library */
-    struct list watch_link;      /* in a list of the watchdog */
-    struct rlock_batch *batch;   /* the batch of the operation in progress */
-    struct rlock_waiter *waiter; /* exists while the lock waits for another owner */
+    struct rlock_link link;       /* in a list of the library */
+    struct rlock_link watch_link; /* in a list of the watchdog */
+    struct rlock_batch *batch;    /* the batch of the operation in progress */
+    struct rlock_waiter *waiter;  /* exists while the lock waits for another owner */
     const struct rlock_kind *kind;
     rlock_cb callback;
     void *arg;
@@ -189,7 +189,7 @@ struct rlock {
     void *lost_arg;
     struct rlock *subject; /* the lock for which this one stands in */
     struct rlock_client *client;
-    const char *reason;    /* the reason of STATUS_INVALID */
+    const char *reason;    /* the reason of RLOCK_INVALID */
     int64_t safe_until_us; /* clock_mono_us() until which the lease surely runs */
     int64_t renew_at_us;
     int64_t began_us; /* when the call began; once held: when it was granted */
@@ -208,7 +208,7 @@ struct rlock {
     uint16_t slot;    /* position in the batch */
     uint16_t name_len;
     uint8_t state;
-    uint8_t status; /* enum status, while the callback is due */
+    uint8_t status; /* enum rlock_status, while the callback is due */
     uint8_t tries;  /* releases of a copy; otherwise grants with a stale fence */
     uint8_t passes; /* passes that are left, each with a reserved fence */
     bool watched;
@@ -241,10 +241,10 @@ struct rlock_client_options {
        more than a hundred years ahead of the server's clock in microseconds, the next
        grant restarts it at that clock. A key of another type is refused */
     const char *fence_key;
-    uint32_t timeout_ms; /* limit of a command, then STATUS_TIMEOUT; at least 1 */
+    uint32_t timeout_ms; /* limit of a command, then RLOCK_TIMEOUT; at least 1 */
     /* Called when the client goes up or down; `why` also names the rights that the user lacks,
        see rlock(7). May be NULL */
-    void (*on_state)(bool is_up, const struct err *why, void *arg);
+    void (*on_state)(bool is_up, const struct rlock_err *why, void *arg);
     /* Called in the loop with each event of a lock; `us` is the time since the grant, or
        before it since rlock_acquire(). It may not call the library. NULL: no cost */
     void (*on_event)(const char *name, size_t name_len, enum rlock_event event,
@@ -306,8 +306,8 @@ struct rlock_stats {
     struct rlock_times holds; /* times from the grant to the release or loss */
     struct {
         const struct rlock_kind *kind; /* kind of the lock; NULL: there was no lock */
-        struct err err;
-    } errors[STATUS_NO_MEMORY + 1]; /* the last failure or loss with each status */
+        struct rlock_err err;
+    } errors[RLOCK_NO_MEMORY + 1]; /* the last failure or loss with each status */
 };
 
 /** Why a server refused a call, or the login. */
@@ -327,23 +327,23 @@ enum rlock_refusal {
  * server is not an error here.
  *
  * @options     copied, with the strings
- * @ret_client  set on STATUS_OK; end it with rlock_client_close()
+ * @ret_client  set on RLOCK_OK; end it with rlock_client_close()
  *
- * Returns  STATUS_OK; STATUS_INVALID: no loop, no timeout, bad URL, or rediss:// in a
+ * Returns  RLOCK_OK; RLOCK_INVALID: no loop, no timeout, bad URL, or rediss:// in a
  *          build without TLS;
- *          STATUS_IO: no random numbers, or a file of TLS cannot be loaded;
- *          STATUS_NO_MEMORY
+ *          RLOCK_IO: no random numbers, or a file of TLS cannot be loaded;
+ *          RLOCK_NO_MEMORY
  */
-RLOCK_MUST_CHECK enum status rlock_client_open(const struct rlock_client_options *options,
-                                               struct rlock_client **ret_client,
-                                               struct err *reterr);
+RLOCK_MUST_CHECK enum rlock_status
+rlock_client_open(const struct rlock_client_options *options,
+                  struct rlock_client **ret_client, struct rlock_err *reterr);
 
 /**
- * End the client. Calls in progress end with STATUS_CANCELLED before this returns.
+ * End the client. Calls in progress end with RLOCK_CANCELLED before this returns.
  * Locks that are still held are left to their lease, and their memory is the caller's
  * again. Releases in progress are completed, and grants of acquires in progress are
  * released, if the server replies within the timeout. Until `closed` is called, calls end
- * with STATUS_CANCELLED and a release sends nothing.
+ * with RLOCK_CANCELLED and a release sends nothing.
  *
  * @client  may be NULL: then `closed` is called at once
  * @closed  called by the loop when the memory is about to be freed; may be NULL
@@ -364,18 +364,18 @@ void rlock_client_stats(const struct rlock_client *client, struct rlock_stats *r
 
 /**
  * The last failure: why the client is not connected, or what the server refused. In a
- * callback with STATUS_INVALID: which argument, and why.
+ * callback with RLOCK_INVALID: which argument, and why.
  */
-const struct err *rlock_client_why(const struct rlock_client *client);
+const struct rlock_err *rlock_client_why(const struct rlock_client *client);
 
 /**
- * The reason of a STATUS_REFUSED.
+ * The reason of a RLOCK_REFUSED.
  *
  * @err  from rlock_client_why() during the callback, or of a call of rlock_sync.h
  *
  * Threads  any
  */
-enum rlock_refusal rlock_refusal(const struct err *err);
+enum rlock_refusal rlock_refusal(const struct rlock_err *err);
 
 /* -- locks -- */
 
@@ -385,28 +385,28 @@ enum rlock_refusal rlock_refusal(const struct err *err);
  * @name      1..RLOCK_NAME_MAX bytes of any value; copied
  * @options   copied; NULL: defaults, as zero-filled
  * @callback  gets
- *              STATUS_OK         held; rlock_fence() is set
- *              STATUS_BUSY       held by another owner during all of wait_ms
- *              STATUS_INVALID    bad name or option; or `lock` is held or in another
+ *              RLOCK_OK          held; rlock_fence() is set
+ *              RLOCK_BUSY        held by another owner during all of wait_ms
+ *              RLOCK_INVALID     bad name or option; or `lock` is held or in another
  *                                call, which continues; or the holder may not have it
  *                                (read and write), or calls of another kind wait for
  *                                the name (see "kinds"); see rlock_client_why()
- *              STATUS_DOWN       not connected, or the server accepts no calls now
+ *              RLOCK_DOWN        not connected, or the server accepts no calls now
  *                                (BUSY, LOADING, READONLY, MASTERDOWN, TRYAGAIN,
  *                                CLUSTERDOWN) during all of wait_ms; not held
- *              STATUS_TIMEOUT,
- *              STATUS_IO         unknown. Within wait_ms the call is tried again, also
+ *              RLOCK_TIMEOUT,
+ *              RLOCK_IO          unknown. Within wait_ms the call is tried again, also
  *                                after a reconnect (not of kind getset). If the server
  *                                grants the lock, the library releases it as soon as
  *                                possible; the lease ends it at the latest. A server
  *                                that executes the call after the timeout does not grant
  *                                it, except in the first round trip of a connection
- *              STATUS_REFUSED    the server replied with an error (out of memory, a key
+ *              RLOCK_REFUSED     the server replied with an error (out of memory, a key
  *                                of another type, ...) or refuses the login, or the user
  *                                lacks a right; see rlock_client_why(), rlock_refusal()
- *              STATUS_UNSAFE     too few replicas have it; released
- *              STATUS_CANCELLED  by rlock_cancel() or rlock_client_close()
- *              STATUS_NO_MEMORY  not held
+ *              RLOCK_UNSAFE      too few replicas have it; released
+ *              RLOCK_CANCELLED   by rlock_cancel() or rlock_client_close()
+ *              RLOCK_NO_MEMORY   not held
  *
  * Source  redis.io/docs/latest/develop/use/patterns/distributed-locks
  */
@@ -415,7 +415,7 @@ void rlock_acquire(struct rlock_client *client, struct rlock *lock, const char *
                    rlock_cb callback, void *arg);
 
 /**
- * End the rlock_acquire() in progress: its callback soon gets STATUS_CANCELLED, and a
+ * End the rlock_acquire() in progress: its callback soon gets RLOCK_CANCELLED, and a
  * grant is released. Without effect on a lock that is not being acquired.
  */
 void rlock_cancel(struct rlock_client *client, struct rlock *lock);
@@ -426,18 +426,18 @@ void rlock_cancel(struct rlock_client *client, struct rlock *lock);
  * this lease from then on.
  *
  * @callback  gets
- *              STATUS_OK         done
- *              STATUS_LOST       it had expired or was taken, and is no longer held;
+ *              RLOCK_OK          done
+ *              RLOCK_LOST        it had expired or was taken, and is no longer held;
  *                                on_lost is not called
- *              STATUS_NOT_OWNER  not held, or another call on it is in progress
- *              STATUS_INVALID    lease out of range or below hold_min_ms, a kind that
+ *              RLOCK_NOT_OWNER   not held, or another call on it is in progress
+ *              RLOCK_INVALID     lease out of range or below hold_min_ms, a kind that
  *                                cannot extend, or a lock of another client
- *              STATUS_CANCELLED  it was released meanwhile, or the client was closed.
+ *              RLOCK_CANCELLED   it was released meanwhile, or the client was closed.
  *                                After a release without a callback the memory of `lock`
  *                                may be gone: use it only to tell which lock it was
  *              others            as for rlock_acquire(); the lock still counts as held,
  *                                until the end of the old or of the new lease,
- *                                whichever is earlier. STATUS_NO_MEMORY may come from
+ *                                whichever is earlier. RLOCK_NO_MEMORY may come from
  *                                inside the call
  */
 void rlock_extend(struct rlock_client *client, struct rlock *lock, uint32_t lease_ms,
@@ -448,19 +448,19 @@ void rlock_extend(struct rlock_client *client, struct rlock *lock, uint32_t leas
  * kind reentrant: release this one grant. The name stays taken until hold_min_ms has passed.
  *
  * @callback  NULL: the memory of `lock` is the caller's again on return; else gets
- *              STATUS_OK         released
- *              STATUS_LOST       it had expired or was taken; another owner's lock is
+ *              RLOCK_OK          released
+ *              RLOCK_LOST        it had expired or was taken; another owner's lock is
  *                                untouched
- *              STATUS_NOT_OWNER  not held
- *              STATUS_INVALID    a lock of another client; it stays held, also without a
+ *              RLOCK_NOT_OWNER   not held
+ *              RLOCK_INVALID     a lock of another client; it stays held, also without a
  *                                callback
- *              STATUS_TIMEOUT,
- *              STATUS_IO,
- *              STATUS_DOWN,
- *              STATUS_NO_MEMORY  unknown; the library keeps trying, and the lease ends it
+ *              RLOCK_TIMEOUT,
+ *              RLOCK_IO,
+ *              RLOCK_DOWN,
+ *              RLOCK_NO_MEMORY   unknown; the library keeps trying, and the lease ends it
  *                                at the latest
- *              STATUS_REFUSED    the server replied with an error; the lease ends it
- *              STATUS_CANCELLED  the client was closed
+ *              RLOCK_REFUSED     the server replied with an error; the lease ends it
+ *              RLOCK_CANCELLED   the client was closed
  */
 void rlock_release(struct rlock_client *client, struct rlock *lock, rlock_cb callback,
                    void *arg);
@@ -517,12 +517,12 @@ struct rlock_info {
 /**
  * Find out who holds `name`.
  *
- * @callback  gets STATUS_OK and `info`; STATUS_NOT_FOUND: free; others as for
+ * @callback  gets RLOCK_OK and `info`; RLOCK_NOT_FOUND: free; others as for
  *            rlock_acquire()
  */
 void rlock_inspect(struct rlock_client *client, const char *name, size_t name_len,
-                   void (*callback)(enum status status, const struct rlock_info *info,
-                                    void *arg),
+                   void (*callback)(enum rlock_status status,
+                                    const struct rlock_info *info, void *arg),
                    void *arg);
 
 /**
@@ -532,20 +532,21 @@ void rlock_inspect(struct rlock_client *client, const char *name, size_t name_le
  * missing, or be listed twice.
  *
  * @each      returns whether to go on; may not close the client
- * @callback  gets STATUS_OK after the last owner; others as for rlock_inspect()
+ * @callback  gets RLOCK_OK after the last owner; others as for rlock_inspect()
  */
 void rlock_list(struct rlock_client *client, const char *name, size_t name_len,
                 bool (*each)(const struct rlock_info *info, void *arg),
-                void (*callback)(enum status status, void *arg), void *arg);
+                void (*callback)(enum rlock_status status, void *arg), void *arg);
 
 /**
  * Delete the lock `name`, whatever client holds it, and wake its waiters.
  *
- * @callback  gets STATUS_OK; STATUS_NOT_FOUND: it was free; STATUS_REFUSED: the key holds
+ * @callback  gets RLOCK_OK; RLOCK_NOT_FOUND: it was free; RLOCK_REFUSED: the key holds
  *            no lock; others as for rlock_acquire()
  */
 void rlock_force_release(struct rlock_client *client, const char *name, size_t name_len,
-                         void (*callback)(enum status status, void *arg), void *arg);
+                         void (*callback)(enum rlock_status status, void *arg),
+                         void *arg);
 
 #ifdef __cplusplus
 }

@@ -46,7 +46,8 @@ struct rlock_member {
 };
 
 /** Tells how a call ended. The loop calls it, like rlock_cb. */
-typedef void (*rlock_group_cb)(struct rlock_group *group, enum status status, void *arg);
+typedef void (*rlock_group_cb)(struct rlock_group *group, enum rlock_status status,
+                               void *arg);
 
 struct rlock_group_options {
     const struct rlock_kind *kind; /* for all members, no semaphore; NULL: &rlock_plain */
@@ -65,18 +66,19 @@ struct rlock_group_options {
  * Create a group, to be acquired and released any number of times.
  *
  * @members    1..RLOCK_GROUP_MAX; no client and name twice, in a quorum no client twice
- * @ret_group  set on STATUS_OK; end it with rlock_group_free()
+ * @ret_group  set on RLOCK_OK; end it with rlock_group_free()
  *
- * Returns  STATUS_OK, STATUS_INVALID, STATUS_NO_MEMORY
+ * Returns  RLOCK_OK, RLOCK_INVALID, RLOCK_NO_MEMORY
  */
-RLOCK_MUST_CHECK enum status rlock_group_create(const struct rlock_member *members,
-                                                size_t count, enum rlock_group_need need,
-                                                struct rlock_group **ret_group,
-                                                struct err *reterr);
+RLOCK_MUST_CHECK enum rlock_status rlock_group_create(const struct rlock_member *members,
+                                                      size_t count,
+                                                      enum rlock_group_need need,
+                                                      struct rlock_group **ret_group,
+                                                      struct rlock_err *reterr);
 
 /**
  * Free a group before its clients are closed, not from inside one of its callbacks. A
- * call in progress ends with STATUS_CANCELLED before this returns; what is held or may
+ * call in progress ends with RLOCK_CANCELLED before this returns; what is held or may
  * have been granted is released. The loop frees the memory in a later turn.
  *
  * @group  may be NULL
@@ -88,15 +90,15 @@ void rlock_group_free(struct rlock_group *group);
  *
  * @options   copied; NULL: defaults, as zero-filled
  * @callback  gets
- *              STATUS_OK         held
- *              STATUS_BUSY       a member, or too many of them, held by another owner
- *              STATUS_INVALID    bad options; or it is held or in another call, which
+ *              RLOCK_OK          held
+ *              RLOCK_BUSY        a member, or too many of them, held by another owner
+ *              RLOCK_INVALID     bad options; or it is held or in another call, which
  *                                continues
- *              STATUS_TIMEOUT    granted too late to be safe
- *              STATUS_CANCELLED  by rlock_group_cancel() or rlock_group_free()
+ *              RLOCK_TIMEOUT     granted too late to be safe
+ *              RLOCK_CANCELLED   by rlock_group_cancel() or rlock_group_free()
  *              others            the status of a member whose call failed for another
  *                                reason in the last try
- *            With every status but STATUS_OK no member is held: grants of servers that
+ *            With every status but RLOCK_OK no member is held: grants of servers that
  *            reply have been released.
  */
 void rlock_group_acquire(struct rlock_group *group,
@@ -109,8 +111,8 @@ void rlock_group_cancel(struct rlock_group *group);
 /**
  * Set the end of the leases of all members that are held, as rlock_extend().
  *
- * @callback  gets STATUS_OK: as many as needed were extended; STATUS_LOST: too few are
- *            still held, and these are released; on_lost is not called; STATUS_NOT_OWNER:
+ * @callback  gets RLOCK_OK: as many as needed were extended; RLOCK_LOST: too few are
+ *            still held, and these are released; on_lost is not called; RLOCK_NOT_OWNER:
  *            not held, or in another call; others as for rlock_extend(), and the
  *            group still counts as held
  */
@@ -120,8 +122,8 @@ void rlock_group_extend(struct rlock_group *group, uint32_t lease_ms,
 /**
  * Release all members.
  *
- * @callback  gets STATUS_OK: as many as needed were still ours; STATUS_LOST: fewer were;
- *            STATUS_NOT_OWNER: not held, or in another call. If neither is certain: the
+ * @callback  gets RLOCK_OK: as many as needed were still ours; RLOCK_LOST: fewer were;
+ *            RLOCK_NOT_OWNER: not held, or in another call. If neither is certain: the
  *            first other status of a member, as for rlock_release()
  */
 void rlock_group_release(struct rlock_group *group, rlock_group_cb callback, void *arg);
@@ -150,7 +152,7 @@ int64_t rlock_group_fence(const struct rlock_group *group, size_t index);
  * acquire or extension begins. With rlock_sync.h any thread may call this until then. NULL
  * if there is no such member.
  */
-const struct err *rlock_group_why(const struct rlock_group *group, size_t index);
+const struct rlock_err *rlock_group_why(const struct rlock_group *group, size_t index);
 
 /**
  * Call `each` for every owner of the members, in this or any other group or client, as
@@ -159,22 +161,23 @@ const struct err *rlock_group_why(const struct rlock_group *group, size_t index)
  *
  * @each      returns whether to go on with this member; `info->client` identifies the
  *            server
- * @callback  called last; gets STATUS_OK, or the status of the first member whose call
+ * @callback  called last; gets RLOCK_OK, or the status of the first member whose call
  *            failed
  */
 void rlock_group_inspect(const struct rlock_group *group,
                          bool (*each)(const struct rlock_info *info, void *arg),
-                         void (*callback)(enum status status, void *arg), void *arg);
+                         void (*callback)(enum rlock_status status, void *arg),
+                         void *arg);
 
 /**
  * Force the release of all members, as rlock_force_release() does. The group may be in any
  * state, or be freed meanwhile. It flushes its clients by itself.
  *
- * @callback  gets STATUS_OK: at least one was held; STATUS_NOT_FOUND: none was; else the
+ * @callback  gets RLOCK_OK: at least one was held; RLOCK_NOT_FOUND: none was; else the
  *            status of the first member whose call failed
  */
 void rlock_group_force_release(const struct rlock_group *group,
-                               void (*callback)(enum status status, void *arg),
+                               void (*callback)(enum rlock_status status, void *arg),
                                void *arg);
 
 #ifdef __cplusplus

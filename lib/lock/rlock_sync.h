@@ -11,9 +11,9 @@
  *
  * on_lost and on_state run in the thread that runs the loop, perhaps inside another
  * thread's call. They may not block; a call of this header made by them returns
- * STATUS_INVALID, and rlock_sync_close() would never return. After rlock_sync_close()
- * all calls return STATUS_CANCELLED. In a child after fork() all calls return
- * STATUS_INVALID, and rlock_sync_close() and rlock_sync_free() do nothing; start another
+ * RLOCK_INVALID, and rlock_sync_close() would never return. After rlock_sync_close()
+ * all calls return RLOCK_CANCELLED. In a child after fork() all calls return
+ * RLOCK_INVALID, and rlock_sync_close() and rlock_sync_free() do nothing; start another
  * struct rlock_sync there.
  *
  * Threads  any, unless stated otherwise; one at a time per struct rlock. Do not cancel a
@@ -36,17 +36,17 @@ struct rlock_sync;
 /**
  * Start the loop and its thread.
  *
- * @ret_sync  set on STATUS_OK; end it with rlock_sync_close(), then rlock_sync_free()
+ * @ret_sync  set on RLOCK_OK; end it with rlock_sync_close(), then rlock_sync_free()
  *
- * Returns  STATUS_OK, STATUS_NO_MEMORY; STATUS_IO: no thread or no file descriptor left
+ * Returns  RLOCK_OK, RLOCK_NO_MEMORY; RLOCK_IO: no thread or no file descriptor left
  * Blocks   never
  */
-RLOCK_MUST_CHECK enum status rlock_sync_start(struct rlock_sync **ret_sync,
-                                              struct err *reterr);
+RLOCK_MUST_CHECK enum rlock_status rlock_sync_start(struct rlock_sync **ret_sync,
+                                                    struct rlock_err *reterr);
 
 /**
  * Close the clients as rlock_client_close() does, and end the thread. Calls in progress
- * return STATUS_CANCELLED. Calls that begin meanwhile return when the clients are closed:
+ * return RLOCK_CANCELLED. Calls that begin meanwhile return when the clients are closed:
  * then the library no longer uses the callers' locks. May be called again.
  *
  * @sync  may be NULL
@@ -62,21 +62,20 @@ void rlock_sync_free(struct rlock_sync *sync);
  * Open a client and wait until it is connected.
  *
  * @options     as for rlock_client_open(); `loop` is ignored
- * @ret_client  set on STATUS_OK and STATUS_DOWN; end it with rlock_sync_close_client(), or
+ * @ret_client  set on RLOCK_OK and RLOCK_DOWN; end it with rlock_sync_close_client(), or
  *              leave it to rlock_sync_close()
  *
- * Returns  STATUS_OK; STATUS_DOWN: not connected yet, `reterr` says why; the client keeps
- *          trying; STATUS_CANCELLED; others as for rlock_client_open()
+ * Returns  RLOCK_OK; RLOCK_DOWN: not connected yet, `reterr` says why; the client keeps
+ *          trying; RLOCK_CANCELLED; others as for rlock_client_open()
  * Blocks   up to timeout_ms
  */
-RLOCK_MUST_CHECK enum status rlock_sync_open(struct rlock_sync *sync,
-                                             const struct rlock_client_options *options,
-                                             struct rlock_client **ret_client,
-                                             struct err *reterr);
+RLOCK_MUST_CHECK enum rlock_status
+rlock_sync_open(struct rlock_sync *sync, const struct rlock_client_options *options,
+                struct rlock_client **ret_client, struct rlock_err *reterr);
 
 /**
  * Close one client as rlock_client_close() does. Calls in progress return
- * STATUS_CANCELLED; no thread may use the client afterwards. Free its groups before.
+ * RLOCK_CANCELLED; no thread may use the client afterwards. Free its groups before.
  *
  * @client  may be NULL
  *
@@ -94,25 +93,24 @@ uint64_t rlock_sync_holder(void);
  * options. rlock_fence() needs no counterpart: any thread may call it.
  */
 
-RLOCK_MUST_CHECK enum status
+RLOCK_MUST_CHECK enum rlock_status
 rlock_sync_acquire(struct rlock_sync *sync, struct rlock_client *client,
                    struct rlock *lock, const char *name, size_t name_len,
-                   const struct rlock_acquire_options *options, struct err *reterr);
-RLOCK_MUST_CHECK enum status rlock_sync_release(struct rlock_sync *sync,
-                                                struct rlock_client *client,
-                                                struct rlock *lock, struct err *reterr);
-RLOCK_MUST_CHECK enum status rlock_sync_extend(struct rlock_sync *sync,
-                                               struct rlock_client *client,
-                                               struct rlock *lock, uint32_t lease_ms,
-                                               struct err *reterr);
-RLOCK_MUST_CHECK enum status rlock_sync_force_release(struct rlock_sync *sync,
+                   const struct rlock_acquire_options *options, struct rlock_err *reterr);
+RLOCK_MUST_CHECK enum rlock_status rlock_sync_release(struct rlock_sync *sync,
                                                       struct rlock_client *client,
-                                                      const char *name, size_t name_len,
-                                                      struct err *reterr);
+                                                      struct rlock *lock,
+                                                      struct rlock_err *reterr);
+RLOCK_MUST_CHECK enum rlock_status
+rlock_sync_extend(struct rlock_sync *sync, struct rlock_client *client,
+                  struct rlock *lock, uint32_t lease_ms, struct rlock_err *reterr);
+RLOCK_MUST_CHECK enum rlock_status
+rlock_sync_force_release(struct rlock_sync *sync, struct rlock_client *client,
+                         const char *name, size_t name_len, struct rlock_err *reterr);
 
 /**
  * End the rlock_sync_acquire() of `lock` in which another thread waits. If the lock is
- * neither held nor in a call, its next rlock_sync_acquire() returns STATUS_CANCELLED.
+ * neither held nor in a call, its next rlock_sync_acquire() returns RLOCK_CANCELLED.
  */
 void rlock_sync_cancel(struct rlock_sync *sync, struct rlock_client *client,
                        struct rlock *lock);
@@ -125,26 +123,29 @@ struct rlock_sync_info {
     bool is_ours;
 };
 
-RLOCK_MUST_CHECK enum status
-rlock_sync_inspect(struct rlock_sync *sync, struct rlock_client *client, const char *name,
-                   size_t name_len, struct rlock_sync_info *ret_info, struct err *reterr);
+RLOCK_MUST_CHECK enum rlock_status rlock_sync_inspect(struct rlock_sync *sync,
+                                                      struct rlock_client *client,
+                                                      const char *name, size_t name_len,
+                                                      struct rlock_sync_info *ret_info,
+                                                      struct rlock_err *reterr);
 
 /** `each` may run in another thread, inside its call. */
-RLOCK_MUST_CHECK enum status
+RLOCK_MUST_CHECK enum rlock_status
 rlock_sync_list(struct rlock_sync *sync, struct rlock_client *client, const char *name,
                 size_t name_len, bool (*each)(const struct rlock_info *info, void *arg),
-                void *arg, struct err *reterr);
+                void *arg, struct rlock_err *reterr);
 
 bool rlock_sync_is_held(struct rlock_sync *sync, const struct rlock *lock);
 
 /** As rlock_safe_for_us(), from now. */
 int64_t rlock_sync_safe_for_us(struct rlock_sync *sync, const struct rlock *lock);
 
-/** As rlock_raise_fences(). STATUS_OK: the grants of later calls, of any thread, have
+/** As rlock_raise_fences(). RLOCK_OK: the grants of later calls, of any thread, have
  *  greater fences. */
-RLOCK_MUST_CHECK enum status rlock_sync_raise_fences(struct rlock_sync *sync,
-                                                     struct rlock_client *client,
-                                                     int64_t above, struct err *reterr);
+RLOCK_MUST_CHECK enum rlock_status rlock_sync_raise_fences(struct rlock_sync *sync,
+                                                           struct rlock_client *client,
+                                                           int64_t above,
+                                                           struct rlock_err *reterr);
 
 void rlock_sync_stats(struct rlock_sync *sync, struct rlock_client *client,
                       struct rlock_stats *ret_stats);
@@ -154,30 +155,31 @@ void rlock_sync_stats(struct rlock_sync *sync, struct rlock_client *client,
  * groups that are left.
  */
 
-RLOCK_MUST_CHECK enum status
+RLOCK_MUST_CHECK enum rlock_status
 rlock_sync_group_create(struct rlock_sync *sync, const struct rlock_member *members,
                         size_t count, enum rlock_group_need need,
-                        struct rlock_group **ret_group, struct err *reterr);
+                        struct rlock_group **ret_group, struct rlock_err *reterr);
 void rlock_sync_group_free(struct rlock_sync *sync, struct rlock_group *group);
-RLOCK_MUST_CHECK enum status
+RLOCK_MUST_CHECK enum rlock_status
 rlock_sync_group_acquire(struct rlock_sync *sync, struct rlock_group *group,
-                         const struct rlock_group_options *options, struct err *reterr);
-RLOCK_MUST_CHECK enum status rlock_sync_group_release(struct rlock_sync *sync,
-                                                      struct rlock_group *group,
-                                                      struct err *reterr);
-RLOCK_MUST_CHECK enum status rlock_sync_group_extend(struct rlock_sync *sync,
-                                                     struct rlock_group *group,
-                                                     uint32_t lease_ms,
-                                                     struct err *reterr);
+                         const struct rlock_group_options *options,
+                         struct rlock_err *reterr);
+RLOCK_MUST_CHECK enum rlock_status rlock_sync_group_release(struct rlock_sync *sync,
+                                                            struct rlock_group *group,
+                                                            struct rlock_err *reterr);
+RLOCK_MUST_CHECK enum rlock_status rlock_sync_group_extend(struct rlock_sync *sync,
+                                                           struct rlock_group *group,
+                                                           uint32_t lease_ms,
+                                                           struct rlock_err *reterr);
 
 /** `each` may run in another thread, inside its call. */
-RLOCK_MUST_CHECK enum status
+RLOCK_MUST_CHECK enum rlock_status
 rlock_sync_group_inspect(struct rlock_sync *sync, struct rlock_group *group,
                          bool (*each)(const struct rlock_info *info, void *arg),
-                         void *arg, struct err *reterr);
-RLOCK_MUST_CHECK enum status rlock_sync_group_force_release(struct rlock_sync *sync,
-                                                            struct rlock_group *group,
-                                                            struct err *reterr);
+                         void *arg, struct rlock_err *reterr);
+RLOCK_MUST_CHECK enum rlock_status
+rlock_sync_group_force_release(struct rlock_sync *sync, struct rlock_group *group,
+                               struct rlock_err *reterr);
 
 /** End the rlock_sync_group_acquire() of another thread, as rlock_sync_cancel() does. */
 void rlock_sync_group_cancel(struct rlock_sync *sync, struct rlock_group *group);

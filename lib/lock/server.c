@@ -6,7 +6,7 @@
 
 #define AHEAD_UNKNOWN_US (INT64_MAX / 4)
 
-static void server_on_raised(struct redis_script_call *call, enum status status,
+static void server_on_raised(struct redis_script_call *call, enum rlock_status status,
                              const struct redis_reply *reply)
 {
     struct rlock_server *server = list_item(call, struct rlock_server, raise);
@@ -14,11 +14,11 @@ static void server_on_raised(struct redis_script_call *call, enum status status,
 
     server->is_raising = false;
     /* A refusal needs no handling, because each acquire that needs the counter is refused, too. */
-    if (status == STATUS_OK && redis_reply_int(redis_script_at(reply, 0), &clock_us))
+    if (status == RLOCK_OK && redis_reply_int(redis_script_at(reply, 0), &clock_us))
         rlock_server_saw_clock(server, clock_us, server->raise_sent_us, true);
     /* A resource had a fence that no counter may reach. Kept, it would make every grant
        stale. */
-    if (status == STATUS_OK && redis_reply_int(redis_script_at(reply, 1), &most) &&
+    if (status == RLOCK_OK && redis_reply_int(redis_script_at(reply, 1), &most) &&
         server->last_fence > most)
         server->last_fence = 0;
 }
@@ -34,19 +34,20 @@ static void raise_fence(struct rlock_server *server)
         .with_body = true, /* NOSCRIPT and a second try would let acquires overtake it */
     };
     server->raise_sent_us = clock_mono_us();
-    if (redis_script_begin(server->conn, &server->raise, 1, 1) != STATUS_OK)
+    if (redis_script_begin(server->conn, &server->raise, 1, 1) != RLOCK_OK)
         return;
     redis_conn_arg(server->conn, server->waiting_key, server->fence_key_len);
     redis_conn_arg_uint(server->conn, (uint64_t)server->last_fence);
-    server->is_raising = redis_script_end(server->conn, &server->raise) == STATUS_OK;
+    server->is_raising = redis_script_end(server->conn, &server->raise) == RLOCK_OK;
     if (!server->is_raising)
         server->client->stats.failed++;
 }
 
-enum status rlock_server_connect(struct rlock_server *server,
-                                 void (*on_state)(bool, const struct err *, void *),
-                                 void (*on_message)(const struct redis_reply *, void *),
-                                 struct redis_conn **ret_conn, struct err *reterr)
+enum rlock_status
+rlock_server_connect(struct rlock_server *server,
+                     void (*on_state)(bool, const struct rlock_err *, void *),
+                     void (*on_message)(const struct redis_reply *, void *),
+                     struct redis_conn **ret_conn, struct rlock_err *reterr)
 {
     const struct redis_script *rights = &server->client->scripts[RLOCK_SCRIPT_RIGHTS];
     struct redis_conn_options options = {
@@ -123,7 +124,7 @@ static bool is_denied_in_script(const char *text)
            strstr(text, "ACL failure in script") != NULL;
 }
 
-enum rlock_refusal rlock_refusal(const struct err *err)
+enum rlock_refusal rlock_refusal(const struct rlock_err *err)
 {
     static const struct {
         const char *code;
@@ -154,14 +155,14 @@ static bool is_transient(const char *text)
     return false;
 }
 
-enum status rlock_server_refused(struct rlock_client *client,
-                                 const struct redis_reply *error)
+enum rlock_status rlock_server_refused(struct rlock_client *client,
+                                       const struct redis_reply *error)
 {
     const char *text = redis_reply_text(error, NULL);
 
     if (text == NULL)
         text = "no message";
-    return err_set(&client->why, is_transient(text) ? STATUS_DOWN : STATUS_REFUSED, "%s",
+    return err_set(&client->why, is_transient(text) ? RLOCK_DOWN : RLOCK_REFUSED, "%s",
                    text);
 }
 
@@ -178,30 +179,31 @@ static bool has_word(const char *words, const char *word, size_t len)
     return false;
 }
 
-enum status rlock_server_check_rights(struct rlock_server *server, const char *needed)
+enum rlock_status rlock_server_check_rights(struct rlock_server *server,
+                                            const char *needed)
 {
     const char *lacks = redis_conn_lacks(server->conn);
-    struct err missing = {.status = STATUS_OK, .text = "NOPERM the user lacks"};
+    struct rlock_err missing = {.status = RLOCK_OK, .text = "NOPERM the user lacks"};
 
     for (const char *at = needed; lacks[0] != '\0' && *at != '\0'; at += at[0] == ' ') {
         size_t len = strcspn(at, " ");
-        struct err before = missing;
+        struct rlock_err before = missing;
 
         if (has_word(lacks, at, len))
-            err_set(&missing, STATUS_REFUSED, "%s %.*s", before.text, (int)len, at);
+            err_set(&missing, RLOCK_REFUSED, "%s %.*s", before.text, (int)len, at);
         at += len;
     }
-    if (missing.status != STATUS_OK)
+    if (missing.status != RLOCK_OK)
         server->client->why = missing;
     return missing.status;
 }
 
-enum status rlock_server_why_down(const struct rlock_server *server)
+enum rlock_status rlock_server_why_down(const struct rlock_server *server)
 {
     enum rlock_refusal refusal = rlock_refusal(&server->client->why);
     bool is_refused =
         !redis_conn_is_up(server->conn) &&
         (refusal == RLOCK_REFUSED_LOGIN || refusal == RLOCK_REFUSED_PERMISSION);
 
-    return is_refused ? STATUS_REFUSED : STATUS_DOWN;
+    return is_refused ? RLOCK_REFUSED : RLOCK_DOWN;
 }

@@ -5,11 +5,11 @@
 #include "lock/internal.h"
 
 /** Open a connection to the server; the callbacks get `server`. As redis_conn_open(). */
-MUST_CHECK enum status
+MUST_CHECK enum rlock_status
 rlock_server_connect(struct rlock_server *server,
-                     void (*on_state)(bool is_up, const struct err *why, void *arg),
+                     void (*on_state)(bool is_up, const struct rlock_err *why, void *arg),
                      void (*on_message)(const struct redis_reply *reply, void *arg),
-                     struct redis_conn **ret_conn, struct err *reterr);
+                     struct redis_conn **ret_conn, struct rlock_err *reterr);
 
 /**
  * The connection is new: raise the fence counter before this connection acquires any
@@ -36,20 +36,20 @@ uint64_t rlock_server_latest_us(const struct rlock_server *server, int64_t sent_
 
 /**
  * The server replied with this error: keep its text for rlock_client_why(). Nothing was
- * done. Returns STATUS_DOWN if the server may accept the call later, else STATUS_REFUSED.
+ * done. Returns RLOCK_DOWN if the server may accept the call later, else RLOCK_REFUSED.
  */
-enum status rlock_server_refused(struct rlock_client *client,
-                                 const struct redis_reply *error);
+enum rlock_status rlock_server_refused(struct rlock_client *client,
+                                       const struct redis_reply *error);
 
 /**
- * STATUS_REFUSED: the user lacks some of the rights `needed`, such as "+hget +hset";
+ * RLOCK_REFUSED: the user lacks some of the rights `needed`, such as "+hget +hset";
  * rlock_client_why() names these. The connection is up.
  */
-MUST_CHECK enum status rlock_server_check_rights(struct rlock_server *server,
-                                                 const char *needed);
+MUST_CHECK enum rlock_status rlock_server_check_rights(struct rlock_server *server,
+                                                       const char *needed);
 
-/** Why a call could not be sent: STATUS_DOWN, or STATUS_REFUSED if the login was refused, or
+/** Why a call could not be sent: RLOCK_DOWN, or RLOCK_REFUSED if the login was refused, or
  *  the user lacks rights. */
-enum status rlock_server_why_down(const struct rlock_server *server);
+enum rlock_status rlock_server_why_down(const struct rlock_server *server);
 
 #endif

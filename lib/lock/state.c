@@ -25,9 +25,9 @@ static int64_t safe_until_us(int64_t sent_us, uint32_t lease_ms)
     return sent_us + lease_us - lease_us / 100 - DRIFT_MIN_US;
 }
 
-static bool is_unknown(enum status status)
+static bool is_unknown(enum rlock_status status)
 {
-    return status == STATUS_TIMEOUT || status == STATUS_IO;
+    return status == RLOCK_TIMEOUT || status == RLOCK_IO;
 }
 
 static bool is_in_server_queue(const struct rlock *lock)
@@ -35,7 +35,7 @@ static bool is_in_server_queue(const struct rlock *lock)
     return lock->waiter != NULL && lock->kind->is_queued;
 }
 
-static void finish(struct rlock *lock, enum rlock_state state, enum status status)
+static void finish(struct rlock *lock, enum rlock_state state, enum rlock_status status)
 {
     lock->state = (uint8_t)state;
     lock->callback(lock, status, lock->arg);
@@ -56,16 +56,16 @@ static inline void trace(struct rlock_client *client, const struct rlock *lock,
 }
 
 static void count_failure(struct rlock_client *client, const struct rlock *lock,
-                          enum status status)
+                          enum rlock_status status)
 {
     client->stats.errors[status].kind = lock->kind;
     err_set(&client->stats.errors[status].err, status, "%s",
             rlock_client_words(client, status));
-    if (status == STATUS_LOST)
+    if (status == RLOCK_LOST)
         client->stats.lost++;
     else
         client->stats.failed++;
-    trace(client, lock, status == STATUS_LOST ? RLOCK_EVENT_LOST : RLOCK_EVENT_FAILED);
+    trace(client, lock, status == RLOCK_LOST ? RLOCK_EVENT_LOST : RLOCK_EVENT_FAILED);
 }
 
 static void count_time(struct rlock_times *times, int64_t us)
@@ -104,7 +104,7 @@ static void hold(struct rlock_client *client, struct rlock *lock, int64_t grante
 {
     rlock_watchdog_set(client, lock, leased_at_us(lock));
     count_grant(client, lock, granted_us);
-    finish(lock, RLOCK_HELD, STATUS_OK);
+    finish(lock, RLOCK_STATE_HELD, RLOCK_OK);
 }
 
 /* -- passing a lock on without the server -- */
@@ -123,42 +123,42 @@ static void pass_on(struct rlock_client *client, struct rlock *lock, struct rloc
     heir->fence = lock->fence + 1;
     heir->passes = (uint8_t)(lock->passes - 1);
     heir->safe_until_us = lock->safe_until_us;
-    rlock_state_answer(client, heir, STATUS_OK);
-    heir->state = RLOCK_PASSED;
+    rlock_state_answer(client, heir, RLOCK_OK);
+    heir->state = RLOCK_STATE_PASSED;
     client->stats.released++;
     trace(client, lock, RLOCK_EVENT_RELEASED);
-    rlock_state_answer(client, lock, STATUS_OK);
+    rlock_state_answer(client, lock, RLOCK_OK);
 }
 
 static void end_pass(struct rlock_client *client, struct rlock *lock)
 {
-    if (lock->status == STATUS_OK && !client->is_closing) {
+    if (lock->status == RLOCK_OK && !client->is_closing) {
         hold(client, lock, clock_mono_us());
         return;
     }
     rlock_orphan_now(client, lock);
-    finish(lock, RLOCK_IDLE, STATUS_CANCELLED);
+    finish(lock, RLOCK_STATE_IDLE, RLOCK_CANCELLED);
 }
 
 /* -- answers of the loop -- */
 
 void rlock_state_answer(struct rlock_client *client, struct rlock *lock,
-                        enum status status)
+                        enum rlock_status status)
 {
-    lock->state = RLOCK_ANSWERING;
+    lock->state = RLOCK_STATE_ANSWERING;
     lock->status = (uint8_t)status;
     list_append(&client->answers, &lock->link);
     rlock_client_wake(client);
 }
 
 void rlock_state_answer_unchanged(struct rlock_client *client, struct rlock *lock,
-                                  enum status status, const char *reason,
+                                  enum rlock_status status, const char *reason,
                                   rlock_cb callback, void *arg)
 {
     struct rlock *stand_in = rlock_orphan_spare(client);
 
     if (stand_in == NULL) {
-        callback(lock, STATUS_NO_MEMORY, arg);
+        callback(lock, RLOCK_NO_MEMORY, arg);
         return;
     }
     stand_in->subject = lock;
@@ -173,14 +173,14 @@ static void call_back(struct rlock_client *client, struct rlock *lock)
     struct rlock *subject = lock->subject;
     rlock_cb callback = lock->callback;
     void *arg = lock->arg;
-    enum status status = lock->status;
+    enum rlock_status status = lock->status;
 
-    if (status == STATUS_INVALID)
+    if (status == RLOCK_INVALID)
         err_set(&client->why, status, "%s", lock->reason);
-    if (lock->state == RLOCK_PASSED) {
+    if (lock->state == RLOCK_STATE_PASSED) {
         end_pass(client, lock);
     } else if (subject == NULL) {
-        finish(lock, RLOCK_IDLE, status);
+        finish(lock, RLOCK_STATE_IDLE, status);
     } else {
         lock->subject = NULL;
         lock->callback = NULL;
@@ -197,7 +197,7 @@ void rlock_state_call_back(struct rlock_client *client)
 
 /* -- acquire -- */
 
-static enum status try(struct rlock_client *client, struct rlock *lock)
+static enum rlock_status try(struct rlock_client *client, struct rlock *lock)
 {
     const struct rlock_kind *kind = lock->kind;
 
@@ -207,17 +207,16 @@ static enum status try(struct rlock_client *client, struct rlock *lock)
 
 void rlock_state_acquire(struct rlock_client *client, struct rlock *lock)
 {
-    static const struct rlock_result unknown = {.status = STATUS_BUSY,
-                                                .remaining_ms = -1};
+    static const struct rlock_result unknown = {.status = RLOCK_BUSY, .remaining_ms = -1};
 
-    enum status status = STATUS_CANCELLED;
+    enum rlock_status status = RLOCK_CANCELLED;
 
-    lock->state = RLOCK_ACQUIRING;
+    lock->state = RLOCK_STATE_ACQUIRING;
     if (!client->is_closing)
         status = rlock_wait_must_yield(client, lock)
                      ? rlock_wait_on(client, lock, &unknown)
                      : try(client, lock);
-    if (status != STATUS_OK)
+    if (status != RLOCK_OK)
         rlock_state_answer(client, lock, status);
 }
 
@@ -235,13 +234,13 @@ static void grant(struct rlock_client *client, struct rlock *lock,
 }
 
 static void fail_acquire(struct rlock_client *client, struct rlock *lock,
-                         enum status status)
+                         enum rlock_status status)
 {
-    bool has_no_waiter = status == STATUS_NO_MEMORY || status == STATUS_INVALID;
+    bool has_no_waiter = status == RLOCK_NO_MEMORY || status == RLOCK_INVALID;
     bool is_queued = is_in_server_queue(lock) || (has_no_waiter && lock->kind->is_queued);
 
     rlock_wait_end(client, lock, false);
-    if (status == STATUS_BUSY) {
+    if (status == RLOCK_BUSY) {
         client->stats.busy++;
         trace(client, lock, RLOCK_EVENT_BUSY);
     } else {
@@ -249,9 +248,9 @@ static void fail_acquire(struct rlock_client *client, struct rlock *lock,
     }
     if (lock->in_doubt)
         rlock_orphan_unknown(client, lock);
-    else if (status == STATUS_UNSAFE || is_queued)
+    else if (status == RLOCK_UNSAFE || is_queued)
         rlock_orphan_now(client, lock);
-    finish(lock, RLOCK_IDLE, status);
+    finish(lock, RLOCK_STATE_IDLE, status);
 }
 
 /**
@@ -263,23 +262,23 @@ static void acquire_again(struct rlock_client *client, struct rlock *lock)
     rlock_orphan_now(client, lock);
     lock->serial = ++client->last_serial;
     if (++lock->tries > STALE_MAX) {
-        err_set(&client->why, STATUS_REFUSED, "the fence counter is lowered repeatedly");
-        fail_acquire(client, lock, STATUS_REFUSED);
-    } else if (try(client, lock) != STATUS_OK) {
-        fail_acquire(client, lock, STATUS_NO_MEMORY);
+        err_set(&client->why, RLOCK_REFUSED, "the fence counter is lowered repeatedly");
+        fail_acquire(client, lock, RLOCK_REFUSED);
+    } else if (try(client, lock) != RLOCK_OK) {
+        fail_acquire(client, lock, RLOCK_NO_MEMORY);
     }
 }
 
 void rlock_state_on_acquire(struct rlock_client *client, struct rlock *lock,
                             const struct rlock_result *result)
 {
-    enum status status = result->status;
+    enum rlock_status status = result->status;
 
-    if (status == STATUS_OK && result->is_stale) {
+    if (status == RLOCK_OK && result->is_stale) {
         acquire_again(client, lock);
         return;
     }
-    if (status == STATUS_OK) {
+    if (status == RLOCK_OK) {
         grant(client, lock, result);
         return;
     }
@@ -287,10 +286,10 @@ void rlock_state_on_acquire(struct rlock_client *client, struct rlock *lock,
         lock->in_doubt = true;
     /* A try whose outcome is unknown is repeated with an equal owner value, so the server finds a
        grant of the first try again. Kind getset has no owner value. */
-    if (status == STATUS_BUSY || status == STATUS_DOWN ||
+    if (status == RLOCK_BUSY || status == RLOCK_DOWN ||
         (is_unknown(status) && lock->kind->can_renew))
         status = rlock_wait_on(client, lock, result);
-    if (status != STATUS_OK)
+    if (status != RLOCK_OK)
         fail_acquire(client, lock, status);
 }
 
@@ -303,35 +302,35 @@ void rlock_state_cancel_acquire(struct rlock_client *client, struct rlock *lock)
     rlock_batch_leave(lock);
     if (may_exist)
         rlock_orphan_unknown(client, lock);
-    rlock_state_answer(client, lock, STATUS_CANCELLED);
+    rlock_state_answer(client, lock, RLOCK_CANCELLED);
 }
 
 /* -- renew -- */
 
 static void lose(struct rlock_client *client, struct rlock *lock)
 {
-    bool is_extending = lock->state == RLOCK_EXTENDING;
+    bool is_extending = lock->state == RLOCK_STATE_EXTENDING;
 
     rlock_watchdog_remove(lock);
-    lock->state = RLOCK_LOST;
+    lock->state = RLOCK_STATE_LOST;
     count_end(client, lock);
-    count_failure(client, lock, STATUS_LOST);
+    count_failure(client, lock, RLOCK_LOST);
     if (is_extending)
-        lock->callback(lock, STATUS_LOST, lock->arg);
+        lock->callback(lock, RLOCK_LOST, lock->arg);
     else if (lock->on_lost != NULL)
-        lock->on_lost(lock, STATUS_LOST, lock->lost_arg);
+        lock->on_lost(lock, RLOCK_LOST, lock->lost_arg);
 }
 
 /** After any other result the lock stays overdue, and the watchdog retries. */
 void rlock_state_on_renew(struct rlock_client *client, struct rlock *lock,
                           const struct rlock_result *result)
 {
-    if (result->status == STATUS_OK) {
+    if (result->status == RLOCK_OK) {
         client->stats.renewed++;
         trace(client, lock, RLOCK_EVENT_RENEWED);
         lock->safe_until_us = safe_until_us(result->sent_us, lock->lease_ms);
         rlock_watchdog_set(client, lock, result->sent_us);
-    } else if (result->status == STATUS_LOST) {
+    } else if (result->status == RLOCK_LOST) {
         lose(client, lock);
     }
 }
@@ -339,8 +338,8 @@ void rlock_state_on_renew(struct rlock_client *client, struct rlock *lock,
 void rlock_state_cancel_renew(struct rlock_client *client UNUSED, struct rlock *lock)
 {
     rlock_batch_leave(lock);
-    if (lock->state == RLOCK_HELD)
-        lock->state = RLOCK_IDLE;
+    if (lock->state == RLOCK_STATE_HELD)
+        lock->state = RLOCK_STATE_IDLE;
 }
 
 /* -- extend -- */
@@ -350,24 +349,24 @@ void rlock_state_extend(struct rlock_client *client, struct rlock *lock)
     rlock_batch_leave(lock); /* the extension replaces a renewal in progress */
     /* An extension of unknown outcome may have shortened the lease. */
     lock->passes = 0;
-    lock->state = RLOCK_EXTENDING;
+    lock->state = RLOCK_STATE_EXTENDING;
     if (client->is_closing) {
-        rlock_state_answer(client, lock, STATUS_CANCELLED);
-    } else if (rlock_batch_add(client, &lock->kind->extend, lock) != STATUS_OK) {
-        lock->state = RLOCK_HELD;           /* no extension was sent */
+        rlock_state_answer(client, lock, RLOCK_CANCELLED);
+    } else if (rlock_batch_add(client, &lock->kind->extend, lock) != RLOCK_OK) {
+        lock->state = RLOCK_STATE_HELD;     /* no extension was sent */
         rlock_watchdog_hurry(client, lock); /* for the renewal that was replaced */
-        rlock_state_answer_unchanged(client, lock, STATUS_NO_MEMORY, NULL, lock->callback,
+        rlock_state_answer_unchanged(client, lock, RLOCK_NO_MEMORY, NULL, lock->callback,
                                      lock->arg);
     }
 }
 
 void rlock_state_end_extension(struct rlock_client *client, struct rlock *lock)
 {
-    if (lock->state != RLOCK_EXTENDING)
+    if (lock->state != RLOCK_STATE_EXTENDING)
         return;
     rlock_batch_leave(lock);
-    lock->state = RLOCK_HELD;
-    rlock_state_answer_unchanged(client, lock, STATUS_CANCELLED, NULL, lock->callback,
+    lock->state = RLOCK_STATE_HELD;
+    rlock_state_answer_unchanged(client, lock, RLOCK_CANCELLED, NULL, lock->callback,
                                  lock->arg);
 }
 
@@ -376,11 +375,11 @@ void rlock_state_on_extend(struct rlock_client *client, struct rlock *lock,
 {
     int64_t until_us = safe_until_us(result->sent_us, lock->lease_ms);
 
-    if (result->status == STATUS_LOST) {
+    if (result->status == RLOCK_LOST) {
         lose(client, lock);
         return;
     }
-    if (result->status == STATUS_OK) {
+    if (result->status == RLOCK_OK) {
         lock->safe_until_us = until_us;
         rlock_watchdog_set(client, lock, result->sent_us);
     } else {
@@ -388,13 +387,13 @@ void rlock_state_on_extend(struct rlock_client *client, struct rlock *lock,
             lock->safe_until_us = until_us; /* the lease may have been shortened */
         rlock_watchdog_hurry(client, lock);
     }
-    finish(lock, RLOCK_HELD, result->status);
+    finish(lock, RLOCK_STATE_HELD, result->status);
 }
 
 void rlock_state_cancel_call(struct rlock_client *client, struct rlock *lock)
 {
     rlock_batch_leave(lock);
-    rlock_state_answer(client, lock, STATUS_CANCELLED);
+    rlock_state_answer(client, lock, RLOCK_CANCELLED);
 }
 
 /* -- release -- */
@@ -410,19 +409,19 @@ void rlock_state_release(struct rlock_client *client, struct rlock *lock)
         pass_on(client, lock, heir);
         return;
     }
-    lock->state = RLOCK_RELEASING;
+    lock->state = RLOCK_STATE_RELEASING;
     if (client->is_closing) {
         rlock_orphan_now(client, lock);
-        rlock_state_answer(client, lock, STATUS_CANCELLED);
-    } else if (rlock_batch_add(client, &lock->kind->release, lock) != STATUS_OK) {
+        rlock_state_answer(client, lock, RLOCK_CANCELLED);
+    } else if (rlock_batch_add(client, &lock->kind->release, lock) != RLOCK_OK) {
         rlock_orphan_unknown(client, lock);
-        rlock_state_answer(client, lock, STATUS_NO_MEMORY);
+        rlock_state_answer(client, lock, RLOCK_NO_MEMORY);
     }
 }
 
 void rlock_state_drop(struct rlock_client *client, struct rlock *lock)
 {
-    if (lock->state == RLOCK_HELD) {
+    if (lock->state == RLOCK_STATE_HELD) {
         rlock_watchdog_remove(lock);
         (void)rlock_wait_releasing(client, lock, false);
         count_end(client, lock);
@@ -430,8 +429,8 @@ void rlock_state_drop(struct rlock_client *client, struct rlock *lock)
         if (lock->in_doubt)
             rlock_orphan_later(client, lock);
     }
-    if (lock->state == RLOCK_HELD || lock->state == RLOCK_LOST)
-        lock->state = RLOCK_IDLE;
+    if (lock->state == RLOCK_STATE_HELD || lock->state == RLOCK_STATE_LOST)
+        lock->state = RLOCK_STATE_IDLE;
 }
 
 void rlock_state_on_release(struct rlock_client *client, struct rlock *lock,
@@ -440,18 +439,18 @@ void rlock_state_on_release(struct rlock_client *client, struct rlock *lock,
     bool is_copy = rlock_orphan_owns(lock);
 
     rlock_wait_released(client, lock, result->receivers);
-    if (result->status == STATUS_OK) {
+    if (result->status == RLOCK_OK) {
         client->stats.released++;
         trace(client, lock, RLOCK_EVENT_RELEASED);
     } else if (!is_copy) { /* a copy has no caller */
         count_failure(client, lock, result->status);
     }
-    if (!is_copy && (is_unknown(result->status) || result->status == STATUS_DOWN ||
-                     result->status == STATUS_NO_MEMORY))
+    if (!is_copy && (is_unknown(result->status) || result->status == RLOCK_DOWN ||
+                     result->status == RLOCK_NO_MEMORY))
         rlock_orphan_unknown(client, lock);
     else if (!is_copy && lock->in_doubt)
         rlock_orphan_later(client, lock);
-    finish(lock, RLOCK_IDLE, result->status);
+    finish(lock, RLOCK_STATE_IDLE, result->status);
 }
 
 void rlock_state_cancel_release(struct rlock_client *client, struct rlock *lock)
@@ -459,5 +458,5 @@ void rlock_state_cancel_release(struct rlock_client *client, struct rlock *lock)
     if (rlock_orphan_owns(lock))
         return;
     rlock_orphan_take_over(client, lock);
-    rlock_state_answer(client, lock, STATUS_CANCELLED);
+    rlock_state_answer(client, lock, RLOCK_CANCELLED);
 }

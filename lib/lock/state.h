@@ -17,7 +17,7 @@ void rlock_state_acquire(struct rlock_client *client, struct rlock *lock);
 /** Held -> extending, to `lease_ms` of the lock. */
 void rlock_state_extend(struct rlock_client *client, struct rlock *lock);
 
-/** Extending -> held; the caller of the extension gets STATUS_CANCELLED. */
+/** Extending -> held; the caller of the extension gets RLOCK_CANCELLED. */
 void rlock_state_end_extension(struct rlock_client *client, struct rlock *lock);
 
 /** Held -> releasing. */
@@ -28,15 +28,15 @@ void rlock_state_drop(struct rlock_client *client, struct rlock *lock);
 
 /** Any state but answering -> answering -> idle: the loop calls the callback soon. */
 void rlock_state_answer(struct rlock_client *client, struct rlock *lock,
-                        enum status status);
+                        enum rlock_status status);
 
 /**
  * Have the loop call `callback` for `lock`. The state and the call in progress do not change.
  *
- * @reason  of STATUS_INVALID: a static text for rlock_client_why(); else NULL
+ * @reason  of RLOCK_INVALID: a static text for rlock_client_why(); else NULL
  */
 void rlock_state_answer_unchanged(struct rlock_client *client, struct rlock *lock,
-                                  enum status status, const char *reason,
+                                  enum rlock_status status, const char *reason,
                                   rlock_cb callback, void *arg);
 
 /** Call the callbacks that are due. Callbacks that they add wait for the next turn. */

@@ -27,14 +27,14 @@
 #define LINGER_NS 5000000 /* the background thread leads after this time without a call */
 
 struct rlock_sync {
-    uv_mutex_t mutex;          /* protects the fields before `process` */
-    uv_cond_t background_wake; /* wakes the background thread to end it */
-    uv_cond_t idle;            /* signalled when the last thread or client has left */
-    struct list arrived;       /* calls that have not begun */
-    struct list sleeping;      /* calls whose threads sleep, and could lead */
-    uint64_t leads;            /* number of times that the lead was taken */
-    unsigned inside;           /* number of threads in a call */
-    uv_thread_t leader;        /* valid if is_led */
+    uv_mutex_t mutex;           /* protects the fields before `process` */
+    uv_cond_t background_wake;  /* wakes the background thread to end it */
+    uv_cond_t idle;             /* signalled when the last thread or client has left */
+    struct rlock_link arrived;  /* calls that have not begun */
+    struct rlock_link sleeping; /* calls whose threads sleep, and could lead */
+    uint64_t leads;             /* number of times that the lead was taken */
+    unsigned inside;            /* number of threads in a call */
+    uv_thread_t leader;         /* valid if is_led */
     bool is_led;
     bool is_closing; /* no call begins any more */
     bool is_over;    /* all calls are answered: the background thread must end */
@@ -43,21 +43,21 @@ struct rlock_sync {
     unsigned process; /* the process that started the sync */
     uv_loop_t loop;   /* this field and the fields below are the leader's only */
     uv_async_t wake;
-    struct list clients;             /* struct opened */
-    struct list groups;              /* struct rlock_group */
+    struct rlock_link clients;       /* struct opened */
+    struct rlock_link groups;        /* struct rlock_group */
     struct rlock_sync_call *closing; /* the call that closes the sync, or NULL */
     uv_thread_t background;
 };
 
 struct opened {
-    struct list link;
+    struct rlock_link link;
     struct rlock_sync *sync;
     struct rlock_client *client;     /* NULL: closed */
     struct rlock_sync_call *opening; /* the call that opens the client, or NULL */
     struct rlock_sync_call *closing; /* the call that closes the client, or NULL */
     bool is_closing;
     uv_timer_t timer;
-    void (*on_state)(bool is_up, const struct err *why, void *arg);
+    void (*on_state)(bool is_up, const struct rlock_err *why, void *arg);
     void *arg;
 };
 
@@ -76,7 +76,7 @@ static void flush(struct rlock_sync *sync)
 /** Begin the calls that have arrived. The mutex is held on entry and return only. */
 static void begin_arrived(struct rlock_sync *sync)
 {
-    struct list begun;
+    struct rlock_link begun;
 
     list_init(&begun);
     list_append_all(&begun, &sync->arrived);
@@ -122,7 +122,7 @@ static void lead(struct rlock_sync *sync, struct rlock_sync_call *call)
 }
 
 /** Begin a call, and sleep or lead until it is answered. The mutex is held. */
-static enum status await(struct rlock_sync *sync, struct rlock_sync_call *call)
+static enum rlock_status await(struct rlock_sync *sync, struct rlock_sync_call *call)
 {
     uv_cond_init(&call->wake);
     call->is_answered = false;
@@ -159,22 +159,22 @@ static bool is_inherited(const struct rlock_sync *sync)
     return sync->process != process_generation();
 }
 
-enum status rlock_sync_run(struct rlock_sync_call *call)
+enum rlock_status rlock_sync_run(struct rlock_sync_call *call)
 {
     struct rlock_sync *sync = call->sync;
     uv_thread_t self = uv_thread_self();
-    enum status status;
+    enum rlock_status status;
 
     if (is_inherited(sync))
-        return err_set(call->reterr, STATUS_INVALID,
+        return err_set(call->reterr, RLOCK_INVALID,
                        "lock loop: inherited by fork(); start one here");
     uv_mutex_lock(&sync->mutex);
     if (sync->is_led && uv_thread_equal(&sync->leader, &self)) {
-        status = err_set(call->reterr, STATUS_INVALID,
+        status = err_set(call->reterr, RLOCK_INVALID,
                          "lock loop: called from inside a callback");
     } else if (sync->is_closing) {
         await_closed(sync);
-        status = err_set(call->reterr, STATUS_CANCELLED, "lock loop: closed");
+        status = err_set(call->reterr, RLOCK_CANCELLED, "lock loop: closed");
     } else {
         status = await(sync, call);
     }
@@ -183,7 +183,7 @@ enum status rlock_sync_run(struct rlock_sync_call *call)
 }
 
 /** Set the message, unless the call itself has set it. */
-static void set_message(struct rlock_sync_call *call, enum status status)
+static void set_message(struct rlock_sync_call *call, enum rlock_status status)
 {
     const char *words = "";
 
@@ -191,14 +191,15 @@ static void set_message(struct rlock_sync_call *call, enum status status)
         return;
     if (call->client != NULL)
         words = rlock_client_words(call->client, status);
-    err_set(call->reterr, status, "%s", words[0] == '\0' ? status_name(status) : words);
+    err_set(call->reterr, status, "%s",
+            words[0] == '\0' ? rlock_status_name(status) : words);
 }
 
-void rlock_sync_answer(struct rlock_sync_call *call, enum status status)
+void rlock_sync_answer(struct rlock_sync_call *call, enum rlock_status status)
 {
     struct rlock_sync *sync = call->sync;
 
-    if (status != STATUS_OK)
+    if (status != RLOCK_OK)
         set_message(call, status);
     uv_stop(&sync->loop); /* the leader must not poll again if this is its own call */
     uv_mutex_lock(&sync->mutex);
@@ -263,13 +264,13 @@ static void clear_waiting(struct rlock_sync *sync)
     uv_mutex_destroy(&sync->mutex);
 }
 
-enum status rlock_sync_start(struct rlock_sync **ret_sync, struct err *reterr)
+enum rlock_status rlock_sync_start(struct rlock_sync **ret_sync, struct rlock_err *reterr)
 {
     struct rlock_sync *sync = calloc(1, sizeof(*sync));
     int failure;
 
     if (sync == NULL)
-        return err_set(reterr, STATUS_NO_MEMORY, "lock loop: no memory");
+        return err_set(reterr, RLOCK_NO_MEMORY, "lock loop: no memory");
     sync->process = process_generation();
     uv_mutex_init(&sync->mutex);
     uv_cond_init(&sync->background_wake);
@@ -289,11 +290,11 @@ enum status rlock_sync_start(struct rlock_sync **ret_sync, struct err *reterr)
         goto out;
     }
     *ret_sync = sync;
-    return STATUS_OK;
+    return RLOCK_OK;
 out:
     clear_waiting(sync);
     free(sync);
-    return err_set(reterr, STATUS_IO, "lock loop: %s", uv_strerror(failure));
+    return err_set(reterr, RLOCK_IO, "lock loop: %s", uv_strerror(failure));
 }
 
 static void sync_on_timer_closed(uv_handle_t *timer)
@@ -305,9 +306,9 @@ static void sync_on_timer_closed(uv_handle_t *timer)
     list_remove(&opened->link);
     free(opened);
     if (closing != NULL)
-        rlock_sync_answer(closing, STATUS_OK);
+        rlock_sync_answer(closing, RLOCK_OK);
     if (sync->closing != NULL && list_is_empty(&sync->clients))
-        rlock_sync_answer(sync->closing, STATUS_OK);
+        rlock_sync_answer(sync->closing, RLOCK_OK);
 }
 
 static void sync_on_client_closed(void *arg)
@@ -318,7 +319,7 @@ static void sync_on_client_closed(void *arg)
     uv_close((uv_handle_t *)&opened->timer, sync_on_timer_closed);
 }
 
-static void answer_opening(struct opened *opened, enum status status)
+static void answer_opening(struct opened *opened, enum rlock_status status)
 {
     struct rlock_sync_call *opening = opened->opening;
 
@@ -331,7 +332,7 @@ static void answer_opening(struct opened *opened, enum status status)
 static void close_client(struct opened *opened)
 {
     opened->is_closing = true;
-    answer_opening(opened, STATUS_CANCELLED);
+    answer_opening(opened, RLOCK_CANCELLED);
     rlock_client_close(opened->client, sync_on_client_closed, opened);
 }
 
@@ -343,7 +344,7 @@ static void sync_begin_close(struct rlock_sync_call *call)
     LIST_DRAIN(struct rlock_group, group, &sync->groups, link)
         rlock_group_free(group);
     if (list_is_empty(&sync->clients))
-        rlock_sync_answer(call, STATUS_OK);
+        rlock_sync_answer(call, RLOCK_OK);
     LIST_EACH(struct opened, opened, &sync->clients, link) {
         if (!opened->is_closing)
             close_client(opened);
@@ -398,26 +399,26 @@ struct open_call {
     struct rlock_client *client;
 };
 
-static void sync_on_state(bool is_up, const struct err *why, void *arg)
+static void sync_on_state(bool is_up, const struct rlock_err *why, void *arg)
 {
     struct opened *opened = arg;
 
     if (is_up)
-        answer_opening(opened, STATUS_OK);
+        answer_opening(opened, RLOCK_OK);
     if (opened->on_state != NULL)
         opened->on_state(is_up, why, opened->arg);
 }
 
 static void sync_on_open_timeout(uv_timer_t *timer)
 {
-    answer_opening(timer->data, STATUS_DOWN);
+    answer_opening(timer->data, RLOCK_DOWN);
 }
 
-static enum status open_client(struct opened *opened, struct rlock_sync_call *call)
+static enum rlock_status open_client(struct opened *opened, struct rlock_sync_call *call)
 {
     struct open_call *open = list_item(call, struct open_call, call);
     struct rlock_client_options options = {0};
-    enum status status;
+    enum rlock_status status;
 
     if (open->options != NULL)
         options = *open->options;
@@ -427,26 +428,26 @@ static enum status open_client(struct opened *opened, struct rlock_sync_call *ca
     options.on_state = sync_on_state;
     options.arg = opened;
     status = rlock_client_open(&options, &opened->client, call->reterr);
-    if (status != STATUS_OK)
+    if (status != RLOCK_OK)
         return status;
     open->client = call->client = opened->client;
     uv_timer_init(options.loop, &opened->timer);
     opened->timer.data = opened;
     uv_timer_start(&opened->timer, sync_on_open_timeout, options.timeout_ms, 0);
-    return STATUS_OK;
+    return RLOCK_OK;
 }
 
 static void sync_begin_open(struct rlock_sync_call *call)
 {
     struct opened *opened = calloc(1, sizeof(*opened));
-    enum status status = STATUS_NO_MEMORY;
+    enum rlock_status status = RLOCK_NO_MEMORY;
 
     if (opened != NULL) {
         opened->sync = call->sync;
         opened->opening = call;
         status = open_client(opened, call);
     }
-    if (status == STATUS_OK) {
+    if (status == RLOCK_OK) {
         list_append(&call->sync->clients, &opened->link);
     } else {
         free(opened);
@@ -454,17 +455,18 @@ static void sync_begin_open(struct rlock_sync_call *call)
     }
 }
 
-enum status rlock_sync_open(struct rlock_sync *sync,
-                            const struct rlock_client_options *options,
-                            struct rlock_client **ret_client, struct err *reterr)
+enum rlock_status rlock_sync_open(struct rlock_sync *sync,
+                                  const struct rlock_client_options *options,
+                                  struct rlock_client **ret_client,
+                                  struct rlock_err *reterr)
 {
     struct open_call open = {
         .call = {.sync = sync, .begin = sync_begin_open, .reterr = reterr},
         .options = options,
     };
-    enum status status = rlock_sync_run(&open.call);
+    enum rlock_status status = rlock_sync_run(&open.call);
 
-    if (status == STATUS_OK || status == STATUS_DOWN)
+    if (status == RLOCK_OK || status == RLOCK_DOWN)
         *ret_client = open.client;
     return status;
 }
@@ -480,7 +482,7 @@ static void sync_begin_close_client(struct rlock_sync_call *call)
             return;
         }
     }
-    rlock_sync_answer(call, STATUS_OK);
+    rlock_sync_answer(call, RLOCK_OK);
 }
 
 void rlock_sync_close_client(struct rlock_sync *sync, struct rlock_client *client)

@@ -9,24 +9,24 @@
 struct rlock_sync_call {
     struct rlock_sync *sync;
     struct rlock_client *client; /* gives the text of `reterr`; may be NULL */
-    struct err *reterr;          /* may be NULL */
+    struct rlock_err *reterr;    /* may be NULL */
     /* Called once by the thread that leads the loop; must cause one rlock_sync_answer(),
        now or later. */
     void (*begin)(struct rlock_sync_call *call);
 
     /* Set by sync.c. */
-    struct list link;       /* in the list of calls that have not begun */
-    struct list sleep_link; /* in the list of calls whose threads sleep */
+    struct rlock_link link;       /* in the list of calls that have not begun */
+    struct rlock_link sleep_link; /* in the list of calls whose threads sleep */
     uv_cond_t wake;
     bool is_answered;
-    enum status status;
+    enum rlock_status status;
 };
 
 /** Pass the call to the loop and sleep until it is answered; returns its status. */
-enum status rlock_sync_run(struct rlock_sync_call *call);
+enum rlock_status rlock_sync_run(struct rlock_sync_call *call);
 
 /** In the loop: wake the caller, which then owns `call` again. */
-void rlock_sync_answer(struct rlock_sync_call *call, enum status status);
+void rlock_sync_answer(struct rlock_sync_call *call, enum rlock_status status);
 
 /** In the loop: have the group freed before its clients are closed. */
 void rlock_sync_add_group(struct rlock_sync *sync, struct rlock_group *group);

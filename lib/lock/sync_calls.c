@@ -54,20 +54,21 @@ uint64_t rlock_sync_holder(void)
     return mine;
 }
 
-static void sync_on_lock_answer(struct rlock *lock UNUSED, enum status status, void *arg)
+static void sync_on_lock_answer(struct rlock *lock UNUSED, enum rlock_status status,
+                                void *arg)
 {
     rlock_sync_answer(arg, status);
 }
 
-static void sync_on_acquired(struct rlock *lock, enum status status, void *arg)
+static void sync_on_acquired(struct rlock *lock, enum rlock_status status, void *arg)
 {
-    if (status == STATUS_OK)
+    if (status == RLOCK_OK)
         /* `arg` is this call, which ends now */
         lock->lost_arg = of(arg)->options->lost_arg;
     rlock_sync_answer(arg, status);
 }
 
-static void sync_on_answer(enum status status, void *arg)
+static void sync_on_answer(enum rlock_status status, void *arg)
 {
     rlock_sync_answer(arg, status);
 }
@@ -78,7 +79,7 @@ static void sync_begin_acquire(struct rlock_sync_call *base)
 
     if (call->lock->is_cancelled) {
         call->lock->is_cancelled = false;
-        rlock_sync_answer(base, STATUS_CANCELLED);
+        rlock_sync_answer(base, RLOCK_CANCELLED);
         return;
     }
     rlock_acquire(base->client, call->lock, call->name, call->name_len, call->options,
@@ -86,10 +87,11 @@ static void sync_begin_acquire(struct rlock_sync_call *base)
 }
 
 /* NOLINTNEXTLINE(readability-function-size): a name is two arguments */
-enum status rlock_sync_acquire(struct rlock_sync *sync, struct rlock_client *client,
-                               struct rlock *lock, const char *name, size_t name_len,
-                               const struct rlock_acquire_options *options,
-                               struct err *reterr)
+enum rlock_status rlock_sync_acquire(struct rlock_sync *sync, struct rlock_client *client,
+                                     struct rlock *lock, const char *name,
+                                     size_t name_len,
+                                     const struct rlock_acquire_options *options,
+                                     struct rlock_err *reterr)
 {
     struct rlock_acquire_options own = {0};
 
@@ -106,8 +108,8 @@ static void sync_begin_release(struct rlock_sync_call *base)
     rlock_release(base->client, of(base)->lock, sync_on_lock_answer, base);
 }
 
-enum status rlock_sync_release(struct rlock_sync *sync, struct rlock_client *client,
-                               struct rlock *lock, struct err *reterr)
+enum rlock_status rlock_sync_release(struct rlock_sync *sync, struct rlock_client *client,
+                                     struct rlock *lock, struct rlock_err *reterr)
 {
     return RUN(BASE(sync, client, sync_begin_release, reterr), .lock = lock);
 }
@@ -118,8 +120,9 @@ static void sync_begin_extend(struct rlock_sync_call *base)
                  base);
 }
 
-enum status rlock_sync_extend(struct rlock_sync *sync, struct rlock_client *client,
-                              struct rlock *lock, uint32_t lease_ms, struct err *reterr)
+enum rlock_status rlock_sync_extend(struct rlock_sync *sync, struct rlock_client *client,
+                                    struct rlock *lock, uint32_t lease_ms,
+                                    struct rlock_err *reterr)
 {
     return RUN(BASE(sync, client, sync_begin_extend, reterr), .lock = lock,
                .lease_ms = lease_ms);
@@ -129,11 +132,11 @@ static void sync_begin_cancel(struct rlock_sync_call *base)
 {
     struct rlock *lock = of(base)->lock;
 
-    if (lock->state == RLOCK_IDLE || lock->state == RLOCK_LOST)
+    if (lock->state == RLOCK_STATE_IDLE || lock->state == RLOCK_STATE_LOST)
         lock->is_cancelled = true; /* the acquire has not begun */
     else
         rlock_cancel(base->client, lock);
-    rlock_sync_answer(base, STATUS_OK);
+    rlock_sync_answer(base, RLOCK_OK);
 }
 
 void rlock_sync_cancel(struct rlock_sync *sync, struct rlock_client *client,
@@ -148,9 +151,9 @@ static void sync_begin_force_release(struct rlock_sync_call *base)
                         base);
 }
 
-enum status rlock_sync_force_release(struct rlock_sync *sync, struct rlock_client *client,
-                                     const char *name, size_t name_len,
-                                     struct err *reterr)
+enum rlock_status rlock_sync_force_release(struct rlock_sync *sync,
+                                           struct rlock_client *client, const char *name,
+                                           size_t name_len, struct rlock_err *reterr)
 {
     return RUN(BASE(sync, client, sync_begin_force_release, reterr), .name = name,
                .name_len = name_len);
@@ -166,10 +169,10 @@ static void copy_info(const struct rlock_info *info, struct rlock_sync_info *ret
     memcpy(ret_info->owner, info->owner, info->owner_len < room ? info->owner_len : room);
 }
 
-static void sync_on_inspected(enum status status, const struct rlock_info *info,
+static void sync_on_inspected(enum rlock_status status, const struct rlock_info *info,
                               void *arg)
 {
-    if (status == STATUS_OK)
+    if (status == RLOCK_OK)
         copy_info(info, of(arg)->ret_info);
     rlock_sync_answer(arg, status);
 }
@@ -180,9 +183,10 @@ static void sync_begin_inspect(struct rlock_sync_call *base)
                   base);
 }
 
-enum status rlock_sync_inspect(struct rlock_sync *sync, struct rlock_client *client,
-                               const char *name, size_t name_len,
-                               struct rlock_sync_info *ret_info, struct err *reterr)
+enum rlock_status rlock_sync_inspect(struct rlock_sync *sync, struct rlock_client *client,
+                                     const char *name, size_t name_len,
+                                     struct rlock_sync_info *ret_info,
+                                     struct rlock_err *reterr)
 {
     return RUN(BASE(sync, client, sync_begin_inspect, reterr), .name = name,
                .name_len = name_len, .ret_info = ret_info);
@@ -200,10 +204,10 @@ static void sync_begin_list(struct rlock_sync_call *base)
 }
 
 /* NOLINTNEXTLINE(readability-function-size): a name is two arguments */
-enum status rlock_sync_list(struct rlock_sync *sync, struct rlock_client *client,
-                            const char *name, size_t name_len,
-                            bool (*each)(const struct rlock_info *info, void *arg),
-                            void *arg, struct err *reterr)
+enum rlock_status rlock_sync_list(struct rlock_sync *sync, struct rlock_client *client,
+                                  const char *name, size_t name_len,
+                                  bool (*each)(const struct rlock_info *info, void *arg),
+                                  void *arg, struct rlock_err *reterr)
 {
     return RUN(BASE(sync, client, sync_begin_list, reterr), .name = name,
                .name_len = name_len, .each = each, .each_arg = arg);
@@ -220,31 +224,32 @@ static void sync_begin_view(struct rlock_sync_call *base)
         call->fence = rlock_group_fence(call->group, call->index);
         call->safe_us = rlock_group_safe_for_us(call->group, clock_mono_us());
     }
-    rlock_sync_answer(base, STATUS_OK);
+    rlock_sync_answer(base, RLOCK_OK);
 }
 
 bool rlock_sync_is_held(struct rlock_sync *sync, const struct rlock *lock)
 {
     struct call call = {BASE(sync, NULL, sync_begin_view, NULL), .viewed = lock};
 
-    return rlock_sync_run(&call.base) == STATUS_OK && call.is_held;
+    return rlock_sync_run(&call.base) == RLOCK_OK && call.is_held;
 }
 
 int64_t rlock_sync_safe_for_us(struct rlock_sync *sync, const struct rlock *lock)
 {
     struct call call = {BASE(sync, NULL, sync_begin_view, NULL), .viewed = lock};
 
-    return rlock_sync_run(&call.base) == STATUS_OK ? call.safe_us : 0;
+    return rlock_sync_run(&call.base) == RLOCK_OK ? call.safe_us : 0;
 }
 
 static void sync_begin_raise_fences(struct rlock_sync_call *base)
 {
     rlock_raise_fences(base->client, of(base)->fence);
-    rlock_sync_answer(base, STATUS_OK);
+    rlock_sync_answer(base, RLOCK_OK);
 }
 
-enum status rlock_sync_raise_fences(struct rlock_sync *sync, struct rlock_client *client,
-                                    int64_t above, struct err *reterr)
+enum rlock_status rlock_sync_raise_fences(struct rlock_sync *sync,
+                                          struct rlock_client *client, int64_t above,
+                                          struct rlock_err *reterr)
 {
     return RUN(BASE(sync, client, sync_begin_raise_fences, reterr), .fence = above);
 }
@@ -252,7 +257,7 @@ enum status rlock_sync_raise_fences(struct rlock_sync *sync, struct rlock_client
 static void sync_begin_stats(struct rlock_sync_call *base)
 {
     rlock_client_stats(base->client, of(base)->ret_stats);
-    rlock_sync_answer(base, STATUS_OK);
+    rlock_sync_answer(base, RLOCK_OK);
 }
 
 void rlock_sync_stats(struct rlock_sync *sync, struct rlock_client *client,
@@ -264,17 +269,18 @@ void rlock_sync_stats(struct rlock_sync *sync, struct rlock_client *client,
 
 /* -- groups -- */
 
-static void sync_on_group_answer(struct rlock_group *group, enum status status, void *arg)
+static void sync_on_group_answer(struct rlock_group *group, enum rlock_status status,
+                                 void *arg)
 {
-    if (status == STATUS_INVALID)
+    if (status == RLOCK_INVALID)
         of(arg)->base.client = group->members[0].client; /* it knows why */
     rlock_sync_answer(arg, status);
 }
 
-static void sync_on_group_acquired(struct rlock_group *group, enum status status,
+static void sync_on_group_acquired(struct rlock_group *group, enum rlock_status status,
                                    void *arg)
 {
-    if (status == STATUS_OK)
+    if (status == RLOCK_OK)
         group->lost_arg = of(arg)->group_options->lost_arg; /* not this call */
     sync_on_group_answer(group, status, arg);
 }
@@ -282,25 +288,26 @@ static void sync_on_group_acquired(struct rlock_group *group, enum status status
 static void sync_begin_group_create(struct rlock_sync_call *base)
 {
     struct call *call = of(base);
-    enum status status = rlock_group_create(call->members, call->count, call->need,
-                                            &call->group, base->reterr);
+    enum rlock_status status = rlock_group_create(call->members, call->count, call->need,
+                                                  &call->group, base->reterr);
 
-    if (status == STATUS_OK)
+    if (status == RLOCK_OK)
         rlock_sync_add_group(base->sync, call->group);
     rlock_sync_answer(base, status);
 }
 
 /* NOLINTNEXTLINE(readability-function-size): members are two arguments */
-enum status rlock_sync_group_create(struct rlock_sync *sync,
-                                    const struct rlock_member *members, size_t count,
-                                    enum rlock_group_need need,
-                                    struct rlock_group **ret_group, struct err *reterr)
+enum rlock_status rlock_sync_group_create(struct rlock_sync *sync,
+                                          const struct rlock_member *members,
+                                          size_t count, enum rlock_group_need need,
+                                          struct rlock_group **ret_group,
+                                          struct rlock_err *reterr)
 {
     struct call call = {BASE(sync, NULL, sync_begin_group_create, reterr),
                         .members = members, .count = count, .need = need};
-    enum status status = rlock_sync_run(&call.base);
+    enum rlock_status status = rlock_sync_run(&call.base);
 
-    if (status == STATUS_OK)
+    if (status == RLOCK_OK)
         *ret_group = call.group;
     return status;
 }
@@ -308,7 +315,7 @@ enum status rlock_sync_group_create(struct rlock_sync *sync,
 static void sync_begin_group_free(struct rlock_sync_call *base)
 {
     rlock_group_free(of(base)->group);
-    rlock_sync_answer(base, STATUS_OK);
+    rlock_sync_answer(base, RLOCK_OK);
 }
 
 void rlock_sync_group_free(struct rlock_sync *sync, struct rlock_group *group)
@@ -323,15 +330,16 @@ static void sync_begin_group_acquire(struct rlock_sync_call *base)
 
     if (group->is_cancelled) {
         group->is_cancelled = false;
-        rlock_sync_answer(base, STATUS_CANCELLED);
+        rlock_sync_answer(base, RLOCK_CANCELLED);
         return;
     }
     rlock_group_acquire(group, of(base)->group_options, sync_on_group_acquired, base);
 }
 
-enum status rlock_sync_group_acquire(struct rlock_sync *sync, struct rlock_group *group,
-                                     const struct rlock_group_options *options,
-                                     struct err *reterr)
+enum rlock_status rlock_sync_group_acquire(struct rlock_sync *sync,
+                                           struct rlock_group *group,
+                                           const struct rlock_group_options *options,
+                                           struct rlock_err *reterr)
 {
     struct rlock_group_options own = {0};
 
@@ -348,8 +356,9 @@ static void sync_begin_group_release(struct rlock_sync_call *base)
     rlock_group_release(of(base)->group, sync_on_group_answer, base);
 }
 
-enum status rlock_sync_group_release(struct rlock_sync *sync, struct rlock_group *group,
-                                     struct err *reterr)
+enum rlock_status rlock_sync_group_release(struct rlock_sync *sync,
+                                           struct rlock_group *group,
+                                           struct rlock_err *reterr)
 {
     return RUN(BASE(sync, NULL, sync_begin_group_release, reterr), .group = group);
 }
@@ -359,8 +368,9 @@ static void sync_begin_group_extend(struct rlock_sync_call *base)
     rlock_group_extend(of(base)->group, of(base)->lease_ms, sync_on_group_answer, base);
 }
 
-enum status rlock_sync_group_extend(struct rlock_sync *sync, struct rlock_group *group,
-                                    uint32_t lease_ms, struct err *reterr)
+enum rlock_status rlock_sync_group_extend(struct rlock_sync *sync,
+                                          struct rlock_group *group, uint32_t lease_ms,
+                                          struct rlock_err *reterr)
 {
     return RUN(BASE(sync, NULL, sync_begin_group_extend, reterr), .group = group,
                .lease_ms = lease_ms);
@@ -371,10 +381,10 @@ static void sync_begin_group_inspect(struct rlock_sync_call *base)
     rlock_group_inspect(of(base)->group, sync_on_listed, sync_on_answer, base);
 }
 
-enum status rlock_sync_group_inspect(struct rlock_sync *sync, struct rlock_group *group,
-                                     bool (*each)(const struct rlock_info *info,
-                                                  void *arg),
-                                     void *arg, struct err *reterr)
+enum rlock_status
+rlock_sync_group_inspect(struct rlock_sync *sync, struct rlock_group *group,
+                         bool (*each)(const struct rlock_info *info, void *arg),
+                         void *arg, struct rlock_err *reterr)
 {
     return RUN(BASE(sync, NULL, sync_begin_group_inspect, reterr), .group = group,
                .each = each, .each_arg = arg);
@@ -385,8 +395,9 @@ static void sync_begin_group_force(struct rlock_sync_call *base)
     rlock_group_force_release(of(base)->group, sync_on_answer, base);
 }
 
-enum status rlock_sync_group_force_release(struct rlock_sync *sync,
-                                           struct rlock_group *group, struct err *reterr)
+enum rlock_status rlock_sync_group_force_release(struct rlock_sync *sync,
+                                                 struct rlock_group *group,
+                                                 struct rlock_err *reterr)
 {
     return RUN(BASE(sync, NULL, sync_begin_group_force, reterr), .group = group);
 }
@@ -399,7 +410,7 @@ static void sync_begin_group_cancel(struct rlock_sync_call *base)
         group->is_cancelled = true; /* the acquire has not begun */
     else
         rlock_group_cancel(group);
-    rlock_sync_answer(base, STATUS_OK);
+    rlock_sync_answer(base, RLOCK_OK);
 }
 
 void rlock_sync_group_cancel(struct rlock_sync *sync, struct rlock_group *group)
@@ -411,7 +422,7 @@ int64_t rlock_sync_group_safe_for_us(struct rlock_sync *sync, struct rlock_group
 {
     struct call call = {BASE(sync, NULL, sync_begin_view, NULL), .group = group};
 
-    return rlock_sync_run(&call.base) == STATUS_OK ? call.safe_us : 0;
+    return rlock_sync_run(&call.base) == RLOCK_OK ? call.safe_us : 0;
 }
 
 int64_t rlock_sync_group_fence(struct rlock_sync *sync, struct rlock_group *group,
@@ -420,5 +431,5 @@ int64_t rlock_sync_group_fence(struct rlock_sync *sync, struct rlock_group *grou
     struct call call = {BASE(sync, NULL, sync_begin_view, NULL), .group = group,
                         .index = index};
 
-    return rlock_sync_run(&call.base) == STATUS_OK ? call.fence : 0;
+    return rlock_sync_run(&call.base) == RLOCK_OK ? call.fence : 0;
 }

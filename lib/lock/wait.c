@@ -52,8 +52,8 @@
 #define YIELD_MAX_US 64000
 
 struct rlock_waiter {
-    struct list link;     /* in its channel, or spare */
-    struct list all_link; /* in rlock_waits.all */
+    struct rlock_link link;     /* in its channel, or spare */
+    struct rlock_link all_link; /* in rlock_waits.all */
     uv_timer_t timer;
     struct rlock_client *client;
     struct rlock *lock;
@@ -61,7 +61,7 @@ struct rlock_waiter {
     int64_t free_at_us; /* when the owner's lease will have ended; INT64_MAX: not known */
     unsigned attempts;  /* number of pauses in a row, for the back-off */
     bool must_retry;    /* a message arrived while a try was in progress */
-    enum status status; /* status of the last try */
+    enum rlock_status status; /* status of the last try */
 };
 
 static void wait_on_timer(uv_timer_t *timer);
@@ -125,7 +125,7 @@ static void sleep_on(struct rlock_waiter *waiter)
     int64_t at_us = deadline_of(waiter->lock);
     bool is_queued = waiter->lock->kind->is_queued;
 
-    if (spins(waiter) || (waiter->status != STATUS_BUSY && is_up(waiter)) ||
+    if (spins(waiter) || (waiter->status != RLOCK_BUSY && is_up(waiter)) ||
         (!waiter->channel->is_subscribed && (is_queued || is_first(waiter))))
         at_us = sooner(at_us, now_us + next_pause_us(waiter));
     if (!spins(waiter) && (is_queued || is_first(waiter)))
@@ -151,7 +151,7 @@ static void try_again(struct rlock_waiter *waiter)
     if (rlock_batch_add(waiter->client,
                         may_be_ours ? &lock->kind->acquire_wait
                                     : &lock->kind->acquire_again,
-                        lock) != STATUS_OK)
+                        lock) != RLOCK_OK)
         uv_timer_start(&waiter->timer, wait_on_timer, UNSUBSCRIBED_MAX_MS, 0);
 }
 
@@ -183,7 +183,7 @@ static void wait_on_timer(uv_timer_t *timer)
 void rlock_wait_on_check(struct rlock_client *client UNUSED, struct rlock *lock,
                          const struct rlock_result *result)
 {
-    if (result->status != STATUS_BUSY)
+    if (result->status != RLOCK_BUSY)
         wake(lock->waiter); /* if the check has failed, a try shows the reason */
 }
 
@@ -192,10 +192,10 @@ static void check(struct rlock_waiter *waiter)
 {
     struct rlock *lock = waiter->lock;
 
-    if (lock->batch != NULL || waiter->status != STATUS_BUSY || !is_first(waiter))
+    if (lock->batch != NULL || waiter->status != RLOCK_BUSY || !is_first(waiter))
         return;
     if (lock->kind->check.on_result == NULL ||
-        rlock_batch_add(waiter->client, &lock->kind->check, lock) != STATUS_OK)
+        rlock_batch_add(waiter->client, &lock->kind->check, lock) != RLOCK_OK)
         wake(waiter);
 }
 
@@ -279,8 +279,8 @@ static bool is_mixed(struct rlock_client *client, const struct rlock *lock)
            first_waiter(channel)->lock->kind->is_queued != lock->kind->is_queued;
 }
 
-enum status rlock_wait_on(struct rlock_client *client, struct rlock *lock,
-                          const struct rlock_result *result)
+enum rlock_status rlock_wait_on(struct rlock_client *client, struct rlock *lock,
+                                const struct rlock_result *result)
 {
     struct rlock_waiter *waiter = lock->waiter;
     int64_t now_us = clock_mono_us();
@@ -289,30 +289,30 @@ enum status rlock_wait_on(struct rlock_client *client, struct rlock *lock,
         return result->status;
     if (waiter == NULL && is_mixed(client, lock)) {
         lock->reason = "kind: calls of another kind wait for this name";
-        return err_set(&client->why, STATUS_INVALID, "%s", lock->reason);
+        return err_set(&client->why, RLOCK_INVALID, "%s", lock->reason);
     }
     if (waiter == NULL)
         waiter = begin(client, lock);
     if (waiter == NULL)
-        return STATUS_NO_MEMORY;
+        return RLOCK_NO_MEMORY;
     waiter->status = result->status;
-    waiter->free_at_us = result->status != STATUS_BUSY || result->remaining_ms < 0
+    waiter->free_at_us = result->status != RLOCK_BUSY || result->remaining_ms < 0
                              ? INT64_MAX
                              : now_us + (result->remaining_ms + 1) * 1000;
     if (waiter->must_retry && is_up(waiter)) {
         wake(waiter);
-        return STATUS_OK;
+        return RLOCK_OK;
     }
     if (waiter->channel != NULL && waiter->channel->unreplied > 0)
         waiter->channel->was_overtaken = true;
     sleep_on(waiter);
-    return STATUS_OK;
+    return RLOCK_OK;
 }
 
 void rlock_waits_resume(struct rlock_client *client)
 {
     LIST_EACH(struct rlock_waiter, waiter, &client->waits.all, all_link) {
-        if (waiter->lock != NULL && waiter->status != STATUS_BUSY)
+        if (waiter->lock != NULL && waiter->status != RLOCK_BUSY)
             wake(waiter);
     }
 }

@@ -17,12 +17,13 @@ void rlock_waits_clear(struct rlock_client *client);
 
 /**
  * A try to acquire `lock` found it busy, or failed for a reason that may pass. Returns
- * STATUS_OK: it goes on waiting; STATUS_NO_MEMORY: it cannot wait; STATUS_INVALID: waiters
+ * RLOCK_OK: it goes on waiting; RLOCK_NO_MEMORY: it cannot wait; RLOCK_INVALID: waiters
  * of its name are of a kind that it cannot wait beside; otherwise its time is up and this is
  * the status of the try.
  */
-MUST_CHECK enum status rlock_wait_on(struct rlock_client *client, struct rlock *lock,
-                                     const struct rlock_result *result);
+MUST_CHECK enum rlock_status rlock_wait_on(struct rlock_client *client,
+                                           struct rlock *lock,
+                                           const struct rlock_result *result);
 
 /** The connection is up again: the waiters whose try failed try again. */
 void rlock_waits_resume(struct rlock_client *client);

@@ -46,7 +46,7 @@ void rlock_watchdog_init(struct rlock_client *client)
     watchdog->timer.data = client;
 }
 
-static void cancel_all(struct rlock_client *client, struct list *locks)
+static void cancel_all(struct rlock_client *client, struct rlock_link *locks)
 {
     LIST_DRAIN(struct rlock, lock, locks, watch_link)
         lock->kind->renew.on_cancel(client, lock);
@@ -63,7 +63,7 @@ void rlock_watchdog_close(struct rlock_client *client)
 }
 
 /** Return the bucket of a lease of at least 8 ms. Each octave of leases has eight buckets. */
-static struct list *bucket_of(struct rlock_watchdog *watchdog, uint32_t lease_ms)
+static struct rlock_link *bucket_of(struct rlock_watchdog *watchdog, uint32_t lease_ms)
 {
     unsigned octave = 31 - (unsigned)__builtin_clz(lease_ms);
 
@@ -99,7 +99,7 @@ void rlock_watchdog_hurry(struct rlock_client *client, struct rlock *lock)
 
 /** Take the locks that are due. If there is one, also take those that will be due soon, within a
     sixteenth of the time between two renewals, so that they share its call. */
-static void collect_due(struct rlock_watchdog *watchdog, struct list *bucket,
+static void collect_due(struct rlock_watchdog *watchdog, struct rlock_link *bucket,
                         int64_t now_us)
 {
     int64_t until_us = now_us;
@@ -132,7 +132,7 @@ static int64_t retry_at_us(const struct rlock *lock, int64_t now_us)
 static void renew(struct rlock_client *client, struct rlock *lock)
 {
     if (lock->batch == NULL && redis_conn_is_up(rlock_server_of(client, lock)->conn) &&
-        rlock_batch_add(client, &lock->kind->renew, lock) != STATUS_OK)
+        rlock_batch_add(client, &lock->kind->renew, lock) != RLOCK_OK)
         client->stats.failed++;
 }
 
@@ -144,8 +144,8 @@ static bool is_held_too_long(const struct rlock *lock, int64_t now_us)
 
 static void renew_overdue(struct rlock_client *client, int64_t now_us)
 {
-    static const struct rlock_result lost = {.status = STATUS_LOST};
-    struct list todo;
+    static const struct rlock_result lost = {.status = RLOCK_LOST};
+    struct rlock_link todo;
 
     list_init(&todo);
     list_append_all(&todo, &client->watchdog.overdue);

@@ -13,7 +13,7 @@ import re
 import subprocess
 import sys
 
-CALLERS = ("err", "rlock_client_options", "rlock_acquire_options", "rlock_stats", "rlock_times", "rlock_info",
+CALLERS = ("rlock_err", "rlock_client_options", "rlock_acquire_options", "rlock_stats", "rlock_times", "rlock_info",
            "rlock_member", "rlock_group_options", "rlock_sync_info")
 
 

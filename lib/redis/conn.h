@@ -4,7 +4,7 @@
  * Commands are collected and leave in one write at redis_conn_flush(). A command is in
  * the caller's memory, so the connection allocates nothing per command. A server that
  * does not reply to the oldest command within the timeout counts as hung: the connection
- * is closed, all commands in progress end with STATUS_TIMEOUT, and the connection is
+ * is closed, all commands in progress end with RLOCK_TIMEOUT, and the connection is
  * opened again with back-off.
  *
  * It connects only to a primary: with several hosts, to the host that is the primary; with
@@ -40,17 +40,17 @@ struct redis_command;
 /**
  * Tells how a command ended.
  *
- * @status  STATUS_OK; STATUS_REFUSED: `reply` is the error; STATUS_TIMEOUT, STATUS_IO: the
- *          outcome is unknown; STATUS_CANCELLED: the connection was closed
+ * @status  RLOCK_OK; RLOCK_REFUSED: `reply` is the error; RLOCK_TIMEOUT, RLOCK_IO: the
+ *          outcome is unknown; RLOCK_CANCELLED: the connection was closed
  * @reply   valid during the callback; NULL: there was none
  */
-typedef void (*redis_command_cb)(struct redis_command *command, enum status status,
+typedef void (*redis_command_cb)(struct redis_command *command, enum rlock_status status,
                                  const struct redis_reply *reply);
 
 /** A command, in the caller's memory. The command may not move between redis_conn_end() and its
  *  end. */
 struct redis_command {
-    struct list link;
+    struct rlock_link link;
     struct redis_conn *conn;
     int64_t deadline_us;
     redis_command_cb done;
@@ -78,7 +78,7 @@ struct redis_conn_options {
     struct redis_conn *sibling;
     /* Called when the connection goes up or down, and when the reason of being down changes. May
        be NULL. */
-    void (*on_state)(bool is_up, const struct err *why, void *arg);
+    void (*on_state)(bool is_up, const struct rlock_err *why, void *arg);
     /* Called with each message of a subscribed channel, {kind, channel, text}. NULL: do not
        send SUBSCRIBE or SSUBSCRIBE. A command that subscribes or unsubscribes must name one
        channel. */
@@ -89,15 +89,16 @@ struct redis_conn_options {
 /**
  * Start to connect. An unreachable server is not an error here.
  *
- * @ret_conn  set on STATUS_OK; end it with redis_conn_close()
+ * @ret_conn  set on RLOCK_OK; end it with redis_conn_close()
  *
- * Returns  STATUS_OK, STATUS_NO_MEMORY; others as redis_tls_open()
+ * Returns  RLOCK_OK, RLOCK_NO_MEMORY; others as redis_tls_open()
  */
-MUST_CHECK enum status redis_conn_open(const struct redis_conn_options *options,
-                                       struct redis_conn **ret_conn, struct err *reterr);
+MUST_CHECK enum rlock_status redis_conn_open(const struct redis_conn_options *options,
+                                             struct redis_conn **ret_conn,
+                                             struct rlock_err *reterr);
 
 /**
- * Close the connection. Commands in progress end with STATUS_CANCELLED before this
+ * Close the connection. Commands in progress end with RLOCK_CANCELLED before this
  * returns. The loop frees the memory in a later turn, and calls `closed` (may be NULL).
  * Accepts NULL, and then calls nothing.
  */
@@ -126,12 +127,12 @@ bool redis_conn_is_cluster(const struct redis_conn *conn);
 bool redis_conn_is_sharded(const struct redis_conn *conn);
 
 /**
- * Begin a command of `count` arguments, including its name. On STATUS_OK write exactly
+ * Begin a command of `count` arguments, including its name. On RLOCK_OK write exactly
  * that many with redis_conn_arg(), then call redis_conn_end().
  *
- * Returns  STATUS_OK; STATUS_DOWN: nothing was begun
+ * Returns  RLOCK_OK; RLOCK_DOWN: nothing was begun
  */
-MUST_CHECK enum status redis_conn_begin(struct redis_conn *conn, size_t count);
+MUST_CHECK enum rlock_status redis_conn_begin(struct redis_conn *conn, size_t count);
 void redis_conn_arg(struct redis_conn *conn, const void *data, size_t len);
 void redis_conn_arg_uint(struct redis_conn *conn, uint64_t value);
 void redis_conn_arg_text(struct redis_conn *conn, const char *text);
@@ -139,23 +140,24 @@ void redis_conn_arg_text(struct redis_conn *conn, const char *text);
 /**
  * All arguments are written; `done` is called when the command has ended.
  *
- * Returns  STATUS_OK; STATUS_NO_MEMORY: the command is dropped, `done` is not called
+ * Returns  RLOCK_OK; RLOCK_NO_MEMORY: the command is dropped, `done` is not called
  */
-MUST_CHECK enum status redis_conn_end(struct redis_conn *conn,
-                                      struct redis_command *command,
-                                      redis_command_cb done);
+MUST_CHECK enum rlock_status redis_conn_end(struct redis_conn *conn,
+                                            struct redis_command *command,
+                                            redis_command_cb done);
 
 /** Begin, write and end a command whose arguments are texts. NULL follows the last one. */
-MUST_CHECK enum status redis_conn_words(struct redis_conn *conn,
-                                        struct redis_command *command,
-                                        redis_command_cb done, const char *const *words);
+MUST_CHECK enum rlock_status redis_conn_words(struct redis_conn *conn,
+                                              struct redis_command *command,
+                                              redis_command_cb done,
+                                              const char *const *words);
 
 /** A number that this connection has not returned before. */
 uint64_t redis_conn_unique_number(struct redis_conn *conn);
 
 /**
  * Report, from a command's callback, that its reply belonged to another command. The
- * connection is closed and opened again; all commands in progress end with STATUS_IO.
+ * connection is closed and opened again; all commands in progress end with RLOCK_IO.
  */
 void redis_conn_report_mismatch(struct redis_conn *conn);
 

@@ -21,10 +21,10 @@ static struct redis_command *oldest_command(struct redis_conn *conn)
 
 void redis_conn_report_mismatch(struct redis_conn *conn)
 {
-    struct err err = {.text = "a reply that belongs to another command"};
+    struct rlock_err err = {.text = "a reply that belongs to another command"};
 
     assert(conn->state == CONN_UP);
-    redis_conn_lose(conn->carrier, STATUS_IO, &err);
+    redis_conn_lose(conn->carrier, RLOCK_IO, &err);
 }
 
 uint64_t redis_conn_unique_number(struct redis_conn *conn)
@@ -32,17 +32,17 @@ uint64_t redis_conn_unique_number(struct redis_conn *conn)
     return ++conn->carrier->last_number;
 }
 
-enum status redis_conn_begin(struct redis_conn *conn, size_t count)
+enum rlock_status redis_conn_begin(struct redis_conn *conn, size_t count)
 {
     struct redis_wire *wire;
 
     if (!redis_conn_is_up(conn))
-        return STATUS_DOWN;
+        return RLOCK_DOWN;
     conn = conn->carrier;
     wire = redis_socket_wire(conn->socket);
     conn->command_begin = wire->len;
     redis_wire_array(wire, count);
-    return STATUS_OK;
+    return RLOCK_OK;
 }
 
 void redis_conn_arg(struct redis_conn *conn, const void *data, size_t len)
@@ -62,8 +62,8 @@ void redis_conn_arg_text(struct redis_conn *conn, const char *text)
     redis_conn_arg(conn, text, strlen(text));
 }
 
-enum status redis_conn_end(struct redis_conn *conn, struct redis_command *command,
-                           redis_command_cb done)
+enum rlock_status redis_conn_end(struct redis_conn *conn, struct redis_command *command,
+                                 redis_command_cb done)
 {
     struct redis_wire *wire = redis_socket_wire(conn->carrier->socket);
 
@@ -71,24 +71,24 @@ enum status redis_conn_end(struct redis_conn *conn, struct redis_command *comman
     conn = conn->carrier;
     if (wire->failed) {
         redis_wire_cut(wire, conn->command_begin);
-        return STATUS_NO_MEMORY;
+        return RLOCK_NO_MEMORY;
     }
     command->deadline_us = clock_mono_us() + conn->timeout_us;
     command->done = done;
     list_append(&conn->pending, &command->link);
     redis_conn_wake_at(conn, command->deadline_us);
-    return STATUS_OK;
+    return RLOCK_OK;
 }
 
-enum status redis_conn_words(struct redis_conn *conn, struct redis_command *command,
-                             redis_command_cb done, const char *const *words)
+enum rlock_status redis_conn_words(struct redis_conn *conn, struct redis_command *command,
+                                   redis_command_cb done, const char *const *words)
 {
     size_t count = 0;
 
     while (words[count] != NULL)
         count++;
-    if (redis_conn_begin(conn, count) != STATUS_OK)
-        return STATUS_DOWN;
+    if (redis_conn_begin(conn, count) != RLOCK_OK)
+        return RLOCK_DOWN;
     for (size_t i = 0; i < count; i++)
         redis_conn_arg_text(conn, words[i]);
     return redis_conn_end(conn, command, done);
@@ -98,9 +98,9 @@ void redis_conn_flush(struct redis_conn *conn)
 {
     conn = conn->carrier;
     if (conn->socket == NULL || conn->state < CONN_HANDSHAKE ||
-        redis_socket_wire(conn->socket)->len == 0 || conn->broken.status != STATUS_OK)
+        redis_socket_wire(conn->socket)->len == 0 || conn->broken.status != RLOCK_OK)
         return;
-    if (redis_socket_flush(conn->socket, &conn->broken) != STATUS_OK)
+    if (redis_socket_flush(conn->socket, &conn->broken) != RLOCK_OK)
         /* the timer reports the failure, because a flush must call no callback */
         redis_conn_wake_at(conn, 0);
 }
@@ -114,11 +114,11 @@ static bool is_message(const struct redis_reply *reply)
 }
 
 /** The server was the primary when we connected, and has become a replica. */
-static bool is_from_replica(const struct redis_reply *error, struct err *reterr)
+static bool is_from_replica(const struct redis_reply *error, struct rlock_err *reterr)
 {
     const char *text = redis_reply_text(error, NULL);
 
-    err_set(reterr, STATUS_IO, "%s", text);
+    err_set(reterr, RLOCK_IO, "%s", text);
     return redis_error_has_code(text, "READONLY") ||
            redis_error_has_code(text, "MASTERDOWN");
 }
@@ -127,15 +127,15 @@ void redis_conn_take_reply(struct redis_conn *conn, const struct redis_reply *re
                            bool is_error)
 {
     struct redis_command *command = oldest_command(conn);
-    struct err err = {0};
+    struct rlock_err err = {0};
 
     if (conn->on_message != NULL && is_message(reply)) {
         conn->on_message(reply, conn->arg);
         return;
     }
     if (command == NULL) {
-        err_set(&err, STATUS_IO, "a reply without a command");
-        redis_conn_lose(conn, STATUS_IO, &err);
+        err_set(&err, RLOCK_IO, "a reply without a command");
+        redis_conn_lose(conn, RLOCK_IO, &err);
         return;
     }
     list_remove(&command->link);
@@ -144,7 +144,7 @@ void redis_conn_take_reply(struct redis_conn *conn, const struct redis_reply *re
         redis_discovery_moved(reply, &conn->host, &command->conn->moved_to))
         /* the other commands in progress will get this reply, too */
         conn->is_moving = true;
-    command->done(command, is_error ? STATUS_REFUSED : STATUS_OK, reply);
+    command->done(command, is_error ? RLOCK_REFUSED : RLOCK_OK, reply);
     if (conn->state != CONN_UP)
         return;
     if (is_error && is_from_replica(reply, &err))
@@ -162,10 +162,10 @@ static bool is_pong(const struct redis_reply *reply)
     return text != NULL && strcasecmp(text, "PONG") == 0;
 }
 
-static void conn_on_probe(struct redis_command *command, enum status status,
+static void conn_on_probe(struct redis_command *command, enum rlock_status status,
                           const struct redis_reply *reply)
 {
-    if (status == STATUS_OK && !is_pong(reply))
+    if (status == RLOCK_OK && !is_pong(reply))
         redis_conn_report_mismatch(list_item(command, struct redis_conn, probe));
 }
 
@@ -174,7 +174,7 @@ static void probe(struct redis_conn *conn)
 {
     static const char *const words[] = {"PING", NULL};
 
-    if (redis_conn_words(conn, &conn->probe, conn_on_probe, words) == STATUS_OK)
+    if (redis_conn_words(conn, &conn->probe, conn_on_probe, words) == RLOCK_OK)
         redis_conn_flush(conn);
 }
 
@@ -187,20 +187,20 @@ static bool is_overdue(struct redis_conn *conn)
 
 void redis_conn_check_up(struct redis_conn *conn)
 {
-    struct err err = {0};
+    struct rlock_err err = {0};
 
     /* If this process was paused, the reply may have arrived meanwhile, so read the reply first. */
-    if (is_overdue(conn) || conn->broken.status != STATUS_OK)
+    if (is_overdue(conn) || conn->broken.status != RLOCK_OK)
         redis_socket_read(conn->socket);
     if (conn->state != CONN_UP || conn->carrier != conn)
         return;
-    if (conn->broken.status != STATUS_OK) {
+    if (conn->broken.status != RLOCK_OK) {
         err = conn->broken;
-        redis_conn_lose(conn, STATUS_IO, &err);
+        redis_conn_lose(conn, RLOCK_IO, &err);
     } else if (is_overdue(conn)) {
-        err_set(&err, STATUS_TIMEOUT, "no reply within %lld ms",
+        err_set(&err, RLOCK_TIMEOUT, "no reply within %lld ms",
                 (long long)conn->timeout_us / 1000);
-        redis_conn_lose(conn, STATUS_TIMEOUT, &err);
+        redis_conn_lose(conn, RLOCK_TIMEOUT, &err);
     } else {
         redis_conn_wake_at(conn, clock_mono_us() + REDIS_IDLE_US);
         if (oldest_command(conn) != NULL)

@@ -10,7 +10,7 @@
 
 void redis_guide_ask(struct redis_conn *conn)
 {
-    struct err err = {.text = "another sentinel is asked"};
+    struct rlock_err err = {.text = "another sentinel is asked"};
 
     if (conn->is_answered && conn->guide->state == CONN_UP) {
         redis_conn_leave(conn->guide, &err);
@@ -21,12 +21,13 @@ void redis_guide_ask(struct redis_conn *conn)
     redis_conn_wake_only_at(conn, conn->attempt_deadline_us);
 }
 
-static void conn_on_address(struct redis_command *command, enum status status UNUSED,
+static void conn_on_address(struct redis_command *command,
+                            enum rlock_status status UNUSED,
                             const struct redis_reply *reply)
 {
     struct redis_conn *conn = list_item(command, struct redis_conn, ask);
     struct redis_host host;
-    struct err err = {0};
+    struct rlock_err err = {0};
 
     if (reply == NULL)
         return; /* the guide reconnects, and then asks again */
@@ -34,8 +35,8 @@ static void conn_on_address(struct redis_command *command, enum status status UN
     if (redis_discovery_address(reply, &host)) {
         redis_conn_go(conn, &host);
     } else if (conn->state == CONN_ASKING) {
-        err_set(&err, STATUS_IO, "the sentinel knows no primary %s", conn->url.master);
-        redis_conn_lose(conn, STATUS_IO, &err);
+        err_set(&err, RLOCK_IO, "the sentinel knows no primary %s", conn->url.master);
+        redis_conn_lose(conn, RLOCK_IO, &err);
     }
 }
 
@@ -43,7 +44,8 @@ static void conn_on_address(struct redis_command *command, enum status status UN
  * The sentinel that leads a failover knows the next primary up to a second before it names
  * that server. The handshake checks the role of the server.
  */
-static void conn_on_replicas(struct redis_command *command, enum status status UNUSED,
+static void conn_on_replicas(struct redis_command *command,
+                             enum rlock_status status UNUSED,
                              const struct redis_reply *reply)
 {
     struct redis_conn *conn = list_item(command, struct redis_conn, ask_replicas);
@@ -54,7 +56,7 @@ static void conn_on_replicas(struct redis_command *command, enum status status U
 }
 
 static void conn_on_subscribed(struct redis_command *command UNUSED,
-                               enum status status UNUSED,
+                               enum rlock_status status UNUSED,
                                const struct redis_reply *reply UNUSED)
 {
     /* A failure needs no handling, because the next failed attempt asks again. */
@@ -69,33 +71,34 @@ static void conn_on_switch(const struct redis_reply *message, void *arg)
         redis_conn_go(conn, &host);
 }
 
-static enum status send_question(struct redis_conn *conn)
+static enum rlock_status send_question(struct redis_conn *conn)
 {
     struct redis_conn *guide = conn->guide;
     const char *const address[] = {"SENTINEL", "GET-MASTER-ADDR-BY-NAME",
                                    conn->url.master, NULL};
     const char *const replicas[] = {"SENTINEL", "REPLICAS", conn->url.master, NULL};
     const char *const subscribe[] = {"SUBSCRIBE", REDIS_SWITCH_CHANNEL, NULL};
-    enum status status = redis_conn_words(guide, &conn->ask, conn_on_address, address);
+    enum rlock_status status =
+        redis_conn_words(guide, &conn->ask, conn_on_address, address);
 
-    if (status == STATUS_OK)
+    if (status == RLOCK_OK)
         status = redis_conn_words(guide, &conn->ask_replicas, conn_on_replicas, replicas);
-    if (status == STATUS_OK)
+    if (status == RLOCK_OK)
         status = redis_conn_words(guide, &conn->subscribe, conn_on_subscribed, subscribe);
     return status;
 }
 
-static void conn_on_guide_state(bool is_up, const struct err *why, void *arg)
+static void conn_on_guide_state(bool is_up, const struct rlock_err *why, void *arg)
 {
     struct redis_conn *conn = arg;
-    struct err err = {0};
+    struct rlock_err err = {0};
 
     if (is_up) {
         /* If sending fails, the guide asks the next sentinel. */
-        conn->is_answered = send_question(conn) != STATUS_OK;
+        conn->is_answered = send_question(conn) != RLOCK_OK;
         redis_conn_flush(conn->guide);
     } else if (conn->state == CONN_ASKING) {
-        err_set(&err, STATUS_IO, "sentinel: %s", why->text);
+        err_set(&err, RLOCK_IO, "sentinel: %s", why->text);
         redis_conn_report_down(conn, &err);
     }
 }

@@ -25,10 +25,10 @@ struct redis_conn {
     struct redis_url url;
     char key[REDIS_KEY_MAX + 1];
     struct redis_rights rights;
-    struct list siblings;       /* a ring of connections, without a head */
+    struct rlock_link siblings; /* a ring of connections, without a head */
     struct redis_conn *carrier; /* the connection whose socket and `pending` are used */
     int64_t timeout_us;
-    void (*on_state)(bool is_up, const struct err *why, void *arg);
+    void (*on_state)(bool is_up, const struct rlock_err *why, void *arg);
     void (*on_message)(const struct redis_reply *reply, void *arg);
     void *arg;
     void (*closed)(void *arg);
@@ -37,13 +37,14 @@ struct redis_conn {
     enum conn_state state;
     struct redis_tls *tls;
     struct redis_socket *socket; /* NULL while pausing and resolving */
-    struct list pending;         /* struct redis_command, in the order sent */
+    struct rlock_link pending;   /* struct redis_command, in the order sent */
     size_t command_begin;        /* where the unfinished command begins in the wire */
     struct redis_handshake handshake;
     struct redis_command probe;
-    struct err broken;   /* why a write or the carrier has failed; the timer reports it */
-    struct err reported; /* the last reason given to on_state */
-    struct err round;    /* the reasons why the hosts of this round have failed */
+    struct rlock_err
+        broken; /* why a write or the carrier has failed; the timer reports it */
+    struct rlock_err reported; /* the last reason given to on_state */
+    struct rlock_err round;    /* the reasons why the hosts of this round have failed */
 
     uv_timer_t timer;
     uv_timer_cb on_timer;
@@ -83,19 +84,20 @@ void redis_conn_wake_at(struct redis_conn *conn, int64_t at_us);
 void redis_conn_wake_only_at(struct redis_conn *conn, int64_t at_us);
 
 /** Report the reason unless it was the last reason that was reported. */
-void redis_conn_report_down(struct redis_conn *conn, const struct err *why);
+void redis_conn_report_down(struct redis_conn *conn, const struct rlock_err *why);
 
 /** Close the socket, end all commands with `status`, connect again later. */
-void redis_conn_lose(struct redis_conn *conn, enum status status, const struct err *why);
+void redis_conn_lose(struct redis_conn *conn, enum rlock_status status,
+                     const struct rlock_err *why);
 
 /** Leave the server for the next one. */
-void redis_conn_leave(struct redis_conn *conn, const struct err *why);
+void redis_conn_leave(struct redis_conn *conn, const struct rlock_err *why);
 
 void redis_conn_close_socket(struct redis_conn *conn);
 
 /** Detach the siblings that use the socket of `conn`, without callbacks. The siblings report `why`
  *  later; if `why` is NULL, they only connect again. */
-void redis_conn_part_siblings(struct redis_conn *conn, const struct err *why);
+void redis_conn_part_siblings(struct redis_conn *conn, const struct rlock_err *why);
 
 /** Connect to the server at `host` soon. */
 void redis_conn_go_to(struct redis_conn *conn, const struct redis_host *host);
@@ -108,7 +110,7 @@ void redis_conn_move(struct redis_conn *conn);
 /** The primary is at `host`: connect to it, unless that is in progress or done. */
 void redis_conn_go(struct redis_conn *conn, const struct redis_host *host);
 
-void redis_conn_end_all(struct redis_conn *conn, enum status status);
+void redis_conn_end_all(struct redis_conn *conn, enum rlock_status status);
 
 /* -- conn_commands.c: commands and their replies -- */
 

@@ -67,7 +67,7 @@ static void complete_handshake(struct redis_conn *conn)
 static void read_handshake(struct redis_conn *conn, const struct redis_reply *reply,
                            bool is_error)
 {
-    struct err err = {0};
+    struct rlock_err err = {0};
 
     if (redis_discovery_moved(reply, &conn->host, &conn->moved_to) &&
         conn->moves++ < MOVES_MAX) {
@@ -75,8 +75,8 @@ static void read_handshake(struct redis_conn *conn, const struct redis_reply *re
             conn->master = conn->moved_to;
         redis_conn_go_to(conn, &conn->moved_to);
     } else if (redis_handshake_read(&conn->handshake, reply, is_error, &err) !=
-               STATUS_OK) {
-        redis_conn_lose(conn, STATUS_IO, &err);
+               RLOCK_OK) {
+        redis_conn_lose(conn, RLOCK_IO, &err);
     } else if (redis_handshake_is_done(&conn->handshake)) {
         complete_handshake(conn);
     }
@@ -85,13 +85,13 @@ static void read_handshake(struct redis_conn *conn, const struct redis_reply *re
 static void conn_on_connected(void *arg)
 {
     struct redis_conn *conn = arg;
-    struct err err = {.text = "no memory"};
+    struct rlock_err err = {.text = "no memory"};
 
     conn->state = CONN_HANDSHAKE;
     redis_handshake_start(&conn->handshake, &conn->url, conn->key, &conn->rights,
                           redis_socket_wire(conn->socket));
     if (redis_socket_wire(conn->socket)->failed)
-        redis_conn_lose(conn, STATUS_NO_MEMORY, &err);
+        redis_conn_lose(conn, RLOCK_NO_MEMORY, &err);
     else
         redis_conn_flush(conn);
 }
@@ -106,9 +106,9 @@ static void conn_on_reply(const struct redis_reply *reply, bool is_error, void *
         redis_conn_take_reply(conn, reply, is_error);
 }
 
-static void conn_on_failed(const struct err *why, void *arg)
+static void conn_on_failed(const struct rlock_err *why, void *arg)
 {
-    redis_conn_lose(arg, STATUS_IO, why);
+    redis_conn_lose(arg, RLOCK_IO, why);
 }
 
 /** Return the time limit of an attempt: less than the timeout if another attempt may follow. */
@@ -132,12 +132,12 @@ static void connect_to(struct redis_conn *conn, const char *ip)
         .on_failed = conn_on_failed,
         .arg = conn,
     };
-    struct err err = {.text = "no memory"};
+    struct rlock_err err = {.text = "no memory"};
 
     conn->state = CONN_CONNECTING;
     conn->attempt_deadline_us = clock_mono_us() + attempt_us(conn);
-    if (redis_socket_open(&options, &conn->socket, &err) != STATUS_OK) {
-        redis_conn_lose(conn, STATUS_IO, &err);
+    if (redis_socket_open(&options, &conn->socket, &err) != RLOCK_OK) {
+        redis_conn_lose(conn, RLOCK_IO, &err);
         return;
     }
     redis_conn_wake_only_at(conn, conn->attempt_deadline_us);
@@ -168,7 +168,7 @@ static void conn_on_resolved(uv_getaddrinfo_t *request, int failure,
     struct redis_conn *conn = request->data;
     const struct addrinfo *at = found;
     char ip[NI_MAXHOST] = "";
-    struct err err = {0};
+    struct rlock_err err = {0};
 
     conn->is_resolving = false;
     for (unsigned i = conn->attempts / conn->url.host_count % ADDRESSES_MAX;
@@ -179,14 +179,14 @@ static void conn_on_resolved(uv_getaddrinfo_t *request, int failure,
                           NI_NUMERICHOST);
     uv_freeaddrinfo(found);
     if (ip[0] == '\0')
-        err_set(&err, STATUS_IO, "resolve %s: %s", conn->host.name,
+        err_set(&err, RLOCK_IO, "resolve %s: %s", conn->host.name,
                 failure == 0 ? "no address" : uv_strerror(failure));
     if (conn->state == CONN_CLOSED)
         closing_done(&conn->closing);
     else if (ip[0] != '\0')
         connect_to(conn, ip);
     else
-        redis_conn_lose(conn, STATUS_IO, &err);
+        redis_conn_lose(conn, RLOCK_IO, &err);
 }
 
 /** Resolve in a thread of libuv: hiredis would block the loop on a slow name server. */
@@ -194,7 +194,7 @@ static void resolve(struct redis_conn *conn)
 {
     static const struct addrinfo hints = {.ai_family = AF_UNSPEC,
                                           .ai_socktype = SOCK_STREAM};
-    struct err err = {0};
+    struct rlock_err err = {0};
     int failure = uv_getaddrinfo(conn->loop, &conn->resolve, conn_on_resolved,
                                  conn->host.name, NULL, &hints);
 
@@ -202,8 +202,8 @@ static void resolve(struct redis_conn *conn)
     conn->is_resolving = failure == 0;
     if (failure == 0)
         return;
-    err_set(&err, STATUS_IO, "resolve %s: %s", conn->host.name, uv_strerror(failure));
-    redis_conn_lose(conn, STATUS_IO, &err);
+    err_set(&err, RLOCK_IO, "resolve %s: %s", conn->host.name, uv_strerror(failure));
+    redis_conn_lose(conn, RLOCK_IO, &err);
 }
 
 /** Whether a sibling tries to find the master that both have lost. The end of its try wakes all
@@ -241,23 +241,23 @@ static void attempt(struct redis_conn *conn)
 
 static void check_attempt(struct redis_conn *conn)
 {
-    struct err err = {0};
+    struct rlock_err err = {0};
 
-    if (clock_mono_us() < conn->attempt_deadline_us && conn->broken.status == STATUS_OK) {
+    if (clock_mono_us() < conn->attempt_deadline_us && conn->broken.status == RLOCK_OK) {
         redis_conn_wake_at(conn, conn->attempt_deadline_us);
         return;
     }
     err_set(
-        &err, STATUS_TIMEOUT, "connect: no reply within %lld ms",
+        &err, RLOCK_TIMEOUT, "connect: no reply within %lld ms",
         (long long)(conn->state == CONN_ASKING ? conn->timeout_us : attempt_us(conn)) /
             1000);
-    redis_conn_lose(conn, STATUS_TIMEOUT, &err);
+    redis_conn_lose(conn, RLOCK_TIMEOUT, &err);
 }
 
 static void conn_on_timer(uv_timer_t *timer)
 {
     struct redis_conn *conn = timer->data;
-    struct err err;
+    struct rlock_err err;
 
     conn->timer_at_us = INT64_MAX;
     if (conn->process != process_generation())
@@ -276,7 +276,7 @@ static void conn_on_timer(uv_timer_t *timer)
         break;
     case CONN_LOST:
         err = conn->broken;
-        redis_conn_lose(conn, STATUS_IO, &err);
+        redis_conn_lose(conn, RLOCK_IO, &err);
         break;
     case CONN_RESOLVING: /* conn_on_resolved() ends this state */
     case CONN_CLOSED:
@@ -284,7 +284,7 @@ static void conn_on_timer(uv_timer_t *timer)
     }
 }
 
-static enum status open_guide(struct redis_conn *conn, struct err *reterr)
+static enum rlock_status open_guide(struct redis_conn *conn, struct rlock_err *reterr)
 {
     struct redis_conn_options options;
     struct redis_url url;
@@ -294,14 +294,14 @@ static enum status open_guide(struct redis_conn *conn, struct err *reterr)
     return redis_conn_open(&options, &conn->guide, reterr);
 }
 
-enum status redis_conn_open(const struct redis_conn_options *options,
-                            struct redis_conn **ret_conn, struct err *reterr)
+enum rlock_status redis_conn_open(const struct redis_conn_options *options,
+                                  struct redis_conn **ret_conn, struct rlock_err *reterr)
 {
     struct redis_conn *conn = calloc(1, sizeof(*conn));
-    enum status status = STATUS_OK;
+    enum rlock_status status = RLOCK_OK;
 
     if (conn == NULL)
-        return err_set(reterr, STATUS_NO_MEMORY, "redis connection: no memory");
+        return err_set(reterr, RLOCK_NO_MEMORY, "redis connection: no memory");
     conn->loop = options->loop;
     conn->process = process_generation();
     conn->url = *options->url;
@@ -317,9 +317,9 @@ enum status redis_conn_open(const struct redis_conn_options *options,
     list_init(&conn->pending);
     if (conn->url.is_tls)
         status = redis_tls_open(&conn->url, &conn->tls, reterr);
-    if (status == STATUS_OK && conn->url.topology == REDIS_SENTINEL)
+    if (status == RLOCK_OK && conn->url.topology == REDIS_SENTINEL)
         status = open_guide(conn, reterr);
-    if (status != STATUS_OK) {
+    if (status != RLOCK_OK) {
         redis_tls_close(conn->tls);
         free(conn);
         return status;
@@ -332,7 +332,7 @@ enum status redis_conn_open(const struct redis_conn_options *options,
     if (options->sibling != NULL)
         list_append(&options->sibling->siblings, &conn->siblings);
     *ret_conn = conn;
-    return STATUS_OK;
+    return RLOCK_OK;
 }
 
 void redis_conn_close(struct redis_conn *conn, void (*closed)(void *arg), void *arg)
@@ -340,7 +340,7 @@ void redis_conn_close(struct redis_conn *conn, void (*closed)(void *arg), void *
     if (conn == NULL)
         return;
     assert(conn->state != CONN_CLOSED);
-    redis_conn_part_siblings(conn, &(struct err){.text = "closed"});
+    redis_conn_part_siblings(conn, &(struct rlock_err){.text = "closed"});
     list_remove(&conn->siblings);
     conn->closed = closed;
     conn->closed_arg = arg;
@@ -355,7 +355,7 @@ void redis_conn_close(struct redis_conn *conn, void (*closed)(void *arg), void *
     }
     if (conn->guide != NULL)
         redis_conn_close(conn->guide, closing_done, closing_part(&conn->closing));
-    redis_conn_end_all(conn, STATUS_CANCELLED);
+    redis_conn_end_all(conn, RLOCK_CANCELLED);
     closing_done(&conn->closing);
 }
 

@@ -36,7 +36,7 @@ void redis_conn_wake_only_at(struct redis_conn *conn, int64_t at_us)
     redis_conn_wake_at(conn, at_us);
 }
 
-void redis_conn_report_down(struct redis_conn *conn, const struct err *why)
+void redis_conn_report_down(struct redis_conn *conn, const struct rlock_err *why)
 {
     bool is_new = strcmp(why->text, conn->reported.text) != 0;
 
@@ -102,10 +102,10 @@ static int64_t next_attempt_us(struct redis_conn *conn, bool was_up)
 }
 
 /** Add the reason why the host has failed to the reasons of this round. */
-static void add_reason(struct redis_conn *conn, const struct err *why)
+static void add_reason(struct redis_conn *conn, const struct rlock_err *why)
 {
     const struct redis_host *host = &conn->host;
-    struct err before = conn->round;
+    struct rlock_err before = conn->round;
 
     if (conn->url.host_count == 1)
         conn->round = *why;
@@ -128,7 +128,7 @@ void redis_conn_close_socket(struct redis_conn *conn)
 {
     redis_socket_close(conn->socket);
     conn->socket = NULL;
-    conn->broken.status = STATUS_OK;
+    conn->broken.status = RLOCK_OK;
     conn->state = CONN_PAUSING;
 }
 
@@ -141,7 +141,7 @@ void redis_conn_go_to(struct redis_conn *conn, const struct redis_host *host)
     redis_conn_wake_only_at(conn, 0);
 }
 
-void redis_conn_part_siblings(struct redis_conn *conn, const struct err *why)
+void redis_conn_part_siblings(struct redis_conn *conn, const struct rlock_err *why)
 {
     LIST_EACH(struct redis_conn, other, &conn->siblings, siblings) {
         if (other->carrier != conn)
@@ -155,13 +155,14 @@ void redis_conn_part_siblings(struct redis_conn *conn, const struct err *why)
     }
 }
 
-void redis_conn_end_all(struct redis_conn *conn, enum status status)
+void redis_conn_end_all(struct redis_conn *conn, enum rlock_status status)
 {
     LIST_DRAIN(struct redis_command, command, &conn->pending, link)
         command->done(command, status, NULL);
 }
 
-void redis_conn_lose(struct redis_conn *conn, enum status status, const struct err *why)
+void redis_conn_lose(struct redis_conn *conn, enum rlock_status status,
+                     const struct rlock_err *why)
 {
     int64_t now_us = clock_mono_us();
     bool was_up = conn->state == CONN_UP || conn->state == CONN_LOST;
@@ -185,9 +186,9 @@ void redis_conn_lose(struct redis_conn *conn, enum status status, const struct e
     conn->round.text[0] = '\0';
 }
 
-void redis_conn_leave(struct redis_conn *conn, const struct err *why)
+void redis_conn_leave(struct redis_conn *conn, const struct rlock_err *why)
 {
-    redis_conn_lose(conn, STATUS_IO, why);
+    redis_conn_lose(conn, RLOCK_IO, why);
     (void)advance_host(conn);
 }
 
@@ -204,14 +205,14 @@ bool redis_conn_is_at(const struct redis_conn *conn, const struct redis_host *ho
 
 void redis_conn_go(struct redis_conn *conn, const struct redis_host *host)
 {
-    struct err err = {0};
+    struct rlock_err err = {0};
 
     if (conn->state == CONN_CLOSED || conn->state == CONN_RESOLVING ||
         ((conn->is_named || redis_conn_is_up(conn)) && redis_conn_is_at(conn, host)))
         return;
     if (conn->state == CONN_UP) {
-        err_set(&err, STATUS_IO, "the primary is now %s:%u", host->name, host->port);
-        redis_conn_lose(conn->carrier, STATUS_IO, &err);
+        err_set(&err, RLOCK_IO, "the primary is now %s:%u", host->name, host->port);
+        redis_conn_lose(conn->carrier, RLOCK_IO, &err);
         if (conn->state == CONN_CLOSED)
             return;
     }

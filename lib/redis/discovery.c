@@ -5,8 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum status redis_discovery_check(const struct redis_reply *hello,
-                                  enum redis_topology wanted, struct err *reterr)
+enum rlock_status redis_discovery_check(const struct redis_reply *hello,
+                                        enum redis_topology wanted,
+                                        struct rlock_err *reterr)
 {
     const char *version = redis_reply_field(hello, "version");
     const char *role = redis_reply_field(hello, "role");
@@ -14,18 +15,18 @@ enum status redis_discovery_check(const struct redis_reply *hello,
     bool is_sentinel = mode != NULL && strcmp(mode, "sentinel") == 0;
 
     if (version == NULL || (role == NULL && !is_sentinel))
-        return err_set(reterr, STATUS_REFUSED, "reply to HELLO: not from a Redis server");
+        return err_set(reterr, RLOCK_REFUSED, "reply to HELLO: not from a Redis server");
     if (is_sentinel != (wanted == REDIS_ANY_SENTINEL))
-        return err_set(reterr, STATUS_REFUSED, "the server is %s sentinel",
+        return err_set(reterr, RLOCK_REFUSED, "the server is %s sentinel",
                        is_sentinel ? "a" : "no");
     if (wanted == REDIS_CLUSTER && (mode == NULL || strcmp(mode, "cluster") != 0))
-        return err_set(reterr, STATUS_REFUSED, "the server is no node of a cluster");
+        return err_set(reterr, RLOCK_REFUSED, "the server is no node of a cluster");
     if (strverscmp(version, REDIS_VERSION_MIN) < 0)
-        return err_set(reterr, STATUS_REFUSED,
+        return err_set(reterr, RLOCK_REFUSED,
                        "Redis %s is too old: " REDIS_VERSION_MIN " is required", version);
     if (!is_sentinel && wanted != REDIS_CLUSTER && strcmp(role, "master") != 0)
-        return err_set(reterr, STATUS_REFUSED, "the server is a %s", role);
-    return STATUS_OK;
+        return err_set(reterr, RLOCK_REFUSED, "the server is a %s", role);
+    return RLOCK_OK;
 }
 
 static bool set_host(const char *name, const char *port, struct redis_host *ret_host)

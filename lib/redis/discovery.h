@@ -13,11 +13,11 @@
  * Check the reply to HELLO: the server must be of a supported version, and a primary, a
  * sentinel (REDIS_ANY_SENTINEL), or any node of a cluster (REDIS_CLUSTER).
  *
- * Returns  STATUS_OK, STATUS_REFUSED
+ * Returns  RLOCK_OK, RLOCK_REFUSED
  */
-MUST_CHECK enum status redis_discovery_check(const struct redis_reply *hello,
-                                             enum redis_topology wanted,
-                                             struct err *reterr);
+MUST_CHECK enum rlock_status redis_discovery_check(const struct redis_reply *hello,
+                                                   enum redis_topology wanted,
+                                                   struct rlock_err *reterr);
 
 /**
  * Read the error "MOVED slot host:port"; false: it is another error.

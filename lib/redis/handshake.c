@@ -42,35 +42,37 @@ void redis_handshake_start(struct redis_handshake *handshake, const struct redis
         ADD("EXISTS", key);
 }
 
-static enum status refuse(const char *verb, const char *text, struct err *reterr)
+static enum rlock_status refuse(const char *verb, const char *text,
+                                struct rlock_err *reterr)
 {
-    return err_set(reterr, STATUS_REFUSED, "reply to %s: %s", verb,
+    return err_set(reterr, RLOCK_REFUSED, "reply to %s: %s", verb,
                    text == NULL ? "not a status" : text);
 }
 
-static enum status read_hello(struct redis_handshake *handshake,
-                              const struct redis_reply *reply, struct err *reterr)
+static enum rlock_status read_hello(struct redis_handshake *handshake,
+                                    const struct redis_reply *reply,
+                                    struct rlock_err *reterr)
 {
-    if (redis_discovery_check(reply, handshake->wanted, reterr) != STATUS_OK)
-        return STATUS_REFUSED;
+    if (redis_discovery_check(reply, handshake->wanted, reterr) != RLOCK_OK)
+        return RLOCK_REFUSED;
     handshake->has_shards = strverscmp(redis_reply_field(reply, "version"), "7") > 0;
-    return STATUS_OK;
+    return RLOCK_OK;
 }
 
 /** Read the reply to the script of rights. Only a lack of rights counts, and no other error. */
-static enum status read_rights(struct redis_handshake *handshake, const char *text,
-                               bool is_error, struct err *reterr)
+static enum rlock_status read_rights(struct redis_handshake *handshake, const char *text,
+                                     bool is_error, struct rlock_err *reterr)
 {
     if (is_error && redis_error_has_code(text, "NOPERM"))
-        return err_set(reterr, STATUS_REFUSED, "%s", text);
+        return err_set(reterr, RLOCK_REFUSED, "%s", text);
     if (!is_error && text != NULL)
         snprintf(handshake->lacks, sizeof(handshake->lacks), "%s", text);
-    return STATUS_OK;
+    return RLOCK_OK;
 }
 
-enum status redis_handshake_read(struct redis_handshake *handshake,
-                                 const struct redis_reply *reply, bool is_error,
-                                 struct err *reterr)
+enum rlock_status redis_handshake_read(struct redis_handshake *handshake,
+                                       const struct redis_reply *reply, bool is_error,
+                                       struct rlock_err *reterr)
 {
     const char *verb = handshake->verbs[handshake->replied++];
     const char *text = redis_reply_text(reply, NULL);
@@ -81,15 +83,15 @@ enum status redis_handshake_read(struct redis_handshake *handshake,
         /* ASK: this node still has the slot of the key, which is being moved to another. */
         bool is_moving = strcmp(verb, "EXISTS") == 0 && redis_error_has_code(text, "ASK");
 
-        return is_moving ? STATUS_OK : refuse(verb, text, reterr);
+        return is_moving ? RLOCK_OK : refuse(verb, text, reterr);
     }
     if (strcmp(verb, "HELLO") == 0)
         return read_hello(handshake, reply, reterr);
     if (strcmp(verb, "EXISTS") == 0)
-        return STATUS_OK;
+        return RLOCK_OK;
     if (text == NULL || (strcmp(verb, "PING") == 0 && strcmp(text, "PONG") != 0))
         return refuse(verb, text, reterr);
-    return STATUS_OK;
+    return RLOCK_OK;
 }
 
 bool redis_handshake_is_done(const struct redis_handshake *handshake)

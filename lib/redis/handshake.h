@@ -28,10 +28,11 @@ void redis_handshake_start(struct redis_handshake *handshake, const struct redis
                            const char *key, const struct redis_rights *rights,
                            struct redis_wire *wire);
 
-/** Check the next reply. STATUS_OK; STATUS_REFUSED: leave this server. */
-MUST_CHECK enum status redis_handshake_read(struct redis_handshake *handshake,
-                                            const struct redis_reply *reply,
-                                            bool is_error, struct err *reterr);
+/** Check the next reply. RLOCK_OK; RLOCK_REFUSED: leave this server. */
+MUST_CHECK enum rlock_status redis_handshake_read(struct redis_handshake *handshake,
+                                                  const struct redis_reply *reply,
+                                                  bool is_error,
+                                                  struct rlock_err *reterr);
 
 /** Whether all replies have come. */
 bool redis_handshake_is_done(const struct redis_handshake *handshake);

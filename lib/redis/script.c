@@ -18,12 +18,13 @@ void redis_script_init(struct redis_script *script, const char *name, const char
     }
 }
 
-enum status redis_script_begin(struct redis_conn *conn, struct redis_script_call *call,
-                               size_t key_count, size_t arg_count)
+enum rlock_status redis_script_begin(struct redis_conn *conn,
+                                     struct redis_script_call *call, size_t key_count,
+                                     size_t arg_count)
 {
-    enum status status = redis_conn_begin(conn, 4 + key_count + arg_count);
+    enum rlock_status status = redis_conn_begin(conn, 4 + key_count + arg_count);
 
-    if (status != STATUS_OK)
+    if (status != RLOCK_OK)
         return status;
     if (call->with_body) {
         redis_conn_arg(conn, "EVAL", 4);
@@ -34,7 +35,7 @@ enum status redis_script_begin(struct redis_conn *conn, struct redis_script_call
     }
     redis_conn_arg_uint(conn, key_count);
     call->number = redis_conn_unique_number(conn);
-    return STATUS_OK;
+    return RLOCK_OK;
 }
 
 static bool is_unknown_script(const struct redis_reply *error)
@@ -46,31 +47,31 @@ static bool is_unknown_script(const struct redis_reply *error)
 
 /** Whether the reply can belong to this call. A result begins with the number of the call;
  *  an error has no number. */
-static bool is_ours(const struct redis_script_call *call, enum status status,
+static bool is_ours(const struct redis_script_call *call, enum rlock_status status,
                     const struct redis_reply *reply)
 {
     const struct redis_reply *first = redis_reply_at(reply, 0);
     const char *number = redis_reply_text(first == NULL ? reply : first, NULL);
 
-    if (status == STATUS_OK)
+    if (status == RLOCK_OK)
         return number != NULL && strtoull(number, NULL, 10) == call->number;
     return !is_unknown_script(reply);
 }
 
-static void script_on_reply(struct redis_command *command, enum status status,
+static void script_on_reply(struct redis_command *command, enum rlock_status status,
                             const struct redis_reply *reply)
 {
     struct redis_script_call *call =
         list_item(command, struct redis_script_call, command);
 
-    if (status == STATUS_REFUSED && !call->with_body && is_unknown_script(reply)) {
+    if (status == RLOCK_REFUSED && !call->with_body && is_unknown_script(reply)) {
         call->with_body = true;
         call->send_again(call);
         return;
     }
     if (!is_ours(call, status, reply)) {
         redis_conn_report_mismatch(command->conn);
-        status = STATUS_IO;
+        status = RLOCK_IO;
         reply = NULL;
     }
     call->done(call, status, reply);
@@ -93,7 +94,8 @@ const char *redis_script_text(const struct redis_reply *reply, size_t *ret_len)
     return blank + 1;
 }
 
-enum status redis_script_end(struct redis_conn *conn, struct redis_script_call *call)
+enum rlock_status redis_script_end(struct redis_conn *conn,
+                                   struct redis_script_call *call)
 {
     redis_conn_arg_uint(conn, call->number);
     return redis_conn_end(conn, &call->command, script_on_reply);

@@ -23,9 +23,9 @@ struct redis_script {
 
 struct redis_script_call;
 
-/** Like redis_command_cb, but STATUS_REFUSED is never NOSCRIPT. redis_script_at() and
+/** Like redis_command_cb, but RLOCK_REFUSED is never NOSCRIPT. redis_script_at() and
  *  redis_script_text() read `reply`. */
-typedef void (*redis_script_cb)(struct redis_script_call *call, enum status status,
+typedef void (*redis_script_cb)(struct redis_script_call *call, enum rlock_status status,
                                 const struct redis_reply *reply);
 
 /** A call, in the caller's memory. The call may not move until it has ended. */
@@ -48,9 +48,9 @@ void redis_script_init(struct redis_script *script, const char *name, const char
  *
  * Returns  as redis_conn_begin()
  */
-MUST_CHECK enum status redis_script_begin(struct redis_conn *conn,
-                                          struct redis_script_call *call,
-                                          size_t key_count, size_t arg_count);
+MUST_CHECK enum rlock_status redis_script_begin(struct redis_conn *conn,
+                                                struct redis_script_call *call,
+                                                size_t key_count, size_t arg_count);
 
 /** Return element `index` of the array that the script returned; NULL: there is no such element. */
 const struct redis_reply *redis_script_at(const struct redis_reply *reply, size_t index);
@@ -60,7 +60,7 @@ const struct redis_reply *redis_script_at(const struct redis_reply *reply, size_
 const char *redis_script_text(const struct redis_reply *reply, size_t *ret_len);
 
 /** End the call, like redis_conn_end(). */
-MUST_CHECK enum status redis_script_end(struct redis_conn *conn,
-                                        struct redis_script_call *call);
+MUST_CHECK enum rlock_status redis_script_end(struct redis_conn *conn,
+                                              struct redis_script_call *call);
 
 #endif

@@ -50,11 +50,12 @@ static void watch(struct redis_socket *socket)
                   socket_on_poll);
 }
 
-enum status redis_socket_open(const struct redis_socket_options *options,
-                              struct redis_socket **ret_socket, struct err *reterr)
+enum rlock_status redis_socket_open(const struct redis_socket_options *options,
+                                    struct redis_socket **ret_socket,
+                                    struct rlock_err *reterr)
 {
     struct redis_socket *socket = calloc(1, sizeof(*socket));
-    enum status status = STATUS_NO_MEMORY;
+    enum rlock_status status = RLOCK_NO_MEMORY;
 
     if (socket == NULL)
         goto out;
@@ -67,7 +68,7 @@ enum status redis_socket_open(const struct redis_socket_options *options,
     if (socket->context == NULL)
         goto out;
     if (socket->context->err != 0) {
-        status = err_set(reterr, STATUS_IO, "connect: %s", socket->context->errstr);
+        status = err_set(reterr, RLOCK_IO, "connect: %s", socket->context->errstr);
         goto out;
     }
     (void)fcntl((int)socket->context->fd, F_SETFD, FD_CLOEXEC);
@@ -76,7 +77,7 @@ enum status redis_socket_open(const struct redis_socket_options *options,
     socket->poll.data = socket;
     watch(socket);
     *ret_socket = socket;
-    return STATUS_OK;
+    return RLOCK_OK;
 out:
     if (socket != NULL && socket->context != NULL)
         redisFree(socket->context);
@@ -114,7 +115,8 @@ struct redis_wire *redis_socket_wire(struct redis_socket *socket)
     return &socket->wire;
 }
 
-static enum status write_plain(struct redis_socket *socket, struct err *reterr)
+static enum rlock_status write_plain(struct redis_socket *socket,
+                                     struct rlock_err *reterr)
 {
     struct redis_wire *wire = &socket->wire;
     ssize_t n = 0;
@@ -128,13 +130,13 @@ static enum status write_plain(struct redis_socket *socket, struct err *reterr)
             n = 0;
     }
     if (n < 0 && errno != EAGAIN)
-        return err_set(reterr, STATUS_IO, "write: %s", uv_strerror(-errno));
-    return STATUS_OK;
+        return err_set(reterr, RLOCK_IO, "write: %s", uv_strerror(-errno));
+    return RLOCK_OK;
 }
 
 /** Write with TLS through hiredis, which has the session. */
-static enum status write_tls(struct redis_socket *socket, bool *ret_done,
-                             struct err *reterr)
+static enum rlock_status write_tls(struct redis_socket *socket, bool *ret_done,
+                                   struct rlock_err *reterr)
 {
     redisContext *context = socket->context;
     struct redis_wire *wire = &socket->wire;
@@ -142,36 +144,37 @@ static enum status write_tls(struct redis_socket *socket, bool *ret_done,
 
     if (wire->len > 0 &&
         redisAppendFormattedCommand(context, wire->data, wire->len) != REDIS_OK)
-        return err_set(reterr, STATUS_IO, "write: %s", context->errstr);
+        return err_set(reterr, RLOCK_IO, "write: %s", context->errstr);
     redis_wire_cut(wire, 0);
     if (redisBufferWrite(context, &done) != REDIS_OK)
-        return err_set(reterr, STATUS_IO, "write: %s", context->errstr);
+        return err_set(reterr, RLOCK_IO, "write: %s", context->errstr);
     *ret_done = done;
-    return STATUS_OK;
+    return RLOCK_OK;
 }
 
-static enum status write_out(struct redis_socket *socket, struct err *reterr)
+static enum rlock_status write_out(struct redis_socket *socket, struct rlock_err *reterr)
 {
     bool was_full = socket->is_full;
     bool done = true;
-    enum status status;
+    enum rlock_status status;
 
     if (socket->options.tls != NULL)
         status = write_tls(socket, &done, reterr);
     else
         status = write_plain(socket, reterr);
-    if (status != STATUS_OK)
+    if (status != RLOCK_OK)
         return status;
     socket->is_full = socket->wire.len > 0 || !done;
     if (socket->is_full != was_full || socket->options.tls != NULL)
         watch(socket);
-    return STATUS_OK;
+    return RLOCK_OK;
 }
 
-enum status redis_socket_flush(struct redis_socket *socket, struct err *reterr)
+enum rlock_status redis_socket_flush(struct redis_socket *socket,
+                                     struct rlock_err *reterr)
 {
     if (socket->is_full || is_inherited(socket))
-        return STATUS_OK;
+        return RLOCK_OK;
     return write_out(socket, reterr);
 }
 
@@ -180,12 +183,12 @@ static void fail(struct redis_socket *socket, const char *doing, const char *why
     struct redis_tls *tls = socket->options.tls;
     const char *tls_reason =
         tls != NULL && socket->is_connected ? redis_tls_reason(tls) : NULL;
-    struct err err = {0};
+    struct rlock_err err = {0};
 
     if (tls_reason != NULL)
-        err_set(&err, STATUS_IO, "tls: %s", tls_reason);
+        err_set(&err, RLOCK_IO, "tls: %s", tls_reason);
     else
-        err_set(&err, STATUS_IO, "%s: %s", doing, why);
+        err_set(&err, RLOCK_IO, "%s: %s", doing, why);
     socket->options.on_failed(&err, socket->options.arg);
 }
 
@@ -226,7 +229,7 @@ static void finish_connect(struct redis_socket *socket)
     struct redis_socket_options *options = &socket->options;
     int error = 0;
     socklen_t len = sizeof(error);
-    struct err err = {0};
+    struct rlock_err err = {0};
 
     if (getsockopt((int)socket->context->fd, SOL_SOCKET, SO_ERROR, &error, &len) != 0)
         error = errno;
@@ -235,7 +238,7 @@ static void finish_connect(struct redis_socket *socket)
         return;
     }
     if (options->tls != NULL && redis_tls_start(options->tls, socket->context,
-                                                options->host->name, &err) != STATUS_OK) {
+                                                options->host->name, &err) != RLOCK_OK) {
         options->on_failed(&err, options->arg);
         return;
     }
@@ -247,7 +250,7 @@ static void finish_connect(struct redis_socket *socket)
 static void socket_on_poll(uv_poll_t *poll, int status, int events)
 {
     struct redis_socket *socket = poll->data;
-    struct err err = {0};
+    struct rlock_err err = {0};
 
     if (is_inherited(socket)) {
         uv_poll_stop(poll);
@@ -263,7 +266,6 @@ static void socket_on_poll(uv_poll_t *poll, int status, int events)
         redis_socket_read(socket);
     if (status < 0 && socket->context != NULL)
         watch(socket);
-    if (socket->context != NULL && socket->is_full &&
-        write_out(socket, &err) != STATUS_OK)
+    if (socket->context != NULL && socket->is_full && write_out(socket, &err) != RLOCK_OK)
         socket->options.on_failed(&err, socket->options.arg);
 }

@@ -27,14 +27,14 @@ struct redis_socket_options {
     const char *ip; /* a numeric address; NULL: the host is a Unix socket */
     void (*on_connected)(void *arg);
     void (*on_reply)(const struct redis_reply *reply, bool is_error, void *arg);
-    void (*on_failed)(const struct err *why, void *arg); /* must close the socket */
+    void (*on_failed)(const struct rlock_err *why, void *arg); /* must close the socket */
     void *arg;
 };
 
-/** Start to connect. STATUS_OK, STATUS_IO, STATUS_NO_MEMORY. */
-MUST_CHECK enum status redis_socket_open(const struct redis_socket_options *options,
-                                         struct redis_socket **ret_socket,
-                                         struct err *reterr);
+/** Start to connect. RLOCK_OK, RLOCK_IO, RLOCK_NO_MEMORY. */
+MUST_CHECK enum rlock_status redis_socket_open(const struct redis_socket_options *options,
+                                               struct redis_socket **ret_socket,
+                                               struct rlock_err *reterr);
 
 /**
  * Close the connection at once; unsent bytes never leave this machine. The loop frees the
@@ -46,8 +46,8 @@ void redis_socket_close(struct redis_socket *socket);
 struct redis_wire *redis_socket_wire(struct redis_socket *socket);
 
 /** Send the buffer, in one write as far as the system accepts it. */
-MUST_CHECK enum status redis_socket_flush(struct redis_socket *socket,
-                                          struct err *reterr);
+MUST_CHECK enum rlock_status redis_socket_flush(struct redis_socket *socket,
+                                                struct rlock_err *reterr);
 
 /** Read what has arrived now instead of in the next turn of the loop. */
 void redis_socket_read(struct redis_socket *socket);

@@ -5,10 +5,11 @@
 
 #ifndef REDIS_WITH_TLS
 
-enum status redis_tls_open(const struct redis_url *url UNUSED,
-                           struct redis_tls **ret_tls UNUSED, struct err *reterr)
+enum rlock_status redis_tls_open(const struct redis_url *url UNUSED,
+                                 struct redis_tls **ret_tls UNUSED,
+                                 struct rlock_err *reterr)
 {
-    return err_set(reterr, STATUS_INVALID,
+    return err_set(reterr, RLOCK_INVALID,
                    "redis url: rediss:// needs TLS; this program was built without it, "
                    "because hiredis_ssl (Debian 13 or later) was missing");
 }
@@ -17,11 +18,11 @@ void redis_tls_close(struct redis_tls *tls UNUSED)
 {
 }
 
-enum status redis_tls_start(struct redis_tls *tls UNUSED,
-                            struct redisContext *context UNUSED, const char *host UNUSED,
-                            struct err *reterr)
+enum rlock_status redis_tls_start(struct redis_tls *tls UNUSED,
+                                  struct redisContext *context UNUSED,
+                                  const char *host UNUSED, struct rlock_err *reterr)
 {
-    return err_set(reterr, STATUS_INVALID, "this program was built without TLS");
+    return err_set(reterr, RLOCK_INVALID, "this program was built without TLS");
 }
 
 bool redis_tls_wants_read(const struct redis_tls *tls UNUSED)
@@ -58,8 +59,8 @@ static int load_key(SSL_CTX *settings, const char *path)
     return SSL_CTX_use_PrivateKey_file(settings, path, SSL_FILETYPE_PEM);
 }
 
-static enum status load_files(SSL_CTX *settings, const struct redis_url *url,
-                              struct err *reterr)
+static enum rlock_status load_files(SSL_CTX *settings, const struct redis_url *url,
+                                    struct rlock_err *reterr)
 {
     const struct {
         const char *name, *path;
@@ -76,17 +77,17 @@ static enum status load_files(SSL_CTX *settings, const struct redis_url *url,
             (access(path, R_OK) == 0 && files[i].load(settings, path) == 1))
             continue;
         reason = ERR_reason_error_string(ERR_peek_error());
-        return err_set(reterr, STATUS_IO, "tls: %s: %s: %s", files[i].name, path,
+        return err_set(reterr, RLOCK_IO, "tls: %s: %s: %s", files[i].name, path,
                        reason == NULL ? uv_strerror(-errno) : reason);
     }
-    return STATUS_OK;
+    return RLOCK_OK;
 }
 
-enum status redis_tls_open(const struct redis_url *url, struct redis_tls **ret_tls,
-                           struct err *reterr)
+enum rlock_status redis_tls_open(const struct redis_url *url, struct redis_tls **ret_tls,
+                                 struct rlock_err *reterr)
 {
     struct redis_tls *tls = calloc(1, sizeof(*tls));
-    enum status status = STATUS_NO_MEMORY;
+    enum rlock_status status = RLOCK_NO_MEMORY;
 
     if (tls == NULL)
         goto out;
@@ -96,11 +97,11 @@ enum status redis_tls_open(const struct redis_url *url, struct redis_tls **ret_t
     if (SSL_CTX_set_min_proto_version(tls->settings, TLS1_2_VERSION) != 1 ||
         (url->cacert[0] == '\0' &&
          SSL_CTX_set_default_verify_paths(tls->settings) != 1)) {
-        status = err_set(reterr, STATUS_IO, "tls: cannot load certificate authorities");
+        status = err_set(reterr, RLOCK_IO, "tls: cannot load certificate authorities");
         goto out;
     }
     status = load_files(tls->settings, url, reterr);
-    if (status != STATUS_OK)
+    if (status != RLOCK_OK)
         goto out;
     SSL_CTX_set_verify(tls->settings, SSL_VERIFY_PEER, NULL);
     *ret_tls = tls;
@@ -137,23 +138,23 @@ static const char *reason_of(const SSL *session)
     return ERR_reason_error_string(ERR_peek_last_error());
 }
 
-enum status redis_tls_start(struct redis_tls *tls, struct redisContext *context,
-                            const char *host, struct err *reterr)
+enum rlock_status redis_tls_start(struct redis_tls *tls, struct redisContext *context,
+                                  const char *host, struct rlock_err *reterr)
 {
     SSL *session = SSL_new(tls->settings);
     const char *reason;
 
     if (session == NULL)
-        return err_set(reterr, STATUS_NO_MEMORY, "tls: no memory");
+        return err_set(reterr, RLOCK_NO_MEMORY, "tls: no memory");
     ERR_clear_error();
     if (!expect_name(session, host) || redisInitiateSSL(context, session) != REDIS_OK) {
         reason = reason_of(session);
-        err_set(reterr, STATUS_IO, "tls: %s", reason == NULL ? context->errstr : reason);
+        err_set(reterr, RLOCK_IO, "tls: %s", reason == NULL ? context->errstr : reason);
         SSL_free(session);
-        return STATUS_IO;
+        return RLOCK_IO;
     }
     tls->session = session;
-    return STATUS_OK;
+    return RLOCK_OK;
 }
 
 bool redis_tls_wants_read(const struct redis_tls *tls)

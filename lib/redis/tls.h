@@ -11,19 +11,20 @@ struct redis_tls;
  * Load the files that `url` names: cert with its key, and the authorities in cacert.
  * Without cacert, load those of the system, or of SSL_CERT_FILE and SSL_CERT_DIR.
  *
- * @ret_tls  set on STATUS_OK; end it with redis_tls_close(), which accepts NULL
+ * @ret_tls  set on RLOCK_OK; end it with redis_tls_close(), which accepts NULL
  *
- * Returns  STATUS_OK; STATUS_INVALID: this build has no TLS; STATUS_IO: a file cannot be
- *          loaded, and the message names its parameter; STATUS_NO_MEMORY
+ * Returns  RLOCK_OK; RLOCK_INVALID: this build has no TLS; RLOCK_IO: a file cannot be
+ *          loaded, and the message names its parameter; RLOCK_NO_MEMORY
  */
-MUST_CHECK enum status redis_tls_open(const struct redis_url *url,
-                                      struct redis_tls **ret_tls, struct err *reterr);
+MUST_CHECK enum rlock_status redis_tls_open(const struct redis_url *url,
+                                            struct redis_tls **ret_tls,
+                                            struct rlock_err *reterr);
 void redis_tls_close(struct redis_tls *tls);
 
 /** Start TLS on a connected socket. The certificate must be valid and name `host`. */
-MUST_CHECK enum status redis_tls_start(struct redis_tls *tls,
-                                       struct redisContext *context, const char *host,
-                                       struct err *reterr);
+MUST_CHECK enum rlock_status redis_tls_start(struct redis_tls *tls,
+                                             struct redisContext *context,
+                                             const char *host, struct rlock_err *reterr);
 
 /** Whether TLS must read before it can write. */
 bool redis_tls_wants_read(const struct redis_tls *tls);

@@ -19,12 +19,13 @@ struct span {
 struct parser {
     const char *text;
     struct redis_url url;
-    struct err *err;
+    struct rlock_err *err;
 };
 
-static enum status refuse(const struct parser *parser, const char *at, const char *reason)
+static enum rlock_status refuse(const struct parser *parser, const char *at,
+                                const char *reason)
 {
-    return err_set(parser->err, STATUS_INVALID, "redis url: at byte %td: %s",
+    return err_set(parser->err, RLOCK_INVALID, "redis url: at byte %td: %s",
                    at - parser->text + 1, reason);
 }
 
@@ -107,7 +108,7 @@ static bool parse_number(struct span span, unsigned long max, unsigned long *ret
     return true;
 }
 
-static enum status parse_unix(struct parser *parser, const char *path)
+static enum rlock_status parse_unix(struct parser *parser, const char *path)
 {
     if (strncmp(path, "///", 3) == 0)
         path += 2;
@@ -119,10 +120,10 @@ static enum status parse_unix(struct parser *parser, const char *path)
     parser->url.is_unix = true;
     parser->url.host_count = 1;
     (void)stpcpy(parser->url.hosts[0].name, path);
-    return STATUS_OK;
+    return RLOCK_OK;
 }
 
-static enum status parse_login(struct parser *parser, struct span login)
+static enum rlock_status parse_login(struct parser *parser, struct span login)
 {
     struct redis_url *url = &parser->url;
     struct span user;
@@ -134,12 +135,12 @@ static enum status parse_login(struct parser *parser, struct span login)
     if (span_is_empty(login) || !decode(login, url->password, sizeof(url->password)))
         return refuse(parser, login.begin,
                       "the password is empty, malformed or too long");
-    return STATUS_OK;
+    return RLOCK_OK;
 }
 
 /** @host  on entry `port` is the default */
-static enum status parse_host(const struct parser *parser, struct span rest,
-                              struct redis_host *host)
+static enum rlock_status parse_host(const struct parser *parser, struct span rest,
+                                    struct redis_host *host)
 {
     const char *begin = rest.begin;
     struct span name = rest;
@@ -162,7 +163,7 @@ static enum status parse_host(const struct parser *parser, struct span rest,
         strpbrk(host->name, " \t\r\n/?#@[]\\") != NULL)
         return refuse(parser, begin, "malformed host");
     host->port = (uint16_t)port;
-    return STATUS_OK;
+    return RLOCK_OK;
 }
 
 static bool is_named_before(const struct redis_url *url, const struct redis_host *host)
@@ -174,30 +175,31 @@ static bool is_named_before(const struct redis_url *url, const struct redis_host
     return false;
 }
 
-static enum status parse_hosts(struct parser *parser, struct span rest, uint16_t port)
+static enum rlock_status parse_hosts(struct parser *parser, struct span rest,
+                                     uint16_t port)
 {
     struct redis_url *url = &parser->url;
 
     while (rest.begin != NULL) {
         struct redis_host *host = &url->hosts[url->host_count];
         struct span one = rest;
-        enum status status;
+        enum rlock_status status;
 
         rest = cut_tail(&one, ',');
         if (url->host_count == REDIS_HOSTS_MAX)
             return refuse(parser, one.begin, "more than " TEXT(REDIS_HOSTS_MAX) " hosts");
         host->port = port;
         status = parse_host(parser, one, host);
-        if (status != STATUS_OK)
+        if (status != RLOCK_OK)
             return status;
         if (is_named_before(url, host))
             return refuse(parser, one.begin, "the same host twice");
         url->host_count++;
     }
-    return STATUS_OK;
+    return RLOCK_OK;
 }
 
-static enum status parse_parameter(struct parser *parser, struct span one)
+static enum rlock_status parse_parameter(struct parser *parser, struct span one)
 {
     struct redis_url *url = &parser->url;
     const char *begin = one.begin;
@@ -220,7 +222,7 @@ static enum status parse_parameter(struct parser *parser, struct span one)
         one.begin += len;
         if (parameters[i].out[0] == '\0' && !span_is_empty(one) &&
             decode(one, parameters[i].out, parameters[i].size))
-            return STATUS_OK;
+            return RLOCK_OK;
         return refuse(parser, one.begin,
                       "the parameter is empty, malformed, too long or given twice");
     }
@@ -228,7 +230,8 @@ static enum status parse_parameter(struct parser *parser, struct span one)
 }
 
 /** @query  the part after the ?; `begin` is NULL if there is none */
-static enum status parse_query(struct parser *parser, struct span query, const char *end)
+static enum rlock_status parse_query(struct parser *parser, struct span query,
+                                     const char *end)
 {
     const struct redis_url *url = &parser->url;
 
@@ -236,14 +239,14 @@ static enum status parse_query(struct parser *parser, struct span query, const c
         struct span one = query;
 
         query = cut_tail(&one, '&');
-        if (parse_parameter(parser, one) != STATUS_OK)
-            return STATUS_INVALID;
+        if (parse_parameter(parser, one) != RLOCK_OK)
+            return RLOCK_INVALID;
     }
     if (url->topology == REDIS_SENTINEL && url->master[0] == '\0')
         return refuse(parser, end, "?master=NAME is missing");
     if ((url->cert[0] == '\0') != (url->key[0] == '\0'))
         return refuse(parser, end, "cert and key must be given together");
-    return STATUS_OK;
+    return RLOCK_OK;
 }
 
 /** The login ends at the last @, so a password may contain an unencoded @. */
@@ -258,21 +261,21 @@ static bool cut_login(struct span *rest, struct span *ret_login)
     return true;
 }
 
-static enum status parse_tcp(struct parser *parser, const char *text, uint16_t port)
+static enum rlock_status parse_tcp(struct parser *parser, const char *text, uint16_t port)
 {
     struct span rest = {text, text + strlen(text)};
     const char *end = rest.end;
     struct span login, db, query;
     unsigned long number = 0;
-    enum status status = STATUS_OK;
+    enum rlock_status status = RLOCK_OK;
 
     if (cut_login(&rest, &login))
         status = parse_login(parser, login);
     query = cut_tail(&rest, '?');
     db = cut_tail(&rest, '/');
-    if (status == STATUS_OK)
+    if (status == RLOCK_OK)
         status = parse_hosts(parser, rest, port);
-    if (status != STATUS_OK)
+    if (status != RLOCK_OK)
         return status;
     if (!span_is_empty(db) && !parse_number(db, DB_MAX, &number))
         return refuse(parser, db.begin,
@@ -297,11 +300,11 @@ static const struct {
     {"rediss-cluster://", REDIS_CLUSTER, true, 6379},
 };
 
-enum status redis_url_parse(const char *text, struct redis_url *ret_url,
-                            struct err *reterr)
+enum rlock_status redis_url_parse(const char *text, struct redis_url *ret_url,
+                                  struct rlock_err *reterr)
 {
     struct parser parser = {.text = text, .err = reterr};
-    enum status status = STATUS_NOT_FOUND;
+    enum rlock_status status = RLOCK_NOT_FOUND;
 
     if (strncmp(text, "unix:", 5) == 0)
         status = parse_unix(&parser, text + 5);
@@ -314,11 +317,11 @@ enum status redis_url_parse(const char *text, struct redis_url *ret_url,
         parser.url.is_tls = schemes[i].is_tls;
         status = parse_tcp(&parser, text + len, schemes[i].port);
     }
-    if (status == STATUS_NOT_FOUND)
+    if (status == RLOCK_NOT_FOUND)
         return refuse(&parser, text,
                       "must begin with unix:, redis://, redis-sentinel:// or "
                       "redis-cluster://, or with rediss instead of redis");
-    if (status == STATUS_OK)
+    if (status == RLOCK_OK)
         *ret_url = parser.url;
     return status;
 }

@@ -53,12 +53,12 @@ struct redis_url {
  * cacert=PATH and, for mutual TLS, cert=PATH&key=PATH. User, password, NAME and PATH may be
  * percent-encoded; an @ in NAME or PATH must be. An IPv6 host is in brackets.
  *
- * @ret_url  set on STATUS_OK, else untouched; owns no memory
+ * @ret_url  set on RLOCK_OK, else untouched; owns no memory
  *
- * Returns  STATUS_OK; STATUS_INVALID: the message has the reason and its position, counted
+ * Returns  RLOCK_OK; RLOCK_INVALID: the message has the reason and its position, counted
  *          in bytes from 1, but never the password
  */
-MUST_CHECK enum status redis_url_parse(const char *text, struct redis_url *ret_url,
-                                       struct err *reterr);
+MUST_CHECK enum rlock_status redis_url_parse(const char *text, struct redis_url *ret_url,
+                                             struct rlock_err *reterr);
 
 #endif

@@ -88,13 +88,13 @@ static inline void asserts_between(long long found, long long low, long long hig
     asserts_fail(file, line);
 }
 
-static inline void asserts_status(enum status found, enum status wanted,
+static inline void asserts_status(enum rlock_status found, enum rlock_status wanted,
                                   const char *expression, const char *file, int line)
 {
     if (found == wanted)
         return;
-    print_error("%s: expected %s, got %s\n", expression, status_name(wanted),
-                status_name(found));
+    print_error("%s: expected %s, got %s\n", expression, rlock_status_name(wanted),
+                rlock_status_name(found));
     asserts_fail(file, line);
 }
 

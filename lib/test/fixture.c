@@ -109,11 +109,11 @@ int fixture_teardown(void **state)
 struct rlock_client *fixture_open(struct fixture *fixture,
                                   struct rlock_client_options options)
 {
-    struct err err = {0};
+    struct rlock_err err = {0};
     struct rlock_client *client = NULL;
 
     options.loop = &fixture->loop;
-    if (rlock_client_open(&options, &client, &err) != STATUS_OK)
+    if (rlock_client_open(&options, &client, &err) != RLOCK_OK)
         fail_msg("rlock_client_open: %s", err.text);
     ASSERT_NUMBER(fixture->client_count, <, FIXTURE_CLIENTS_MAX);
     fixture->clients[fixture->client_count++] = client;
@@ -400,9 +400,9 @@ struct sleeper {
 static bool hears_all(const struct rlock_client *client)
 {
     for (int i = 0; i < RLOCK_CHANNEL_BUCKETS; i++) {
-        const struct list *bucket = &client->channels.buckets[i];
+        const struct rlock_link *bucket = &client->channels.buckets[i];
 
-        for (const struct list *at = bucket->next; at != bucket; at = at->next) {
+        for (const struct rlock_link *at = bucket->next; at != bucket; at = at->next) {
             if (!list_item(at, struct rlock_channel, link)->is_subscribed)
                 return false;
         }
@@ -426,7 +426,7 @@ void fixture_wait_asleep(struct fixture *fixture, struct rlock_client *client,
     FIXTURE_AWAIT(fixture, is_asleep, &sleeper);
 }
 
-static void on_answer(struct rlock *lock, enum status status, void *arg)
+static void on_answer(struct rlock *lock, enum rlock_status status, void *arg)
 {
     struct call *call = arg;
 
@@ -437,12 +437,12 @@ static void on_answer(struct rlock *lock, enum status status, void *arg)
     call->status = status;
 }
 
-static void on_lost(struct rlock *lock, enum status status, void *arg)
+static void on_lost(struct rlock *lock, enum rlock_status status, void *arg)
 {
     struct call *call = arg;
 
     assert_ptr_equal(lock, &call->lock);
-    ASSERT_STATUS(status, STATUS_LOST);
+    ASSERT_STATUS(status, RLOCK_LOST);
     assert_false(rlock_is_held(lock));
     call->losses++;
 }
@@ -488,8 +488,8 @@ void call_release(struct rlock_client *client, struct call *call)
     rlock_release(client, &call->lock, on_answer, call);
 }
 
-static enum status finish(struct fixture *fixture, struct rlock_client *client,
-                          struct call *call, unsigned answers)
+static enum rlock_status finish(struct fixture *fixture, struct rlock_client *client,
+                                struct call *call, unsigned answers)
 {
     assert_int_equal(call->answers, answers - 1); /* not from inside the call */
     rlock_flush(client);
@@ -498,8 +498,8 @@ static enum status finish(struct fixture *fixture, struct rlock_client *client,
     return call->status;
 }
 
-enum status acquire(struct fixture *fixture, struct rlock_client *client,
-                    struct call *call, const char *name, uint32_t lease_ms)
+enum rlock_status acquire(struct fixture *fixture, struct rlock_client *client,
+                          struct call *call, const char *name, uint32_t lease_ms)
 {
     unsigned answers = call->answers + 1;
 
@@ -507,8 +507,8 @@ enum status acquire(struct fixture *fixture, struct rlock_client *client,
     return finish(fixture, client, call, answers);
 }
 
-enum status acquire_watched(struct fixture *fixture, struct rlock_client *client,
-                            struct call *call, const char *name, uint32_t lease_ms)
+enum rlock_status acquire_watched(struct fixture *fixture, struct rlock_client *client,
+                                  struct call *call, const char *name, uint32_t lease_ms)
 {
     unsigned answers = call->answers + 1;
 
@@ -516,9 +516,9 @@ enum status acquire_watched(struct fixture *fixture, struct rlock_client *client
     return finish(fixture, client, call, answers);
 }
 
-enum status acquire_with(struct fixture *fixture, struct rlock_client *client,
-                         struct call *call, const char *name,
-                         const struct rlock_acquire_options *options)
+enum rlock_status acquire_with(struct fixture *fixture, struct rlock_client *client,
+                               struct call *call, const char *name,
+                               const struct rlock_acquire_options *options)
 {
     unsigned answers = call->answers + 1;
 
@@ -526,8 +526,8 @@ enum status acquire_with(struct fixture *fixture, struct rlock_client *client,
     return finish(fixture, client, call, answers);
 }
 
-enum status extend(struct fixture *fixture, struct rlock_client *client,
-                   struct call *call, uint32_t lease_ms)
+enum rlock_status extend(struct fixture *fixture, struct rlock_client *client,
+                         struct call *call, uint32_t lease_ms)
 {
     unsigned answers = call->answers + 1;
 
@@ -535,8 +535,8 @@ enum status extend(struct fixture *fixture, struct rlock_client *client,
     return finish(fixture, client, call, answers);
 }
 
-enum status release(struct fixture *fixture, struct rlock_client *client,
-                    struct call *call)
+enum rlock_status release(struct fixture *fixture, struct rlock_client *client,
+                          struct call *call)
 {
     unsigned answers = call->answers + 1;
 
@@ -544,7 +544,8 @@ enum status release(struct fixture *fixture, struct rlock_client *client,
     return finish(fixture, client, call, answers);
 }
 
-static void on_inspected(enum status status, const struct rlock_info *info, void *arg)
+static void on_inspected(enum rlock_status status, const struct rlock_info *info,
+                         void *arg)
 {
     struct answer *answer = arg;
 
@@ -559,7 +560,7 @@ static void on_inspected(enum status status, const struct rlock_info *info, void
     answer->is_ours = info->is_ours;
 }
 
-static void on_forced(enum status status, void *arg)
+static void on_forced(enum rlock_status status, void *arg)
 {
     struct answer *answer = arg;
 
@@ -567,8 +568,8 @@ static void on_forced(enum status status, void *arg)
     answer->status = status;
 }
 
-enum status inspect(struct fixture *fixture, struct rlock_client *client,
-                    struct answer *answer, const char *name)
+enum rlock_status inspect(struct fixture *fixture, struct rlock_client *client,
+                          struct answer *answer, const char *name)
 {
     unsigned answers = answer->answers + 1;
 
@@ -579,8 +580,8 @@ enum status inspect(struct fixture *fixture, struct rlock_client *client,
     return answer->status;
 }
 
-enum status force(struct fixture *fixture, struct rlock_client *client,
-                  struct answer *answer, const char *name)
+enum rlock_status force(struct fixture *fixture, struct rlock_client *client,
+                        struct answer *answer, const char *name)
 {
     unsigned answers = answer->answers + 1;
 

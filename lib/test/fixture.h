@@ -29,15 +29,15 @@ struct fixture {
 struct call {
     struct rlock lock;
     unsigned answers;
-    enum status status;      /* of the last answer */
-    enum status statuses[4]; /* of the first answers */
-    unsigned losses;         /* calls of on_lost */
+    enum rlock_status status;      /* of the last answer */
+    enum rlock_status statuses[4]; /* of the first answers */
+    unsigned losses;               /* calls of on_lost */
 };
 
 /** The answer to rlock_inspect() or rlock_force_release(). */
 struct answer {
     unsigned answers;
-    enum status status;
+    enum rlock_status status;
     char owner[64];
     int64_t remaining_ms;
     int64_t count;
@@ -154,21 +154,21 @@ void call_extend(struct rlock_client *client, struct call *call, uint32_t lease_
 void call_release(struct rlock_client *client, struct call *call);
 
 /** The same, flushed and run until answered. */
-enum status acquire(struct fixture *fixture, struct rlock_client *client,
-                    struct call *call, const char *name, uint32_t lease_ms);
-enum status acquire_watched(struct fixture *fixture, struct rlock_client *client,
-                            struct call *call, const char *name, uint32_t lease_ms);
-enum status acquire_with(struct fixture *fixture, struct rlock_client *client,
-                         struct call *call, const char *name,
-                         const struct rlock_acquire_options *options);
-enum status extend(struct fixture *fixture, struct rlock_client *client,
-                   struct call *call, uint32_t lease_ms);
-enum status release(struct fixture *fixture, struct rlock_client *client,
-                    struct call *call);
-enum status inspect(struct fixture *fixture, struct rlock_client *client,
-                    struct answer *answer, const char *name);
-enum status force(struct fixture *fixture, struct rlock_client *client,
-                  struct answer *answer, const char *name);
+enum rlock_status acquire(struct fixture *fixture, struct rlock_client *client,
+                          struct call *call, const char *name, uint32_t lease_ms);
+enum rlock_status acquire_watched(struct fixture *fixture, struct rlock_client *client,
+                                  struct call *call, const char *name, uint32_t lease_ms);
+enum rlock_status acquire_with(struct fixture *fixture, struct rlock_client *client,
+                               struct call *call, const char *name,
+                               const struct rlock_acquire_options *options);
+enum rlock_status extend(struct fixture *fixture, struct rlock_client *client,
+                         struct call *call, uint32_t lease_ms);
+enum rlock_status release(struct fixture *fixture, struct rlock_client *client,
+                          struct call *call);
+enum rlock_status inspect(struct fixture *fixture, struct rlock_client *client,
+                          struct answer *answer, const char *name);
+enum rlock_status force(struct fixture *fixture, struct rlock_client *client,
+                        struct answer *answer, const char *name);
 
 /** A test with the fixture around it. */
 #define FIXTURE_CASE(name) GUARDED_CASE(name, fixture_setup, fixture_teardown)

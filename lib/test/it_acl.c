@@ -107,11 +107,11 @@ static struct rlock_client *open_client(struct fixture *fixture, const char *log
 }
 
 static bool is_ok(struct session *session, struct rlock_client *client,
-                  enum status status)
+                  enum rlock_status status)
 {
-    if (status != STATUS_OK && session->why[0] == '\0')
+    if (status != RLOCK_OK && session->why[0] == '\0')
         memcpy(session->why, rlock_client_why(client)->text, sizeof(session->why));
-    return status == STATUS_OK;
+    return status == RLOCK_OK;
 }
 
 static bool is_asleep_or_answered(void *arg)
@@ -263,16 +263,16 @@ FIXTURE_CASE(test_wait__without_the_rights_of_waiting_polls)
         struct rlock_client *waiter = open_client(fixture, LEAST, FENCES);
         struct call held = {0}, call = {0};
 
-        ASSERT_STATUS(acquire_with(fixture, owner, &held, NAME, &options), STATUS_OK);
+        ASSERT_STATUS(acquire_with(fixture, owner, &held, NAME, &options), RLOCK_OK);
         call_wait(waiter, &call, NAME, &options);
         call_rest(fixture, &call);
         fixture_settle(fixture);
         ASSERT_CONTAINS(rlock_client_why(waiter)->text, "subscribe");
-        ASSERT_STATUS(release(fixture, owner, &held), STATUS_OK);
+        ASSERT_STATUS(release(fixture, owner, &held), RLOCK_OK);
         fixture_pass_ms(fixture, 501);
         fixture_wait_answers(fixture, &call, 1);
-        ASSERT_STATUS(call.status, STATUS_OK);
-        ASSERT_STATUS(release(fixture, waiter, &call), STATUS_OK);
+        ASSERT_STATUS(call.status, RLOCK_OK);
+        ASSERT_STATUS(release(fixture, waiter, &call), RLOCK_OK);
     }
 }
 
@@ -288,7 +288,7 @@ static bool count_owner(const struct rlock_info *info, void *arg)
     return true;
 }
 
-static void on_listed(enum status status, void *arg)
+static void on_listed(enum rlock_status status, void *arg)
 {
     struct answer *answer = arg;
 
@@ -304,15 +304,15 @@ static bool finds(struct fixture *fixture, enum query query, char ret_why[256])
     struct call held = {0};
     bool is_found;
 
-    ASSERT_STATUS(acquire(fixture, client, &held, NAME, LEASE_MS), STATUS_OK);
+    ASSERT_STATUS(acquire(fixture, client, &held, NAME, LEASE_MS), RLOCK_OK);
     if (query == QUERY_LIST) {
         rlock_list(client, NULL, 0, count_owner, on_listed, &answer);
         rlock_flush(client);
         fixture_wait_count(fixture, &answer.answers, 1);
-        is_found = answer.status == STATUS_OK && answer.count == 1;
+        is_found = answer.status == RLOCK_OK && answer.count == 1;
     } else {
         is_found = (query == QUERY_FORCE ? force : inspect)(fixture, client, &answer,
-                                                            NAME) == STATUS_OK;
+                                                            NAME) == RLOCK_OK;
     }
     memcpy(ret_why, rlock_client_why(client)->text, 256);
     (void)release(fixture, client, &held);
@@ -434,12 +434,12 @@ FIXTURE_CASE(test_rights__that_are_missing_keep_the_client_down)
     assert_false(rlock_client_is_up(client));
     assert_string_equal(rlock_client_why(client)->text,
                         "NOPERM the user lacks +incrby ~" FENCES " ~" FENCES ":waiting");
-    ASSERT_STATUS(acquire(fixture, client, &call, NAME, LEASE_MS), STATUS_REFUSED);
+    ASSERT_STATUS(acquire(fixture, client, &call, NAME, LEASE_MS), RLOCK_REFUSED);
     assert_int_equal(rlock_refusal(rlock_client_why(client)), RLOCK_REFUSED_PERMISSION);
     set_user(fixture->server, &rights, RIGHTS_MAX);
     fixture_wait_up(fixture, client);
-    ASSERT_STATUS(acquire(fixture, client, &call, NAME, LEASE_MS), STATUS_OK);
-    ASSERT_STATUS(release(fixture, client, &call), STATUS_OK);
+    ASSERT_STATUS(acquire(fixture, client, &call, NAME, LEASE_MS), RLOCK_OK);
+    ASSERT_STATUS(release(fixture, client, &call), RLOCK_OK);
 }
 
 int main(void)

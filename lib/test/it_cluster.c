@@ -193,8 +193,8 @@ static void acquire_all(struct fixture *fixture, struct rlock_client *client,
     rlock_flush(client);
     for (int i = 0; i < NAMES; i++) {
         fixture_wait_answers(fixture, &calls[i], 1);
-        if (calls[i].status != STATUS_OK)
-            fail_msg("item:%d: %s: %s", i, status_name(calls[i].status),
+        if (calls[i].status != RLOCK_OK)
+            fail_msg("item:%d: %s: %s", i, rlock_status_name(calls[i].status),
                      rlock_client_why(client)->text);
     }
 }
@@ -209,7 +209,7 @@ static void release_all(struct fixture *fixture, struct rlock_client *client,
     rlock_flush(client);
     for (int i = 0; i < NAMES; i++) {
         fixture_wait_answers(fixture, &calls[i], 1);
-        ASSERT_STATUS(calls[i].status, STATUS_OK);
+        ASSERT_STATUS(calls[i].status, RLOCK_OK);
         calls[i].answers = 0;
     }
 }
@@ -254,10 +254,10 @@ CLUSTER_CASE(test_rlock_acquire__of_every_kind_on_all_masters)
         for (int i = 0; i < MASTERS; i++)
             ASSERT_NUMBER(server_int(&nodes[i], "DBSIZE"), >, NAMES / MASTERS / 3);
         FIXTURE_AWAIT(fixture, have_one_connection, NULL);
-        ASSERT_STATUS(inspect(fixture, client, &answer, "item:7"), STATUS_OK);
+        ASSERT_STATUS(inspect(fixture, client, &answer, "item:7"), RLOCK_OK);
         release_all(fixture, client, calls);
         assert_int_equal(count_keys(), RLOCK_BUCKETS); /* a fence counter each */
-        ASSERT_STATUS(inspect(fixture, client, &answer, "item:7"), STATUS_NOT_FOUND);
+        ASSERT_STATUS(inspect(fixture, client, &answer, "item:7"), RLOCK_NOT_FOUND);
     }
 }
 
@@ -265,7 +265,7 @@ CLUSTER_CASE(test_rlock_acquire__of_every_kind_on_all_masters)
 struct list_of_names {
     unsigned char told[NAMES];
     unsigned count, answers;
-    enum status status;
+    enum rlock_status status;
 };
 
 static bool on_owner(const struct rlock_info *info, void *arg)
@@ -279,7 +279,7 @@ static bool on_owner(const struct rlock_info *info, void *arg)
     return true;
 }
 
-static void on_end(enum status status, void *arg)
+static void on_end(enum rlock_status status, void *arg)
 {
     struct list_of_names *list = arg;
 
@@ -300,11 +300,11 @@ CLUSTER_CASE(test_rlock_list__asks_all_masters)
     rlock_list(client, NULL, 0, on_owner, on_end, &list);
     rlock_list(client, "item:7", 6, on_owner, on_end, &one);
     fixture_wait_count(fixture, &list.answers, 1);
-    ASSERT_STATUS(list.status, STATUS_OK);
+    ASSERT_STATUS(list.status, RLOCK_OK);
     assert_int_equal(list.count, NAMES);
     for (int i = 0; i < NAMES; i++)
         assert_int_equal(list.told[i], 1);
-    ASSERT_STATUS(one.status, STATUS_OK);
+    ASSERT_STATUS(one.status, RLOCK_OK);
     assert_int_equal(one.count, 1);
     assert_int_equal(one.told[7], 1);
     release_all(fixture, client, calls);
@@ -416,11 +416,12 @@ static bool is_subscribed(void *arg)
     return is_one;
 }
 
-static void on_inspected(enum status status, const struct rlock_info *info, void *arg)
+static void on_inspected(enum rlock_status status, const struct rlock_info *info,
+                         void *arg)
 {
     struct answer *answer = arg;
 
-    ASSERT_STATUS(status, STATUS_OK);
+    ASSERT_STATUS(status, RLOCK_OK);
     answer->count = info->waiters;
     answer->answers++;
 }
@@ -438,7 +439,7 @@ CLUSTER_CASE(test_rlock_acquire__waits_at_a_channel_of_the_slot)
     char name[16];
 
     there.name = name_in(0, name);
-    ASSERT_STATUS(acquire_with(fixture, alice, &held, name, &how), STATUS_OK);
+    ASSERT_STATUS(acquire_with(fixture, alice, &held, name, &how), RLOCK_OK);
     call_wait(bob, &call, name, &how);
     fixture_wait_asleep(fixture, bob, &call);
     assert_true(is_subscribed(&there));
@@ -458,10 +459,10 @@ CLUSTER_CASE(test_rlock_acquire__waits_at_a_channel_of_the_slot)
     fixture_wait_asleep(fixture, bob, &call);
     fixture_settle(fixture);
     fixture_hold_timers(fixture);
-    ASSERT_STATUS(release(fixture, alice, &held), STATUS_OK);
+    ASSERT_STATUS(release(fixture, alice, &held), RLOCK_OK);
     fixture_wait_answers(fixture, &call, 1);
-    ASSERT_STATUS(call.status, STATUS_OK);
-    ASSERT_STATUS(release(fixture, bob, &call), STATUS_OK);
+    ASSERT_STATUS(call.status, RLOCK_OK);
+    ASSERT_STATUS(release(fixture, bob, &call), RLOCK_OK);
     move_bucket(0, true);
 }
 
@@ -486,16 +487,17 @@ CLUSTER_CASE(test_rlock__resharding_loses_no_lock)
         assert_true(rlock_is_held(&calls[i].lock));
     }
     release_all(fixture, client, calls);
-    ASSERT_STATUS(acquire_with(fixture, client, &call, "item:7", &how), STATUS_OK);
+    ASSERT_STATUS(acquire_with(fixture, client, &call, "item:7", &how), RLOCK_OK);
     ASSERT_NUMBER(rlock_fence(&call.lock), >, fence);
     move_buckets(true);
-    ASSERT_STATUS(release(fixture, client, &call), STATUS_OK);
+    ASSERT_STATUS(release(fixture, client, &call), RLOCK_OK);
 }
 
-static void raise_fences(enum status status, const struct rlock_info *info, void *arg)
+static void raise_fences(enum rlock_status status, const struct rlock_info *info,
+                         void *arg)
 {
     (void)info;
-    ASSERT_STATUS(status, STATUS_NOT_FOUND);
+    ASSERT_STATUS(status, RLOCK_NOT_FOUND);
     rlock_raise_fences(arg, 0);
 }
 
@@ -509,7 +511,7 @@ CLUSTER_CASE(test_rlock__a_command_in_the_buffer_delays_no_move)
     char name[16];
 
     name_in(0, name);
-    ASSERT_STATUS(inspect(fixture, client, &answer, name), STATUS_NOT_FOUND);
+    ASSERT_STATUS(inspect(fixture, client, &answer, name), RLOCK_NOT_FOUND);
     fixture_settle(fixture); /* the master has the scripts */
     rlock_inspect(client, name, strlen(name), raise_fences, client);
     rlock_flush(client);
@@ -520,8 +522,8 @@ CLUSTER_CASE(test_rlock__a_command_in_the_buffer_delays_no_move)
     server_settle();
     fixture_hold_timers(fixture);
     fixture_wait_answers(fixture, &call, 1);
-    ASSERT_STATUS(call.status, STATUS_OK);
-    ASSERT_STATUS(release(fixture, client, &call), STATUS_OK);
+    ASSERT_STATUS(call.status, RLOCK_OK);
+    ASSERT_STATUS(release(fixture, client, &call), RLOCK_OK);
     move_bucket(0, true);
 }
 
@@ -569,13 +571,13 @@ CLUSTER_CASE(test_rlock__half_moved_slots_lose_no_lock)
     }
     for (unsigned i = 0; i < RLOCK_BUCKETS; i++) {
         fixture_wait_answers(fixture, &waiting_calls[i], 1);
-        ASSERT_STATUS(waiting_calls[i].status, STATUS_OK);
-        ASSERT_STATUS(release(fixture, client, &waiting_calls[i]), STATUS_OK);
+        ASSERT_STATUS(waiting_calls[i].status, RLOCK_OK);
+        ASSERT_STATUS(release(fixture, client, &waiting_calls[i]), RLOCK_OK);
     }
     fixture_wait_renewed(fixture, client, NAMES / 2);
     for (int i = 1; i < NAMES; i += 2) {
         assert_int_equal(calls[i].losses, 0);
-        ASSERT_STATUS(release(fixture, client, &calls[i]), STATUS_OK);
+        ASSERT_STATUS(release(fixture, client, &calls[i]), RLOCK_OK);
     }
     FIXTURE_AWAIT(fixture, are_released, NULL);
     move_buckets(true);
@@ -613,14 +615,14 @@ CLUSTER_CASE(test_rlock__without_a_master_others_go_on)
             continue;
         fixture_wait_answers(fixture, &calls[i], 1);
         if (!is_on(&calls[i], 0))
-            ASSERT_STATUS(calls[i].status, STATUS_OK);
-        down += calls[i].status == STATUS_DOWN;
+            ASSERT_STATUS(calls[i].status, RLOCK_OK);
+        down += calls[i].status == RLOCK_DOWN;
     }
     ASSERT_NUMBER(down + waiting_count, >, NAMES / 10);
     for (int i = 0; i < NAMES; i++) { /* the replica is promoted */
         if (is_on(&calls[i], 0) && i % 2 == 0) {
             fixture_wait_answers(fixture, &calls[i], 1);
-            ASSERT_STATUS(calls[i].status, STATUS_OK);
+            ASSERT_STATUS(calls[i].status, RLOCK_OK);
         }
     }
     fixture_wait_up(fixture, client);
@@ -693,13 +695,13 @@ CLUSTER_CASE(test_rlock__without_an_owner_of_a_slot_is_down)
     client = fixture_open(fixture, (struct rlock_client_options){
                                        .redis_url = url, .timeout_ms = TIMEOUT_MS});
     ASSERT_STATUS(acquire_with(fixture, client, &other, name_in(1, name), &how),
-                  STATUS_OK);
+                  RLOCK_OK);
     ASSERT_STATUS(acquire(fixture, client, &call, name_in(0, name), LEASE_MS),
-                  STATUS_DOWN);
+                  RLOCK_DOWN);
     assert_false(rlock_client_is_up(client));
     server_do(&nodes[owner], "CLUSTER ADDSLOTS %u", slot);
     fixture_wait_up(fixture, client);
-    ASSERT_STATUS(acquire(fixture, client, &call, name, LEASE_MS), STATUS_OK);
+    ASSERT_STATUS(acquire(fixture, client, &call, name, LEASE_MS), RLOCK_OK);
 }
 
 int main(void)

@@ -36,10 +36,10 @@ FIXTURE_CASE(test_redis_conn_open__by_address_name_and_socket)
         assert_false(redis_conn_is_cluster(probe.conn));
         assert_false(redis_conn_is_sharded(probe.conn)); /* though of Redis 7 */
         probe_command(&probe, &bad, "NOSUCH", NULL);
-        ASSERT_STATUS(bad.status, STATUS_REFUSED);
+        ASSERT_STATUS(bad.status, RLOCK_REFUSED);
         ASSERT_CONTAINS(bad.text, "unknown command");
         probe_command(&probe, &good, "ECHO", "hello");
-        ASSERT_STATUS(good.status, STATUS_OK);
+        ASSERT_STATUS(good.status, RLOCK_OK);
         assert_string_equal(good.text, "hello");
         probe_close(&probe);
         assert_int_equal(probe.downs, 0);
@@ -93,13 +93,13 @@ FIXTURE_CASE(test_redis_conn_open__reports_what_it_cannot_connect_to)
     char no_database[128], no_listener[32];
     const struct {
         const char *url, *why;
-        enum status status;
+        enum rlock_status status;
     } cases[] = {
-        {no_database, "SELECT: ERR DB index is out of range", STATUS_REFUSED},
-        {no_listener, "refused", STATUS_IO},
-        {NOBODY, "connect: No such file", STATUS_IO},
-        {"redis://no-such-host.invalid", "resolve no-such-host.invalid", STATUS_IO},
-        {"redis://%ff", "resolve \xff: invalid argument", STATUS_IO},
+        {no_database, "SELECT: ERR DB index is out of range", RLOCK_REFUSED},
+        {no_listener, "refused", RLOCK_IO},
+        {NOBODY, "connect: No such file", RLOCK_IO},
+        {"redis://no-such-host.invalid", "resolve no-such-host.invalid", RLOCK_IO},
+        {"redis://%ff", "resolve \xff: invalid argument", RLOCK_IO},
     };
 
     snprintf(no_database, sizeof(no_database), "%s/99", fixture->server->tcp_url);
@@ -109,11 +109,11 @@ FIXTURE_CASE(test_redis_conn_open__reports_what_it_cannot_connect_to)
         struct probe probe;
 
         probe_open(&probe, fixture, cases[i].url, TIMEOUT_MS);
-        ASSERT_STATUS(probe_send(&probe, &command, "PING", NULL), STATUS_DOWN);
+        ASSERT_STATUS(probe_send(&probe, &command, "PING", NULL), RLOCK_DOWN);
         probe_wait(&probe, &probe.downs, 1);
         probe_assert_why(&probe, cases[i].why);
         ASSERT_STATUS(probe.why.status, cases[i].status);
-        ASSERT_STATUS(probe_send(&probe, &command, "PING", NULL), STATUS_DOWN);
+        ASSERT_STATUS(probe_send(&probe, &command, "PING", NULL), RLOCK_DOWN);
         probe_close(&probe);
         assert_int_equal(command.answers, 0);
     }
@@ -190,7 +190,7 @@ FIXTURE_CASE(test_redis_conn_go__waits_for_the_name_that_is_being_resolved)
     redis_conn_go(probe.conn, &other);
     assert_string_equal(probe.conn->host.name, "no-such-host.invalid");
     probe_wait(&probe, &probe.downs, 1);
-    ASSERT_STATUS(probe.why.status, STATUS_IO);
+    ASSERT_STATUS(probe.why.status, RLOCK_IO);
     probe_close(&probe);
 }
 
@@ -253,12 +253,12 @@ FIXTURE_CASE(test_redis_conn_close__answers_what_is_under_way)
 
     probe_connect(&probe, fixture, fixture->server->unix_url);
     probe_push(&probe, &flushed, "PING", NULL);
-    ASSERT_STATUS(probe_send(&probe, &collected, "PING", NULL), STATUS_OK);
+    ASSERT_STATUS(probe_send(&probe, &collected, "PING", NULL), RLOCK_OK);
     redis_conn_close(probe.conn, probe_on_closed, &probe);
     assert_int_equal(flushed.answers, 1);
-    ASSERT_STATUS(flushed.status, STATUS_CANCELLED);
+    ASSERT_STATUS(flushed.status, RLOCK_CANCELLED);
     assert_int_equal(collected.answers, 1);
-    ASSERT_STATUS(collected.status, STATUS_CANCELLED);
+    ASSERT_STATUS(collected.status, RLOCK_CANCELLED);
     assert_int_equal(probe.closes, 0);
     FIXTURE_AWAIT(fixture, probe_is_closed, &probe);
     assert_int_equal(flushed.answers, 1);
@@ -267,7 +267,7 @@ FIXTURE_CASE(test_redis_conn_close__answers_what_is_under_way)
 /** The callback of a command closes the connection. */
 static struct probe *to_close;
 
-static void on_done_close(struct redis_command *done, enum status status,
+static void on_done_close(struct redis_command *done, enum rlock_status status,
                           const struct redis_reply *reply)
 {
     probe_on_done(done, status, reply);
@@ -278,11 +278,11 @@ FIXTURE_CASE(test_redis_conn_close__from_inside_an_answer)
 {
     static const struct {
         const char *says; /* NULL: it hangs up */
-        enum status status;
+        enum rlock_status status;
     } cases[] = {
-        {"+PONG\r\n", STATUS_OK},
-        {"-READONLY it is a replica now\r\n", STATUS_REFUSED},
-        {NULL, STATUS_IO},
+        {"+PONG\r\n", RLOCK_OK},
+        {"-READONLY it is a replica now\r\n", RLOCK_REFUSED},
+        {NULL, RLOCK_IO},
     };
     struct fixture *fixture = *state;
 
@@ -292,10 +292,10 @@ FIXTURE_CASE(test_redis_conn_close__from_inside_an_answer)
 
         probe_connect_fake(&probe, fixture);
         to_close = &probe;
-        ASSERT_STATUS(redis_conn_begin(probe.conn, 1), STATUS_OK);
+        ASSERT_STATUS(redis_conn_begin(probe.conn, 1), RLOCK_OK);
         redis_conn_arg_text(probe.conn, "PING");
         ASSERT_STATUS(redis_conn_end(probe.conn, &first.command, on_done_close),
-                      STATUS_OK);
+                      RLOCK_OK);
         probe_push(&probe, &second, "PING", NULL);
         if (cases[i].says != NULL)
             fake_say(probe.fake, cases[i].says);
@@ -304,7 +304,7 @@ FIXTURE_CASE(test_redis_conn_close__from_inside_an_answer)
         FIXTURE_AWAIT(fixture, probe_is_closed, &probe);
         ASSERT_STATUS(first.status, cases[i].status);
         assert_int_equal(second.answers, 1);
-        ASSERT_STATUS(second.status, STATUS_CANCELLED);
+        ASSERT_STATUS(second.status, RLOCK_CANCELLED);
         assert_int_equal(probe.downs, 0); /* nothing is reported after the close */
         fake_stop(probe.fake);
         uv_run(&fixture->loop, UV_RUN_NOWAIT);
@@ -330,14 +330,14 @@ FIXTURE_CASE(test_redis_conn__reconnects_after_a_restart)
         probe_wait(&probe, &probe.downs, 1);
         for (int j = 0; j < 2; j++) {
             assert_int_equal(lost[j].answers, 1);
-            ASSERT_STATUS(lost[j].status, STATUS_IO);
+            ASSERT_STATUS(lost[j].status, RLOCK_IO);
         }
         assert_false(redis_conn_is_up(probe.conn));
         fixture_run_for(fixture, 20);
         server_restart(fixture->server);
         probe_wait(&probe, &probe.ups, 2);
         probe_command(&probe, &command, "PING", NULL);
-        ASSERT_STATUS(command.status, STATUS_OK);
+        ASSERT_STATUS(command.status, RLOCK_OK);
         probe_close(&probe);
     }
 }
@@ -365,8 +365,8 @@ FIXTURE_CASE(test_redis_conn__notices_the_end_behind_the_last_reply)
         if (fails_to_write)
             redis_conn_wake_only_at(probe.conn, 0);
         probe_wait(&probe, &second.answers, 1);
-        ASSERT_STATUS(first.status, STATUS_OK);
-        ASSERT_STATUS(second.status, STATUS_IO);
+        ASSERT_STATUS(first.status, RLOCK_OK);
+        ASSERT_STATUS(second.status, RLOCK_IO);
         assert_int_equal(probe.downs, 1);
         probe_close(&probe);
     }
@@ -386,11 +386,11 @@ FIXTURE_CASE(test_redis_conn__times_out_on_a_hung_server_and_reconnects)
     probe_push(&probe, &second, "PING", NULL);
     fixture_pass_ms(fixture, TIMEOUT_MS / 2 + 1);
     assert_int_equal(first.answers, 1);
-    ASSERT_STATUS(first.status, STATUS_TIMEOUT);
+    ASSERT_STATUS(first.status, RLOCK_TIMEOUT);
     assert_int_equal(second.answers, 1); /* the later one too */
-    ASSERT_STATUS(second.status, STATUS_TIMEOUT);
+    ASSERT_STATUS(second.status, RLOCK_TIMEOUT);
     probe_assert_why(&probe, "no reply within 10000 ms");
-    ASSERT_STATUS(probe.why.status, STATUS_TIMEOUT);
+    ASSERT_STATUS(probe.why.status, RLOCK_TIMEOUT);
     for (int i = 0; i < 2; i++) { /* attempts to connect time out, too */
         fixture_pass_ms(fixture, PAUSE_MAX_MS);
         fixture_run_for(fixture, 10);
@@ -400,7 +400,7 @@ FIXTURE_CASE(test_redis_conn__times_out_on_a_hung_server_and_reconnects)
     server_resume(fixture->server);
     probe_wait(&probe, &probe.ups, 2);
     probe_command(&probe, &third, "PING", NULL);
-    ASSERT_STATUS(third.status, STATUS_OK);
+    ASSERT_STATUS(third.status, RLOCK_OK);
     probe_close(&probe);
 }
 
@@ -416,7 +416,7 @@ FIXTURE_CASE(test_redis_conn__reply_that_is_read_late_is_no_timeout)
     server_settle();
     fixture_jump_ms(fixture, TIMEOUT_MS + 50);
     probe_wait(&probe, &command.answers, 1);
-    ASSERT_STATUS(command.status, STATUS_OK);
+    ASSERT_STATUS(command.status, RLOCK_OK);
     assert_int_equal(probe.downs, 0);
     probe_close(&probe);
 }
@@ -462,7 +462,7 @@ FIXTURE_CASE(test_redis_conn_flush__of_more_than_the_socket_takes)
         for (int at = 0; at < cases[i].count; at++) {
             probe_wait(&probe, &commands[at].answers, 1);
             assert_int_equal(commands[at].answers, 1);
-            ASSERT_STATUS(commands[at].status, STATUS_OK);
+            ASSERT_STATUS(commands[at].status, RLOCK_OK);
             assert_string_equal(commands[at].text + 60, "xxx");
         }
         probe_close(&probe);
@@ -485,9 +485,9 @@ FIXTURE_CASE(test_redis_conn__malformed_reply_ends_all_commands)
     assert_int_equal(first.answers, 0);
     fake_say(probe.fake, "ue\r\n!?\r\n");
     probe_wait(&probe, &second.answers, 1);
-    ASSERT_STATUS(first.status, STATUS_OK);
+    ASSERT_STATUS(first.status, RLOCK_OK);
     assert_string_equal(first.text, "value");
-    ASSERT_STATUS(second.status, STATUS_IO);
+    ASSERT_STATUS(second.status, RLOCK_IO);
     probe_assert_why(&probe, "Protocol error");
     probe_wait(&probe, &probe.ups, 2);
     probe_close(&probe);
@@ -523,18 +523,18 @@ FIXTURE_CASE(test_redis_conn__sends_nothing_before_the_flush)
 
     probe_connect_fake(&probe, fixture);
     for (int i = 0; i < 3; i++)
-        ASSERT_STATUS(probe_send(&probe, &commands[i], "GET", "a"), STATUS_OK);
+        ASSERT_STATUS(probe_send(&probe, &commands[i], "GET", "a"), RLOCK_OK);
     fixture_run_for(fixture, 20);
     assert_int_equal(probe.fake->heard_len, 0);
     redis_conn_flush(probe.conn);
     await_heard(&probe, 3 * GET_LEN);
-    ASSERT_STATUS(probe_send(&probe, &commands[3], "GET", "a"), STATUS_OK);
+    ASSERT_STATUS(probe_send(&probe, &commands[3], "GET", "a"), RLOCK_OK);
     fake_say(probe.fake, "$-1\r\n");
     probe_wait(&probe, &commands[0].answers, 1);
     fixture_run_for(fixture, 20);
     assert_int_equal(probe.fake->heard_len, 3 * GET_LEN); /* nor when a reply arrives */
     probe_close(&probe);
-    ASSERT_STATUS(commands[3].status, STATUS_CANCELLED);
+    ASSERT_STATUS(commands[3].status, RLOCK_CANCELLED);
 }
 
 #define PING "*1\r\n$4\r\nPING\r\n"
@@ -588,8 +588,8 @@ FIXTURE_CASE(test_redis_conn__write_to_a_closed_peer_raises_no_signal)
     probe_push(&probe, &second, "PING", NULL);
     assert_int_equal(first.answers, 0); /* not from inside the call */
     probe_wait(&probe, &second.answers, 1);
-    ASSERT_STATUS(first.status, STATUS_IO);
-    ASSERT_STATUS(second.status, STATUS_IO);
+    ASSERT_STATUS(first.status, RLOCK_IO);
+    ASSERT_STATUS(second.status, RLOCK_IO);
     probe_wait(&probe, &probe.ups, 2);
     probe_close(&probe);
 }
@@ -600,7 +600,7 @@ FIXTURE_CASE(test_redis_conn__is_lost_when_a_write_has_failed)
     struct probe probe;
 
     probe_connect_fake(&probe, *state);
-    err_set(&probe.conn->broken, STATUS_IO, "write: no route to host");
+    err_set(&probe.conn->broken, RLOCK_IO, "write: no route to host");
     redis_conn_wake_at(probe.conn, 0);
     probe_wait(&probe, &probe.downs, 1);
     assert_string_equal(probe.why.text, "write: no route to host");
@@ -615,9 +615,9 @@ FIXTURE_CASE(test_redis_conn_end__without_memory_drops_this_command_only)
     struct command commands[3] = {0};
 
     probe_connect(&probe, fixture, fixture->server->unix_url);
-    ASSERT_STATUS(probe_send(&probe, &commands[0], "ECHO", "first"), STATUS_OK);
+    ASSERT_STATUS(probe_send(&probe, &commands[0], "ECHO", "first"), RLOCK_OK);
     redis_socket_wire(probe.conn->socket)->failed = true;
-    ASSERT_STATUS(probe_send(&probe, &commands[1], "ECHO", "second"), STATUS_NO_MEMORY);
+    ASSERT_STATUS(probe_send(&probe, &commands[1], "ECHO", "second"), RLOCK_NO_MEMORY);
     probe_command(&probe, &commands[2], "ECHO", "third");
     assert_string_equal(commands[0].text, "first");
     assert_int_equal(commands[1].answers, 0);
@@ -649,17 +649,17 @@ FIXTURE_CASE(test_redis_conn__siblings_at_one_server_share_a_socket)
     server_kill(fixture->server);
     for (int i = 0; i < 2; i++) {
         probe_wait(&probes[i], &probes[i].downs, 1);
-        ASSERT_STATUS(lost[i].status, STATUS_IO);
+        ASSERT_STATUS(lost[i].status, RLOCK_IO);
     }
     server_restart(fixture->server);
     for (int i = 0; i < 2; i++) {
         probe_wait(&probes[i], &probes[i].ups, 2);
-        ASSERT_STATUS(probe_send(&probes[i], &last[i], "PING", NULL), STATUS_OK);
+        ASSERT_STATUS(probe_send(&probes[i], &last[i], "PING", NULL), RLOCK_OK);
     }
     for (int i = 0; i < 2; i++) {
         redis_conn_close(probes[i].conn, probe_on_closed, &probes[i]);
         assert_int_equal(last[i].answers, 1);
-        ASSERT_STATUS(last[i].status, STATUS_CANCELLED);
+        ASSERT_STATUS(last[i].status, RLOCK_CANCELLED);
         if (i == 0) /* a closed one leaves the ring of its siblings */
             assert_true(list_is_empty(&probes[1].conn->siblings));
         redis_conn_flush(probes[i].conn); /* there is no socket */

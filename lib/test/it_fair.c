@@ -64,9 +64,9 @@ static void hand_over(struct fixture *fixture, struct rlock_client *client,
     int64_t fence = rlock_fence(&holder->lock);
 
     assert_int_equal(next->answers, 0);
-    ASSERT_STATUS(release(fixture, client, holder), STATUS_OK);
+    ASSERT_STATUS(release(fixture, client, holder), RLOCK_OK);
     fixture_wait_answers(fixture, next, 1);
-    ASSERT_STATUS(next->status, STATUS_OK);
+    ASSERT_STATUS(next->status, RLOCK_OK);
     ASSERT_NUMBER(rlock_fence(&next->lock), >, fence);
 }
 
@@ -80,7 +80,7 @@ FIXTURE_CASE(test_waiters__are_served_in_order_of_arrival)
     for (int i = 0; i < CLIENTS; i++)
         clients[i] = fixture_client(fixture);
     ASSERT_STATUS(acquire_with(fixture, clients[2], &calls[0], "item:7", &patient),
-                  STATUS_OK);
+                  RLOCK_OK);
     queue_up(fixture, clients, CLIENTS, &calls[1], WAITERS);
     hold_queue(fixture);
     for (int i = 1; i <= WAITERS; i++) {
@@ -89,7 +89,7 @@ FIXTURE_CASE(test_waiters__are_served_in_order_of_arrival)
             assert_int_equal(calls[j].answers, 0);
     }
     ASSERT_STATUS(release(fixture, clients[(WAITERS - 1) % CLIENTS], &calls[WAITERS]),
-                  STATUS_OK);
+                  RLOCK_OK);
     assert_nothing_left(fixture);
 }
 
@@ -110,20 +110,20 @@ FIXTURE_CASE(test_waiter__that_died_as_head_is_passed_over)
     struct rlock_client *client = fixture_client(fixture);
     struct call holder = {0}, next = {0};
 
-    ASSERT_STATUS(acquire_with(fixture, client, &holder, "item:7", &patient), STATUS_OK);
+    ASSERT_STATUS(acquire_with(fixture, client, &holder, "item:7", &patient), RLOCK_OK);
     server_do(fixture->server, "ZADD item:7:queue 1 dead:1");
     server_do(fixture->server, "ZADD item:7:beats %lld dead:1",
               server_ms(fixture) + HOUR_MS);
     queue_up(fixture, &client, 1, &next, 1);
     fixture_wait_asleep(fixture, client, &next);
-    ASSERT_STATUS(release(fixture, client, &holder), STATUS_OK);
+    ASSERT_STATUS(release(fixture, client, &holder), RLOCK_OK);
     fixture_settle(fixture);
     assert_int_equal(next.answers, 0);
     move_beats(fixture, -HOUR_MS - PATIENCE_MS);
     fixture_pass_ms(fixture, BEAT_MS);
     fixture_wait_answers(fixture, &next, 1);
-    ASSERT_STATUS(next.status, STATUS_OK);
-    ASSERT_STATUS(release(fixture, client, &next), STATUS_OK);
+    ASSERT_STATUS(next.status, RLOCK_OK);
+    ASSERT_STATUS(release(fixture, client, &next), RLOCK_OK);
     assert_nothing_left(fixture);
 }
 
@@ -137,7 +137,7 @@ FIXTURE_CASE(test_waiters__keep_their_order_while_the_server_stands_still)
 
     for (int i = 0; i < WAITERS; i++)
         clients[i] = fixture_client(fixture);
-    ASSERT_STATUS(acquire_with(fixture, owner, &holder, "item:7", &patient), STATUS_OK);
+    ASSERT_STATUS(acquire_with(fixture, owner, &holder, "item:7", &patient), RLOCK_OK);
     queue_up(fixture, clients, WAITERS, calls, WAITERS);
     server_do(fixture->server, "CLIENT PAUSE %d ALL", STALL_MS);
     fixture_run_for(fixture, STALL_MS);
@@ -147,7 +147,7 @@ FIXTURE_CASE(test_waiters__keep_their_order_while_the_server_stands_still)
         for (int j = i + 1; j < WAITERS; j++)
             assert_int_equal(calls[j].answers, 0);
     }
-    ASSERT_STATUS(release(fixture, clients[WAITERS - 1], &calls[WAITERS - 1]), STATUS_OK);
+    ASSERT_STATUS(release(fixture, clients[WAITERS - 1], &calls[WAITERS - 1]), RLOCK_OK);
     assert_nothing_left(fixture);
 }
 

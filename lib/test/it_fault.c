@@ -22,14 +22,14 @@
 #define TEAMS     2
 
 static const struct fault faults[] = {
-    {"cut before the command", PROXY_CUT_UNSENT, STATUS_IO},
-    {"cut, the command arrives later", PROXY_CUT_ASTRAY, STATUS_IO},
-    {"cut before the reply", PROXY_CUT_BEFORE, STATUS_IO},
-    {"cut inside the reply", PROXY_CUT_INSIDE, STATUS_IO},
-    {"command too late", PROXY_HOLD_UNSENT, STATUS_TIMEOUT},
-    {"reply too late", PROXY_HOLD, STATUS_TIMEOUT},
-    {"reply dropped", PROXY_DROP, STATUS_TIMEOUT},
-    {"reply doubled", PROXY_DUPLICATE, STATUS_OK},
+    {"cut before the command", PROXY_CUT_UNSENT, RLOCK_IO},
+    {"cut, the command arrives later", PROXY_CUT_ASTRAY, RLOCK_IO},
+    {"cut before the reply", PROXY_CUT_BEFORE, RLOCK_IO},
+    {"cut inside the reply", PROXY_CUT_INSIDE, RLOCK_IO},
+    {"command too late", PROXY_HOLD_UNSENT, RLOCK_TIMEOUT},
+    {"reply too late", PROXY_HOLD, RLOCK_TIMEOUT},
+    {"reply dropped", PROXY_DROP, RLOCK_TIMEOUT},
+    {"reply doubled", PROXY_DUPLICATE, RLOCK_OK},
 };
 
 #define COUNT_OF(array) (sizeof(array) / sizeof(*(array)))
@@ -74,10 +74,10 @@ static void run(void **state)
 
 /* -- acquire and release -- */
 
-static enum status wanted_status(const struct trial *trial)
+static enum rlock_status wanted_status(const struct trial *trial)
 {
     if (trial->test->waits)
-        return STATUS_OK;
+        return RLOCK_OK;
     return trial->fault->fault == PROXY_DUPLICATE ? trial->test->doubled
                                                   : trial->fault->status;
 }
@@ -91,8 +91,8 @@ static void acquire_with_fault(struct trial *trial)
         AWAIT(trial, trial_is_locked, trial); /* for nobody; it is released */
     if (trial->fault->fault == PROXY_HOLD_UNSENT)
         assert_int_equal(trial_has_lock(trial), trial->test->waits);
-    if (wanted_status(trial) == STATUS_OK)
-        ASSERT_STATUS(alice_releases(trial, &trial->hers), STATUS_OK);
+    if (wanted_status(trial) == RLOCK_OK)
+        ASSERT_STATUS(alice_releases(trial, &trial->hers), RLOCK_OK);
     bob_gets_it(trial);
     trial_assert_stats(trial);
 }
@@ -134,7 +134,7 @@ static void trial_acquire_with_body(struct trial *trial)
 static void trial_release(struct trial *trial)
 {
     alice_opens(trial);
-    ASSERT_STATUS(alice_acquires(trial, &trial->hers, NAME), STATUS_OK);
+    ASSERT_STATUS(alice_acquires(trial, &trial->hers, NAME), RLOCK_OK);
     trial_strike(trial);
     ASSERT_STATUS(alice_releases(trial, &trial->hers), trial->fault->status);
     alice_recovers(trial);
@@ -152,8 +152,8 @@ static void one_grant_is_left(struct trial *trial)
 
     assert_string_equal(count->str, "1");
     freeReplyObject(count);
-    ASSERT_STATUS(bob_tries(trial, LEASE_MS), STATUS_BUSY);
-    ASSERT_STATUS(alice_releases(trial, &trial->hers), STATUS_OK);
+    ASSERT_STATUS(bob_tries(trial, LEASE_MS), RLOCK_BUSY);
+    ASSERT_STATUS(alice_releases(trial, &trial->hers), RLOCK_OK);
     assert_false(trial_has_lock(trial));
     bob_gets_it(trial);
     trial_assert_stats(trial);
@@ -162,8 +162,8 @@ static void one_grant_is_left(struct trial *trial)
 static void trial_nested_release(struct trial *trial)
 {
     alice_opens(trial);
-    ASSERT_STATUS(alice_acquires(trial, &trial->hers, NAME), STATUS_OK);
-    ASSERT_STATUS(alice_acquires(trial, &trial->inner, NAME), STATUS_OK);
+    ASSERT_STATUS(alice_acquires(trial, &trial->hers, NAME), RLOCK_OK);
+    ASSERT_STATUS(alice_acquires(trial, &trial->inner, NAME), RLOCK_OK);
     trial_strike(trial);
     ASSERT_STATUS(alice_releases(trial, &trial->inner), trial->fault->status);
     alice_recovers(trial);
@@ -189,15 +189,15 @@ static bool has_two_grants(void *arg)
 static void trial_nested_acquire(struct trial *trial)
 {
     alice_opens(trial);
-    ASSERT_STATUS(alice_acquires(trial, &trial->hers, NAME), STATUS_OK);
+    ASSERT_STATUS(alice_acquires(trial, &trial->hers, NAME), RLOCK_OK);
     trial_strike(trial);
     ASSERT_STATUS(alice_acquires(trial, &trial->inner, NAME), trial->fault->status);
     alice_recovers(trial);
     trial_let_go(trial);
     if (trial->fault->fault == PROXY_CUT_ASTRAY)
         AWAIT(trial, has_two_grants, trial);
-    if (trial->fault->status == STATUS_OK)
-        ASSERT_STATUS(alice_releases(trial, &trial->inner), STATUS_OK);
+    if (trial->fault->status == RLOCK_OK)
+        ASSERT_STATUS(alice_releases(trial, &trial->inner), RLOCK_OK);
     AWAIT(trial, has_one_grant, trial);
     one_grant_is_left(trial);
 }
@@ -211,7 +211,7 @@ static void alice_acquires_watched(struct trial *trial)
     options.watchdog = true;
     options.lease_ms = LEASE_MS;
     call_acquire_with(trial->alice, &trial->hers, NAME, &options);
-    ASSERT_STATUS(alice_tried(trial, &trial->hers), STATUS_OK);
+    ASSERT_STATUS(alice_tried(trial, &trial->hers), RLOCK_OK);
 }
 
 static bool has_renewed_thrice(void *arg)
@@ -228,9 +228,9 @@ static void trial_renew(struct trial *trial)
     AWAIT(trial, has_renewed_thrice, trial->alice);
     assert_int_equal(trial->hers.losses, 0);
     ASSERT_NUMBER(rlock_safe_for_us(&trial->hers.lock, clock_mono_us()), >, 0);
-    ASSERT_STATUS(bob_tries(trial, LEASE_MS), STATUS_BUSY);
+    ASSERT_STATUS(bob_tries(trial, LEASE_MS), RLOCK_BUSY);
     alice_recovers(trial);
-    ASSERT_STATUS(alice_releases(trial, &trial->hers), STATUS_OK);
+    ASSERT_STATUS(alice_releases(trial, &trial->hers), RLOCK_OK);
     trial_let_go(trial);
     assert_false(trial_has_lock(trial));
     bob_gets_it(trial);
@@ -262,14 +262,14 @@ static void trial_renew_in_vain(struct trial *trial)
     trial_let_go(trial);
     bob_gets_it(trial);
     assert_int_equal(trial->hers.losses, 1);
-    ASSERT_STATUS(alice_releases(trial, &trial->hers), STATUS_LOST);
+    ASSERT_STATUS(alice_releases(trial, &trial->hers), RLOCK_LOST);
     trial_assert_stats(trial);
 }
 
 /** A lease that is not known to be extended does not count as extended. */
 static void trial_extend(struct trial *trial)
 {
-    bool is_ok = trial->fault->status == STATUS_OK;
+    bool is_ok = trial->fault->status == RLOCK_OK;
     int64_t before_us;
 
     alice_opens(trial);
@@ -282,8 +282,8 @@ static void trial_extend(struct trial *trial)
     assert_int_equal(safe_until_us(trial) > before_us + LEASE_MS * 1000LL, is_ok);
     alice_recovers(trial);
     trial_let_go(trial);
-    ASSERT_STATUS(bob_tries(trial, LEASE_MS), STATUS_BUSY);
-    ASSERT_STATUS(alice_releases(trial, &trial->hers), STATUS_OK);
+    ASSERT_STATUS(bob_tries(trial, LEASE_MS), RLOCK_BUSY);
+    ASSERT_STATUS(alice_releases(trial, &trial->hers), RLOCK_OK);
     bob_gets_it(trial);
     trial_assert_stats(trial);
 }
@@ -294,9 +294,9 @@ static void trial_extend(struct trial *trial)
 static void alice_draws_a_new_fence(struct trial *trial)
 {
     alice_recovers(trial);
-    ASSERT_STATUS(alice_acquires(trial, &trial->hers, NAME), STATUS_OK);
+    ASSERT_STATUS(alice_acquires(trial, &trial->hers, NAME), RLOCK_OK);
     ASSERT_NUMBER(rlock_fence(&trial->hers.lock), >, INT64_C(1000000000000000));
-    ASSERT_STATUS(alice_releases(trial, &trial->hers), STATUS_OK);
+    ASSERT_STATUS(alice_releases(trial, &trial->hers), RLOCK_OK);
     trial_let_go(trial);
     bob_gets_it(trial);
     trial_assert_stats(trial);
@@ -327,7 +327,7 @@ static bool is_asleep(void *arg)
     const struct rlock_channels *channels = &trial->alice->channels;
 
     for (int i = 0; i < RLOCK_CHANNEL_BUCKETS; i++) {
-        const struct list *bucket = &channels->buckets[i];
+        const struct rlock_link *bucket = &channels->buckets[i];
 
         if (!list_is_empty(bucket))
             return list_item(bucket->next, struct rlock_channel, link)->is_subscribed &&
@@ -340,7 +340,7 @@ static void alice_begins_to_wait(struct trial *trial)
 {
     struct rlock_acquire_options options = trial_options(trial);
 
-    ASSERT_STATUS(bob_tries(trial, RLOCK_LEASE_MS_MAX), STATUS_OK);
+    ASSERT_STATUS(bob_tries(trial, RLOCK_LEASE_MS_MAX), RLOCK_OK);
     call_acquire_with(trial->alice, &trial->hers, NAME, &options);
     rlock_flush(trial->alice);
 }
@@ -352,7 +352,7 @@ static void alice_waits(struct trial *trial)
 }
 
 /** Bob releases, and Alice gets the lock; she may be answered before he is. */
-static enum status bob_hands_over(struct trial *trial)
+static enum rlock_status bob_hands_over(struct trial *trial)
 {
     unsigned wanted = trial->hers.answers + 1;
 
@@ -365,8 +365,8 @@ static enum status bob_hands_over(struct trial *trial)
 static void alice_waits_and_gets_it(struct trial *trial)
 {
     alice_waits(trial);
-    ASSERT_STATUS(bob_hands_over(trial), STATUS_OK);
-    ASSERT_STATUS(alice_releases(trial, &trial->hers), STATUS_OK);
+    ASSERT_STATUS(bob_hands_over(trial), RLOCK_OK);
+    ASSERT_STATUS(alice_releases(trial, &trial->hers), RLOCK_OK);
 }
 
 static bool has_no_subscriber(void *arg)
@@ -397,8 +397,8 @@ static void trial_subscribe(struct trial *trial)
     trial_strike(trial);
     alice_begins_to_wait(trial);
     trial_await(trial, &trial->proxy->faults, 1);
-    ASSERT_STATUS(bob_hands_over(trial), STATUS_OK);
-    ASSERT_STATUS(alice_releases(trial, &trial->hers), STATUS_OK);
+    ASSERT_STATUS(bob_hands_over(trial), RLOCK_OK);
+    ASSERT_STATUS(alice_releases(trial, &trial->hers), RLOCK_OK);
     subscription_recovers(trial);
 }
 
@@ -416,8 +416,8 @@ static void trial_message(struct trial *trial)
     alice_opens(trial);
     alice_waits(trial);
     trial_strike(trial);
-    ASSERT_STATUS(bob_hands_over(trial), STATUS_OK);
-    ASSERT_STATUS(alice_releases(trial, &trial->hers), STATUS_OK);
+    ASSERT_STATUS(bob_hands_over(trial), RLOCK_OK);
+    ASSERT_STATUS(alice_releases(trial, &trial->hers), RLOCK_OK);
     subscription_recovers(trial);
 }
 
@@ -427,9 +427,9 @@ static void trial_woken(struct trial *trial)
     alice_opens(trial);
     alice_waits(trial);
     trial_strike(trial);
-    ASSERT_STATUS(bob_hands_over(trial), STATUS_OK);
+    ASSERT_STATUS(bob_hands_over(trial), RLOCK_OK);
     alice_recovers(trial);
-    ASSERT_STATUS(alice_releases(trial, &trial->hers), STATUS_OK);
+    ASSERT_STATUS(alice_releases(trial, &trial->hers), RLOCK_OK);
     trial_let_go(trial);
     bob_gets_it(trial);
     AWAIT(trial, has_no_subscriber, trial);
@@ -489,8 +489,8 @@ static void trial_acquire_two(struct trial *trial)
 static void trial_release_two(struct trial *trial)
 {
     alice_opens(trial);
-    ASSERT_STATUS(alice_acquires(trial, &trial->hers, NAME), STATUS_OK);
-    ASSERT_STATUS(alice_acquires(trial, &trial->inner, OTHER), STATUS_OK);
+    ASSERT_STATUS(alice_acquires(trial, &trial->hers, NAME), RLOCK_OK);
+    ASSERT_STATUS(alice_acquires(trial, &trial->inner, OTHER), RLOCK_OK);
     steal(trial);
     trial_strike(trial);
     call_release(trial->alice, &trial->hers);
@@ -498,7 +498,7 @@ static void trial_release_two(struct trial *trial)
     call_release(trial->alice, &trial->inner);
     rlock_flush(trial->alice);
     both_are_answered(trial, 2);
-    assert_int_not_equal(unlucky(trial)->status, STATUS_OK);
+    assert_int_not_equal(unlucky(trial)->status, RLOCK_OK);
     assert_thief_has_it(trial);
 }
 
@@ -509,7 +509,7 @@ static void alice_acquires_watched_beside(struct trial *trial)
     options.watchdog = true;
     options.lease_ms = LEASE_MS + 1; /* renewed by another call */
     call_acquire_with(trial->alice, &trial->inner, OTHER, &options);
-    ASSERT_STATUS(alice_tried(trial, &trial->inner), STATUS_OK);
+    ASSERT_STATUS(alice_tried(trial, &trial->inner), RLOCK_OK);
 }
 
 /** A lock does not count as renewed because another was. */
@@ -549,7 +549,7 @@ static const struct test matrix[] = {
     {"acquire, would wait", trial_acquire, "acquire_wait", .kind = &rlock_plain,
      .waits = true},
     {"acquire, script unknown", trial_acquire_unknown_script, "acquire",
-     .kind = &rlock_plain, .doubled = STATUS_IO},
+     .kind = &rlock_plain, .doubled = RLOCK_IO},
     {"acquire, with its body", trial_acquire_with_body, "acquire", .kind = &rlock_plain},
     {"release, plain", trial_release, "release", .kind = &rlock_plain},
     {"release, reentrant", trial_release, "reentrant_release", .kind = &rlock_reentrant},

@@ -29,9 +29,9 @@ struct shared {
     bool is_closed;
 };
 
-static void on_forced(enum status status, void *arg)
+static void on_forced(enum rlock_status status, void *arg)
 {
-    *(enum status *)arg = status;
+    *(enum rlock_status *)arg = status;
 }
 
 static void on_closed(void *arg)
@@ -41,7 +41,7 @@ static void on_closed(void *arg)
 
 static bool is_refused(const struct call *call)
 {
-    return call->answers == 1 && call->status == STATUS_INVALID;
+    return call->answers == 1 && call->status == RLOCK_INVALID;
 }
 
 static bool has_no_effect(void *arg)
@@ -50,7 +50,7 @@ static bool has_no_effect(void *arg)
     struct rlock_client *client = shared->client;
     struct rlock *lock = &shared->held.lock;
     struct call acquired = {0}, released = shared->held, extended = shared->held;
-    enum status forced = STATUS_OK;
+    enum rlock_status forced = RLOCK_OK;
 
     released.answers = extended.answers = 0;
     call_acquire(client, &acquired, "item:8", LEASE_MS);
@@ -63,7 +63,7 @@ static bool has_no_effect(void *arg)
     rlock_client_close(client, on_closed, shared);
     return is_refused(&acquired) && is_refused(&released) && is_refused(&extended) &&
            strstr(rlock_client_why(client)->text, "fork") != NULL &&
-           forced == STATUS_INVALID && shared->is_closed && !rlock_client_is_up(client) &&
+           forced == RLOCK_INVALID && shared->is_closed && !rlock_client_is_up(client) &&
            !rlock_is_held(lock) && rlock_safe_for_us(lock, 0) == 0;
 }
 
@@ -74,10 +74,10 @@ FIXTURE_CASE(test_calls__in_a_child_leave_the_parent_alone)
     struct rlock_stats stats;
 
     ASSERT_STATUS(acquire(fixture, shared.client, &shared.held, NAME, LEASE_MS),
-                  STATUS_OK);
+                  RLOCK_OK);
     in_child(has_no_effect, &shared);
     assert_true(server_has(fixture->server, NAME));
-    ASSERT_STATUS(release(fixture, shared.client, &shared.held), STATUS_OK);
+    ASSERT_STATUS(release(fixture, shared.client, &shared.held), RLOCK_OK);
     rlock_client_stats(shared.client, &stats);
     assert_int_equal(stats.reconnects, 0);
 }
@@ -112,7 +112,7 @@ FIXTURE_CASE(test_watchdog__does_not_renew_in_a_child)
 
     shared = (struct shared){.fixture = fixture, .client = fixture_client(fixture)};
     ASSERT_STATUS(acquire_watched(fixture, shared.client, &shared.held, NAME, 600),
-                  STATUS_OK);
+                  RLOCK_OK);
     renewals = server_calls(fixture->server, "evalsha");
     in_child(runs_the_loop, &shared); /* meanwhile the parent does not run it */
     assert_int_equal(server_calls(fixture->server, "evalsha"), renewals);
@@ -128,9 +128,9 @@ static bool opens_its_own(void *arg)
 
     uv_loop_init(&own.loop);
     client = fixture_client(&own);
-    return acquire(&own, client, &call, NAME, LEASE_MS) == STATUS_BUSY &&
-           acquire(&own, client, &call, "item:8", LEASE_MS) == STATUS_OK &&
-           release(&own, client, &call) == STATUS_OK;
+    return acquire(&own, client, &call, NAME, LEASE_MS) == RLOCK_BUSY &&
+           acquire(&own, client, &call, "item:8", LEASE_MS) == RLOCK_OK &&
+           release(&own, client, &call) == RLOCK_OK;
 }
 
 FIXTURE_CASE(test_rlock_client_open__works_in_a_child)
@@ -139,7 +139,7 @@ FIXTURE_CASE(test_rlock_client_open__works_in_a_child)
     struct shared shared = {.fixture = fixture, .client = fixture_client(fixture)};
 
     ASSERT_STATUS(acquire(fixture, shared.client, &shared.held, NAME, LEASE_MS),
-                  STATUS_OK);
+                  RLOCK_OK);
     in_child(opens_its_own, &shared);
 }
 
@@ -149,13 +149,13 @@ static bool uses_no_sync(void *arg)
 {
     struct sync_fixture *fixture = arg;
     struct rlock lock = {0};
-    struct err err = {0};
-    enum status status = rlock_sync_acquire(fixture->sync, fixture->client, &lock, NAME,
-                                            NAME_LEN, NULL, &err);
+    struct rlock_err err = {0};
+    enum rlock_status status = rlock_sync_acquire(fixture->sync, fixture->client, &lock,
+                                                  NAME, NAME_LEN, NULL, &err);
 
     rlock_sync_close(fixture->sync);
     rlock_sync_free(fixture->sync);
-    return status == STATUS_INVALID && strstr(err.text, "fork") != NULL;
+    return status == RLOCK_INVALID && strstr(err.text, "fork") != NULL;
 }
 
 SYNC_CASE(test_rlock_sync__in_a_child_leaves_the_parent_alone)
@@ -165,9 +165,9 @@ SYNC_CASE(test_rlock_sync__in_a_child_leaves_the_parent_alone)
     struct rlock lock = {0};
 
     in_child(uses_no_sync, fixture);
-    ASSERT_STATUS(sync_acquire(fixture, &lock, NAME, 0), STATUS_OK);
+    ASSERT_STATUS(sync_acquire(fixture, &lock, NAME, 0), RLOCK_OK);
     in_child(uses_no_sync, fixture);
-    ASSERT_STATUS(sync_release(fixture, &lock), STATUS_OK);
+    ASSERT_STATUS(sync_release(fixture, &lock), RLOCK_OK);
     rlock_sync_stats(fixture->sync, fixture->client, &stats);
     assert_int_equal(stats.reconnects, 0);
 }

@@ -27,19 +27,19 @@ FIXTURE_CASE(test_acquire__writes_the_time_of_its_end)
     struct answer answer = {0};
     int64_t begin_ms = clock_real_us() / 1000;
 
-    ASSERT_STATUS(acquire_with(fixture, client, &call, "item:7", &try_once), STATUS_OK);
+    ASSERT_STATUS(acquire_with(fixture, client, &call, "item:7", &try_once), RLOCK_OK);
     ASSERT_NUMBER(rlock_fence(&call.lock), >, 0);
     ASSERT_BETWEEN(value(fixture), begin_ms + LEASE_MS,
                    clock_real_us() / 1000 + LEASE_MS + 1);
     assert_int_equal(server_int(fixture->server, "PTTL item:7"), -1);
     ASSERT_BETWEEN(rlock_safe_for_us(&call.lock, clock_mono_us()), LEASE_MS * 500LL,
                    LEASE_MS * 990LL);
-    ASSERT_STATUS(inspect(fixture, client, &answer, "item:7"), STATUS_OK);
+    ASSERT_STATUS(inspect(fixture, client, &answer, "item:7"), RLOCK_OK);
     assert_int_equal(strtoll(answer.owner, NULL, 10), value(fixture));
     assert_int_equal(answer.remaining_ms, -1);
     assert_int_equal(answer.count, 1);
     assert_false(answer.is_ours); /* a time does not name an owner */
-    ASSERT_STATUS(release(fixture, client, &call), STATUS_OK);
+    ASSERT_STATUS(release(fixture, client, &call), RLOCK_OK);
     assert_false(server_has(fixture->server, "item:7"));
 }
 
@@ -52,18 +52,18 @@ FIXTURE_CASE(test_acquire__takes_over_what_has_ended_by_our_clock)
     int64_t fence;
     long long before;
 
-    ASSERT_STATUS(acquire_with(fixture, alice, &first, "item:7", &try_once), STATUS_OK);
+    ASSERT_STATUS(acquire_with(fixture, alice, &first, "item:7", &try_once), RLOCK_OK);
     fence = rlock_fence(&first.lock);
     fixture_pass_ms(fixture, LEASE_MS / 2);
-    ASSERT_STATUS(acquire_with(fixture, bob, &second, "item:7", &try_once), STATUS_BUSY);
+    ASSERT_STATUS(acquire_with(fixture, bob, &second, "item:7", &try_once), RLOCK_BUSY);
     fixture_pass_ms(fixture, LEASE_MS / 2 + 100);
     ASSERT_NUMBER(rlock_safe_for_us(&first.lock, clock_mono_us()), <, 0);
-    ASSERT_STATUS(acquire_with(fixture, bob, &second, "item:7", &try_once), STATUS_OK);
+    ASSERT_STATUS(acquire_with(fixture, bob, &second, "item:7", &try_once), RLOCK_OK);
     ASSERT_NUMBER(rlock_fence(&second.lock), >, fence);
     before = value(fixture);
-    ASSERT_STATUS(release(fixture, alice, &first), STATUS_LOST);
+    ASSERT_STATUS(release(fixture, alice, &first), RLOCK_LOST);
     assert_int_equal(value(fixture), before);
-    ASSERT_STATUS(release(fixture, bob, &second), STATUS_OK);
+    ASSERT_STATUS(release(fixture, bob, &second), RLOCK_OK);
 }
 
 FIXTURE_CASE(test_getset__and_the_old_program_see_each_others_locks)
@@ -74,17 +74,17 @@ FIXTURE_CASE(test_getset__and_the_old_program_see_each_others_locks)
     struct call call = {0};
 
     assert_true(naive_getset.take(server, "item:7", NULL, LEASE_MS));
-    ASSERT_STATUS(acquire_with(fixture, client, &call, "item:7", &try_once), STATUS_BUSY);
+    ASSERT_STATUS(acquire_with(fixture, client, &call, "item:7", &try_once), RLOCK_BUSY);
     naive_getset.release(server, "item:7", NULL);
-    ASSERT_STATUS(acquire_with(fixture, client, &call, "item:7", &try_once), STATUS_OK);
+    ASSERT_STATUS(acquire_with(fixture, client, &call, "item:7", &try_once), RLOCK_OK);
     assert_false(naive_getset.take(server, "item:7", NULL, LEASE_MS));
-    ASSERT_STATUS(release(fixture, client, &call), STATUS_OK);
+    ASSERT_STATUS(release(fixture, client, &call), RLOCK_OK);
     assert_true(naive_getset.take(server, "item:7", NULL, LEASE_MS));
     fixture_pass_ms(fixture, LEASE_MS + 100);
-    ASSERT_STATUS(acquire_with(fixture, client, &call, "item:7", &try_once), STATUS_OK);
+    ASSERT_STATUS(acquire_with(fixture, client, &call, "item:7", &try_once), RLOCK_OK);
     fixture_pass_ms(fixture, LEASE_MS + 100);
     assert_true(naive_getset.take(server, "item:7", NULL, LEASE_MS));
-    ASSERT_STATUS(release(fixture, client, &call), STATUS_LOST);
+    ASSERT_STATUS(release(fixture, client, &call), RLOCK_LOST);
     assert_true(server_has(server, "item:7"));
 }
 

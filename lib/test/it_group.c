@@ -17,7 +17,7 @@ struct group_test {
     struct rlock_client *clients[SERVERS];
     struct rlock_group *group;
     unsigned answers, losses;
-    enum status status; /* of the last answer */
+    enum rlock_status status; /* of the last answer */
 };
 
 static int start_servers(void **state UNUSED)
@@ -70,7 +70,7 @@ static void create(struct group_test *test, struct fixture *fixture, int count,
     for (int i = 0; i < count; i++)
         members[i] = (struct rlock_member){test->clients[i], NAME, strlen(NAME)};
     ASSERT_STATUS(rlock_group_create(members, (size_t)count, need, &test->group, NULL),
-                  STATUS_OK);
+                  RLOCK_OK);
 }
 
 /** A group with RLOCK_GROUP_ALL on the first server; each letter of `names` is a lock. */
@@ -84,10 +84,10 @@ static void create_names(struct group_test *test, struct fixture *fixture,
     for (size_t i = 0; i < count; i++)
         members[i] = (struct rlock_member){test->clients[0], &names[i], 1};
     ASSERT_STATUS(rlock_group_create(members, count, RLOCK_GROUP_ALL, &test->group, NULL),
-                  STATUS_OK);
+                  RLOCK_OK);
 }
 
-static void on_answer(struct rlock_group *group, enum status status, void *arg)
+static void on_answer(struct rlock_group *group, enum rlock_status status, void *arg)
 {
     struct group_test *test = arg;
 
@@ -96,11 +96,11 @@ static void on_answer(struct rlock_group *group, enum status status, void *arg)
     test->status = status;
 }
 
-static void on_lost(struct rlock_group *group, enum status status, void *arg)
+static void on_lost(struct rlock_group *group, enum rlock_status status, void *arg)
 {
     struct group_test *test = arg;
 
-    ASSERT_STATUS(status, STATUS_LOST);
+    ASSERT_STATUS(status, RLOCK_LOST);
     assert_false(rlock_group_is_held(group));
     test->losses++;
 }
@@ -113,7 +113,7 @@ static void begin_acquire(struct group_test *test, struct rlock_group_options op
 }
 
 /** Run the loop until the call that has begun is answered. */
-static enum status await(struct group_test *test)
+static enum rlock_status await(struct group_test *test)
 {
     unsigned answers = test->answers;
 
@@ -121,19 +121,19 @@ static enum status await(struct group_test *test)
     return test->status;
 }
 
-static enum status acquire_group(struct group_test *test)
+static enum rlock_status acquire_group(struct group_test *test)
 {
     begin_acquire(test, (struct rlock_group_options){.watchdog = true});
     return await(test);
 }
 
-static enum status release_group(struct group_test *test)
+static enum rlock_status release_group(struct group_test *test)
 {
     rlock_group_release(test->group, on_answer, test);
     return await(test);
 }
 
-static enum status extend_group(struct group_test *test, uint32_t lease_ms)
+static enum rlock_status extend_group(struct group_test *test, uint32_t lease_ms)
 {
     rlock_group_extend(test->group, lease_ms, on_answer, test);
     return await(test);
@@ -179,14 +179,14 @@ GROUP_CASE(test_acquire__of_all_holds_every_member_or_none)
     struct group_test test;
 
     create(&test, *state, 3, RLOCK_GROUP_ALL);
-    ASSERT_STATUS(acquire_group(&test), STATUS_OK);
+    ASSERT_STATUS(acquire_group(&test), RLOCK_OK);
     assert_true(has_keys("111"));
     ASSERT_NUMBER(rlock_group_safe_for_us(test.group, clock_mono_us()), >,
                   LEASE_MS * 500LL);
-    ASSERT_STATUS(release_group(&test), STATUS_OK);
+    ASSERT_STATUS(release_group(&test), RLOCK_OK);
     assert_true(has_keys("000"));
     set_foreign(1);
-    ASSERT_STATUS(acquire_group(&test), STATUS_BUSY);
+    ASSERT_STATUS(acquire_group(&test), RLOCK_BUSY);
     wait_keys(&test, "010");
     assert_foreign(1);
     rlock_group_free(test.group);
@@ -204,10 +204,10 @@ GROUP_CASE(test_acquire__of_a_majority_does_without_a_minority)
         else
             server_pause(&servers[1]);
         set_foreign(3);
-        ASSERT_STATUS(acquire_group(&test), STATUS_OK);
+        ASSERT_STATUS(acquire_group(&test), RLOCK_OK);
         ASSERT_NUMBER(rlock_group_fence(test.group, 0), >, 0);
         ASSERT_NUMBER(rlock_group_fence(test.group, 1), ==, 0);
-        ASSERT_STATUS(release_group(&test), STATUS_OK);
+        ASSERT_STATUS(release_group(&test), RLOCK_OK);
         wait_keys(&test, "0-010");
         assert_foreign(3);
         rlock_group_free(test.group);
@@ -220,7 +220,7 @@ GROUP_CASE(test_acquire__of_a_majority_does_without_a_minority)
 GROUP_CASE(test_acquire__of_a_refused_majority_tells_why)
 {
     struct group_test test;
-    const struct err *why[SERVERS];
+    const struct rlock_err *why[SERVERS];
 
     create(&test, *state, SERVERS, RLOCK_GROUP_MAJORITY);
     set_foreign(0);
@@ -228,16 +228,16 @@ GROUP_CASE(test_acquire__of_a_refused_majority_tells_why)
     fixture_wait_down(test.fixture, test.clients[1]);
     server_do(&servers[2], "HSET " NAME " field value");
     server_pause(&servers[3]);
-    assert_int_not_equal(acquire_group(&test), STATUS_OK);
+    assert_int_not_equal(acquire_group(&test), RLOCK_OK);
     for (size_t i = 0; i < SERVERS; i++)
         why[i] = rlock_group_why(test.group, i);
-    ASSERT_STATUS(why[0]->status, STATUS_BUSY);
-    ASSERT_STATUS(why[1]->status, STATUS_DOWN);
-    ASSERT_STATUS(why[2]->status, STATUS_REFUSED);
+    ASSERT_STATUS(why[0]->status, RLOCK_BUSY);
+    ASSERT_STATUS(why[1]->status, RLOCK_DOWN);
+    ASSERT_STATUS(why[2]->status, RLOCK_REFUSED);
     ASSERT_CONTAINS(why[2]->text, "WRONGTYPE");
-    ASSERT_STATUS(why[3]->status, STATUS_TIMEOUT);
+    ASSERT_STATUS(why[3]->status, RLOCK_TIMEOUT);
     ASSERT_CONTAINS(why[3]->text, "no reply");
-    ASSERT_STATUS(why[4]->status, STATUS_OK);
+    ASSERT_STATUS(why[4]->status, RLOCK_OK);
     server_resume(&servers[3]);
     wait_keys(&test, "1-100");
     assert_foreign(0);
@@ -263,7 +263,7 @@ static void turn(struct racer *racers)
 
         if (test->answers == 0)
             continue;
-        ASSERT_STATUS(test->status, STATUS_OK);
+        ASSERT_STATUS(test->status, RLOCK_OK);
         test->answers = 0;
         if (rlock_group_is_held(test->group)) {
             assert_null(holder);
@@ -321,7 +321,7 @@ GROUP_CASE(test_on_lost__of_a_majority_is_called_once)
     struct group_test test;
 
     create(&test, *state, 3, RLOCK_GROUP_MAJORITY);
-    ASSERT_STATUS(acquire_group(&test), STATUS_OK);
+    ASSERT_STATUS(acquire_group(&test), RLOCK_OK);
     wait_keys(&test, "111");
     server_kill(&servers[1]);
     fixture_wait_down(test.fixture, test.clients[1]);
@@ -339,7 +339,7 @@ GROUP_CASE(test_on_lost__of_a_majority_is_called_once)
     fixture_pass_ms(test.fixture, LEASE_MS / 3 + 1);
     fixture_wait_count(test.fixture, &test.losses, 1);
     wait_keys(&test, "000");
-    ASSERT_STATUS(release_group(&test), STATUS_LOST);
+    ASSERT_STATUS(release_group(&test), RLOCK_LOST);
     assert_int_equal(test.losses, 1);
     rlock_group_free(test.group);
 }
@@ -349,7 +349,7 @@ struct found {
     struct group_test *test;
     unsigned ours, ended;
     char at[SERVERS + 1]; /* a digit for each server: has it named an owner? */
-    enum status status;
+    enum rlock_status status;
 };
 
 static bool on_owner(const struct rlock_info *info, void *arg)
@@ -365,7 +365,7 @@ static bool on_owner(const struct rlock_info *info, void *arg)
     return true;
 }
 
-static void on_end(enum status status, void *arg)
+static void on_end(enum rlock_status status, void *arg)
 {
     struct found *found = arg;
 
@@ -373,8 +373,8 @@ static void on_end(enum status status, void *arg)
     found->status = status;
 }
 
-static void expect_owners(struct group_test *test, enum status status, const char *at,
-                          unsigned ours)
+static void expect_owners(struct group_test *test, enum rlock_status status,
+                          const char *at, unsigned ours)
 {
     struct found found = {.test = test, .at = "000"};
 
@@ -385,7 +385,7 @@ static void expect_owners(struct group_test *test, enum status status, const cha
     assert_int_equal(found.ours, ours);
 }
 
-static enum status force_group(struct group_test *test)
+static enum rlock_status force_group(struct group_test *test)
 {
     struct found found = {0};
 
@@ -399,30 +399,30 @@ GROUP_CASE(test_group__is_extended_inspected_and_forced)
     struct group_test test;
 
     create(&test, *state, 3, RLOCK_GROUP_MAJORITY);
-    expect_owners(&test, STATUS_OK, "000", 0);
+    expect_owners(&test, RLOCK_OK, "000", 0);
     set_foreign(2);
-    ASSERT_STATUS(acquire_group(&test), STATUS_OK);
+    ASSERT_STATUS(acquire_group(&test), RLOCK_OK);
     wait_keys(&test, "111");
-    expect_owners(&test, STATUS_OK, "111", 2);
-    ASSERT_STATUS(extend_group(&test, 2 * LEASE_MS), STATUS_OK);
+    expect_owners(&test, RLOCK_OK, "111", 2);
+    ASSERT_STATUS(extend_group(&test, 2 * LEASE_MS), RLOCK_OK);
     ASSERT_NUMBER(rlock_group_safe_for_us(test.group, clock_mono_us()), >,
                   LEASE_MS * 1000LL);
     ASSERT_NUMBER(server_int(&servers[1], "PTTL " NAME), >, LEASE_MS);
     (void)server_int(&servers[2], "DEL " NAME);
-    expect_owners(&test, STATUS_OK, "110", 2);
+    expect_owners(&test, RLOCK_OK, "110", 2);
     for (int i = 0; i <= 2; i += 2) { /* the first and the last server have no owner */
         server_do(&servers[i], "DEL " NAME);
         set_foreign(2 - i);
-        ASSERT_STATUS(force_group(&test), STATUS_OK);
+        ASSERT_STATUS(force_group(&test), RLOCK_OK);
         assert_true(has_keys("000"));
     }
-    ASSERT_STATUS(force_group(&test), STATUS_NOT_FOUND);
-    ASSERT_STATUS(extend_group(&test, LEASE_MS), STATUS_LOST);
+    ASSERT_STATUS(force_group(&test), RLOCK_NOT_FOUND);
+    ASSERT_STATUS(extend_group(&test, LEASE_MS), RLOCK_LOST);
     set_foreign(0);
     server_kill(&servers[2]);
     fixture_wait_down(test.fixture, test.clients[2]);
-    expect_owners(&test, STATUS_DOWN, "100", 0);
-    ASSERT_STATUS(force_group(&test), STATUS_DOWN);
+    expect_owners(&test, RLOCK_DOWN, "100", 0);
+    ASSERT_STATUS(force_group(&test), RLOCK_DOWN);
     rlock_group_free(test.group);
 }
 
@@ -439,7 +439,7 @@ GROUP_CASE(test_free__outlives_a_hung_server_and_a_closed_client)
     begin_acquire(&test, (struct rlock_group_options){0});
     rlock_group_inspect(test.group, on_owner, on_end, &found);
     rlock_group_free(test.group);
-    ASSERT_STATUS(test.status, STATUS_CANCELLED);
+    ASSERT_STATUS(test.status, RLOCK_CANCELLED);
     fixture_close_hung(test.fixture, test.clients[2]);
     fixture_wait_count(test.fixture, &found.ended, 1);
     server_resume(&servers[2]);

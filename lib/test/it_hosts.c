@@ -112,11 +112,11 @@ FIXTURE_CASE(test_redis_conn__follows_the_primary_when_it_becomes_a_replica)
     server_do(&replica, "REPLICAOF NO ONE");
     server_do(fixture->server, "REPLICAOF 127.0.0.1 %u", replica.port);
     probe_command(&probe, &refused, "DEL", "x");
-    ASSERT_STATUS(refused.status, STATUS_REFUSED);
+    ASSERT_STATUS(refused.status, RLOCK_REFUSED);
     probe_assert_why(&probe, "READONLY");
     probe_wait(&probe, &probe.ups, 2);
     probe_command(&probe, &accepted, "DEL", "x");
-    ASSERT_STATUS(accepted.status, STATUS_OK);
+    ASSERT_STATUS(accepted.status, RLOCK_OK);
     assert_int_equal(server_calls(&replica, "del"), 1);
     server_do(fixture->server, "REPLICAOF NO ONE");
     server_do(&replica, "REPLICAOF 127.0.0.1 %s", primary_port);

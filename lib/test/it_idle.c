@@ -90,20 +90,20 @@ FIXTURE_CASE(test_wait__notices_a_lost_message)
         struct call held = {0}, calls[2] = {0};
         unsigned faults = proxy->faults;
 
-        ASSERT_STATUS(acquire_with(fixture, alice, &held, NAME, &options), STATUS_OK);
+        ASSERT_STATUS(acquire_with(fixture, alice, &held, NAME, &options), RLOCK_OK);
         for (int n = 0; n < 2; n++) {
             call_wait(bob, &calls[n], NAME, &options);
             fixture_wait_asleep(fixture, bob, &calls[n]);
         }
-        ASSERT_STATUS(release(fixture, alice, &held), STATUS_OK);
+        ASSERT_STATUS(release(fixture, alice, &held), RLOCK_OK);
         fixture_settle(fixture);
         ASSERT_NUMBER(proxy->faults, >, faults); /* the message was published */
         ASSERT_NUMBER(ms_until_answered(fixture, &calls[0]), <=, NOTICE_MS);
-        ASSERT_STATUS(calls[0].status, STATUS_OK);
-        ASSERT_STATUS(release(fixture, bob, &calls[0]), STATUS_OK);
+        ASSERT_STATUS(calls[0].status, RLOCK_OK);
+        ASSERT_STATUS(release(fixture, bob, &calls[0]), RLOCK_OK);
         fixture_wait_answers(fixture, &calls[1], 1);
-        ASSERT_STATUS(calls[1].status, STATUS_OK);
-        ASSERT_STATUS(release(fixture, bob, &calls[1]), STATUS_OK);
+        ASSERT_STATUS(calls[1].status, RLOCK_OK);
+        ASSERT_STATUS(release(fixture, bob, &calls[1]), RLOCK_OK);
     }
     fixture_close(fixture, bob);
     proxy_stop(proxy);
@@ -118,7 +118,7 @@ FIXTURE_CASE(test_wait__keeps_the_waiting_key_alive)
     struct rlock_acquire_options options = waiting(&rlock_plain, 0, RLOCK_WAIT_FOREVER);
     struct call held = {0}, call = {0};
 
-    ASSERT_STATUS(acquire_with(fixture, alice, &held, NAME, &options), STATUS_OK);
+    ASSERT_STATUS(acquire_with(fixture, alice, &held, NAME, &options), RLOCK_OK);
     call_wait(bob, &call, NAME, &options);
     fixture_wait_asleep(fixture, bob, &call);
     for (int i = 0; i < 5; i++) {
@@ -142,17 +142,17 @@ FIXTURE_CASE(test_wait__of_the_same_holder_ends_with_its_grant)
     struct rlock_acquire_options other = waiting(&rlock_reentrant, 8, RLOCK_WAIT_FOREVER);
     struct call held = {0}, calls[3] = {0};
 
-    ASSERT_STATUS(acquire_with(fixture, alice, &held, NAME, &other), STATUS_OK);
+    ASSERT_STATUS(acquire_with(fixture, alice, &held, NAME, &other), RLOCK_OK);
     for (int n = 0; n < 3; n++) {
         call_wait(bob, &calls[n], NAME, n == 1 ? &other : &options);
         fixture_wait_asleep(fixture, bob, &calls[n]);
     }
     fixture_hold_timers(fixture);
-    ASSERT_STATUS(release(fixture, alice, &held), STATUS_OK);
+    ASSERT_STATUS(release(fixture, alice, &held), RLOCK_OK);
     fixture_wait_answers(fixture, &calls[0], 1);
     fixture_wait_answers(fixture, &calls[2], 1);
-    ASSERT_STATUS(calls[0].status, STATUS_OK);
-    ASSERT_STATUS(calls[2].status, STATUS_OK);
+    ASSERT_STATUS(calls[0].status, RLOCK_OK);
+    ASSERT_STATUS(calls[2].status, RLOCK_OK);
     ASSERT_NUMBER(rlock_fence(&calls[2].lock), ==, rlock_fence(&calls[0].lock));
     assert_int_equal(calls[1].answers, 0);
     fixture_close(fixture, bob);

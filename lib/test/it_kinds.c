@@ -39,16 +39,16 @@ static struct rlock_acquire_options patient(const struct rlock_kind *kind)
     return options;
 }
 
-static enum status try(struct fixture *fixture, struct rlock_client *client,
-                       struct call *call, const struct rlock_kind *kind)
+static enum rlock_status try(struct fixture *fixture, struct rlock_client *client,
+                             struct call *call, const struct rlock_kind *kind)
 {
     struct rlock_acquire_options options = waiting(kind, 0, 0);
 
     return acquire_with(fixture, client, call, NAME, &options);
 }
 
-static enum status try_watched(struct fixture *fixture, struct rlock_client *client,
-                               struct call *call, const struct rlock_kind *kind)
+static enum rlock_status try_watched(struct fixture *fixture, struct rlock_client *client,
+                                     struct call *call, const struct rlock_kind *kind)
 {
     struct rlock_acquire_options options = waiting(kind, 0, 0);
 
@@ -93,26 +93,26 @@ FIXTURE_CASE(test_acquire__holds_the_lock_until_its_release)
         struct answer answer = {0};
         int64_t fence;
 
-        ASSERT_STATUS(try(fixture, alice, &held, kind), STATUS_OK);
+        ASSERT_STATUS(try(fixture, alice, &held, kind), RLOCK_OK);
         assert_true(rlock_is_held(&held.lock));
         fence = rlock_fence(&held.lock);
         ASSERT_NUMBER(fence, >, 0);
         ASSERT_BETWEEN(safe_ms(&held), LEASE_MS / 2, LEASE_MS * 99 / 100 - 2);
         if (kind != &rlock_getset)
             ASSERT_BETWEEN(ttl_ms(fixture), safe_ms(&held), LEASE_MS);
-        ASSERT_STATUS(inspect(fixture, alice, &answer, NAME), STATUS_OK);
+        ASSERT_STATUS(inspect(fixture, alice, &answer, NAME), RLOCK_OK);
         assert_int_equal(answer.count, 1);
         assert_int_equal(answer.is_ours, kind != &rlock_getset);
-        ASSERT_STATUS(inspect(fixture, bob, &answer, NAME), STATUS_OK);
+        ASSERT_STATUS(inspect(fixture, bob, &answer, NAME), RLOCK_OK);
         assert_false(answer.is_ours);
         rlock_cancel(alice, &held.lock); /* the acquire has ended */
-        ASSERT_STATUS(release(fixture, alice, &held), STATUS_OK);
+        ASSERT_STATUS(release(fixture, alice, &held), RLOCK_OK);
         assert_false(rlock_is_held(&held.lock));
-        ASSERT_STATUS(release(fixture, alice, &held), STATUS_NOT_OWNER);
-        ASSERT_STATUS(inspect(fixture, alice, &answer, NAME), STATUS_NOT_FOUND);
-        ASSERT_STATUS(try(fixture, bob, &other, rows[i].rival), STATUS_OK);
+        ASSERT_STATUS(release(fixture, alice, &held), RLOCK_NOT_OWNER);
+        ASSERT_STATUS(inspect(fixture, alice, &answer, NAME), RLOCK_NOT_FOUND);
+        ASSERT_STATUS(try(fixture, bob, &other, rows[i].rival), RLOCK_OK);
         ASSERT_NUMBER(rlock_fence(&other.lock), >, fence);
-        ASSERT_STATUS(release(fixture, bob, &other), STATUS_OK);
+        ASSERT_STATUS(release(fixture, bob, &other), RLOCK_OK);
         assert_nothing_left(fixture);
     }
 }
@@ -129,22 +129,22 @@ FIXTURE_CASE(test_acquire__of_a_lock_of_another_is_busy_and_changes_nothing)
         redisReply *before, *after;
 
         options.lease_ms *= 2;
-        ASSERT_STATUS(release(fixture, bob, &other), STATUS_NOT_OWNER);
-        ASSERT_STATUS(try(fixture, alice, &held, rows[i].kind), STATUS_OK);
+        ASSERT_STATUS(release(fixture, bob, &other), RLOCK_NOT_OWNER);
+        ASSERT_STATUS(try(fixture, alice, &held, rows[i].kind), RLOCK_OK);
         before = server_command(fixture->server, "DUMP " NAME);
-        ASSERT_STATUS(acquire_with(fixture, alice, &mine, NAME, &options), STATUS_BUSY);
+        ASSERT_STATUS(acquire_with(fixture, alice, &mine, NAME, &options), RLOCK_BUSY);
         options.holder = 0; /* as the owner, but of another client */
-        ASSERT_STATUS(acquire_with(fixture, bob, &other, NAME, &options), STATUS_BUSY);
+        ASSERT_STATUS(acquire_with(fixture, bob, &other, NAME, &options), RLOCK_BUSY);
         assert_false(rlock_is_held(&other.lock));
-        ASSERT_STATUS(release(fixture, bob, &other), STATUS_NOT_OWNER);
-        ASSERT_STATUS(extend(fixture, bob, &other, LEASE_MS), STATUS_NOT_OWNER);
+        ASSERT_STATUS(release(fixture, bob, &other), RLOCK_NOT_OWNER);
+        ASSERT_STATUS(extend(fixture, bob, &other, LEASE_MS), RLOCK_NOT_OWNER);
         rlock_release(bob, &other.lock, NULL, NULL);
         rlock_cancel(bob, &other.lock);
         after = server_command(fixture->server, "DUMP " NAME);
         assert_int_equal(before->len, after->len);
         assert_memory_equal(before->str, after->str, before->len);
         ASSERT_NUMBER(ttl_ms(fixture), <=, LEASE_MS);
-        ASSERT_STATUS(release(fixture, alice, &held), STATUS_OK);
+        ASSERT_STATUS(release(fixture, alice, &held), RLOCK_OK);
         assert_nothing_left(fixture);
         freeReplyObject(before);
         freeReplyObject(after);
@@ -161,22 +161,22 @@ FIXTURE_CASE(test_expiry__lets_another_in_and_the_late_owner_has_lost)
         struct call held = {0}, other = {0};
         int64_t fence;
 
-        ASSERT_STATUS(try(fixture, alice, &held, rows[i].kind), STATUS_OK);
+        ASSERT_STATUS(try(fixture, alice, &held, rows[i].kind), RLOCK_OK);
         fence = rlock_fence(&held.lock);
         pass_ms(fixture, LEASE_MS / 2);
-        ASSERT_STATUS(try(fixture, bob, &other, rows[i].rival), STATUS_BUSY);
+        ASSERT_STATUS(try(fixture, bob, &other, rows[i].rival), RLOCK_BUSY);
         pass_ms(fixture, LEASE_MS / 2 + 100);
         ASSERT_NUMBER(safe_ms(&held), <=, 0);
-        ASSERT_STATUS(try(fixture, bob, &other, rows[i].rival), STATUS_OK);
+        ASSERT_STATUS(try(fixture, bob, &other, rows[i].rival), RLOCK_OK);
         ASSERT_NUMBER(rlock_fence(&other.lock), >, fence);
         if (i < WATCHED_ROWS) {
-            ASSERT_STATUS(extend(fixture, alice, &held, LEASE_MS), STATUS_LOST);
+            ASSERT_STATUS(extend(fixture, alice, &held, LEASE_MS), RLOCK_LOST);
             assert_false(rlock_is_held(&held.lock));
         }
-        ASSERT_STATUS(release(fixture, alice, &held), STATUS_LOST);
-        ASSERT_STATUS(release(fixture, alice, &held), STATUS_NOT_OWNER);
+        ASSERT_STATUS(release(fixture, alice, &held), RLOCK_LOST);
+        ASSERT_STATUS(release(fixture, alice, &held), RLOCK_NOT_OWNER);
         assert_int_equal(held.losses, 0); /* it was not watched */
-        ASSERT_STATUS(release(fixture, bob, &other), STATUS_OK);
+        ASSERT_STATUS(release(fixture, bob, &other), RLOCK_OK);
         assert_nothing_left(fixture);
     }
 }
@@ -210,20 +210,20 @@ FIXTURE_CASE(test_waiter__is_woken_by_a_release_and_by_a_forced_one)
         struct answer answer = {0};
         int64_t fence;
 
-        ASSERT_STATUS(try(fixture, alice, &held, row->kind), STATUS_OK);
+        ASSERT_STATUS(try(fixture, alice, &held, row->kind), RLOCK_OK);
         fence = rlock_fence(&held.lock);
         begin_wait(fixture, bob, &waiter, row->rival);
         if (is_forced)
-            ASSERT_STATUS(force(fixture, bob, &answer, NAME), STATUS_OK);
+            ASSERT_STATUS(force(fixture, bob, &answer, NAME), RLOCK_OK);
         else
-            ASSERT_STATUS(release(fixture, alice, &held), STATUS_OK);
+            ASSERT_STATUS(release(fixture, alice, &held), RLOCK_OK);
         fixture_wait_answers(fixture, &waiter, 1);
-        ASSERT_STATUS(waiter.status, STATUS_OK);
+        ASSERT_STATUS(waiter.status, RLOCK_OK);
         ASSERT_NUMBER(rlock_fence(&waiter.lock), >, fence);
         ASSERT_STATUS(release(fixture, alice, &held),
-                      is_forced ? STATUS_LOST : STATUS_NOT_OWNER);
-        ASSERT_STATUS(release(fixture, bob, &waiter), STATUS_OK);
-        ASSERT_STATUS(force(fixture, bob, &answer, NAME), STATUS_NOT_FOUND);
+                      is_forced ? RLOCK_LOST : RLOCK_NOT_OWNER);
+        ASSERT_STATUS(release(fixture, bob, &waiter), RLOCK_OK);
+        ASSERT_STATUS(force(fixture, bob, &answer, NAME), RLOCK_NOT_FOUND);
         assert_nothing_left(fixture);
     }
 }
@@ -242,11 +242,11 @@ FIXTURE_CASE(test_waiter__gets_the_lock_when_the_lease_of_its_owner_ends)
         int64_t begin_us = clock_mono_us();
 
         options.lease_ms = SHORT_MS;
-        ASSERT_STATUS(acquire_with(fixture, alice, &held, NAME, &options), STATUS_OK);
-        ASSERT_STATUS(acquire_with(fixture, bob, &waiter, NAME, &rival), STATUS_OK);
+        ASSERT_STATUS(acquire_with(fixture, alice, &held, NAME, &options), RLOCK_OK);
+        ASSERT_STATUS(acquire_with(fixture, bob, &waiter, NAME, &rival), RLOCK_OK);
         ASSERT_NUMBER(clock_mono_us() - begin_us, >=, SHORT_MS * 1000);
-        ASSERT_STATUS(release(fixture, alice, &held), STATUS_LOST);
-        ASSERT_STATUS(release(fixture, bob, &waiter), STATUS_OK);
+        ASSERT_STATUS(release(fixture, alice, &held), RLOCK_LOST);
+        ASSERT_STATUS(release(fixture, bob, &waiter), RLOCK_OK);
         assert_nothing_left(fixture);
     }
 }
@@ -261,16 +261,16 @@ FIXTURE_CASE(test_waiter__that_is_cancelled_hands_its_turn_on)
     for (int i = 0; i < WATCHED_ROWS; i++) {
         struct call held = {0}, waiters[2] = {0};
 
-        ASSERT_STATUS(try(fixture, alice, &held, rows[i].kind), STATUS_OK);
+        ASSERT_STATUS(try(fixture, alice, &held, rows[i].kind), RLOCK_OK);
         for (int j = 0; j < 2; j++)
             begin_wait(fixture, bob, &waiters[j], rows[i].rival);
         (void)server_int(fixture->server, "DEL " NAME); /* without a message */
         rlock_cancel(bob, &waiters[0].lock);
         fixture_wait_answers(fixture, &waiters[1], 1);
-        ASSERT_STATUS(waiters[0].status, STATUS_CANCELLED);
-        ASSERT_STATUS(waiters[1].status, STATUS_OK);
-        ASSERT_STATUS(release(fixture, alice, &held), STATUS_LOST);
-        ASSERT_STATUS(release(fixture, bob, &waiters[1]), STATUS_OK);
+        ASSERT_STATUS(waiters[0].status, RLOCK_CANCELLED);
+        ASSERT_STATUS(waiters[1].status, RLOCK_OK);
+        ASSERT_STATUS(release(fixture, alice, &held), RLOCK_LOST);
+        ASSERT_STATUS(release(fixture, bob, &waiters[1]), RLOCK_OK);
         assert_nothing_left(fixture);
     }
 }
@@ -290,13 +290,13 @@ FIXTURE_CASE(test_release__before_hold_min_ms_keeps_the_name_taken)
     struct call held = {0}, waiter = {0};
 
     options.hold_min_ms = HOLD_MS;
-    ASSERT_STATUS(acquire_with(fixture, alice, &held, NAME, &options), STATUS_OK);
+    ASSERT_STATUS(acquire_with(fixture, alice, &held, NAME, &options), RLOCK_OK);
     call_wait(bob, &waiter, NAME, &options);
     fixture_wait_asleep(fixture, bob, &waiter);
-    ASSERT_STATUS(release(fixture, alice, &held), STATUS_OK);
+    ASSERT_STATUS(release(fixture, alice, &held), RLOCK_OK);
     ASSERT_BETWEEN(FIXTURE_SIMULATE(fixture, is_answered, &waiter), HOLD_MS / 2,
                    HOLD_MS * 3 / 2);
-    ASSERT_STATUS(waiter.status, STATUS_OK);
+    ASSERT_STATUS(waiter.status, RLOCK_OK);
 }
 
 /* -- longer and shorter leases -- */
@@ -317,23 +317,23 @@ FIXTURE_CASE(test_extend__moves_the_end_of_the_lease)
         int64_t fence;
 
         options.lease_ms = LEASE_MS / 2;
-        ASSERT_STATUS(acquire_with(fixture, client, &call, NAME, &options), STATUS_OK);
+        ASSERT_STATUS(acquire_with(fixture, client, &call, NAME, &options), RLOCK_OK);
         fence = rlock_fence(&call.lock);
-        ASSERT_STATUS(extend(fixture, client, &call, LEASE_MS), STATUS_OK);
+        ASSERT_STATUS(extend(fixture, client, &call, LEASE_MS), RLOCK_OK);
         assert_true(rlock_is_held(&call.lock));
         assert_int_equal(rlock_fence(&call.lock), fence);
         ASSERT_BETWEEN(ttl_ms(fixture), LEASE_MS / 2, LEASE_MS);
         ASSERT_BETWEEN(safe_ms(&call), LEASE_MS / 2, ttl_ms(fixture));
-        ASSERT_STATUS(extend(fixture, client, &call, RLOCK_LEASE_MS_MIN), STATUS_OK);
+        ASSERT_STATUS(extend(fixture, client, &call, RLOCK_LEASE_MS_MIN), RLOCK_OK);
         ASSERT_NUMBER(safe_ms(&call), <, RLOCK_LEASE_MS_MIN);
         if (rows[i].kind == &rlock_reentrant) { /* another grant may need the lease */
             ASSERT_NUMBER(ttl_ms(fixture), >, LEASE_MS / 2);
-            ASSERT_STATUS(release(fixture, client, &call), STATUS_OK);
+            ASSERT_STATUS(release(fixture, client, &call), RLOCK_OK);
             continue;
         }
         ASSERT_NUMBER(ttl_ms(fixture), <=, RLOCK_LEASE_MS_MIN);
         FIXTURE_AWAIT(fixture, is_gone, fixture);
-        ASSERT_STATUS(release(fixture, client, &call), STATUS_LOST);
+        ASSERT_STATUS(release(fixture, client, &call), RLOCK_LOST);
     }
 }
 
@@ -350,19 +350,19 @@ FIXTURE_CASE(test_watchdog__keeps_the_lock_until_it_is_lost)
         struct answer answer = {0};
         uint64_t renewed;
 
-        ASSERT_STATUS(try_watched(fixture, alice, &held, rows[i].kind), STATUS_OK);
+        ASSERT_STATUS(try_watched(fixture, alice, &held, rows[i].kind), RLOCK_OK);
         for (int j = 0; j < RENEWALS; j++)
             fixture_pass_renewal(fixture, alice, LEASE_MS, 1);
-        ASSERT_STATUS(try(fixture, bob, &other, rows[i].rival), STATUS_BUSY);
+        ASSERT_STATUS(try(fixture, bob, &other, rows[i].rival), RLOCK_BUSY);
         renewed = fixture_renewed(alice);
-        ASSERT_STATUS(force(fixture, bob, &answer, NAME), STATUS_OK);
+        ASSERT_STATUS(force(fixture, bob, &answer, NAME), RLOCK_OK);
         fixture_pass_ms(fixture, LEASE_MS / 3 + 1);
         fixture_wait_losses(fixture, &held, 1);
         fixture_pass_ms(fixture, LEASE_MS);
         fixture_run_for(fixture, 20);
         assert_int_equal(held.losses, 1);
         assert_int_equal(fixture_renewed(alice), renewed);
-        ASSERT_STATUS(release(fixture, alice, &held), STATUS_LOST);
+        ASSERT_STATUS(release(fixture, alice, &held), RLOCK_LOST);
         assert_nothing_left(fixture);
     }
 }
@@ -378,7 +378,7 @@ static pid_t start_holder(struct fixture *fixture, const struct rlock_kind *kind
         return child;
     uv_loop_fork(&fixture->loop);
     client = fixture_client(fixture);
-    ASSERT_STATUS(try_watched(fixture, client, &call, kind), STATUS_OK);
+    ASSERT_STATUS(try_watched(fixture, client, &call, kind), RLOCK_OK);
     for (uint64_t renewed = 1;; renewed++) {
         fixture_jump_ms(fixture, LEASE_MS / 3 + 1);
         fixture_wait_renewed(fixture, client, renewed);
@@ -405,11 +405,11 @@ FIXTURE_CASE(test_owner__killed_leaves_the_lock_within_its_lease)
             server_pass_ms(fixture->server, LEASE_MS / 2);
         }
         FIXTURE_AWAIT(fixture, is_renewed, fixture);
-        ASSERT_STATUS(try(fixture, client, &call, rows[i].rival), STATUS_BUSY);
+        ASSERT_STATUS(try(fixture, client, &call, rows[i].rival), RLOCK_BUSY);
         child_end(holder);
         server_pass_ms(fixture->server, LEASE_MS);
-        ASSERT_STATUS(try(fixture, client, &call, rows[i].rival), STATUS_OK);
-        ASSERT_STATUS(release(fixture, client, &call), STATUS_OK);
+        ASSERT_STATUS(try(fixture, client, &call, rows[i].rival), RLOCK_OK);
+        ASSERT_STATUS(release(fixture, client, &call), RLOCK_OK);
         fixture_close(fixture, client); /* before the next fork */
         assert_nothing_left(fixture);
     }

@@ -30,12 +30,12 @@ static struct contender contend(struct fixture *fixture, const struct naive_stag
 
 static bool plain_take(struct contender *contender, uint32_t lease_ms)
 {
-    enum status status =
+    enum rlock_status status =
         acquire(contender->fixture, contender->client, &contender->call, NAME, lease_ms);
 
-    if (status != STATUS_OK)
-        ASSERT_STATUS(status, STATUS_BUSY);
-    return status == STATUS_OK;
+    if (status != RLOCK_OK)
+        ASSERT_STATUS(status, RLOCK_BUSY);
+    return status == RLOCK_OK;
 }
 
 static bool begin_take(struct contender *contender, uint32_t lease_ms)
@@ -87,7 +87,7 @@ static void finish_release(struct contender *contender)
     }
     rlock_flush(contender->client);
     fixture_wait_answers(contender->fixture, &contender->call, 2);
-    ASSERT_STATUS(contender->call.status, STATUS_LOST);
+    ASSERT_STATUS(contender->call.status, RLOCK_LOST);
 }
 
 /** All leases of LEASE_MS end, by the server's clock and by this machine's clock. */

@@ -105,13 +105,13 @@ static void *play(void *arg)
 
         options.kind = is_third ? contest->third : contest->kind;
         if (rlock_sync_acquire(player->sync, player->client, &lock, NAME, 6, &options,
-                               NULL) != STATUS_OK) {
+                               NULL) != RLOCK_OK) {
             shared->failures++;
             break;
         }
         shared->grants[player->process]++;
         use(player, options.kind);
-        if (rlock_sync_release(player->sync, player->client, &lock, NULL) != STATUS_OK)
+        if (rlock_sync_release(player->sync, player->client, &lock, NULL) != RLOCK_OK)
             shared->failures++;
     }
     return NULL;
@@ -124,8 +124,8 @@ _Noreturn static void run_process(struct player player, const char *url)
     pthread_t threads[THREADS_MAX];
 
     alarm(HANGS_S);
-    if (rlock_sync_start(&player.sync, NULL) != STATUS_OK ||
-        rlock_sync_open(player.sync, &options, &player.client, NULL) != STATUS_OK)
+    if (rlock_sync_start(&player.sync, NULL) != RLOCK_OK ||
+        rlock_sync_open(player.sync, &options, &player.client, NULL) != RLOCK_OK)
         child_exit(1);
     for (unsigned i = 0; i < count; i++) {
         if (pthread_create(&threads[i], NULL, play, &player) != 0)

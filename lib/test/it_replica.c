@@ -112,15 +112,15 @@ FIXTURE_CASE(test_acquire__too_few_replicas_is_unsafe_and_released)
         int64_t begin_us = clock_mono_us();
 
         ASSERT_STATUS(acquire_with(fixture, alice, &first, "item:7", &options),
-                      STATUS_UNSAFE);
+                      RLOCK_UNSAFE);
         ASSERT_NUMBER(clock_mono_us() - begin_us, >=, (WAIT_MS - 1) * 1000LL);
         assert_false(rlock_is_held(&first.lock));
         wait_gone(fixture);
         options = asking_long(kinds[i], REPLICAS);
-        ASSERT_STATUS(acquire_with(fixture, bob, &second, "item:7", &options), STATUS_OK);
+        ASSERT_STATUS(acquire_with(fixture, bob, &second, "item:7", &options), RLOCK_OK);
         for (int j = 0; j < REPLICAS; j++)
             assert_true(server_has(&replicas[j], "item:7"));
-        ASSERT_STATUS(release(fixture, bob, &second), STATUS_OK);
+        ASSERT_STATUS(release(fixture, bob, &second), RLOCK_OK);
     }
     rlock_client_stats(alice, &stats);
     assert_int_equal(stats.failed, KINDS);
@@ -136,15 +136,15 @@ FIXTURE_CASE(test_acquire__counts_a_replica_that_hangs_as_missing)
     struct call call = {0};
 
     server_pause(&replicas[0]);
-    ASSERT_STATUS(acquire_with(fixture, client, &call, "item:7", &all), STATUS_UNSAFE);
+    ASSERT_STATUS(acquire_with(fixture, client, &call, "item:7", &all), RLOCK_UNSAFE);
     wait_gone(fixture);
-    ASSERT_STATUS(acquire_with(fixture, client, &call, "item:7", &most), STATUS_OK);
-    ASSERT_STATUS(release(fixture, client, &call), STATUS_OK);
+    ASSERT_STATUS(acquire_with(fixture, client, &call, "item:7", &most), RLOCK_OK);
+    ASSERT_STATUS(release(fixture, client, &call), RLOCK_OK);
     server_resume(&replicas[0]);
     wait_followed(fixture->server);
     all = asking_long(&rlock_plain, REPLICAS);
-    ASSERT_STATUS(acquire_with(fixture, client, &call, "item:7", &all), STATUS_OK);
-    ASSERT_STATUS(release(fixture, client, &call), STATUS_OK);
+    ASSERT_STATUS(acquire_with(fixture, client, &call, "item:7", &all), RLOCK_OK);
+    ASSERT_STATUS(release(fixture, client, &call), RLOCK_OK);
 }
 
 int main(void)

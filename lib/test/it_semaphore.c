@@ -23,7 +23,7 @@ static void take_all(struct fixture *fixture, struct rlock_client *const *client
     for (unsigned i = 0; i < PERMITS; i++)
         ASSERT_STATUS(
             acquire_with(fixture, clients[i % client_count], &calls[i], NAME, &options),
-            STATUS_OK);
+            RLOCK_OK);
 }
 
 static void assert_nothing_left(struct fixture *fixture)
@@ -48,22 +48,21 @@ FIXTURE_CASE(test_acquire__gives_as_many_permits_as_there_are)
                           rlock_fence(&calls[i - 1].lock));
         for (int i = 0; i < 2; i++)
             ASSERT_STATUS(acquire_with(fixture, clients[i], &more, NAME, &options),
-                          STATUS_BUSY);
-        ASSERT_STATUS(inspect(fixture, clients[1], &answer, NAME), STATUS_OK);
+                          RLOCK_BUSY);
+        ASSERT_STATUS(inspect(fixture, clients[1], &answer, NAME), RLOCK_OK);
         assert_int_equal(answer.count, PERMITS);
         assert_false(answer.is_ours); /* the oldest one ends first */
         ASSERT_BETWEEN(answer.remaining_ms, LEASE_MS / 2, LEASE_MS);
-        ASSERT_STATUS(release(fixture, clients[1], &calls[1]), STATUS_OK);
-        ASSERT_STATUS(acquire_with(fixture, clients[0], &more, NAME, &options),
-                      STATUS_OK);
+        ASSERT_STATUS(release(fixture, clients[1], &calls[1]), RLOCK_OK);
+        ASSERT_STATUS(acquire_with(fixture, clients[0], &more, NAME, &options), RLOCK_OK);
         ASSERT_NUMBER(rlock_fence(&more.lock), >, rlock_fence(&calls[2].lock));
         ASSERT_STATUS(acquire_with(fixture, clients[1], &calls[1], NAME, &options),
-                      STATUS_BUSY);
-        ASSERT_STATUS(release(fixture, clients[0], &more), STATUS_OK);
-        ASSERT_STATUS(release(fixture, clients[0], &calls[0]), STATUS_OK);
-        ASSERT_STATUS(release(fixture, clients[0], &calls[2]), STATUS_OK);
-        ASSERT_STATUS(release(fixture, clients[0], &calls[2]), STATUS_NOT_OWNER);
-        ASSERT_STATUS(inspect(fixture, clients[0], &answer, NAME), STATUS_NOT_FOUND);
+                      RLOCK_BUSY);
+        ASSERT_STATUS(release(fixture, clients[0], &more), RLOCK_OK);
+        ASSERT_STATUS(release(fixture, clients[0], &calls[0]), RLOCK_OK);
+        ASSERT_STATUS(release(fixture, clients[0], &calls[2]), RLOCK_OK);
+        ASSERT_STATUS(release(fixture, clients[0], &calls[2]), RLOCK_NOT_OWNER);
+        ASSERT_STATUS(inspect(fixture, clients[0], &answer, NAME), RLOCK_NOT_FOUND);
         assert_nothing_left(fixture);
     }
 }
@@ -89,7 +88,7 @@ static void await_message(struct fixture *fixture, const struct call *call)
     struct sleeper sleeper = {fixture, call};
 
     FIXTURE_AWAIT(fixture, is_answered, &sleeper);
-    ASSERT_STATUS(call->status, STATUS_OK);
+    ASSERT_STATUS(call->status, RLOCK_OK);
 }
 
 FIXTURE_CASE(test_waiters__are_woken_by_releases_one_each)
@@ -122,11 +121,11 @@ FIXTURE_CASE(test_waiters__are_woken_by_releases_one_each)
         /* a release, a try for each permit and message, and one in vain */
         ASSERT_NUMBER(script_calls(fixture) - before, <=, 2 + 2 * PERMITS);
         for (int i = 0; i < PERMITS; i++) {
-            ASSERT_STATUS(release_to_live(fixture, bob, &waiters[i]), STATUS_OK);
+            ASSERT_STATUS(release_to_live(fixture, bob, &waiters[i]), RLOCK_OK);
             await_message(fixture, &waiters[PERMITS + i]);
         }
         for (int i = PERMITS; i < 2 * PERMITS; i++)
-            ASSERT_STATUS(release(fixture, bob, &waiters[i]), STATUS_OK);
+            ASSERT_STATUS(release(fixture, bob, &waiters[i]), RLOCK_OK);
         assert_nothing_left(fixture);
     }
 }

@@ -60,9 +60,9 @@ SENTINEL_CASE(test_redis_conn__asks_the_sentinels_for_the_primary)
     struct call call = {0};
 
     fixture_wait_up(fixture, client);
-    ASSERT_STATUS(acquire(fixture, client, &call, "item:7", LEASE_MS), STATUS_OK);
+    ASSERT_STATUS(acquire(fixture, client, &call, "item:7", LEASE_MS), RLOCK_OK);
     assert_true(server_has(&topology.servers[0], "item:7"));
-    ASSERT_STATUS(release(fixture, client, &call), STATUS_OK);
+    ASSERT_STATUS(release(fixture, client, &call), RLOCK_OK);
 }
 
 SENTINEL_CASE(test_redis_conn__passes_over_sentinels_that_do_not_help)
@@ -141,8 +141,8 @@ SENTINEL_CASE(test_redis_conn__goes_on_without_its_sentinel)
     for (int i = 0; i < TOPOLOGY_SENTINELS; i++)
         server_do(&topology.sentinels[i], "CLIENT KILL TYPE pubsub");
     fixture_run_for(fixture, 100);
-    ASSERT_STATUS(acquire(fixture, client, &call, "item:7", LEASE_MS), STATUS_OK);
-    ASSERT_STATUS(release(fixture, client, &call), STATUS_OK);
+    ASSERT_STATUS(acquire(fixture, client, &call, "item:7", LEASE_MS), RLOCK_OK);
+    ASSERT_STATUS(release(fixture, client, &call), RLOCK_OK);
     rlock_client_stats(client, &stats);
     assert_int_equal(stats.reconnects, 0);
 }
@@ -187,7 +187,7 @@ static void leave(struct worker *worker)
     worker->is_inside = false;
 }
 
-static void worker_on_released(struct rlock *lock, enum status status, void *arg)
+static void worker_on_released(struct rlock *lock, enum rlock_status status, void *arg)
 {
     struct worker *worker = arg;
 
@@ -219,7 +219,7 @@ static void worker_on_timer(uv_timer_t *timer)
     rlock_flush(worker->client);
 }
 
-static void worker_on_lost(struct rlock *lock, enum status status, void *arg)
+static void worker_on_lost(struct rlock *lock, enum rlock_status status, void *arg)
 {
     struct worker *worker = arg;
 
@@ -228,13 +228,13 @@ static void worker_on_lost(struct rlock *lock, enum status status, void *arg)
     worker->load->losses++; /* it still writes, as one that was paused */
 }
 
-static void worker_on_locked(struct rlock *lock, enum status status, void *arg)
+static void worker_on_locked(struct rlock *lock, enum rlock_status status, void *arg)
 {
     struct worker *worker = arg;
     struct load *load = worker->load;
     int64_t now_us = clock_mono_us();
 
-    if (status != STATUS_OK) {
+    if (status != RLOCK_OK) {
         load->failures++;
         load->running--;
         return;

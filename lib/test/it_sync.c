@@ -15,8 +15,8 @@ SYNC_CASE(test_rlock_sync_start__without_descriptors_says_so)
 {
     struct rlimit before, few;
     struct rlock_sync *sync = NULL;
-    struct err err = {0};
-    enum status status;
+    struct rlock_err err = {0};
+    enum rlock_status status;
 
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
     few = before;
@@ -24,7 +24,7 @@ SYNC_CASE(test_rlock_sync_start__without_descriptors_says_so)
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
     status = rlock_sync_start(&sync, &err);
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
-    ASSERT_STATUS(status, STATUS_IO);
+    ASSERT_STATUS(status, RLOCK_IO);
     ASSERT_CONTAINS(err.text, "too many open files");
     assert_null(sync);
 }
@@ -34,12 +34,11 @@ SYNC_CASE(test_rlock_sync_open__refuses_bad_options_with_words)
     struct sync_fixture *fixture = *state;
     struct rlock_client_options options = {.redis_url = "http://x", .timeout_ms = 1};
     struct rlock_client *client = NULL;
-    struct err err = {0};
+    struct rlock_err err = {0};
 
-    ASSERT_STATUS(rlock_sync_open(fixture->sync, &options, &client, &err),
-                  STATUS_INVALID);
+    ASSERT_STATUS(rlock_sync_open(fixture->sync, &options, &client, &err), RLOCK_INVALID);
     ASSERT_CONTAINS(err.text, "redis://");
-    ASSERT_STATUS(rlock_sync_open(fixture->sync, NULL, &client, &err), STATUS_INVALID);
+    ASSERT_STATUS(rlock_sync_open(fixture->sync, NULL, &client, &err), RLOCK_INVALID);
     ASSERT_CONTAINS(err.text, "redis_url");
     assert_null(client);
 }
@@ -48,7 +47,7 @@ static bool acquires(void *arg)
 {
     struct rlock lock = {0};
 
-    return sync_acquire(arg, &lock, "item:7", 0) == STATUS_OK;
+    return sync_acquire(arg, &lock, "item:7", 0) == RLOCK_OK;
 }
 
 SYNC_CASE(test_rlock_sync_open__without_a_server_is_down_and_connects_later)
@@ -57,11 +56,11 @@ SYNC_CASE(test_rlock_sync_open__without_a_server_is_down_and_connects_later)
     struct rlock_client_options options = {.redis_url = fixture->server->unix_url,
                                            .timeout_ms = 200};
     int64_t begin_us = clock_mono_us();
-    struct err err = {0};
+    struct rlock_err err = {0};
 
     server_kill(fixture->server);
     ASSERT_STATUS(rlock_sync_open(fixture->sync, &options, &fixture->client, &err),
-                  STATUS_DOWN);
+                  RLOCK_DOWN);
     ASSERT_NUMBER(clock_mono_us() - begin_us, >=, 199000); /* a timer's ms */
     ASSERT_CONTAINS(err.text, "connect");
     server_restart(fixture->server);
@@ -70,7 +69,7 @@ SYNC_CASE(test_rlock_sync_open__without_a_server_is_down_and_connects_later)
 
 static _Atomic unsigned ups, downs;
 
-static void on_state(bool is_up, const struct err *why, void *arg)
+static void on_state(bool is_up, const struct rlock_err *why, void *arg)
 {
     if (is_up)
         ups++;
@@ -88,7 +87,7 @@ SYNC_CASE(test_on_state__is_called_while_nobody_calls)
 
     ups = downs = 0;
     ASSERT_STATUS(rlock_sync_open(fixture->sync, &options, &fixture->client, NULL),
-                  STATUS_OK);
+                  RLOCK_OK);
     sync_await_count(&ups, 1);
     server_kill(fixture->server);
     sync_await_count(&downs, 1);
@@ -110,7 +109,7 @@ SYNC_CASE(test_rlock_sync_close_client__frees_clients_that_failed_to_open)
         struct rlock_client *client = NULL;
 
         ASSERT_STATUS(rlock_sync_open(fixture->sync, &options, &client, NULL),
-                      STATUS_DOWN);
+                      RLOCK_DOWN);
         rlock_sync_close_client(fixture->sync, client);
         if (i == 0) {
             blocks = torture_blocks();
@@ -127,10 +126,10 @@ SYNC_CASE(test_rlock_sync_close_client__leaves_the_others)
     struct rlock lock = {0};
 
     second.client = sync_fixture_client(fixture);
-    ASSERT_STATUS(sync_acquire(&second, &lock, "a", 0), STATUS_OK);
+    ASSERT_STATUS(sync_acquire(&second, &lock, "a", 0), RLOCK_OK);
     rlock_sync_close_client(fixture->sync, fixture->client);
     rlock_sync_close_client(fixture->sync, NULL);
-    ASSERT_STATUS(sync_release(&second, &lock), STATUS_OK);
+    ASSERT_STATUS(sync_release(&second, &lock), RLOCK_OK);
 }
 
 /* -- the calls -- */
@@ -141,26 +140,26 @@ SYNC_CASE(test_rlock_sync_acquire__is_held_until_released)
     struct rlock lock = {0}, other = {0};
     struct rlock_stats stats;
 
-    ASSERT_STATUS(sync_acquire(fixture, &lock, "item:7", 0), STATUS_OK);
+    ASSERT_STATUS(sync_acquire(fixture, &lock, "item:7", 0), RLOCK_OK);
     assert_true(server_has(fixture->server, "item:7"));
     ASSERT_NUMBER(rlock_fence(&lock), >, 0);
     assert_true(rlock_sync_is_held(fixture->sync, &lock));
     ASSERT_BETWEEN(rlock_sync_safe_for_us(fixture->sync, &lock), LEASE_MS * 500LL,
                    LEASE_MS * 1000LL);
-    ASSERT_STATUS(sync_acquire(fixture, &other, "item:7", 0), STATUS_BUSY);
+    ASSERT_STATUS(sync_acquire(fixture, &other, "item:7", 0), RLOCK_BUSY);
     assert_false(rlock_sync_is_held(fixture->sync, &other));
     assert_int_equal(rlock_sync_safe_for_us(fixture->sync, &other), 0);
-    ASSERT_STATUS(sync_release(fixture, &other), STATUS_NOT_OWNER);
+    ASSERT_STATUS(sync_release(fixture, &other), RLOCK_NOT_OWNER);
     ASSERT_STATUS(
         rlock_sync_extend(fixture->sync, fixture->client, &lock, 2 * LEASE_MS, NULL),
-        STATUS_OK);
+        RLOCK_OK);
     ASSERT_BETWEEN(server_int(fixture->server, "PTTL item:7"), LEASE_MS + 1,
                    2 * LEASE_MS);
-    ASSERT_STATUS(sync_release(fixture, &lock), STATUS_OK);
+    ASSERT_STATUS(sync_release(fixture, &lock), RLOCK_OK);
     assert_false(server_has(fixture->server, "item:7"));
     ASSERT_STATUS(
         rlock_sync_extend(fixture->sync, fixture->client, &lock, LEASE_MS, NULL),
-        STATUS_NOT_OWNER);
+        RLOCK_NOT_OWNER);
     rlock_sync_stats(fixture->sync, fixture->client, &stats);
     assert_int_equal(stats.granted, 1);
     assert_int_equal(stats.busy, 1);
@@ -174,7 +173,7 @@ SYNC_CASE(test_rlock_sync_acquire__without_options_has_the_defaults)
 
     ASSERT_STATUS(rlock_sync_acquire(fixture->sync, fixture->client, &lock, "item:7", 6,
                                      NULL, NULL),
-                  STATUS_OK);
+                  RLOCK_OK);
     ASSERT_BETWEEN(server_int(fixture->server, "PTTL item:7"), RLOCK_LEASE_MS_DEFAULT / 2,
                    RLOCK_LEASE_MS_DEFAULT);
 }
@@ -192,33 +191,33 @@ SYNC_CASE(test_rlock_sync_acquire__without_a_holder_the_thread_is_it)
     struct sync_worker mine = {.fixture = *state}, nested = mine, other = {0};
 
     try_reentrant(&mine);
-    ASSERT_STATUS(mine.status, STATUS_OK);
+    ASSERT_STATUS(mine.status, RLOCK_OK);
     try_reentrant(&nested);
-    ASSERT_STATUS(nested.status, STATUS_OK);
+    ASSERT_STATUS(nested.status, RLOCK_OK);
     sync_begin(*state, &other, 1, try_reentrant);
     sync_end(&other, 1);
-    ASSERT_STATUS(other.status, STATUS_BUSY);
-    ASSERT_STATUS(sync_release(*state, &nested.lock), STATUS_OK);
-    ASSERT_STATUS(sync_release(*state, &mine.lock), STATUS_OK);
+    ASSERT_STATUS(other.status, RLOCK_BUSY);
+    ASSERT_STATUS(sync_release(*state, &nested.lock), RLOCK_OK);
+    ASSERT_STATUS(sync_release(*state, &mine.lock), RLOCK_OK);
 }
 
 SYNC_CASE(test_rlock_sync_acquire__says_why_it_failed)
 {
     struct sync_fixture *fixture = *state;
     struct rlock lock = {0};
-    struct err err = {0};
+    struct rlock_err err = {0};
 
     ASSERT_STATUS(
         rlock_sync_acquire(fixture->sync, fixture->client, &lock, "", 0, NULL, &err),
-        STATUS_INVALID);
-    ASSERT_STATUS(err.status, STATUS_INVALID);
+        RLOCK_INVALID);
+    ASSERT_STATUS(err.status, RLOCK_INVALID);
     ASSERT_CONTAINS(err.text, "name");
     server_do(fixture->server, "CONFIG SET min-replicas-to-write 1");
     ASSERT_STATUS(rlock_sync_acquire(fixture->sync, fixture->client, &lock, "item:7", 6,
                                      NULL, &err),
-                  STATUS_REFUSED);
+                  RLOCK_REFUSED);
     server_do(fixture->server, "CONFIG SET min-replicas-to-write 0");
-    ASSERT_STATUS(err.status, STATUS_REFUSED);
+    ASSERT_STATUS(err.status, RLOCK_REFUSED);
     ASSERT_CONTAINS(err.text, "NOREPLICAS");
 }
 
@@ -241,25 +240,24 @@ SYNC_CASE(test_rlock_sync_inspect__and_others_about_any_owner)
     unsigned all = 0, one = 0;
 
     ASSERT_STATUS(rlock_sync_inspect(sync, client, "item:7", 6, &info, NULL),
-                  STATUS_NOT_FOUND);
-    ASSERT_STATUS(sync_acquire(fixture, &lock, "item:7", 0), STATUS_OK);
-    ASSERT_STATUS(sync_acquire(fixture, &other, "item:8", 0), STATUS_OK);
-    ASSERT_STATUS(rlock_sync_inspect(sync, client, "item:7", 6, &info, NULL), STATUS_OK);
+                  RLOCK_NOT_FOUND);
+    ASSERT_STATUS(sync_acquire(fixture, &lock, "item:7", 0), RLOCK_OK);
+    ASSERT_STATUS(sync_acquire(fixture, &other, "item:8", 0), RLOCK_OK);
+    ASSERT_STATUS(rlock_sync_inspect(sync, client, "item:7", 6, &info, NULL), RLOCK_OK);
     assert_true(info.is_ours);
     assert_int_equal(info.count, 1);
     ASSERT_BETWEEN(info.remaining_ms, LEASE_MS / 2, LEASE_MS);
     ASSERT_NUMBER(strlen(info.owner), >=, 32);
-    ASSERT_STATUS(rlock_sync_list(sync, client, NULL, 0, on_owner, &all, NULL),
-                  STATUS_OK);
+    ASSERT_STATUS(rlock_sync_list(sync, client, NULL, 0, on_owner, &all, NULL), RLOCK_OK);
     assert_int_equal(all, 2);
     ASSERT_STATUS(rlock_sync_list(sync, client, "item:8", 6, on_owner, &one, NULL),
-                  STATUS_OK);
+                  RLOCK_OK);
     assert_int_equal(one, 1);
-    ASSERT_STATUS(rlock_sync_force_release(sync, client, "item:7", 6, NULL), STATUS_OK);
+    ASSERT_STATUS(rlock_sync_force_release(sync, client, "item:7", 6, NULL), RLOCK_OK);
     assert_false(server_has(fixture->server, "item:7"));
     ASSERT_STATUS(rlock_sync_force_release(sync, client, "item:7", 6, NULL),
-                  STATUS_NOT_FOUND);
-    ASSERT_STATUS(sync_release(fixture, &lock), STATUS_LOST);
+                  RLOCK_NOT_FOUND);
+    ASSERT_STATUS(sync_release(fixture, &lock), RLOCK_LOST);
 }
 
 SYNC_CASE(test_rlock_sync_inspect__cuts_a_long_owner)
@@ -272,7 +270,7 @@ SYNC_CASE(test_rlock_sync_inspect__cuts_a_long_owner)
     server_do(fixture->server, "SET item:7 %b", owner, sizeof(owner));
     ASSERT_STATUS(
         rlock_sync_inspect(fixture->sync, fixture->client, "item:7", 6, &info, NULL),
-        STATUS_OK);
+        RLOCK_OK);
     assert_int_equal(strlen(info.owner), sizeof(info.owner) - 1);
     assert_int_equal(info.remaining_ms, -1);
     assert_false(info.is_ours);
@@ -285,8 +283,8 @@ SYNC_CASE(test_rlock_sync_raise_fences__raises_above_a_fence_of_another)
     struct rlock lock = {0};
 
     ASSERT_STATUS(rlock_sync_raise_fences(fixture->sync, fixture->client, newest, NULL),
-                  STATUS_OK);
-    ASSERT_STATUS(sync_acquire(fixture, &lock, "item:7", 0), STATUS_OK);
+                  RLOCK_OK);
+    ASSERT_STATUS(sync_acquire(fixture, &lock, "item:7", 0), RLOCK_OK);
     ASSERT_NUMBER(rlock_fence(&lock), >, newest);
 }
 
@@ -295,31 +293,31 @@ SYNC_CASE(test_rlock_sync_cancel__before_the_acquire_ends_it)
     struct sync_fixture *fixture = *state;
     struct rlock held = {0}, lock = {0};
 
-    ASSERT_STATUS(sync_acquire(fixture, &held, "a", 0), STATUS_OK);
+    ASSERT_STATUS(sync_acquire(fixture, &held, "a", 0), RLOCK_OK);
     rlock_sync_cancel(fixture->sync, fixture->client, &lock);
-    ASSERT_STATUS(sync_acquire(fixture, &lock, "a", WITHIN_MS), STATUS_CANCELLED);
-    ASSERT_STATUS(sync_acquire(fixture, &lock, "a", 0), STATUS_BUSY);
+    ASSERT_STATUS(sync_acquire(fixture, &lock, "a", WITHIN_MS), RLOCK_CANCELLED);
+    ASSERT_STATUS(sync_acquire(fixture, &lock, "a", 0), RLOCK_BUSY);
     rlock_sync_cancel(fixture->sync, fixture->client, &held); /* it is held: no effect */
-    ASSERT_STATUS(sync_release(fixture, &held), STATUS_OK);
-    ASSERT_STATUS(sync_acquire(fixture, &held, "a", 0), STATUS_OK);
+    ASSERT_STATUS(sync_release(fixture, &held), RLOCK_OK);
+    ASSERT_STATUS(sync_acquire(fixture, &held, "a", 0), RLOCK_OK);
 }
 
 /* -- between the calls -- */
 
 static _Atomic unsigned losses;
 static void *_Atomic loss_arg;
-static _Atomic enum status status_inside; /* of a call from inside the callback */
+static _Atomic enum rlock_status status_inside; /* of a call from inside the callback */
 static struct sync_fixture *current;
 
-static void on_lost(struct rlock *lock, enum status status, void *arg)
+static void on_lost(struct rlock *lock, enum rlock_status status, void *arg)
 {
     status_inside = sync_release(current, lock);
     loss_arg = arg;
-    losses += status == STATUS_LOST;
+    losses += status == RLOCK_LOST;
 }
 
-static enum status take_watched(struct sync_fixture *fixture, struct rlock *lock,
-                                void *lost_arg)
+static enum rlock_status take_watched(struct sync_fixture *fixture, struct rlock *lock,
+                                      void *lost_arg)
 {
     struct rlock_acquire_options options = {
         .lease_ms = SHORT_MS, .watchdog = true, .on_lost = on_lost, .lost_arg = lost_arg};
@@ -342,11 +340,11 @@ SYNC_CASE(test_watchdog__renews_while_nobody_calls)
     struct rlock lock = {0};
 
     server_do(fixture->server, "CONFIG RESETSTAT");
-    ASSERT_STATUS(take_watched(fixture, &lock, NULL), STATUS_OK);
+    ASSERT_STATUS(take_watched(fixture, &lock, NULL), RLOCK_OK);
     SYNC_AWAIT(has_renewed_twice, fixture->server);
     assert_true(rlock_sync_is_held(fixture->sync, &lock));
     assert_int_equal(losses, 0);
-    ASSERT_STATUS(sync_release(fixture, &lock), STATUS_OK);
+    ASSERT_STATUS(sync_release(fixture, &lock), RLOCK_OK);
 }
 
 /** Its argument is that of the options, not one on the stack of a call that has ended. */
@@ -358,16 +356,16 @@ SYNC_CASE(test_on_lost__is_called_while_nobody_calls)
     for (int i = 0; i < 2; i++) {
         struct rlock lock = {0};
 
-        ASSERT_STATUS(take_watched(fixture, &lock, args[i]), STATUS_OK);
+        ASSERT_STATUS(take_watched(fixture, &lock, args[i]), RLOCK_OK);
         ASSERT_STATUS(
             rlock_sync_extend(fixture->sync, fixture->client, &lock, SHORT_MS, NULL),
-            STATUS_OK);
+            RLOCK_OK);
         server_do(fixture->server, "DEL item:7");
         sync_await_count(&losses, 1);
         assert_ptr_equal(loss_arg, args[i]);
-        ASSERT_STATUS(status_inside, STATUS_INVALID);
+        ASSERT_STATUS(status_inside, RLOCK_INVALID);
         assert_false(rlock_sync_is_held(fixture->sync, &lock));
-        ASSERT_STATUS(sync_release(fixture, &lock), STATUS_LOST);
+        ASSERT_STATUS(sync_release(fixture, &lock), RLOCK_LOST);
         assert_int_equal(losses, 1);
     }
 }
@@ -380,9 +378,9 @@ SYNC_CASE(test_rlock_sync_acquire__waits_as_long_as_it_says)
     struct rlock lock = {0}, other = {0};
     int64_t begin_us;
 
-    ASSERT_STATUS(sync_acquire(fixture, &lock, "item:7", 0), STATUS_OK);
+    ASSERT_STATUS(sync_acquire(fixture, &lock, "item:7", 0), RLOCK_OK);
     begin_us = clock_mono_us();
-    ASSERT_STATUS(sync_acquire(fixture, &other, "item:7", 300), STATUS_BUSY);
+    ASSERT_STATUS(sync_acquire(fixture, &other, "item:7", 300), RLOCK_BUSY);
     ASSERT_BETWEEN(clock_mono_us() - begin_us, 300000, TIMEOUT_MS * 1000);
 }
 
@@ -390,14 +388,14 @@ SYNC_CASE(test_rlock_sync_acquire__of_a_dead_server_ends_with_its_wait)
 {
     struct sync_fixture *fixture = *state;
     struct rlock lock = {0}, held = {0};
-    enum status status;
+    enum rlock_status status;
 
-    ASSERT_STATUS(sync_acquire(fixture, &held, "item:8", 0), STATUS_OK);
+    ASSERT_STATUS(sync_acquire(fixture, &held, "item:8", 0), RLOCK_OK);
     server_kill(fixture->server);
     status = sync_acquire(fixture, &lock, "item:7", 300);
-    assert_true(status == STATUS_DOWN || status == STATUS_IO);
+    assert_true(status == RLOCK_DOWN || status == RLOCK_IO);
     status = sync_release(fixture, &held);
-    assert_true(status == STATUS_DOWN || status == STATUS_IO);
+    assert_true(status == RLOCK_DOWN || status == RLOCK_IO);
 }
 
 SYNC_CASE(test_rlock_sync_acquire__of_a_hung_server_times_out)
@@ -407,21 +405,21 @@ SYNC_CASE(test_rlock_sync_acquire__of_a_hung_server_times_out)
     struct rlock_client_options hasty = {.redis_url = fixture->server->unix_url,
                                          .timeout_ms = HASTY_MS};
     struct rlock lock = {0};
-    struct err err = {0};
+    struct rlock_err err = {0};
     int64_t begin_us;
-    enum status status;
+    enum rlock_status status;
 
     status = rlock_sync_open(fixture->sync, &hasty, &fixture->client, &err);
-    assert_true(status == STATUS_OK || status == STATUS_DOWN);
+    assert_true(status == RLOCK_OK || status == RLOCK_DOWN);
     SYNC_AWAIT(acquires, fixture);
     begin_us = clock_mono_us();
     server_pause(fixture->server);
     status = rlock_sync_acquire(fixture->sync, fixture->client, &lock, "item:8", 6, NULL,
                                 &err);
     server_resume(fixture->server);
-    ASSERT_STATUS(status, STATUS_TIMEOUT);
+    ASSERT_STATUS(status, RLOCK_TIMEOUT);
     ASSERT_NUMBER(clock_mono_us() - begin_us, >=, HASTY_MS * 1000LL);
-    ASSERT_STATUS(err.status, STATUS_TIMEOUT);
+    ASSERT_STATUS(err.status, RLOCK_TIMEOUT);
     assert_string_equal(err.text, "timeout");
 }
 
@@ -435,22 +433,22 @@ SYNC_CASE(test_rlock_sync_close__afterwards_all_is_cancelled)
     struct rlock lock = {0}, held = {0};
     struct rlock_sync_info info;
     struct rlock_stats stats;
-    struct err err = {0};
+    struct rlock_err err = {0};
 
-    ASSERT_STATUS(sync_acquire(fixture, &held, "item:7", 0), STATUS_OK);
+    ASSERT_STATUS(sync_acquire(fixture, &held, "item:7", 0), RLOCK_OK);
     rlock_sync_close(sync);
-    ASSERT_STATUS(rlock_sync_open(sync, NULL, &client, &err), STATUS_CANCELLED);
+    ASSERT_STATUS(rlock_sync_open(sync, NULL, &client, &err), RLOCK_CANCELLED);
     assert_null(client);
-    ASSERT_STATUS(err.status, STATUS_CANCELLED);
+    ASSERT_STATUS(err.status, RLOCK_CANCELLED);
     client = fixture->client;
-    ASSERT_STATUS(sync_acquire(fixture, &lock, "item:8", 0), STATUS_CANCELLED);
-    ASSERT_STATUS(sync_release(fixture, &held), STATUS_CANCELLED);
+    ASSERT_STATUS(sync_acquire(fixture, &lock, "item:8", 0), RLOCK_CANCELLED);
+    ASSERT_STATUS(sync_release(fixture, &held), RLOCK_CANCELLED);
     ASSERT_STATUS(rlock_sync_extend(sync, client, &held, LEASE_MS, NULL),
-                  STATUS_CANCELLED);
+                  RLOCK_CANCELLED);
     ASSERT_STATUS(rlock_sync_force_release(sync, client, "item:7", 6, NULL),
-                  STATUS_CANCELLED);
+                  RLOCK_CANCELLED);
     ASSERT_STATUS(rlock_sync_inspect(sync, client, "item:7", 6, &info, NULL),
-                  STATUS_CANCELLED);
+                  RLOCK_CANCELLED);
     rlock_sync_cancel(sync, client, &held);
     assert_false(rlock_sync_is_held(sync, &held));
     assert_int_equal(rlock_sync_safe_for_us(sync, &held), 0);
@@ -463,7 +461,7 @@ SYNC_CASE(test_rlock_sync_close__without_clients)
 {
     struct rlock_sync *sync = NULL;
 
-    ASSERT_STATUS(rlock_sync_start(&sync, NULL), STATUS_OK);
+    ASSERT_STATUS(rlock_sync_start(&sync, NULL), RLOCK_OK);
     rlock_sync_close(sync);
     rlock_sync_free(sync);
     rlock_sync_free(NULL);
@@ -482,7 +480,7 @@ SYNC_CASE(test_rlock_sync_close__by_several_threads_at_once)
     sync_begin(*state, workers, 4, do_close);
     sync_end(workers, 4);
     for (int i = 0; i < 4; i++)
-        ASSERT_STATUS(workers[i].status, STATUS_CANCELLED);
+        ASSERT_STATUS(workers[i].status, RLOCK_CANCELLED);
 }
 
 static void do_open_away(struct sync_worker *worker)
@@ -507,7 +505,7 @@ SYNC_CASE(test_rlock_sync_close__cancels_an_open_under_way)
     sync_await_count(&downs, 1); /* it could not connect, and goes on waiting */
     rlock_sync_close(fixture->sync);
     sync_end(&worker, 1);
-    ASSERT_STATUS(worker.status, STATUS_CANCELLED);
+    ASSERT_STATUS(worker.status, RLOCK_CANCELLED);
 }
 
 int main(void)

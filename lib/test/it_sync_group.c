@@ -15,13 +15,14 @@ static struct rlock_group *create(struct sync_fixture *fixture, const char *firs
     struct rlock_group *group = NULL;
 
     if (rlock_sync_group_create(fixture->sync, members, 2, RLOCK_GROUP_ALL, &group,
-                                NULL) != STATUS_OK)
+                                NULL) != RLOCK_OK)
         return NULL;
     return group;
 }
 
-static enum status acquire_group(struct sync_fixture *fixture, struct rlock_group *group,
-                                 uint32_t wait_ms, struct err *reterr)
+static enum rlock_status acquire_group(struct sync_fixture *fixture,
+                                       struct rlock_group *group, uint32_t wait_ms,
+                                       struct rlock_err *reterr)
 {
     struct rlock_group_options options = {.lease_ms = LEASE_MS, .wait_ms = wait_ms};
 
@@ -41,38 +42,37 @@ SYNC_CASE(test_rlock_sync_group__has_the_calls_of_a_group)
     struct sync_fixture *fixture = *state;
     struct rlock_sync *sync = fixture->sync;
     struct rlock_group *group = NULL;
-    struct err err = {0};
+    struct rlock_err err = {0};
     unsigned ours = 0;
 
     ASSERT_STATUS(rlock_sync_group_create(sync, NULL, 0, RLOCK_GROUP_ALL, &group, &err),
-                  STATUS_INVALID);
+                  RLOCK_INVALID);
     assert_null(group);
     ASSERT_CONTAINS(err.text, "0 members");
     group = create(fixture, "a", "b");
     assert_int_equal(rlock_sync_group_safe_for_us(sync, group), 0);
-    ASSERT_STATUS(rlock_sync_group_extend(sync, group, LEASE_MS, NULL), STATUS_NOT_OWNER);
-    ASSERT_STATUS(rlock_sync_group_acquire(sync, group, NULL, NULL), STATUS_OK);
+    ASSERT_STATUS(rlock_sync_group_extend(sync, group, LEASE_MS, NULL), RLOCK_NOT_OWNER);
+    ASSERT_STATUS(rlock_sync_group_acquire(sync, group, NULL, NULL), RLOCK_OK);
     ASSERT_BETWEEN(server_int(fixture->server, "PTTL b"), RLOCK_LEASE_MS_DEFAULT / 2,
                    RLOCK_LEASE_MS_DEFAULT);
     ASSERT_NUMBER(rlock_sync_group_fence(sync, group, 1), >,
                   rlock_sync_group_fence(sync, group, 0));
-    ASSERT_STATUS(rlock_sync_group_extend(sync, group, 2 * LEASE_MS, NULL), STATUS_OK);
+    ASSERT_STATUS(rlock_sync_group_extend(sync, group, 2 * LEASE_MS, NULL), RLOCK_OK);
     ASSERT_NUMBER(rlock_sync_group_safe_for_us(sync, group), >, LEASE_MS * 1000LL);
-    ASSERT_STATUS(rlock_sync_group_extend(sync, group, 1, &err), STATUS_INVALID);
+    ASSERT_STATUS(rlock_sync_group_extend(sync, group, 1, &err), RLOCK_INVALID);
     ASSERT_CONTAINS(err.text, "lease_ms");
-    ASSERT_STATUS(rlock_sync_group_inspect(sync, group, on_owner, &ours, NULL),
-                  STATUS_OK);
+    ASSERT_STATUS(rlock_sync_group_inspect(sync, group, on_owner, &ours, NULL), RLOCK_OK);
     assert_int_equal(ours, 2);
-    ASSERT_STATUS(rlock_sync_group_release(sync, group, NULL), STATUS_OK);
+    ASSERT_STATUS(rlock_sync_group_release(sync, group, NULL), RLOCK_OK);
     assert_false(server_has(fixture->server, "a") || server_has(fixture->server, "b"));
-    ASSERT_STATUS(rlock_sync_group_release(sync, group, NULL), STATUS_NOT_OWNER);
-    ASSERT_STATUS(acquire_group(fixture, group, 0, NULL), STATUS_OK);
-    ASSERT_STATUS(rlock_sync_group_force_release(sync, group, NULL), STATUS_OK);
-    ASSERT_STATUS(rlock_sync_group_extend(sync, group, LEASE_MS, NULL), STATUS_LOST);
-    ASSERT_STATUS(rlock_group_why(group, 1)->status, STATUS_LOST);
+    ASSERT_STATUS(rlock_sync_group_release(sync, group, NULL), RLOCK_NOT_OWNER);
+    ASSERT_STATUS(acquire_group(fixture, group, 0, NULL), RLOCK_OK);
+    ASSERT_STATUS(rlock_sync_group_force_release(sync, group, NULL), RLOCK_OK);
+    ASSERT_STATUS(rlock_sync_group_extend(sync, group, LEASE_MS, NULL), RLOCK_LOST);
+    ASSERT_STATUS(rlock_group_why(group, 1)->status, RLOCK_LOST);
     rlock_sync_group_cancel(sync, group); /* the next acquire */
-    ASSERT_STATUS(acquire_group(fixture, group, 0, NULL), STATUS_CANCELLED);
-    ASSERT_STATUS(acquire_group(fixture, group, 0, NULL), STATUS_OK);
+    ASSERT_STATUS(acquire_group(fixture, group, 0, NULL), RLOCK_CANCELLED);
+    ASSERT_STATUS(acquire_group(fixture, group, 0, NULL), RLOCK_OK);
     rlock_sync_group_free(sync, group); /* releases it */
     sync_await_absent(fixture, "a");
     sync_await_absent(fixture, "b");
@@ -84,10 +84,10 @@ SYNC_CASE(test_rlock_sync_group_acquire__of_a_busy_member_takes_none)
     struct sync_fixture *fixture = *state;
     struct rlock_group *group = create(fixture, "a", "b");
     struct rlock held = {0};
-    struct err err = {0};
+    struct rlock_err err = {0};
 
-    ASSERT_STATUS(sync_acquire(fixture, &held, "b", 0), STATUS_OK);
-    ASSERT_STATUS(acquire_group(fixture, group, 0, &err), STATUS_BUSY);
+    ASSERT_STATUS(sync_acquire(fixture, &held, "b", 0), RLOCK_OK);
+    ASSERT_STATUS(acquire_group(fixture, group, 0, &err), RLOCK_BUSY);
     assert_string_equal(err.text, "busy");
     sync_await_absent(fixture, "a");
     rlock_sync_group_free(fixture->sync, group);
@@ -107,13 +107,13 @@ SYNC_CASE(test_rlock_sync_group_acquire__takes_the_thread_as_its_holder)
         struct rlock lock = {0};
 
         ASSERT_STATUS(rlock_sync_group_acquire(fixture->sync, group, &of_group, NULL),
-                      STATUS_OK);
+                      RLOCK_OK);
         ASSERT_STATUS(rlock_sync_acquire(fixture->sync, fixture->client, &lock, "a", 1,
                                          &of_lock, NULL),
-                      holders[i] == 7 ? STATUS_BUSY : STATUS_OK);
-        ASSERT_STATUS(rlock_sync_group_release(fixture->sync, group, NULL), STATUS_OK);
+                      holders[i] == 7 ? RLOCK_BUSY : RLOCK_OK);
+        ASSERT_STATUS(rlock_sync_group_release(fixture->sync, group, NULL), RLOCK_OK);
         if (holders[i] != 7)
-            ASSERT_STATUS(sync_release(fixture, &lock), STATUS_OK);
+            ASSERT_STATUS(sync_release(fixture, &lock), RLOCK_OK);
         rlock_sync_group_free(fixture->sync, group);
     }
 }
@@ -121,10 +121,10 @@ SYNC_CASE(test_rlock_sync_group_acquire__takes_the_thread_as_its_holder)
 static _Atomic unsigned losses;
 static void *_Atomic loss_arg;
 
-static void on_lost(struct rlock_group *group UNUSED, enum status status, void *arg)
+static void on_lost(struct rlock_group *group UNUSED, enum rlock_status status, void *arg)
 {
     loss_arg = arg;
-    losses += status == STATUS_LOST;
+    losses += status == RLOCK_LOST;
 }
 
 /** Its argument is that of the options, not one on the stack of a call that has ended. */
@@ -143,13 +143,13 @@ SYNC_CASE(test_on_lost__of_a_group_is_called_while_nobody_calls)
         losses = 0;
         loss_arg = &losses;
         ASSERT_STATUS(rlock_sync_group_acquire(fixture->sync, group, &options, NULL),
-                      STATUS_OK);
+                      RLOCK_OK);
         server_do(fixture->server, "DEL b");
         sync_await_count(&losses, 1);
         assert_ptr_equal(loss_arg, args[i]);
         sync_await_absent(fixture, "a");
         assert_int_equal(rlock_sync_group_safe_for_us(fixture->sync, group), 0);
-        ASSERT_STATUS(rlock_sync_group_release(fixture->sync, group, NULL), STATUS_LOST);
+        ASSERT_STATUS(rlock_sync_group_release(fixture->sync, group, NULL), RLOCK_LOST);
     }
 }
 
@@ -170,12 +170,12 @@ static void count_by_pairs(struct sync_worker *worker)
         long seen;
 
         worker->failures +=
-            acquire_group(worker->fixture, group, RLOCK_WAIT_FOREVER, NULL) != STATUS_OK;
+            acquire_group(worker->fixture, group, RLOCK_WAIT_FOREVER, NULL) != RLOCK_OK;
         seen = counter;
         sched_yield();
         counter = seen + 1;
         worker->failures +=
-            rlock_sync_group_release(worker->fixture->sync, group, NULL) != STATUS_OK;
+            rlock_sync_group_release(worker->fixture->sync, group, NULL) != RLOCK_OK;
     }
     rlock_sync_group_free(worker->fixture->sync, group);
 }
@@ -204,12 +204,12 @@ SYNC_CASE(test_wait__of_a_group_is_ended_by_another_thread)
     struct sync_fixture *fixture = *state;
     struct rlock_group *holding = create(fixture, "c", "d");
 
-    ASSERT_STATUS(acquire_group(fixture, holding, 0, NULL), STATUS_OK);
+    ASSERT_STATUS(acquire_group(fixture, holding, 0, NULL), RLOCK_OK);
     for (int how = CANCEL; how <= CLOSE; how++) {
         struct sync_worker worker = {.arg = create(fixture, "a", "b")};
         struct rlock held = {0};
 
-        ASSERT_STATUS(sync_acquire(fixture, &held, "b", 0), STATUS_OK);
+        ASSERT_STATUS(sync_acquire(fixture, &held, "b", 0), RLOCK_OK);
         sync_begin(fixture, &worker, 1, wait_long);
         sync_await_tries(fixture, &held, 2);
         if (how == CANCEL)
@@ -219,15 +219,15 @@ SYNC_CASE(test_wait__of_a_group_is_ended_by_another_thread)
         else
             rlock_sync_close(fixture->sync);
         sync_end(&worker, 1);
-        ASSERT_STATUS(worker.status, STATUS_CANCELLED);
+        ASSERT_STATUS(worker.status, RLOCK_CANCELLED);
         assert_true(server_has(fixture->server, "b"));
         if (how != CLOSE)
-            ASSERT_STATUS(sync_release(fixture, &held), STATUS_OK);
+            ASSERT_STATUS(sync_release(fixture, &held), RLOCK_OK);
     }
     assert_null(create(fixture, "e", "f"));
-    ASSERT_STATUS(acquire_group(fixture, holding, 0, NULL), STATUS_CANCELLED);
+    ASSERT_STATUS(acquire_group(fixture, holding, 0, NULL), RLOCK_CANCELLED);
     ASSERT_STATUS(rlock_sync_group_release(fixture->sync, holding, NULL),
-                  STATUS_CANCELLED);
+                  RLOCK_CANCELLED);
     assert_int_equal(rlock_sync_group_safe_for_us(fixture->sync, holding), 0);
     assert_int_equal(rlock_sync_group_fence(fixture->sync, holding, 0), 0);
     rlock_sync_group_cancel(fixture->sync, holding);

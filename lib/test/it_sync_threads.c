@@ -29,12 +29,12 @@ static void count_locked(struct sync_worker *worker)
 {
     for (int i = 0; i < STEPS; i++) {
         if (sync_acquire(worker->fixture, &worker->lock, "counter", RLOCK_WAIT_FOREVER) !=
-            STATUS_OK) {
+            RLOCK_OK) {
             worker->failures++;
             continue;
         }
         count_slowly();
-        if (sync_release(worker->fixture, &worker->lock) != STATUS_OK)
+        if (sync_release(worker->fixture, &worker->lock) != RLOCK_OK)
             worker->failures++;
     }
 }
@@ -66,10 +66,10 @@ static void count_reentrant(struct sync_worker *worker)
         for (int nested = 0; nested < 2; nested++)
             worker->failures +=
                 rlock_sync_acquire(fixture->sync, fixture->client, &locks[nested],
-                                   "counter", 7, &options, NULL) != STATUS_OK;
+                                   "counter", 7, &options, NULL) != RLOCK_OK;
         count_slowly();
         for (int nested = 0; nested < 2; nested++)
-            worker->failures += sync_release(fixture, &locks[nested]) != STATUS_OK;
+            worker->failures += sync_release(fixture, &locks[nested]) != RLOCK_OK;
     }
 }
 
@@ -122,8 +122,8 @@ static void operate(struct sync_worker *worker)
     snprintf(name, sizeof(name), "item:%u", worker->index % 8);
     for (int i = 0; i < OPERATIONS / 32 / 2 + 1; i++) {
         worker->failures += sync_acquire(worker->fixture, &worker->lock, name,
-                                         RLOCK_WAIT_FOREVER) != STATUS_OK;
-        worker->failures += sync_release(worker->fixture, &worker->lock) != STATUS_OK;
+                                         RLOCK_WAIT_FOREVER) != RLOCK_OK;
+        worker->failures += sync_release(worker->fixture, &worker->lock) != RLOCK_OK;
     }
 }
 
@@ -172,13 +172,13 @@ SYNC_CASE(test_rlock_sync_close__answers_all_waiters)
     struct sync_worker workers[16] = {0};
     struct rlock held = {0};
 
-    ASSERT_STATUS(sync_acquire(fixture, &held, "item:7", 0), STATUS_OK);
+    ASSERT_STATUS(sync_acquire(fixture, &held, "item:7", 0), RLOCK_OK);
     sync_begin(fixture, workers, 16, wait_long);
     await_waiting(fixture, &held, 16);
     rlock_sync_close(fixture->sync);
     sync_end(workers, 16);
     for (int i = 0; i < 16; i++)
-        ASSERT_STATUS(workers[i].status, STATUS_CANCELLED);
+        ASSERT_STATUS(workers[i].status, RLOCK_CANCELLED);
     sync_await_no_channels(fixture);
 }
 
@@ -188,16 +188,16 @@ SYNC_CASE(test_rlock_sync_cancel__ends_the_wait_of_another_thread)
     struct sync_worker workers[2] = {0};
     struct rlock held = {0};
 
-    ASSERT_STATUS(sync_acquire(fixture, &held, "item:7", 0), STATUS_OK);
+    ASSERT_STATUS(sync_acquire(fixture, &held, "item:7", 0), RLOCK_OK);
     sync_begin(fixture, workers, 2, wait_long);
     await_waiting(fixture, &held, 2);
     rlock_sync_cancel(fixture->sync, fixture->client, &workers[0].lock);
     sync_end(&workers[0], 1);
-    ASSERT_STATUS(workers[0].status, STATUS_CANCELLED);
-    ASSERT_STATUS(sync_release(fixture, &held), STATUS_OK);
+    ASSERT_STATUS(workers[0].status, RLOCK_CANCELLED);
+    ASSERT_STATUS(sync_release(fixture, &held), RLOCK_OK);
     sync_end(&workers[1], 1); /* the other waits on, and is woken */
-    ASSERT_STATUS(workers[1].status, STATUS_OK);
-    ASSERT_STATUS(sync_release(fixture, &workers[1].lock), STATUS_OK);
+    ASSERT_STATUS(workers[1].status, RLOCK_OK);
+    ASSERT_STATUS(sync_release(fixture, &workers[1].lock), RLOCK_OK);
     sync_await_no_channels(fixture);
 }
 
@@ -206,16 +206,16 @@ static _Atomic unsigned answered;
 /** Acquire and release until it is closed. */
 static void lock_until_closed(struct sync_worker *worker)
 {
-    while (worker->status != STATUS_CANCELLED) {
+    while (worker->status != RLOCK_CANCELLED) {
         char name[24];
 
         snprintf(name, sizeof(name), "item:%u", worker->index % 4);
         worker->status =
             sync_acquire(worker->fixture, &worker->lock, name, RLOCK_WAIT_FOREVER);
-        if (worker->status == STATUS_OK)
+        if (worker->status == RLOCK_OK)
             worker->status = sync_release(worker->fixture, &worker->lock);
         worker->failures +=
-            worker->status != STATUS_OK && worker->status != STATUS_CANCELLED;
+            worker->status != RLOCK_OK && worker->status != RLOCK_CANCELLED;
         answered++;
     }
 }
@@ -225,7 +225,7 @@ static void hold_on_stack_until_closed(struct sync_worker *worker)
 {
     struct rlock_acquire_options options = {.lease_ms = LEASE_MS, .watchdog = true};
 
-    while (worker->status != STATUS_CANCELLED) {
+    while (worker->status != RLOCK_CANCELLED) {
         struct rlock lock = {0};
         char name[24];
         int len = snprintf(name, sizeof(name), "item:%u", worker->index);
@@ -233,7 +233,7 @@ static void hold_on_stack_until_closed(struct sync_worker *worker)
         worker->status =
             rlock_sync_acquire(worker->fixture->sync, worker->fixture->client, &lock,
                                name, (size_t)len, &options, NULL);
-        if (worker->status == STATUS_OK) {
+        if (worker->status == RLOCK_OK) {
             answered++;
             sched_yield();
             worker->status = sync_release(worker->fixture, &lock);
@@ -250,7 +250,7 @@ static void close_amid(struct sync_fixture *fixture, void (*act)(struct sync_wor
         struct sync_worker workers[SYNC_WORKERS_MAX] = {0};
 
         if (round > 0) {
-            ASSERT_STATUS(rlock_sync_start(&fixture->sync, NULL), STATUS_OK);
+            ASSERT_STATUS(rlock_sync_start(&fixture->sync, NULL), RLOCK_OK);
             fixture->client = sync_fixture_client(fixture);
         }
         server_do(fixture->server, "FLUSHALL"); /* of the locks of the last round */

@@ -19,11 +19,11 @@ FIXTURE_CASE(test_redis_conn_open__refuses_tls_in_a_build_without)
     struct fixture *fixture = *state;
     struct redis_url url;
     struct redis_conn *conn = NULL;
-    struct err err = {0};
+    struct rlock_err err = {0};
     struct redis_conn_options options = {.loop = &fixture->loop, .url = &url};
 
-    ASSERT_STATUS(redis_url_parse("rediss://host", &url, NULL), STATUS_OK);
-    ASSERT_STATUS(redis_conn_open(&options, &conn, &err), STATUS_INVALID);
+    ASSERT_STATUS(redis_url_parse("rediss://host", &url, NULL), RLOCK_OK);
+    ASSERT_STATUS(redis_conn_open(&options, &conn, &err), RLOCK_INVALID);
     assert_null(conn);
     ASSERT_CONTAINS(err.text, "built without it");
 }
@@ -104,12 +104,12 @@ FIXTURE_CASE(test_tls__trusted_server_of_the_right_name)
     probe_open(&probe, fixture, url, CONN_TIMEOUT_MS);
     probe_wait(&probe, &probe.ups, 1);
     for (int i = 0; i < 40; i++) { /* more than the socket takes at once */
-        ASSERT_STATUS(probe_send(&probe, &commands[i], "ECHO", big), STATUS_OK);
+        ASSERT_STATUS(probe_send(&probe, &commands[i], "ECHO", big), RLOCK_OK);
         redis_conn_flush(probe.conn);
     }
     for (int i = 0; i < 40; i++) {
         probe_wait(&probe, &commands[i].answers, 1);
-        ASSERT_STATUS(commands[i].status, STATUS_OK);
+        ASSERT_STATUS(commands[i].status, RLOCK_OK);
     }
     server_kill(&tls.server);
     probe_wait(&probe, &probe.downs, 1);
@@ -199,9 +199,9 @@ static void assert_open_refused(struct fixture *fixture, const char *url,
     struct rlock_client_options options = {
         .loop = &fixture->loop, .redis_url = url, .timeout_ms = CONN_TIMEOUT_MS};
     struct rlock_client *client = NULL;
-    struct err err = {0};
+    struct rlock_err err = {0};
 
-    ASSERT_STATUS(rlock_client_open(&options, &client, &err), STATUS_IO);
+    ASSERT_STATUS(rlock_client_open(&options, &client, &err), RLOCK_IO);
     assert_null(client);
     ASSERT_CONTAINS(err.text, words);
 }

@@ -22,10 +22,10 @@ struct step {
     struct rlock lock;
     struct rlock_group *group;
     unsigned answers;
-    enum status status;
+    enum rlock_status status;
 };
 
-static void torture_on_lock(struct rlock *lock, enum status status, void *arg)
+static void torture_on_lock(struct rlock *lock, enum rlock_status status, void *arg)
 {
     struct step *step = arg;
 
@@ -34,7 +34,8 @@ static void torture_on_lock(struct rlock *lock, enum status status, void *arg)
     step->status = status;
 }
 
-static void torture_on_group(struct rlock_group *group, enum status status, void *arg)
+static void torture_on_group(struct rlock_group *group, enum rlock_status status,
+                             void *arg)
 {
     struct step *step = arg;
 
@@ -43,7 +44,7 @@ static void torture_on_group(struct rlock_group *group, enum status status, void
     step->status = status;
 }
 
-static void torture_on_status(enum status status, void *arg)
+static void torture_on_status(enum rlock_status status, void *arg)
 {
     struct step *step = arg;
 
@@ -51,9 +52,10 @@ static void torture_on_status(enum status status, void *arg)
     step->status = status;
 }
 
-static void torture_on_info(enum status status, const struct rlock_info *info, void *arg)
+static void torture_on_info(enum rlock_status status, const struct rlock_info *info,
+                            void *arg)
 {
-    ASSERT_STATUS(info != NULL, status == STATUS_OK);
+    ASSERT_STATUS(info != NULL, status == RLOCK_OK);
     torture_on_status(status, arg);
 }
 
@@ -84,7 +86,7 @@ static void assert_one_state(const struct rlock *lock)
 }
 
 /** Run the loop until the step is answered, once; it may be asked again. */
-static enum status settle(struct scene *scene, struct step *step)
+static enum rlock_status settle(struct scene *scene, struct step *step)
 {
     rlock_flush(scene->client);
     FIXTURE_AWAIT(scene->fixture, has_answer, step);
@@ -96,10 +98,10 @@ static enum status settle(struct scene *scene, struct step *step)
 
 static bool settle_lock(struct scene *scene, struct step *step)
 {
-    enum status status = settle(scene, step);
+    enum rlock_status status = settle(scene, step);
 
     assert_one_state(&step->lock);
-    return status == STATUS_OK;
+    return status == RLOCK_OK;
 }
 
 static bool torture_acquire(struct scene *scene, struct step *step,
@@ -144,7 +146,7 @@ static void hold(struct scene *scene, const struct rlock_kind *kind)
     if (!torture_acquire(scene, &step, kind, 0))
         return;
     torture_extend(scene, &step);
-    if (step.status == STATUS_NO_MEMORY)
+    if (step.status == RLOCK_NO_MEMORY)
         assert_true(rlock_is_held(&step.lock));
     torture_release(scene, &step);
 }
@@ -166,8 +168,7 @@ static void wait_for_it(struct scene *scene, const struct rlock_kind *kind)
                   &second);
     rlock_flush(scene->client);
     torture_release(scene, &first);
-    if (first.status !=
-        STATUS_OK) /* the library goes on releasing `first`: do not wait */
+    if (first.status != RLOCK_OK) /* the library goes on releasing `first`: do not wait */
         rlock_cancel(scene->client, &second.lock);
     if (settle_lock(scene, &second))
         torture_release(scene, &second);
@@ -190,7 +191,7 @@ static void pass_it_on(struct scene *scene)
     rlock_flush(scene->client);
     torture_release(scene, &first);
     for (int i = 0; i < 2; i++) {
-        if (first.status != STATUS_OK) /* the library releases it later */
+        if (first.status != RLOCK_OK) /* the library releases it later */
             rlock_cancel(scene->client, &others[i].lock);
         if (settle_lock(scene, &others[i]))
             torture_release(scene, &others[i]);
@@ -216,12 +217,12 @@ static void hold_group(struct scene *scene)
     struct rlock_group_options options = {.lease_ms = LEASE_MS, .watchdog = true};
     struct step step = {0};
 
-    if (rlock_group_create(members, 2, RLOCK_GROUP_ALL, &step.group, NULL) != STATUS_OK)
+    if (rlock_group_create(members, 2, RLOCK_GROUP_ALL, &step.group, NULL) != RLOCK_OK)
         return;
     rlock_group_release(step.group, torture_on_group, &step); /* it is not held */
-    assert_true(settle(scene, &step) != STATUS_OK);
+    assert_true(settle(scene, &step) != RLOCK_OK);
     rlock_group_acquire(step.group, &options, torture_on_group, &step);
-    if (settle(scene, &step) == STATUS_OK) {
+    if (settle(scene, &step) == RLOCK_OK) {
         rlock_group_extend(step.group, LEASE_MS / 2, torture_on_group, &step);
         (void)settle(scene, &step);
         rlock_group_inspect(step.group, torture_on_owner, torture_on_status, &step);
@@ -250,11 +251,11 @@ static void use_client(void *arg)
     struct rlock_client_options options = {.loop = &scene.fixture->loop,
                                            .redis_url = scene.fixture->server->tcp_url,
                                            .timeout_ms = TIMEOUT_MS};
-    struct err err = {0};
-    enum status status = rlock_client_open(&options, &scene.client, &err);
+    struct rlock_err err = {0};
+    enum rlock_status status = rlock_client_open(&options, &scene.client, &err);
 
-    if (status != STATUS_OK) {
-        ASSERT_STATUS(status, STATUS_NO_MEMORY);
+    if (status != RLOCK_OK) {
+        ASSERT_STATUS(status, RLOCK_NO_MEMORY);
         ASSERT_CONTAINS(err.text, "lock client: no memory");
         return;
     }
@@ -296,22 +297,22 @@ static void use_sync(void *arg)
     struct rlock_client *client = NULL;
     struct rlock_sync *sync = NULL;
     struct rlock lock = {0};
-    struct err err = {0};
-    enum status status;
+    struct rlock_err err = {0};
+    enum rlock_status status;
 
-    if (rlock_sync_start(&sync, &err) != STATUS_OK)
+    if (rlock_sync_start(&sync, &err) != RLOCK_OK)
         return;
     status = rlock_sync_open(sync, &options, &client, &err);
-    if (status == STATUS_OK)
+    if (status == RLOCK_OK)
         status = rlock_sync_acquire(sync, client, &lock, "item:7", 6, &acquire, &err);
-    if (status == STATUS_OK) {
+    if (status == RLOCK_OK) {
         status = rlock_sync_extend(sync, client, &lock, LEASE_MS / 2, &err);
-        assert_int_not_equal(status, STATUS_INVALID);
+        assert_int_not_equal(status, RLOCK_INVALID);
         status = rlock_sync_force_release(sync, client, "item:7", 6, &err);
-        assert_int_not_equal(status, STATUS_INVALID);
+        assert_int_not_equal(status, RLOCK_INVALID);
         status = rlock_sync_release(sync, client, &lock, &err);
     }
-    assert_int_not_equal(status, STATUS_INVALID);
+    assert_int_not_equal(status, RLOCK_INVALID);
     rlock_sync_close(sync);
     rlock_sync_free(sync);
 }

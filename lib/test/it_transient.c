@@ -63,19 +63,19 @@ FIXTURE_CASE(test_calls__of_a_busy_server_are_retried_or_wait)
         struct call held = {0}, other = {0}, waiter = {0};
         redisContext *busy;
 
-        ASSERT_STATUS(acquire_with(fixture, client, &held, NAME, &options), STATUS_OK);
+        ASSERT_STATUS(acquire_with(fixture, client, &held, NAME, &options), RLOCK_OK);
         busy = begin_busy(fixture);
-        ASSERT_STATUS(release(fixture, client, &held), STATUS_DOWN);
+        ASSERT_STATUS(release(fixture, client, &held), RLOCK_DOWN);
         ASSERT_CONTAINS(rlock_client_why(client)->text, "BUSY");
-        ASSERT_STATUS(acquire_with(fixture, client, &other, NAME, &options), STATUS_DOWN);
+        ASSERT_STATUS(acquire_with(fixture, client, &other, NAME, &options), RLOCK_DOWN);
         options.wait_ms = RLOCK_WAIT_FOREVER;
         call_wait(client, &waiter, NAME, &options);
         fixture_run_for(fixture, 20);
         assert_int_equal(waiter.answers, 0);
         end_busy(fixture, busy);
         fixture_wait_answers(fixture, &waiter, 1);
-        ASSERT_STATUS(waiter.status, STATUS_OK);
-        ASSERT_STATUS(release(fixture, client, &waiter), STATUS_OK);
+        ASSERT_STATUS(waiter.status, RLOCK_OK);
+        ASSERT_STATUS(release(fixture, client, &waiter), RLOCK_OK);
         FIXTURE_AWAIT(fixture, is_free, fixture);
     }
 }
@@ -89,9 +89,9 @@ FIXTURE_CASE(test_rlock_release__of_a_replica_waits_for_the_primary)
     struct call call = {0};
     struct rlock_stats stats;
 
-    ASSERT_STATUS(acquire(fixture, client, &call, NAME, LEASE_MS), STATUS_OK);
+    ASSERT_STATUS(acquire(fixture, client, &call, NAME, LEASE_MS), RLOCK_OK);
     server_do(fixture->server, "REPLICAOF 127.0.0.1 1");
-    ASSERT_STATUS(release(fixture, client, &call), STATUS_DOWN);
+    ASSERT_STATUS(release(fixture, client, &call), RLOCK_DOWN);
     ASSERT_CONTAINS(rlock_client_why(client)->text, "READONLY");
     fixture_wait_down(fixture, client); /* it looks for the primary */
     server_do(fixture->server, "REPLICAOF NO ONE");
@@ -109,7 +109,7 @@ static void expect_refusal(struct fixture *fixture, struct rlock_client *client,
         waiting(&rlock_reentrant, 0, RLOCK_WAIT_FOREVER);
     struct call call = {0};
 
-    ASSERT_STATUS(acquire_with(fixture, client, &call, NAME, &options), STATUS_REFUSED);
+    ASSERT_STATUS(acquire_with(fixture, client, &call, NAME, &options), RLOCK_REFUSED);
     assert_int_equal(rlock_refusal(rlock_client_why(client)), refusal);
 }
 
@@ -187,10 +187,10 @@ FIXTURE_CASE(test_release__of_a_server_without_memory_is_done)
         struct rlock_acquire_options options = waiting(kinds[i], 0, 0);
         struct call call = {0};
 
-        ASSERT_STATUS(acquire_with(fixture, client, &call, NAME, &options), STATUS_OK);
+        ASSERT_STATUS(acquire_with(fixture, client, &call, NAME, &options), RLOCK_OK);
         server_do(fixture->server, "CONFIG SET maxmemory 1");
-        ASSERT_STATUS(extend(fixture, client, &call, LEASE_MS), STATUS_OK);
-        ASSERT_STATUS(release(fixture, client, &call), STATUS_OK);
+        ASSERT_STATUS(extend(fixture, client, &call, LEASE_MS), RLOCK_OK);
+        ASSERT_STATUS(release(fixture, client, &call), RLOCK_OK);
         server_do(fixture->server, "CONFIG SET maxmemory 0");
         assert_true(is_free(fixture));
     }
@@ -210,7 +210,7 @@ FIXTURE_CASE(test_wait__without_permission_for_channels_goes_on)
     deaf = fixture_open(fixture, (struct rlock_client_options){.redis_url = url,
                                                                .timeout_ms = TIMEOUT_MS});
     fixture_wait_up(fixture, deaf);
-    ASSERT_STATUS(acquire_with(fixture, deaf, &held, NAME, &options), STATUS_OK);
+    ASSERT_STATUS(acquire_with(fixture, deaf, &held, NAME, &options), RLOCK_OK);
     for (int i = 0; i < 2; i++) {
         call_wait(deaf, &waiters[i], NAME, &options);
         call_rest(fixture, &waiters[i]);
@@ -219,8 +219,8 @@ FIXTURE_CASE(test_wait__without_permission_for_channels_goes_on)
     for (int i = 0; i < 2; i++) {
         fixture_pass_ms(fixture, 501); /* the longest pause */
         fixture_wait_answers(fixture, &waiters[i], 1);
-        ASSERT_STATUS(waiters[i].status, STATUS_OK);
-        ASSERT_STATUS(release(fixture, deaf, &waiters[i]), STATUS_OK);
+        ASSERT_STATUS(waiters[i].status, RLOCK_OK);
+        ASSERT_STATUS(release(fixture, deaf, &waiters[i]), RLOCK_OK);
     }
     fixture_close(fixture, deaf);
     server_do(fixture->server, "ACL DELUSER deaf");

@@ -22,7 +22,7 @@ FIXTURE_CASE(test_release__before_the_waiter_has_subscribed_is_not_missed)
     struct rlock_acquire_options options = waiting(&rlock_plain, 0, RLOCK_WAIT_FOREVER);
     struct call held = {0}, call = {0};
 
-    ASSERT_STATUS(acquire(fixture, alice, &held, NAME, LEASE_MS), STATUS_OK);
+    ASSERT_STATUS(acquire(fixture, alice, &held, NAME, LEASE_MS), RLOCK_OK);
     call_wait(bob, &call, NAME, &options);
     FIXTURE_AWAIT(fixture, begins_to_wait, &call);
     server_pause(fixture->server);
@@ -33,7 +33,7 @@ FIXTURE_CASE(test_release__before_the_waiter_has_subscribed_is_not_missed)
     (void)server_int(fixture->server, "DEL " NAME);
     assert_int_equal(server_int(fixture->server, "PUBLISH rlock:" NAME " x"), 0);
     fixture_wait_answers(fixture, &call, 1);
-    ASSERT_STATUS(call.status, STATUS_OK);
+    ASSERT_STATUS(call.status, RLOCK_OK);
 }
 
 static unsigned count_answers(const struct call *calls, unsigned count)
@@ -58,9 +58,9 @@ FIXTURE_CASE(test_release__has_one_winner_among_200_of_eight_clients)
 
     for (unsigned i = 0; i < CLIENTS; i++)
         clients[i] = fixture_client(fixture);
-    ASSERT_STATUS(acquire(fixture, clients[0], &held, NAME, LEASE_MS), STATUS_OK);
-    ASSERT_STATUS(release(fixture, clients[0], &held), STATUS_OK); /* scripts are known */
-    ASSERT_STATUS(acquire(fixture, clients[0], &held, NAME, LEASE_MS), STATUS_OK);
+    ASSERT_STATUS(acquire(fixture, clients[0], &held, NAME, LEASE_MS), RLOCK_OK);
+    ASSERT_STATUS(release(fixture, clients[0], &held), RLOCK_OK); /* scripts are known */
+    ASSERT_STATUS(acquire(fixture, clients[0], &held, NAME, LEASE_MS), RLOCK_OK);
     for (unsigned i = 0; i < MANY; i++)
         call_acquire_with(clients[i % CLIENTS], &calls[i], NAME, &options);
     for (unsigned i = 0; i < CLIENTS; i++)
@@ -72,7 +72,7 @@ FIXTURE_CASE(test_release__has_one_winner_among_200_of_eight_clients)
     fixture_settle(fixture);
     scripts = script_calls(fixture);
     commands = commands_executed(fixture);
-    ASSERT_STATUS(release(fixture, clients[0], &held), STATUS_OK);
+    ASSERT_STATUS(release(fixture, clients[0], &held), RLOCK_OK);
     fixture_settle(fixture);
     assert_int_equal(count_answers(calls, MANY), 1);
     /* The release and a try of each client, and no more. */
@@ -83,7 +83,7 @@ FIXTURE_CASE(test_release__has_one_winner_among_200_of_eight_clients)
 }
 
 /** A callback of its own: call_acquire_with() takes no names with a NUL. */
-static void on_named(struct rlock *lock, enum status status, void *arg)
+static void on_named(struct rlock *lock, enum rlock_status status, void *arg)
 {
     struct call *call = arg;
 
@@ -124,7 +124,7 @@ FIXTURE_CASE(test_wait__names_are_binary_safe_up_to_the_longest)
         rlock_release(alice, &held[i].lock, NULL, NULL);
         rlock_flush(alice);
         fixture_wait_answers(fixture, &calls[i], 1);
-        ASSERT_STATUS(calls[i].status, STATUS_OK);
+        ASSERT_STATUS(calls[i].status, RLOCK_OK);
     }
     assert_no_channels(fixture);
 }

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static void on_state(bool is_up, const struct err *why, void *arg)
+static void on_state(bool is_up, const struct rlock_err *why, void *arg)
 {
     struct probe *probe = arg;
 
@@ -33,8 +33,8 @@ static void open_with(struct probe *probe, struct fixture *fixture, const char *
     options.url = &url;
     options.on_state = on_state;
     options.arg = probe;
-    ASSERT_STATUS(redis_url_parse(location, &url, NULL), STATUS_OK);
-    ASSERT_STATUS(redis_conn_open(&options, &probe->conn, NULL), STATUS_OK);
+    ASSERT_STATUS(redis_url_parse(location, &url, NULL), RLOCK_OK);
+    ASSERT_STATUS(redis_conn_open(&options, &probe->conn, NULL), RLOCK_OK);
 }
 
 void probe_open(struct probe *probe, struct fixture *fixture, const char *location,
@@ -99,7 +99,7 @@ void probe_assert_why(const struct probe *probe, const char *words)
     ASSERT_CONTAINS(probe->why.text, words);
 }
 
-void probe_on_done(struct redis_command *done, enum status status,
+void probe_on_done(struct redis_command *done, enum rlock_status status,
                    const struct redis_reply *reply)
 {
     struct command *command = list_item(done, struct command, command);
@@ -111,12 +111,12 @@ void probe_on_done(struct redis_command *done, enum status status,
     snprintf(command->text, sizeof(command->text), "%s", text == NULL ? "" : text);
 }
 
-enum status probe_send(struct probe *probe, struct command *command, const char *word,
-                       const char *argument)
+enum rlock_status probe_send(struct probe *probe, struct command *command,
+                             const char *word, const char *argument)
 {
-    enum status status = redis_conn_begin(probe->conn, argument == NULL ? 1 : 2);
+    enum rlock_status status = redis_conn_begin(probe->conn, argument == NULL ? 1 : 2);
 
-    if (status != STATUS_OK)
+    if (status != RLOCK_OK)
         return status;
     redis_conn_arg_text(probe->conn, word);
     if (argument != NULL)
@@ -127,7 +127,7 @@ enum status probe_send(struct probe *probe, struct command *command, const char 
 void probe_push(struct probe *probe, struct command *command, const char *word,
                 const char *argument)
 {
-    ASSERT_STATUS(probe_send(probe, command, word, argument), STATUS_OK);
+    ASSERT_STATUS(probe_send(probe, command, word, argument), RLOCK_OK);
     redis_conn_flush(probe->conn);
 }
 

@@ -11,13 +11,13 @@ struct probe {
     struct redis_conn *conn;
     struct fake *fake; /* the server, unless it is a real one */
     unsigned ups, downs, closes;
-    struct err why; /* of the last down */
+    struct rlock_err why; /* of the last down */
 };
 
 struct command {
     struct redis_command command;
     unsigned answers;
-    enum status status;
+    enum rlock_status status;
     char text[64];
 };
 
@@ -46,8 +46,8 @@ void probe_wait(struct probe *probe, const unsigned *at, unsigned wanted);
 void probe_assert_why(const struct probe *probe, const char *words);
 
 /** Send a command of one word and an argument, which may be NULL; not flushed. */
-MUST_CHECK enum status probe_send(struct probe *probe, struct command *command,
-                                  const char *word, const char *argument);
+MUST_CHECK enum rlock_status probe_send(struct probe *probe, struct command *command,
+                                        const char *word, const char *argument);
 
 /** The same, which must succeed, and flushed. */
 void probe_push(struct probe *probe, struct command *command, const char *word,
@@ -59,7 +59,7 @@ void probe_command(struct probe *probe, struct command *command, const char *wor
 
 void probe_on_closed(void *arg);
 bool probe_is_closed(void *arg);
-void probe_on_done(struct redis_command *done, enum status status,
+void probe_on_done(struct redis_command *done, enum rlock_status status,
                    const struct redis_reply *reply);
 
 #endif

@@ -27,7 +27,7 @@ struct flow {
 };
 
 struct link {
-    struct list link;
+    struct rlock_link link;
     struct proxy *proxy;
     uv_pipe_t client, server;
     uv_connect_t connect;
@@ -401,7 +401,7 @@ static void on_listener_closed(uv_handle_t *listener)
 
 void proxy_stop(struct proxy *proxy)
 {
-    struct list *at;
+    struct rlock_link *at;
 
     while ((at = list_shift(&proxy->links)) != NULL)
         link_close(list_item(at, struct link, link));
@@ -436,6 +436,6 @@ static void let_go(struct link *link)
 void proxy_let_go(struct proxy *proxy)
 {
     proxy->plan.fault = PROXY_NONE;
-    for (struct list *at = proxy->links.next; at != &proxy->links; at = at->next)
+    for (struct rlock_link *at = proxy->links.next; at != &proxy->links; at = at->next)
         let_go(list_item(at, struct link, link));
 }

@@ -41,7 +41,7 @@ struct proxy {
     uv_pipe_t listener;
     char url[96];
     const char *target; /* the path of the server's socket */
-    struct list links;
+    struct rlock_link links;
     struct redis_script scripts[RLOCK_SCRIPT_COUNT];
     struct proxy_plan plan;
     unsigned connections;

@@ -80,7 +80,7 @@ unsigned process_generation(void)
 
 struct redis_conn {
     struct redis_conn_options options;
-    struct list pending; /* struct redis_command */
+    struct rlock_link pending; /* struct redis_command */
     char key[REDIS_KEY_MAX + 1];
     bool is_up, is_moving, is_sharded, is_closed, is_flushed, has_memory;
     void (*closed)(void *arg);
@@ -132,13 +132,13 @@ static inline const char *label_of(const struct redis_conn *conn)
     return label;
 }
 
-enum status redis_conn_open(const struct redis_conn_options *options,
-                            struct redis_conn **ret_conn, struct err *reterr)
+enum rlock_status redis_conn_open(const struct redis_conn_options *options,
+                                  struct redis_conn **ret_conn, struct rlock_err *reterr)
 {
     struct redis_conn *conn = &conns[conn_count];
 
     if (refused_conn == conn_count + 1)
-        return err_set(reterr, STATUS_NO_MEMORY, "no memory for a connection");
+        return err_set(reterr, RLOCK_NO_MEMORY, "no memory for a connection");
     ASSERT_NUMBER(conn_count, <, CONNS_MAX);
     conn_count++;
     *conn = (struct redis_conn){.options = *options, .is_flushed = true};
@@ -148,7 +148,7 @@ enum status redis_conn_open(const struct redis_conn_options *options,
     note("%s open key %s, sibling %d\n", label_of(conn), conn->key,
          options->sibling == NULL ? -1 : (int)(options->sibling - conns));
     *ret_conn = conn;
-    return STATUS_OK;
+    return RLOCK_OK;
 }
 
 void redis_conn_close(struct redis_conn *conn, void (*closed)(void *arg), void *arg)
@@ -160,7 +160,7 @@ void redis_conn_close(struct redis_conn *conn, void (*closed)(void *arg), void *
     conn->closed = closed;
     conn->closed_arg = arg;
     LIST_DRAIN(struct redis_command, command, &conn->pending, link)
-        command->done(command, STATUS_CANCELLED, NULL);
+        command->done(command, RLOCK_CANCELLED, NULL);
 }
 
 bool redis_conn_is_up(const struct redis_conn *conn)
@@ -203,13 +203,13 @@ void redis_conn_report_mismatch(struct redis_conn *conn)
     note("%s mismatch\n", label_of(conn));
 }
 
-enum status redis_conn_begin(struct redis_conn *conn, size_t count)
+enum rlock_status redis_conn_begin(struct redis_conn *conn, size_t count)
 {
     if (!redis_conn_is_up(conn))
-        return STATUS_DOWN;
+        return RLOCK_DOWN;
     conn->count = conn->text_len = 0;
     conn->wanted = count;
-    return STATUS_OK;
+    return RLOCK_OK;
 }
 
 void redis_conn_arg(struct redis_conn *conn, const void *data, size_t len)
@@ -267,14 +267,14 @@ static inline void note_script(const struct redis_conn *conn)
     note(")");
 }
 
-enum status redis_conn_end(struct redis_conn *conn, struct redis_command *command,
-                           redis_command_cb callback)
+enum rlock_status redis_conn_end(struct redis_conn *conn, struct redis_command *command,
+                                 redis_command_cb callback)
 {
     bool was_quiet = only_commands;
 
     assert_int_equal(conn->count, conn->wanted);
     if (!conn->has_memory)
-        return STATUS_NO_MEMORY;
+        return RLOCK_NO_MEMORY;
     only_commands = false;
     note("%s ", label_of(conn));
     if (strncmp(conn->words[0], "EVAL", 4) == 0)
@@ -287,17 +287,17 @@ enum status redis_conn_end(struct redis_conn *conn, struct redis_command *comman
     command->conn = conn;
     command->done = callback;
     list_append(&conn->pending, &command->link);
-    return STATUS_OK;
+    return RLOCK_OK;
 }
 
-enum status redis_conn_words(struct redis_conn *conn, struct redis_command *command,
-                             redis_command_cb callback, const char *const *words)
+enum rlock_status redis_conn_words(struct redis_conn *conn, struct redis_command *command,
+                                   redis_command_cb callback, const char *const *words)
 {
     (void)conn;
     (void)command;
     (void)callback;
     fail_msg("%s: not of a lock client", words[0]);
-    return STATUS_DOWN;
+    return RLOCK_DOWN;
 }
 
 void redis_conn_flush(struct redis_conn *conn)
@@ -311,7 +311,8 @@ void redis_conn_flush(struct redis_conn *conn)
 /* -- what a test does to a connection -- */
 
 /** End the oldest command; `reply` NULL: without one. */
-static inline void end_command(unsigned number, enum status status, const void *reply)
+static inline void end_command(unsigned number, enum rlock_status status,
+                               const void *reply)
 {
     struct redis_command *command =
         LIST_SHIFT(struct redis_command, &conns[number].pending, link);
@@ -365,7 +366,7 @@ static inline void reply(unsigned number, const char *text)
     bool has_number = strchr(text, '#') != NULL;
     redisReply *parsed = parse(text, has_number ? call->number : 0);
 
-    end_command(number, parsed->type == REDIS_REPLY_ERROR ? STATUS_REFUSED : STATUS_OK,
+    end_command(number, parsed->type == REDIS_REPLY_ERROR ? RLOCK_REFUSED : RLOCK_OK,
                 parsed);
     freeReplyObject(parsed);
 }
@@ -387,9 +388,9 @@ static inline void go_up(unsigned number)
 }
 
 /** Lose the connection; its commands end with `status`. */
-static inline void go_down(unsigned number, enum status status, const char *text)
+static inline void go_down(unsigned number, enum rlock_status status, const char *text)
 {
-    struct err why = {.status = status};
+    struct rlock_err why = {.status = status};
 
     snprintf(why.text, sizeof(why.text), "%s", text);
     conns[number].is_up = conns[number].is_moving = false;
@@ -400,7 +401,8 @@ static inline void go_down(unsigned number, enum status status, const char *text
 
 /* -- what a test sees of the client -- */
 
-static inline void client_test_on_state(bool is_up, const struct err *why, void *arg)
+static inline void client_test_on_state(bool is_up, const struct rlock_err *why,
+                                        void *arg)
 {
     assert_ptr_equal(arg, self);
     note("state %s%s\n", is_up ? "up" : "down: ", is_up ? "" : why->text);
@@ -425,23 +427,24 @@ static inline void call_hook(void)
         hook();
 }
 
-static inline void client_test_on_answer(struct rlock *lock, enum status status,
+static inline void client_test_on_answer(struct rlock *lock, enum rlock_status status,
                                          void *arg)
 {
     assert_ptr_equal(arg, self);
-    note("%d %s", (int)(lock - self->locks), status_name(status));
+    note("%d %s", (int)(lock - self->locks), rlock_status_name(status));
     if (rlock_is_held(lock))
         note(" fence %lld safe %lld", (long long)rlock_fence(lock),
              (long long)rlock_safe_for_us(lock, now_us));
-    if (status == STATUS_INVALID || status == STATUS_REFUSED)
+    if (status == RLOCK_INVALID || status == RLOCK_REFUSED)
         note(": %s", rlock_client_why(self->client)->text);
     note("\n");
     call_hook();
 }
 
-static inline void client_test_on_lost(struct rlock *lock, enum status status, void *arg)
+static inline void client_test_on_lost(struct rlock *lock, enum rlock_status status,
+                                       void *arg)
 {
-    note("%d on_lost %s%s\n", (int)(lock - self->locks), status_name(status),
+    note("%d on_lost %s%s\n", (int)(lock - self->locks), rlock_status_name(status),
          arg == self ? "" : " with an argument of its own");
     call_hook();
 }
@@ -471,7 +474,7 @@ static inline void note_times(const char *name, const struct rlock_times *before
 }
 
 /** Note the last failure that has the status, if it is another one. */
-static inline void note_error(enum status status)
+static inline void note_error(enum rlock_status status)
 {
     struct rlock_stats now, *before = &self->stats;
 
@@ -480,7 +483,7 @@ static inline void note_error(enum status status)
         strcmp(now.errors[status].err.text, before->errors[status].err.text) == 0)
         return;
     ASSERT_STATUS(now.errors[status].err.status, status);
-    note("\n%s%s '%s'", status_name(status),
+    note("\n%s%s '%s'", rlock_status_name(status),
          now.errors[status].kind == &rlock_plain ? ":" : " of another kind:",
          now.errors[status].err.text);
 }
@@ -505,8 +508,8 @@ static inline void note_stats(void)
     note_change("waiters", before->waiters, now.waiters);
     note_times("waits", &before->waits, &now.waits);
     note_times("holds", &before->holds, &now.holds);
-    for (int i = 0; i <= STATUS_NO_MEMORY; i++)
-        note_error((enum status)i);
+    for (int i = 0; i <= RLOCK_NO_MEMORY; i++)
+        note_error((enum rlock_status)i);
     note("\n");
     if (strcmp(done + begin, "stats:\n") == 0) {
         done[begin] = '\0';
@@ -576,9 +579,9 @@ static inline struct rlock_client_options options_of(const char *url)
 static inline void open_client(const char *url)
 {
     struct rlock_client_options options = options_of(url);
-    struct err err = {0};
+    struct rlock_err err = {0};
 
-    if (rlock_client_open(&options, &self->client, &err) != STATUS_OK)
+    if (rlock_client_open(&options, &self->client, &err) != RLOCK_OK)
         fail_msg("open: %s", err.text);
 }
 
@@ -633,7 +636,7 @@ static inline void end_all_commands(void)
 {
     for (unsigned i = 0; i < conn_count; i++) {
         while (!list_is_empty(&conns[i].pending))
-            end_command(i, STATUS_IO, NULL);
+            end_command(i, RLOCK_IO, NULL);
     }
 }
 

@@ -14,9 +14,9 @@ struct rlock_client *sync_fixture_client(struct sync_fixture *fixture)
     struct rlock_client_options options = {.redis_url = fixture->server->unix_url,
                                            .timeout_ms = TIMEOUT_MS};
     struct rlock_client *client = NULL;
-    struct err err = {0};
+    struct rlock_err err = {0};
 
-    if (rlock_sync_open(fixture->sync, &options, &client, &err) != STATUS_OK)
+    if (rlock_sync_open(fixture->sync, &options, &client, &err) != RLOCK_OK)
         fail_msg("rlock_sync_open: %s", err.text);
     return client;
 }
@@ -27,7 +27,7 @@ int sync_fixture_setup(void **state)
 
     case_begin(state);
     fixture->server = fixture_empty_server();
-    ASSERT_STATUS(rlock_sync_start(&fixture->sync, NULL), STATUS_OK);
+    ASSERT_STATUS(rlock_sync_start(&fixture->sync, NULL), RLOCK_OK);
     fixture->client = sync_fixture_client(fixture);
     *state = fixture;
     return 0;
@@ -90,8 +90,8 @@ unsigned sync_end(struct sync_worker *workers, unsigned count)
     return failures;
 }
 
-enum status sync_acquire(struct sync_fixture *fixture, struct rlock *lock,
-                         const char *name, uint32_t wait_ms)
+enum rlock_status sync_acquire(struct sync_fixture *fixture, struct rlock *lock,
+                               const char *name, uint32_t wait_ms)
 {
     struct rlock_acquire_options options = {.lease_ms = LEASE_MS, .wait_ms = wait_ms};
 
@@ -99,7 +99,7 @@ enum status sync_acquire(struct sync_fixture *fixture, struct rlock *lock,
                               &options, NULL);
 }
 
-enum status sync_release(struct sync_fixture *fixture, struct rlock *lock)
+enum rlock_status sync_release(struct sync_fixture *fixture, struct rlock *lock)
 {
     return rlock_sync_release(fixture->sync, fixture->client, lock, NULL);
 }

@@ -25,8 +25,8 @@ struct sync_worker {
     struct rlock lock;
     unsigned index;
     unsigned failures;
-    enum status status;
-    struct err err;
+    enum rlock_status status;
+    struct rlock_err err;
 };
 
 int sync_fixture_setup(void **state); /* for each test; *state: struct sync_fixture */
@@ -42,10 +42,10 @@ void sync_begin(struct sync_fixture *fixture, struct sync_worker *workers, unsig
 /** Wait for the threads to end. Returns the sum of their failures. */
 unsigned sync_end(struct sync_worker *workers, unsigned count);
 
-/** The calls with plain options: no watchdog, no struct err. */
-enum status sync_acquire(struct sync_fixture *fixture, struct rlock *lock,
-                         const char *name, uint32_t wait_ms);
-enum status sync_release(struct sync_fixture *fixture, struct rlock *lock);
+/** The calls with plain options: no watchdog, no struct rlock_err. */
+enum rlock_status sync_acquire(struct sync_fixture *fixture, struct rlock *lock,
+                               const char *name, uint32_t wait_ms);
+enum rlock_status sync_release(struct sync_fixture *fixture, struct rlock *lock);
 
 /** Wait until `holds(arg)`, and fail after WITHIN_MS. */
 #define SYNC_AWAIT(holds, arg) sync_await_condition(holds, arg, #holds)

@@ -38,54 +38,55 @@ UNIT_CASE(test_clock_mono_us__goes_on_during_a_suspend)
 
 UNIT_CASE(test_status_name__has_a_word_of_its_own_for_each)
 {
-    for (int a = STATUS_OK; a <= STATUS_NO_MEMORY; a++) {
-        ASSERT_NUMBER(strlen(status_name((enum status)a)), >, 1);
-        assert_string_not_equal(status_name((enum status)a), "unknown");
-        for (int b = STATUS_OK; b < a; b++)
-            assert_string_not_equal(status_name((enum status)a),
-                                    status_name((enum status)b));
+    for (int a = RLOCK_OK; a <= RLOCK_NO_MEMORY; a++) {
+        ASSERT_NUMBER(strlen(rlock_status_name((enum rlock_status)a)), >, 1);
+        assert_string_not_equal(rlock_status_name((enum rlock_status)a), "unknown");
+        for (int b = RLOCK_OK; b < a; b++)
+            assert_string_not_equal(rlock_status_name((enum rlock_status)a),
+                                    rlock_status_name((enum rlock_status)b));
     }
-    assert_string_equal(status_name((enum status)(STATUS_NO_MEMORY + 1)), "unknown");
+    assert_string_equal(rlock_status_name((enum rlock_status)(RLOCK_NO_MEMORY + 1)),
+                        "unknown");
 }
 
 UNIT_CASE(test_err_set__keeps_status_and_words)
 {
-    struct err err = {0};
+    struct rlock_err err = {0};
 
-    ASSERT_STATUS(err_set(&err, STATUS_IO, "read %s: %d", "socket", 5), STATUS_IO);
-    ASSERT_STATUS(err.status, STATUS_IO);
+    ASSERT_STATUS(err_set(&err, RLOCK_IO, "read %s: %d", "socket", 5), RLOCK_IO);
+    ASSERT_STATUS(err.status, RLOCK_IO);
     assert_string_equal(err.text, "read socket: 5");
-    ASSERT_STATUS(err_set(NULL, STATUS_BUSY, "nobody listens"), STATUS_BUSY);
+    ASSERT_STATUS(err_set(NULL, RLOCK_BUSY, "nobody listens"), RLOCK_BUSY);
 }
 
 UNIT_CASE(test_err_set__cuts_to_fit_and_has_no_line_breaks)
 {
-    struct err err = {0};
+    struct rlock_err err = {0};
     char longer[2 * sizeof(err.text)];
 
     memset(longer, 'x', sizeof(longer));
     longer[sizeof(longer) - 1] = '\0';
-    (void)err_set(&err, STATUS_IO, "%s", longer);
+    (void)err_set(&err, RLOCK_IO, "%s", longer);
     assert_int_equal(strlen(err.text), sizeof(err.text) - 1);
-    (void)err_set(&err, STATUS_IO, "two\nlines\r\n");
+    (void)err_set(&err, RLOCK_IO, "two\nlines\r\n");
     assert_string_equal(err.text, "two lines");
-    (void)err_set(&err, STATUS_IO, "\n");
+    (void)err_set(&err, RLOCK_IO, "\n");
     assert_string_equal(err.text, "");
 }
 
 UNIT_CASE(test_err_prefix__goes_before_the_words)
 {
-    struct err err = {0};
+    struct rlock_err err = {0};
 
-    (void)err_set(&err, STATUS_IO, "no such host");
+    (void)err_set(&err, RLOCK_IO, "no such host");
     err_prefix(&err, "connect");
     assert_string_equal(err.text, "connect: no such host");
-    ASSERT_STATUS(err.status, STATUS_IO);
+    ASSERT_STATUS(err.status, RLOCK_IO);
 }
 
 UNIT_CASE(test_list__keeps_the_order_and_lets_any_link_go)
 {
-    struct list head, other, links[4];
+    struct rlock_link head, other, links[4];
 
     list_init(&head);
     list_init(&other);
@@ -105,10 +106,10 @@ UNIT_CASE(test_list__keeps_the_order_and_lets_any_link_go)
 
 struct item {
     int number;
-    struct list link;
+    struct rlock_link link;
 };
 
-static void fill(struct list *head, struct item items[3])
+static void fill(struct rlock_link *head, struct item items[3])
 {
     list_init(head);
     for (int i = 0; i < 3; i++) {
@@ -118,7 +119,7 @@ static void fill(struct list *head, struct item items[3])
 }
 
 /** The numbers in the list as the digits of one number. */
-static int digits_of(const struct list *head)
+static int digits_of(const struct rlock_link *head)
 {
     int digits = 0;
 
@@ -129,7 +130,7 @@ static int digits_of(const struct list *head)
 
 UNIT_CASE(test_list_insert_after__puts_the_link_behind_the_other)
 {
-    struct list head;
+    struct rlock_link head;
     struct item items[3], more = {.number = 4};
 
     fill(&head, items);
@@ -145,7 +146,7 @@ UNIT_CASE(test_list_insert_after__puts_the_link_behind_the_other)
 
 UNIT_CASE(test_list_each__visits_all_in_order_and_none_of_an_empty_list)
 {
-    struct list head;
+    struct rlock_link head;
     struct item items[3];
 
     fill(&head, items);
@@ -156,7 +157,7 @@ UNIT_CASE(test_list_each__visits_all_in_order_and_none_of_an_empty_list)
 
 UNIT_CASE(test_list_each_safe__lets_the_body_remove_the_item)
 {
-    struct list head;
+    struct rlock_link head;
     struct item items[3];
     int visited = 0;
 
@@ -172,7 +173,7 @@ UNIT_CASE(test_list_each_safe__lets_the_body_remove_the_item)
 
 UNIT_CASE(test_list_drain__takes_out_all_and_what_the_body_adds)
 {
-    struct list head;
+    struct rlock_link head;
     struct item items[3], more = {.number = 4};
     int digits = 0;
 
@@ -189,7 +190,7 @@ UNIT_CASE(test_list_drain__takes_out_all_and_what_the_body_adds)
 
 UNIT_CASE(test_list_drain_present__leaves_what_the_body_adds)
 {
-    struct list head;
+    struct rlock_link head;
     struct item items[3], more = {.number = 4};
     int digits = 0;
 

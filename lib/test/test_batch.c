@@ -232,10 +232,10 @@ CLIENT_CASE(test_batch__is_of_one_lease_and_leaves_in_the_order_of_classes)
         "refused: 'WRONGTYPE the key holds no lock of this kind'\n");
 }
 
-static void client_test_on_query(enum status status, void *arg)
+static void client_test_on_query(enum rlock_status status, void *arg)
 {
     assert_ptr_equal(arg, self);
-    note("query %s\n", status_name(status));
+    note("query %s\n", rlock_status_name(status));
 }
 
 CLIENT_CASE(test_batch__joins_only_its_like)
@@ -377,7 +377,7 @@ CLIENT_CASE(test_batch__is_sent_again_with_the_body_of_its_script)
     reply(0, "-NOSCRIPT_No_matching_script");
     EXPECT("s0 release(lock:fence:waiting c; me:3)\ns0 flush\n"
            "s0 EVAL release(lock:fence:waiting c; me:3)\ns0 flush\n");
-    self->locks[2].state = RLOCK_IDLE;
+    self->locks[2].state = RLOCK_STATE_IDLE;
 }
 
 CLIENT_CASE(test_batch__that_came_too_late_is_sent_again_until_its_timeout)
@@ -500,7 +500,7 @@ CLIENT_CASE(test_batch__that_cannot_be_written)
     EXPECT("s0 acquire(lock:fence b; 1000 7000000 me:2)\ns0 flush\n");
     turn();
     EXPECT("event failed a 0\n0 no_memory\nstats: failed+1\nno_memory: 'no_memory'\n");
-    go_down(0, STATUS_IO, "WRONGPASS invalid");
+    go_down(0, RLOCK_IO, "WRONGPASS invalid");
     forget_all();
     acquire(0, "a", plain);
     acquire(3, "d", (struct rlock_acquire_options){.lease_ms = 2000});
@@ -602,7 +602,7 @@ CLIENT_CASE(test_confirm__asks_once_for_all_batches_of_the_same_need)
     reply(0, ":1");
     EXPECT("event released c 0\nevent granted d 0\n3 ok fence 105 safe 988000\n"
            "s0 WAIT 2 50\ns0 flush\nstats: granted+1 released+1 held+1 waits[0]+1\n");
-    end_command(0, STATUS_TIMEOUT, NULL);
+    end_command(0, RLOCK_TIMEOUT, NULL);
     EXPECT("event failed e 0\n4 timeout\nstats: failed+1\ntimeout: 'timeout'\n");
 }
 

@@ -10,20 +10,19 @@ EMPTY_CASE(test_open__refuses_what_is_missing)
         uint32_t timeout_ms;
         bool has_loop, has_random;
         unsigned refused_conn;
-        enum status status;
+        enum rlock_status status;
         const char *text, *done;
     } cases[] = {
-        {"redis://h", 1, false, true, 0, STATUS_INVALID, "lock client: loop: must be set",
+        {"redis://h", 1, false, true, 0, RLOCK_INVALID, "lock client: loop: must be set",
          ""},
-        {NULL, 1, true, true, 0, STATUS_INVALID, "lock client: redis_url: must be set",
+        {NULL, 1, true, true, 0, RLOCK_INVALID, "lock client: redis_url: must be set",
          ""},
-        {"redis://h", 0, true, true, 0, STATUS_INVALID,
+        {"redis://h", 0, true, true, 0, RLOCK_INVALID,
          "lock client: timeout_ms: must be > 0", ""},
-        {"http://h", 1, true, true, 0, STATUS_INVALID, "redis url: at byte 1", ""},
-        {"redis://h", 1, true, false, 0, STATUS_IO, "lock client: no random numbers", ""},
-        {"redis://h", 1, true, true, 1, STATUS_NO_MEMORY, "lock client: no memory", ""},
-        {"redis-cluster://h", 1, true, true, 3, STATUS_NO_MEMORY,
-         "lock client: no memory",
+        {"http://h", 1, true, true, 0, RLOCK_INVALID, "redis url: at byte 1", ""},
+        {"redis://h", 1, true, false, 0, RLOCK_IO, "lock client: no random numbers", ""},
+        {"redis://h", 1, true, true, 1, RLOCK_NO_MEMORY, "lock client: no memory", ""},
+        {"redis-cluster://h", 1, true, true, 3, RLOCK_NO_MEMORY, "lock client: no memory",
          "s0 open key {0}lock:fence:waiting, sibling -1\n"
          "s1 open key {1}lock:fence:waiting, sibling 0\n"
          "s0 close\n"
@@ -32,7 +31,7 @@ EMPTY_CASE(test_open__refuses_what_is_missing)
 
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
         struct rlock_client_options options = options_of(cases[i].url);
-        struct err err = {0};
+        struct rlock_err err = {0};
 
         options.timeout_ms = cases[i].timeout_ms;
         options.loop = cases[i].has_loop ? &self->loop : NULL;
@@ -44,7 +43,7 @@ EMPTY_CASE(test_open__refuses_what_is_missing)
         ASSERT_CONTAINS(err.text, cases[i].text);
         EXPECT(cases[i].done);
     }
-    ASSERT_STATUS(rlock_client_open(NULL, &self->client, NULL), STATUS_INVALID);
+    ASSERT_STATUS(rlock_client_open(NULL, &self->client, NULL), RLOCK_INVALID);
 }
 
 EMPTY_CASE(test_open__without_memory)
@@ -52,10 +51,10 @@ EMPTY_CASE(test_open__without_memory)
     struct rlock_client_options options = options_of("redis://h");
 
     for (unsigned number = 1; number < 3; number++) {
-        struct err err = {0};
+        struct rlock_err err = {0};
 
         torture_fail(number, 0);
-        ASSERT_STATUS(rlock_client_open(&options, &self->client, &err), STATUS_NO_MEMORY);
+        ASSERT_STATUS(rlock_client_open(&options, &self->client, &err), RLOCK_NO_MEMORY);
         (void)torture_stop();
         assert_string_equal(err.text, "lock client: no memory");
         assert_null(self->client);
@@ -68,7 +67,7 @@ EMPTY_CASE(test_open__names_itself_and_its_keys)
 
     options.fence_key = "f";
     generation = 5;
-    ASSERT_STATUS(rlock_client_open(&options, &self->client, NULL), STATUS_OK);
+    ASSERT_STATUS(rlock_client_open(&options, &self->client, NULL), RLOCK_OK);
     EXPECT("s0 open key f:waiting, sibling -1\n");
     assert_string_equal(self->client->id, ID);
     assert_ptr_equal(conns[0].options.loop, &self->loop);
@@ -88,9 +87,9 @@ EMPTY_CASE(test_close__of_no_client_calls_back_at_once)
 
 CLIENT_CASE(test_state__is_reported_when_it_changes)
 {
-    go_down(0, STATUS_IO, "reset");
-    go_down(0, STATUS_IO, "reset");
-    go_down(0, STATUS_IO, "refused");
+    go_down(0, RLOCK_IO, "reset");
+    go_down(0, RLOCK_IO, "reset");
+    go_down(0, RLOCK_IO, "refused");
     EXPECT("state down: reset\nstate down: refused\n");
     assert_false(rlock_client_is_up(self->client));
     assert_string_equal(rlock_client_why(self->client)->text, "refused");
@@ -105,7 +104,7 @@ CLIENT_CASE(test_state__is_reported_when_it_changes)
     assert_false(rlock_client_is_up(self->client));
     EXPECT("s0 acquire(lock:fence a; 1000 2305843009219694051 me:1)\ns0 flush\n"
            "s0 release(lock:fence:waiting a; me:1)\ns0 flush\n0 cancelled\n");
-    go_down(0, STATUS_IO, "closed");
+    go_down(0, RLOCK_IO, "closed");
     go_up(0);
     EXPECT("s0 close\n");
 }
@@ -113,9 +112,9 @@ CLIENT_CASE(test_state__is_reported_when_it_changes)
 CLUSTER_CASE(test_state__of_a_cluster_is_up_with_its_last_server)
 {
     EXPECT("");
-    go_down(3, STATUS_IO, "reset");
-    go_down(15, STATUS_IO, "reset");
-    go_down(3, STATUS_IO, "refused");
+    go_down(3, RLOCK_IO, "reset");
+    go_down(15, RLOCK_IO, "reset");
+    go_down(3, RLOCK_IO, "refused");
     go_up(3);
     assert_false(rlock_client_is_up(self->client));
     go_up(15);
@@ -132,13 +131,13 @@ EMPTY_CASE(test_state__is_not_reported_to_nobody)
 
     options.on_state = NULL;
     options.on_event = NULL;
-    ASSERT_STATUS(rlock_client_open(&options, &self->client, NULL), STATUS_OK);
+    ASSERT_STATUS(rlock_client_open(&options, &self->client, NULL), RLOCK_OK);
     go_up(0);
     reply(0, "*3 +# :6000000 :9000000000000");
     acquire(0, "a", plain);
     flush();
     reply(0, "*4 +# :6000000 :100 +1");
-    go_down(0, STATUS_IO, "reset");
+    go_down(0, RLOCK_IO, "reset");
     EXPECT("s0 open key lock:fence:waiting, sibling -1\n"
            "s0 EVAL raise_fence(lock:fence; 0)\ns0 flush\n"
            "s0 acquire(lock:fence a; 1000 7000000 me:1)\ns0 flush\n"
@@ -239,7 +238,7 @@ CLIENT_CASE(test_flush__stops_the_turn_when_nothing_is_left)
     turn();
     assert_false(uv_is_active((uv_handle_t *)&self->client->soon));
     EXPECT("1 invalid: name: must have 1 to 200 bytes\n");
-    go_down(0, STATUS_IO, "reset");
+    go_down(0, RLOCK_IO, "reset");
     turn();
     forget_all();
     acquire(0, "a", plain);
@@ -460,7 +459,7 @@ CLIENT_CASE(test_calls__on_a_lock_of_another_client)
     acquire(1, "b", plain);
     flush();
     forget_all();
-    ASSERT_STATUS(rlock_client_open(&options, &self->client, NULL), STATUS_OK);
+    ASSERT_STATUS(rlock_client_open(&options, &self->client, NULL), RLOCK_OK);
     extend(0, 2000);
     release(0);
     drop(0);
@@ -581,7 +580,7 @@ CLIENT_CASE(test_channel__is_subscribed_while_a_lock_waits)
     reply(1, "*3 +unsubscribe +rlock:a :1");
     turn();
     EXPECT("c1 SUBSCRIBE rlock:a\nc1 flush\n");
-    go_down(1, STATUS_IO, "reset");
+    go_down(1, RLOCK_IO, "reset");
     turn();
     EXPECT("");
     pass_us(50001); /* its waiters try now and then */
@@ -633,9 +632,9 @@ CLUSTER_CASE(test_channel__of_a_cluster_is_of_its_slot)
     reply(17, "*3 +subscribe +rlock:{5}b :1");
     turn();
     forget_all();
-    go_down(16, STATUS_IO, "reset"); /* and not 17 */
+    go_down(16, RLOCK_IO, "reset"); /* and not 17 */
     go_up(16);
-    go_down(12, STATUS_IO, "reset");
+    go_down(12, RLOCK_IO, "reset");
     go_up(12);
     turn();
     EXPECT("c16 SSUBSCRIBE rlock:{12}a\nstate down: reset\n"

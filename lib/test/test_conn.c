@@ -21,10 +21,10 @@ struct conn_test {
     struct redis_conn *conns[2];
     struct fake *fake; /* a server, of some tests */
     unsigned downs;
-    struct err why; /* of the last down */
+    struct rlock_err why; /* of the last down */
 };
 
-static void conn_test_on_state(bool is_up, const struct err *why, void *arg)
+static void conn_test_on_state(bool is_up, const struct rlock_err *why, void *arg)
 {
     struct conn_test *test = arg;
 
@@ -55,7 +55,7 @@ static void open_conn(struct conn_test *test, unsigned number,
         .arg = test,
     };
 
-    ASSERT_STATUS(redis_conn_open(&options, &test->conns[number], NULL), STATUS_OK);
+    ASSERT_STATUS(redis_conn_open(&options, &test->conns[number], NULL), RLOCK_OK);
 }
 
 static void conn_test_on_closed(void *arg)
@@ -134,7 +134,7 @@ CONN_CASE(test_redis_conn_lose__pauses_with_its_siblings)
         conn->failures = 1;
         other->failures = 5;
         redis_conn_wake_only_at(other, LATER_US);
-        redis_conn_lose(conn, STATUS_IO, &(struct err){.text = "lost"});
+        redis_conn_lose(conn, RLOCK_IO, &(struct rlock_err){.text = "lost"});
         if (conn->failures != (cases[i].follows ? 5 : 2) ||
             (conn->timer_at_us == LATER_US) != cases[i].follows)
             fail_msg("case %zu: the connection has failed %u times", i, conn->failures);
@@ -182,7 +182,7 @@ CONN_CASE(test_redis_conn_open__follows_five_moves)
     test->fake = fake_start(&test->loop, moved);
     snprintf(moved, sizeof(moved), "-MOVED 1 %s:7\r\n",
              test->fake->url + strlen("unix:"));
-    ASSERT_STATUS(redis_url_parse(test->fake->url, &url, NULL), STATUS_OK);
+    ASSERT_STATUS(redis_url_parse(test->fake->url, &url, NULL), RLOCK_OK);
     open_conn(test, 0, &url);
     while (test->downs == 0)
         uv_run(&test->loop, UV_RUN_ONCE);
@@ -216,7 +216,7 @@ CONN_CASE(test_redis_conn__attempt_ends_at_its_deadline)
         conn->host = (struct redis_host){1, "127.0.0.1"};
         conn->tried = cases[i].hosts - 1; /* it is the last host of the round */
         conn->attempt_deadline_us = NOW_US + 1;
-        conn->broken.status = cases[i].is_broken ? STATUS_IO : STATUS_OK;
+        conn->broken.status = cases[i].is_broken ? RLOCK_IO : RLOCK_OK;
         conn->on_timer(&conn->timer);
         if (!cases[i].is_broken) {
             assert_int_equal(test->downs, 0);
@@ -227,7 +227,7 @@ CONN_CASE(test_redis_conn__attempt_ends_at_its_deadline)
         }
         assert_int_equal(test->downs, 1);
         assert_string_equal(test->why.text, cases[i].why);
-        ASSERT_STATUS(test->why.status, STATUS_TIMEOUT);
+        ASSERT_STATUS(test->why.status, RLOCK_TIMEOUT);
         close_conns(test);
     }
 }
@@ -244,7 +244,8 @@ static redisReply *parse(const char *text)
 }
 
 /** End a question to the sentinel; `reply` NULL: without one. */
-static void answer(struct redis_command *question, enum status status, const char *reply)
+static void answer(struct redis_command *question, enum rlock_status status,
+                   const char *reply)
 {
     redisReply *parsed = reply == NULL ? NULL : parse(reply);
 
@@ -261,30 +262,30 @@ CONN_CASE(test_redis_guide__goes_where_a_sentinel_says)
 {
     static const struct {
         const char *reply;
-        enum status status;
+        enum rlock_status status;
         enum conn_state was;
         unsigned downs;
         bool is_replicas; /* the answer is about them */
         bool is_answered, goes;
     } cases[] = {
-        {ADDRESS, STATUS_OK, CONN_ASKING, 0, false, true, true},
-        {ADDRESS, STATUS_OK, CONN_UP, 1, false, true, true},
-        {"*-1\r\n", STATUS_OK, CONN_ASKING, 1, false, true, false},
-        {"-ERR no\r\n", STATUS_REFUSED, CONN_ASKING, 1, false, true, false},
-        {"*-1\r\n", STATUS_OK, CONN_PAUSING, 0, false, true, false},
-        {NULL, STATUS_IO, CONN_ASKING, 0, false, false, false},
-        {NULL, STATUS_TIMEOUT, CONN_ASKING, 0, false, false, false},
-        {PROMOTED, STATUS_OK, CONN_ASKING, 0, true, false, true},
-        {PROMOTED, STATUS_OK, CONN_UP, 0, true, false, false},
-        {"*0\r\n", STATUS_OK, CONN_ASKING, 0, true, false, false},
-        {"-ERR no\r\n", STATUS_REFUSED, CONN_ASKING, 0, true, false, false},
-        {NULL, STATUS_IO, CONN_ASKING, 0, true, false, false},
+        {ADDRESS, RLOCK_OK, CONN_ASKING, 0, false, true, true},
+        {ADDRESS, RLOCK_OK, CONN_UP, 1, false, true, true},
+        {"*-1\r\n", RLOCK_OK, CONN_ASKING, 1, false, true, false},
+        {"-ERR no\r\n", RLOCK_REFUSED, CONN_ASKING, 1, false, true, false},
+        {"*-1\r\n", RLOCK_OK, CONN_PAUSING, 0, false, true, false},
+        {NULL, RLOCK_IO, CONN_ASKING, 0, false, false, false},
+        {NULL, RLOCK_TIMEOUT, CONN_ASKING, 0, false, false, false},
+        {PROMOTED, RLOCK_OK, CONN_ASKING, 0, true, false, true},
+        {PROMOTED, RLOCK_OK, CONN_UP, 0, true, false, false},
+        {"*0\r\n", RLOCK_OK, CONN_ASKING, 0, true, false, false},
+        {"-ERR no\r\n", RLOCK_REFUSED, CONN_ASKING, 0, true, false, false},
+        {NULL, RLOCK_IO, CONN_ASKING, 0, true, false, false},
     };
     struct conn_test *test = *state;
     struct redis_url url;
 
     test->fake = fake_start(&test->loop, SENTINEL);
-    ASSERT_STATUS(redis_url_parse(test->fake->url, &url, NULL), STATUS_OK);
+    ASSERT_STATUS(redis_url_parse(test->fake->url, &url, NULL), RLOCK_OK);
     url.topology = REDIS_SENTINEL;
     (void)stpcpy(url.master, "m");
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
@@ -305,7 +306,7 @@ CONN_CASE(test_redis_guide__goes_where_a_sentinel_says)
                      conn->is_answered, conn->host.name, conn->host.port, test->downs);
         if (cases[i].downs > 0 && !cases[i].goes) {
             assert_string_equal(test->why.text, "the sentinel knows no primary m");
-            ASSERT_STATUS(test->why.status, STATUS_IO);
+            ASSERT_STATUS(test->why.status, RLOCK_IO);
         }
         close_conns(test);
     }

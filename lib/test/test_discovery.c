@@ -68,10 +68,10 @@ UNIT_CASE(test_redis_discovery_check__knows_primaries_and_sentinels)
 
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
         struct redis_reply *hello = parse(cases[i].hello);
-        struct err err = {0};
-        enum status status = redis_discovery_check(hello, cases[i].wanted, &err);
+        struct rlock_err err = {0};
+        enum rlock_status status = redis_discovery_check(hello, cases[i].wanted, &err);
 
-        ASSERT_STATUS(status, cases[i].why == NULL ? STATUS_OK : STATUS_REFUSED);
+        ASSERT_STATUS(status, cases[i].why == NULL ? RLOCK_OK : RLOCK_REFUSED);
         ASSERT_CONTAINS(err.text, cases[i].why == NULL ? "" : cases[i].why);
         freeReplyObject(hello);
     }
@@ -316,7 +316,7 @@ UNIT_CASE(test_redis_handshake_start__writes_what_the_url_needs)
         struct redis_wire wire = {0};
         struct redis_url url;
 
-        ASSERT_STATUS(redis_url_parse(cases[i].url, &url, NULL), STATUS_OK);
+        ASSERT_STATUS(redis_url_parse(cases[i].url, &url, NULL), RLOCK_OK);
         redis_handshake_start(&handshake, &url, "key", &no_rights, &wire);
         if (wire.len != strlen(cases[i].sent) ||
             memcmp(wire.data, cases[i].sent, wire.len) != 0)
@@ -352,21 +352,21 @@ UNIT_CASE(test_redis_handshake__finds_missing_rights)
         struct redis_handshake handshake;
         struct redis_wire wire = {0};
         struct redis_url url;
-        struct err err = {0};
-        enum status status = STATUS_OK;
+        struct rlock_err err = {0};
+        enum rlock_status status = RLOCK_OK;
 
-        ASSERT_STATUS(redis_url_parse("redis://h", &url, NULL), STATUS_OK);
+        ASSERT_STATUS(redis_url_parse("redis://h", &url, NULL), RLOCK_OK);
         redis_handshake_start(&handshake, &url, "key", &rights, &wire);
         assert_int_equal(wire.len, strlen(sent));
         assert_memory_equal(wire.data, sent, strlen(sent));
         redis_wire_clear(&wire);
-        for (int at = 0; at < 4 && status == STATUS_OK; at++) {
+        for (int at = 0; at < 4 && status == RLOCK_OK; at++) {
             struct redis_reply *reply = parse(replies[at]);
 
             status = redis_handshake_read(&handshake, reply, replies[at][0] == '-', &err);
             freeReplyObject(reply);
         }
-        ASSERT_STATUS(status, cases[i].why == NULL ? STATUS_OK : STATUS_REFUSED);
+        ASSERT_STATUS(status, cases[i].why == NULL ? RLOCK_OK : RLOCK_REFUSED);
         assert_int_equal(redis_handshake_is_done(&handshake), cases[i].why == NULL);
         if (cases[i].why == NULL)
             assert_string_equal(handshake.lacks, cases[i].lacks);
@@ -399,22 +399,22 @@ UNIT_CASE(test_redis_handshake_read__of_each_reply)
         struct redis_handshake handshake;
         struct redis_wire wire = {0};
         struct redis_url url;
-        struct err err = {0};
-        enum status status = STATUS_OK;
+        struct rlock_err err = {0};
+        enum rlock_status status = RLOCK_OK;
 
-        ASSERT_STATUS(redis_url_parse("redis-cluster://h", &url, NULL), STATUS_OK);
+        ASSERT_STATUS(redis_url_parse("redis-cluster://h", &url, NULL), RLOCK_OK);
         redis_handshake_start(&handshake, &url, "key", &no_rights, &wire);
         redis_wire_clear(&wire);
         for (int at = 0; at < 3 && cases[i].replies[at] != NULL; at++) {
             struct redis_reply *reply = parse(cases[i].replies[at]);
             bool is_error = cases[i].replies[at][0] == '-';
 
-            ASSERT_STATUS(status, STATUS_OK);
+            ASSERT_STATUS(status, RLOCK_OK);
             assert_false(redis_handshake_is_done(&handshake));
             status = redis_handshake_read(&handshake, reply, is_error, &err);
             freeReplyObject(reply);
         }
-        ASSERT_STATUS(status, cases[i].why == NULL ? STATUS_OK : STATUS_REFUSED);
+        ASSERT_STATUS(status, cases[i].why == NULL ? RLOCK_OK : RLOCK_REFUSED);
         ASSERT_CONTAINS(err.text, cases[i].why == NULL ? "" : cases[i].why);
         ASSERT_STATUS(err.status, status);
         assert_int_equal(handshake.has_shards, cases[i].has_shards);

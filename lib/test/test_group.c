@@ -20,10 +20,10 @@ struct group_test {
     struct rlock_client *clients[MEMBERS];
     struct rlock_group *group;
     unsigned answers, losses;
-    enum status status; /* of the last answer */
+    enum rlock_status status; /* of the last answer */
 };
 
-static void on_answer(struct rlock_group *group, enum status status, void *arg)
+static void on_answer(struct rlock_group *group, enum rlock_status status, void *arg)
 {
     struct group_test *test = arg;
 
@@ -32,12 +32,12 @@ static void on_answer(struct rlock_group *group, enum status status, void *arg)
     test->status = status;
 }
 
-static void on_lost(struct rlock_group *group, enum status status, void *arg)
+static void on_lost(struct rlock_group *group, enum rlock_status status, void *arg)
 {
     struct group_test *test = arg;
 
     assert_ptr_equal(group, test->group);
-    ASSERT_STATUS(status, STATUS_LOST);
+    ASSERT_STATUS(status, RLOCK_LOST);
     test->losses++;
 }
 
@@ -51,7 +51,7 @@ static int set_up(void **state)
     frozen_us = NOW_US;
     assert_int_equal(uv_loop_init(&test->loop), 0);
     for (int i = 0; i < MEMBERS; i++)
-        ASSERT_STATUS(rlock_client_open(&options, &test->clients[i], NULL), STATUS_OK);
+        ASSERT_STATUS(rlock_client_open(&options, &test->clients[i], NULL), RLOCK_OK);
     *state = test;
     return 0;
 }
@@ -77,8 +77,7 @@ static void create(struct group_test *test, size_t count, enum rlock_group_need 
 
     for (size_t i = 0; i < count; i++)
         members[i] = (struct rlock_member){test->clients[i], "item:7", 6};
-    ASSERT_STATUS(rlock_group_create(members, count, need, &test->group, NULL),
-                  STATUS_OK);
+    ASSERT_STATUS(rlock_group_create(members, count, need, &test->group, NULL), RLOCK_OK);
 }
 
 static void free_group(struct group_test *test)
@@ -99,7 +98,7 @@ static void acquire(struct group_test *test, uint32_t lease_ms, uint32_t wait_ms
 }
 
 /** Answer for a member that is in a call. */
-static void answer_for(struct group_test *test, int member, enum status status)
+static void answer_for(struct group_test *test, int member, enum rlock_status status)
 {
     struct rlock *lock = &test->group->members[member].lock;
     struct rlock_result result = {.status = status,
@@ -111,9 +110,9 @@ static void answer_for(struct group_test *test, int member, enum status status)
 
     if (lock->batch == NULL)
         fail_msg("member %d is in no call", member);
-    if (lock->state == RLOCK_RELEASING)
+    if (lock->state == RLOCK_STATE_RELEASING)
         on_result = rlock_state_on_release;
-    else if (lock->state == RLOCK_EXTENDING)
+    else if (lock->state == RLOCK_STATE_EXTENDING)
         on_result = rlock_state_on_extend;
     rlock_batch_leave(lock);
     on_result(test->clients[member], lock, &result);
@@ -123,16 +122,16 @@ static void lose_member(struct group_test *test, int member)
 {
     struct rlock *lock = &test->group->members[member].lock;
 
-    lock->state = RLOCK_LOST;
-    lock->on_lost(lock, STATUS_LOST, lock->lost_arg);
+    lock->state = RLOCK_STATE_LOST;
+    lock->on_lost(lock, RLOCK_LOST, lock->lost_arg);
 }
 
 /** A letter per member: granted, the first of a status, or granted, but dead. '-': none. */
 static void answer_all(struct group_test *test, const char *letters)
 {
-    static const enum status statuses[] = {
-        ['b'] = STATUS_BUSY, ['g'] = STATUS_OK,        ['i'] = STATUS_INVALID,
-        ['l'] = STATUS_LOST, ['n'] = STATUS_NO_MEMORY, ['r'] = STATUS_REFUSED,
+    static const enum rlock_status statuses[] = {
+        ['b'] = RLOCK_BUSY, ['g'] = RLOCK_OK,        ['i'] = RLOCK_INVALID,
+        ['l'] = RLOCK_LOST, ['n'] = RLOCK_NO_MEMORY, ['r'] = RLOCK_REFUSED,
     };
 
     for (int i = 0; letters[i] != '\0'; i++) {
@@ -160,7 +159,7 @@ static void end_round(struct group_test *test)
     test->group->timer.timer_cb(&test->group->timer);
 }
 
-static void expect_answer(const struct group_test *test, enum status wanted)
+static void expect_answer(const struct group_test *test, enum rlock_status wanted)
 {
     assert_int_equal(test->answers, 1);
     ASSERT_STATUS(test->status, wanted);
@@ -172,9 +171,9 @@ static void refuse(const struct rlock_member *members, size_t count,
                    enum rlock_group_need need, const char *words)
 {
     struct rlock_group *group = NULL;
-    struct err err = {0};
+    struct rlock_err err = {0};
 
-    ASSERT_STATUS(rlock_group_create(members, count, need, &group, &err), STATUS_INVALID);
+    ASSERT_STATUS(rlock_group_create(members, count, need, &group, &err), RLOCK_INVALID);
     assert_null(group);
     ASSERT_CONTAINS(err.text, words);
 }
@@ -196,10 +195,10 @@ GROUP_CASE(test_rlock_group_create__takes_1_to_64_members)
     for (size_t count = 1; count <= RLOCK_GROUP_MAX; count += RLOCK_GROUP_MAX - 1) {
         torture_fail(1, 0);
         ASSERT_STATUS(rlock_group_create(members, count, RLOCK_GROUP_ALL, &group, NULL),
-                      STATUS_NO_MEMORY);
+                      RLOCK_NO_MEMORY);
         assert_true(torture_stop());
         ASSERT_STATUS(rlock_group_create(members, count, RLOCK_GROUP_ALL, &group, NULL),
-                      STATUS_OK);
+                      RLOCK_OK);
         rlock_group_free(group);
     }
 }
@@ -239,7 +238,7 @@ GROUP_CASE(test_rlock_group_create__refuses_bad_members)
             continue;
         }
         ASSERT_STATUS(rlock_group_create(members, 3, cases[i].need, &group, NULL),
-                      STATUS_OK);
+                      RLOCK_OK);
         rlock_group_free(group);
     }
     refuse(NULL, 1, RLOCK_GROUP_ALL, "no client of member 0");
@@ -259,11 +258,11 @@ GROUP_CASE(test_group__in_a_child_does_nothing)
     test->answers = 0;
     test->clients[0]->process++; /* as after fork() */
     rlock_group_acquire(test->group, NULL, on_answer, test);
-    expect_answer(test, STATUS_INVALID);
+    expect_answer(test, RLOCK_INVALID);
     rlock_group_extend(test->group, 1000, on_answer, test);
     rlock_group_release(test->group, on_answer, test);
     assert_int_equal(test->answers, 3);
-    ASSERT_STATUS(test->status, STATUS_INVALID);
+    ASSERT_STATUS(test->status, RLOCK_INVALID);
     rlock_group_cancel(test->group);
     assert_false(rlock_group_is_held(test->group));
     rlock_group_free(test->group);
@@ -279,7 +278,7 @@ GROUP_CASE(test_group__answers_calls_in_the_wrong_state)
 
     create(test, 2, RLOCK_GROUP_ALL);
     for (int is_lost = 0; is_lost <= 1; is_lost++) {
-        enum status wanted = is_lost ? STATUS_LOST : STATUS_NOT_OWNER;
+        enum rlock_status wanted = is_lost ? RLOCK_LOST : RLOCK_NOT_OWNER;
 
         for (int i = 0; i < 2; i++) {
             test->answers = 0;
@@ -294,7 +293,7 @@ GROUP_CASE(test_group__answers_calls_in_the_wrong_state)
         test->answers = 0;
         rlock_group_release(test->group, on_answer, test);
         uv_run(&test->loop, UV_RUN_NOWAIT);
-        expect_answer(test, STATUS_NOT_OWNER); /* it has learnt of the loss */
+        expect_answer(test, RLOCK_NOT_OWNER); /* it has learnt of the loss */
         acquire(test, 60000, 0);
         answer_all(test, "gg");
         lose_member(test, 0);
@@ -304,12 +303,12 @@ GROUP_CASE(test_group__answers_calls_in_the_wrong_state)
     torture_fail(1, 0);
     rlock_group_release(test->group, on_answer, test);
     assert_true(torture_stop());
-    expect_answer(test, STATUS_NO_MEMORY);
+    expect_answer(test, RLOCK_NO_MEMORY);
     rlock_group_acquire(test->group, NULL, on_answer, test);
     ASSERT_CONTAINS(rlock_client_why(test->clients[0])->text, "in another call");
     rlock_group_free(test->group);
     assert_int_equal(test->answers, 4);
-    ASSERT_STATUS(test->status, STATUS_INVALID);
+    ASSERT_STATUS(test->status, RLOCK_INVALID);
     test->group = NULL;
 }
 
@@ -320,7 +319,7 @@ GROUP_CASE(test_rlock_group_acquire__without_options_has_the_defaults)
     create(test, 2, RLOCK_GROUP_ALL);
     rlock_group_acquire(test->group, NULL, on_answer, test);
     answer_all(test, "gg");
-    expect_answer(test, STATUS_OK);
+    expect_answer(test, RLOCK_OK);
     ASSERT_NUMBER(test->group->members[1].lock.lease_ms, ==, 30000);
     ASSERT_NUMBER(rlock_group_fence(test->group, 1), ==, 7);
     ASSERT_NUMBER(rlock_group_fence(test->group, 2), ==, 0);
@@ -386,44 +385,44 @@ GROUP_CASE(test_try__that_is_answered_tells_the_status)
         unsigned count;
         enum rlock_group_need need;
         const char *letters;
-        enum status status;
+        enum rlock_status status;
     } cases[] = {
-        {3, RLOCK_GROUP_ALL, "ggg", STATUS_OK},
-        {3, RLOCK_GROUP_ALL, "gbg", STATUS_BUSY},
-        {3, RLOCK_GROUP_ALL, "ggr", STATUS_REFUSED},
-        {3, RLOCK_GROUP_ALL, "brr", STATUS_BUSY},
-        {3, RLOCK_GROUP_MAJORITY, "ggb", STATUS_OK},
-        {3, RLOCK_GROUP_MAJORITY, "gbb", STATUS_BUSY},
-        {3, RLOCK_GROUP_MAJORITY, "gbr", STATUS_REFUSED},
-        {3, RLOCK_GROUP_MAJORITY, "rrr", STATUS_REFUSED},
-        {3, RLOCK_GROUP_MAJORITY, "gb-", STATUS_TIMEOUT},
-        {3, RLOCK_GROUP_MAJORITY, "gg-", STATUS_OK},
-        {3, RLOCK_GROUP_MAJORITY, "dgb", STATUS_TIMEOUT},
-        {3, RLOCK_GROUP_ALL, "gg-", STATUS_TIMEOUT},
-        {3, RLOCK_GROUP_ALL, "gng", STATUS_NO_MEMORY},
-        {3, RLOCK_GROUP_ALL, "ggi", STATUS_INVALID},
+        {3, RLOCK_GROUP_ALL, "ggg", RLOCK_OK},
+        {3, RLOCK_GROUP_ALL, "gbg", RLOCK_BUSY},
+        {3, RLOCK_GROUP_ALL, "ggr", RLOCK_REFUSED},
+        {3, RLOCK_GROUP_ALL, "brr", RLOCK_BUSY},
+        {3, RLOCK_GROUP_MAJORITY, "ggb", RLOCK_OK},
+        {3, RLOCK_GROUP_MAJORITY, "gbb", RLOCK_BUSY},
+        {3, RLOCK_GROUP_MAJORITY, "gbr", RLOCK_REFUSED},
+        {3, RLOCK_GROUP_MAJORITY, "rrr", RLOCK_REFUSED},
+        {3, RLOCK_GROUP_MAJORITY, "gb-", RLOCK_TIMEOUT},
+        {3, RLOCK_GROUP_MAJORITY, "gg-", RLOCK_OK},
+        {3, RLOCK_GROUP_MAJORITY, "dgb", RLOCK_TIMEOUT},
+        {3, RLOCK_GROUP_ALL, "gg-", RLOCK_TIMEOUT},
+        {3, RLOCK_GROUP_ALL, "gng", RLOCK_NO_MEMORY},
+        {3, RLOCK_GROUP_ALL, "ggi", RLOCK_INVALID},
     };
     struct group_test *test = *state;
 
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
-        bool may_wait = cases[i].status == STATUS_NO_MEMORY || /* it does not try again */
-                        cases[i].status == STATUS_INVALID;
+        bool may_wait = cases[i].status == RLOCK_NO_MEMORY || /* it does not try again */
+                        cases[i].status == RLOCK_INVALID;
 
         create(test, cases[i].count, cases[i].need);
         acquire(test, 60000, may_wait ? RLOCK_WAIT_FOREVER : 0);
         answer_all(test, cases[i].letters);
         if (strchr(cases[i].letters, '-') != NULL)
             end_round(test);
-        if (cases[i].status != STATUS_OK) {
+        if (cases[i].status != RLOCK_OK) {
             assert_int_equal(test->answers, 0); /* it undoes the try */
             assert_false(rlock_group_is_held(test->group));
             end_round(test);
         }
         if (test->answers != 1 || test->status != cases[i].status)
             fail_msg("case %zu, %s: expected %s, got %u answers, %s", i, cases[i].letters,
-                     status_name(cases[i].status), test->answers,
-                     status_name(test->status));
-        assert_int_equal(rlock_group_is_held(test->group), cases[i].status == STATUS_OK);
+                     rlock_status_name(cases[i].status), test->answers,
+                     rlock_status_name(test->status));
+        assert_int_equal(rlock_group_is_held(test->group), cases[i].status == RLOCK_OK);
         free_group(test);
     }
 }
@@ -434,7 +433,7 @@ static void fail_try(struct group_test *test, uint32_t wait_ms, int64_t took_us)
     acquire(test, 60000, wait_ms);
     answer_all(test, "gb");
     frozen_us += took_us;
-    answer_for(test, 0, STATUS_OK); /* its release */
+    answer_for(test, 0, RLOCK_OK); /* its release */
 }
 
 GROUP_CASE(test_try__without_time_left_has_failed)
@@ -445,10 +444,10 @@ GROUP_CASE(test_try__without_time_left_has_failed)
     acquire(test, 60000, 0);
     answer_all(test, "g");
     frozen_us += 60000000;
-    answer_for(test, 1, STATUS_OK);
+    answer_for(test, 1, RLOCK_OK);
     assert_false(rlock_group_is_held(test->group));
     end_round(test);
-    expect_answer(test, STATUS_TIMEOUT);
+    expect_answer(test, RLOCK_TIMEOUT);
 }
 
 /** Its time begins with the call, not with the current turn of the loop. */
@@ -484,16 +483,16 @@ GROUP_CASE(test_rlock_group_acquire__waits_for_the_busy_member)
         busy = &test->group->members[1];
         fail_try(test, cases[i].wait_ms, cases[i].took_us);
         if (cases[i].left_ms == 0) {
-            expect_answer(test, STATUS_BUSY);
+            expect_answer(test, RLOCK_BUSY);
             expect_timer(test, NEVER);
         } else {
             assert_int_equal(test->answers, 0);
             ASSERT_NUMBER(busy->lock.wait_ms, ==, cases[i].left_ms);
             expect_timer(test, (uint64_t)cases[i].left_ms + ROUND_MS);
             assert_int_equal(test->group->members[0].call, GROUP_CALL_NONE);
-            answer_for(test, 1, STATUS_OK);
-            answer_for(test, 0, STATUS_OK);
-            expect_answer(test, STATUS_OK);
+            answer_for(test, 1, RLOCK_OK);
+            answer_for(test, 0, RLOCK_OK);
+            expect_answer(test, RLOCK_OK);
         }
         free_group(test);
     }
@@ -545,12 +544,12 @@ GROUP_CASE(test_rlock_group_safe_for_us__is_that_of_the_last_one_needed)
         create(test, 3, cases[i].need);
         acquire(test, 60000, 0);
         answer_all(test, "ggg");
-        expect_answer(test, STATUS_OK);
+        expect_answer(test, RLOCK_OK);
         for (int at = 0; at < 3; at++) {
             struct rlock *lock = &test->group->members[at].lock;
 
             lock->safe_until_us = NOW_US + cases[i].safe_us[at];
-            lock->state = cases[i].safe_us[at] == 0 ? RLOCK_LOST : RLOCK_HELD;
+            lock->state = cases[i].safe_us[at] == 0 ? RLOCK_STATE_LOST : RLOCK_STATE_HELD;
             ASSERT_NUMBER(rlock_group_fence(test->group, (size_t)at), ==,
                           cases[i].safe_us[at] == 0 ? 0 : 7);
         }
@@ -577,7 +576,7 @@ GROUP_CASE(test_group__is_lost_once_with_one_too_few)
     assert_int_equal(test->losses, 1);
     assert_int_equal(rlock_group_safe_for_us(test->group, NOW_US), 0);
     assert_int_equal(rlock_group_fence(test->group, 4), 0);
-    assert_int_equal(test->group->members[4].lock.state, RLOCK_IDLE); /* released */
+    assert_int_equal(test->group->members[4].lock.state, RLOCK_STATE_IDLE); /* released */
 }
 
 /** An extension and a release count the members that are still ours. */
@@ -586,22 +585,22 @@ GROUP_CASE(test_call__on_a_held_group_tells_whether_enough_are_ours)
     static const struct {
         const char *granted, *letters;
         enum rlock_group_need need;
-        enum status status;
+        enum rlock_status status;
     } cases[] = {
-        {"ggg", "ggg", RLOCK_GROUP_ALL, STATUS_OK},
-        {"ggg", "ggl", RLOCK_GROUP_ALL, STATUS_LOST},
-        {"ggg", "grg", RLOCK_GROUP_ALL, STATUS_REFUSED},
-        {"ggg", "ggl", RLOCK_GROUP_MAJORITY, STATUS_OK},
-        {"ggg", "gll", RLOCK_GROUP_MAJORITY, STATUS_LOST},
-        {"ggg", "grr", RLOCK_GROUP_MAJORITY, STATUS_REFUSED},
-        {"ggg", "grl", RLOCK_GROUP_MAJORITY, STATUS_REFUSED},
-        {"ggb", "gl-", RLOCK_GROUP_MAJORITY, STATUS_LOST},
+        {"ggg", "ggg", RLOCK_GROUP_ALL, RLOCK_OK},
+        {"ggg", "ggl", RLOCK_GROUP_ALL, RLOCK_LOST},
+        {"ggg", "grg", RLOCK_GROUP_ALL, RLOCK_REFUSED},
+        {"ggg", "ggl", RLOCK_GROUP_MAJORITY, RLOCK_OK},
+        {"ggg", "gll", RLOCK_GROUP_MAJORITY, RLOCK_LOST},
+        {"ggg", "grr", RLOCK_GROUP_MAJORITY, RLOCK_REFUSED},
+        {"ggg", "grl", RLOCK_GROUP_MAJORITY, RLOCK_REFUSED},
+        {"ggb", "gl-", RLOCK_GROUP_MAJORITY, RLOCK_LOST},
     };
     struct group_test *test = *state;
 
     for (size_t i = 0; i < 2 * sizeof(cases) / sizeof(*cases); i++) {
         const char *letters = cases[i / 2].letters;
-        enum status wanted = cases[i / 2].status;
+        enum rlock_status wanted = cases[i / 2].status;
         bool is_extension = i % 2 == 0;
 
         create(test, 3, cases[i / 2].need);
@@ -616,9 +615,10 @@ GROUP_CASE(test_call__on_a_held_group_tells_whether_enough_are_ours)
         answer_all(test, letters);
         if (test->answers != 1 || test->status != wanted)
             fail_msg("case %zu, %s: expected %s, got %u answers, %s", i, letters,
-                     status_name(wanted), test->answers, status_name(test->status));
+                     rlock_status_name(wanted), test->answers,
+                     rlock_status_name(test->status));
         assert_int_equal(rlock_group_is_held(test->group),
-                         is_extension && wanted != STATUS_LOST);
+                         is_extension && wanted != RLOCK_LOST);
         free_group(test);
     }
 }
@@ -640,7 +640,7 @@ GROUP_CASE(test_rlock_group_cancel__ends_an_acquire)
         rlock_group_cancel(test->group);
         assert_int_equal(test->answers, 0);
         uv_run(&test->loop, UV_RUN_NOWAIT);
-        expect_answer(test, STATUS_CANCELLED);
+        expect_answer(test, RLOCK_CANCELLED);
         expect_timer(test, NEVER);
     }
     acquire(test, 60000, 0);
@@ -649,9 +649,10 @@ GROUP_CASE(test_rlock_group_cancel__ends_an_acquire)
     assert_true(rlock_is_held(&test->group->members[0].lock));
 }
 
-static void acquire_on_cancelled(struct rlock_group *group, enum status status, void *arg)
+static void acquire_on_cancelled(struct rlock_group *group, enum rlock_status status,
+                                 void *arg)
 {
-    ASSERT_STATUS(status, STATUS_CANCELLED);
+    ASSERT_STATUS(status, RLOCK_CANCELLED);
     rlock_group_acquire(group, NULL, on_answer, arg);
 }
 
@@ -664,7 +665,7 @@ GROUP_CASE(test_callback__may_call_again)
     rlock_group_cancel(test->group);
     while (test->answers == 0)
         uv_run(&test->loop, UV_RUN_ONCE);
-    expect_answer(test, STATUS_DOWN); /* there is no server */
+    expect_answer(test, RLOCK_DOWN); /* there is no server */
 }
 
 /** Those that are under way end, and what is held is released. */
@@ -685,7 +686,7 @@ GROUP_CASE(test_rlock_group_free__in_each_state)
         rlock_group_free(test->group);
         assert_int_equal(test->answers, call != HOLD);
         if (call != HOLD)
-            ASSERT_STATUS(test->status, STATUS_CANCELLED);
+            ASSERT_STATUS(test->status, RLOCK_CANCELLED);
         for (int i = 0; i < 3; i++)
             assert_false(rlock_is_held(&test->group->members[i].lock));
         if (call == TRY)
@@ -703,22 +704,22 @@ GROUP_CASE(test_round__takes_late_answers)
     acquire(test, 60000, 0);
     answer_all(test, "gg");
     end_round(test);
-    expect_answer(test, STATUS_OK);
+    expect_answer(test, RLOCK_OK);
     ASSERT_NUMBER(rlock_group_fence(test->group, 2), ==, 0);
-    answer_for(test, 2, STATUS_OK);
+    answer_for(test, 2, RLOCK_OK);
     ASSERT_NUMBER(rlock_group_fence(test->group, 2), ==, 7);
     lose_member(test, 0);
     assert_int_equal(test->losses, 0); /* two are left */
     test->answers = 0;
     rlock_group_extend(test->group, 90000, on_answer, test);
     end_round(test);
-    expect_answer(test, STATUS_TIMEOUT);
-    ASSERT_STATUS(rlock_group_why(test->group, 1)->status, STATUS_TIMEOUT);
+    expect_answer(test, RLOCK_TIMEOUT);
+    ASSERT_STATUS(rlock_group_why(test->group, 1)->status, RLOCK_TIMEOUT);
     assert_true(rlock_group_is_held(test->group));
-    answer_for(test, 1, STATUS_LOST);
+    answer_for(test, 1, RLOCK_LOST);
     assert_int_equal(test->losses, 1);
     assert_false(rlock_group_is_held(test->group));
-    assert_int_equal(test->group->members[2].lock.state, RLOCK_IDLE); /* released */
+    assert_int_equal(test->group->members[2].lock.state, RLOCK_STATE_IDLE); /* released */
 }
 
 GROUP_CASE(test_rlock_group_release__overtakes_an_extension)
@@ -730,12 +731,12 @@ GROUP_CASE(test_rlock_group_release__overtakes_an_extension)
     answer_all(test, "gg");
     rlock_group_extend(test->group, 90000, on_answer, test);
     end_round(test);
-    ASSERT_STATUS(test->status, STATUS_TIMEOUT);
+    ASSERT_STATUS(test->status, RLOCK_TIMEOUT);
     test->answers = 0;
     rlock_group_release(test->group, on_answer, test);
     while (test->answers == 0)
         uv_run(&test->loop, UV_RUN_ONCE);
-    expect_answer(test, STATUS_DOWN); /* of the release: there is no server */
+    expect_answer(test, RLOCK_DOWN); /* of the release: there is no server */
 }
 
 /** A bad lease; or no memory, where the first member answers from inside the call. */
@@ -754,7 +755,7 @@ GROUP_CASE(test_rlock_group_extend__that_cannot_be_sent_leaves_the_group_held)
         if (!is_invalid)
             assert_true(torture_stop());
         uv_run(&test->loop, UV_RUN_NOWAIT);
-        expect_answer(test, is_invalid ? STATUS_INVALID : STATUS_NO_MEMORY);
+        expect_answer(test, is_invalid ? RLOCK_INVALID : RLOCK_NO_MEMORY);
         ASSERT_CONTAINS(rlock_group_why(test->group, 1)->text,
                         is_invalid ? "lease_ms: must be" : "no_memory");
         assert_true(rlock_group_is_held(test->group));
@@ -774,7 +775,7 @@ GROUP_CASE(test_rlock_group_extend__that_loses_members_meanwhile_is_lost)
     lose_member(test, 0);
     lose_member(test, 1);
     end_round(test);
-    expect_answer(test, STATUS_LOST);
+    expect_answer(test, RLOCK_LOST);
     assert_int_equal(test->losses, 0);
 }
 

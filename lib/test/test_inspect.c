@@ -17,18 +17,19 @@ struct inspect_test {
     struct rlock_client *client;
     struct fake *fake;
     unsigned answers, owners, wanted; /* the list ends after `wanted` owners */
-    enum status status;
+    enum rlock_status status;
     struct rlock_info info;
     char name[32], owner[64];
 };
 
-static void inspect_on_info(enum status status, const struct rlock_info *info, void *arg)
+static void inspect_on_info(enum rlock_status status, const struct rlock_info *info,
+                            void *arg)
 {
     struct inspect_test *test = arg;
 
     test->answers++;
     test->status = status;
-    assert_int_equal(info != NULL, status == STATUS_OK);
+    assert_int_equal(info != NULL, status == RLOCK_OK);
     if (info == NULL)
         return;
     test->info = *info;
@@ -36,7 +37,7 @@ static void inspect_on_info(enum status status, const struct rlock_info *info, v
     snprintf(test->owner, sizeof(test->owner), "%.*s", (int)info->owner_len, info->owner);
 }
 
-static void inspect_on_end(enum status status, void *arg)
+static void inspect_on_end(enum rlock_status status, void *arg)
 {
     struct inspect_test *test = arg;
 
@@ -67,7 +68,7 @@ static void reply(struct inspect_test *test, size_t count, const char *elements)
     fake->heard_len = 0;
 }
 
-static enum status await_answer(struct inspect_test *test)
+static enum rlock_status await_answer(struct inspect_test *test)
 {
     while (test->answers == 0)
         uv_run(&test->loop, UV_RUN_ONCE);
@@ -85,7 +86,7 @@ static int set_up(void **state)
     assert_int_equal(uv_loop_init(&test->loop), 0);
     test->fake = fake_start(&test->loop, NULL);
     options.redis_url = test->fake->url;
-    ASSERT_STATUS(rlock_client_open(&options, &test->client, NULL), STATUS_OK);
+    ASSERT_STATUS(rlock_client_open(&options, &test->client, NULL), RLOCK_OK);
     reply(test, 2, ":1000000\r\n:9000000000000000\r\n"); /* the fence counter */
     *state = test;
     return 0;
@@ -134,7 +135,7 @@ INSPECT_CASE(test_rlock_inspect__tells_all_of_the_owner)
 
     inspect(test);
     reply(test, 2, "+0\r\n" ROW(NAME));
-    ASSERT_STATUS(await_answer(test), STATUS_OK);
+    ASSERT_STATUS(await_answer(test), RLOCK_OK);
     assert_ptr_equal(test->info.client, test->client);
     assert_string_equal(test->name, NAME);
     assert_string_equal(test->owner, OTHER);
@@ -160,7 +161,7 @@ INSPECT_CASE(test_rlock_inspect__knows_its_own_id_and_host)
                  id);
         inspect(test);
         reply(test, 2, row);
-        ASSERT_STATUS(await_answer(test), STATUS_OK);
+        ASSERT_STATUS(await_answer(test), RLOCK_OK);
         if (test->info.is_ours != (differs == RLOCK_CLIENT_ID_LEN) ||
             test->info.is_near != (differs > HOST_LAST))
             fail_msg("byte %d differs: is_ours %d, is_near %d", differs,
@@ -174,27 +175,27 @@ INSPECT_CASE(test_rlock_inspect__refuses_replies_of_other_shapes)
         size_t count;
         const char *elements;
         size_t tag_len; /* of the names of the server */
-        enum status status;
+        enum rlock_status status;
     } cases[] = {
-        {0, "", 0, STATUS_IO},
-        {1, "+0\r\n", 0, STATUS_NOT_FOUND},
-        {1, ":0\r\n", 0, STATUS_IO},
-        {2, ":0\r\n" ROW(NAME), 0, STATUS_IO},
-        {2, "+0\r\n+x\r\n", 0, STATUS_IO},
-        {2, "+0\r\n*0\r\n", 0, STATUS_IO},
-        {2, "+0\r\n*5\r\n:1\r\n+o\r\n:5\r\n:2\r\n:3\r\n", 0, STATUS_IO},
-        {2, "+0\r\n*5\r\n+n\r\n:1\r\n:5\r\n:2\r\n:3\r\n", 0, STATUS_IO},
-        {2, "+0\r\n*5\r\n+n\r\n+o\r\n+5\r\n:2\r\n:3\r\n", 0, STATUS_IO},
-        {2, "+0\r\n*5\r\n+n\r\n+o\r\n:5\r\n+2\r\n:3\r\n", 0, STATUS_IO},
-        {2, "+0\r\n*5\r\n+n\r\n+o\r\n:5\r\n:2\r\n+3\r\n", 0, STATUS_IO},
-        {2, "+0\r\n" ROW("{3}"), 3, STATUS_OK},
-        {2, "+0\r\n" ROW("{3"), 3, STATUS_IO},
-        {0, "-WRONGTYPE no lock\r\n", 0, STATUS_REFUSED},
+        {0, "", 0, RLOCK_IO},
+        {1, "+0\r\n", 0, RLOCK_NOT_FOUND},
+        {1, ":0\r\n", 0, RLOCK_IO},
+        {2, ":0\r\n" ROW(NAME), 0, RLOCK_IO},
+        {2, "+0\r\n+x\r\n", 0, RLOCK_IO},
+        {2, "+0\r\n*0\r\n", 0, RLOCK_IO},
+        {2, "+0\r\n*5\r\n:1\r\n+o\r\n:5\r\n:2\r\n:3\r\n", 0, RLOCK_IO},
+        {2, "+0\r\n*5\r\n+n\r\n:1\r\n:5\r\n:2\r\n:3\r\n", 0, RLOCK_IO},
+        {2, "+0\r\n*5\r\n+n\r\n+o\r\n+5\r\n:2\r\n:3\r\n", 0, RLOCK_IO},
+        {2, "+0\r\n*5\r\n+n\r\n+o\r\n:5\r\n+2\r\n:3\r\n", 0, RLOCK_IO},
+        {2, "+0\r\n*5\r\n+n\r\n+o\r\n:5\r\n:2\r\n+3\r\n", 0, RLOCK_IO},
+        {2, "+0\r\n" ROW("{3}"), 3, RLOCK_OK},
+        {2, "+0\r\n" ROW("{3"), 3, RLOCK_IO},
+        {0, "-WRONGTYPE no lock\r\n", 0, RLOCK_REFUSED},
     };
     struct inspect_test *test = *state;
 
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
-        enum status status;
+        enum rlock_status status;
 
         inspect(test);
         test->client->servers[0].tag_len = cases[i].tag_len;
@@ -202,8 +203,8 @@ INSPECT_CASE(test_rlock_inspect__refuses_replies_of_other_shapes)
         status = await_answer(test);
         test->client->servers[0].tag_len = 0;
         if (status != cases[i].status)
-            fail_msg("case %zu: expected %s, got %s", i, status_name(cases[i].status),
-                     status_name(status));
+            fail_msg("case %zu: expected %s, got %s", i,
+                     rlock_status_name(cases[i].status), rlock_status_name(status));
     }
     ASSERT_NUMBER(test->info.name_len, ==, 0); /* without its tag */
 }
@@ -214,27 +215,27 @@ INSPECT_CASE(test_rlock_list__ends_when_it_is_told_to)
         size_t count;
         const char *elements;
         unsigned wanted, owners;
-        enum status status;
+        enum rlock_status status;
     } cases[] = {
-        {1, "+0\r\n", 9, 0, STATUS_OK},
-        {3, "+0\r\n" ROW("a") ROW("b"), 9, 2, STATUS_OK},
-        {3, "+0\r\n" ROW("a") ROW("b"), 1, 1, STATUS_OK},
-        {3, "+0\r\n" ROW("a") "*0\r\n", 9, 1, STATUS_IO},
-        {0, "", 9, 0, STATUS_IO},
-        {0, "-OOM\r\n", 9, 0, STATUS_REFUSED},
+        {1, "+0\r\n", 9, 0, RLOCK_OK},
+        {3, "+0\r\n" ROW("a") ROW("b"), 9, 2, RLOCK_OK},
+        {3, "+0\r\n" ROW("a") ROW("b"), 1, 1, RLOCK_OK},
+        {3, "+0\r\n" ROW("a") "*0\r\n", 9, 1, RLOCK_IO},
+        {0, "", 9, 0, RLOCK_IO},
+        {0, "-OOM\r\n", 9, 0, RLOCK_REFUSED},
     };
     struct inspect_test *test = *state;
 
     for (size_t i = 0; i < 2 * sizeof(cases) / sizeof(*cases); i++) {
-        enum status status;
+        enum rlock_status status;
 
         list(test, i % 2 == 0 ? NAME : NULL, cases[i / 2].wanted);
         reply(test, cases[i / 2].count, cases[i / 2].elements);
         status = await_answer(test);
         if (status != cases[i / 2].status || test->owners != cases[i / 2].owners)
             fail_msg("case %zu: expected %u owners and %s, got %u and %s", i / 2,
-                     cases[i / 2].owners, status_name(cases[i / 2].status), test->owners,
-                     status_name(status));
+                     cases[i / 2].owners, rlock_status_name(cases[i / 2].status),
+                     test->owners, rlock_status_name(status));
     }
 }
 
@@ -250,7 +251,7 @@ INSPECT_CASE(test_rlock_list__scans_from_cursor_to_cursor)
     assert_int_equal(test->answers, 0);
     reply(test, 2, "+0\r\n" ROW("b"));
     ASSERT_CONTAINS(test->fake->heard, "\r\n$0\r\n\r\n$2\r\n18\r\n");
-    ASSERT_STATUS(await_answer(test), STATUS_OK);
+    ASSERT_STATUS(await_answer(test), RLOCK_OK);
     assert_int_equal(test->owners, 2);
 }
 
@@ -259,10 +260,10 @@ INSPECT_CASE(test_rlock_force_release__is_not_found_when_nothing_was_deleted)
     static const struct {
         size_t count;
         const char *elements;
-        enum status status;
+        enum rlock_status status;
     } cases[] = {
-        {1, ":1\r\n", STATUS_OK}, {1, ":0\r\n", STATUS_NOT_FOUND}, {0, "", STATUS_IO},
-        {1, "+1\r\n", STATUS_IO}, {0, "-OOM\r\n", STATUS_REFUSED},
+        {1, ":1\r\n", RLOCK_OK}, {1, ":0\r\n", RLOCK_NOT_FOUND}, {0, "", RLOCK_IO},
+        {1, "+1\r\n", RLOCK_IO}, {0, "-OOM\r\n", RLOCK_REFUSED},
     };
     struct inspect_test *test = *state;
 
@@ -270,8 +271,8 @@ INSPECT_CASE(test_rlock_force_release__is_not_found_when_nothing_was_deleted)
         force(test);
         reply(test, cases[i].count, cases[i].elements);
         if (await_answer(test) != cases[i].status)
-            fail_msg("case %zu: expected %s, got %s", i, status_name(cases[i].status),
-                     status_name(test->status));
+            fail_msg("case %zu: expected %s, got %s", i,
+                     rlock_status_name(cases[i].status), rlock_status_name(test->status));
     }
     ASSERT_CONTAINS(test->fake->heard, "\r\n$6\r\nitem:7\r\n$12\r\nitem:7:queue\r\n"
                                        "$12\r\nitem:7:beats\r\n");
@@ -286,19 +287,19 @@ INSPECT_CASE(test_queries__that_cannot_be_sent_are_answered)
         torture_fail(1, 0);
         queries[i](test);
         assert_true(torture_stop());
-        ASSERT_STATUS(await_answer(test), STATUS_NO_MEMORY);
+        ASSERT_STATUS(await_answer(test), RLOCK_NO_MEMORY);
         test->client->process++; /* as in a child after fork() */
         queries[i](test);
         test->client->process--;
-        ASSERT_STATUS(await_answer(test), STATUS_INVALID);
+        ASSERT_STATUS(await_answer(test), RLOCK_INVALID);
         test->client->is_closing = true;
         queries[i](test);
         test->client->is_closing = false;
         assert_int_equal(test->answers, 0); /* not from inside of the call */
-        ASSERT_STATUS(await_answer(test), STATUS_CANCELLED);
+        ASSERT_STATUS(await_answer(test), RLOCK_CANCELLED);
     }
     list(test, "", 9);
-    ASSERT_STATUS(await_answer(test), STATUS_INVALID);
+    ASSERT_STATUS(await_answer(test), RLOCK_INVALID);
     rlock_force_release(test->client, "", 0, NULL, NULL); /* without a callback */
     assert_int_equal(test->fake->heard_len, 0);
 }

@@ -61,9 +61,9 @@ UNIT_CASE(test_rlock_refusal__tells_the_reasons_apart)
     };
 
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
-        struct err err = {.status = STATUS_REFUSED};
+        struct rlock_err err = {.status = RLOCK_REFUSED};
 
-        err_set(&err, STATUS_REFUSED, "%s", cases[i].text);
+        err_set(&err, RLOCK_REFUSED, "%s", cases[i].text);
         if (rlock_refusal(&err) != cases[i].refusal)
             fail_msg("%s: expected refusal %d, got %d", cases[i].text,
                      (int)cases[i].refusal, (int)rlock_refusal(&err));
@@ -74,12 +74,12 @@ UNIT_CASE(test_rlock_server_refused__is_down_where_it_may_pass)
 {
     static const struct {
         char text[32];
-        enum status status;
+        enum rlock_status status;
     } cases[] = {
-        {"BUSY Redis is busy", STATUS_DOWN}, {"LOADING", STATUS_DOWN},
-        {"READONLY", STATUS_DOWN},           {"MASTERDOWN", STATUS_DOWN},
-        {"TRYAGAIN", STATUS_DOWN},           {"CLUSTERDOWN", STATUS_DOWN},
-        {"ASK 7 h:1", STATUS_DOWN},          {"OOM command not allowed", STATUS_REFUSED},
+        {"BUSY Redis is busy", RLOCK_DOWN}, {"LOADING", RLOCK_DOWN},
+        {"READONLY", RLOCK_DOWN},           {"MASTERDOWN", RLOCK_DOWN},
+        {"TRYAGAIN", RLOCK_DOWN},           {"CLUSTERDOWN", RLOCK_DOWN},
+        {"ASK 7 h:1", RLOCK_DOWN},          {"OOM command not allowed", RLOCK_REFUSED},
     };
     struct rlock_client client = {.timeout_ms = 1};
 
@@ -93,7 +93,7 @@ UNIT_CASE(test_rlock_server_refused__is_down_where_it_may_pass)
         ASSERT_STATUS(client.why.status, cases[i].status);
         assert_string_equal(client.why.text, text);
     }
-    ASSERT_STATUS(rlock_server_refused(&client, NULL), STATUS_REFUSED);
+    ASSERT_STATUS(rlock_server_refused(&client, NULL), RLOCK_REFUSED);
     assert_string_equal(client.why.text, "no message");
 }
 

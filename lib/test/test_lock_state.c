@@ -46,19 +46,19 @@ CLIENT_CASE(test_extend__ends_as_the_server_replies)
     static const char renewal[] = "s0 renew(a; me:1 %u)\ns0 flush\n";
     static const struct {
         uint32_t lease_ms;
-        enum status status; /* of the call, where there is no reply */
+        enum rlock_status status; /* of the call, where there is no reply */
         const char *reply, *done;
         bool is_renewed;
     } cases[] = {
-        {500, STATUS_OK, "+#_1", "0 ok fence 101 safe 492000\n", false},
-        {5000, STATUS_OK, "+#_1", "0 ok fence 101 safe 4947000\n", false},
-        {500, STATUS_OK, "+#_0",
+        {500, RLOCK_OK, "+#_1", "0 ok fence 101 safe 492000\n", false},
+        {5000, RLOCK_OK, "+#_1", "0 ok fence 101 safe 4947000\n", false},
+        {500, RLOCK_OK, "+#_0",
          "event lost a 101000\n0 lost\n"
          "stats: lost+1 held-1 holds[7]+1 holds+101000\nlost: 'lost'\n",
          false},
-        {500, STATUS_TIMEOUT, NULL, "0 timeout fence 101 safe 492000\n", true},
-        {5000, STATUS_IO, NULL, "0 io fence 101 safe 887000\n", true},
-        {500, STATUS_OK, "-BUSY_Redis_is_busy", "0 down fence 101 safe 492000\n", true},
+        {500, RLOCK_TIMEOUT, NULL, "0 timeout fence 101 safe 492000\n", true},
+        {5000, RLOCK_IO, NULL, "0 io fence 101 safe 887000\n", true},
+        {500, RLOCK_OK, "-BUSY_Redis_is_busy", "0 down fence 101 safe 492000\n", true},
     };
     char text[256];
 
@@ -277,18 +277,18 @@ CLIENT_CASE(test_release__without_a_callback_of_a_lost_lock)
 CLIENT_CASE(test_release__ends_as_the_server_replies)
 {
     static const struct {
-        enum status status; /* of the call, where there is no reply */
+        enum rlock_status status; /* of the call, where there is no reply */
         bool is_repeated;
         const char *reply, *events, *stats;
     } cases[] = {
-        {STATUS_OK, false, "+#_1", "event released a 0\n0 ok\n", "released+1\n"},
-        {STATUS_OK, false, "+#_0", "event lost a 0\n0 lost\n", "lost+1\nlost: 'lost'\n"},
-        {STATUS_TIMEOUT, true, NULL, "event failed a 0\n0 timeout\n",
+        {RLOCK_OK, false, "+#_1", "event released a 0\n0 ok\n", "released+1\n"},
+        {RLOCK_OK, false, "+#_0", "event lost a 0\n0 lost\n", "lost+1\nlost: 'lost'\n"},
+        {RLOCK_TIMEOUT, true, NULL, "event failed a 0\n0 timeout\n",
          "failed+1\ntimeout: 'timeout'\n"},
-        {STATUS_IO, true, NULL, "event failed a 0\n0 io\n", "failed+1\nio: 'io'\n"},
-        {STATUS_OK, true, "-LOADING_Redis_is_loading", "event failed a 0\n0 down\n",
+        {RLOCK_IO, true, NULL, "event failed a 0\n0 io\n", "failed+1\nio: 'io'\n"},
+        {RLOCK_OK, true, "-LOADING_Redis_is_loading", "event failed a 0\n0 down\n",
          "failed+1\ndown: 'LOADING Redis is loading'\n"},
-        {STATUS_OK, false, "-OOM_command_not_allowed",
+        {RLOCK_OK, false, "-OOM_command_not_allowed",
          "event failed a 0\n0 refused: OOM command not allowed\n",
          "failed+1\nrefused: 'OOM command not allowed'\n"},
     };
@@ -322,7 +322,7 @@ CLIENT_CASE(test_release__ends_as_the_server_replies)
 CLIENT_CASE(test_release__without_a_connection_is_repeated)
 {
     acquire_first(plain);
-    go_down(0, STATUS_IO, "reset");
+    go_down(0, RLOCK_IO, "reset");
     release(0);
     turn();
     turn();
@@ -456,7 +456,7 @@ CLIENT_CASE(test_acquire__whose_outcome_is_unknown_is_released)
 {
     acquire(0, "a", plain);
     flush();
-    end_command(0, STATUS_TIMEOUT, NULL);
+    end_command(0, RLOCK_TIMEOUT, NULL);
     turn();
     EXPECT("s0 acquire(lock:fence a; 1000 7000000 me:1)\ns0 flush\nevent failed a 0\n"
            "0 timeout\ns0 release(lock:fence:waiting a; me:1)\ns0 flush\n"
@@ -469,7 +469,7 @@ CLIENT_CASE(test_acquire__whose_outcome_is_unknown_is_released)
             (struct rlock_acquire_options){
                 .kind = &rlock_getset, .lease_ms = 1000, .wait_ms = 1000});
     flush();
-    end_command(0, STATUS_IO, NULL);
+    end_command(0, RLOCK_IO, NULL);
     turn();
     EXPECT("s0 getset_acquire(lock:fence a; 1000 8001000 6001 7002)\ns0 flush\n"
            "event failed a 0\n0 io\ns0 release(lock:fence:waiting a; 7002)\ns0 flush\n"
@@ -477,7 +477,7 @@ CLIENT_CASE(test_acquire__whose_outcome_is_unknown_is_released)
     reply(0, "+#_1");
     acquire(0, "a", (struct rlock_acquire_options){.lease_ms = 1000, .wait_ms = 1000});
     flush();
-    end_command(0, STATUS_TIMEOUT, NULL);
+    end_command(0, RLOCK_TIMEOUT, NULL);
     turn();
     EXPECT("event released a 0\n"
            "s0 acquire_wait(lock:fence lock:fence:waiting a; 1000 8001000 me:3 1000)\n"
@@ -605,7 +605,7 @@ CLIENT_CASE(test_cancel__in_each_state)
     EXPECT("1 cancelled\nstats: waiters-1\n");
     acquire(1, "b", (struct rlock_acquire_options){.lease_ms = 1000, .wait_ms = 1000});
     flush();
-    end_command(0, STATUS_TIMEOUT, NULL);
+    end_command(0, RLOCK_TIMEOUT, NULL);
     forget_all();
     cancel(1); /* in doubt */
     turn();

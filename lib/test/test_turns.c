@@ -29,7 +29,7 @@ static int set_up(void **state)
 
     frozen_us = 5000000;
     assert_int_equal(uv_loop_init(&test->loop), 0);
-    ASSERT_STATUS(rlock_client_open(&options, &test->client, NULL), STATUS_OK);
+    ASSERT_STATUS(rlock_client_open(&options, &test->client, NULL), RLOCK_OK);
     test->lock.kind = &rlock_plain;
     test->lock.wait_ms = 1;
     assert_null(rlock_keys_set_name(test->client, &test->lock, NAME, strlen(NAME)));
@@ -49,7 +49,7 @@ static int tear_down(void **state)
     return 0;
 }
 
-static void count_answer(struct rlock *lock, enum status status, void *arg)
+static void count_answer(struct rlock *lock, enum rlock_status status, void *arg)
 {
     (void)lock;
     (void)status;
@@ -346,7 +346,7 @@ TURNS_CASE(test_message__before_the_reply_to_its_release)
 /* The release was sent again, because the server did not know its script. */
 TURNS_CASE(test_release__after_the_try_that_it_has_woken_wakes_again)
 {
-    static const struct rlock_result busy = {.status = STATUS_BUSY, .remaining_ms = 500};
+    static const struct rlock_result busy = {.status = RLOCK_BUSY, .remaining_ms = 500};
     struct turns_test *test = *state;
 
     let_wait(test, &rlock_plain);
@@ -358,7 +358,7 @@ TURNS_CASE(test_release__after_the_try_that_it_has_woken_wakes_again)
         if (!is_overtaken)
             rlock_wait_released(test->client, &test->lock, 1);
         rlock_batch_leave(&test->waiting);
-        ASSERT_STATUS(rlock_wait_on(test->client, &test->waiting, &busy), STATUS_OK);
+        ASSERT_STATUS(rlock_wait_on(test->client, &test->waiting, &busy), RLOCK_OK);
         assert_null(test->waiting.batch); /* it sleeps */
         if (is_overtaken)
             rlock_wait_released(test->client, &test->lock, 1);
@@ -410,7 +410,7 @@ TURNS_CASE(test_release__passes_a_lock_on_to_its_like_only)
     assert_ptr_equal(rlock_wait_releasing(test->client, &test->lock, true), waiting);
     assert_null(waiting->waiter);
     assert_int_equal(test->client->stats.waiters, 0);
-    rlock_state_answer(test->client, waiting, STATUS_CANCELLED);
+    rlock_state_answer(test->client, waiting, RLOCK_CANCELLED);
 }
 
 int main(void)

@@ -8,9 +8,9 @@
 static struct redis_url parse(const char *text)
 {
     struct redis_url url;
-    struct err err = {0};
+    struct rlock_err err = {0};
 
-    if (redis_url_parse(text, &url, &err) != STATUS_OK)
+    if (redis_url_parse(text, &url, &err) != RLOCK_OK)
         fail_msg("%s: %s", text, err.text);
     return url;
 }
@@ -18,9 +18,9 @@ static struct redis_url parse(const char *text)
 static void assert_invalid(const char *text, const char *word)
 {
     struct redis_url url = {.db = 7};
-    struct err err = {0};
+    struct rlock_err err = {0};
 
-    ASSERT_STATUS(redis_url_parse(text, &url, &err), STATUS_INVALID);
+    ASSERT_STATUS(redis_url_parse(text, &url, &err), RLOCK_INVALID);
     if (strstr(err.text, word) == NULL)
         fail_msg("%s: '%s' does not say '%s'", text, err.text, word);
     assert_int_equal(url.db, 7); /* untouched */
@@ -299,9 +299,9 @@ UNIT_CASE(test_redis_url_parse__words_never_tell_the_password)
     struct redis_url url;
 
     for (size_t i = 0; i < sizeof(urls) / sizeof(*urls); i++) {
-        struct err err = {0};
+        struct rlock_err err = {0};
 
-        ASSERT_STATUS(redis_url_parse(urls[i], &url, &err), STATUS_INVALID);
+        ASSERT_STATUS(redis_url_parse(urls[i], &url, &err), RLOCK_INVALID);
         assert_null(strstr(err.text, "topsecret"));
     }
 }

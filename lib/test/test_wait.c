@@ -24,7 +24,7 @@ struct wait_test {
     struct rlock locks[LOCKS];
     struct rlock_kind kind; /* its cancelled waits are counted */
     unsigned answers;
-    enum status status;
+    enum rlock_status status;
 };
 
 static unsigned cancelled;
@@ -36,7 +36,7 @@ static void wait_on_cancelled(struct rlock_client *client, struct rlock *lock)
     cancelled++;
 }
 
-static void wait_on_answer(struct rlock *lock, enum status status, void *arg)
+static void wait_on_answer(struct rlock *lock, enum rlock_status status, void *arg)
 {
     struct wait_test *test = arg;
 
@@ -56,7 +56,7 @@ static int set_up(void **state)
     assert_int_equal(uv_loop_init(&test->loop), 0);
     test->fake = fake_start(&test->loop, NULL);
     options.redis_url = test->fake->url;
-    ASSERT_STATUS(rlock_client_open(&options, &test->client, NULL), STATUS_OK);
+    ASSERT_STATUS(rlock_client_open(&options, &test->client, NULL), RLOCK_OK);
     while (!redis_conn_is_up(test->client->servers[0].conn))
         uv_run(&test->loop, UV_RUN_ONCE);
     *state = test;
@@ -88,12 +88,12 @@ static struct rlock *begin(struct wait_test *test, int at, const struct rlock_ki
                            .wait_ms = wait_ms,
                            .lease_ms = LEASE_MS,
                            .began_us = frozen_us,
-                           .state = RLOCK_ACQUIRING,
+                           .state = RLOCK_STATE_ACQUIRING,
                            .callback = wait_on_answer,
                            .arg = test};
     list_init(&lock->link);
     assert_null(rlock_keys_set_name(test->client, lock, NAME, strlen(NAME)));
-    ASSERT_STATUS(rlock_wait_on(test->client, lock, &result), STATUS_OK);
+    ASSERT_STATUS(rlock_wait_on(test->client, lock, &result), RLOCK_OK);
     return lock;
 }
 
@@ -101,7 +101,7 @@ static struct rlock *begin_busy(struct wait_test *test, int at,
                                 const struct rlock_kind *kind)
 {
     return begin(test, at, kind, 60000,
-                 (struct rlock_result){.status = STATUS_BUSY, .remaining_ms = -1});
+                 (struct rlock_result){.status = RLOCK_BUSY, .remaining_ms = -1});
 }
 
 static void end(struct wait_test *test, struct rlock *lock)
@@ -157,22 +157,22 @@ WAIT_CASE(test_waiter__sleeps_until_the_lock_may_be_free)
         const struct rlock_kind *kind;
         bool is_subscribed, is_second;
         uint32_t wait_ms;
-        enum status status;
+        enum rlock_status status;
         int64_t remaining_ms, least_ms, most_ms; /* with the ms that is rounded up */
     } cases[] = {
-        {&rlock_plain, true, false, 60000, STATUS_BUSY, -1, 60001, 60001},
-        {&rlock_plain, true, false, 60000, STATUS_BUSY, 100, 102, 102},
-        {&rlock_plain, true, false, 60000, STATUS_BUSY, 0, 2, 2},
-        {&rlock_plain, true, false, 60000, STATUS_BUSY, 9999, 10001, 10001},
-        {&rlock_plain, true, false, 50, STATUS_BUSY, 100, 51, 51},
-        {&rlock_plain, true, false, RLOCK_WAIT_FOREVER, STATUS_BUSY, 99, 101, 101},
-        {&rlock_plain, true, false, 60000, STATUS_DOWN, 5, 1, 501},
-        {&rlock_plain, false, false, 60000, STATUS_BUSY, -1, 1, 101},
-        {&rlock_plain, true, true, 60000, STATUS_BUSY, 5, 60001, 60001},
-        {&rlock_plain, false, true, 60000, STATUS_BUSY, 5, 60001, 60001},
-        {&rlock_fair, true, false, 60000, STATUS_BUSY, 2000, 501, 501},
-        {&rlock_fair, false, true, 60000, STATUS_BUSY, 100, 1, 102},
-        {&rlock_fair, true, false, 60000, STATUS_BUSY, 100, 102, 102},
+        {&rlock_plain, true, false, 60000, RLOCK_BUSY, -1, 60001, 60001},
+        {&rlock_plain, true, false, 60000, RLOCK_BUSY, 100, 102, 102},
+        {&rlock_plain, true, false, 60000, RLOCK_BUSY, 0, 2, 2},
+        {&rlock_plain, true, false, 60000, RLOCK_BUSY, 9999, 10001, 10001},
+        {&rlock_plain, true, false, 50, RLOCK_BUSY, 100, 51, 51},
+        {&rlock_plain, true, false, RLOCK_WAIT_FOREVER, RLOCK_BUSY, 99, 101, 101},
+        {&rlock_plain, true, false, 60000, RLOCK_DOWN, 5, 1, 501},
+        {&rlock_plain, false, false, 60000, RLOCK_BUSY, -1, 1, 101},
+        {&rlock_plain, true, true, 60000, RLOCK_BUSY, 5, 60001, 60001},
+        {&rlock_plain, false, true, 60000, RLOCK_BUSY, 5, 60001, 60001},
+        {&rlock_fair, true, false, 60000, RLOCK_BUSY, 2000, 501, 501},
+        {&rlock_fair, false, true, 60000, RLOCK_BUSY, 100, 1, 102},
+        {&rlock_fair, true, false, 60000, RLOCK_BUSY, 100, 102, 102},
     };
     struct wait_test *test = *state;
 
@@ -188,7 +188,7 @@ WAIT_CASE(test_waiter__sleeps_until_the_lock_may_be_free)
         lock->wait_ms = cases[i].wait_ms;
         rlock_channel_find(test->client, lock)->is_subscribed = cases[i].is_subscribed;
         rlock_batch_leave(lock);
-        ASSERT_STATUS(rlock_wait_on(test->client, lock, &result), STATUS_OK);
+        ASSERT_STATUS(rlock_wait_on(test->client, lock, &result), RLOCK_OK);
         found_ms = due_ms(test, lock);
         if (found_ms < cases[i].least_ms || found_ms > cases[i].most_ms)
             fail_msg("case %zu: expected %lld to %lld ms, got %lld", i,
@@ -203,11 +203,11 @@ WAIT_CASE(test_waiter__sleeps_until_the_lock_may_be_free)
 /** The longest of many pauses of a lock that spins. */
 static int64_t longest_pause_ms(struct wait_test *test, struct rlock *lock)
 {
-    struct rlock_result result = {.status = STATUS_BUSY, .remaining_ms = 0};
+    struct rlock_result result = {.status = RLOCK_BUSY, .remaining_ms = 0};
     int64_t longest_ms = 0;
 
     for (int n = 0; n < 60; n++) {
-        ASSERT_STATUS(rlock_wait_on(test->client, lock, &result), STATUS_OK);
+        ASSERT_STATUS(rlock_wait_on(test->client, lock, &result), RLOCK_OK);
         if (due_ms(test, lock) - 1 > longest_ms)
             longest_ms = due_ms(test, lock) - 1;
     }
@@ -238,15 +238,15 @@ WAIT_CASE(test_rlock_wait_on__ends_at_the_deadline)
 {
     struct wait_test *test = *state;
     struct rlock *lock = begin_busy(test, 0, &rlock_plain);
-    struct rlock_result result = {.status = STATUS_DOWN};
+    struct rlock_result result = {.status = RLOCK_DOWN};
 
     frozen_us += INT64_C(60000) * 1000 - 1;
-    ASSERT_STATUS(rlock_wait_on(test->client, lock, &result), STATUS_OK);
+    ASSERT_STATUS(rlock_wait_on(test->client, lock, &result), RLOCK_OK);
     frozen_us++;
-    ASSERT_STATUS(rlock_wait_on(test->client, lock, &result), STATUS_DOWN);
+    ASSERT_STATUS(rlock_wait_on(test->client, lock, &result), RLOCK_DOWN);
     timer_of(test, lock)->timer_cb(timer_of(test, lock));
     assert_int_equal(test->answers, 1);
-    ASSERT_STATUS(test->status, STATUS_DOWN); /* of the last try */
+    ASSERT_STATUS(test->status, RLOCK_DOWN); /* of the last try */
     assert_int_equal(test->client->stats.waiters, 0);
     assert_null(rlock_channel_find(test->client, lock));
 }
@@ -298,7 +298,7 @@ WAIT_CASE(test_rlock_wait_on__of_a_queued_kind_tries_once_more)
 /** All locks wait and none tries; the channel is subscribed. */
 static void begin_all(struct wait_test *test, const struct rlock_kind *kind)
 {
-    struct rlock_result busy = {.status = STATUS_BUSY, .remaining_ms = -1};
+    struct rlock_result busy = {.status = RLOCK_BUSY, .remaining_ms = -1};
 
     for (int at = 0; at < LOCKS; at++) {
         struct rlock *lock = begin_busy(test, at, kind);
@@ -307,7 +307,7 @@ static void begin_all(struct wait_test *test, const struct rlock_kind *kind)
         if (!tries(lock))
             continue;
         rlock_batch_leave(lock); /* of a queued kind: it is busy again */
-        ASSERT_STATUS(rlock_wait_on(test->client, lock, &busy), STATUS_OK);
+        ASSERT_STATUS(rlock_wait_on(test->client, lock, &busy), RLOCK_OK);
     }
 }
 
@@ -350,7 +350,7 @@ WAIT_CASE(test_rlock_wait_end__lets_the_next_waiter_try)
 WAIT_CASE(test_rlock_waits_resume__tries_again_what_failed)
 {
     struct wait_test *test = *state;
-    struct rlock_result down = {.status = STATUS_DOWN};
+    struct rlock_result down = {.status = RLOCK_DOWN};
     struct rlock *failed = begin(test, 0, &rlock_plain, 60000, down);
     struct rlock *busy = begin_busy(test, 1, &rlock_plain);
     struct rlock *ended = begin(test, 2, &rlock_plain, 60000, down);
@@ -408,7 +408,7 @@ WAIT_CASE(test_channel__wakes_those_that_missed_messages)
 
 WAIT_CASE(test_message__during_a_try_leads_to_another_one)
 {
-    struct rlock_result busy = {.status = STATUS_BUSY, .remaining_ms = -1};
+    struct rlock_result busy = {.status = RLOCK_BUSY, .remaining_ms = -1};
     struct wait_test *test = *state;
     struct rlock *lock = begin_busy(test, 0, &rlock_plain);
     struct rlock_channel *channel = rlock_channel_find(test->client, lock);
@@ -419,7 +419,7 @@ WAIT_CASE(test_message__during_a_try_leads_to_another_one)
     test->client->channels.events->on_message(channel, "", 0);
     for (int i = 0; i < 2; i++) {
         rlock_batch_leave(lock);
-        ASSERT_STATUS(rlock_wait_on(test->client, lock, &busy), STATUS_OK);
+        ASSERT_STATUS(rlock_wait_on(test->client, lock, &busy), RLOCK_OK);
         assert_int_equal(tries(lock), i == 0);
     }
     end(test, lock);
@@ -479,16 +479,16 @@ WAIT_CASE(test_check__of_names_whose_release_may_have_been_missed)
 {
     static const struct {
         const struct rlock_kind *kind;
-        enum status status;
+        enum rlock_status status;
         bool checks, tries; /* the first waiter of two */
     } cases[] = {
-        {&rlock_plain, STATUS_BUSY, true, false},
-        {&rlock_cohort, STATUS_BUSY, true, false},
-        {&rlock_reentrant, STATUS_BUSY, true, false},
-        {&rlock_plain, STATUS_DOWN, false, false}, /* it tries again soon */
-        {&rlock_semaphore, STATUS_BUSY, false, true},
-        {&rlock_fair, STATUS_BUSY, false, false}, /* a waiter tries twice a second */
-        {&rlock_getset, STATUS_BUSY, false, false},
+        {&rlock_plain, RLOCK_BUSY, true, false},
+        {&rlock_cohort, RLOCK_BUSY, true, false},
+        {&rlock_reentrant, RLOCK_BUSY, true, false},
+        {&rlock_plain, RLOCK_DOWN, false, false}, /* it tries again soon */
+        {&rlock_semaphore, RLOCK_BUSY, false, true},
+        {&rlock_fair, RLOCK_BUSY, false, false}, /* a waiter tries twice a second */
+        {&rlock_getset, RLOCK_BUSY, false, false},
     };
     struct wait_test *test = *state;
 
@@ -514,10 +514,10 @@ WAIT_CASE(test_check__of_names_whose_release_may_have_been_missed)
 WAIT_CASE(test_check__leads_to_a_try_if_the_name_is_free)
 {
     static const struct {
-        enum status status;
+        enum rlock_status status;
         bool tries;
-    } cases[] = {{STATUS_OK, true}, {STATUS_BUSY, false}, {STATUS_IO, true}};
-    struct rlock_result busy = {.status = STATUS_BUSY, .remaining_ms = -1};
+    } cases[] = {{RLOCK_OK, true}, {RLOCK_BUSY, false}, {RLOCK_IO, true}};
+    struct rlock_result busy = {.status = RLOCK_BUSY, .remaining_ms = -1};
     struct wait_test *test = *state;
 
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
@@ -525,7 +525,7 @@ WAIT_CASE(test_check__leads_to_a_try_if_the_name_is_free)
         struct rlock *lock = begin_busy(test, 0, &rlock_plain);
 
         rlock_channel_find(test->client, lock)->is_subscribed = true;
-        ASSERT_STATUS(rlock_wait_on(test->client, lock, &busy), STATUS_OK);
+        ASSERT_STATUS(rlock_wait_on(test->client, lock, &busy), RLOCK_OK);
         assert_true(run_checks(test));
         assert_true(is_checked(lock));
         ASSERT_NUMBER(due_ms(test, lock), ==, 60001); /* it sleeps on */
@@ -554,7 +554,7 @@ WAIT_CASE(test_check__ends_with_a_message_or_with_the_wait)
     frozen_us += INT64_C(60000) * 1000;
     timer_of(test, lock)->timer_cb(timer_of(test, lock));
     assert_int_equal(test->answers, 1);
-    ASSERT_STATUS(test->status, STATUS_BUSY);
+    ASSERT_STATUS(test->status, RLOCK_BUSY);
     assert_null(lock->batch);
 
     lock = begin_busy(test, 0, &rlock_plain);
@@ -567,7 +567,7 @@ WAIT_CASE(test_check__ends_with_a_message_or_with_the_wait)
     for (int i = 0; i < RLOCK_CLASSES; i++)
         assert_true(list_is_empty(&test->client->batches.classes[i]));
     rlock_state_call_back(test->client);
-    ASSERT_STATUS(test->status, STATUS_CANCELLED);
+    ASSERT_STATUS(test->status, RLOCK_CANCELLED);
 }
 
 WAIT_CASE(test_rlock_waits_close__cancels_each_waiter)
@@ -586,7 +586,7 @@ WAIT_CASE(test_rlock_waits_close__cancels_each_waiter)
 
 WAIT_CASE(test_rlock_wait_on__without_memory_fails)
 {
-    struct rlock_result busy = {.status = STATUS_BUSY, .remaining_ms = -1};
+    struct rlock_result busy = {.status = RLOCK_BUSY, .remaining_ms = -1};
     struct wait_test *test = *state;
     struct rlock *lock = begin_busy(test, 0, &rlock_plain);
 
@@ -596,7 +596,7 @@ WAIT_CASE(test_rlock_wait_on__without_memory_fails)
 
         other.name[0] = (char)n; /* of another channel */
         torture_fail(1, 0);
-        ASSERT_STATUS(rlock_wait_on(test->client, &other, &busy), STATUS_NO_MEMORY);
+        ASSERT_STATUS(rlock_wait_on(test->client, &other, &busy), RLOCK_NO_MEMORY);
         assert_true(torture_stop());
         assert_null(other.waiter);
         assert_int_equal(test->client->stats.waiters, 0);

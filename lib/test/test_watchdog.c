@@ -37,7 +37,7 @@ static struct {
 static void count_result(struct rlock_client *client, struct rlock *lock,
                          const struct rlock_result *result)
 {
-    ASSERT_STATUS(result->status, STATUS_LOST);
+    ASSERT_STATUS(result->status, RLOCK_LOST);
     rlock_watchdog_remove(lock);
     client->is_closing = seen.is_closing;
     seen.results++;
@@ -65,7 +65,7 @@ static int set_up(void **state)
         test->fake = fake_start(&test->loop, NULL);
         options.redis_url = test->fake->url;
     }
-    ASSERT_STATUS(rlock_client_open(&options, &test->client, NULL), STATUS_OK);
+    ASSERT_STATUS(rlock_client_open(&options, &test->client, NULL), RLOCK_OK);
     while (test->fake != NULL && !redis_conn_is_up(test->client->servers[0].conn))
         uv_run(&test->loop, UV_RUN_ONCE);
     test->watchdog = &test->client->watchdog;
@@ -124,7 +124,7 @@ static void expect_orphans_at(const struct watchdog_test *test, int64_t wanted_u
     expect_timer(&test->orphans->timer, test->orphans->timer_at_us, wanted_us);
 }
 
-static void expect_in(const struct list *list, const struct rlock *lock)
+static void expect_in(const struct rlock_link *list, const struct rlock *lock)
 {
     if (list_count(list) != 1 || list->next != &lock->watch_link)
         fail_msg("expected the lock alone, got a list of %zu", list_count(list));
@@ -208,7 +208,7 @@ DOWN_CASE(test_watchdog__leaves_unwatched_locks_alone)
     rlock_watchdog_hurry(test->client, lock);
     assert_true(list_is_empty(&lock->watch_link));
     ASSERT_NUMBER(test->watchdog->timer_at_us, ==, INT64_MAX);
-    ASSERT_STATUS(rlock_batch_add(test->client, &test->kind.release, lock), STATUS_OK);
+    ASSERT_STATUS(rlock_batch_add(test->client, &test->kind.release, lock), RLOCK_OK);
     rlock_watchdog_remove(lock);
     assert_non_null(lock->batch);
     rlock_batch_leave(lock);
@@ -316,7 +316,7 @@ UP_CASE(test_rlock_watchdog_resume__renews_what_is_overdue)
     make_overdue(test, &locks[0]);
     make_overdue(test, &locks[2]);
     ASSERT_STATUS(rlock_batch_add(test->client, &test->kind.release, &locks[2]),
-                  STATUS_OK);
+                  RLOCK_OK);
     rlock_watchdog_resume(test->client);
     for (int i = 0; i < LOCKS; i++) {
         if (locks[i].batch == NULL || !rlock_batch_is_sent(&locks[i]))
@@ -335,7 +335,7 @@ UP_CASE(test_rlock_watchdog_resume__renews_what_is_overdue)
 /* -- copies -- */
 
 /** How many copies the list has, and the first, if there is one. */
-static size_t count_of(const struct list *list, struct rlock **ret_first)
+static size_t count_of(const struct rlock_link *list, struct rlock **ret_first)
 {
     *ret_first = list_item(list->next, struct rlock, link);
     return list_count(list);
@@ -344,19 +344,19 @@ static size_t count_of(const struct list *list, struct rlock **ret_first)
 DOWN_CASE(test_orphan__is_released_until_the_result_is_certain)
 {
     static const struct {
-        enum status status;
+        enum rlock_status status;
         unsigned tries;
         int64_t exists_us;
         bool is_closing;
         size_t due, second; /* else it is spare */
     } cases[] = {
-        {STATUS_OK, 1, 1, false, 0, 0},      {STATUS_REFUSED, 1, 1, false, 0, 0},
-        {STATUS_LOST, 1, 1, false, 0, 1},    {STATUS_LOST, 2, 1, false, 0, 0},
-        {STATUS_LOST, 0, 1, false, 0, 0},    {STATUS_LOST, 1, 1, true, 0, 0},
-        {STATUS_LOST, 1, 0, false, 0, 1},    {STATUS_TIMEOUT, 1, 1, false, 1, 0},
-        {STATUS_TIMEOUT, 2, 1, false, 1, 0}, {STATUS_TIMEOUT, 1, 0, false, 0, 0},
-        {STATUS_TIMEOUT, 1, 1, true, 0, 0},  {STATUS_IO, 0, 1, false, 1, 0},
-        {STATUS_DOWN, 1, 1, false, 1, 0},
+        {RLOCK_OK, 1, 1, false, 0, 0},      {RLOCK_REFUSED, 1, 1, false, 0, 0},
+        {RLOCK_LOST, 1, 1, false, 0, 1},    {RLOCK_LOST, 2, 1, false, 0, 0},
+        {RLOCK_LOST, 0, 1, false, 0, 0},    {RLOCK_LOST, 1, 1, true, 0, 0},
+        {RLOCK_LOST, 1, 0, false, 0, 1},    {RLOCK_TIMEOUT, 1, 1, false, 1, 0},
+        {RLOCK_TIMEOUT, 2, 1, false, 1, 0}, {RLOCK_TIMEOUT, 1, 0, false, 0, 0},
+        {RLOCK_TIMEOUT, 1, 1, true, 0, 0},  {RLOCK_IO, 0, 1, false, 1, 0},
+        {RLOCK_DOWN, 1, 1, false, 1, 0},
     };
     struct watchdog_test *test = *state;
     struct rlock *copy;
@@ -396,7 +396,7 @@ DOWN_CASE(test_orphan__has_all_that_a_release_needs)
     static const struct {
         enum rlock_state state;
         uint32_t hold_min_ms;
-    } cases[] = {{RLOCK_ACQUIRING, 0}, {RLOCK_HELD, 5}};
+    } cases[] = {{RLOCK_STATE_ACQUIRING, 0}, {RLOCK_STATE_HELD, 5}};
     struct watchdog_test *test = *state;
     struct rlock *lock = &test->locks[0], *copy,
                  *spare = rlock_orphan_spare(test->client);
@@ -441,12 +441,12 @@ DOWN_CASE(test_orphan__takes_the_place_of_a_lock_in_its_batch)
     struct rlock *lock = &test->locks[0], *copy = rlock_orphan_spare(test->client);
 
     rlock_orphan_recycle(test->client, copy);
-    ASSERT_STATUS(rlock_batch_add(test->client, &test->kind.release, lock), STATUS_OK);
+    ASSERT_STATUS(rlock_batch_add(test->client, &test->kind.release, lock), RLOCK_OK);
     rlock_orphan_take_over(test->client, lock);
     assert_null(lock->batch);
     assert_non_null(copy->batch);
     rlock_batch_leave(copy);
-    ASSERT_STATUS(rlock_batch_add(test->client, &test->kind.release, lock), STATUS_OK);
+    ASSERT_STATUS(rlock_batch_add(test->client, &test->kind.release, lock), RLOCK_OK);
     torture_fail(1, 3);
     rlock_orphan_take_over(test->client, lock);
     rlock_orphan_now(test->client, lock);
@@ -531,7 +531,7 @@ UP_CASE(test_orphan__that_the_server_does_not_take_is_retried)
     assert_int_equal(test->orphans->due_count, 1);
     ASSERT_NUMBER(test->orphans->timer_at_us, ==, INT64_MAX);
     copy = LIST_SHIFT(struct rlock, &test->orphans->due, link);
-    copy->callback(copy, STATUS_DOWN, copy->arg);
+    copy->callback(copy, RLOCK_DOWN, copy->arg);
     expect_orphans_at(test, NOW_US + 100000);
     test->orphans->timer.timer_cb(&test->orphans->timer);
     assert_true(rlock_batch_is_sent(copy));

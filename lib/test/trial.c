@@ -88,12 +88,12 @@ struct rlock_stats trial_stats(const struct rlock_client *client)
     return stats;
 }
 
-static bool is_unknown(enum status status)
+static bool is_unknown(enum rlock_status status)
 {
-    return status == STATUS_IO || status == STATUS_TIMEOUT || status == STATUS_DOWN;
+    return status == RLOCK_IO || status == RLOCK_TIMEOUT || status == RLOCK_DOWN;
 }
 
-enum status alice_answer(struct trial *trial, struct call *call, unsigned wanted)
+enum rlock_status alice_answer(struct trial *trial, struct call *call, unsigned wanted)
 {
     unsigned reconnect_ms =
         trial->test->waits ? 2000 : 1; /* a waiter outlives the fault */
@@ -105,7 +105,7 @@ enum status alice_answer(struct trial *trial, struct call *call, unsigned wanted
     return call->status;
 }
 
-enum status alice_next_answer(struct trial *trial, struct call *call)
+enum rlock_status alice_next_answer(struct trial *trial, struct call *call)
 {
     return alice_answer(trial, call, call->answers + 1);
 }
@@ -121,23 +121,23 @@ struct rlock_acquire_options trial_options(const struct trial *trial)
     };
 }
 
-enum status trial_count(struct trial *trial, const struct call *call)
+enum rlock_status trial_count(struct trial *trial, const struct call *call)
 {
-    if (call->status == STATUS_OK)
+    if (call->status == RLOCK_OK)
         trial->expected.granted++;
     else
         trial->expected.failed++;
-    ASSERT_STATUS(rlock_is_held(&call->lock), call->status == STATUS_OK);
+    ASSERT_STATUS(rlock_is_held(&call->lock), call->status == RLOCK_OK);
     return call->status;
 }
 
-enum status alice_tried(struct trial *trial, struct call *call)
+enum rlock_status alice_tried(struct trial *trial, struct call *call)
 {
     (void)alice_next_answer(trial, call);
     return trial_count(trial, call);
 }
 
-enum status alice_acquires(struct trial *trial, struct call *call, const char *name)
+enum rlock_status alice_acquires(struct trial *trial, struct call *call, const char *name)
 {
     struct rlock_acquire_options options = trial_options(trial);
 
@@ -145,7 +145,7 @@ enum status alice_acquires(struct trial *trial, struct call *call, const char *n
     return alice_tried(trial, call);
 }
 
-enum status alice_releases(struct trial *trial, struct call *call)
+enum rlock_status alice_releases(struct trial *trial, struct call *call)
 {
     call_release(trial->alice, call);
     if (is_unknown(alice_next_answer(trial, call)))
@@ -158,13 +158,13 @@ void alice_recovers(struct trial *trial)
     struct call call = {0};
     unsigned passed_ms = trial_await(trial, &trial->proxy->connections, 2);
 
-    while (alice_acquires(trial, &call, "another") != STATUS_OK) {
+    while (alice_acquires(trial, &call, "another") != RLOCK_OK) {
         assert_true(is_unknown(call.status));
         passed_ms += fixture_step(trial->fixture);
         fixture_settle(trial->fixture);
         ASSERT_NUMBER(passed_ms, <=, 2 * TIMEOUT_MS);
     }
-    ASSERT_STATUS(alice_releases(trial, &call), STATUS_OK);
+    ASSERT_STATUS(alice_releases(trial, &call), RLOCK_OK);
     assert_int_equal(trial->proxy->faults, 1);
 }
 
@@ -172,11 +172,11 @@ void alice_warms_up(struct trial *trial)
 {
     struct call call = {0};
 
-    ASSERT_STATUS(alice_acquires(trial, &call, "another"), STATUS_OK);
-    ASSERT_STATUS(alice_releases(trial, &call), STATUS_OK);
+    ASSERT_STATUS(alice_acquires(trial, &call, "another"), RLOCK_OK);
+    ASSERT_STATUS(alice_releases(trial, &call), RLOCK_OK);
 }
 
-enum status bob_tries(struct trial *trial, uint32_t lease_ms)
+enum rlock_status bob_tries(struct trial *trial, uint32_t lease_ms)
 {
     struct rlock_acquire_options options = trial_options(trial);
 
@@ -189,7 +189,7 @@ enum status bob_tries(struct trial *trial, uint32_t lease_ms)
 
 void bob_releases(struct trial *trial)
 {
-    ASSERT_STATUS(release(trial->fixture, trial->bob, &trial->his), STATUS_OK);
+    ASSERT_STATUS(release(trial->fixture, trial->bob, &trial->his), RLOCK_OK);
 }
 
 void bob_gets_it(struct trial *trial)
@@ -197,8 +197,8 @@ void bob_gets_it(struct trial *trial)
     unsigned passed_ms = 0;
 
     fixture_settle(trial->fixture);
-    while (bob_tries(trial, LEASE_MS) != STATUS_OK) {
-        ASSERT_STATUS(trial->his.status, STATUS_BUSY);
+    while (bob_tries(trial, LEASE_MS) != RLOCK_OK) {
+        ASSERT_STATUS(trial->his.status, RLOCK_BUSY);
         passed_ms += fixture_step(trial->fixture);
         fixture_settle(trial->fixture); /* what it has caused takes no time */
         ASSERT_NUMBER(passed_ms, <=, SOON_MS);

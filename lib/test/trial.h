@@ -14,7 +14,7 @@
 struct fault {
     const char *words;
     enum proxy_fault fault;
-    enum status status; /* of the call */
+    enum rlock_status status; /* of the call */
 };
 
 struct trial;
@@ -26,8 +26,8 @@ struct test {
     const struct rlock_kind *kind;
     const struct rlock_kind *his_kind; /* of Bob; NULL: the same */
     bool waits;
-    enum status doubled; /* of the call when the reply comes twice */
-    unsigned without;    /* faults that have no effect here, as bits */
+    enum rlock_status doubled; /* of the call when the reply comes twice */
+    unsigned without;          /* faults that have no effect here, as bits */
 };
 
 struct trial {
@@ -55,23 +55,24 @@ void alice_opens(struct trial *trial);
 struct rlock_stats trial_stats(const struct rlock_client *client);
 
 /** The `wanted`-th answer to Alice, not more, in time. */
-enum status alice_answer(struct trial *trial, struct call *call, unsigned wanted);
+enum rlock_status alice_answer(struct trial *trial, struct call *call, unsigned wanted);
 
 /** The next one. */
-enum status alice_next_answer(struct trial *trial, struct call *call);
+enum rlock_status alice_next_answer(struct trial *trial, struct call *call);
 
 /** For the acquires of this test. */
 struct rlock_acquire_options trial_options(const struct trial *trial);
 
 /** Expect the outcome of this acquire in the stats of Alice; returns its status. */
-enum status trial_count(struct trial *trial, const struct call *call);
+enum rlock_status trial_count(struct trial *trial, const struct call *call);
 
 /** Await the answer to her acquire, and count it. */
-enum status alice_tried(struct trial *trial, struct call *call);
+enum rlock_status alice_tried(struct trial *trial, struct call *call);
 
-enum status alice_acquires(struct trial *trial, struct call *call, const char *name);
+enum rlock_status alice_acquires(struct trial *trial, struct call *call,
+                                 const char *name);
 
-enum status alice_releases(struct trial *trial, struct call *call);
+enum rlock_status alice_releases(struct trial *trial, struct call *call);
 
 /** All calls work again, on a new connection. */
 void alice_recovers(struct trial *trial);
@@ -79,7 +80,7 @@ void alice_recovers(struct trial *trial);
 /** Alice learns the server's clock: a command that comes too late does nothing. */
 void alice_warms_up(struct trial *trial);
 
-enum status bob_tries(struct trial *trial, uint32_t lease_ms);
+enum rlock_status bob_tries(struct trial *trial, uint32_t lease_ms);
 
 void bob_releases(struct trial *trial);
 

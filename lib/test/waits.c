@@ -49,8 +49,8 @@ void move_beats(struct fixture *fixture, int ms)
                      script, ms);
 }
 
-enum status release_to_live(struct fixture *fixture, struct rlock_client *client,
-                            struct call *call)
+enum rlock_status release_to_live(struct fixture *fixture, struct rlock_client *client,
+                                  struct call *call)
 {
     move_beats(fixture, FIXTURE_DAY_MS);
     return release(fixture, client, call);

@@ -25,8 +25,8 @@ void call_rest(struct fixture *fixture, struct call *call);
 void move_beats(struct fixture *fixture, int ms);
 
 /** Release while all that wait count as alive, however busy the machine is. */
-enum status release_to_live(struct fixture *fixture, struct rlock_client *client,
-                            struct call *call);
+enum rlock_status release_to_live(struct fixture *fixture, struct rlock_client *client,
+                                  struct call *call);
 
 /** Calls of scripts since the server started. */
 long long script_calls(struct fixture *fixture);

@@ -24,9 +24,9 @@
 /* -- the behaviour and the records of the fakes -- */
 
 static struct {
-    enum status status; /* of answers from the store, the catalogue and Redis */
-    enum status second; /* not OK: the status of a call that follows a read */
-    bool has_no_pages;  /* no memory for pages */
+    enum rlock_status status; /* of answers from the store, the catalogue and Redis */
+    enum rlock_status second; /* not OK: the status of a call that follows a read */
+    bool has_no_pages;        /* no memory for pages */
     bool shows_debug;
     bool is_redis_down, is_revoked, is_cluster;
     bool has_entry; /* the catalogue has entry */
@@ -248,8 +248,8 @@ bool auth_parse_role(struct text name, enum auth_role *ret_role)
     return false;
 }
 
-enum status auth_check(const struct auth *auth, struct text authorization, int64_t now_s,
-                       struct identity *ret_identity)
+enum rlock_status auth_check(const struct auth *auth, struct text authorization,
+                             int64_t now_s, struct identity *ret_identity)
 {
     const char *role = authorization.bytes + strlen("Bearer ");
     struct text role_name = {role, strcspn(role, " ")};
@@ -259,27 +259,27 @@ enum status auth_check(const struct auth *auth, struct text authorization, int64
     fake.auth = auth;
     ASSERT_NUMBER(now_s, ==, 1700000000 + simulated_us / 1000000);
     if (strncmp(authorization.bytes, "Bearer out of memory", 20) == 0)
-        return STATUS_NO_MEMORY;
+        return RLOCK_NO_MEMORY;
     if (!auth_parse_role(role_name, &identity.role))
-        return STATUS_REFUSED;
+        return RLOCK_REFUSED;
     identity.user_id = strtoll(role + role_name.len, &end, 10);
     if (*end == ' ')
         snprintf(identity.jti, sizeof(identity.jti), "%.*s", (int)strcspn(end + 1, "\n"),
                  end + 1);
     *ret_identity = identity;
-    return STATUS_OK;
+    return RLOCK_OK;
 }
 
-enum status auth_make(const struct auth *auth UNUSED, const struct identity *identity,
-                      int64_t now_s, int64_t ttl_s, char **ret_token,
-                      struct err *reterr UNUSED)
+enum rlock_status auth_make(const struct auth *auth UNUSED,
+                            const struct identity *identity, int64_t now_s, int64_t ttl_s,
+                            char **ret_token, struct rlock_err *reterr UNUSED)
 {
-    if (fake.status != STATUS_OK)
+    if (fake.status != RLOCK_OK)
         return fake.status;
     return asprintf(ret_token, "%s %" PRId64 " at %" PRId64 " for %" PRId64,
                     auth_role_names[identity->role], identity->user_id, now_s, ttl_s) < 0
-               ? STATUS_NO_MEMORY
-               : STATUS_OK;
+               ? RLOCK_NO_MEMORY
+               : RLOCK_OK;
 }
 
 int64_t limiter_take(struct limiter *limiter, uint64_t key, int64_t now_us)
@@ -311,30 +311,30 @@ bool redis_conn_is_cluster(const struct redis_conn *conn UNUSED)
 bool redis_reply_int(const struct redis_reply *reply UNUSED, int64_t *ret_value)
 {
     *ret_value = fake.is_revoked;
-    return fake.status == STATUS_OK;
+    return fake.status == RLOCK_OK;
 }
 
-enum status redis_conn_words(struct redis_conn *conn UNUSED,
-                             struct redis_command *command, redis_command_cb done,
-                             const char *const *words)
+enum rlock_status redis_conn_words(struct redis_conn *conn UNUSED,
+                                   struct redis_command *command, redis_command_cb done,
+                                   const char *const *words)
 {
     if (fake.is_redis_down)
-        return STATUS_DOWN;
+        return RLOCK_DOWN;
     for (; *words != NULL; words++)
         DID("%s%s", *words, words[1] != NULL ? " " : ";");
-    done(command, fake.status == STATUS_BUSY ? STATUS_OK : fake.status, NULL);
-    return STATUS_OK;
+    done(command, fake.status == RLOCK_BUSY ? RLOCK_OK : fake.status, NULL);
+    return RLOCK_OK;
 }
 
-enum status stats_read(struct stats *stats UNUSED, const char *after,
-                       struct stats_read *read,
-                       void (*done)(struct stats_read *read, char *text))
+enum rlock_status stats_read(struct stats *stats UNUSED, const char *after,
+                             struct stats_read *read,
+                             void (*done)(struct stats_read *read, char *text))
 {
     DID("stats \"%s\";", after);
     if (fake.is_redis_down)
-        return STATUS_DOWN;
+        return RLOCK_DOWN;
     done(read, strdup("{}"));
-    return STATUS_OK;
+    return RLOCK_OK;
 }
 
 char *stats_print_own(struct stats *stats UNUSED)
@@ -405,7 +405,7 @@ void catalogue_read(struct catalogue *catalogue UNUSED, int64_t id,
                     struct catalogue_wait *wait UNUSED, catalogue_cb callback, void *arg)
 {
     DID("catalogue %" PRId64 ";", id);
-    callback(fake.status, fake.status == STATUS_OK ? &fake.entry : NULL, arg);
+    callback(fake.status, fake.status == RLOCK_OK ? &fake.entry : NULL, arg);
 }
 
 void catalogue_invalidate(struct catalogue *catalogue UNUSED, int64_t id)
@@ -455,7 +455,7 @@ int64_t store_lists_age_s(const struct store *store UNUSED)
 
 static inline void answer_order(store_order_cb callback, void *arg)
 {
-    callback(fake.status, fake.status == STATUS_OK ? &fake.order : NULL, arg);
+    callback(fake.status, fake.status == RLOCK_OK ? &fake.order : NULL, arg);
 }
 
 static inline void answer_vouchers(store_vouchers_cb callback, void *arg)
@@ -473,8 +473,8 @@ static inline void answer_vouchers(store_vouchers_cb callback, void *arg)
         vouchers[i].begin_us += (int64_t)i;
         vouchers[i].end_us += (int64_t)i;
     }
-    callback(fake.status, fake.status == STATUS_OK && fake.count > 0 ? vouchers : NULL,
-             fake.status == STATUS_OK ? fake.count : 0, clock_real_us(), arg);
+    callback(fake.status, fake.status == RLOCK_OK && fake.count > 0 ? vouchers : NULL,
+             fake.status == RLOCK_OK ? fake.count : 0, clock_real_us(), arg);
 }
 
 void store_find_by_key(struct store *store UNUSED, int64_t voucher_id,
@@ -506,13 +506,13 @@ void store_list_orders(struct store *store UNUSED, const struct order_filter *fi
         orders[i] = fake.order;
         orders[i].id -= (int64_t)i;
     }
-    callback(fake.status, orders, fake.status == STATUS_OK ? fake.count : 0, arg);
+    callback(fake.status, orders, fake.status == RLOCK_OK ? fake.count : 0, arg);
 }
 
 void store_change_order(struct store *store UNUSED, struct order_change *change,
                         store_change_cb callback, void *arg)
 {
-    bool has_order = fake.status == STATUS_OK && fake.verdict != CHANGE_NO_ORDER;
+    bool has_order = fake.status == RLOCK_OK && fake.verdict != CHANGE_NO_ORDER;
     static const char *const names[] = {"pay", "cancel", "refund", "redeem"};
 
     DID("%s %" PRId64 " %" PRId64 " by %s", names[change->change], change->voucher_id,
@@ -521,8 +521,8 @@ void store_change_order(struct store *store UNUSED, struct order_change *change,
         DID(" \"%.*s\" %" PRId64, (int)change->payment_ref.len, change->payment_ref.bytes,
             change->amount_cents);
     DID(" in %" PRId64 ";", left_ms(change->deadline_us));
-    callback(fake.second != STATUS_OK ? fake.second : fake.status, fake.verdict,
-             has_order && fake.second == STATUS_OK ? &fake.order : NULL, arg);
+    callback(fake.second != RLOCK_OK ? fake.second : fake.status, fake.verdict,
+             has_order && fake.second == RLOCK_OK ? &fake.order : NULL, arg);
 }
 
 void store_list_events(struct store *store UNUSED, const struct event_filter *filter,
@@ -538,8 +538,8 @@ void store_list_events(struct store *store UNUSED, const struct event_filter *fi
     DID("list events %" PRId64 " %" PRId64 " %" PRId64 " %u in %" PRId64 ";",
         filter->voucher_id, filter->order_id, filter->after_id, filter->limit,
         left_ms(filter->deadline_us));
-    callback(fake.second != STATUS_OK ? fake.second : fake.status, events,
-             fake.status == STATUS_OK ? fake.count : 0, arg);
+    callback(fake.second != RLOCK_OK ? fake.second : fake.status, events,
+             fake.status == RLOCK_OK ? fake.count : 0, arg);
 }
 
 void store_read_voucher(struct store *store UNUSED, int64_t voucher_id,

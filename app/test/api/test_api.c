@@ -299,14 +299,14 @@ API_CASE(test_revocations__are_looked_up_by_the_id_of_the_token)
     fake.is_revoked = true;
     ASSERT_TEXT(ask("GET /v1/orders/71", "shopper 5 abc", NULL, NULL), UNAUTHENTICATED);
     fake.is_revoked = false;
-    fake.status = STATUS_IO; /* of the EXISTS command; a read would fail too */
+    fake.status = RLOCK_IO; /* of the EXISTS command; a read would fail too */
     ASSERT_TEXT(ask("GET /v1/orders/71", "shopper 5 abc", NULL, NULL),
                 "503" RETRY " unavailable");
     ASSERT_TEXT(did, LIMITED "EXISTS {revoked:}abc;");
-    fake.status = STATUS_BUSY; /* the reply is no number */
+    fake.status = RLOCK_BUSY; /* the reply is no number */
     ask("GET /v1/orders/71", "shopper 5 abc", NULL, NULL);
     ASSERT_TEXT(did, LIMITED "EXISTS {revoked:}abc;");
-    fake.status = STATUS_OK;
+    fake.status = RLOCK_OK;
     fake.is_redis_down = true;
     ASSERT_TEXT(ask("GET /v1/orders/71", "shopper 5 abc", NULL, NULL),
                 "503" RETRY " unavailable");
@@ -371,15 +371,15 @@ API_CASE(test_readyz__names_what_is_missing)
         bool bypasses;
         const char *answer;
     } rows[] = {
-        {{true, STATUS_OK, true, true, true}, false, "200 {\"status\":\"ready\",\"dependencies\":{\"postgres\":\"up\",\"redis\":\"up\"}}"},
-        {{true, STATUS_OK, false, true, true}, false, "200 {\"status\":\"ready\",\"dependencies\":{\"postgres\":\"up\",\"redis\":\"degraded\"}}"},
-        {{true, STATUS_OK, false, false, true}, true, "200 {\"status\":\"ready\",\"dependencies\":{\"postgres\":\"up\",\"redis\":\"bypassed\"}}"},
-        {{true, STATUS_OK, false, false, false}, false, "503 {\"status\":\"not_ready\",\"dependencies\":{\"postgres\":\"up\",\"redis\":\"down\"}}"},
-        {{false, STATUS_INVALID, true, true, false}, false, "503 {\"status\":\"not_ready\",\"dependencies\":{\"postgres\":\"not_utf8\",\"redis\":\"up\"}}"},
-        {{false, STATUS_REFUSED, true, true, false}, false, "503 {\"status\":\"not_ready\",\"dependencies\":{\"postgres\":\"no_rights\",\"redis\":\"up\"}}"},
-        {{false, STATUS_BUSY, true, true, false}, false, "503 {\"status\":\"not_ready\",\"dependencies\":{\"postgres\":\"read_only\",\"redis\":\"up\"}}"},
-        {{false, STATUS_UNSAFE, true, true, false}, false, "503 {\"status\":\"not_ready\",\"dependencies\":{\"postgres\":\"not_durable\",\"redis\":\"up\"}}"},
-        {{false, STATUS_IO, true, true, false}, false, "503 {\"status\":\"not_ready\",\"dependencies\":{\"postgres\":\"down\",\"redis\":\"up\"}}"},
+        {{true, RLOCK_OK, true, true, true}, false, "200 {\"status\":\"ready\",\"dependencies\":{\"postgres\":\"up\",\"redis\":\"up\"}}"},
+        {{true, RLOCK_OK, false, true, true}, false, "200 {\"status\":\"ready\",\"dependencies\":{\"postgres\":\"up\",\"redis\":\"degraded\"}}"},
+        {{true, RLOCK_OK, false, false, true}, true, "200 {\"status\":\"ready\",\"dependencies\":{\"postgres\":\"up\",\"redis\":\"bypassed\"}}"},
+        {{true, RLOCK_OK, false, false, false}, false, "503 {\"status\":\"not_ready\",\"dependencies\":{\"postgres\":\"up\",\"redis\":\"down\"}}"},
+        {{false, RLOCK_INVALID, true, true, false}, false, "503 {\"status\":\"not_ready\",\"dependencies\":{\"postgres\":\"not_utf8\",\"redis\":\"up\"}}"},
+        {{false, RLOCK_REFUSED, true, true, false}, false, "503 {\"status\":\"not_ready\",\"dependencies\":{\"postgres\":\"no_rights\",\"redis\":\"up\"}}"},
+        {{false, RLOCK_BUSY, true, true, false}, false, "503 {\"status\":\"not_ready\",\"dependencies\":{\"postgres\":\"read_only\",\"redis\":\"up\"}}"},
+        {{false, RLOCK_UNSAFE, true, true, false}, false, "503 {\"status\":\"not_ready\",\"dependencies\":{\"postgres\":\"not_durable\",\"redis\":\"up\"}}"},
+        {{false, RLOCK_IO, true, true, false}, false, "503 {\"status\":\"not_ready\",\"dependencies\":{\"postgres\":\"down\",\"redis\":\"up\"}}"},
     };
     /* clang-format on */
 
@@ -450,10 +450,10 @@ API_CASE(test_dev_token__is_for_local_hosts)
         ASSERT_TEXT(ask("POST /v1/dev/token", NULL, hosts[i].host, token),
                     hosts[i].answer);
     ASSERT_ROWS(rows);
-    fake.status = STATUS_REFUSED; /* there is no signing key */
+    fake.status = RLOCK_REFUSED; /* there is no signing key */
     ASSERT_TEXT(ask("POST /v1/dev/token", NULL, "Host: localhost\n", token),
                 "404 not_found");
-    fake.status = STATUS_OK;
+    fake.status = RLOCK_OK;
     api->options.dev_login = false;
     ASSERT_TEXT(ask("POST /v1/dev/token", NULL, "Host: localhost\n", token),
                 "404 not_found");

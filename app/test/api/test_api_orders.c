@@ -87,9 +87,9 @@ API_CASE(test_place__an_unknown_voucher_is_read_for_callers_with_a_token)
     ASSERT_TEXT(did, "");
     ASSERT_TEXT(ask(PLACE, SHOPPER, NULL, NULL), "201 Location: /v1/orders/71 " ORDER);
     ASSERT_TEXT(did, LIMITED "catalogue 7;submit 7 5 key \"\" sent_id=r;");
-    fake.status = STATUS_NO_MEMORY;
+    fake.status = RLOCK_NO_MEMORY;
     ASSERT_TEXT(ask(PLACE, SHOPPER, NULL, NULL), "503" RETRY " overloaded");
-    fake.status = STATUS_DOWN;
+    fake.status = RLOCK_DOWN;
     ASSERT_TEXT(ask(PLACE, SHOPPER, NULL, NULL), "503" RETRY " unavailable");
     ASSERT_NUMBER(metrics.outcomes[OUTCOME_UNAVAILABLE], ==, 1);
     ask("POST /v1/vouchers/7/ticket", SHOPPER, NULL, NULL);
@@ -111,7 +111,7 @@ API_CASE(test_place__refused_by_memory_is_looked_up_by_key)
     fake.found = VERDICT_ALREADY_ORDERED;
     ASSERT_TEXT(ask(PLACE, SHOPPER, key, NULL), "409 already_ordered 71");
     ASSERT_NUMBER(metrics.outcomes[OUTCOME_SOLD_OUT], ==, 2);
-    fake.status = STATUS_IO;
+    fake.status = RLOCK_IO;
     ASSERT_TEXT(ask(PLACE, SHOPPER, key, NULL), "503" RETRY " unavailable");
     fake.pending = 11;
     ASSERT_TEXT(ask(PLACE, SHOPPER, key, NULL), "503" RETRY " overloaded");
@@ -287,16 +287,16 @@ API_CASE(test_failures__have_their_answers)
     /* clang-format off */
     static const struct {
         const char *of_read, *of_write;
-        enum status status;
+        enum rlock_status status;
         bool is_logged; /* for a write */
     } rows[] = {
-        {"404 not_found", "404 not_found", STATUS_NOT_FOUND, false},
-        {"503" RETRY " overloaded", "503" RETRY " overloaded", STATUS_NO_MEMORY, false},
-        {"500 internal", "500 internal", STATUS_REFUSED, true},
-        {"503" RETRY " unavailable", "503" RETRY " unavailable", STATUS_DOWN, true},
-        {"503" RETRY " unavailable", "503" RETRY " unavailable", STATUS_BUSY, true},
-        {"503" RETRY " unavailable", "503" RETRY " outcome_unknown", STATUS_IO, true},
-        {"503" RETRY " unavailable", "503" RETRY " outcome_unknown", STATUS_TIMEOUT, true},
+        {"404 not_found", "404 not_found", RLOCK_NOT_FOUND, false},
+        {"503" RETRY " overloaded", "503" RETRY " overloaded", RLOCK_NO_MEMORY, false},
+        {"500 internal", "500 internal", RLOCK_REFUSED, true},
+        {"503" RETRY " unavailable", "503" RETRY " unavailable", RLOCK_DOWN, true},
+        {"503" RETRY " unavailable", "503" RETRY " unavailable", RLOCK_BUSY, true},
+        {"503" RETRY " unavailable", "503" RETRY " outcome_unknown", RLOCK_IO, true},
+        {"503" RETRY " unavailable", "503" RETRY " outcome_unknown", RLOCK_TIMEOUT, true},
     };
     /* clang-format on */
     static const char *const reads[] = {
@@ -310,7 +310,7 @@ API_CASE(test_failures__have_their_answers)
         for (size_t j = 0; j < sizeof(reads) / sizeof(reads[0]); j++) {
             ASSERT_TEXT(ask(reads[j], ADMIN, NULL, NULL), rows[i].of_read);
             ASSERT_NUMBER(strstr(did, "log ") != NULL, ==,
-                          rows[i].status == STATUS_REFUSED);
+                          rows[i].status == RLOCK_REFUSED);
         }
         ASSERT_TEXT(ask("POST /v1/vouchers/7/restock", ADMIN, NULL, "{\"add\":1}"),
                     rows[i].of_write);
@@ -321,8 +321,8 @@ API_CASE(test_failures__have_their_answers)
             ==, rows[i].is_logged);
         ASSERT_TEXT(ask("PATCH /v1/vouchers/7", ADMIN, NULL, "{}"), rows[i].of_write);
     }
-    fake.status = STATUS_OK;
-    fake.second = STATUS_IO;
+    fake.status = RLOCK_OK;
+    fake.second = RLOCK_IO;
     ASSERT_TEXT(ask("GET /v1/orders/71/events", SHOPPER, NULL, NULL),
                 "503" RETRY " unavailable");
     ASSERT_TEXT(ask("POST /v1/orders/71/cancel", SHOPPER, NULL, NULL),

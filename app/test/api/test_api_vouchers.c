@@ -74,7 +74,7 @@ API_CASE(test_vouchers__are_written)
         "422 invalid: requires_ticket requires SECKILL_TICKET_SECRET, which is not set");
     ASSERT_TEXT(ask(PATCH_VOUCHER, ADMIN, NULL, "{\"requires_ticket\":false}"),
                 "200 " V7);
-    fake.status = STATUS_INVALID; /* a constraint of the table is violated */
+    fake.status = RLOCK_INVALID; /* a constraint of the table is violated */
     ASSERT_TEXT(ask(WRITE_VOUCHER, ADMIN, NULL, CREATE "}"),
                 "422 invalid: end_at must be after begin_at");
     ASSERT_TEXT(ask(RESTOCK, ADMIN, NULL, "{\"add\":1}"),
@@ -176,7 +176,7 @@ static void answer_held(size_t at)
 {
     struct voucher voucher = fake.voucher;
 
-    fake.held[at](STATUS_OK, &voucher, 1, clock_real_us(), fake.held_args[at]);
+    fake.held[at](RLOCK_OK, &voucher, 1, clock_real_us(), fake.held_args[at]);
 }
 
 static void assert_starts_a_read(const char *line, size_t reads)

@@ -17,11 +17,11 @@ static const struct json_field fields[] = {
     {"at", JSON_FIELD_TIME, false, 0, 1000000, offsetof(struct body, at_us)},
     {0}};
 
-static enum status read_body(const char *text, struct body *body,
-                             struct json_errors *errors)
+static enum rlock_status read_body(const char *text, struct body *body,
+                                   struct json_errors *errors)
 {
     json_t *document = NULL;
-    enum status status =
+    enum rlock_status status =
         json_read((struct text){text, strlen(text)}, fields, body, &document, errors);
 
     json_decref(document);
@@ -39,7 +39,7 @@ UNIT_CASE(test_json_read__fills_the_target)
 
     assert_int_equal(
         json_read((struct text){text, strlen(text)}, fields, &body, &document, &errors),
-        STATUS_OK);
+        RLOCK_OK);
     assert_int_equal(errors.count, 0);
     assert_int_equal(body.number, 7);
     assert_int_equal(body.at_us, 1000000);
@@ -71,7 +71,7 @@ UNIT_CASE(test_json_read__malformed)
     struct body body = {0};
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
-        assert_int_equal(read_body(rows[i], &body, &errors), STATUS_INVALID);
+        assert_int_equal(read_body(rows[i], &body, &errors), RLOCK_INVALID);
 }
 
 static void *no_memory(size_t size UNUSED)
@@ -88,7 +88,7 @@ UNIT_CASE(test_json_read__without_memory)
 
     json_get_alloc_funcs(&json_malloc, &json_free);
     json_set_alloc_funcs(no_memory, json_free);
-    ASSERT_STATUS(read_body("{\"number\":1}", &body, &errors), STATUS_NO_MEMORY);
+    ASSERT_STATUS(read_body("{\"number\":1}", &body, &errors), RLOCK_NO_MEMORY);
     json_set_alloc_funcs(json_malloc, json_free);
 }
 
@@ -118,7 +118,7 @@ UNIT_CASE(test_json_read__names_the_field)
     struct body body = {0};
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        assert_int_equal(read_body(rows[i].text, &body, &errors), STATUS_OK);
+        assert_int_equal(read_body(rows[i].text, &body, &errors), RLOCK_OK);
         assert_int_equal(errors.count, 1);
         assert_string_equal(errors.rows[0].field, rows[i].field);
     }

@@ -115,9 +115,9 @@ API_CASE(test_stream__has_one_event_if_it_cannot_be_kept)
 API_CASE(test_stream__needs_postgres_and_a_voucher)
 {
     fake.keeps_streams = true;
-    fake.status = STATUS_IO;
+    fake.status = RLOCK_IO;
     ASSERT_TEXT(ask(STREAM, NULL, NULL, NULL), "503" RETRY " unavailable");
-    fake.status = STATUS_OK;
+    fake.status = RLOCK_OK;
     fake.entry.exists = false;
     ASSERT_TEXT(ask(STREAM, NULL, NULL, NULL), "404 not_found");
 }

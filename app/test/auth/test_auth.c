@@ -39,8 +39,8 @@ static struct config config_of(const char *secret, const char *keys)
                            .jwt_audience = ""};
 }
 
-static enum status create_with(enum config_alg alg, const char *private_key,
-                               const char *public_key, struct auth **ret_auth)
+static enum rlock_status create_with(enum config_alg alg, const char *private_key,
+                                     const char *public_key, struct auth **ret_auth)
 {
     struct config config = config_of("", "");
 
@@ -54,11 +54,11 @@ static int create(void **state)
 {
     struct config config = config_of(SECRET, "");
 
-    struct err err = {0};
+    struct rlock_err err = {0};
 
-    if (auth_create(&config, (struct auth **)state, &err) != STATUS_OK)
+    if (auth_create(&config, (struct auth **)state, &err) != RLOCK_OK)
         print_error("auth_create() with a secret: %s\n", err.text);
-    return err.status == STATUS_OK ? 0 : -1;
+    return err.status == RLOCK_OK ? 0 : -1;
 }
 
 static int destroy(void **state)
@@ -100,27 +100,27 @@ static char *sign(const char *secret, const char *header, const char *claims)
     return sign_by(EVP_sha256(), secret, header, claims);
 }
 
-static enum status check(const struct auth *auth, const char *header,
-                         struct identity *ret_identity)
+static enum rlock_status check(const struct auth *auth, const char *header,
+                               struct identity *ret_identity)
 {
     return auth_check(auth, (struct text){header, strlen(header)}, NOW_S, ret_identity);
 }
 
 static void assert_signed(const struct auth *auth, const char *secret, const char *header,
-                          const char *claims, enum status wanted)
+                          const char *claims, enum rlock_status wanted)
 {
     char *value = sign(secret, header, claims);
     struct identity identity;
-    enum status status = check(auth, value, &identity);
+    enum rlock_status status = check(auth, value, &identity);
 
     free(value);
     if (status != wanted)
-        fail_msg("%s %s: expected %s, got %s", header, claims, status_name(wanted),
-                 status_name(status));
+        fail_msg("%s %s: expected %s, got %s", header, claims, rlock_status_name(wanted),
+                 rlock_status_name(status));
 }
 
 static void assert_checked(const struct auth *auth, const char *header,
-                           const char *claims, enum status wanted)
+                           const char *claims, enum rlock_status wanted)
 {
     char braced[400];
 
@@ -136,9 +136,9 @@ static char *assert_made(const struct auth *maker, const struct auth *judge,
     struct identity found = {0};
     char *token;
 
-    ASSERT_STATUS(auth_make(maker, made, NOW_S, 10, &token, NULL), STATUS_OK);
+    ASSERT_STATUS(auth_make(maker, made, NOW_S, 10, &token, NULL), RLOCK_OK);
     snprintf(header, sizeof(header), "bearer %s", token);
-    ASSERT_STATUS(check(judge, header, &found), STATUS_OK);
+    ASSERT_STATUS(check(judge, header, &found), RLOCK_OK);
     assert_int_equal(found.user_id, made->user_id);
     assert_int_equal(found.role, made->role);
     assert_string_equal(found.jti, made->jti);
@@ -161,54 +161,54 @@ UNIT_CASE(test_auth_check__requires_the_claims)
     /* clang-format off */
     static const struct {
         const char *claims; /* behind those of GOOD */
-        enum status status;
+        enum rlock_status status;
     } rows[] = {
-        {GOOD, STATUS_OK},
-        {GOOD ",\"nbf\":1900000000", STATUS_OK},
-        {GOOD ",\"nbf\":1900000001", STATUS_REFUSED},
-        {GOOD ",\"nbf\":1899999999.9", STATUS_OK},
-        {GOOD ",\"nbf\":1900000000.0", STATUS_OK},
-        {GOOD ",\"nbf\":1900000000.5", STATUS_REFUSED},
-        {GOOD ",\"nbf\":\"soon\"", STATUS_REFUSED},
-        {GOOD ",\"role\":\"payment\"", STATUS_OK},
-        {GOOD ",\"role\":\"root\"", STATUS_REFUSED},
-        {GOOD ",\"role\":1", STATUS_REFUSED},
-        {GOOD ",\"role\":null", STATUS_REFUSED},
-        {GOOD ",\"jti\":\"a\"", STATUS_OK},
-        {GOOD ",\"jti\":\"\"", STATUS_REFUSED},
-        {GOOD ",\"jti\":5", STATUS_REFUSED},
-        {GOOD ",\"jti\":\"0123456789012345678901234567890123456789012345678901234567890123\"", STATUS_OK},
-        {GOOD ",\"jti\":\"01234567890123456789012345678901234567890123456789012345678901234\"", STATUS_REFUSED},
-        {GOOD ",\"iss\":5,\"aud\":5", STATUS_OK},
-        {EXP "1900000000", STATUS_REFUSED},
-        {EXP "\"1900000001\"", STATUS_REFUSED},
-        {EXP "1900000000.5", STATUS_OK},
-        {EXP "1900000000.0", STATUS_REFUSED},
-        {EXP "1899999999.9", STATUS_REFUSED},
-        {EXP "1.9000000005e9", STATUS_OK},
-        {EXP "1.9e9", STATUS_REFUSED},
-        {EXP "-1900000001.5", STATUS_REFUSED},
-        {EXP "1e999", STATUS_REFUSED},
-        {EXP "99999999999999999999", STATUS_REFUSED},
-        {EXP "[1900000001.5]", STATUS_REFUSED},
-        {EXP "true", STATUS_REFUSED},
-        {"\"sub\":\"1\"", STATUS_REFUSED},
-        {"\"exp\":1900000001", STATUS_REFUSED},
-        {SUB "1", STATUS_REFUSED},
-        {SUB "\"9223372036854775807\"", STATUS_OK},
-        {SUB "\"9223372036854775808\"", STATUS_REFUSED},
-        {SUB "\"0\"", STATUS_REFUSED},
-        {SUB "\"-1\"", STATUS_REFUSED},
-        {SUB "\"01\"", STATUS_REFUSED},
-        {SUB "\" 1\"", STATUS_REFUSED},
-        {SUB "\"1.0\"", STATUS_REFUSED},
-        {SUB "\"\"", STATUS_REFUSED},
+        {GOOD, RLOCK_OK},
+        {GOOD ",\"nbf\":1900000000", RLOCK_OK},
+        {GOOD ",\"nbf\":1900000001", RLOCK_REFUSED},
+        {GOOD ",\"nbf\":1899999999.9", RLOCK_OK},
+        {GOOD ",\"nbf\":1900000000.0", RLOCK_OK},
+        {GOOD ",\"nbf\":1900000000.5", RLOCK_REFUSED},
+        {GOOD ",\"nbf\":\"soon\"", RLOCK_REFUSED},
+        {GOOD ",\"role\":\"payment\"", RLOCK_OK},
+        {GOOD ",\"role\":\"root\"", RLOCK_REFUSED},
+        {GOOD ",\"role\":1", RLOCK_REFUSED},
+        {GOOD ",\"role\":null", RLOCK_REFUSED},
+        {GOOD ",\"jti\":\"a\"", RLOCK_OK},
+        {GOOD ",\"jti\":\"\"", RLOCK_REFUSED},
+        {GOOD ",\"jti\":5", RLOCK_REFUSED},
+        {GOOD ",\"jti\":\"0123456789012345678901234567890123456789012345678901234567890123\"", RLOCK_OK},
+        {GOOD ",\"jti\":\"01234567890123456789012345678901234567890123456789012345678901234\"", RLOCK_REFUSED},
+        {GOOD ",\"iss\":5,\"aud\":5", RLOCK_OK},
+        {EXP "1900000000", RLOCK_REFUSED},
+        {EXP "\"1900000001\"", RLOCK_REFUSED},
+        {EXP "1900000000.5", RLOCK_OK},
+        {EXP "1900000000.0", RLOCK_REFUSED},
+        {EXP "1899999999.9", RLOCK_REFUSED},
+        {EXP "1.9000000005e9", RLOCK_OK},
+        {EXP "1.9e9", RLOCK_REFUSED},
+        {EXP "-1900000001.5", RLOCK_REFUSED},
+        {EXP "1e999", RLOCK_REFUSED},
+        {EXP "99999999999999999999", RLOCK_REFUSED},
+        {EXP "[1900000001.5]", RLOCK_REFUSED},
+        {EXP "true", RLOCK_REFUSED},
+        {"\"sub\":\"1\"", RLOCK_REFUSED},
+        {"\"exp\":1900000001", RLOCK_REFUSED},
+        {SUB "1", RLOCK_REFUSED},
+        {SUB "\"9223372036854775807\"", RLOCK_OK},
+        {SUB "\"9223372036854775808\"", RLOCK_REFUSED},
+        {SUB "\"0\"", RLOCK_REFUSED},
+        {SUB "\"-1\"", RLOCK_REFUSED},
+        {SUB "\"01\"", RLOCK_REFUSED},
+        {SUB "\" 1\"", RLOCK_REFUSED},
+        {SUB "\"1.0\"", RLOCK_REFUSED},
+        {SUB "\"\"", RLOCK_REFUSED},
         /* ambiguous */
-        {GOOD ",\"sub\":\"2\"", STATUS_REFUSED},
-        {"\"sub\":\"1\",\"exp\":1,\"exp\":1900000001", STATUS_REFUSED},
-        {GOOD ",\"role\":\"admin\",\"role\":\"payment\"", STATUS_REFUSED},
-        {GOOD ",\"x\":{\"y\":1,\"y\":2}", STATUS_REFUSED},
-        {GOOD "} {", STATUS_REFUSED},
+        {GOOD ",\"sub\":\"2\"", RLOCK_REFUSED},
+        {"\"sub\":\"1\",\"exp\":1,\"exp\":1900000001", RLOCK_REFUSED},
+        {GOOD ",\"role\":\"admin\",\"role\":\"payment\"", RLOCK_REFUSED},
+        {GOOD ",\"x\":{\"y\":1,\"y\":2}", RLOCK_REFUSED},
+        {GOOD "} {", RLOCK_REFUSED},
     };
     /* clang-format on */
 
@@ -221,29 +221,29 @@ UNIT_CASE(test_auth_check__reads_the_header)
     /* clang-format off */
     static const struct {
         const char *header;
-        enum status status;
+        enum rlock_status status;
     } rows[] = {
-        {HS256, STATUS_OK},
-        {"{\"alg\":\"HS256\",\"typ\":\"JWT\",\"x\":1}", STATUS_OK},
-        {"{\"alg\":\"HS256\",\"alg\":\"HS256\"}", STATUS_REFUSED},
-        {"{\"alg\":\"none\",\"alg\":\"HS256\"}", STATUS_REFUSED},
-        {"{\"alg\":\"HS256\",\"kid\":\"a\",\"kid\":\"b\"}", STATUS_REFUSED},
-        {"{\"alg\":\"HS256\",\"crit\":[\"exp\"]}", STATUS_REFUSED},
-        {"{\"alg\":\"HS256\",\"crit\":[\"b64\"],\"b64\":true}", STATUS_REFUSED},
-        {"{\"alg\":\"HS256\",\"crit\":[]}", STATUS_REFUSED},
-        {"{\"alg\":\"HS256\",\"crit\":null}", STATUS_REFUSED},
-        {"{\"alg\":\"hs256\"}", STATUS_REFUSED},
-        {"{\"alg\":\"Hs256\"}", STATUS_REFUSED},
-        {"{\"alg\":\"HS256 \"}", STATUS_REFUSED},
-        {"{\"alg\":[\"HS256\"]}", STATUS_REFUSED},
-        {"{\"typ\":\"JWT\"}", STATUS_REFUSED},
-        {"[\"alg\"]", STATUS_REFUSED},
+        {HS256, RLOCK_OK},
+        {"{\"alg\":\"HS256\",\"typ\":\"JWT\",\"x\":1}", RLOCK_OK},
+        {"{\"alg\":\"HS256\",\"alg\":\"HS256\"}", RLOCK_REFUSED},
+        {"{\"alg\":\"none\",\"alg\":\"HS256\"}", RLOCK_REFUSED},
+        {"{\"alg\":\"HS256\",\"kid\":\"a\",\"kid\":\"b\"}", RLOCK_REFUSED},
+        {"{\"alg\":\"HS256\",\"crit\":[\"exp\"]}", RLOCK_REFUSED},
+        {"{\"alg\":\"HS256\",\"crit\":[\"b64\"],\"b64\":true}", RLOCK_REFUSED},
+        {"{\"alg\":\"HS256\",\"crit\":[]}", RLOCK_REFUSED},
+        {"{\"alg\":\"HS256\",\"crit\":null}", RLOCK_REFUSED},
+        {"{\"alg\":\"hs256\"}", RLOCK_REFUSED},
+        {"{\"alg\":\"Hs256\"}", RLOCK_REFUSED},
+        {"{\"alg\":\"HS256 \"}", RLOCK_REFUSED},
+        {"{\"alg\":[\"HS256\"]}", RLOCK_REFUSED},
+        {"{\"typ\":\"JWT\"}", RLOCK_REFUSED},
+        {"[\"alg\"]", RLOCK_REFUSED},
     };
     /* clang-format on */
 
     for (size_t i = 0; i < COUNT_OF(rows); i++)
         assert_checked(*state, rows[i].header, GOOD, rows[i].status);
-    assert_signed(*state, SECRET, HS256, "[\"sub\"]", STATUS_REFUSED);
+    assert_signed(*state, SECRET, HS256, "[\"sub\"]", RLOCK_REFUSED);
 }
 
 UNIT_CASE(test_auth_check__other_keys_and_algorithms)
@@ -260,7 +260,7 @@ UNIT_CASE(test_auth_check__other_keys_and_algorithms)
     struct identity identity;
 
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
-        ASSERT_STATUS(check(*state, rows[i], &identity), STATUS_REFUSED);
+        ASSERT_STATUS(check(*state, rows[i], &identity), RLOCK_REFUSED);
         free(rows[i]);
     }
 }
@@ -271,26 +271,26 @@ UNIT_CASE(test_auth_check__broken_headers)
     struct identity identity;
     char text[AUTH_TOKEN_BYTES_MAX + 100];
 
-    assert_int_equal(check(*state, good, &identity), STATUS_OK);
+    assert_int_equal(check(*state, good, &identity), RLOCK_OK);
     for (size_t len = 0; len < strlen(good); len++) {
         struct text cut = {good, len};
 
-        assert_int_equal(auth_check(*state, cut, NOW_S, &identity), STATUS_REFUSED);
+        assert_int_equal(auth_check(*state, cut, NOW_S, &identity), RLOCK_REFUSED);
     }
     for (size_t at = strlen("Bearer "); at < strlen(good) - 1; at += 3) {
         char kept = good[at];
 
         good[at] = kept == 'A' ? 'B' : 'A';
-        assert_int_equal(check(*state, good, &identity), STATUS_REFUSED);
+        assert_int_equal(check(*state, good, &identity), RLOCK_REFUSED);
         good[at] = kept;
     }
-    assert_int_equal(check(*state, "Basic YTpi", &identity), STATUS_REFUSED);
+    assert_int_equal(check(*state, "Basic YTpi", &identity), RLOCK_REFUSED);
     snprintf(text, sizeof(text), "Digest %s", good + strlen("Bearer "));
-    assert_int_equal(check(*state, text, &identity), STATUS_REFUSED);
+    assert_int_equal(check(*state, text, &identity), RLOCK_REFUSED);
     memset(text, 'a', sizeof(text) - 1);
     memcpy(text, "Bearer ", strlen("Bearer "));
     text[sizeof(text) - 1] = '\0';
-    assert_int_equal(check(*state, text, &identity), STATUS_REFUSED);
+    assert_int_equal(check(*state, text, &identity), RLOCK_REFUSED);
     free(good);
 }
 
@@ -302,15 +302,15 @@ UNIT_CASE(test_auth_check__accepts_up_to_the_longest_token)
 
     for (int pad = 2900; len <= longest; pad++) {
         char claims[AUTH_TOKEN_BYTES_MAX], *value;
-        enum status wanted;
+        enum rlock_status wanted;
 
         snprintf(claims, sizeof(claims),
                  "{\"sub\":\"1\",\"exp\":1900000001,\"x\":\"%*s\"}", pad, "");
         value = sign(SECRET, HS256, claims);
         len = strlen(value);
-        wanted = len <= longest ? STATUS_OK : STATUS_REFUSED;
+        wanted = len <= longest ? RLOCK_OK : RLOCK_REFUSED;
         if (check(*state, value, &identity) != wanted)
-            fail_msg("%zu bytes: expected %s", len, status_name(wanted));
+            fail_msg("%zu bytes: expected %s", len, rlock_status_name(wanted));
         free(value);
     }
 }
@@ -322,27 +322,27 @@ UNIT_CASE(test_auth_check__uses_the_key_that_the_token_names)
     static const struct {
         const char *kid;
         const char *secret;
-        enum status status;
-        enum status status_with_only; /* if SECKILL_JWT_SECRET is set too */
+        enum rlock_status status;
+        enum rlock_status status_with_only; /* if SECKILL_JWT_SECRET is set too */
     } rows[] = {
-        {",\"kid\":\"new\"", NEW, STATUS_OK, STATUS_OK},
-        {",\"kid\":\"2026-01\"", OLD, STATUS_OK, STATUS_OK},
-        {",\"kid\":\"new\"", OLD, STATUS_REFUSED, STATUS_REFUSED},
-        {",\"kid\":\"2026-01\"", NEW, STATUS_REFUSED, STATUS_REFUSED},
-        {",\"kid\":\"other\"", NEW, STATUS_REFUSED, STATUS_REFUSED},
-        {",\"kid\":\"other\"", SECRET, STATUS_REFUSED, STATUS_REFUSED},
-        {",\"kid\":\"\"", SECRET, STATUS_REFUSED, STATUS_REFUSED},
-        {",\"kid\":7", NEW, STATUS_REFUSED, STATUS_REFUSED},
-        {",\"kid\":null", SECRET, STATUS_REFUSED, STATUS_REFUSED},
-        {"", NEW, STATUS_REFUSED, STATUS_REFUSED},
-        {"", SECRET, STATUS_REFUSED, STATUS_OK},
+        {",\"kid\":\"new\"", NEW, RLOCK_OK, RLOCK_OK},
+        {",\"kid\":\"2026-01\"", OLD, RLOCK_OK, RLOCK_OK},
+        {",\"kid\":\"new\"", OLD, RLOCK_REFUSED, RLOCK_REFUSED},
+        {",\"kid\":\"2026-01\"", NEW, RLOCK_REFUSED, RLOCK_REFUSED},
+        {",\"kid\":\"other\"", NEW, RLOCK_REFUSED, RLOCK_REFUSED},
+        {",\"kid\":\"other\"", SECRET, RLOCK_REFUSED, RLOCK_REFUSED},
+        {",\"kid\":\"\"", SECRET, RLOCK_REFUSED, RLOCK_REFUSED},
+        {",\"kid\":7", NEW, RLOCK_REFUSED, RLOCK_REFUSED},
+        {",\"kid\":null", SECRET, RLOCK_REFUSED, RLOCK_REFUSED},
+        {"", NEW, RLOCK_REFUSED, RLOCK_REFUSED},
+        {"", SECRET, RLOCK_REFUSED, RLOCK_OK},
     };
     static const char keys[] = "kid: new\n" NEW "\nkid: 2026-01\r\n" OLD "\r\n";
     struct config with_file = config_of("", keys), with_both = config_of(SECRET, keys);
     struct auth *named = NULL, *both = NULL;
 
-    assert_int_equal(auth_create(&with_file, &named, NULL), STATUS_OK);
-    assert_int_equal(auth_create(&with_both, &both, NULL), STATUS_OK);
+    assert_int_equal(auth_create(&with_file, &named, NULL), RLOCK_OK);
+    assert_int_equal(auth_create(&with_both, &both, NULL), RLOCK_OK);
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         char json[100];
 
@@ -365,8 +365,8 @@ UNIT_CASE(test_auth_make__signs_with_the_first_key)
     char header[100];
     char *token;
 
-    ASSERT_STATUS(auth_create(&all, &maker, NULL), STATUS_OK);
-    ASSERT_STATUS(auth_create(&first, &judge, NULL), STATUS_OK);
+    ASSERT_STATUS(auth_create(&all, &maker, NULL), RLOCK_OK);
+    ASSERT_STATUS(auth_create(&first, &judge, NULL), RLOCK_OK);
     token = assert_made(maker, judge, &made);
     header[encode(header_json, header)] = '\0';
     ASSERT_CONTAINS(token, header);
@@ -418,8 +418,7 @@ static void check_pair(enum config_alg alg, const struct pair *pair)
     struct auth *auth = NULL;
     struct identity found;
 
-    ASSERT_STATUS(create_with(alg, pair->private_key, pair->public_key, &auth),
-                  STATUS_OK);
+    ASSERT_STATUS(create_with(alg, pair->private_key, pair->public_key, &auth), RLOCK_OK);
     for (int i = 0; i < 50; i++) { /* some numbers of a signature begin with zeros */
         char header[AUTH_TOKEN_BYTES_MAX];
         char *token = assert_made(auth, auth, &made);
@@ -427,21 +426,20 @@ static void check_pair(enum config_alg alg, const struct pair *pair)
         if (alg == CONFIG_ES256) /* 64 bytes, RFC 7518 */
             assert_int_equal(strlen(strrchr(token, '.') + 1), 86);
         snprintf(header, sizeof(header), "Bearer %sA", token); /* one byte more */
-        ASSERT_STATUS(check(auth, header, &found), STATUS_REFUSED);
+        ASSERT_STATUS(check(auth, header, &found), RLOCK_REFUSED);
         memcpy(strrchr(header, '.'), ".AAAA", sizeof(".AAAA"));
-        ASSERT_STATUS(check(auth, header, &found), STATUS_REFUSED);
+        ASSERT_STATUS(check(auth, header, &found), RLOCK_REFUSED);
         *strrchr(header, '.') = '\0';
-        ASSERT_STATUS(check(auth, header, &found), STATUS_REFUSED);
+        ASSERT_STATUS(check(auth, header, &found), RLOCK_REFUSED);
         free(token);
     }
     /* the public key must not work as a secret */
-    assert_signed(auth, pair->public_key, HS256, "{" GOOD "}", STATUS_REFUSED);
+    assert_signed(auth, pair->public_key, HS256, "{" GOOD "}", RLOCK_REFUSED);
     auth_free(auth);
     auth = NULL;
-    ASSERT_STATUS(create_with(alg, pair->locked, pair->public_key, &auth),
-                  STATUS_INVALID);
-    ASSERT_STATUS(create_with(alg, "", pair->public_key, &auth), STATUS_OK);
-    ASSERT_STATUS(auth_make(auth, &made, NOW_S, 10, NULL, NULL), STATUS_INVALID);
+    ASSERT_STATUS(create_with(alg, pair->locked, pair->public_key, &auth), RLOCK_INVALID);
+    ASSERT_STATUS(create_with(alg, "", pair->public_key, &auth), RLOCK_OK);
+    ASSERT_STATUS(auth_make(auth, &made, NOW_S, 10, NULL, NULL), RLOCK_INVALID);
     auth_free(auth);
 }
 
@@ -466,7 +464,7 @@ UNIT_CASE(test_auth_make__key_pairs)
     check_pair(CONFIG_ES256, &ec);
     for (size_t i = 0; i < COUNT_OF(rows); i++)
         if (create_with(rows[i].alg, rows[i].private_key, rows[i].public_key, &auth) !=
-            STATUS_INVALID)
+            RLOCK_INVALID)
             fail_msg("row %zu: expected that the keys are refused", i);
     pair_free(&rsa);
     pair_free(&ec);
@@ -520,10 +518,10 @@ UNIT_CASE(test_jws_verify__the_examples_of_the_rfc)
 
         assert_true(base64_decode(rows[i].signature, strlen(rows[i].signature), signature,
                                   sizeof(signature), &len));
-        ASSERT_STATUS(jws_verify(key, text, (struct text){signature, len}), STATUS_OK);
+        ASSERT_STATUS(jws_verify(key, text, (struct text){signature, len}), RLOCK_OK);
         text.len--;
         ASSERT_STATUS(jws_verify(key, text, (struct text){signature, len}),
-                      STATUS_REFUSED);
+                      RLOCK_REFUSED);
         jws_key_free(key);
     }
 }
@@ -538,8 +536,8 @@ UNIT_CASE(test_auth_check__secrets_of_any_length)
         struct auth *auth = NULL;
 
         memset(secret, 'x', len);
-        ASSERT_STATUS(auth_create(&config, &auth, NULL), STATUS_OK);
-        assert_signed(auth, secret, HS256, "{" GOOD "}", STATUS_OK);
+        ASSERT_STATUS(auth_create(&config, &auth, NULL), RLOCK_OK);
+        assert_signed(auth, secret, HS256, "{" GOOD "}", RLOCK_OK);
         auth_free(auth);
     }
 }
@@ -580,16 +578,17 @@ static bool verify_without(int n, const struct jws_key *key, struct text signatu
                            bool is_good)
 {
     struct text text = BYTES("text", 4);
-    enum status status;
+    enum rlock_status status;
     bool is_reached;
 
     fails_at = n;
     status = jws_verify(key, text, signature);
     is_reached = fails_at == 0;
     fails_at = 0;
-    if (n <= 5 && status != STATUS_NO_MEMORY)
-        fail_msg("allocation %d: expected no_memory, got %s", n, status_name(status));
-    if (status == STATUS_OK && !is_good)
+    if (n <= 5 && status != RLOCK_NO_MEMORY)
+        fail_msg("allocation %d: expected no_memory, got %s", n,
+                 rlock_status_name(status));
+    if (status == RLOCK_OK && !is_good)
         fail_msg("allocation %d: a wrong signature was accepted", n);
     return is_reached;
 }
@@ -612,7 +611,7 @@ UNIT_CASE(test_jws__accepts_nothing_wrong_without_memory)
         fails_at = 0;
         if (is_made)
             assert_int_equal(jws_verify(judge, BYTES("text", 4), BYTES(made, len)),
-                             STATUS_OK);
+                             RLOCK_OK);
         assert_true(is_made || is_reached);
         assert_false(is_made && n == 1);
     }
@@ -641,10 +640,10 @@ UNIT_CASE(test_auth_check__refuses_no_token_without_memory)
 
     json_get_alloc_funcs(&json_malloc, &json_free);
     json_set_alloc_funcs(no_memory, json_free);
-    ASSERT_STATUS(check(*state, value, &found), STATUS_NO_MEMORY);
-    ASSERT_STATUS(auth_make(*state, &made, NOW_S, 10, NULL, NULL), STATUS_NO_MEMORY);
+    ASSERT_STATUS(check(*state, value, &found), RLOCK_NO_MEMORY);
+    ASSERT_STATUS(auth_make(*state, &made, NOW_S, 10, NULL, NULL), RLOCK_NO_MEMORY);
     json_set_alloc_funcs(json_malloc, json_free);
-    ASSERT_STATUS(check(*state, value, &found), STATUS_OK);
+    ASSERT_STATUS(check(*state, value, &found), RLOCK_OK);
     free(value);
 }
 
@@ -654,20 +653,20 @@ UNIT_CASE(test_auth_check__issuer_and_audience_where_configured)
 {
     static const struct {
         const char *claims;
-        enum status status;
+        enum rlock_status status;
     } rows[] = {
-        {"\"iss\":\"mint\",\"aud\":\"shop\"", STATUS_OK},
-        {"\"iss\":\"mint\",\"aud\":[\"x\",\"shop\"]", STATUS_OK},
-        {"\"iss\":\"mint\",\"aud\":[\"shop\",\"x\"]", STATUS_OK},
-        {"\"iss\":\"mint\",\"aud\":[]", STATUS_REFUSED},
-        {"\"iss\":\"mint\",\"aud\":[[\"shop\"]]", STATUS_REFUSED},
-        {"\"iss\":\"mint\",\"aud\":{\"shop\":\"shop\"}", STATUS_REFUSED},
-        {"\"iss\":\"mint\",\"aud\":\"shopping\"", STATUS_REFUSED},
-        {"\"iss\":\"mint\",\"aud\":null", STATUS_REFUSED},
-        {"\"iss\":\"mint\"", STATUS_REFUSED},
-        {"\"aud\":\"shop\"", STATUS_REFUSED},
-        {"\"iss\":\"Mint\",\"aud\":\"shop\"", STATUS_REFUSED},
-        {"\"iss\":[\"mint\"],\"aud\":\"shop\"", STATUS_REFUSED},
+        {"\"iss\":\"mint\",\"aud\":\"shop\"", RLOCK_OK},
+        {"\"iss\":\"mint\",\"aud\":[\"x\",\"shop\"]", RLOCK_OK},
+        {"\"iss\":\"mint\",\"aud\":[\"shop\",\"x\"]", RLOCK_OK},
+        {"\"iss\":\"mint\",\"aud\":[]", RLOCK_REFUSED},
+        {"\"iss\":\"mint\",\"aud\":[[\"shop\"]]", RLOCK_REFUSED},
+        {"\"iss\":\"mint\",\"aud\":{\"shop\":\"shop\"}", RLOCK_REFUSED},
+        {"\"iss\":\"mint\",\"aud\":\"shopping\"", RLOCK_REFUSED},
+        {"\"iss\":\"mint\",\"aud\":null", RLOCK_REFUSED},
+        {"\"iss\":\"mint\"", RLOCK_REFUSED},
+        {"\"aud\":\"shop\"", RLOCK_REFUSED},
+        {"\"iss\":\"Mint\",\"aud\":\"shop\"", RLOCK_REFUSED},
+        {"\"iss\":[\"mint\"],\"aud\":\"shop\"", RLOCK_REFUSED},
     };
     struct config config = config_of(SECRET, "");
     struct auth *auth = NULL;
@@ -675,7 +674,7 @@ UNIT_CASE(test_auth_check__issuer_and_audience_where_configured)
 
     config.jwt_issuer = "mint";
     config.jwt_audience = "shop";
-    ASSERT_STATUS(auth_create(&config, &auth, NULL), STATUS_OK);
+    ASSERT_STATUS(auth_create(&config, &auth, NULL), RLOCK_OK);
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         snprintf(claims, sizeof(claims), GOOD ",%s", rows[i].claims);
         assert_checked(auth, HS256, claims, rows[i].status);
@@ -715,10 +714,10 @@ UNIT_CASE(test_auth_create__refuses_bad_keys_and_shows_none)
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         struct config config = config_of(rows[i].secret, rows[i].keys);
         struct auth *auth = NULL;
-        struct err err = {0};
+        struct rlock_err err = {0};
 
         config.jwt_alg = rows[i].alg;
-        if (auth_create(&config, &auth, &err) != STATUS_INVALID ||
+        if (auth_create(&config, &auth, &err) != RLOCK_INVALID ||
             strstr(err.text, rows[i].told) == NULL || strstr(err.text, "hunter2") != NULL)
             fail_msg("row %zu: %s", i, err.text);
         assert_null(auth);
@@ -731,20 +730,20 @@ UNIT_CASE(test_auth_create__fails_without_memory_for_its_texts)
     struct auth *auth = NULL;
 
     for (unsigned number = 1; number <= 4; number++) {
-        enum status status;
+        enum rlock_status status;
 
         torture_fail(number, 0);
         status = auth_create(&config, &auth, NULL);
         assert_true(torture_stop());
-        if (status != STATUS_NO_MEMORY)
-            fail_msg("without allocation %u: %s", number, status_name(status));
+        if (status != RLOCK_NO_MEMORY)
+            fail_msg("without allocation %u: %s", number, rlock_status_name(status));
     }
 }
 
 UNIT_CASE(test_auth_create__limits_the_number_of_keys)
 {
     char keys[(AUTH_KEYS_MAX + 1) * 60];
-    struct err err = {0};
+    struct rlock_err err = {0};
     size_t len = 0;
 
     for (int i = 1; i <= AUTH_KEYS_MAX + 1; i++) {
@@ -753,7 +752,7 @@ UNIT_CASE(test_auth_create__limits_the_number_of_keys)
 
         len += (size_t)snprintf(keys + len, sizeof(keys) - len, "kid: %d\n%s\n", i, NEW);
         if (auth_create(&config, &auth, &err) !=
-            (i <= AUTH_KEYS_MAX ? STATUS_OK : STATUS_INVALID))
+            (i <= AUTH_KEYS_MAX ? RLOCK_OK : RLOCK_INVALID))
             fail_msg("%d keys: %s", i, err.text);
         auth_free(auth);
     }

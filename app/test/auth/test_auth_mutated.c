@@ -207,17 +207,17 @@ static struct auth *create(const char *keys)
                                   .jwt_audience = ""};
     struct auth *auth = NULL;
 
-    assert_int_equal(auth_create(&config, &auth, NULL), STATUS_OK);
+    assert_int_equal(auth_create(&config, &auth, NULL), RLOCK_OK);
     return auth;
 }
 
 static void assert_same(const struct auth *auth, struct text text, unsigned *accepted)
 {
     struct identity fast = {0}, slow = {0};
-    enum status status = auth_check(auth, text, NOW_S, &fast);
+    enum rlock_status status = auth_check(auth, text, NOW_S, &fast);
     bool is_good = slow_check(auth, text, &slow);
 
-    if (status != (is_good ? STATUS_OK : STATUS_REFUSED) ||
+    if (status != (is_good ? RLOCK_OK : RLOCK_REFUSED) ||
         (is_good && (fast.user_id != slow.user_id || fast.role != slow.role ||
                      strcmp(fast.jti, slow.jti) != 0)))
         fail_msg("auth_check() returns %d, the slow check says %s: %.*s", (int)status,

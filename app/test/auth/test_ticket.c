@@ -128,14 +128,14 @@ UNIT_CASE(test_ticket_is_proof__refuses_a_long_nonce)
 
 UNIT_CASE(test_ticket_check_secret__refuses_short_secrets)
 {
-    struct err err = {0};
+    struct rlock_err err = {0};
 
-    assert_int_equal(ticket_check_secret("", &err), STATUS_OK);
-    assert_int_equal(ticket_check_secret(SECRET, &err), STATUS_OK);
-    assert_int_equal(ticket_check_secret("hunter2", &err), STATUS_INVALID);
+    assert_int_equal(ticket_check_secret("", &err), RLOCK_OK);
+    assert_int_equal(ticket_check_secret(SECRET, &err), RLOCK_OK);
+    assert_int_equal(ticket_check_secret("hunter2", &err), RLOCK_INVALID);
     ASSERT_CONTAINS(err.text, "SECKILL_TICKET_SECRET");
     assert_null(strstr(err.text, "hunter2"));
-    ASSERT_STATUS(ticket_check_secret(&SECRET[1], &err), STATUS_INVALID);
+    ASSERT_STATUS(ticket_check_secret(&SECRET[1], &err), RLOCK_INVALID);
 }
 
 int main(void)

@@ -140,17 +140,17 @@ static void on_warning(const char *text, void *arg)
 
 /* What the last migration has done. */
 static _Thread_local struct steps steps;
-static _Thread_local struct err err;
+static _Thread_local struct rlock_err err;
 
-static enum status migrate_with(struct db_migration options)
+static enum rlock_status migrate_with(struct db_migration options)
 {
     struct db *db;
-    enum status status;
+    enum rlock_status status;
 
-    err = (struct err){0};
+    err = (struct rlock_err){0};
     steps = (struct steps){0};
     status = db_open(sandbox->url, &db, &err);
-    if (status != STATUS_OK)
+    if (status != RLOCK_OK)
         return status;
     options.on_step = on_step;
     options.on_warning = on_warning;
@@ -160,7 +160,7 @@ static enum status migrate_with(struct db_migration options)
     return status;
 }
 
-static enum status migrate(const struct files *files)
+static enum rlock_status migrate(const struct files *files)
 {
     return migrate_with(
         (struct db_migration){.files = files != NULL ? files->rows : NULL});
@@ -169,13 +169,13 @@ static enum status migrate(const struct files *files)
 /* Migrates with these files. Fails unless the steps are `expected`. */
 static void assert_migrates(const struct files *files, const char *expected)
 {
-    if (migrate(files) != STATUS_OK)
+    if (migrate(files) != RLOCK_OK)
         fail_msg("%s", err.text);
     assert_string_equal(steps.text, expected);
 }
 
 /* Migrates with these files. Fails unless that is refused with this status and reason. */
-static void assert_refuses(const struct files *files, enum status expected,
+static void assert_refuses(const struct files *files, enum rlock_status expected,
                            const char *why)
 {
     ASSERT_STATUS(migrate(files), expected);
@@ -225,7 +225,7 @@ EMPTY_CASE(test_db_migrate__applies_all_once)
     assert_int_equal(fscanf(pipe, "%64s", sum), 1);
     pclose(pipe);
     ASSERT_NUMBER(count_files(), >=, 20);
-    ASSERT_STATUS(migrate(NULL), STATUS_OK);
+    ASSERT_STATUS(migrate(NULL), RLOCK_OK);
     assert_int_equal(steps.count, count_files());
     assert_int_equal(sandbox_number(sandbox, "select count(*) from schema_file where"
                                              " checksum ~ '^[0-9a-f]{64}$'"
@@ -243,7 +243,7 @@ EMPTY_CASE(test_db_migrate__applies_all_once)
 EMPTY_CASE(test_db_migrate__failure_leaves_nothing)
 {
     sandbox_do(sandbox, "create table voucher_order (x integer)");
-    assert_refuses(NULL, STATUS_REFUSED, "voucher_order");
+    assert_refuses(NULL, RLOCK_REFUSED, "voucher_order");
     assert_int_equal(count_relations("%"), 1);
 }
 
@@ -259,7 +259,7 @@ EMPTY_CASE(test_db_migrate__applies_and_records_or_neither)
     sandbox_do(sandbox, "create table schema_file (path text primary key"
                         " check (path !~ 'unix_us'), checksum text not null,"
                         " applied_at timestamptz default now())");
-    assert_refuses(&files, STATUS_REFUSED, UNIX_US);
+    assert_refuses(&files, RLOCK_REFUSED, UNIX_US);
     assert_int_equal(sandbox_number(sandbox, "select count(*) from schema_file"), 0);
     assert_int_equal(count_relations("voucher"), 0);
     assert_int_equal(count_functions("cancel_order"), 0);
@@ -268,7 +268,7 @@ EMPTY_CASE(test_db_migrate__applies_and_records_or_neither)
 /* Returns the number of steps. */
 static void *migrate_in_thread(void *arg UNUSED)
 {
-    return migrate(NULL) == STATUS_OK ? (void *)(uintptr_t)steps.count : NULL;
+    return migrate(NULL) == RLOCK_OK ? (void *)(uintptr_t)steps.count : NULL;
 }
 
 EMPTY_CASE(test_db_migrate__several_at_once_take_turns)
@@ -293,15 +293,15 @@ EMPTY_CASE(test_db_migrate__dry_run_changes_nothing)
     const struct db_migration options = {.is_dry_run = true, .files = files.rows};
     size_t used;
 
-    ASSERT_STATUS(migrate_with(options), STATUS_OK);
+    ASSERT_STATUS(migrate_with(options), RLOCK_OK);
     assert_int_equal(steps.count, count_files());
     assert_int_equal(count_relations("%"), 0);
 
-    ASSERT_STATUS(migrate(NULL), STATUS_OK);
+    ASSERT_STATUS(migrate(NULL), RLOCK_OK);
     set_file(&files, NEXT, "alter table voucher add gift text");
     set_file(&files, UNIX_US, "not even SQL");
     remove_file(&files, "sql/functions/find_orders.sql");
-    ASSERT_STATUS(migrate_with(options), STATUS_OK);
+    ASSERT_STATUS(migrate_with(options), RLOCK_OK);
     assert_string_equal(steps.text,
                         NEXT " " UNIX_US " sql/functions/find_orders.sql (dropped) ");
     assert_migrates(NULL, "");
@@ -310,7 +310,7 @@ EMPTY_CASE(test_db_migrate__dry_run_changes_nothing)
     used = strlen(sandbox->url);
     snprintf(sandbox->url + used, sizeof(sandbox->url) - used,
              "%%20-cdefault_transaction_read_only%%3Don");
-    ASSERT_STATUS(migrate_with((struct db_migration){.is_dry_run = true}), STATUS_OK);
+    ASSERT_STATUS(migrate_with((struct db_migration){.is_dry_run = true}), RLOCK_OK);
     assert_int_equal(steps.count, 0);
 }
 
@@ -382,7 +382,7 @@ MIGRATED_CASE(test_db_migrate__commits_each_migration)
     set_file(&files, NEXT, "alter table voucher add gift text");
     set_file(&files, LAST, "alter table voucher add note text; select 1 / 0");
     set_file(&files, UNIX_US, NEW_UNIX_US);
-    assert_refuses(&files, STATUS_REFUSED, LAST);
+    assert_refuses(&files, RLOCK_REFUSED, LAST);
     assert_int_equal(count_columns("gift"), 1);
     assert_int_equal(count_columns("note"), 0);
     assert_true(sandbox_number(sandbox, "select unix_us(now())") > 7);
@@ -400,7 +400,7 @@ MIGRATED_CASE(test_db_migrate__the_last_migration_includes_the_functions)
     use_database();
     set_file(&files, NEXT, "alter table voucher add gift text");
     set_file(&files, UNIX_US, "create or replace function unix_us(");
-    assert_refuses(&files, STATUS_REFUSED, UNIX_US);
+    assert_refuses(&files, RLOCK_REFUSED, UNIX_US);
     assert_int_equal(count_columns("gift"), 0);
     assert_migrates(NULL, "");
 }
@@ -453,10 +453,10 @@ MIGRATED_CASE(test_db_migrate__refuses_an_edited_migration_and_a_newer_database)
     set_file(&files, NEXT, "alter table voucher add gift text");
     edited = files;
     set_file(&edited, BASELINE, "create table voucher ()");
-    assert_refuses(&edited, STATUS_INVALID, BASELINE);
+    assert_refuses(&edited, RLOCK_INVALID, BASELINE);
     assert_int_equal(count_columns("gift"), 0);
     assert_migrates(&files, NEXT " ");
-    assert_refuses(NULL, STATUS_INVALID, NEXT);
+    assert_refuses(NULL, RLOCK_INVALID, NEXT);
 }
 
 EMPTY_CASE(test_db_migrate__refuses_tables_of_an_unknown_version)
@@ -464,8 +464,8 @@ EMPTY_CASE(test_db_migrate__refuses_tables_of_an_unknown_version)
     const struct db_migration dry_run = {.is_dry_run = true};
 
     sandbox_do(sandbox, "create table voucher (id bigint)");
-    assert_refuses(NULL, STATUS_INVALID, "no recorded migration");
-    ASSERT_STATUS(migrate_with(dry_run), STATUS_INVALID);
+    assert_refuses(NULL, RLOCK_INVALID, "no recorded migration");
+    ASSERT_STATUS(migrate_with(dry_run), RLOCK_INVALID);
 }
 
 /* -- functions -- */
@@ -493,7 +493,7 @@ MIGRATED_CASE(test_db_migrate__a_new_signature_drops_the_old_one)
     struct files files = built_in_files();
 
     set_file(&files, "sql/functions/redeem_order.sql", NEW_REDEEM_ORDER);
-    assert_refuses(&files, STATUS_REFUSED, "another function of this name");
+    assert_refuses(&files, RLOCK_REFUSED, "another function of this name");
     assert_int_equal(count_functions("redeem_order"), 1);
 
     set_file(
@@ -580,9 +580,9 @@ static void assert_said(const char *text, const char *pattern)
 EMPTY_CASE(test_db_migrate__lets_nobody_plant_a_function)
 {
     sandbox_do(sandbox, "grant create, usage on schema %s to public", schema);
-    ASSERT_STATUS(migrate_with((struct db_migration){.is_dry_run = true}), STATUS_OK);
+    ASSERT_STATUS(migrate_with((struct db_migration){.is_dry_run = true}), RLOCK_OK);
     assert_said(steps.warnings, "role public may create functions in schema {}, ");
-    ASSERT_STATUS(migrate(NULL), STATUS_OK);
+    ASSERT_STATUS(migrate(NULL), RLOCK_OK);
     assert_said(steps.text, "revoke create on schema {} from public ");
     assert_string_equal(steps.warnings, "");
     assert_false(can_plant());

@@ -51,11 +51,11 @@ static size_t count_migrations(void)
 static void migrate(const struct sandbox *sandbox, const struct embedded *files)
 {
     const struct db_migration options = {.files = files};
-    struct err err = {0};
+    struct rlock_err err = {0};
     struct db *db;
 
-    if (db_open(sandbox->url, &db, &err) != STATUS_OK ||
-        db_migrate(db, &options, &err) != STATUS_OK)
+    if (db_open(sandbox->url, &db, &err) != RLOCK_OK ||
+        db_migrate(db, &options, &err) != RLOCK_OK)
         fail_msg("expected a migration, got \"%s\"", err.text);
     db_close(db);
 }

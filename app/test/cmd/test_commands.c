@@ -29,7 +29,7 @@ struct rlock_client { int unused; };
 static struct {
     char trace[1000];
     const char *fails;
-    enum status failure;
+    enum rlock_status failure;
     bool is_terminal;
     uint64_t broken;
     int owners;
@@ -50,11 +50,11 @@ __attribute__((format(printf, 1, 2))) static void add(const char *format, ...)
     va_end(args);
 }
 
-static enum status result(const char *name, struct err *reterr)
+static enum rlock_status result(const char *name, struct rlock_err *reterr)
 {
     return fake.fails != NULL && strcmp(fake.fails, name) == 0
                ? err_set(reterr, fake.failure, "%s failed", name)
-               : STATUS_OK;
+               : RLOCK_OK;
 }
 
 /* -- what the commands call -- */
@@ -71,12 +71,13 @@ int execvp(const char *file, char *const argv[])
     return -1;
 }
 
-enum status db_open(const char *database_url, struct db **ret_db, struct err *reterr)
+enum rlock_status db_open(const char *database_url, struct db **ret_db,
+                          struct rlock_err *reterr)
 {
-    enum status status = result("open", reterr);
+    enum rlock_status status = result("open", reterr);
 
     add("open %s;", database_url);
-    if (status == STATUS_OK)
+    if (status == RLOCK_OK)
         *ret_db = &fake.db;
     return status;
 }
@@ -86,8 +87,8 @@ void db_close(struct db *db)
     add("close%s;", db == NULL ? " NULL" : "");
 }
 
-enum status db_migrate(struct db *db, const struct db_migration *options,
-                       struct err *reterr)
+enum rlock_status db_migrate(struct db *db, const struct db_migration *options,
+                             struct rlock_err *reterr)
 {
     assert_ptr_equal(db, &fake.db);
     add("migrate %d %s %s %s;", options->is_dry_run,
@@ -100,8 +101,8 @@ enum status db_migrate(struct db *db, const struct db_migration *options,
     return result("migrate", reterr);
 }
 
-enum status db_audit(struct db *db, const struct db_audit *audit, uint64_t *ret_broken,
-                     struct err *reterr)
+enum rlock_status db_audit(struct db *db, const struct db_audit *audit,
+                           uint64_t *ret_broken, struct rlock_err *reterr)
 {
     assert_ptr_equal(db, &fake.db);
     audit->on_step("first", 0, 2, audit->arg);
@@ -114,18 +115,19 @@ enum status db_audit(struct db *db, const struct db_audit *audit, uint64_t *ret_
     return result("audit", reterr);
 }
 
-enum status rlock_sync_start(struct rlock_sync **ret_sync, struct err *reterr)
+enum rlock_status rlock_sync_start(struct rlock_sync **ret_sync, struct rlock_err *reterr)
 {
-    enum status status = result("start", reterr);
+    enum rlock_status status = result("start", reterr);
 
-    if (status == STATUS_OK)
+    if (status == RLOCK_OK)
         *ret_sync = &fake.sync;
     return status;
 }
 
-enum status rlock_sync_open(struct rlock_sync *sync,
-                            const struct rlock_client_options *options,
-                            struct rlock_client **ret_client, struct err *reterr)
+enum rlock_status rlock_sync_open(struct rlock_sync *sync,
+                                  const struct rlock_client_options *options,
+                                  struct rlock_client **ret_client,
+                                  struct rlock_err *reterr)
 {
     assert_ptr_equal(sync, &fake.sync);
     add("open %s %u;", options->redis_url, options->timeout_ms);
@@ -133,9 +135,9 @@ enum status rlock_sync_open(struct rlock_sync *sync,
     return result("open", reterr);
 }
 
-enum status rlock_sync_force_release(struct rlock_sync *sync, struct rlock_client *client,
-                                     const char *name, size_t name_len,
-                                     struct err *reterr)
+enum rlock_status rlock_sync_force_release(struct rlock_sync *sync,
+                                           struct rlock_client *client, const char *name,
+                                           size_t name_len, struct rlock_err *reterr)
 {
     assert_ptr_equal(sync, &fake.sync);
     assert_ptr_equal(client, &fake.client);
@@ -144,10 +146,10 @@ enum status rlock_sync_force_release(struct rlock_sync *sync, struct rlock_clien
 }
 
 // NOLINTNEXTLINE(readability-function-size): as in rlock_sync.h
-enum status rlock_sync_list(struct rlock_sync *sync, struct rlock_client *client,
-                            const char *name, size_t name_len,
-                            bool (*each)(const struct rlock_info *info, void *arg),
-                            void *arg, struct err *reterr)
+enum rlock_status rlock_sync_list(struct rlock_sync *sync, struct rlock_client *client,
+                                  const char *name, size_t name_len,
+                                  bool (*each)(const struct rlock_info *info, void *arg),
+                                  void *arg, struct rlock_err *reterr)
 {
     assert_ptr_equal(sync, &fake.sync);
     assert_ptr_equal(client, &fake.client);
@@ -183,7 +185,7 @@ void rlock_sync_free(struct rlock_sync *sync)
 static int setup(void **state UNUSED)
 {
     memset(&fake, 0, sizeof(fake));
-    fake.failure = STATUS_IO;
+    fake.failure = RLOCK_IO;
     config = (struct config){.database_url = "host=h",
                              .redis_url = "redis://r",
                              .jwt_secret = SECRET,
@@ -201,7 +203,7 @@ static int setup(void **state UNUSED)
 struct ended {
     int code;
     char out[100000], err[1000]; /* standard output and error */
-    struct err why;
+    struct rlock_err why;
 };
 
 static int redirect(int fd, const char *path)
@@ -241,7 +243,7 @@ static const struct ended *run(const struct command *command, const char *line)
         argc++;
     close(mkstemp(out));
     close(mkstemp(err));
-    ended.why = (struct err){0};
+    ended.why = (struct rlock_err){0};
     fake.trace[0] = '\0';
     optind = 0;
     fflush(stdout);
@@ -315,7 +317,7 @@ CASE(test_migrate__failures)
     fake.fails = "migrate";
     check(&command_migrate, &(struct row){"migrate", 2, "", WARNING, "migrate failed",
                                           "open host=h;migrate 0 - - -;close;"});
-    fake.failure = STATUS_INVALID;
+    fake.failure = RLOCK_INVALID;
     check(&command_migrate, &(struct row){"migrate", 1, "", WARNING, "migrate failed",
                                           "open host=h;migrate 0 - - -;close;"});
 }
@@ -424,17 +426,17 @@ CASE(test_lock__failures)
     fake.fails = "open";
     check(&command_lock,
           &(struct row){"lock show x", 2, "", "", "open failed", OPEN END});
-    fake.failure = STATUS_INVALID;
+    fake.failure = RLOCK_INVALID;
     check(&command_lock,
           &(struct row){"lock show x", 64, "", "", "open failed", OPEN END});
     fake.fails = "list";
-    fake.failure = STATUS_REFUSED;
+    fake.failure = RLOCK_REFUSED;
     check(&command_lock, &(struct row){"lock show x", 2, "", "", "Redis: list failed",
                                        OPEN "list x 1;" END});
     fake.fails = "release";
     check(&command_lock, &(struct row){"lock release x", 2, "", "",
                                        "Redis: release failed", OPEN "release x 1;" END});
-    fake.failure = STATUS_NOT_FOUND;
+    fake.failure = RLOCK_NOT_FOUND;
     check(&command_lock, &(struct row){"lock release x", 1, "x is free\n", "", "",
                                        OPEN "release x 1;" END});
 }
@@ -449,12 +451,11 @@ static void assert_token(const char *token, const struct identity *wanted, int64
     struct auth *auth = NULL;
     bool is_found = false;
 
-    assert_int_equal(auth_create(&config, &auth, NULL), STATUS_OK);
+    assert_int_equal(auth_create(&config, &auth, NULL), RLOCK_OK);
     for (int64_t at_s = from_s; at_s <= now_s && !is_found; at_s++) {
         char *expected;
 
-        assert_int_equal(auth_make(auth, wanted, at_s, ttl_s, &expected, NULL),
-                         STATUS_OK);
+        assert_int_equal(auth_make(auth, wanted, at_s, ttl_s, &expected, NULL), RLOCK_OK);
         is_found = strncmp(token, expected, strlen(expected)) == 0 &&
                    token[strlen(expected)] == '\n';
         free(expected);

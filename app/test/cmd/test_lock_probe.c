@@ -11,7 +11,7 @@ static struct {
     rlock_cb callback;
     void *arg;
     unsigned count, released;
-    struct err why; /* of the client's last failure */
+    struct rlock_err why; /* of the client's last failure */
     char said[300];
 } fake;
 
@@ -37,13 +37,13 @@ void rlock_flush(struct rlock_client *client UNUSED)
 {
 }
 
-const struct err *rlock_client_why(const struct rlock_client *client UNUSED)
+const struct rlock_err *rlock_client_why(const struct rlock_client *client UNUSED)
 {
     return &fake.why;
 }
 /* NOLINTEND(readability-inconsistent-declaration-parameter-name) */
 
-static void probe_on_state(enum lock_probe_state state, const struct err *why,
+static void probe_on_state(enum lock_probe_state state, const struct rlock_err *why,
                            void *arg UNUSED)
 {
     static const char *const words[] = {[LOCK_PROBE_DOWN] = "down",
@@ -54,8 +54,8 @@ static void probe_on_state(enum lock_probe_state state, const struct err *why,
 }
 
 /** Probe two locks; what is reported of these answers: "" is nothing. */
-static void assert_says(struct lock_probe *probe, enum status first, enum status second,
-                        const char *wanted)
+static void assert_says(struct lock_probe *probe, enum rlock_status first,
+                        enum rlock_status second, const char *wanted)
 {
     fake.count = 0;
     fake.said[0] = '\0';
@@ -66,8 +66,8 @@ static void assert_says(struct lock_probe *probe, enum status first, enum status
     assert_string_equal(fake.said, "");
     fake.callback(fake.asked[1], second, fake.arg);
     if (strcmp(fake.said, wanted) != 0)
-        fail_msg("%s and %s: expected \"%s\", got \"%s\"", status_name(first),
-                 status_name(second), wanted, fake.said);
+        fail_msg("%s and %s: expected \"%s\", got \"%s\"", rlock_status_name(first),
+                 rlock_status_name(second), wanted, fake.said);
 }
 
 UNIT_CASE(test_lock_probe__reports_each_change)
@@ -79,23 +79,23 @@ UNIT_CASE(test_lock_probe__reports_each_change)
     lock_probe_start(&probe, &loop);
     assert_int_equal(uv_timer_get_due_in(&probe.timer), 2000);
     assert_int_equal(uv_timer_get_repeat(&probe.timer), 2000);
-    assert_says(&probe, STATUS_OK, STATUS_BUSY, "up ");
+    assert_says(&probe, RLOCK_OK, RLOCK_BUSY, "up ");
     assert_int_equal(fake.released, 1);
-    assert_says(&probe, STATUS_OK, STATUS_OK, "");
+    assert_says(&probe, RLOCK_OK, RLOCK_OK, "");
     assert_int_equal(fake.released, 3);
-    assert_says(&probe, STATUS_OK, STATUS_TIMEOUT,
+    assert_says(&probe, RLOCK_OK, RLOCK_TIMEOUT,
                 "degraded a lock is not granted: timeout");
-    assert_says(&probe, STATUS_TIMEOUT, STATUS_TIMEOUT,
+    assert_says(&probe, RLOCK_TIMEOUT, RLOCK_TIMEOUT,
                 "down a lock is not granted: timeout");
-    assert_says(&probe, STATUS_TIMEOUT, STATUS_TIMEOUT, "");
-    fake.why = (struct err){STATUS_REFUSED, "out of memory"};
-    assert_says(&probe, STATUS_REFUSED, STATUS_REFUSED, "down out of memory");
-    assert_says(&probe, STATUS_DOWN, STATUS_DOWN, ""); /* the same words */
-    fake.why = (struct err){STATUS_IO, "connection reset"};
-    assert_says(&probe, STATUS_DOWN, STATUS_DOWN, "down connection reset");
-    assert_says(&probe, STATUS_CANCELLED, STATUS_CANCELLED, "");
-    assert_says(&probe, STATUS_OK, STATUS_CANCELLED, "");
-    assert_says(&probe, STATUS_BUSY, STATUS_OK, "up ");
+    assert_says(&probe, RLOCK_TIMEOUT, RLOCK_TIMEOUT, "");
+    fake.why = (struct rlock_err){RLOCK_REFUSED, "out of memory"};
+    assert_says(&probe, RLOCK_REFUSED, RLOCK_REFUSED, "down out of memory");
+    assert_says(&probe, RLOCK_DOWN, RLOCK_DOWN, ""); /* the same words */
+    fake.why = (struct rlock_err){RLOCK_IO, "connection reset"};
+    assert_says(&probe, RLOCK_DOWN, RLOCK_DOWN, "down connection reset");
+    assert_says(&probe, RLOCK_CANCELLED, RLOCK_CANCELLED, "");
+    assert_says(&probe, RLOCK_OK, RLOCK_CANCELLED, "");
+    assert_says(&probe, RLOCK_BUSY, RLOCK_OK, "up ");
     lock_probe_close(&probe);
     uv_run(&loop, UV_RUN_DEFAULT);
     assert_int_equal(uv_loop_close(&loop), 0);

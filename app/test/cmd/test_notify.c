@@ -31,7 +31,7 @@ static void assert_reached(const char *name, char first)
     address.sun_path[0] = first;
     assert_return_code(bind(manager_fd, (const struct sockaddr *)&address, len), 0);
     setenv("NOTIFY_SOCKET", name, 1);
-    ASSERT_STATUS(notify_init(&notify, NULL), STATUS_OK);
+    ASSERT_STATUS(notify_init(&notify, NULL), RLOCK_OK);
     notify_send(&notify, "READY=1");
     notify_clear(&notify);
     assert_int_equal(notify.fd, -1);
@@ -57,7 +57,7 @@ CASE(test_notify_init__without_a_manager)
 {
     struct notify notify;
 
-    assert_int_equal(notify_init(&notify, NULL), STATUS_OK);
+    assert_int_equal(notify_init(&notify, NULL), RLOCK_OK);
     assert_false(notify.fd >= 0);
     notify_send(&notify, "READY=1");
     notify_clear(&notify);
@@ -68,14 +68,14 @@ CASE(test_notify_init__refuses_invalid_names)
     char too_long[200];
     const char *const rows[] = {"relative", "vsock:2:1", too_long};
     struct notify notify;
-    struct err err = {0};
+    struct rlock_err err = {0};
 
     memset(too_long, 'x', sizeof(too_long) - 1);
     too_long[0] = '/';
     too_long[sizeof(too_long) - 1] = '\0';
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         setenv("NOTIFY_SOCKET", rows[i], 1);
-        assert_int_equal(notify_init(&notify, &err), STATUS_INVALID);
+        assert_int_equal(notify_init(&notify, &err), RLOCK_INVALID);
         assert_false(notify.fd >= 0);
     }
 }
@@ -90,7 +90,7 @@ static int64_t watchdog_us_of(const char *limit, const char *pid)
     setenv("WATCHDOG_USEC", limit, 1);
     if (pid != NULL)
         setenv("WATCHDOG_PID", pid, 1);
-    assert_int_equal(notify_init(&notify, NULL), STATUS_OK);
+    assert_int_equal(notify_init(&notify, NULL), RLOCK_OK);
     watchdog_us = notify.watchdog_us;
     notify_clear(&notify);
     return watchdog_us;

@@ -194,9 +194,9 @@ void log_set_level(enum log_level level)
     fake.level = level;
 }
 
-enum status log_start(struct err *reterr)
+enum rlock_status log_start(struct rlock_err *reterr)
 {
-    return fails("log") ? err_set(reterr, STATUS_IO, "log failed") : STATUS_OK;
+    return fails("log") ? err_set(reterr, RLOCK_IO, "log failed") : RLOCK_OK;
 }
 
 void log_stop(void)
@@ -216,11 +216,11 @@ bool log_shows(enum log_level level UNUSED)
 
 /* -- the service manager and the socket -- */
 
-enum status notify_init(struct notify *notify, struct err *reterr)
+enum rlock_status notify_init(struct notify *notify, struct rlock_err *reterr)
 {
     *notify =
         (struct notify){.fd = fake.has_manager ? 9 : -1, .watchdog_us = fake.watchdog_us};
-    return fails("notify") ? err_set(reterr, STATUS_INVALID, "notify failed") : STATUS_OK;
+    return fails("notify") ? err_set(reterr, RLOCK_INVALID, "notify failed") : RLOCK_OK;
 }
 
 void notify_send(const struct notify *notify UNUSED, const char *lines)
@@ -233,14 +233,14 @@ void notify_clear(struct notify *notify UNUSED)
     add("notify_clear");
 }
 
-enum status http_listen(const char *address, size_t count, int *ret_fds,
-                        unsigned *ret_port, struct err *reterr)
+enum rlock_status http_listen(const char *address, size_t count, int *ret_fds,
+                              unsigned *ret_port, struct rlock_err *reterr)
 {
     add("listen(%s,%zu)", address, count);
     for (size_t i = 0; i < count; i++)
         ret_fds[i] = 30 + (int)i;
     *ret_port = 81;
-    return fails("listen") ? err_set(reterr, STATUS_REFUSED, "listen failed") : STATUS_OK;
+    return fails("listen") ? err_set(reterr, RLOCK_REFUSED, "listen failed") : RLOCK_OK;
 }
 
 /* -- workers -- */
@@ -253,8 +253,8 @@ void worker_keys_free(struct worker_keys *keys)
     free(keys);
 }
 
-enum status worker_start(const struct worker_options *options, struct worker **ret_worker,
-                         struct err *reterr)
+enum rlock_status worker_start(const struct worker_options *options,
+                               struct worker **ret_worker, struct rlock_err *reterr)
 {
     struct worker *worker = &fake.workers[fake.worker_count];
     char name[20];
@@ -268,11 +268,11 @@ enum status worker_start(const struct worker_options *options, struct worker **r
         options->early_release != NULL ? "early" : "late", options->config->listen,
         options->config->dev_login == 1 ? ";tokens" : "");
     if (fails(name))
-        return err_set(reterr, STATUS_IO, "%s failed", name);
+        return err_set(reterr, RLOCK_IO, "%s failed", name);
     *worker = (struct worker){.index = options->index, .metrics = options->metrics};
     fake.worker_count++;
     *ret_worker = worker;
-    return STATUS_OK;
+    return RLOCK_OK;
 }
 
 void worker_stop(struct worker *worker)
@@ -336,20 +336,20 @@ static int setup(void **state UNUSED)
 
 #define CASE(name) DEFINE_CASE(name, name, setup, NULL, NULL)
 
-static int serve(const struct step *steps, struct err *reterr)
+static int serve(const struct step *steps, struct rlock_err *reterr)
 {
     static char name[] = "serve";
     char *argv[] = {name, NULL};
 
     fake.steps = steps;
     fake.worker_count = 0;
-    *reterr = (struct err){0};
+    *reterr = (struct rlock_err){0};
     return command_serve.run(1, argv, &config, reterr);
 }
 
 static const struct step at_once[] = {{SIGTERM, "", 0, NULL}};
 
-static void assert_served(int code, struct err *reterr)
+static void assert_served(int code, struct rlock_err *reterr)
 {
     int found = serve(at_once, reterr);
 
@@ -378,7 +378,7 @@ CASE(test_serve__runs_until_a_signal)
         {SIGINT, "", 0,
          "keys(0);keys(1);2 reloaded ;send(STATUS=Redis is down);send(WATCHDOG=1);" WAKES
          "wait;"}};
-    struct err err;
+    struct rlock_err err;
 
     assert_int_equal(serve(steps, &err), EXIT_FINE);
     ASSERT_CONTAINS(fake.trace, "2 draining signal=2;");
@@ -405,7 +405,7 @@ CASE(test_serve__reports_readiness_and_pings)
         {-1, "r", 0, WAKES "wait(1.000000000);"},
         {SIGTERM, "", 0,
          "send(STATUS=Postgres is down);send(WATCHDOG=1);" WAKES "wait(0.050000000);"}};
-    struct err err;
+    struct rlock_err err;
 
     fake.has_manager = true;
     assert_int_equal(serve(steps, &err), EXIT_FINE);
@@ -417,7 +417,7 @@ CASE(test_serve__bypasses_locks_when_that_is_set)
     static const struct step steps[] = {
         {-1, "p", 0, NULL},
         {SIGTERM, "", 0, "send(READY=1\nSTATUS=serving);" WAKES "wait(0.250000000);"}};
-    struct err err;
+    struct rlock_err err;
 
     fake.has_manager = true;
     fake.watchdog_us = 1000000; /* a fourth of it is the longest period */
@@ -454,7 +454,7 @@ CASE(test_serve__fails_with_a_reason)
         {"worker1", EXIT_FAILED, "worker1 failed",
          BEGIN STARTED "stop(0);join(0);notify_clear;log_stop;"},
     };
-    struct err err;
+    struct rlock_err err;
 
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         setup(NULL);
@@ -473,7 +473,7 @@ CASE(test_serve__refuses_invalid_settings)
 {
     static char serve_name[] = "serve", what[] = "what";
     char *argv[] = {serve_name, what, NULL};
-    struct err err = {0};
+    struct rlock_err err = {0};
 
     assert_int_equal(command_serve.run(2, argv, &config, &err), EXIT_USAGE);
     assert_string_equal(err.text, "");
@@ -499,7 +499,7 @@ CASE(test_serve__refuses_invalid_settings)
 CASE(test_reload__that_is_refused_keeps_the_keys)
 {
     static const struct step steps[] = {{SIGHUP, "", 0, NULL}, {SIGTERM, "", 0, NULL}};
-    struct err err;
+    struct rlock_err err;
 
     setenv("SECKILL_WORKERS", "many", 1);
     assert_int_equal(serve(steps, &err), EXIT_FINE);
@@ -516,7 +516,7 @@ CASE(test_serve__warns_of_exposed_files)
 {
     static const struct step steps[] = {{SIGHUP, "", 0, NULL}, {SIGTERM, "", 0, NULL}};
     char path[] = "/tmp/test_serve.XXXXXX";
-    struct err err;
+    struct rlock_err err;
     int fd;
 
     config.exposed[0] = "SECKILL_JWT_KEYS_FILE";
@@ -557,7 +557,7 @@ CASE(test_serve__issues_tokens_on_loopback_only)
         {"[::2]:0", ";0 dev_login_refused listen=[::2]:0 "},
         {"localhosts:0", ";0 dev_login_refused listen=localhosts:0 "},
     };
-    struct err err;
+    struct rlock_err err;
 
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         setup(NULL);
@@ -598,7 +598,7 @@ CASE(test_serve__divides_the_descriptors)
         {256, 1, 100000, 100000, false, 1, "listen(127.0.0.1:0,256)"},
         {4, 1, 10000, 10000, false, 1, "listen(127.0.0.1:0,4)"},
     };
-    struct err err;
+    struct rlock_err err;
 
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         setup(NULL);

@@ -90,9 +90,9 @@ static bool fails(const char *name)
     return fake.fails != NULL && strcmp(fake.fails, name) == 0;
 }
 
-static enum status opened(const char *name, struct err *reterr)
+static enum rlock_status opened(const char *name, struct rlock_err *reterr)
 {
-    return fails(name) ? err_set(reterr, STATUS_IO, "%s failed", name) : STATUS_OK;
+    return fails(name) ? err_set(reterr, RLOCK_IO, "%s failed", name) : RLOCK_OK;
 }
 
 /* -- clocks and the log -- */
@@ -170,17 +170,18 @@ int pthread_join(pthread_t thread UNUSED, void **ret_value UNUSED)
 
 /* -- Redis -- */
 
-enum status rlock_client_open(const struct rlock_client_options *options,
-                              struct rlock_client **ret_client, struct err *reterr)
+enum rlock_status rlock_client_open(const struct rlock_client_options *options,
+                                    struct rlock_client **ret_client,
+                                    struct rlock_err *reterr)
 {
-    enum status status = opened("locks", reterr);
+    enum rlock_status status = opened("locks", reterr);
 
     assert_ptr_equal(options->loop, fake.store_options.loop == NULL
                                         ? options->loop
                                         : fake.store_options.loop);
     assert_ptr_equal(options->on_state, lock_probe_on_connection);
     fake.probe = options->arg;
-    if (status == STATUS_OK)
+    if (status == RLOCK_OK)
         *ret_client = &fake.locks;
     DID("locks(%s,%u) ", options->redis_url, options->timeout_ms);
     return status;
@@ -279,7 +280,7 @@ void lock_probe_start(struct lock_probe *probe, uv_loop_t *loop UNUSED)
     DID("probe(%u) ", probe->count);
 }
 
-void lock_probe_on_connection(bool is_up UNUSED, const struct err *why UNUSED,
+void lock_probe_on_connection(bool is_up UNUSED, const struct rlock_err *why UNUSED,
                               void *arg UNUSED)
 {
 }
@@ -290,16 +291,16 @@ void lock_probe_close(struct lock_probe *probe)
         DID("probe_close ");
 }
 
-enum status redis_conn_open(const struct redis_conn_options *options,
-                            struct redis_conn **ret_conn, struct err *reterr)
+enum rlock_status redis_conn_open(const struct redis_conn_options *options,
+                                  struct redis_conn **ret_conn, struct rlock_err *reterr)
 {
     char name[20];
-    enum status status;
+    enum rlock_status status;
 
     snprintf(name, sizeof(name), "conn%zu", fake.conn_count);
     status = opened(name, reterr);
     assert_null(options->sibling);
-    if (status == STATUS_OK) {
+    if (status == RLOCK_OK) {
         *ret_conn = &fake.conns[fake.conn_count++];
         (*ret_conn)->key = options->key;
     }
@@ -314,13 +315,13 @@ void redis_conn_flush(struct redis_conn *conn)
 
 /* -- the store and the sale -- */
 
-enum status store_open(const struct store_options *options, struct store **ret_store,
-                       struct err *reterr)
+enum rlock_status store_open(const struct store_options *options,
+                             struct store **ret_store, struct rlock_err *reterr)
 {
-    enum status status = opened("store", reterr);
+    enum rlock_status status = opened("store", reterr);
 
     fake.store_options = *options;
-    if (status == STATUS_OK)
+    if (status == RLOCK_OK)
         *ret_store = &fake.store;
     DID("store(%s,%s,%u,%u,%d,%d) ", options->database_url,
         options->lists_url != NULL ? options->lists_url : "none", options->timeout_ms,
@@ -441,13 +442,13 @@ void api_set_auth(struct api *api, const struct auth *auth)
     DID("set_auth(%s) ", auth->name);
 }
 
-enum status http_start(const struct http_options *options, struct http **ret_http,
-                       struct err *reterr)
+enum rlock_status http_start(const struct http_options *options, struct http **ret_http,
+                             struct rlock_err *reterr)
 {
-    enum status status = opened("http", reterr);
+    enum rlock_status status = opened("http", reterr);
 
     fake.http_options = *options;
-    if (status == STATUS_OK)
+    if (status == RLOCK_OK)
         *ret_http = &fake.http;
     assert_ptr_equal(options->loop, fake.store_options.loop);
     assert_ptr_equal(options->arg, &fake.api);
@@ -535,7 +536,8 @@ static int setup(void **state UNUSED)
 
 #define CASE(name) DEFINE_CASE(name, name, setup, NULL, NULL)
 
-static enum status start(size_t index, struct worker **ret_worker, struct err *reterr)
+static enum rlock_status start(size_t index, struct worker **ret_worker,
+                               struct rlock_err *reterr)
 {
     static struct early_release *const none = NULL;
     const struct worker_options options = {.config = &config,
@@ -571,7 +573,7 @@ static struct worker *started(size_t index)
 {
     struct worker *worker = NULL;
 
-    assert_int_equal(start(index, &worker, NULL), STATUS_OK);
+    assert_int_equal(start(index, &worker, NULL), RLOCK_OK);
     fake.trace[0] = '\0';
     return worker;
 }
@@ -620,7 +622,7 @@ CASE(test_start__gives_each_part_its_settings)
     struct worker *worker = NULL;
     char name[16];
 
-    assert_int_equal(start(0, &worker, NULL), STATUS_OK);
+    assert_int_equal(start(0, &worker, NULL), RLOCK_OK);
     assert_trace(OPENED SALE API HTTP);
     worker_stop(worker);
     worker_join(worker);
@@ -643,7 +645,7 @@ CASE(test_start__of_another_worker_and_other_settings)
     config.dev_login = 1;
     config.rate_per_user = 0;
     config.rate_per_ip = 1;
-    assert_int_equal(start(3, &worker, NULL), STATUS_OK);
+    assert_int_equal(start(3, &worker, NULL), RLOCK_OK);
     assert_trace("locks(redis-cluster://r,2500) probe(16) conn({revoked:},2500) "
                  "conn(seckill:stats,2500) store(db,lists,2500,4,0,3) "
                  "stats(seckill:stats,0) catalogue "
@@ -665,45 +667,45 @@ CASE(test_start__that_fails_closes_what_it_opened)
 {
     static const struct {
         const char *fails, *trace, *why;
-        enum status status;
+        enum rlock_status status;
     } rows[] = {
-        {"loop", KEYS, "cannot create an event loop", STATUS_NO_MEMORY},
+        {"loop", KEYS, "cannot create an event loop", RLOCK_NO_MEMORY},
         {"locks", "locks(redis://r,2500) " KEYS, "SECKILL_REDIS_URL: locks failed",
-         STATUS_IO},
+         RLOCK_IO},
         {"conn0", "probe_close locks_close " KEYS, "SECKILL_REDIS_URL: conn0 failed",
-         STATUS_IO},
+         RLOCK_IO},
         {"conn1", "probe_close locks_close close({revoked:}) " KEYS,
-         "SECKILL_REDIS_URL: conn1 failed", STATUS_IO},
+         "SECKILL_REDIS_URL: conn1 failed", RLOCK_IO},
         {"store", "locks_close close({revoked:}) close(seckill:stats) " KEYS,
-         "store failed", STATUS_IO},
+         "store failed", RLOCK_IO},
         {"stats",
          "store_close probe_close locks_close catalogue_close checkout_close "
          "close({revoked:}) close(seckill:stats) " KEYS,
-         "", STATUS_NO_MEMORY},
+         "", RLOCK_NO_MEMORY},
         {"catalogue",
          "store_close probe_close locks_close checkout_close close({revoked:}) "
          "close(seckill:stats) stats_close " KEYS,
-         "", STATUS_NO_MEMORY},
+         "", RLOCK_NO_MEMORY},
         {"checkout",
          "store_close probe_close locks_close catalogue_close close({revoked:}) "
          "close(seckill:stats) stats_close " KEYS,
-         "", STATUS_NO_MEMORY},
-        {"user_limiter", "stats_close limiter_free(12) " KEYS, "", STATUS_NO_MEMORY},
-        {"address_limiter", "stats_close limiter_free(1) " KEYS, "", STATUS_NO_MEMORY},
+         "", RLOCK_NO_MEMORY},
+        {"user_limiter", "stats_close limiter_free(12) " KEYS, "", RLOCK_NO_MEMORY},
+        {"address_limiter", "stats_close limiter_free(1) " KEYS, "", RLOCK_NO_MEMORY},
         {"api", "stats_close limiter_free(1) limiter_free(12) " KEYS, "",
-         STATUS_NO_MEMORY},
+         RLOCK_NO_MEMORY},
         {"http",
          HTTP "store_close probe_close locks_close catalogue_close checkout_close "
               "close({revoked:}) close(seckill:stats) stats_close api_free "
               "limiter_free(1) limiter_free(12) " KEYS,
-         "http failed", STATUS_IO},
+         "http failed", RLOCK_IO},
         {"thread", HTTP CLOSED FREED "auth_free(auth0) ",
-         "cannot start a thread: Resource temporarily unavailable", STATUS_NO_MEMORY},
+         "cannot start a thread: Resource temporarily unavailable", RLOCK_NO_MEMORY},
     };
 
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         struct worker *worker = NULL;
-        struct err err = {0};
+        struct rlock_err err = {0};
         const char *ends;
 
         setup(NULL);
@@ -723,10 +725,10 @@ CASE(test_start__that_fails_closes_what_it_opened)
 CASE(test_start__refuses_invalid_proxies)
 {
     struct worker *worker = NULL;
-    struct err err = {0};
+    struct rlock_err err = {0};
 
     config.trusted_proxies = "10.0.0.0/33";
-    assert_int_equal(start(0, &worker, &err), STATUS_INVALID);
+    assert_int_equal(start(0, &worker, &err), RLOCK_INVALID);
     assert_int_equal(strncmp(err.text, "SECKILL_TRUSTED_PROXIES: ", 25), 0);
     assert_null(strstr(fake.trace, "http("));
     ASSERT_CONTAINS(fake.trace, "store_close");
@@ -738,7 +740,7 @@ CASE(test_store_state__is_logged_and_counted)
 {
     struct worker *worker = started(0);
     const struct store_options *store = &fake.store_options;
-    const struct err why = {.text = "gone", .status = STATUS_REFUSED};
+    const struct rlock_err why = {.text = "gone", .status = RLOCK_REFUSED};
 
     fake.log[0] = '\0';
     turn();
@@ -752,7 +754,7 @@ CASE(test_store_state__is_logged_and_counted)
     store->on_state(false, &why, store->arg);
     assert_log("1 dependency_down dependency=postgres worker=0 why=\"gone\"\n");
     assert_int_equal(metrics.postgres_up, 0);
-    assert_int_equal(metrics.postgres_failure, STATUS_REFUSED);
+    assert_int_equal(metrics.postgres_failure, RLOCK_REFUSED);
     store->on_lists_state(false, &why, store->arg);
     assert_log("1 dependency_down dependency=lists worker=0 why=\"gone\"\n");
     assert_int_equal(metrics.lists, LISTS_DOWN);
@@ -772,7 +774,7 @@ CASE(test_voucher_changed__without_a_catalogue)
     struct worker *worker = NULL;
 
     fake.fails = "catalogue";
-    assert_int_equal(start(0, &worker, NULL), STATUS_NO_MEMORY);
+    assert_int_equal(start(0, &worker, NULL), RLOCK_NO_MEMORY);
     assert_null(strstr(fake.trace, "invalidate"));
 }
 
@@ -790,7 +792,7 @@ CASE(test_locks_state__is_logged_and_counted)
         {LOCK_PROBE_UP, CONFIG_REJECT, 1, 0, 0},
     };
     struct worker *worker = started(0);
-    const struct err why = {.text = "gone", .status = STATUS_IO};
+    const struct rlock_err why = {.text = "gone", .status = RLOCK_IO};
 
     fake.log[0] = '\0';
     for (size_t i = 0; i < COUNT_OF(rows); i++) {

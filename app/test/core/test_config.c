@@ -57,10 +57,10 @@ static int next_fd(void)
 static void assert_refused(const char *wanted)
 {
     struct config config = {.workers = 99};
-    struct err err = {0};
+    struct rlock_err err = {0};
     int fd = next_fd();
 
-    ASSERT_STATUS(config_read(&config, &err), STATUS_INVALID);
+    ASSERT_STATUS(config_read(&config, &err), RLOCK_INVALID);
     ASSERT_NUMBER(next_fd(), ==, fd); /* files are closed */
     assert_string_equal(err.text, wanted);
     ASSERT_NUMBER(config.workers, ==, 99); /* untouched */
@@ -73,7 +73,7 @@ CASE(test_read__defaults)
     assert_int_equal(setenv("SECKILL_WORKERS", "", 1), 0); /* as if it were not set */
     assert_int_equal(setenv("SECKILL_TEST_ANY", "1", 1), 0);
     assert_int_equal(setenv("SECKIL_WORKERS", "1", 1), 0);
-    ASSERT_STATUS(config_read(&config, NULL), STATUS_OK);
+    ASSERT_STATUS(config_read(&config, NULL), RLOCK_OK);
     assert_string_equal(config.listen, "127.0.0.1:8080");
     assert_string_equal(config.jwt_secret, "");
     assert_string_equal(config.tls_cert, "");
@@ -110,7 +110,7 @@ CASE(test_read__values)
             assert_refused(wanted);
             continue;
         }
-        ASSERT_STATUS(config_read(&config, NULL), STATUS_OK);
+        ASSERT_STATUS(config_read(&config, NULL), RLOCK_OK);
         ASSERT_NUMBER(config.ticket_ttl_s, ==, rows[i].number);
         config_clear(&config);
     }
@@ -123,7 +123,7 @@ CASE(test_read__choices_and_texts)
 
     for (size_t i = 0; i < COUNT_OF(levels); i++) {
         assert_int_equal(setenv("SECKILL_LOG_LEVEL", levels[i], 1), 0);
-        ASSERT_STATUS(config_read(&config, NULL), STATUS_OK);
+        ASSERT_STATUS(config_read(&config, NULL), RLOCK_OK);
         ASSERT_NUMBER(config.log_level, ==, i);
         config_clear(&config);
     }
@@ -131,7 +131,7 @@ CASE(test_read__choices_and_texts)
     assert_refused("SECKILL_LOG_LEVEL is \"loud\"; allowed are error, warn, info, debug");
     assert_int_equal(unsetenv("SECKILL_LOG_LEVEL"), 0);
     assert_int_equal(setenv("SECKILL_JWT_ISSUER", " mint", 1), 0);
-    ASSERT_STATUS(config_read(&config, NULL), STATUS_OK);
+    ASSERT_STATUS(config_read(&config, NULL), RLOCK_OK);
     assert_string_equal(config.jwt_issuer, " mint");
     config_clear(&config);
     assert_int_equal(setenv("SECKILL_JWT_ISSUER", " \t\r\n", 1), 0);
@@ -170,7 +170,7 @@ CASE(test_read__contents_of_files)
     assert_int_equal(setenv("SECKILL_JWT_SECRET_FILE", path, 1), 0);
     assert_int_equal(setenv("SECKILL_JWT_PUBLIC_KEY_FILE", path, 1), 0);
     write_file("a secret\r\n\n", 11, 0640);
-    ASSERT_STATUS(config_read(&config, NULL), STATUS_OK);
+    ASSERT_STATUS(config_read(&config, NULL), RLOCK_OK);
     assert_string_equal(config.jwt_secret, "a secret");
     assert_string_equal(config.jwt_public_key, "a secret");
     ASSERT_NUMBER(config.file_count, ==, 2);
@@ -180,7 +180,7 @@ CASE(test_read__contents_of_files)
     ASSERT_NUMBER(next_fd(), ==, fd); /* files are closed */
 
     write_file("s", FILE_BYTES_MAX, 0644); /* everybody may read it */
-    ASSERT_STATUS(config_read(&config, NULL), STATUS_OK);
+    ASSERT_STATUS(config_read(&config, NULL), RLOCK_OK);
     assert_int_equal(strlen(config.jwt_secret), FILE_BYTES_MAX);
     ASSERT_NUMBER(config.exposed_count, ==, 1);
     assert_string_equal(config.exposed[0], "SECKILL_JWT_SECRET_FILE");
@@ -246,7 +246,7 @@ CASE(test_read__a_pipe)
     assert_int_equal(fchmod(fds[0], 0666), 0);
     snprintf(name, sizeof(name), "/dev/fd/%d", fds[0]);
     assert_int_equal(setenv("SECKILL_JWT_KEYS_FILE", name, 1), 0);
-    ASSERT_STATUS(config_read(&config, NULL), STATUS_OK);
+    ASSERT_STATUS(config_read(&config, NULL), RLOCK_OK);
     assert_string_equal(config.jwt_keys, "kid: a");
     ASSERT_NUMBER(config.exposed_count, ==, 0);
     config_clear(&config);
@@ -262,7 +262,7 @@ CASE(test_read__certificate_and_key_only_together)
     assert_refused("SECKILL_TLS_KEY_FILE is not set; SECKILL_TLS_CERT_FILE and "
                    "SECKILL_TLS_KEY_FILE are allowed only together");
     assert_int_equal(setenv("SECKILL_TLS_KEY_FILE", path, 1), 0);
-    ASSERT_STATUS(config_read(&config, NULL), STATUS_OK);
+    ASSERT_STATUS(config_read(&config, NULL), RLOCK_OK);
     config_clear(&config);
     assert_int_equal(unsetenv("SECKILL_TLS_CERT_FILE"), 0);
     assert_refused("SECKILL_TLS_CERT_FILE is not set; SECKILL_TLS_CERT_FILE and "

@@ -169,11 +169,11 @@ static void fill(int first, int count)
 UNIT_CASE(test_log_stop__writes_the_waiting_lines)
 {
     uint64_t dropped;
-    struct err err;
+    struct rlock_err err;
 
     capture();
     fill(0, 1); /* the thread does not run yet */
-    if (log_start(&err) == STATUS_OK) {
+    if (log_start(&err) == RLOCK_OK) {
         fill(1, 10);
         log_stop();
     }
@@ -187,10 +187,10 @@ UNIT_CASE(test_log_stop__writes_the_waiting_lines)
 UNIT_CASE(test_log_event__wakes_the_thread)
 {
     uint64_t dropped;
-    struct err err;
+    struct rlock_err err;
 
     capture();
-    assert_int_equal(log_start(&err), STATUS_OK);
+    assert_int_equal(log_start(&err), RLOCK_OK);
     for (int i = 0; i < 5; i++) {
         fill(i, 1);
         if (!read_packet())
@@ -280,10 +280,10 @@ UNIT_CASE(test_log_event__drops_lines_that_nobody_reads)
 {
     uint64_t dropped, reported = 0;
     bool is_read = true;
-    struct err err;
+    struct rlock_err err;
 
     capture();
-    if (log_start(&err) == STATUS_OK)
+    if (log_start(&err) == RLOCK_OK)
         fill(0, LINES);
     dropped = log_dropped();
     while (is_read && count_lines(&reported) + (int)reported < LINES)
@@ -301,10 +301,10 @@ UNIT_CASE(test_log_event__drops_lines_that_nobody_reads)
 UNIT_CASE(test_log_event__fills_the_buffer_before_it_drops)
 {
     uint64_t before = log_dropped();
-    struct err err;
+    struct rlock_err err;
 
     capture();
-    assert_int_equal(log_start(&err), STATUS_OK);
+    assert_int_equal(log_start(&err), RLOCK_OK);
     while (log_dropped() == before)
         log_event(LOG_INFO, "long", "%2000s", "x");
     while (strstr(output.text, "event=log_dropped") == NULL && read_packet())
@@ -321,7 +321,7 @@ UNIT_CASE(test_log_event__fills_the_buffer_before_it_drops)
 UNIT_CASE(test_log_dropped__counts_lines_that_are_not_written)
 {
     uint64_t before = log_dropped(), reported;
-    struct err err;
+    struct rlock_err err;
     int captured_fd, fds[2];
 
     capture();
@@ -330,7 +330,7 @@ UNIT_CASE(test_log_dropped__counts_lines_that_are_not_written)
     dup2(fds[1], STDERR_FILENO);
     close(fds[0]);
     close(fds[1]);
-    assert_int_equal(log_start(&err), STATUS_OK);
+    assert_int_equal(log_start(&err), RLOCK_OK);
     fill(0, 10);
     for (int i = 0; i < DEADLINE_MS && log_dropped() < before + 10; i++)
         poll(NULL, 0, 1);
@@ -348,7 +348,7 @@ UNIT_CASE(test_log_dropped__counts_lines_that_are_not_written)
 UNIT_CASE(test_log_start__says_why_no_thread_starts)
 {
     pthread_attr_t usual, huge;
-    struct err err = {0};
+    struct rlock_err err = {0};
 
     pthread_getattr_default_np(&usual);
     pthread_getattr_default_np(&huge);
@@ -356,7 +356,7 @@ UNIT_CASE(test_log_start__says_why_no_thread_starts)
                               SIZE_MAX / 4096 * 2048); /* no address space has it */
     assert_int_equal(pthread_setattr_default_np(&huge), 0);
     errno = 0;
-    assert_int_equal(log_start(&err), STATUS_NO_MEMORY);
+    assert_int_equal(log_start(&err), RLOCK_NO_MEMORY);
     pthread_setattr_default_np(&usual);
     assert_string_equal(err.text,
                         "cannot start a thread: Resource temporarily unavailable");
@@ -374,10 +374,10 @@ UNIT_CASE(test_log_stop__does_not_wait_for_a_reader)
 {
     long threads = thread_count();
     uint64_t before = log_dropped(), unread;
-    struct err err;
+    struct rlock_err err;
 
     capture();
-    if (log_start(&err) == STATUS_OK)
+    if (log_start(&err) == RLOCK_OK)
         fill(0, LINES);
     log_stop();
     unread = log_dropped();

@@ -55,10 +55,10 @@ static void make_tokens(const struct auth *auth)
 {
     for (int role = AUTH_SHOPPER; role <= AUTH_ADMIN; role++) {
         struct identity identity = {.user_id = 7, .role = (enum auth_role)role};
-        enum status status = auth_make(auth, &identity, clock_real_us() / 1000000,
-                                       1000000, &tokens[role], NULL);
+        enum rlock_status status = auth_make(auth, &identity, clock_real_us() / 1000000,
+                                             1000000, &tokens[role], NULL);
 
-        assert(status == STATUS_OK);
+        assert(status == RLOCK_OK);
         (void)status;
     }
 }
@@ -87,16 +87,16 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
                                      .connections_max = 100,
                                      .metrics = &metrics,
                                      .all_metrics = &all_metrics};
-    enum status status = auth_create(&config, &options.keys->auth, NULL);
+    enum rlock_status status = auth_create(&config, &options.keys->auth, NULL);
 
     (void)argc;
     (void)argv;
-    assert(status == STATUS_OK);
+    assert(status == RLOCK_OK);
     make_tokens(options.keys->auth);
     log_set_level(LOG_ERROR);
     options.listen_fd = listen_locally();
     status = worker_start(&options, &worker, NULL);
-    assert(status == STATUS_OK);
+    assert(status == RLOCK_OK);
     return 0;
 }
 

@@ -28,9 +28,9 @@ static void demand(bool holds)
 static void try_networks(const char *text)
 {
     struct address_networks networks = {0};
-    struct err err = {0};
+    struct rlock_err err = {0};
 
-    if (address_networks_parse(text, &networks, &err) != STATUS_OK) {
+    if (address_networks_parse(text, &networks, &err) != RLOCK_OK) {
         demand(err.text[0] != '\0' && networks.count == 0);
         return;
     }
@@ -45,7 +45,7 @@ static void try_forwarded(const char *list, size_t len)
     uint8_t proxy[16] = {[10] = 0xff, [11] = 0xff, [12] = 10};
     uint8_t stranger[16] = {[0] = 0x20}, kept[16] = {[0] = 0x20};
 
-    demand(address_networks_parse("10.0.0.0/8", &trusted, NULL) == STATUS_OK);
+    demand(address_networks_parse("10.0.0.0/8", &trusted, NULL) == RLOCK_OK);
     address_walk_back(&trusted, list, len, proxy);
     address_walk_back(&trusted, list, len, stranger);
     demand(memcmp(stranger, kept, 16) == 0);
@@ -84,9 +84,9 @@ static void try_keys(const char *text)
                             .jwt_issuer = "",
                             .jwt_audience = ""};
     struct auth *auth = NULL;
-    struct err err = {0};
+    struct rlock_err err = {0};
 
-    if (auth_create(&config, &auth, &err) != STATUS_OK)
+    if (auth_create(&config, &auth, &err) != RLOCK_OK)
         demand(auth == NULL && err.text[0] != '\0');
     auth_free(auth);
 }

@@ -32,7 +32,7 @@ static const struct auth *judge(void)
                                          .jwt_audience = "shop"};
     static struct auth *auth;
 
-    if (auth == NULL && auth_create(&config, &auth, NULL) != STATUS_OK)
+    if (auth == NULL && auth_create(&config, &auth, NULL) != RLOCK_OK)
         abort();
     return auth;
 }
@@ -68,7 +68,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     const uint8_t *mark = memchr(data, '\n', size);
     struct text header = {(const char *)data, size};
     struct identity identity;
-    enum status status;
+    enum rlock_status status;
 
     if (mark != NULL && size <= PART_MAX) {
         header.bytes = text;
@@ -77,9 +77,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     memset(&identity, 0xff, sizeof(identity));
     status = auth_check(judge(), header, NOW_S, &identity);
-    if (status == STATUS_REFUSED)
+    if (status == RLOCK_REFUSED)
         return 0;
-    if (status != STATUS_OK || mark == NULL || is_forged || !is_in_bounds(&identity))
+    if (status != RLOCK_OK || mark == NULL || is_forged || !is_in_bounds(&identity))
         abort();
     return 0;
 }

@@ -64,8 +64,8 @@ static inline int site_open(struct http_options options)
     options.idle_timeout_s = options.request_timeout_s = 60;
     options.reads_body = site_reads_body;
     options.answered = site_on_answered;
-    if (http_listen("127.0.0.1:0", 1, &options.listen_fd, &port, NULL) != STATUS_OK ||
-        http_start(&options, &site.http, NULL) != STATUS_OK)
+    if (http_listen("127.0.0.1:0", 1, &options.listen_fd, &port, NULL) != RLOCK_OK ||
+        http_start(&options, &site.http, NULL) != RLOCK_OK)
         return -1;
     uv_prepare_init(&site.loop, &site.turn_end);
     uv_prepare_start(&site.turn_end, site_on_turn_end);

@@ -74,7 +74,7 @@ static bool is_in(const char *networks_text, const char *address_text)
     struct address_networks networks;
     uint8_t address[16];
 
-    assert_int_equal(address_networks_parse(networks_text, &networks, NULL), STATUS_OK);
+    assert_int_equal(address_networks_parse(networks_text, &networks, NULL), RLOCK_OK);
     assert_true(parse(address_text, address));
     return address_is_in(&networks, address);
 }
@@ -106,20 +106,20 @@ UNIT_CASE(test_address_networks_parse__says_what_is_wrong)
                                        "10.0.0.0/999",  "10.0.0.0/08x",
                                        "10.0.0.0/0008", "10.0.0.0/4294967304"};
     struct address_networks networks = {.count = 99}, most;
-    struct err err;
+    struct rlock_err err;
     char many[ADDRESS_NETWORKS_MAX * 4 + 8] = "";
 
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
-        err = (struct err){0};
-        if (address_networks_parse(rows[i], &networks, &err) != STATUS_INVALID ||
+        err = (struct rlock_err){0};
+        if (address_networks_parse(rows[i], &networks, &err) != RLOCK_INVALID ||
             strstr(err.text, rows[i]) == NULL)
             fail_msg("%s: %s", rows[i], err.text);
     }
     for (int i = 0; i <= ADDRESS_NETWORKS_MAX; i++)
         snprintf(many + (size_t)i * 4, 5, "::1,");
-    ASSERT_STATUS(address_networks_parse(many + 4, &most, NULL), STATUS_OK);
+    ASSERT_STATUS(address_networks_parse(many + 4, &most, NULL), RLOCK_OK);
     ASSERT_NUMBER(most.count, ==, ADDRESS_NETWORKS_MAX);
-    assert_int_equal(address_networks_parse(many, &networks, &err), STATUS_INVALID);
+    assert_int_equal(address_networks_parse(many, &networks, &err), RLOCK_INVALID);
     assert_int_equal(networks.count, 99); /* untouched */
 }
 
@@ -143,7 +143,7 @@ UNIT_CASE(test_address_walk_back__trusts_configured_proxies_only)
     };
     struct address_networks trusted;
 
-    assert_int_equal(address_networks_parse("10.0.0.0/8", &trusted, NULL), STATUS_OK);
+    assert_int_equal(address_networks_parse("10.0.0.0/8", &trusted, NULL), RLOCK_OK);
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         uint8_t address[16], client[16];
 

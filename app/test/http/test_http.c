@@ -97,7 +97,7 @@ static int setup(void **state UNUSED)
     sold_out = http_page_create(&replies[0]);
     vouchers = http_page_create(&replies[1]);
     return address_networks_parse("127.0.0.1, 10.0.0.0/8", &options.trusted_proxies,
-                                  NULL) == STATUS_OK
+                                  NULL) == RLOCK_OK
                ? site_open(options)
                : -1;
 }

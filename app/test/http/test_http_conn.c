@@ -265,7 +265,7 @@ CASE(test_accept__up_to_the_limit_per_address)
     site.options.connections_per_address = 2;
     assert_int_equal(
         address_networks_parse("10.0.0.0/8", &site.options.trusted_proxies, NULL),
-        STATUS_OK);
+        RLOCK_OK);
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         bool is_proxy = rows[i].open != NULL && strncmp(rows[i].open, "10.", 3) == 0;
 

@@ -52,18 +52,18 @@ UNIT_CASE(test_listen__refuses_what_is_no_address)
         "127.0.0.1:1x",
         "[::1]",
     };
-    struct err err;
+    struct rlock_err err;
     unsigned port = 7;
     int fd = -1;
 
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
-        err = (struct err){0};
-        if (http_listen(rows[i], 1, &fd, &port, &err) != STATUS_INVALID ||
+        err = (struct rlock_err){0};
+        if (http_listen(rows[i], 1, &fd, &port, &err) != RLOCK_INVALID ||
             strstr(err.text, INVALID) == NULL)
             fail_msg("\"%s\": %s", rows[i], err.text);
     }
-    err = (struct err){0};
-    ASSERT_STATUS(http_listen("127.0.0.256:0", 1, &fd, &port, &err), STATUS_INVALID);
+    err = (struct rlock_err){0};
+    ASSERT_STATUS(http_listen("127.0.0.256:0", 1, &fd, &port, &err), RLOCK_INVALID);
     ASSERT_CONTAINS(err.text, "\"127.0.0.256:0\" is not an address: ");
     assert_int_equal(fd, -1);
     assert_int_equal(port, 7);
@@ -74,9 +74,9 @@ UNIT_CASE(test_listen__binds_sockets_that_share_a_port)
     int fds[4] = {-1, -1, -1, -1}, other = -1, before;
     unsigned port = 0, other_port = 0;
     char address[40];
-    struct err err = {0};
+    struct rlock_err err = {0};
 
-    ASSERT_STATUS(http_listen("127.0.0.1:0", 3, fds, &port, &err), STATUS_OK);
+    ASSERT_STATUS(http_listen("127.0.0.1:0", 3, fds, &port, &err), RLOCK_OK);
     assert_int_equal(fds[3], -1);
     ASSERT_BETWEEN(port, 1, 65535);
     for (int i = 0; i < 3; i++) {
@@ -91,60 +91,58 @@ UNIT_CASE(test_listen__binds_sockets_that_share_a_port)
     /* another process with the same option would get a part of the connections */
     before = open_descriptors();
     snprintf(address, sizeof(address), "127.0.0.1:%u", port);
-    ASSERT_STATUS(http_listen(address, 1, &other, &other_port, &err), STATUS_REFUSED);
+    ASSERT_STATUS(http_listen(address, 1, &other, &other_port, &err), RLOCK_REFUSED);
     ASSERT_CONTAINS(err.text, "cannot listen on 127.0.0.1:");
     ASSERT_CONTAINS(err.text, "Address already in use");
     assert_int_equal(open_descriptors(), before);
     for (int i = 0; i < 3; i++)
         close(fds[i]);
-    ASSERT_STATUS(http_listen(address, 1, fds, &other_port, &err), STATUS_OK);
+    ASSERT_STATUS(http_listen(address, 1, fds, &other_port, &err), RLOCK_OK);
     assert_int_equal(other_port, port);
     close(fds[0]);
-    ASSERT_STATUS(http_listen("192.0.2.1:0", 1, fds, &port, &err), STATUS_REFUSED);
+    ASSERT_STATUS(http_listen("192.0.2.1:0", 1, fds, &port, &err), RLOCK_REFUSED);
 }
 
 /* The address 127.1.2.34 with so many zeros that it is `len` bytes long. */
-static enum status listen_to_long_host(size_t len)
+static enum rlock_status listen_to_long_host(size_t len)
 {
     static const char end[] = "7f.1.2.34:0";
     char address[300] = "0x";
     unsigned port = 0;
     int fd = -1;
-    enum status status;
+    enum rlock_status status;
 
     memset(address + 2, '0', len - 2);
     memcpy(address + len + 2 - (sizeof(end) - 1), end, sizeof(end));
     status = http_listen(address, 1, &fd, &port, NULL);
-    if (status == STATUS_OK)
+    if (status == RLOCK_OK)
         close(fd);
     return status;
 }
 
 UNIT_CASE(test_listen__takes_a_host_of_255_bytes)
 {
-    ASSERT_STATUS(listen_to_long_host(255), STATUS_OK);
-    ASSERT_STATUS(listen_to_long_host(256), STATUS_INVALID);
+    ASSERT_STATUS(listen_to_long_host(255), RLOCK_OK);
+    ASSERT_STATUS(listen_to_long_host(256), RLOCK_INVALID);
 }
 
 /* Also where there is no IPv6. */
 UNIT_CASE(test_listen__takes_an_address_in_brackets)
 {
     static const char *const rows[] = {"[::1]:0", "[::ffff:127.0.0.1]:0"};
-    struct err err = {0};
+    struct rlock_err err = {0};
     unsigned port = 0;
 
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         int fd = -1;
 
-        if (http_listen(rows[i], 1, &fd, &port, &err) == STATUS_INVALID)
+        if (http_listen(rows[i], 1, &fd, &port, &err) == RLOCK_INVALID)
             fail_msg("%s: expected that it is an address, got: %s", rows[i], err.text);
         if (fd >= 0)
             close(fd);
     }
-    ASSERT_STATUS(http_listen("[127.0.0.1:0", 1, &(int){-1}, &port, &err),
-                  STATUS_INVALID);
-    ASSERT_STATUS(http_listen("127.0.0.1]:0", 1, &(int){-1}, &port, &err),
-                  STATUS_INVALID);
+    ASSERT_STATUS(http_listen("[127.0.0.1:0", 1, &(int){-1}, &port, &err), RLOCK_INVALID);
+    ASSERT_STATUS(http_listen("127.0.0.1]:0", 1, &(int){-1}, &port, &err), RLOCK_INVALID);
 }
 
 int main(void)

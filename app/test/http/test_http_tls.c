@@ -69,7 +69,7 @@ static struct http_tls *new_tls(void)
 
     ASSERT_STATUS(http_tls_create((const char *)pairs[0].cert.data,
                                   (const char *)pairs[0].key.data, &tls, NULL),
-                  STATUS_OK);
+                  RLOCK_OK);
     return tls;
 }
 
@@ -175,11 +175,11 @@ static void client_end(struct tls_client *client)
 UNIT_CASE(test_tls_create__refuses_the_key_of_another_certificate)
 {
     struct http_tls *tls = NULL;
-    struct err err = {0};
+    struct rlock_err err = {0};
 
     ASSERT_STATUS(http_tls_create((const char *)pairs[0].cert.data,
                                   (const char *)pairs[1].key.data, &tls, &err),
-                  STATUS_INVALID);
+                  RLOCK_INVALID);
     assert_null(tls);
     ASSERT_CONTAINS(err.text, "SECKILL_TLS_CERT_FILE and SECKILL_TLS_KEY_FILE must be");
 }
@@ -200,7 +200,7 @@ UNIT_CASE(test_handshake__by_the_default_priority)
     };
     struct config config;
 
-    ASSERT_STATUS(config_read(&config, NULL), STATUS_OK);
+    ASSERT_STATUS(config_read(&config, NULL), RLOCK_OK);
     assert_int_equal(open_with(config.tls_priority), 0);
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         struct tls_client client;

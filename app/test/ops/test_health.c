@@ -13,16 +13,16 @@ UNIT_CASE(test_health_of__needs_every_loop)
         bool bypasses_locks;
         struct health wanted;
     } rows[] = {
-        {1, 1, 0, false, {true, STATUS_OK, true, true, true}},
-        {1, 0, 1, false, {true, STATUS_OK, false, true, true}},
-        {1, 0, 0, false, {true, STATUS_OK, false, false, false}},
-        {1, 0, 0, true, {true, STATUS_OK, false, false, true}},
-        {0, 1, 0, true, {false, STATUS_REFUSED, true, true, false}},
+        {1, 1, 0, false, {true, RLOCK_OK, true, true, true}},
+        {1, 0, 1, false, {true, RLOCK_OK, false, true, true}},
+        {1, 0, 0, false, {true, RLOCK_OK, false, false, false}},
+        {1, 0, 0, true, {true, RLOCK_OK, false, false, true}},
+        {0, 1, 0, true, {false, RLOCK_REFUSED, true, true, false}},
     };
 
     first.postgres_up = first.redis_up = 1;
-    first.postgres_failure = STATUS_TIMEOUT; /* a past failure: ignored */
-    second.postgres_failure = STATUS_REFUSED;
+    first.postgres_failure = RLOCK_TIMEOUT; /* a past failure: ignored */
+    second.postgres_failure = RLOCK_REFUSED;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         struct health found;
 
@@ -36,7 +36,7 @@ UNIT_CASE(test_health_of__needs_every_loop)
             found.has_locks != rows[i].wanted.has_locks ||
             found.is_ready != rows[i].wanted.is_ready)
             fail_msg("row %zu: Postgres %d (%s), Redis %d, locks %d, ready %d", i,
-                     found.has_postgres, status_name(found.postgres_failure),
+                     found.has_postgres, rlock_status_name(found.postgres_failure),
                      found.has_redis, found.has_locks, found.is_ready);
     }
     second.postgres_up = 1;

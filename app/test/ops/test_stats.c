@@ -26,7 +26,7 @@
 
 static struct {
     bool is_down;
-    enum status refusal; /* of redis_conn_words() */
+    enum rlock_status refusal; /* of redis_conn_words() */
     bool has_no_document, has_no_end;
     const char *host;
     int host_result;
@@ -49,8 +49,8 @@ bool redis_conn_is_up(const struct redis_conn *conn)
     return !fake.is_down;
 }
 
-enum status redis_conn_words(struct redis_conn *conn, struct redis_command *command,
-                             redis_command_cb done, const char *const *words)
+enum rlock_status redis_conn_words(struct redis_conn *conn, struct redis_command *command,
+                                   redis_command_cb done, const char *const *words)
 {
     assert_ptr_equal(conn, the_conn);
     for (size_t i = 0; words[i] != NULL; i++) {
@@ -59,11 +59,11 @@ enum status redis_conn_words(struct redis_conn *conn, struct redis_command *comm
         snprintf(fake.sent + len, sizeof(fake.sent) - len, "%s%s", words[i],
                  words[i + 1] != NULL ? " " : ";");
     }
-    if (fake.refusal != STATUS_OK)
+    if (fake.refusal != RLOCK_OK)
         return fake.refusal;
     ASSERT_NUMBER(fake.count, <, COMMANDS_MAX);
     fake.pending[fake.count++] = (struct pending){command, done};
-    return STATUS_OK;
+    return RLOCK_OK;
 }
 
 void metrics_print_stats(FILE *out, const struct all_metrics *all)
@@ -148,7 +148,7 @@ static void turn(void)
 }
 
 /* Answers the oldest command. */
-static void answer(enum status status, redisReply *reply)
+static void answer(enum rlock_status status, redisReply *reply)
 {
     struct pending oldest = fake.pending[0];
 
@@ -189,12 +189,12 @@ static void on_read(struct stats_read *read UNUSED, char *text)
     reads++;
 }
 
-static void assert_read(enum status status, redisReply *reply, const char *wanted)
+static void assert_read(enum rlock_status status, redisReply *reply, const char *wanted)
 {
     struct stats_read read;
 
     reads = 0;
-    assert_int_equal(stats_read(stats, "", &read, on_read), STATUS_OK);
+    assert_int_equal(stats_read(stats, "", &read, on_read), RLOCK_OK);
     ASSERT_NUMBER(reads, ==, 0);
     answer(status, reply);
     ASSERT_NUMBER(reads, ==, 1);
@@ -210,11 +210,11 @@ CASE(test_stats__are_written_each_second)
     assert_sent_after(SECOND_US - 1, "");
     assert_sent_after(1, XADD("1699999401000") EXPIRE);
     assert_sent_after(SECOND_US, ""); /* both are under way */
-    answer(STATUS_TIMEOUT, NULL);
+    answer(RLOCK_TIMEOUT, NULL);
     assert_sent_after(SECOND_US, "");
-    answer(STATUS_OK, NULL);
+    answer(RLOCK_OK, NULL);
     assert_sent_after(SECOND_US, XADD("1699999404000"));
-    answer(STATUS_OK, NULL);
+    answer(RLOCK_OK, NULL);
 }
 
 CASE(test_stats__expire_an_hour_after_one_of_60_writes)
@@ -226,7 +226,7 @@ CASE(test_stats__expire_an_hour_after_one_of_60_writes)
             fail_msg("write %d of 0 to 120: expected EXPIRE with 0, 60 and 120, got %s",
                      i, fake.sent);
         while (fake.count > 0)
-            answer(STATUS_OK, NULL);
+            answer(RLOCK_OK, NULL);
     }
 }
 
@@ -242,7 +242,7 @@ CASE(test_stats__are_not_written_without_redis_or_memory)
     fake.has_no_end = true;
     assert_sent_after(SECOND_US, "");
     fake.has_no_end = false;
-    fake.refusal = STATUS_NO_MEMORY; /* the next second tries again */
+    fake.refusal = RLOCK_NO_MEMORY; /* the next second tries again */
     assert_sent_after(SECOND_US, XADD("1699999404000") EXPIRE);
     assert_sent_after(SECOND_US, XADD("1699999405000"));
 }
@@ -262,11 +262,11 @@ CASE(test_stats_read__asks_for_what_follows)
     static const char newest[] = "18446744073709551615-18446744073709551615";
     struct stats_read read;
 
-    fake.refusal = STATUS_DOWN;
-    assert_int_equal(stats_read(stats, "", &read, on_read), STATUS_DOWN);
+    fake.refusal = RLOCK_DOWN;
+    assert_int_equal(stats_read(stats, "", &read, on_read), RLOCK_DOWN);
     assert_text(fake.sent, "XRANGE seckill:stats 1699999400000 + COUNT 6000;");
     fake.sent[0] = '\0';
-    assert_int_equal(stats_read(stats, newest, &read, on_read), STATUS_DOWN);
+    assert_int_equal(stats_read(stats, newest, &read, on_read), RLOCK_DOWN);
     assert_text(fake.sent, "XRANGE seckill:stats (18446744073709551615-"
                            "18446744073709551615 + COUNT 6000;");
 }
@@ -297,16 +297,16 @@ CASE(test_stats_read__answers_the_entries)
     redisReply stream = array_reply(all, 5);
 
     assert_read(
-        STATUS_OK, &stream,
+        RLOCK_OK, &stream,
         ANSWER("1700000000000", "true", "[\"5-1\",\"a/1\",{}],[\"5-1\",\"a/1\",{}]"));
     stream = array_reply(all, 0);
-    assert_read(STATUS_OK, &stream, ANSWER("1700000000000", "true", ""));
+    assert_read(RLOCK_OK, &stream, ANSWER("1700000000000", "true", ""));
 }
 
 CASE(test_stats_read__answers_own_stats_without_redis)
 {
     simulated_us += 2 * SECOND_US;
-    assert_read(STATUS_TIMEOUT, NULL, OWN("1700000002000"));
+    assert_read(RLOCK_TIMEOUT, NULL, OWN("1700000002000"));
 }
 
 CASE(test_stats_read__answers_nothing_without_memory)
@@ -314,12 +314,12 @@ CASE(test_stats_read__answers_nothing_without_memory)
     redisReply stream = array_reply(NULL, 0);
 
     fake.has_no_document = true;
-    assert_read(STATUS_OK, &stream, NULL);
-    assert_read(STATUS_IO, NULL, NULL);
+    assert_read(RLOCK_OK, &stream, NULL);
+    assert_read(RLOCK_IO, NULL, NULL);
     fake.has_no_document = false;
     fake.has_no_end = true;
-    assert_read(STATUS_OK, &stream, NULL);
-    assert_read(STATUS_IO, NULL, NULL);
+    assert_read(RLOCK_OK, &stream, NULL);
+    assert_read(RLOCK_IO, NULL, NULL);
 }
 
 /* -- names -- */

@@ -54,7 +54,7 @@ static struct {
     size_t released;
     size_t flushes;
     bool is_slow; /* releases wait for answer_releases() */
-    enum status release_status;
+    enum rlock_status release_status;
     size_t releasing_count;
     struct rlock *releasing[CALLS_MAX];
     int64_t raised_above; /* argument of the last raise; 0: none */
@@ -105,7 +105,7 @@ static inline void keep_call(const struct store_batch *batch, store_batch_cb cal
                       batch->released,   batch->deadline_us};
 }
 
-void store_place_orders(struct store *store UNUSED, struct list *batches,
+void store_place_orders(struct store *store UNUSED, struct rlock_link *batches,
                         store_batch_cb callback)
 {
     struct store_batch *batch = LIST_SHIFT(struct store_batch, batches, link);
@@ -351,7 +351,7 @@ static inline bool submit(int user, int64_t voucher_id)
     return submit_with_key(user, voucher_id, (struct text){0});
 }
 
-static inline void answer_locks(enum status status)
+static inline void answer_locks(enum rlock_status status)
 {
     size_t count = fake_locks.count;
     struct rlock *requested[CALLS_MAX];
@@ -361,8 +361,8 @@ static inline void answer_locks(enum status status)
     for (size_t i = 0; i < count; i++) {
         struct rlock *lock = requested[i];
 
-        lock->state = status == STATUS_OK ? LOCK_HELD : LOCK_FREE;
-        if (status == STATUS_OK) {
+        lock->state = status == RLOCK_OK ? LOCK_HELD : LOCK_FREE;
+        if (status == RLOCK_OK) {
             fake_locks.held++;
             lock->fence = ++fake_locks.fence;
             lock->safe_until_us = clock_mono_us() + 30000000;
@@ -375,7 +375,7 @@ static inline void answer_locks(enum status status)
 static inline void submit_locked(int user, int64_t voucher_id)
 {
     assert_true(submit(user, voucher_id));
-    answer_locks(STATUS_OK);
+    answer_locks(RLOCK_OK);
 }
 
 /* Lets this number of connections be idle. */
@@ -386,9 +386,9 @@ static inline void set_room(unsigned room)
 }
 
 /* Answers the oldest call. */
-static inline void answer_store(enum status status, enum verdict verdict)
+static inline void answer_store(enum rlock_status status, enum verdict verdict)
 {
-    const struct err why = {.status = status, .text = "scripted"};
+    const struct rlock_err why = {.status = status, .text = "scripted"};
     const struct voucher_snapshot snapshot = {.voucher_id = 7};
     struct call call = fake_store.calls[0];
 
@@ -397,7 +397,7 @@ static inline void answer_store(enum status status, enum verdict verdict)
     memmove(fake_store.calls, fake_store.calls + 1, fake_store.count * sizeof(call));
     if (!call.is_lookup && (fake_store.count == 0 || !fake_store.calls[0].is_behind))
         (*(call.is_slow ? &fake_store.slow_room : &fake_store.room))++;
-    for (size_t i = 0; i < call.count && status == STATUS_OK; i++) {
+    for (size_t i = 0; i < call.count && status == RLOCK_OK; i++) {
         call.placements[i]->verdict = verdict;
         call.placements[i]->order.id = 1000 + call.placements[i]->user_id;
         call.placements[i]->order.created_us = fake_store.created_us;
@@ -409,21 +409,21 @@ static inline void answer_store(enum status status, enum verdict verdict)
 static inline void answer_all(void)
 {
     while (fake_store.count > 0)
-        answer_store(STATUS_OK, VERDICT_PLACED);
+        answer_store(RLOCK_OK, VERDICT_PLACED);
 }
 
 /* The shopper gets the lock, and the answer of the store. */
 static inline void place(int user, int64_t voucher_id, enum verdict verdict)
 {
     submit_locked(user, voucher_id);
-    answer_store(STATUS_OK, verdict);
+    answer_store(RLOCK_OK, verdict);
 }
 
 static inline void lose_lock(struct rlock *lock)
 {
     lock->state = LOCK_FREE;
     fake_locks.held--;
-    lock->on_lost(lock, STATUS_LOST, lock->arg);
+    lock->on_lost(lock, RLOCK_LOST, lock->arg);
 }
 
 static inline void assert_answered(int user, enum outcome outcome)

@@ -86,18 +86,19 @@ static const struct catalogue_entry *get(int64_t id)
 struct reader {
     struct catalogue_wait wait;
     int answers;
-    enum status status;
+    enum rlock_status status;
     int64_t stock_left;
     bool exists;
 };
 
-static void on_entry(enum status status, const struct catalogue_entry *entry, void *arg)
+static void on_entry(enum rlock_status status, const struct catalogue_entry *entry,
+                     void *arg)
 {
     struct reader *reader = arg;
 
     reader->answers++;
     reader->status = status;
-    if (status == STATUS_OK) {
+    if (status == RLOCK_OK) {
         reader->exists = entry->exists;
         reader->stock_left = entry->stock_left;
     }
@@ -110,20 +111,20 @@ static void start_read(int64_t id, struct reader *reader)
     assert_int_equal(reader->answers, 0); /* never from inside the call */
 }
 
-static void answer_read(enum status status, const struct voucher *voucher)
+static void answer_read(enum rlock_status status, const struct voucher *voucher)
 {
     store_vouchers_cb callback = fake_store.callback;
 
     assert_non_null(callback);
     fake_store.callback = NULL;
-    callback(status, voucher, voucher != NULL, status == STATUS_OK ? clock_real_us() : 0,
+    callback(status, voucher, voucher != NULL, status == RLOCK_OK ? clock_real_us() : 0,
              fake_store.arg);
     turn();
 }
 
 static void answer_with_stock(int64_t id, int64_t stock_left)
 {
-    answer_read(STATUS_OK, &(struct voucher){.id = id, .stock_left = stock_left});
+    answer_read(RLOCK_OK, &(struct voucher){.id = id, .stock_left = stock_left});
 }
 
 static void read_voucher(int64_t id, int64_t stock_left)
@@ -134,7 +135,7 @@ static void read_voucher(int64_t id, int64_t stock_left)
     turn();
     answer_with_stock(id, stock_left);
     assert_int_equal(reader.answers, 1);
-    assert_int_equal(reader.status, STATUS_OK);
+    assert_int_equal(reader.status, RLOCK_OK);
 }
 
 /* -- reads -- */
@@ -151,12 +152,12 @@ TEST(test_catalogue_read__shares_one_query_per_turn)
     assert_int_equal(fake_store.count, 2);
     assert_int_equal(fake_store.ids[0], 7);
     assert_int_equal(fake_store.ids[1], 8);
-    answer_read(STATUS_OK, &(struct voucher){.id = 7,
-                                             .stock_left = 5,
-                                             .begin_us = 11,
-                                             .end_us = 22,
-                                             .requires_ticket = 1,
-                                             .pow_bits = 8});
+    answer_read(RLOCK_OK, &(struct voucher){.id = 7,
+                                            .stock_left = 5,
+                                            .begin_us = 11,
+                                            .end_us = 22,
+                                            .requires_ticket = 1,
+                                            .pow_bits = 8});
     for (int i = 0; i < 3; i++) {
         assert_int_equal(readers[i].answers, 1);
         assert_int_equal(readers[i].exists, i != 1);
@@ -174,9 +175,9 @@ TEST(test_catalogue_read__failure_is_answered)
 
     start_read(7, &reader);
     turn();
-    answer_read(STATUS_DOWN, NULL);
+    answer_read(RLOCK_DOWN, NULL);
     assert_int_equal(reader.answers, 1);
-    assert_int_equal(reader.status, STATUS_DOWN);
+    assert_int_equal(reader.status, RLOCK_DOWN);
     assert_null(get(7));
 }
 
@@ -192,9 +193,9 @@ TEST(test_catalogue_read__of_more_vouchers_than_fit)
     start_read(ENTRIES_MAX + 1, &reader);
     turn(); /* answers the one that does not fit */
     assert_int_equal(reader.answers, 1);
-    assert_int_equal(reader.status, STATUS_NO_MEMORY);
+    assert_int_equal(reader.status, RLOCK_NO_MEMORY);
     while (fake_store.callback != NULL)
-        answer_read(STATUS_OK, NULL); /* none of the vouchers exists */
+        answer_read(RLOCK_OK, NULL); /* none of the vouchers exists */
     for (size_t i = 0; i < ENTRIES_MAX; i++)
         assert_int_equal(readers[i].answers, 1);
     free(readers);
@@ -222,7 +223,7 @@ TEST(test_catalogue_get__valid_for_800_ms)
     turn();
     pass_us(800000);
     answer_with_stock(8, 5);
-    assert_int_equal(reader.status, STATUS_OK);
+    assert_int_equal(reader.status, RLOCK_OK);
     assert_null(get(8));
 }
 
@@ -335,7 +336,7 @@ static void answer_clock(int64_t database_us)
     store_vouchers_cb callback = fake_store.callback;
 
     fake_store.callback = NULL;
-    callback(STATUS_OK, NULL, 0, database_us, fake_store.arg);
+    callback(RLOCK_OK, NULL, 0, database_us, fake_store.arg);
 }
 
 static void read_clock(int64_t round_trip_us, int64_t database_us)
@@ -413,7 +414,7 @@ TEST(test_catalogue_clock__is_read_at_the_start)
     for (size_t reads = 1; reads <= 3; reads++) {
         pass_us(200000);
         assert_int_equal(fake_store.reads, reads);
-        answer_read(STATUS_DOWN, NULL);
+        answer_read(RLOCK_DOWN, NULL);
     }
 }
 

@@ -29,7 +29,7 @@ ssize_t getrandom(void *buffer, size_t count, unsigned flags)
 static struct call *submit_pair(void)
 {
     assert_true(submit(1, 7) && submit(2, 7));
-    answer_locks(STATUS_OK);
+    answer_locks(RLOCK_OK);
     assert_int_equal(fake_store.calls[0].count, 2);
     return &fake_store.calls[0];
 }
@@ -45,10 +45,10 @@ TEST_WITH(test_checkout_turn__sends_the_next_batch_when_the_row_is_free, .is_ear
     assert_int_equal(fake_store.count, 2);
     assert_unanswered(1);
     assert_int_equal(fake_locks.held, 3);
-    answer_store(STATUS_OK, VERDICT_PLACED);
+    answer_store(RLOCK_OK, VERDICT_PLACED);
     assert_all_answered(1, 2, OUTCOME_PLACED);
     assert_unanswered(3);
-    answer_store(STATUS_OK, VERDICT_PLACED);
+    answer_store(RLOCK_OK, VERDICT_PLACED);
     assert_answered(3, OUTCOME_PLACED);
 }
 
@@ -57,7 +57,7 @@ TEST_WITH(test_checkout_turn__looks_up_what_was_released_and_lost, .is_early = t
     const struct call *pair = submit_pair();
 
     pair->released(pair->arg);
-    answer_store(STATUS_IO, 0);
+    answer_store(RLOCK_IO, 0);
     submit_locked(3, 7);
     pass_ms(TICK_MS);
     assert_int_equal(fake_store.count, 2);
@@ -92,7 +92,7 @@ TEST_WITH(test_checkout_turn__is_slow_if_the_row_was_held_long, .is_early = true
                      rows[i].is_slow ? "slow" : "not slow", fake_store.count);
         next = fake_store.calls[1];
         next.released(next.arg);
-        answer_store(STATUS_OK, VERDICT_PLACED);
+        answer_store(RLOCK_OK, VERDICT_PLACED);
         submit_locked(4, 7);
         pass_ms(2);
         assert_false(fake_store.calls[1].is_slow); /* the row was free at once */
@@ -107,7 +107,7 @@ static bool is_early_if(int early_ms, int plain_ms)
     bool is_early = submit_pair()->released != NULL;
 
     pass_ms(is_early ? early_ms : plain_ms);
-    answer_store(STATUS_OK, VERDICT_PLACED);
+    answer_store(RLOCK_OK, VERDICT_PLACED);
     memset(fixture.shoppers, 0, sizeof(fixture.shoppers));
     return is_early;
 }
@@ -123,7 +123,7 @@ TEST_WITH(test_checkout_turn__releases_early_only_if_that_is_faster, .is_early =
 {
     submit_locked(1, 7);
     assert_null(fake_store.calls[0].released);
-    answer_store(STATUS_OK, VERDICT_PLACED);
+    answer_store(RLOCK_OK, VERDICT_PLACED);
     assert_true(is_early_if(20, 10));
     for (int i = 0; i < 60; i++)
         is_early_if(20, 10);
@@ -138,11 +138,11 @@ TEST(test_checkout_turn__batches_grow_while_one_commits)
     for (int user = 2; user <= 6; user++)
         submit_locked(user, 7);
     assert_int_equal(fake_store.count, 1);
-    answer_store(STATUS_OK, VERDICT_PLACED);
+    answer_store(RLOCK_OK, VERDICT_PLACED);
     assert_answered(1, OUTCOME_PLACED);
     assert_int_equal(fixture.shoppers[1].order_id, 1001);
     assert_sent(2, 6); /* in order of arrival */
-    answer_store(STATUS_OK, VERDICT_SOLD_OUT);
+    answer_store(RLOCK_OK, VERDICT_SOLD_OUT);
     assert_answered(6, OUTCOME_SOLD_OUT);
     assert_int_equal(fake_locks.released, 6);
 }
@@ -152,9 +152,9 @@ TEST(test_checkout_turn__serves_vouchers_in_turns)
     for (int user = 1; user <= 20; user++)
         submit_locked(user, 7);
     submit_locked(21, 8);
-    answer_store(STATUS_OK, VERDICT_PLACED); /* the first batch of voucher 7 */
+    answer_store(RLOCK_OK, VERDICT_PLACED); /* the first batch of voucher 7 */
     assert_int_equal(fake_store.calls[0].voucher_id, 8);
-    answer_store(STATUS_OK, VERDICT_PLACED);
+    answer_store(RLOCK_OK, VERDICT_PLACED);
     assert_answered(21, OUTCOME_PLACED);
     assert_int_equal(fake_store.calls[0].voucher_id, 7);
     assert_int_equal(fake_store.calls[0].count, 8); /* batch_max */
@@ -174,7 +174,7 @@ TEST(test_checkout_turn__delays_2_ms_while_input_waits)
     submit_locked(1, 7);
     pass_ms(TIMEOUT_MS / 100);
     fake_store.slow_room = 0;
-    answer_store(STATUS_BUSY, 0); /* voucher 7 is slow now */
+    answer_store(RLOCK_BUSY, 0); /* voucher 7 is slow now */
     fake_store.slow_room = 1;
     uv_async_init(&fixture.loop, &input, on_input);
     uv_run(&fixture.loop, UV_RUN_NOWAIT); /* watches the descriptor from now on */
@@ -191,12 +191,12 @@ TEST(test_checkout_turn__delays_2_ms_while_input_waits)
     assert_sent(2, 2);
     pass_ms(1);
     assert_null(simulated_timer_next(clock_mono_us() + 9000)); /* it wakes only once */
-    answer_store(STATUS_OK, VERDICT_PLACED);
+    answer_store(RLOCK_OK, VERDICT_PLACED);
     assert_int_equal(fake_store.count, 0);
     fake_store.slow_room = 1;
     turn();
     assert_true(fake_store.calls[0].is_slow);
-    answer_store(STATUS_OK, VERDICT_PLACED);
+    answer_store(RLOCK_OK, VERDICT_PLACED);
     uv_close((uv_handle_t *)&input, NULL);
     uv_run(&fixture.loop, UV_RUN_DEFAULT);
 }
@@ -248,9 +248,9 @@ TEST(test_checkout_submit__refuses_above_queue_max)
     for (int user = 1; user <= QUEUE_MAX; user++)
         assert_true(submit(user, 7));
     assert_false(submit(QUEUE_MAX + 1, 7));
-    answer_locks(STATUS_BUSY);
+    answer_locks(RLOCK_BUSY);
     assert_true(submit(QUEUE_MAX + 2, 7));
-    answer_locks(STATUS_BUSY);
+    answer_locks(RLOCK_BUSY);
     assert_answered(QUEUE_MAX + 2, OUTCOME_IN_PROGRESS);
     assert_unanswered(QUEUE_MAX + 1);
 }
@@ -259,8 +259,8 @@ TEST(test_checkout_submit__refuses_above_queue_max)
 
 TEST(test_checkout__without_redis_orders_are_refused)
 {
-    static const enum status failures[] = {STATUS_DOWN, STATUS_IO, STATUS_TIMEOUT,
-                                           STATUS_REFUSED};
+    static const enum rlock_status failures[] = {RLOCK_DOWN, RLOCK_IO, RLOCK_TIMEOUT,
+                                                 RLOCK_REFUSED};
 
     for (int i = 0; i < 4; i++) {
         assert_true(submit(i + 1, 7));
@@ -277,15 +277,15 @@ TEST(test_checkout_submit__copies_the_key)
 
     assert_true(submit_with_key(1, 7, (struct text){bytes, 5}));
     memset(bytes, 'x', sizeof(bytes));
-    answer_locks(STATUS_OK);
+    answer_locks(RLOCK_OK);
     placement = fake_store.calls[0].placements[0];
     assert_int_equal(placement->key.len, 5);
     assert_memory_equal(placement->key.bytes, "key-1", 5);
-    answer_store(STATUS_OK, VERDICT_PLACED);
+    answer_store(RLOCK_OK, VERDICT_PLACED);
 
     submit_locked(1, 7);
     assert_null(fake_store.calls[0].placements[0]->key.bytes);
-    answer_store(STATUS_OK, VERDICT_PLACED);
+    answer_store(RLOCK_OK, VERDICT_PLACED);
 }
 
 TEST(test_checkout__batch_has_the_earliest_deadline)
@@ -301,7 +301,7 @@ TEST(test_checkout__batch_has_the_earliest_deadline)
         }
         set_room(1);
         assert_int_equal(fake_store.calls[0].deadline_us, deadline_us);
-        answer_store(STATUS_OK, VERDICT_PLACED);
+        answer_store(RLOCK_OK, VERDICT_PLACED);
     }
     assert_int_equal(fixture.metrics.batch_orders.sum, 6);
 }
@@ -324,8 +324,8 @@ TEST(test_checkout__log_lines_name_the_request)
                                        .trace = "request_id=r"};
 
     assert_true(submit_request(&request));
-    answer_locks(STATUS_OK);
-    answer_store(STATUS_OK, VERDICT_NONE);
+    answer_locks(RLOCK_OK);
+    answer_store(RLOCK_OK, VERDICT_NONE);
     assert_string_equal(fake_log.fields, "request_id=r voucher_id=7 user_id=1 fence=101");
     assert_string_equal(fake_log.spans, "");
     place(3, 7, VERDICT_NONE); /* the memory of an earlier request is used again */
@@ -353,11 +353,11 @@ TEST(test_checkout__measures_each_stage)
     assert_true(submit_request(&request));
     pass_us(100);
     set_room(0);
-    answer_locks(STATUS_OK);
+    answer_locks(RLOCK_OK);
     pass_us(20);
     set_room(1);
     pass_us(3000);
-    answer_store(STATUS_OK, VERDICT_PLACED);
+    answer_store(RLOCK_OK, VERDICT_PLACED);
     pass_us(4);
     answer_releases();
     assert_stage(STAGE_LOCK, 100);
@@ -380,15 +380,15 @@ TEST(test_checkout__measures_each_stage)
 TEST(test_checkout__measures_the_stages_of_repetitions)
 {
     assert_true(submit(1, 7));
-    answer_locks(STATUS_OK);
+    answer_locks(RLOCK_OK);
     pass_us(30);
-    answer_store(STATUS_BUSY, 0);
+    answer_store(RLOCK_BUSY, 0);
     pass_us(40);
-    answer_store(STATUS_OK, VERDICT_STALE_FENCE);
+    answer_store(RLOCK_OK, VERDICT_STALE_FENCE);
     pass_us(500);
-    answer_locks(STATUS_OK);
+    answer_locks(RLOCK_OK);
     pass_us(7);
-    answer_store(STATUS_OK, VERDICT_PLACED);
+    answer_store(RLOCK_OK, VERDICT_PLACED);
     assert_stage(STAGE_LOCK, 500);
     assert_stage(STAGE_QUEUE, 0);
     assert_stage(STAGE_COMMIT, 77);
@@ -400,7 +400,7 @@ TEST(test_checkout__counts_locks_that_expired)
     place(1, 7, VERDICT_PLACED);
     assert_int_equal(fake_locks.flushes, 1); /* the release is sent at once */
     assert_int_equal(fixture.metrics.lock_lost, 0);
-    fake_locks.release_status = STATUS_LOST;
+    fake_locks.release_status = RLOCK_LOST;
     place(2, 7, VERDICT_PLACED);
     assert_int_equal(fixture.metrics.lock_lost, 1);
     assert_answered(2, OUTCOME_PLACED);
@@ -463,7 +463,7 @@ TEST(test_checkout__lock_wait_ends_before_the_deadline)
     assert_string_equal(fake_locks.name, "lock:order:1");
     ASSERT_NUMBER(fake_locks.options.lease_ms, ==, 30000);
     assert_true(fake_locks.options.watchdog);
-    answer_locks(STATUS_BUSY);
+    answer_locks(RLOCK_BUSY);
     assert_answered(1, OUTCOME_IN_PROGRESS);
 }
 
@@ -471,7 +471,7 @@ TEST_WITH(test_checkout__lock_wait_is_that_of_the_options, .lock_wait_ms = 70)
 {
     assert_true(submit(1, 7));
     ASSERT_NUMBER(fake_locks.options.wait_ms, ==, 70);
-    answer_locks(STATUS_BUSY);
+    answer_locks(RLOCK_BUSY);
 }
 
 TEST_WITH(test_checkout__bypass_waits_only_while_redis_is_up, .bypass = true)
@@ -481,7 +481,7 @@ TEST_WITH(test_checkout__bypass_waits_only_while_redis_is_up, .bypass = true)
     fake_locks.is_down = true;
     assert_true(submit(2, 7));
     ASSERT_NUMBER(fake_locks.options.wait_ms, ==, 0);
-    answer_locks(STATUS_BUSY);
+    answer_locks(RLOCK_BUSY);
 }
 
 TEST_WITH(test_checkout__bypass_needs_a_shopper_who_waits, .bypass = true)
@@ -490,13 +490,13 @@ TEST_WITH(test_checkout__bypass_needs_a_shopper_who_waits, .bypass = true)
     assert_true(submit(1, 7));
     pass_ms(TIMEOUT_MS);
     assert_answered(1, OUTCOME_UNAVAILABLE);
-    answer_locks(STATUS_DOWN);
+    answer_locks(RLOCK_DOWN);
     ASSERT_NUMBER(checkout_in_flight(fixture.checkout), ==, 0);
     assert_true(submit(2, 7));
-    answer_locks(STATUS_CANCELLED); /* the service ends */
+    answer_locks(RLOCK_CANCELLED); /* the service ends */
     assert_answered(2, OUTCOME_UNAVAILABLE);
     assert_true(submit(3, 7));
-    answer_locks(STATUS_BUSY);
+    answer_locks(RLOCK_BUSY);
     assert_answered(3, OUTCOME_IN_PROGRESS);
     ASSERT_NUMBER(fake_store.count, ==, 0);
 }
@@ -505,15 +505,15 @@ TEST_WITH(test_checkout__bypass_needs_a_shopper_who_waits, .bypass = true)
 TEST_WITH(test_checkout__without_random_bytes_orders_are_refused, .bypass = true)
 {
     static const struct {
-        enum status lock;
+        enum rlock_status lock;
         struct text key;
         bool has_queue;
         enum outcome outcome;
     } rows[] = {
-        {STATUS_OK, {0}, false, OUTCOME_OVERLOADED},
-        {STATUS_DOWN, {"key", 3}, false, OUTCOME_OVERLOADED},
-        {STATUS_DOWN, {0}, true, OUTCOME_UNAVAILABLE},
-        {STATUS_DOWN, {"key", 3}, true, OUTCOME_PLACED},
+        {RLOCK_OK, {0}, false, OUTCOME_OVERLOADED},
+        {RLOCK_DOWN, {"key", 3}, false, OUTCOME_OVERLOADED},
+        {RLOCK_DOWN, {0}, true, OUTCOME_UNAVAILABLE},
+        {RLOCK_DOWN, {"key", 3}, true, OUTCOME_PLACED},
     };
 
     for (int i = 0; i < 4; i++) {
@@ -525,7 +525,7 @@ TEST_WITH(test_checkout__without_random_bytes_orders_are_refused, .bypass = true
         has_no_random = false;
         if (fake_store.count > 0) {
             assert_string_equal(fake_store.calls[0].placements[0]->key.bytes, "key");
-            answer_store(STATUS_OK, VERDICT_PLACED);
+            answer_store(RLOCK_OK, VERDICT_PLACED);
         }
         assert_answered(i + 1, rows[i].outcome);
     }
@@ -541,7 +541,7 @@ TEST_WITH(test_checkout__bypass_replaces_the_fence_by_a_key, .bypass = true)
     assert_true(submit(1, 7));
     assert_true(submit(2, 7));
     next_number = 1;
-    answer_locks(STATUS_DOWN);
+    answer_locks(RLOCK_DOWN);
     next_number = 0;
     ASSERT_NUMBER(fake_store.calls[0].count, ==, 2);
     for (int i = 0; i < 2; i++) {
@@ -551,7 +551,7 @@ TEST_WITH(test_checkout__bypass_replaces_the_fence_by_a_key, .bypass = true)
         assert_string_equal(placement->key.bytes, keys[i]);
         ASSERT_NUMBER(placement->key.len, ==, REQUEST_KEY_MAX + 1);
     }
-    answer_store(STATUS_OK, VERDICT_PLACED);
+    answer_store(RLOCK_OK, VERDICT_PLACED);
     assert_answered(2, OUTCOME_PLACED);
 }
 
@@ -561,12 +561,12 @@ TEST(test_checkout__stale_fence_is_renewed_once)
 
     submit_locked(1, 7);
     fence = fake_store.calls[0].placements[0]->fence;
-    answer_store(STATUS_OK, VERDICT_STALE_FENCE);
+    answer_store(RLOCK_OK, VERDICT_STALE_FENCE);
     assert_unanswered(1);
     assert_int_equal(fake_locks.raised_above, fence); /* raised before the lock request */
-    answer_locks(STATUS_OK);
+    answer_locks(RLOCK_OK);
     assert_true(fake_store.calls[0].placements[0]->fence > fence);
-    answer_store(STATUS_OK, VERDICT_STALE_FENCE);
+    answer_store(RLOCK_OK, VERDICT_STALE_FENCE);
     assert_answered(1, OUTCOME_UNAVAILABLE);
 }
 
@@ -577,7 +577,7 @@ TEST(test_checkout__deadline_while_a_fence_is_renewed)
     assert_int_equal(fake_locks.count, 1);
     pass_ms(TIMEOUT_MS);
     assert_answered(1, OUTCOME_UNAVAILABLE);
-    answer_locks(STATUS_OK);
+    answer_locks(RLOCK_OK);
     assert_int_equal(fake_store.count, 0);
     fake_locks.is_slow = true;
     place(2, 7, VERDICT_STALE_FENCE);
@@ -594,7 +594,7 @@ TEST(test_checkout__lock_lost_in_the_queue_places_nothing)
     set_room(0);
     assert_true(submit(1, 7));
     lock = fake_locks.requested[0];
-    answer_locks(STATUS_OK);
+    answer_locks(RLOCK_OK);
     lose_lock(lock);
     assert_answered(1, OUTCOME_UNAVAILABLE);
     assert_int_equal(fixture.metrics.lock_lost, 1);
@@ -609,11 +609,11 @@ TEST(test_checkout__lock_lost_in_a_transaction_is_taken_again)
     lose_lock(fake_locks.requested[0]);
     ASSERT_NUMBER(fixture.metrics.lock_lost, ==, 1);
     assert_unanswered(1);
-    answer_store(STATUS_OK, VERDICT_STALE_FENCE);
+    answer_store(RLOCK_OK, VERDICT_STALE_FENCE);
     assert_unanswered(1);
     ASSERT_NUMBER(fake_locks.count, ==, 1);
-    answer_locks(STATUS_OK);
-    answer_store(STATUS_OK, VERDICT_PLACED);
+    answer_locks(RLOCK_OK);
+    answer_store(RLOCK_OK, VERDICT_PLACED);
     assert_answered(1, OUTCOME_PLACED);
 }
 
@@ -625,7 +625,7 @@ TEST(test_checkout__expired_lease_is_not_sent)
     fake_locks.requested[0]->safe_until_us = clock_mono_us() + 1; /* of shopper 2 */
     set_room(1);
     assert_int_equal(fake_store.calls[0].count, 2);
-    answer_store(STATUS_OK, VERDICT_PLACED);
+    answer_store(RLOCK_OK, VERDICT_PLACED);
 
     set_room(0);
     submit_locked(3, 7);
@@ -662,7 +662,7 @@ TEST(test_checkout__deadline_in_each_state)
     pass_ms(TIMEOUT_MS + TICK_MS);
     assert_answered(1, OUTCOME_UNAVAILABLE);
     set_room(0);
-    answer_locks(STATUS_OK); /* too late: released at once */
+    answer_locks(RLOCK_OK); /* too late: released at once */
     assert_int_equal(fake_locks.held, 0);
     fake_store.room = 1;
 
@@ -673,15 +673,15 @@ TEST(test_checkout__deadline_in_each_state)
     assert_answered(3, OUTCOME_UNAVAILABLE);
     assert_int_equal(fake_locks.held, 1); /* the lock of 2, until its commit ends */
     assert_int_equal(fake_log.unknown, 1);
-    answer_store(STATUS_OK, VERDICT_PLACED);
+    answer_store(RLOCK_OK, VERDICT_PLACED);
     assert_answered(2, OUTCOME_UNKNOWN);
 
     submit_locked(4, 7);
     pass_ms(TIMEOUT_MS + TICK_MS);
-    answer_store(STATUS_OK, VERDICT_NONE);
+    answer_store(RLOCK_OK, VERDICT_NONE);
     submit_locked(5, 7);
     pass_ms(TIMEOUT_MS + TICK_MS);
-    answer_store(STATUS_OK, VERDICT_STALE_FENCE); /* answered: no new fence is needed */
+    answer_store(RLOCK_OK, VERDICT_STALE_FENCE); /* answered: no new fence is needed */
     assert_int_equal(fake_log.unknown, 3);
     assert_int_equal(fake_locks.raised_above, 0);
 }
@@ -691,7 +691,7 @@ TEST(test_checkout__deadline_while_a_lock_is_released)
     fake_locks.is_slow = true;
     submit_locked(1, 7);
     pass_ms(TIMEOUT_MS - TICK_MS / 2);
-    answer_store(STATUS_OK, VERDICT_PLACED);
+    answer_store(RLOCK_OK, VERDICT_PLACED);
     assert_unanswered(1);
     pass_ms(TICK_MS / 2); /* the release has not taken 20 ms */
     assert_answered(1, OUTCOME_PLACED);
@@ -709,7 +709,7 @@ TEST(test_checkout__sends_only_with_a_fiftieth_of_the_time_left)
     set_room(1);
     assert_answered(1, OUTCOME_UNAVAILABLE);
     assert_sent(2, 2);
-    answer_store(STATUS_OK, VERDICT_PLACED);
+    answer_store(RLOCK_OK, VERDICT_PLACED);
 }
 
 /* The requests of shoppers 3 and 4 waited elsewhere before they were submitted. */
@@ -735,7 +735,7 @@ TEST(test_checkout__deadlines_are_in_order_of_arrival)
     assert_unanswered(2);
     pass_ms(200);
     assert_answered(2, OUTCOME_UNAVAILABLE);
-    answer_locks(STATUS_OK);
+    answer_locks(RLOCK_OK);
 }
 
 /* Not before the deadline, and at most a tick of 20 ms after it. */
@@ -754,7 +754,7 @@ TEST(test_checkout__deadline_is_met_within_a_tick)
                         (int64_t)TIMEOUT_MS * 1000,
                         (int64_t)(TIMEOUT_MS + TICK_MS) * 1000);
     }
-    answer_locks(STATUS_BUSY);
+    answer_locks(RLOCK_BUSY);
 }
 
 /* AddressSanitizer calls this function: calloc() must return NULL for an impossible batch. */

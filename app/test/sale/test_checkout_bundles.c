@@ -12,7 +12,7 @@ static void submit_bundle(int vouchers)
     set_room(1);
 }
 
-static void answer_each(int batches, enum status status)
+static void answer_each(int batches, enum rlock_status status)
 {
     for (int i = 0; i < batches; i++)
         answer_store(status, VERDICT_PLACED);
@@ -26,9 +26,9 @@ TEST(test_checkout__short_queues_share_a_transaction)
         assert_int_equal(fake_store.calls[i].voucher_id, 7 + i);
         assert_int_equal(fake_store.calls[i].is_behind, i > 0);
     }
-    answer_store(STATUS_OK, VERDICT_PLACED);
-    answer_store(STATUS_OK, VERDICT_SOLD_OUT);
-    answer_store(STATUS_OK, VERDICT_PLACED);
+    answer_store(RLOCK_OK, VERDICT_PLACED);
+    answer_store(RLOCK_OK, VERDICT_SOLD_OUT);
+    answer_store(RLOCK_OK, VERDICT_PLACED);
     assert_answered(1, OUTCOME_PLACED);
     assert_answered(2, OUTCOME_SOLD_OUT);
     assert_answered(3, OUTCOME_PLACED);
@@ -42,7 +42,7 @@ TEST(test_checkout__a_transaction_has_a_bounded_number_of_vouchers)
         assert_int_equal(fake_store.count, 3);
         for (int i = 0; i < 3; i++)
             assert_int_equal(fake_store.calls[i].is_behind, i != 0);
-        answer_each(3, STATUS_OK);
+        answer_each(3, RLOCK_OK);
     }
     assert_answered(6, OUTCOME_PLACED);
 }
@@ -57,10 +57,10 @@ TEST(test_checkout__a_transaction_has_a_bounded_number_of_orders)
     set_room(2);
     assert_int_equal(fake_store.count, 2);
     assert_true(fake_store.calls[1].is_behind);
-    answer_store(STATUS_OK, VERDICT_PLACED);
-    answer_store(STATUS_OK, VERDICT_PLACED);
+    answer_store(RLOCK_OK, VERDICT_PLACED);
+    answer_store(RLOCK_OK, VERDICT_PLACED);
     assert_int_equal(fake_store.calls[0].voucher_id, 9);
-    answer_store(STATUS_OK, VERDICT_PLACED);
+    answer_store(RLOCK_OK, VERDICT_PLACED);
     assert_answered(9, OUTCOME_PLACED);
 }
 
@@ -125,7 +125,7 @@ TEST(test_checkout__lost_connections_keep_vouchers_together)
     submit_bundle(2);
     for (int i = 0; i < 4; i++) {
         assert_true(fake_store.calls[1].is_behind);
-        answer_each(2, STATUS_DOWN);
+        answer_each(2, RLOCK_DOWN);
     }
     assert_true(fake_store.calls[1].is_behind);
     answer_all();
@@ -140,8 +140,8 @@ TEST(test_checkout__voucher_left_out_three_times_is_sent_alone)
         assert_true(fake_store.calls[1].is_behind);
         assert_int_equal(fake_store.calls[1].voucher_id, 8);
         submit_locked(user, 6 + user);
-        answer_store(STATUS_OK, VERDICT_PLACED);
-        answer_store(STATUS_BUSY, 0);
+        answer_store(RLOCK_OK, VERDICT_PLACED);
+        answer_store(RLOCK_BUSY, 0);
         assert_unanswered(2);
     }
     assert_int_equal(fake_store.count, 2);
@@ -158,7 +158,7 @@ TEST(test_checkout__vouchers_of_a_late_bundle_remain_together)
 {
     submit_bundle(3);
     pass_ms(TIMEOUT_MS / 25);
-    answer_each(3, STATUS_BUSY);
+    answer_each(3, RLOCK_BUSY);
     assert_int_equal(fake_store.count, 3);
     for (int i = 0; i < 3; i++) {
         assert_int_equal(fake_store.calls[i].is_behind, i > 0);
@@ -172,13 +172,13 @@ TEST(test_checkout__refused_bundle_is_sent_voucher_by_voucher)
 {
     submit_bundle(3);
     fake_store.slow_room = 3;
-    answer_each(3, STATUS_REFUSED);
+    answer_each(3, RLOCK_REFUSED);
     assert_int_equal(fake_store.count, 3);
     for (int i = 0; i < 3; i++)
         assert_false(fake_store.calls[i].is_behind);
-    answer_store(STATUS_OK, VERDICT_PLACED);
-    answer_store(STATUS_REFUSED, 0);
-    answer_store(STATUS_OK, VERDICT_PLACED);
+    answer_store(RLOCK_OK, VERDICT_PLACED);
+    answer_store(RLOCK_REFUSED, 0);
+    answer_store(RLOCK_OK, VERDICT_PLACED);
     assert_answered(1, OUTCOME_PLACED);
     assert_answered(2, OUTCOME_INTERNAL);
     assert_answered(3, OUTCOME_PLACED);
@@ -187,7 +187,7 @@ TEST(test_checkout__refused_bundle_is_sent_voucher_by_voucher)
 TEST(test_checkout__lost_bundle_is_looked_up)
 {
     submit_bundle(3);
-    answer_each(3, STATUS_IO);
+    answer_each(3, RLOCK_IO);
     pass_ms(20);
     assert_int_equal(fake_store.count, 3);
     for (int i = 0; i < 3; i++)

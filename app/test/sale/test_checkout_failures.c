@@ -14,7 +14,7 @@ TEST(test_checkout__refused_row_is_isolated)
 
         for (size_t i = 0; i < fake_store.calls[0].count; i++)
             has_refused |= fake_store.calls[0].placements[i]->user_id == 6;
-        answer_store(has_refused ? STATUS_REFUSED : STATUS_OK, VERDICT_PLACED);
+        answer_store(has_refused ? RLOCK_REFUSED : RLOCK_OK, VERDICT_PLACED);
     }
     for (int user = 1; user <= 8; user++)
         assert_answered(user, user == 6 ? OUTCOME_INTERNAL : OUTCOME_PLACED);
@@ -25,10 +25,10 @@ TEST(test_checkout__rolled_back_orders_are_tried_again)
 {
     submit_locked(1, 7);
     submit_locked(2, 7);
-    answer_store(STATUS_BUSY, 0);
+    answer_store(RLOCK_BUSY, 0);
     assert_unanswered(1);
     assert_sent(1, 2); /* in the same order as before */
-    answer_store(STATUS_OK, VERDICT_PLACED);
+    answer_store(RLOCK_OK, VERDICT_PLACED);
     assert_all_answered(1, 2, OUTCOME_PLACED);
 }
 
@@ -38,16 +38,16 @@ TEST(test_checkout__fails_after_5_transactions)
     for (int user = 1; user <= 3; user++) {
         submit_locked(user, 7);
         for (int i = 0; i < 4; i++)
-            answer_store(STATUS_BUSY, 0);
+            answer_store(RLOCK_BUSY, 0);
         assert_sent(user, user);
         if (user == 3)
             continue;
-        answer_store(STATUS_OK, VERDICT_STALE_FENCE);
-        answer_locks(STATUS_OK);
-        answer_store(STATUS_OK, VERDICT_PLACED);
+        answer_store(RLOCK_OK, VERDICT_STALE_FENCE);
+        answer_locks(RLOCK_OK);
+        answer_store(RLOCK_OK, VERDICT_PLACED);
         assert_answered(user, OUTCOME_PLACED);
     }
-    answer_store(STATUS_BUSY, 0);
+    answer_store(RLOCK_BUSY, 0);
     assert_answered(3, OUTCOME_UNAVAILABLE);
 }
 
@@ -55,7 +55,7 @@ TEST(test_checkout__fails_after_5_transactions)
 static void fail_slowly(void)
 {
     pass_ms(TIMEOUT_MS / 100);
-    answer_store(STATUS_BUSY, 0);
+    answer_store(RLOCK_BUSY, 0);
 }
 
 TEST(test_checkout__slow_voucher_leaves_room_for_others)
@@ -66,11 +66,11 @@ TEST(test_checkout__slow_voucher_leaves_room_for_others)
     assert_int_equal(fake_store.count, 0); /* there is room only for fast vouchers */
     submit_locked(2, 8);
     assert_int_equal(fake_store.calls[0].voucher_id, 8);
-    answer_store(STATUS_OK, VERDICT_PLACED);
+    answer_store(RLOCK_OK, VERDICT_PLACED);
     fake_store.slow_room = 1;
     turn();
     assert_true(fake_store.calls[0].is_slow);
-    answer_store(STATUS_OK, VERDICT_PLACED);
+    answer_store(RLOCK_OK, VERDICT_PLACED);
     assert_answered(1, OUTCOME_PLACED);
 }
 
@@ -80,15 +80,15 @@ TEST(test_checkout__slow_voucher_becomes_fast_again)
     submit_locked(2, 7);
     fail_slowly();
     submit_locked(3, 7);
-    answer_store(STATUS_OK, VERDICT_PLACED);
+    answer_store(RLOCK_OK, VERDICT_PLACED);
     assert_answered(2, OUTCOME_PLACED);
     assert_int_equal(fake_store.calls[0].count, 1);
     assert_false(fake_store.calls[0].is_slow);
     pass_ms(TIMEOUT_MS / 10); /* slow, although it succeeds */
     submit_locked(4, 7);
-    answer_store(STATUS_OK, VERDICT_PLACED);
+    answer_store(RLOCK_OK, VERDICT_PLACED);
     assert_true(fake_store.calls[0].is_slow);
-    answer_store(STATUS_OK, VERDICT_PLACED);
+    answer_store(RLOCK_OK, VERDICT_PLACED);
 }
 
 TEST(test_checkout__waits_for_a_row_until_the_deadline)
@@ -109,12 +109,12 @@ TEST(test_checkout__repeats_nothing_that_takes_too_long)
     pass_ms(TIMEOUT_MS * 2 / 5);
     submit_locked(2, 7);
     fake_store.slow_room = 0; /* it is known before a connection is free */
-    answer_store(STATUS_BUSY, 0);
+    answer_store(RLOCK_BUSY, 0);
     assert_answered(1, OUTCOME_UNAVAILABLE);
     fake_store.slow_room = 1;
     turn();
     assert_int_equal(fake_store.calls[0].count, 1); /* the other one has time */
-    answer_store(STATUS_OK, VERDICT_PLACED);
+    answer_store(RLOCK_OK, VERDICT_PLACED);
     assert_answered(2, OUTCOME_PLACED);
 }
 
@@ -134,25 +134,25 @@ TEST(test_checkout__lost_connection_makes_no_voucher_slow)
 {
     submit_locked(1, 7);
     pass_ms(TIMEOUT_MS / 100);
-    answer_store(STATUS_DOWN, 0);
+    answer_store(RLOCK_DOWN, 0);
     assert_false(fake_store.calls[0].is_slow);
     submit_locked(2, 7);
     pass_ms(TIMEOUT_MS / 100);
-    answer_store(STATUS_OK, VERDICT_PLACED);
+    answer_store(RLOCK_OK, VERDICT_PLACED);
     assert_false(fake_store.calls[0].is_slow);
-    answer_store(STATUS_OK, VERDICT_PLACED);
+    answer_store(RLOCK_OK, VERDICT_PLACED);
 }
 
 /* When the service ends, the store cancels calls that are not sent or not answered. */
 TEST(test_checkout__cancelled_orders_are_unknown)
 {
     submit_locked(1, 7);
-    answer_store(STATUS_CANCELLED, 0);
+    answer_store(RLOCK_CANCELLED, 0);
     assert_answered(1, OUTCOME_UNKNOWN);
     submit_locked(2, 7);
-    answer_store(STATUS_IO, 0);
+    answer_store(RLOCK_IO, 0);
     pass_ms(TICK_MS);
-    answer_store(STATUS_CANCELLED, 0); /* the look-up */
+    answer_store(RLOCK_CANCELLED, 0); /* the look-up */
     assert_answered(2, OUTCOME_UNKNOWN);
     assert_int_equal(fake_store.count, 0);
 }
@@ -160,17 +160,17 @@ TEST(test_checkout__cancelled_orders_are_unknown)
 TEST(test_checkout__unknown_commit_is_looked_up)
 {
     submit_locked(1, 7);
-    answer_store(STATUS_IO, 0);
+    answer_store(RLOCK_IO, 0);
     submit_locked(2, 7);
     assert_int_equal(fake_store.count, 0); /* the queue waits for the look-up */
     pass_ms(TICK_MS);
     assert_int_equal(fake_store.count, 1);
     assert_true(fake_store.calls[0].is_lookup);
     assert_int_equal(fixture.metrics.outcome_lookups, 1);
-    answer_store(STATUS_OK, VERDICT_PLACED);
+    answer_store(RLOCK_OK, VERDICT_PLACED);
     assert_answered(1, OUTCOME_PLACED);
     assert_int_equal(fixture.shoppers[1].order_id, 1001);
-    answer_store(STATUS_OK, VERDICT_PLACED);
+    answer_store(RLOCK_OK, VERDICT_PLACED);
     assert_answered(2, OUTCOME_PLACED);
 }
 
@@ -179,12 +179,12 @@ TEST(test_checkout__unknown_commit_is_looked_up)
 static void bypass_and_look_up(int user, struct text key, int64_t age_us)
 {
     assert_true(submit_with_key(user, 7, key));
-    answer_locks(STATUS_DOWN);
-    answer_store(STATUS_IO, 0);
+    answer_locks(RLOCK_DOWN);
+    answer_store(RLOCK_IO, 0);
     pass_ms(TICK_MS);
     fake_store.created_us =
         clock_real_us() - TICK_MS * INT64_C(1000) - CLOCK_ERROR_US - age_us;
-    answer_store(STATUS_OK, VERDICT_PLACED);
+    answer_store(RLOCK_OK, VERDICT_PLACED);
 }
 
 /* The order has no fence, so the look-up uses its key, which may find an order that an earlier
@@ -204,26 +204,26 @@ TEST_WITH(test_checkout__bypassed_order_of_earlier_is_repeated, .bypass = true)
 TEST(test_checkout__uncommitted_orders_are_tried_again)
 {
     submit_locked(1, 7);
-    answer_store(STATUS_TIMEOUT, 0);
+    answer_store(RLOCK_TIMEOUT, 0);
     pass_ms(TICK_MS);
-    answer_store(STATUS_OK, VERDICT_NONE); /* the look-up found no row */
+    answer_store(RLOCK_OK, VERDICT_NONE); /* the look-up found no row */
     assert_unanswered(1);
     assert_false(fake_store.calls[0].is_lookup);
-    answer_store(STATUS_OK, VERDICT_PLACED);
+    answer_store(RLOCK_OK, VERDICT_PLACED);
     assert_answered(1, OUTCOME_PLACED);
 }
 
 TEST(test_checkout__unknown_outcome_is_answered_unknown)
 {
     submit_locked(1, 7);
-    answer_store(STATUS_IO, 0);
+    answer_store(RLOCK_IO, 0);
     pass_ms(TICK_MS);
-    answer_store(STATUS_DOWN, 0); /* the look-up failed too */
+    answer_store(RLOCK_DOWN, 0); /* the look-up failed too */
     assert_unanswered(1);
     pass_ms(TIMEOUT_MS);
     assert_answered(1, OUTCOME_UNKNOWN);
     assert_int_equal(fake_locks.held, 1); /* until the look-up has ended */
-    answer_store(STATUS_DOWN, 0);
+    answer_store(RLOCK_DOWN, 0);
 }
 
 int main(void)

@@ -19,16 +19,16 @@ struct pg_conn {
     struct sim_stream to_client;
     struct sim_backend *backend;
     enum { CONN_STARTING, CONN_LOGGING_IN, CONN_READY, CONN_LOST } state;
-    bool is_accepted;          /* the server has accepted the connection */
-    struct list building;      /* sim_segment_statement, up to the next Sync */
-    struct list unsent;        /* sim_request */
-    struct list results;       /* struct arrived */
-    struct list notifications; /* struct arrived */
+    bool is_accepted;                /* the server has accepted the connection */
+    struct rlock_link building;      /* sim_segment_statement, up to the next Sync */
+    struct rlock_link unsent;        /* sim_request */
+    struct rlock_link results;       /* struct arrived */
+    struct rlock_link notifications; /* struct arrived */
     const char *error;
 };
 
 struct arrived {
-    struct list link;
+    struct rlock_link link;
     PGresult *result;
     int64_t voucher_id;
 };
@@ -44,7 +44,7 @@ static void send_request(struct pg_conn *conn, enum sim_request_kind kind)
 
 /* -- connecting -- */
 
-static void keep(struct list *list, PGresult *result, int64_t voucher_id)
+static void keep(struct rlock_link *list, PGresult *result, int64_t voucher_id)
 {
     struct arrived *arrived = sim_alloc(sizeof(*arrived));
 

@@ -15,7 +15,7 @@
 
 /* The simulator's data of a handle, to which the handle's u.reserved[0] points. */
 struct sim_handle {
-    struct list link; /* in loop->handles or loop->closing */
+    struct rlock_link link; /* in loop->handles or loop->closing */
     uv_handle_t *uv;
     struct sim_loop *loop;
     bool is_active, is_closed;
@@ -80,15 +80,15 @@ static struct sim_handle *next_timer(const struct sim_loop *loop)
 
 static void run_input(struct sim_loop *loop)
 {
-    struct list ready;
+    struct rlock_link ready;
     size_t count = 0;
 
     list_init(&ready);
     list_append_all(&ready, &loop->ready);
-    for (struct list *link = ready.next; link != &ready; link = link->next)
+    for (struct rlock_link *link = ready.next; link != &ready; link = link->next)
         count++;
     for (; !list_is_empty(&ready); count--) {
-        struct list *link = ready.next;
+        struct rlock_link *link = ready.next;
         struct sim_input *input;
 
         for (uint64_t skip = sim_below(count); skip > 0 && link->next != &ready; skip--)

@@ -19,7 +19,7 @@
 
 /** A source of input, such as a socket. */
 struct sim_input {
-    struct list link; /* in loop->ready */
+    struct rlock_link link; /* in loop->ready */
     void (*on_ready)(struct sim_input *input);
 };
 
@@ -28,9 +28,9 @@ struct sim_loop {
     void (*on_turn_end)(void *arg);
     void *arg;
     /* private: */
-    struct list ready;   /* sim_input */
-    struct list handles; /* all open handles */
-    struct list closing;
+    struct rlock_link ready;   /* sim_input */
+    struct rlock_link handles; /* all open handles */
+    struct rlock_link closing;
     int64_t paused_until_us;
     int64_t turn_at_us; /* INT64_MAX: no turn is planned */
     uint64_t turn_number;

@@ -23,11 +23,11 @@
 #if HAS_SANITIZER
 
 struct block {
-    struct list link;
+    struct rlock_link link;
     char bytes[];
 };
 
-static struct list blocks = {&blocks, &blocks};
+static struct rlock_link blocks = {&blocks, &blocks};
 
 void *sim_alloc(size_t size)
 {

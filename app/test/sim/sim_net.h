@@ -27,7 +27,7 @@ int64_t sim_net_delay_us(void);
 
 /** The head of a message, in memory from sim_alloc(). */
 struct sim_message {
-    struct list link;
+    struct rlock_link link;
     int64_t at_us;
 };
 
@@ -36,7 +36,7 @@ struct sim_stream {
     void (*deliver)(void *owner, struct sim_message *message);
     void *owner;
     /* private: */
-    struct list messages;
+    struct rlock_link messages;
     int64_t last_us;
     int64_t held_until_us;
     bool is_closed;

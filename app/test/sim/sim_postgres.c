@@ -80,7 +80,7 @@ static void release_rows(struct sim_backend *backend)
     backend->rows = 0;
     list_remove(&backend->row_wait);
     for (int row = 0; row < SIM_VOUCHERS_MAX; row++) {
-        struct list *waiting = &sim_postgres.rows[row].waiting;
+        struct rlock_link *waiting = &sim_postgres.rows[row].waiting;
         struct sim_backend *next;
 
         if (!(rows >> row & 1))

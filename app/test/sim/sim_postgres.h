@@ -16,7 +16,7 @@
 /* -- connections, for sim_libpq.c -- */
 
 struct sim_segment_statement {
-    struct list link;
+    struct rlock_link link;
     struct sim_statement statement;
     char bytes[]; /* of the parameters */
 };
@@ -30,7 +30,7 @@ struct sim_request {
         REQUEST_SEGMENT,
         REQUEST_END,
     } kind;
-    struct list statements; /* sim_segment_statement */
+    struct rlock_link statements; /* sim_segment_statement */
 };
 
 /** To a client. */

@@ -16,17 +16,17 @@ struct sim_backend {
     int64_t pid, start_us;
     enum backend_state state;
     uint64_t step;
-    struct list segments;        /* sim_request that have not begun */
-    struct sim_request *segment; /* under way */
-    struct list *statement;      /* under way, a link of segment->statements */
-    struct list row_wait;        /* in rows[].waiting */
-    unsigned rows;               /* bit i: row i is locked */
-    int64_t timeout_us;          /* statement_timeout; 0: none */
-    int64_t lock_us;             /* lock_timeout; 0: none */
-    int64_t idle_us;             /* idle_session_timeout; 0: none */
-    int64_t deadline_us;         /* of the statement */
-    PGresult *result;            /* of the statement */
-    size_t output_count;         /* results that have not been sent */
+    struct rlock_link segments;   /* sim_request that have not begun */
+    struct sim_request *segment;  /* under way */
+    struct rlock_link *statement; /* under way, a link of segment->statements */
+    struct rlock_link row_wait;   /* in rows[].waiting */
+    unsigned rows;                /* bit i: row i is locked */
+    int64_t timeout_us;           /* statement_timeout; 0: none */
+    int64_t lock_us;              /* lock_timeout; 0: none */
+    int64_t idle_us;              /* idle_session_timeout; 0: none */
+    int64_t deadline_us;          /* of the statement */
+    PGresult *result;             /* of the statement */
+    size_t output_count;          /* results that have not been sent */
     PGresult *output[OUTPUT_MAX];
     struct sim_txn *txn;
     bool is_aborted;    /* the transaction */
@@ -42,7 +42,7 @@ extern struct sim_postgres {
     struct sim_backend *backends[BACKENDS_MAX];
     struct {
         struct sim_backend *owner;
-        struct list waiting;
+        struct rlock_link waiting;
     } rows[SIM_VOUCHERS_MAX];
     int64_t hung_until_us, down_until_us, slow_until_us, failing_until_us;
     int64_t lowered_us, lowered_until_us; /* durability */

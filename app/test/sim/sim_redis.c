@@ -16,7 +16,7 @@
 struct sim_peer {
     struct sim_stream to_server;
     struct sim_stream *to_client;
-    struct list unread; /* sim_message, while the server hangs */
+    struct rlock_link unread; /* sim_message, while the server hangs */
     unsigned service;
     bool is_open;
     enum disturb {

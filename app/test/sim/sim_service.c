@@ -42,7 +42,7 @@ static void service_on_voucher_changed(int64_t voucher_id, void *arg)
         catalogue_invalidate(service->catalogue, voucher_id);
 }
 
-static void service_on_state(bool is_up, const struct err *why, void *arg)
+static void service_on_state(bool is_up, const struct rlock_err *why, void *arg)
 {
     struct sim_service *service = arg;
 
@@ -172,7 +172,7 @@ struct sim_service *sim_service_start(const struct sim_service_options *options)
                                   .on_voucher_changed = service_on_voucher_changed,
                                   .on_state = service_on_state,
                                   .arg = service};
-    struct err err = {0};
+    struct rlock_err err = {0};
 
     if (service_count == SIM_SERVICES_MAX)
         sim_fail("too many services");
@@ -181,8 +181,8 @@ struct sim_service *sim_service_start(const struct sim_service_options *options)
     service->options = *options;
     snprintf(service->url, sizeof(service->url), "sim:%u", service->number);
     sim_loop_init(&service->loop, service_on_turn_end, service);
-    if (rlock_client_open(&locks, &service->locks, &err) != STATUS_OK ||
-        store_open(&store, &service->store, &err) != STATUS_OK)
+    if (rlock_client_open(&locks, &service->locks, &err) != RLOCK_OK ||
+        store_open(&store, &service->store, &err) != RLOCK_OK)
         sim_fail("start of a service: %s", err.text);
     start_sale(service);
     service->api.options = (struct api_options){.catalogue = service->catalogue,

@@ -14,7 +14,7 @@
 #define REQUESTS_MAX 96
 
 struct request {
-    struct list link; /* in the inbox of its service */
+    struct rlock_link link; /* in the inbox of its service */
     struct sim_attempt attempt;
     struct sim_purchase purchase;
     struct sim_service *service;
@@ -25,7 +25,7 @@ struct request {
 
 /* A change of a placed order. */
 struct life {
-    struct list link;
+    struct rlock_link link;
     struct order_change change;
     struct sim_service *service;
     int64_t user_id, arrived_us;
@@ -39,8 +39,8 @@ static struct {
     size_t request_count, life_count;
     struct request *requests[REQUESTS_MAX];
     struct life *lives[REQUESTS_MAX];
-    struct list inboxes[SIM_SERVICES_MAX];  /* requests to be handled */
-    struct list outboxes[SIM_SERVICES_MAX]; /* life */
+    struct rlock_link inboxes[SIM_SERVICES_MAX];  /* requests to be handled */
+    struct rlock_link outboxes[SIM_SERVICES_MAX]; /* life */
     int64_t paused_until_us[SIM_SERVICES_MAX];
     bool is_identified_later;
     bool is_stopped;
@@ -137,8 +137,8 @@ static void send_change(struct life *life);
 
 void sim_shoppers_on_requests(struct sim_service *service)
 {
-    struct list *inbox = &shoppers.inboxes[sim_service_number(service)];
-    struct list *outbox = &shoppers.outboxes[sim_service_number(service)];
+    struct rlock_link *inbox = &shoppers.inboxes[sim_service_number(service)];
+    struct rlock_link *outbox = &shoppers.outboxes[sim_service_number(service)];
 
     LIST_DRAIN(struct request, request, inbox, link) {
         if (!request->is_begun)
@@ -173,7 +173,7 @@ size_t sim_shoppers_pending(const struct sim_service *service)
 
 /* -- changes of placed orders -- */
 
-static void shoppers_on_changed(enum status status, enum change_verdict verdict,
+static void shoppers_on_changed(enum rlock_status status, enum change_verdict verdict,
                                 const struct order *order, void *arg)
 {
     struct life *life = arg;
@@ -186,8 +186,9 @@ static void shoppers_on_changed(enum status status, enum change_verdict verdict,
     sim_check_deadline(life->user_id, life->arrived_us,
                        shoppers.paused_until_us[sim_service_number(life->service)]);
     SIM_TRACE("answer: change %d of order %" PRId64 ": %s, verdict %d",
-              life->change.change, life->change.order_id, status_name(status), verdict);
-    if (status != STATUS_OK || verdict != CHANGE_DONE)
+              life->change.change, life->change.order_id, rlock_status_name(status),
+              verdict);
+    if (status != RLOCK_OK || verdict != CHANGE_DONE)
         return;
     if (order->id != life->change.order_id ||
         (life->change.change == CHANGE_PAY && row->paid_us == 0) ||

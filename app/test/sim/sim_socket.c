@@ -23,7 +23,7 @@ struct redis_socket {
     struct sim_input input;
     struct sim_stream to_client;
     struct sim_peer *peer;
-    struct list arrived; /* sim_reply */
+    struct rlock_link arrived; /* sim_reply */
     bool is_closed;
 };
 
@@ -44,7 +44,7 @@ static void send_chunk(struct redis_socket *socket, enum sim_chunk_kind kind,
 static void take_reply(struct redis_socket *socket, const struct sim_reply *reply)
 {
     const struct redis_socket_options *options = &socket->options;
-    struct err why = {0};
+    struct rlock_err why = {0};
 
     switch (reply->kind) {
     case REPLY_CONNECTED:
@@ -56,7 +56,7 @@ static void take_reply(struct redis_socket *socket, const struct sim_reply *repl
         sim_reply_free(reply->data);
         break;
     default:
-        err_set(&why, STATUS_IO,
+        err_set(&why, RLOCK_IO,
                 reply->kind == REPLY_END ? "connection reset" : "connection refused");
         options->on_failed(&why, options->arg);
     }
@@ -64,7 +64,7 @@ static void take_reply(struct redis_socket *socket, const struct sim_reply *repl
 
 void redis_socket_read(struct redis_socket *socket)
 {
-    struct list *link;
+    struct rlock_link *link;
 
     while (!socket->is_closed && (link = list_shift(&socket->arrived)) != NULL)
         take_reply(socket, list_item(link, struct sim_reply, head.link));
@@ -83,8 +83,9 @@ static void socket_on_arrival(void *owner, struct sim_message *message)
     sim_loop_ready(socket->loop, &socket->input);
 }
 
-enum status redis_socket_open(const struct redis_socket_options *options,
-                              struct redis_socket **ret_socket, struct err *reterr UNUSED)
+enum rlock_status redis_socket_open(const struct redis_socket_options *options,
+                                    struct redis_socket **ret_socket,
+                                    struct rlock_err *reterr UNUSED)
 {
     struct redis_socket *socket = sim_calloc(sizeof(*socket));
 
@@ -98,7 +99,7 @@ enum status redis_socket_open(const struct redis_socket_options *options,
                                  sim_service_number(sim_service_of(socket->loop)));
     send_chunk(socket, CHUNK_BEGIN, NULL, 0);
     *ret_socket = socket;
-    return STATUS_OK;
+    return RLOCK_OK;
 }
 
 void redis_socket_close(struct redis_socket *socket)
@@ -119,21 +120,23 @@ struct redis_wire *redis_socket_wire(struct redis_socket *socket)
     return &socket->wire;
 }
 
-enum status redis_socket_flush(struct redis_socket *socket, struct err *reterr UNUSED)
+enum rlock_status redis_socket_flush(struct redis_socket *socket,
+                                     struct rlock_err *reterr UNUSED)
 {
     struct redis_wire *wire = &socket->wire;
 
     send_chunk(socket, CHUNK_BYTES, wire->data + wire->begin, wire->len - wire->begin);
     redis_wire_shift(wire, wire->len - wire->begin);
-    return STATUS_OK;
+    return RLOCK_OK;
 }
 
 /* -- replacements of TLS and SHA-1 -- */
 
-enum status redis_tls_open(const struct redis_url *url UNUSED,
-                           struct redis_tls **ret_tls UNUSED, struct err *reterr)
+enum rlock_status redis_tls_open(const struct redis_url *url UNUSED,
+                                 struct redis_tls **ret_tls UNUSED,
+                                 struct rlock_err *reterr)
 {
-    return err_set(reterr, STATUS_INVALID, "no TLS in the simulator");
+    return err_set(reterr, RLOCK_INVALID, "no TLS in the simulator");
 }
 
 void redis_tls_close(struct redis_tls *tls UNUSED)

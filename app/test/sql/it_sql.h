@@ -110,11 +110,11 @@ static inline struct sandbox *sandbox_open(struct fixture *fixture, const char *
 {
     struct sandbox *sandbox = sandbox_new(fixture, schema);
     const struct db_migration options = {.service_role = SERVICE_ROLE};
-    struct err err = {0};
+    struct rlock_err err = {0};
     struct db *db;
 
-    if (db_open(sandbox->url, &db, &err) != STATUS_OK ||
-        db_migrate(db, &options, &err) != STATUS_OK)
+    if (db_open(sandbox->url, &db, &err) != RLOCK_OK ||
+        db_migrate(db, &options, &err) != RLOCK_OK)
         fail_msg("%s", err.text);
     db_close(db);
     return sandbox;
@@ -145,12 +145,12 @@ static inline void sandbox_print_row(const char *check, const char *row, void *a
 static inline int64_t sandbox_audit(struct sandbox *sandbox)
 {
     const struct db_audit audit = {.on_row = sandbox_print_row};
-    struct err err = {0};
+    struct rlock_err err = {0};
     struct db *db;
     uint64_t broken = UINT64_MAX;
 
-    if (db_open(sandbox->url, &db, &err) != STATUS_OK ||
-        db_audit(db, &audit, &broken, &err) != STATUS_OK)
+    if (db_open(sandbox->url, &db, &err) != RLOCK_OK ||
+        db_audit(db, &audit, &broken, &err) != RLOCK_OK)
         fail_msg("%s", err.text);
     db_close(db);
     return (int64_t)broken;

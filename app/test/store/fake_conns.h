@@ -157,24 +157,24 @@ static inline struct fake_query fake_take(size_t at)
     return taken;
 }
 
-/* Answer the oldest query. @rows  STATUS_OK: the rows; otherwise an SQLSTATE or NULL */
-static inline void fake_answer(enum status status, const char *rows)
+/* Answer the oldest query. @rows  RLOCK_OK: the rows; otherwise an SQLSTATE or NULL */
+static inline void fake_answer(enum rlock_status status, const char *rows)
 {
-    struct err why = {.status = status, .text = "why"};
+    struct rlock_err why = {.status = status, .text = "why"};
     struct fake_query sent;
     PGresult *result;
 
     ASSERT_NUMBER(fake_sent_count, >, 0);
     sent = fake_take(0);
-    result = words_result(PGRES_TUPLES_OK, 1, status == STATUS_OK ? rows : "");
-    fake_sqlstate = status == STATUS_OK ? NULL : rows;
+    result = words_result(PGRES_TUPLES_OK, 1, status == RLOCK_OK ? rows : "");
+    fake_sqlstate = status == RLOCK_OK ? NULL : rows;
     if (sent.query != NULL)
-        sent.query->done(sent.query, status, result, status == STATUS_OK ? NULL : &why);
+        sent.query->done(sent.query, status, result, status == RLOCK_OK ? NULL : &why);
     PQclear(result);
 }
 
 /* Answer all queries of a connection. A callback may send or end other queries. */
-static inline void fake_end_queries(struct store_conn *conn, const struct err *why)
+static inline void fake_end_queries(struct store_conn *conn, const struct rlock_err *why)
 {
     for (size_t at = 0; at < fake_sent_count;) {
         struct fake_query sent;
@@ -191,9 +191,9 @@ static inline void fake_end_queries(struct store_conn *conn, const struct err *w
 }
 
 /* The connection is lost: all its queries are answered, after on_down. */
-static inline void fake_lose(struct store_conn *conn, enum status status)
+static inline void fake_lose(struct store_conn *conn, enum rlock_status status)
 {
-    struct err why = {.status = status, .text = "lost"};
+    struct rlock_err why = {.status = status, .text = "lost"};
     bool was_up = conn->is_up;
 
     conn->is_up = false;
@@ -227,19 +227,20 @@ char *PQresultErrorField(const PGresult *result UNUSED, int field)
     return (char *)(uintptr_t)text;
 }
 
-enum status store_conn_open(const struct store_conn_options *options,
-                            struct store_conn **ret_conn)
+enum rlock_status store_conn_open(const struct store_conn_options *options,
+                                  struct store_conn **ret_conn)
 {
     if (fake_opened == fake_opened_max)
-        return STATUS_NO_MEMORY;
+        return RLOCK_NO_MEMORY;
     *ret_conn = &fake_conns[fake_opened++];
     **ret_conn = (struct store_conn){.options = *options, .session = {.cells = 1}};
-    return STATUS_OK;
+    return RLOCK_OK;
 }
 
 void store_conn_close(struct store_conn *conn, struct closing *owner UNUSED)
 {
-    fake_end_queries(conn, &(struct err){.status = STATUS_CANCELLED, .text = "closed"});
+    fake_end_queries(conn,
+                     &(struct rlock_err){.status = RLOCK_CANCELLED, .text = "closed"});
 }
 
 bool store_conn_is_up(const struct store_conn *conn)
@@ -257,9 +258,9 @@ void store_conn_check(struct store_conn *conn)
     conn->is_checked = true;
 }
 
-void store_conn_leave(struct store_conn *conn, const struct err *why)
+void store_conn_leave(struct store_conn *conn, const struct rlock_err *why)
 {
-    ASSERT_STATUS(why->status, STATUS_UNSAFE);
+    ASSERT_STATUS(why->status, RLOCK_UNSAFE);
     conn->is_left = true;
 }
 

@@ -37,10 +37,10 @@ static struct shop {
     struct metrics metrics;
     uint32_t timeout_ms;
     bool is_up;
-    struct err down_why; /* the last reason */
+    struct rlock_err down_why; /* the last reason */
 } shop;
 
-static void shop_on_state(bool is_up, const struct err *why, void *arg UNUSED)
+static void shop_on_state(bool is_up, const struct rlock_err *why, void *arg UNUSED)
 {
     shop.is_up = is_up;
     if (!is_up)
@@ -65,13 +65,13 @@ static void shop_open_at(const char *url, uint32_t timeout_ms, enum durability r
                                     .metrics = &shop.metrics,
                                     .on_voucher_changed = shop_on_changed,
                                     .on_state = shop_on_state};
-    struct err err = {0};
+    struct rlock_err err = {0};
 
     shop = (struct shop){.timeout_ms = timeout_ms};
     uv_loop_init(&shop.loop);
     uv_timer_init(&shop.loop, &shop.tick);
     uv_timer_start(&shop.tick, shop_on_tick, 10, 10);
-    if (store_open(&options, &shop.store, &err) != STATUS_OK)
+    if (store_open(&options, &shop.store, &err) != RLOCK_OK)
         fail_msg("%s", err.text);
 }
 
@@ -129,13 +129,13 @@ struct basket {
     struct placement placement, *pointer;
     struct store_batch batch;
     bool is_answered, is_released;
-    enum status status;
-    struct err why;
+    enum rlock_status status;
+    struct rlock_err why;
 };
 
-static void basket_on_answer(enum status status,
+static void basket_on_answer(enum rlock_status status,
                              const struct voucher_snapshot *snapshot UNUSED,
-                             const struct err *why, void *arg)
+                             const struct rlock_err *why, void *arg)
 {
     struct basket *basket = arg;
 
@@ -170,7 +170,7 @@ static void basket_prepare(struct basket *basket, int64_t user_id)
 static void basket_send(struct basket *basket, int64_t user_id,
                         void (*released)(void *arg))
 {
-    struct list batches;
+    struct rlock_link batches;
 
     basket_prepare(basket, user_id);
     basket->batch.released = released;
@@ -181,7 +181,7 @@ static void basket_send(struct basket *basket, int64_t user_id,
 }
 
 /* Looks up the order of a shopper. */
-static enum status basket_resolve_once(struct basket *basket, int64_t user_id)
+static enum rlock_status basket_resolve_once(struct basket *basket, int64_t user_id)
 {
     basket_prepare(basket, user_id);
     store_resolve_orders(shop.store, &basket->batch, basket_on_answer);
@@ -194,7 +194,7 @@ static void assert_resolved(int64_t user_id, int verdict)
 {
     struct basket basket;
 
-    while (basket_resolve_once(&basket, user_id) != STATUS_OK)
+    while (basket_resolve_once(&basket, user_id) != RLOCK_OK)
         uv_run(&shop.loop, UV_RUN_ONCE);
     assert_int_equal(basket.placement.verdict, verdict);
 }
@@ -305,10 +305,10 @@ static int mend(void **state UNUSED)
 
 /* -- commits that wait for the standby -- */
 
-static void on_orders(enum status status, const struct order *orders UNUSED, size_t count,
-                      void *arg)
+static void on_orders(enum rlock_status status, const struct order *orders UNUSED,
+                      size_t count, void *arg)
 {
-    assert_int_equal(status, STATUS_OK);
+    assert_int_equal(status, RLOCK_OK);
     assert_int_equal(count, 1);
     *(bool *)arg = true;
 }
@@ -334,7 +334,7 @@ STORE_CASE(test_store_place_orders__releases_the_row_before_it_answers)
     await(is_set, &first.is_answered);
     await(is_set, &next.is_answered);
     await(is_set, &is_listed);
-    assert_int_equal(first.status, STATUS_OK);
+    assert_int_equal(first.status, RLOCK_OK);
     assert_int_equal(first.placement.verdict, VERDICT_PLACED);
     shop_close();
 }
@@ -352,7 +352,7 @@ STORE_CASE(test_store_place_orders__is_unknown_if_its_wait_is_cancelled)
         administer("select pg_cancel_backend(pid) from pg_stat_activity"
                    " where wait_event = 'SyncRep'");
         await(is_set, &basket.is_answered);
-        assert_int_equal(basket.status, STATUS_IO);
+        assert_int_equal(basket.status, RLOCK_IO);
         ASSERT_CONTAINS(basket.why.text, "cancelled");
         await(is_set, &shop.is_up);
     }
@@ -372,8 +372,8 @@ STORE_CASE(test_store_resolve_orders__waits_for_the_standby)
     name_standby();
     basket_send(&basket, 1, NULL);
     await(is_set, &basket.is_answered);
-    assert_int_equal(basket.status, STATUS_TIMEOUT);
-    assert_int_not_equal(basket_resolve_once(&basket, 1), STATUS_OK);
+    assert_int_equal(basket.status, RLOCK_TIMEOUT);
+    assert_int_not_equal(basket_resolve_once(&basket, 1), RLOCK_OK);
     assert_int_equal(commits_held_back(), 1);
     assert_int_equal(orders(), 0); /* it is not visible */
     set_standby("");
@@ -405,7 +405,7 @@ STORE_CASE(test_store_place_orders__waits_again_after_a_reload)
 
     set_standby("");
     await(is_set, &basket.is_answered);
-    assert_int_equal(basket.status, STATUS_OK);
+    assert_int_equal(basket.status, RLOCK_OK);
     shop_close();
 }
 
@@ -618,7 +618,7 @@ STORE_CASE(test_store_place_orders__a_failing_commit_is_a_refusal)
                         " for each row execute function refuse()");
     basket_send(&basket, 1, NULL);
     await(is_set, &basket.is_answered);
-    assert_int_equal(basket.status, STATUS_REFUSED);
+    assert_int_equal(basket.status, RLOCK_REFUSED);
     ASSERT_CONTAINS(basket.why.text, "not at commit");
     sandbox_do(sandbox, "drop function refuse cascade");
     assert_resolved(1, VERDICT_NONE);
@@ -662,7 +662,7 @@ STORE_CASE(test_store_resolve_orders__finds_what_was_committed)
         assert_false(basket.is_answered);
     lose_answers(first_fd);
     await(is_set, &basket.is_answered);
-    assert_int_equal(basket.status, STATUS_IO);
+    assert_int_equal(basket.status, RLOCK_IO);
     assert_resolved(1, VERDICT_PLACED);
     assert_resolved(2, VERDICT_NONE);
     shop_close();
@@ -682,7 +682,7 @@ STORE_CASE(test_store_resolve_orders__ends_the_process_first)
                         " for each row execute function dawdle()");
     basket_send(&basket, 1, NULL);
     await(is_set, &basket.is_answered);
-    assert_int_equal(basket.status, STATUS_TIMEOUT);
+    assert_int_equal(basket.status, RLOCK_TIMEOUT);
     assert_resolved(1, VERDICT_NONE);
     assert_int_equal(administer("select count(*) from pg_stat_activity"
                                 " where wait_event = 'PgSleep'"),

@@ -59,17 +59,18 @@ static inline void on_voucher_changed(int64_t voucher_id, void *arg)
     SAY("changed %lld;", (long long)voucher_id);
 }
 
-static inline void on_state(bool is_up, const struct err *why, void *arg)
+static inline void on_state(bool is_up, const struct rlock_err *why, void *arg)
 {
     assert_ptr_equal(arg, &loop);
-    SAY("%s %s;", is_up ? "up" : "down", why != NULL ? status_name(why->status) : "");
+    SAY("%s %s;", is_up ? "up" : "down",
+        why != NULL ? rlock_status_name(why->status) : "");
 }
 
-static inline void on_lists_state(bool is_up, const struct err *why, void *arg)
+static inline void on_lists_state(bool is_up, const struct rlock_err *why, void *arg)
 {
     assert_ptr_equal(arg, &loop);
     SAY("lists %s %s;", is_up ? "up" : "down",
-        why != NULL ? status_name(why->status) : "");
+        why != NULL ? rlock_status_name(why->status) : "");
 }
 
 static inline struct store_options options_of_shop(void)
@@ -87,9 +88,9 @@ static inline struct store_options options_of_shop(void)
 
 static inline void open_store(const struct store_options *options)
 {
-    struct err err;
+    struct rlock_err err;
 
-    ASSERT_STATUS(store_open(options, &shop, &err), STATUS_OK);
+    ASSERT_STATUS(store_open(options, &shop, &err), RLOCK_OK);
     for (size_t i = 0; i < fake_opened; i++)
         fake_come_up(&fake_conns[i]);
     said[0] = '\0';
@@ -162,12 +163,12 @@ static inline void say_order(const struct order *order)
         short_us(order->expires_us), short_us(order->paid_us), order->status);
 }
 
-static inline void on_vouchers(enum status status, const struct voucher *vouchers,
+static inline void on_vouchers(enum rlock_status status, const struct voucher *vouchers,
                                size_t count, int64_t now_us, void *arg)
 {
     assert_ptr_equal(arg, shop);
     assert_true((vouchers == NULL) == (count == 0));
-    SAY("%s now %lld:", status_name(status),
+    SAY("%s now %lld:", rlock_status_name(status),
         (long long)(now_us == 0 ? 0 : now_us - EPOCH_US));
     for (size_t i = 0; i < count; i++) {
         const struct voucher *v = &vouchers[i];
@@ -185,30 +186,31 @@ static inline void on_vouchers(enum status status, const struct voucher *voucher
     SAY(";");
 }
 
-static inline void on_order(enum status status, const struct order *order, void *arg)
+static inline void on_order(enum rlock_status status, const struct order *order,
+                            void *arg)
 {
     assert_ptr_equal(arg, shop);
-    SAY("%s", status_name(status));
+    SAY("%s", rlock_status_name(status));
     if (order != NULL)
         say_order(order);
     SAY(";");
 }
 
-static inline void on_orders(enum status status, const struct order *orders, size_t count,
-                             void *arg)
+static inline void on_orders(enum rlock_status status, const struct order *orders,
+                             size_t count, void *arg)
 {
     assert_ptr_equal(arg, shop);
-    SAY("%s", status_name(status));
+    SAY("%s", rlock_status_name(status));
     for (size_t i = 0; i < count; i++)
         say_order(&orders[i]);
     SAY(";");
 }
 
-static inline void on_events(enum status status, const struct event *events, size_t count,
-                             void *arg)
+static inline void on_events(enum rlock_status status, const struct event *events,
+                             size_t count, void *arg)
 {
     assert_ptr_equal(arg, shop);
-    SAY("%s", status_name(status));
+    SAY("%s", rlock_status_name(status));
     for (size_t i = 0; i < count; i++) {
         const struct event *e = &events[i];
 
@@ -223,33 +225,34 @@ static inline void on_events(enum status status, const struct event *events, siz
     SAY(";");
 }
 
-static inline void on_change(enum status status, enum change_verdict verdict,
+static inline void on_change(enum rlock_status status, enum change_verdict verdict,
                              const struct order *order, void *arg)
 {
-    SAY("%s %s", (const char *)arg, status_name(status));
-    if (status == STATUS_OK)
+    SAY("%s %s", (const char *)arg, rlock_status_name(status));
+    if (status == RLOCK_OK)
         SAY(" %d", verdict);
     if (order != NULL)
         say_order(order);
     SAY(";");
 }
 
-static inline void on_key(enum status status, const struct placement *placement,
+static inline void on_key(enum rlock_status status, const struct placement *placement,
                           void *arg)
 {
-    SAY("%s %s", (const char *)arg, status_name(status));
-    if (status == STATUS_OK) {
+    SAY("%s %s", (const char *)arg, rlock_status_name(status));
+    if (status == RLOCK_OK) {
         SAY(" %d", placement->verdict);
         say_order(&placement->order);
     }
     SAY(";");
 }
 
-static inline void on_batch(enum status status, const struct voucher_snapshot *snapshot,
-                            const struct err *why, void *arg)
+static inline void on_batch(enum rlock_status status,
+                            const struct voucher_snapshot *snapshot,
+                            const struct rlock_err *why, void *arg)
 {
-    assert_true((why == NULL) == (status == STATUS_OK));
-    SAY("%s %s", (const char *)arg, status_name(status));
+    assert_true((why == NULL) == (status == RLOCK_OK));
+    SAY("%s %s", (const char *)arg, rlock_status_name(status));
     if (snapshot != NULL)
         SAY(" snapshot %lld %lld %lld %lld %lld", (long long)snapshot->voucher_id,
             (long long)snapshot->version, (long long)snapshot->stock_left,

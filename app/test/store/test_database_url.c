@@ -38,11 +38,11 @@ UNIT_CASE(test_database_url_host__takes_lists_apart)
     };
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        struct err err = {0};
+        struct rlock_err err = {0};
         unsigned count = 0;
 
         print_message("%s\n", rows[i].url);
-        assert_int_equal(database_url_check(rows[i].url, &count, &err), STATUS_OK);
+        assert_int_equal(database_url_check(rows[i].url, &count, &err), RLOCK_OK);
         assert_int_equal(count, rows[i].count);
         for (unsigned number = 0; number < count; number++) {
             struct database_host host;
@@ -77,10 +77,10 @@ UNIT_CASE(test_database_url_check__refuses)
     };
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        struct err err = {0};
+        struct rlock_err err = {0};
 
         print_message("%s\n", rows[i].url);
-        assert_int_equal(database_url_check(rows[i].url, NULL, &err), STATUS_INVALID);
+        assert_int_equal(database_url_check(rows[i].url, NULL, &err), RLOCK_INVALID);
         ASSERT_CONTAINS(err.text, "SECKILL_DATABASE_URL");
         ASSERT_CONTAINS(err.text, rows[i].words);
         assert_null(strstr(err.text, "hunter"));
@@ -97,10 +97,10 @@ UNIT_CASE(test_database_url_host__has_none_of_what_is_no_url)
 UNIT_CASE(test_database_url_check__refuses_a_name_that_is_too_long)
 {
     char url[400] = "host=";
-    struct err err = {0};
+    struct rlock_err err = {0};
 
     memset(url + strlen(url), 'x', 300);
-    assert_int_equal(database_url_check(url, NULL, &err), STATUS_INVALID);
+    assert_int_equal(database_url_check(url, NULL, &err), RLOCK_INVALID);
     ASSERT_CONTAINS(err.text, "too long");
 }
 

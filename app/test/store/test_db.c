@@ -318,23 +318,23 @@ DB_CASE(test_db_open__takes_the_first_host_that_answers)
     /* clang-format off */
     static const struct {
         const char *url, *hosts, *encoding;
-        enum status status;
+        enum rlock_status status;
         const char *said, *why;
     } rows[] = {
-        {ONE_HOST, "u", "UTF8", STATUS_OK, CONNECT_ONE, ""},
-        {TWO_HOSTS, "uu", "UTF8", STATUS_OK, CONNECT("primary", TWO_HOSTS, "one", "5001"), ""},
-        {THREE_HOSTS, "uuu", "UTF8", STATUS_OK, CONNECT_FIRST, ""},
-        {THREE_HOSTS, "buu", "UTF8", STATUS_OK, CONNECT_FIRST CONNECT_2, ""},
-        {THREE_HOSTS, "bbu", "UTF8", STATUS_OK, CONNECT_FIRST CONNECT_2 CONNECT_3, ""},
-        {THREE_HOSTS, "bbb", "UTF8", STATUS_IO, CONNECT_FIRST CONNECT_2 CONNECT_3,
+        {ONE_HOST, "u", "UTF8", RLOCK_OK, CONNECT_ONE, ""},
+        {TWO_HOSTS, "uu", "UTF8", RLOCK_OK, CONNECT("primary", TWO_HOSTS, "one", "5001"), ""},
+        {THREE_HOSTS, "uuu", "UTF8", RLOCK_OK, CONNECT_FIRST, ""},
+        {THREE_HOSTS, "buu", "UTF8", RLOCK_OK, CONNECT_FIRST CONNECT_2, ""},
+        {THREE_HOSTS, "bbu", "UTF8", RLOCK_OK, CONNECT_FIRST CONNECT_2 CONNECT_3, ""},
+        {THREE_HOSTS, "bbb", "UTF8", RLOCK_IO, CONNECT_FIRST CONNECT_2 CONNECT_3,
          "check the database URL: words 2; words 1; words 0"},
-        {ONE_HOST, "n", "UTF8", STATUS_NO_MEMORY, CONNECT_ONE, "out of memory"},
-        {THREE_HOSTS, "bn", "UTF8", STATUS_NO_MEMORY, CONNECT_FIRST CONNECT_2, "out of memory"},
-        {ONE_HOST, "u", "LATIN1", STATUS_INVALID, CONNECT_ONE,
+        {ONE_HOST, "n", "UTF8", RLOCK_NO_MEMORY, CONNECT_ONE, "out of memory"},
+        {THREE_HOSTS, "bn", "UTF8", RLOCK_NO_MEMORY, CONNECT_FIRST CONNECT_2, "out of memory"},
+        {ONE_HOST, "u", "LATIN1", RLOCK_INVALID, CONNECT_ONE,
          "the encoding of the database is LATIN1; it must be UTF8"},
-        {ONE_HOST, "u", NULL, STATUS_INVALID, CONNECT_ONE,
+        {ONE_HOST, "u", NULL, RLOCK_INVALID, CONNECT_ONE,
          "the encoding of the database is unknown; it must be UTF8"},
-        {"postgresql://one:x/", "u", "UTF8", STATUS_INVALID, "",
+        {"postgresql://one:x/", "u", "UTF8", RLOCK_INVALID, "",
          "SECKILL_DATABASE_URL has a port that is not 1 to 65535"},
     };
     /* clang-format on */
@@ -342,14 +342,14 @@ DB_CASE(test_db_open__takes_the_first_host_that_answers)
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         struct db *const untouched = (struct db *)(void *)said;
         struct db *db = untouched;
-        struct err err = {0};
+        struct rlock_err err = {0};
 
         hosts = rows[i].hosts;
         encoding = rows[i].encoding;
         ASSERT_STATUS(db_open(rows[i].url, &db, &err), rows[i].status);
         ASSERT_SAID(rows[i].said);
-        ASSERT_NUMBER(opened, ==, rows[i].status == STATUS_OK);
-        if (rows[i].status == STATUS_OK) {
+        ASSERT_NUMBER(opened, ==, rows[i].status == RLOCK_OK);
+        if (rows[i].status == RLOCK_OK) {
             on_notice(NULL, "not printed");
             db_close(db);
         } else {
@@ -365,10 +365,10 @@ DB_CASE(test_db_open__takes_the_first_host_that_answers)
 DB_CASE(test_db_open__fails_without_memory)
 {
     struct db *db = NULL;
-    struct err err = {0};
+    struct rlock_err err = {0};
 
     torture_fail(1, 0);
-    ASSERT_STATUS(db_open(ONE_HOST, &db, &err), STATUS_NO_MEMORY);
+    ASSERT_STATUS(db_open(ONE_HOST, &db, &err), RLOCK_NO_MEMORY);
     assert_true(torture_stop());
     assert_string_equal(err.text, "out of memory");
 }
@@ -376,10 +376,10 @@ DB_CASE(test_db_open__fails_without_memory)
 static struct db *open_one(void)
 {
     struct db *db = NULL;
-    struct err err = {0};
+    struct rlock_err err = {0};
 
     hosts = "uu";
-    ASSERT_STATUS(db_open(ONE_HOST, &db, &err), STATUS_OK);
+    ASSERT_STATUS(db_open(ONE_HOST, &db, &err), RLOCK_OK);
     said[0] = '\0';
     return db;
 }
@@ -388,13 +388,13 @@ DB_CASE(test_db_run__reports_what_failed)
 {
     for (int loses = 0; loses < 2; loses++) {
         struct db *db = open_one();
-        struct err err = {0};
+        struct rlock_err err = {0};
 
         is_lost = loses == 1;
-        ASSERT_STATUS(db_run(db, "first", "doing", &err), STATUS_OK);
+        ASSERT_STATUS(db_run(db, "first", "doing", &err), RLOCK_OK);
         failing_at = 0;
         ASSERT_STATUS(db_run(db, "second", "doing", &err),
-                      loses == 1 ? STATUS_IO : STATUS_REFUSED);
+                      loses == 1 ? RLOCK_IO : RLOCK_REFUSED);
         assert_string_equal(err.text, "doing: words 1");
         ASSERT_SAID("first;second;");
         db_close(db);
@@ -432,11 +432,11 @@ DB_CASE(test_db_audit__runs_every_check_in_one_snapshot)
         "(every unpaid order belongs to a batch in the index of deadlines)";
     struct db_audit audit = {.on_row = on_row, .on_step = on_step, .arg = &steps};
     struct db *db = open_one();
-    struct err err = {0};
+    struct rlock_err err = {0};
     uint64_t broken = 7;
 
     steps = rows_found = 0;
-    ASSERT_STATUS(db_audit(db, &audit, &broken, &err), STATUS_OK);
+    ASSERT_STATUS(db_audit(db, &audit, &broken, &err), RLOCK_OK);
     ASSERT_NUMBER(steps, ==, 20);
     ASSERT_NUMBER(rows_found, ==, 40);
     ASSERT_NUMBER(broken, ==, 40);
@@ -445,7 +445,7 @@ DB_CASE(test_db_audit__runs_every_check_in_one_snapshot)
     audit.on_step = NULL;
     steps = 0;
     said[0] = '\0';
-    ASSERT_STATUS(db_audit(db, &audit, &broken, &err), STATUS_OK);
+    ASSERT_STATUS(db_audit(db, &audit, &broken, &err), RLOCK_OK);
     ASSERT_CONTAINS(said, "voucher_cells.sqlrollback;");
     db_close(db);
 }
@@ -454,23 +454,23 @@ DB_CASE(test_db_audit__runs_every_check_in_one_snapshot)
 DB_CASE(test_db_audit__stops_at_a_failure)
 {
     static const struct {
-        enum status status;
+        enum rlock_status status;
         const char *why;
         unsigned steps, found;
     } rows[] = {
-        {STATUS_REFUSED, "snapshot: words 1", 0, 0},
-        {STATUS_IO, ": words 1", 1, 0},
-        {STATUS_IO, ": words 1", 1, 0},
-        {STATUS_REFUSED, ": words 1", 1, 0},
-        {STATUS_REFUSED, ": words 1", 1, 1},
-        {STATUS_REFUSED, ": words 1", 1, 2},
-        {STATUS_IO, ": words 1", 2, 2},
+        {RLOCK_REFUSED, "snapshot: words 1", 0, 0},
+        {RLOCK_IO, ": words 1", 1, 0},
+        {RLOCK_IO, ": words 1", 1, 0},
+        {RLOCK_REFUSED, ": words 1", 1, 0},
+        {RLOCK_REFUSED, ": words 1", 1, 1},
+        {RLOCK_REFUSED, ": words 1", 1, 2},
+        {RLOCK_IO, ": words 1", 2, 2},
     };
 
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         struct db_audit audit = {.on_row = on_row, .on_step = on_step, .arg = &steps};
         struct db *db = open_one();
-        struct err err = {0};
+        struct rlock_err err = {0};
         uint64_t broken = 7;
 
         steps = rows_found = 0;
@@ -566,17 +566,17 @@ DB_CASE(test_db_migrate__executes_the_steps)
 {
     struct db_migration options = migration_options;
     struct db *db = open_one();
-    struct err err = {0};
+    struct rlock_err err = {0};
     char wanted[2000] = "";
 
     for (size_t i = 0; i < COUNT_OF(migration); i++)
         append(wanted, sizeof(wanted), "%s", migration[i]);
     append(wanted, sizeof(wanted), UNLOCK);
-    ASSERT_STATUS(db_migrate(db, &options, &err), STATUS_OK);
+    ASSERT_STATUS(db_migrate(db, &options, &err), RLOCK_OK);
     ASSERT_SAID(wanted);
     ASSERT_NUMBER(opened, ==, 1);
     options.is_dry_run = true;
-    ASSERT_STATUS(db_migrate(db, &options, &err), STATUS_OK);
+    ASSERT_STATUS(db_migrate(db, &options, &err), RLOCK_OK);
     ASSERT_SAID(LOCK PLAN_PREPARATIONS(
         "1") "(step: the preparation)"
              "set lock_timeout = 200;begin;begin_migration.sql;grants.sql the "
@@ -584,7 +584,7 @@ DB_CASE(test_db_migrate__executes_the_steps)
              " 1;(step: the step)(step: the step)changed_functions.sql " FILES
              " 1;(warning: the warning)rollback;" UNLOCK);
     options = (struct db_migration){.files = files};
-    ASSERT_STATUS(db_migrate(db, &options, &err), STATUS_OK);
+    ASSERT_STATUS(db_migrate(db, &options, &err), RLOCK_OK);
     ASSERT_SAID(LOCK PLAN_PREPARATIONS(
         "0") "prepare tables;"
              "set lock_timeout = 200;begin;begin_migration.sql;grants.sql "
@@ -598,10 +598,10 @@ DB_CASE(test_db_migrate__executes_the_steps)
 DB_CASE(test_db_migrate__may_have_nothing_to_do)
 {
     struct db *db = open_one();
-    struct err err = {0};
+    struct rlock_err err = {0};
 
     is_null = true;
-    ASSERT_STATUS(db_migrate(db, &migration_options, &err), STATUS_OK);
+    ASSERT_STATUS(db_migrate(db, &migration_options, &err), RLOCK_OK);
     ASSERT_SAID(LOCK PLAN_PREPARATIONS(
         "0") "set lock_timeout = 200;begin;begin_migration.sql;grants.sql the "
              "role;schema_rights.sql " FILES " 0;new_migrations.sql " FILES
@@ -614,10 +614,10 @@ DB_CASE(test_db_migrate__may_have_nothing_to_do)
 DB_CASE(test_db_migrate__refuses)
 {
     struct db *db = open_one();
-    struct err err = {0};
+    struct rlock_err err = {0};
 
     kind = "refusal";
-    ASSERT_STATUS(db_migrate(db, &migration_options, &err), STATUS_INVALID);
+    ASSERT_STATUS(db_migrate(db, &migration_options, &err), RLOCK_INVALID);
     assert_string_equal(err.text, "the preparation");
     ASSERT_SAID(LOCK PLAN_PREPARATIONS("0") UNLOCK);
     db_close(db);
@@ -626,16 +626,16 @@ DB_CASE(test_db_migrate__refuses)
 DB_CASE(test_db_migrate__waits_for_another_migration)
 {
     struct db *db = open_one();
-    struct err err = {0};
+    struct rlock_err err = {0};
 
     locks_refused = 2;
     kind = "refusal";
-    ASSERT_STATUS(db_migrate(db, &migration_options, &err), STATUS_INVALID);
+    ASSERT_STATUS(db_migrate(db, &migration_options, &err), RLOCK_INVALID);
     ASSERT_SAID(LOCK "select pg_sleep(0.1);" LOCK
                      "select pg_sleep(0.1);" LOCK PLAN_PREPARATIONS("0") UNLOCK);
     locks_refused = 1;
     failing_at = 1;
-    ASSERT_STATUS(db_migrate(db, &migration_options, &err), STATUS_REFUSED);
+    ASSERT_STATUS(db_migrate(db, &migration_options, &err), RLOCK_REFUSED);
     ASSERT_SAID(LOCK "select pg_sleep(0.1);" UNLOCK);
     db_close(db);
 }
@@ -656,12 +656,12 @@ DB_CASE(test_db_migrate__tries_again_while_tables_are_in_use)
 
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         struct db *db = open_one();
-        struct err err = {0};
+        struct rlock_err err = {0};
 
         sqlstate = rows[i].sqlstate;
         failing_at = FIRST_CHANGE;
         ASSERT_STATUS(db_migrate(db, &migration_options, &err),
-                      rows[i].is_repeated ? STATUS_OK : STATUS_REFUSED);
+                      rows[i].is_repeated ? RLOCK_OK : RLOCK_REFUSED);
         if (rows[i].is_repeated)
             ASSERT_CONTAINS(said, UNTIL_CHANGE
                             "rollback;(warning: other sessions use the tables; waiting)"
@@ -678,11 +678,11 @@ DB_CASE(test_db_migrate__tries_again_while_tables_are_in_use)
 DB_CASE(test_db_migrate__ends_while_tables_are_in_use)
 {
     struct db *db = open_one();
-    struct err err = {0};
+    struct rlock_err err = {0};
 
     sqlstate = "55P03";
     refused = "change tables";
-    ASSERT_STATUS(db_migrate(db, &migration_options, &err), STATUS_BUSY);
+    ASSERT_STATUS(db_migrate(db, &migration_options, &err), RLOCK_BUSY);
     ASSERT_NUMBER(pauses, ==, 180);
     ASSERT_NUMBER(patience_ms, ==, 200 + 400 + 600 + 800 * 177);
     db_close(db);
@@ -695,7 +695,7 @@ DB_CASE(test_db_migrate__stops_at_a_failure)
 
     for (size_t i = 0; i < COUNT_OF(migration); i++) {
         struct db *db = open_one();
-        struct err err = {0};
+        struct rlock_err err = {0};
         char wanted[2000] = "";
 
         if (strncmp(migration[i], "connect", 7) == 0) {
@@ -715,7 +715,7 @@ DB_CASE(test_db_migrate__stops_at_a_failure)
             (i >= FIRST_IN_TRANSACTION && i <= LAST_IN_TRANSACTION))
             append(wanted, sizeof(wanted), "rollback;");
         append(wanted, sizeof(wanted), UNLOCK);
-        ASSERT_STATUS(db_migrate(db, &migration_options, &err), STATUS_REFUSED);
+        ASSERT_STATUS(db_migrate(db, &migration_options, &err), RLOCK_REFUSED);
         ASSERT_SAID(wanted);
         ASSERT_NUMBER(opened, ==, 1);
         db_close(db);

@@ -117,7 +117,7 @@ STORE_CASE(test_read__sends_its_parameters_and_decodes_the_rows)
         row->call();
         store_flush(shop);
         ASSERT_SENT(row->sent);
-        fake_answer(STATUS_OK, row->rows);
+        fake_answer(RLOCK_OK, row->rows);
         ASSERT_SAID(row->said);
         ASSERT_SENT("nothing");
         pass_ms(TIMEOUT_MS + 20); /* there is no second answer */
@@ -133,7 +133,7 @@ STORE_CASE(test_read__is_answered_without_memory)
         call_read_order();
         assert_true(torture_stop());
         store_flush(shop);
-        fake_answer(STATUS_OK, "");
+        fake_answer(RLOCK_OK, "");
         ASSERT_SAID("not_found;");
     }
 }
@@ -144,7 +144,7 @@ STORE_CASE(test_read__fails_with_the_connection)
     for (size_t i = 0; i < sizeof(read_rows) / sizeof(read_rows[0]); i++) {
         read_rows[i].call();
         store_flush(shop);
-        fake_answer(STATUS_IO, NULL);
+        fake_answer(RLOCK_IO, NULL);
         if (strstr(said, "io") != said || strchr(said, ';') != said + strlen(said) - 1)
             fail_msg("row %zu: expected io, got \"%s\"", i, said);
         said[0] = '\0';
@@ -162,7 +162,7 @@ STORE_CASE(test_lists__are_read_from_their_own_database)
         store_flush(shop);
         if (is_list != (strstr(fake_print_oldest(), "lists ") != NULL))
             fail_msg("sent on the wrong connection: %s", fake_print_oldest());
-        fake_answer(STATUS_IO, NULL);
+        fake_answer(RLOCK_IO, NULL);
     }
 }
 
@@ -183,17 +183,17 @@ STORE_CASE(test_reads__have_256_rows_under_way)
     list_limited(55);
     list_limited(54); /* does not overtake an earlier read */
     ASSERT_NUMBER(conn_of(ROLE_READS)->pending, ==, 2);
-    fake_answer(STATUS_OK, NO_VOUCHER);
+    fake_answer(RLOCK_OK, NO_VOUCHER);
     store_flush(shop);
     ASSERT_NUMBER(conn_of(ROLE_READS)->pending, ==, 3);
     while (fake_sent_count > 0)
-        fake_answer(STATUS_OK, NO_VOUCHER);
+        fake_answer(RLOCK_OK, NO_VOUCHER);
     list_limited(101);
     list_limited(101);
     list_limited(54);
     ASSERT_NUMBER(conn_of(ROLE_READS)->pending, ==, 3);
     while (fake_sent_count > 0)
-        fake_answer(STATUS_OK, NO_VOUCHER);
+        fake_answer(RLOCK_OK, NO_VOUCHER);
     list_limited(1000); /* alone */
     ASSERT_NUMBER(conn_of(ROLE_READS)->pending, ==, 1);
 }
@@ -209,7 +209,7 @@ STORE_CASE(test_reads__of_orders_count_less)
         store_flush(shop);
         ASSERT_NUMBER(shop->reads[0].rows, ==, 64 * (1 + 21 / 8));
         while (fake_sent_count > 0)
-            fake_answer(STATUS_IO, NULL);
+            fake_answer(RLOCK_IO, NULL);
         ASSERT_NUMBER(shop->reads[0].rows, ==, 0);
     }
 }
@@ -220,7 +220,7 @@ STORE_CASE(test_reads__sixty_four_are_under_way)
         call_read_voucher();
     store_flush(shop);
     ASSERT_NUMBER(conn_of(ROLE_READS)->pending, ==, 64);
-    fake_answer(STATUS_IO, NULL);
+    fake_answer(RLOCK_IO, NULL);
     store_flush(shop);
     ASSERT_NUMBER(conn_of(ROLE_READS)->pending, ==, 64);
 }
@@ -240,7 +240,7 @@ STORE_CASE(test_reads__are_answered_at_their_deadline)
     ASSERT_NUMBER(strlen(said), ==, 64 * strlen("timeout;"));
     ASSERT_CONTAINS(said, "timeout;timeout;");
     said[0] = '\0';
-    fake_answer(STATUS_OK, "71 7 5 {100,11,12,13,1};"); /* the late answer is dropped */
+    fake_answer(RLOCK_OK, "71 7 5 {100,11,12,13,1};"); /* the late answer is dropped */
     ASSERT_SAID("");
     assert_false(uv_is_active((uv_handle_t *)&shop->deadline_timer)); /* nothing waits */
 }
@@ -250,14 +250,14 @@ STORE_CASE(test_reads__wait_for_a_table_lock_behind_the_others)
     call_read_order();
     store_flush(shop);
     call_read_voucher();
-    fake_answer(STATUS_BUSY, "55P03");
+    fake_answer(RLOCK_BUSY, "55P03");
     ASSERT_SAID("");
     store_flush(shop);
     ASSERT_SENT("reads read_voucher 251/1000: 7");
-    fake_answer(STATUS_BUSY, "57014"); /* not a lock timeout */
+    fake_answer(RLOCK_BUSY, "57014"); /* not a lock timeout */
     ASSERT_SAID("busy now 0:;");
     ASSERT_SENT("reads read_order 251/1000: 71 5");
-    fake_answer(STATUS_BUSY, "55P03");
+    fake_answer(RLOCK_BUSY, "55P03");
     conn_of(ROLE_READS)->pending += 64; /* no room to send it again */
     pass_ms(TIMEOUT_MS);
     ASSERT_SAID("busy;");
@@ -288,7 +288,7 @@ STORE_CASE(test_reads__without_a_connection_are_down)
     ASSERT_SAID(""); /* never inside the call */
     pass_ms(0);
     ASSERT_SAID("down;down;");
-    fake_answer(STATUS_OK, NO_VOUCHER);
+    fake_answer(RLOCK_OK, NO_VOUCHER);
     ASSERT_SAID("ok now 8:;");
     conn_of(ROLE_MAIN)->is_up = false;
     call_read_vouchers();
@@ -357,13 +357,13 @@ STORE_CASE(test_store_open__refuses_malformed_urls)
 {
     struct store_options options = options_of_shop();
     struct store *opened;
-    struct err err;
+    struct rlock_err err;
 
     options.lists_url = "postgresql://two:99999/lists";
-    ASSERT_STATUS(store_open(&options, &opened, &err), STATUS_INVALID);
+    ASSERT_STATUS(store_open(&options, &opened, &err), RLOCK_INVALID);
     ASSERT_CONTAINS(err.text, "SECKILL_LISTS_DATABASE_URL has a port");
     options.database_url = "postgresql://one:99999/seckill";
-    ASSERT_STATUS(store_open(&options, &opened, &err), STATUS_INVALID);
+    ASSERT_STATUS(store_open(&options, &opened, &err), RLOCK_INVALID);
     assert_string_equal(err.text,
                         "SECKILL_DATABASE_URL has a port that is not 1 to 65535");
 }
@@ -372,13 +372,13 @@ STORE_CASE(test_store_open__without_memory_leaves_nothing)
 {
     struct store_options options = options_of_shop();
     struct store *opened;
-    struct err err;
+    struct rlock_err err;
 
     close_shop(NULL);
     for (size_t max = 0; max < 6; max++) {
         reset(NULL);
         fake_opened_max = max;
-        ASSERT_STATUS(store_open(&options, &opened, &err), STATUS_NO_MEMORY);
+        ASSERT_STATUS(store_open(&options, &opened, &err), RLOCK_NO_MEMORY);
         assert_string_equal(err.text, "out of memory");
         uv_run(&loop, UV_RUN_DEFAULT);
         ASSERT_NUMBER(uv_loop_close(&loop), ==, 0);
@@ -405,7 +405,7 @@ STORE_CASE(test_state__is_up_with_all_but_expiry_and_lists)
         reset(NULL);
         open_store(&options);
         assert_true(store_is_up(shop));
-        fake_lose(conn_of(rows[i].role), STATUS_IO);
+        fake_lose(conn_of(rows[i].role), RLOCK_IO);
         if (store_is_up(shop) == rows[i].is_needed)
             fail_msg("connection %u: up %d without it", rows[i].role, store_is_up(shop));
         ASSERT_SAID(rows[i].role == ROLE_LISTS ? "lists down io;"
@@ -421,20 +421,20 @@ STORE_CASE(test_state__is_reported_when_it_changes)
 {
     struct store_conn *lane = conn_of(ROLE_LANE);
 
-    fake_lose(lane, STATUS_IO);
+    fake_lose(lane, RLOCK_IO);
     ASSERT_SAID("down io;");
-    fake_lose(lane, STATUS_TIMEOUT);
-    fake_lose(lane, STATUS_IO);
+    fake_lose(lane, RLOCK_TIMEOUT);
+    fake_lose(lane, RLOCK_IO);
     ASSERT_SAID("");
-    fake_lose(lane, STATUS_REFUSED); /* a new reason */
+    fake_lose(lane, RLOCK_REFUSED); /* a new reason */
     ASSERT_SAID("down refused;");
-    fake_lose(lane, STATUS_REFUSED);
+    fake_lose(lane, RLOCK_REFUSED);
     ASSERT_SAID("");
     ASSERT_NUMBER(metrics.postgres_reconnects, ==, 1);
-    fake_lose(lane, STATUS_BUSY); /* another host, which is read-only */
-    fake_lose(lane, STATUS_IO);
+    fake_lose(lane, RLOCK_BUSY); /* another host, which is read-only */
+    fake_lose(lane, RLOCK_IO);
     ASSERT_SAID("");
-    fake_lose(lane, STATUS_UNSAFE);
+    fake_lose(lane, RLOCK_UNSAFE);
     ASSERT_SAID("down unsafe;");
     fake_come_up(lane);
     ASSERT_SAID("up ;");
@@ -445,23 +445,23 @@ STORE_CASE(test_state__is_reported_when_it_changes)
 /* A standby is found before it is promoted; then no other standby is there. */
 STORE_CASE(test_state__tells_that_a_promoted_server_is_not_durable)
 {
-    fake_lose(conn_of(ROLE_LANE), STATUS_BUSY);
+    fake_lose(conn_of(ROLE_LANE), RLOCK_BUSY);
     ASSERT_SAID("down busy;");
-    fake_lose(conn_of(ROLE_LANE), STATUS_UNSAFE);
+    fake_lose(conn_of(ROLE_LANE), RLOCK_UNSAFE);
     ASSERT_SAID("down unsafe;");
 }
 
 STORE_CASE(test_state__is_reported_when_the_first_attempts_have_failed)
 {
     struct store_options options = options_of_shop();
-    struct err err;
+    struct rlock_err err;
 
     close_shop(NULL);
     reset(NULL);
-    ASSERT_STATUS(store_open(&options, &shop, &err), STATUS_OK);
+    ASSERT_STATUS(store_open(&options, &shop, &err), RLOCK_OK);
     fake_come_up(conn_of(ROLE_READS)); /* the others are still connecting */
     ASSERT_SAID("");
-    fake_lose(conn_of(ROLE_MAIN), STATUS_IO);
+    fake_lose(conn_of(ROLE_MAIN), RLOCK_IO);
     ASSERT_SAID("down io;");
 }
 
@@ -476,21 +476,21 @@ STORE_CASE(test_expiry__is_of_the_leader_with_one_query_at_a_time)
     ASSERT_SENT("nothing");
     pass_ms(1);
     ASSERT_SENT("expiry lead_expiry 3750/5000: ");
-    fake_answer(STATUS_OK, "0;");
+    fake_answer(RLOCK_OK, "0;");
     ASSERT_SENT("nothing");
     pass_ms(600);
     ASSERT_SENT("expiry lead_expiry 3750/5000: ");
     ASSERT_NUMBER(metrics.expiry_leader, ==, 0);
-    fake_answer(STATUS_OK, "1;");
+    fake_answer(RLOCK_OK, "1;");
     ASSERT_NUMBER(metrics.expiry_leader, ==, 1);
     pass_ms(1600);
     ASSERT_NUMBER(fake_sent_count, ==, 1);
     ASSERT_SENT(DUE "{}");
-    fake_answer(STATUS_OK, "");
+    fake_answer(RLOCK_OK, "");
     ASSERT_SENT("nothing");
     pass_ms(600);
     ASSERT_SENT(DUE "{}");
-    fake_lose(conn_of(ROLE_EXPIRY), STATUS_IO);
+    fake_lose(conn_of(ROLE_EXPIRY), RLOCK_IO);
     ASSERT_NUMBER(metrics.expiry_leader, ==, 0);
     fake_come_up(conn_of(ROLE_EXPIRY));
     pass_ms(600);
@@ -502,9 +502,9 @@ static void run_expiry(const char *rows)
 {
     pass_ms(600);
     if (strstr(fake_print_oldest(), "lead_expiry") != NULL)
-        fake_answer(STATUS_OK, "1;");
+        fake_answer(RLOCK_OK, "1;");
     ASSERT_SENT(DUE "{}");
-    fake_answer(STATUS_OK, rows);
+    fake_answer(RLOCK_OK, rows);
 }
 
 STORE_CASE(test_expiry__leaves_out_vouchers_without_progress)
@@ -512,24 +512,24 @@ STORE_CASE(test_expiry__leaves_out_vouchers_without_progress)
     open_with_lists();
     run_expiry("7 {70,71};8 {80};");
     ASSERT_SENT(EXPIRE "7 {70,71}");
-    fake_answer(STATUS_OK, "0 0;");
+    fake_answer(RLOCK_OK, "0 0;");
     ASSERT_SENT(EXPIRE "8 {80}");
-    fake_answer(STATUS_OK, "3 1;");
+    fake_answer(RLOCK_OK, "3 1;");
     ASSERT_SENT(DUE "{7}");
-    fake_answer(STATUS_OK, "8 {81};");
+    fake_answer(RLOCK_OK, "8 {81};");
     ASSERT_SENT(EXPIRE "8 {81}");
-    fake_answer(STATUS_BUSY, "55P03");
+    fake_answer(RLOCK_BUSY, "55P03");
     ASSERT_SENT(DUE "{7,8}");
-    fake_answer(STATUS_OK, "");
+    fake_answer(RLOCK_OK, "");
     ASSERT_SENT("nothing");
     ASSERT_SAID("log orders_expired count=3;");
     run_expiry("7 {70};"); /* the next run tries them again */
-    fake_answer(STATUS_OK, "0 1;");
+    fake_answer(RLOCK_OK, "0 1;");
     ASSERT_SENT(DUE "{}");
-    fake_answer(STATUS_OK, "9 {90};");
-    fake_answer(STATUS_OK, "1 0;");
+    fake_answer(RLOCK_OK, "9 {90};");
+    fake_answer(RLOCK_OK, "1 0;");
     ASSERT_SENT(DUE "{}");
-    fake_answer(STATUS_OK, "");
+    fake_answer(RLOCK_OK, "");
     ASSERT_SAID("log orders_expired count=1;");
 }
 
@@ -537,11 +537,11 @@ STORE_CASE(test_expiry__ends_with_a_failure_until_the_next_run)
 {
     open_with_lists();
     run_expiry("7 {70};");
-    fake_answer(STATUS_IO, NULL);
+    fake_answer(RLOCK_IO, NULL);
     ASSERT_SENT("nothing");
     pass_ms(600);
     ASSERT_SENT(DUE "{}");
-    fake_answer(STATUS_IO, NULL);
+    fake_answer(RLOCK_IO, NULL);
     ASSERT_SENT("nothing");
     run_expiry("");
     ASSERT_SENT("nothing");
@@ -557,9 +557,9 @@ STORE_CASE(test_expiry__a_refusal_is_logged_once)
     for (size_t i = 0; i < 4; i++) {
         run_expiry(logged[i] != NULL ? "7 {70};" : "");
         if (logged[i] != NULL) {
-            fake_answer(STATUS_REFUSED, "42501");
+            fake_answer(RLOCK_REFUSED, "42501");
             ASSERT_SENT(DUE "{7}");
-            fake_answer(STATUS_OK, "");
+            fake_answer(RLOCK_OK, "");
         }
         ASSERT_SAID(logged[i] != NULL ? logged[i] : "");
     }
@@ -581,20 +581,20 @@ STORE_CASE(test_expiry__has_bounds)
     open_with_lists();
     run_expiry(due_rows(1, 501));
     for (int i = 1; i <= 500; i++)
-        fake_answer(STATUS_OK, i < 500 ? "0 0;" : "1 0;");
+        fake_answer(RLOCK_OK, i < 500 ? "0 0;" : "1 0;");
     ASSERT_CONTAINS(fake_print_oldest(), DUE "{1,2,");
-    fake_answer(STATUS_OK, due_rows(1000, 500));
+    fake_answer(RLOCK_OK, due_rows(1000, 500));
     for (int i = 1; i <= 500; i++)
-        fake_answer(STATUS_OK, "0 0;");
+        fake_answer(RLOCK_OK, "0 0;");
     ASSERT_CONTAINS(fake_print_oldest(), DUE "{1,2,");
-    fake_answer(STATUS_OK, due_rows(2000, 2));
-    fake_answer(STATUS_OK, "0 0;");
-    fake_answer(STATUS_OK, "0 0;"); /* at most a thousand vouchers are left out */
+    fake_answer(RLOCK_OK, due_rows(2000, 2));
+    fake_answer(RLOCK_OK, "0 0;");
+    fake_answer(RLOCK_OK, "0 0;"); /* at most a thousand vouchers are left out */
     ASSERT_SENT("nothing");
     ASSERT_SAID("log orders_expired count=1;");
     run_expiry("1 {1,2};2 {3};");
     ASSERT_SENT(EXPIRE "1 {1,2}");
-    fake_answer(STATUS_OK, "0 0;");
+    fake_answer(RLOCK_OK, "0 0;");
     ASSERT_SENT(EXPIRE "2 {3}");
 }
 
@@ -615,11 +615,11 @@ STORE_CASE(test_state__connections_follow_the_one_that_came_up)
 /* One connection seeks a server; the others wait for it. */
 STORE_CASE(test_state__others_rest_while_the_main_connection_is_down)
 {
-    fake_lose(conn_of(ROLE_LANE), STATUS_IO);
+    fake_lose(conn_of(ROLE_LANE), RLOCK_IO);
     assert_false(conn_of(ROLE_LANE)->is_resting);
-    fake_lose(conn_of(ROLE_MAIN), STATUS_IO);
+    fake_lose(conn_of(ROLE_MAIN), RLOCK_IO);
     assert_false(conn_of(ROLE_MAIN)->is_resting);
-    fake_lose(conn_of(ROLE_CHANGES), STATUS_IO);
+    fake_lose(conn_of(ROLE_CHANGES), RLOCK_IO);
     assert_true(conn_of(ROLE_CHANGES)->is_resting);
 }
 
@@ -630,19 +630,19 @@ STORE_CASE(test_state__no_loss_is_reported_without_its_reason)
     fake_come_up(conn_of(ROLE_READS));
     ASSERT_SAID("");
     conn_of(ROLE_MAIN)->is_up = true;
-    fake_lose(conn_of(ROLE_MAIN), STATUS_IO);
+    fake_lose(conn_of(ROLE_MAIN), RLOCK_IO);
     ASSERT_SAID("down io;");
 }
 
 STORE_CASE(test_state__an_unsafe_server_is_left_by_all_but_lists)
 {
     open_with_lists();
-    fake_lose(conn_of(ROLE_LANE), STATUS_IO);
-    fake_lose(conn_of(ROLE_LANE), STATUS_UNSAFE); /* it only tried another server */
+    fake_lose(conn_of(ROLE_LANE), RLOCK_IO);
+    fake_lose(conn_of(ROLE_LANE), RLOCK_UNSAFE); /* it only tried another server */
     for (size_t i = 0; i < fake_opened; i++)
         assert_false(fake_conns[i].is_left);
     fake_come_up(conn_of(ROLE_LANE));
-    fake_lose(conn_of(ROLE_LANE), STATUS_UNSAFE);
+    fake_lose(conn_of(ROLE_LANE), RLOCK_UNSAFE);
     for (size_t i = 0; i < fake_opened; i++)
         ASSERT_NUMBER(fake_conns[i].is_left, ==, &fake_conns[i] != conn_of(ROLE_LISTS));
 }

@@ -77,46 +77,46 @@ static void call_cancel(void) { change_order(0, CHANGE_CANCEL, 7, 0); }
 static void call_refund(void) { change_order(0, CHANGE_REFUND, 7, 0); }
 static void call_redeem(void) { change_order(0, CHANGE_REDEEM, 7, 0); }
 
-/* rows: those of STATUS_OK; with another status the SQLSTATE */
+/* rows: those of RLOCK_OK; with another status the SQLSTATE */
 static const struct change_row {
     void (*call)(void);
     const char *sent;
-    enum status status;
+    enum rlock_status status;
     const char *rows, *constraint, *said;
 } change_rows[] = {
-    {call_pay, "changes pay_order 562/862: 7 {71} {'admin:1'} {'ref'} {500}", STATUS_OK,
+    {call_pay, "changes pay_order 562/862: 7 {71} {'admin:1'} {'ref'} {500}", RLOCK_OK,
      "1 1 71 7 5 {100,11,12,13,1};", NULL, "change ok 1 71 7 5 100 11 12 13 1;"},
-    {call_pay, "changes pay_order 562/862: 7 {71} {'admin:1'} {'ref'} {500}", STATUS_OK,
+    {call_pay, "changes pay_order 562/862: 7 {71} {'admin:1'} {'ref'} {500}", RLOCK_OK,
      "1 6 71 7 5 {100,11,12,0,0};", NULL, "change ok 6 71 7 5 100 11 12 0 0;"},
-    {call_pay, "changes pay_order 562/862: 7 {71} {'admin:1'} {'ref'} {500}", STATUS_OK,
+    {call_pay, "changes pay_order 562/862: 7 {71} {'admin:1'} {'ref'} {500}", RLOCK_OK,
      "1 5 null null null null;", NULL, "change ok 5;"},
-    {call_pay, "changes pay_order 562/862: 7 {71} {'admin:1'} {'ref'} {500}", STATUS_OK,
+    {call_pay, "changes pay_order 562/862: 7 {71} {'admin:1'} {'ref'} {500}", RLOCK_OK,
      "1 7 71 7 5 {100,11,12,0,0};", NULL, "change io;"},
-    {call_pay, "changes pay_order 562/862: 7 {71} {'admin:1'} {'ref'} {500}", STATUS_OK,
+    {call_pay, "changes pay_order 562/862: 7 {71} {'admin:1'} {'ref'} {500}", RLOCK_OK,
      "1 0 71 7 5 {100,11,12,0,0};", NULL, "change io;"},
-    {call_cancel, "changes cancel_order 562/862: 7 {71} {'admin:1'}", STATUS_OK,
+    {call_cancel, "changes cancel_order 562/862: 7 {71} {'admin:1'}", RLOCK_OK,
      "2 1 71 7 5 {100,11,12,0,3};", NULL, "change io;"},
-    {call_cancel, "changes cancel_order 562/862: 7 {71} {'admin:1'}", STATUS_OK, "", NULL, "change io;"},
-    {call_cancel, "changes cancel_order 562/862: 7 {71} {'admin:1'}", STATUS_OK,
+    {call_cancel, "changes cancel_order 562/862: 7 {71} {'admin:1'}", RLOCK_OK, "", NULL, "change io;"},
+    {call_cancel, "changes cancel_order 562/862: 7 {71} {'admin:1'}", RLOCK_OK,
      "1 1 71 7 5 {100,11,12,0,3};2 1 72 7 5 {100,11,12,0,3};", NULL, "change io;"},
-    {call_refund, "changes refund_order 562/862: 7 {71} {'admin:1'}", STATUS_OK,
+    {call_refund, "changes refund_order 562/862: 7 {71} {'admin:1'}", RLOCK_OK,
      "1 1 71 7 5 {100,11,12,13,6};", NULL, "change io;"},
-    {call_redeem, "changes redeem_order 562/862: 7 {71} {'admin:1'}", STATUS_REFUSED, "42501", NULL, "change refused;"},
-    {call_create, "changes create_voucher 562/862: 'T' '' 100 200 30 2 3 4 900 'admin:1' 1 20", STATUS_OK,
+    {call_redeem, "changes redeem_order 562/862: 7 {71} {'admin:1'}", RLOCK_REFUSED, "42501", NULL, "change refused;"},
+    {call_create, "changes create_voucher 562/862: 'T' '' 100 200 30 2 3 4 900 'admin:1' 1 20", RLOCK_OK,
      V7 " 8;", NULL, "ok now 8: " V7 ";"},
-    {call_create_described, "changes create_voucher 562/862: 'T' 'D' 0 0 0 0 0 0 0 'admin:1' 0 0", STATUS_REFUSED,
+    {call_create_described, "changes create_voucher 562/862: 'T' 'D' 0 0 0 0 0 0 0 'admin:1' 0 0", RLOCK_REFUSED,
      "23514", "voucher_window", "invalid now 0:;"},
-    {call_create, "changes create_voucher 562/862: 'T' '' 100 200 30 2 3 4 900 'admin:1' 1 20", STATUS_REFUSED,
+    {call_create, "changes create_voucher 562/862: 'T' '' 100 200 30 2 3 4 900 'admin:1' 1 20", RLOCK_REFUSED,
      "23514", "voucher_stock", "refused now 0:;"},
-    {call_create, "changes create_voucher 562/862: 'T' '' 100 200 30 2 3 4 900 'admin:1' 1 20", STATUS_BUSY,
+    {call_create, "changes create_voucher 562/862: 'T' '' 100 200 30 2 3 4 900 'admin:1' 1 20", RLOCK_BUSY,
      "23514", "voucher_window", "busy now 0:;"},
-    {call_patch_nothing, "changes patch_voucher 562/862: 7 null null null null null null null", STATUS_OK,
+    {call_patch_nothing, "changes patch_voucher 562/862: 7 null null null null null null null", RLOCK_OK,
      NO_VOUCHER, NULL, "not_found now 0:;"},
-    {call_patch_all, "changes patch_voucher 562/862: 7 'T' '' 3 4 900 0 1", STATUS_OK, V7 " 8;", NULL,
+    {call_patch_all, "changes patch_voucher 562/862: 7 'T' '' 3 4 900 0 1", RLOCK_OK, V7 " 8;", NULL,
      "ok now 8: " V7 ";"},
-    {call_restock, "changes restock_voucher 562/862: 7 -4 'admin:1'", STATUS_REFUSED, "23514", NULL, "invalid now 0:;"},
-    {call_restock, "changes restock_voucher 562/862: 7 -4 'admin:1'", STATUS_REFUSED, "22003", NULL, "invalid now 0:;"},
-    {call_restock, "changes restock_voucher 562/862: 7 -4 'admin:1'", STATUS_REFUSED, "23505", NULL, "refused now 0:;"},
+    {call_restock, "changes restock_voucher 562/862: 7 -4 'admin:1'", RLOCK_REFUSED, "23514", NULL, "invalid now 0:;"},
+    {call_restock, "changes restock_voucher 562/862: 7 -4 'admin:1'", RLOCK_REFUSED, "22003", NULL, "invalid now 0:;"},
+    {call_restock, "changes restock_voucher 562/862: 7 -4 'admin:1'", RLOCK_REFUSED, "23505", NULL, "refused now 0:;"},
 };
 /* clang-format on */
 
@@ -150,16 +150,16 @@ STORE_CASE(test_changes__of_one_kind_and_voucher_share_a_transaction)
     store_flush(shop);
     ASSERT_NUMBER(fake_sent_count, ==, 1); /* one statement per voucher */
     ASSERT_NUMBER(shop->changes.count, ==, 6);
-    fake_answer(STATUS_OK, "1 1 71 7 5 {100,11,12,0,3};");
+    fake_answer(RLOCK_OK, "1 1 71 7 5 {100,11,12,0,3};");
     store_flush(shop);
     ASSERT_SENT("changes cancel_order 562/862: 7 {72,74} {'admin:1','admin:1'}");
     said[0] = '\0';
-    fake_answer(STATUS_OK, "1 3 72 7 5 {100,11,12,0,3};2 5 null null null null;");
+    fake_answer(RLOCK_OK, "1 3 72 7 5 {100,11,12,0,3};2 5 null null null null;");
     ASSERT_SAID("change ok 3 72 7 5 100 11 12 0 3;change ok 5;");
     ASSERT_NUMBER(shop->changes.count, ==, 3);
     store_flush(shop);
     ASSERT_SENT("changes redeem_order 562/862: 7 {73} {'admin:1'}");
-    fake_answer(STATUS_IO, NULL);
+    fake_answer(RLOCK_IO, NULL);
     store_flush(shop);
     ASSERT_SENT("changes pay_order 562/862: 7 {75,76} {'admin:1','admin:1'} {'ref','ref'}"
                 " {500,500}");
@@ -172,7 +172,7 @@ STORE_CASE(test_changes__five_hundred_share_a_transaction)
     store_flush(shop);
     assert_null(strstr(fake_print_oldest(), "571"));
     ASSERT_CONTAINS(fake_print_oldest(), ",570}");
-    fake_answer(STATUS_IO, NULL);
+    fake_answer(RLOCK_IO, NULL);
     ASSERT_NUMBER(strlen(said), ==, 500 * strlen("change io;"));
     store_flush(shop);
     ASSERT_SENT("changes cancel_order 562/862: 7 {571} {'admin:1'}");
@@ -199,9 +199,9 @@ STORE_CASE(test_changes__of_two_vouchers_are_under_way)
     store_flush(shop);
     ASSERT_NUMBER(fake_sent_count, ==, 2);
     ASSERT_CONTAINS(fake_print_oldest(), "changes create_voucher");
-    fake_answer(STATUS_IO, NULL);
+    fake_answer(RLOCK_IO, NULL);
     ASSERT_SENT("slow changes cancel_order 562/862: 8 {71} {'admin:1'}");
-    fake_answer(STATUS_IO, NULL);
+    fake_answer(RLOCK_IO, NULL);
     store_flush(shop);
     ASSERT_SENT("changes cancel_order 562/862: 9 {72} {'admin:1'}");
 }
@@ -212,21 +212,21 @@ STORE_CASE(test_changes__that_waited_for_a_lock_are_tried_again)
     call_cancel();
     store_flush(shop);
     pass_ms(19); /* too short for a lock timeout */
-    fake_answer(STATUS_BUSY, "55P03");
+    fake_answer(RLOCK_BUSY, "55P03");
     ASSERT_SAID("change busy;");
     call_cancel();
     store_flush(shop);
     change_order(1, CHANGE_REDEEM, 7, 0);
     pass_ms(20);
-    fake_answer(STATUS_BUSY, "55P03");
+    fake_answer(RLOCK_BUSY, "55P03");
     ASSERT_SAID("");
     store_flush(shop);
     ASSERT_SENT("slow changes cancel_order 551/851: 7 {71} {'admin:1'}"); /* before 72 */
-    fake_answer(STATUS_OK, "1 1 71 7 5 {100,11,12,0,3};");
+    fake_answer(RLOCK_OK, "1 1 71 7 5 {100,11,12,0,3};");
     said[0] = '\0';
     store_flush(shop);
     ASSERT_SENT("changes redeem_order 551/851: 7 {72} {'admin:1'}"); /* fast again */
-    fake_answer(STATUS_IO, NULL);
+    fake_answer(RLOCK_IO, NULL);
     ASSERT_SAID("change io;");
 }
 
@@ -238,7 +238,7 @@ STORE_CASE(test_changes__of_slow_vouchers_use_one_connection)
         store_flush(shop);
         pass_ms(200); /* a tenth of the time of a request */
         change_order(2 + i, CHANGE_CANCEL, 7 + (int64_t)i, 0);
-        fake_answer(STATUS_OK, "1 5 null null null null;");
+        fake_answer(RLOCK_OK, "1 5 null null null null;");
     }
     store_flush(shop);
     ASSERT_NUMBER(fake_sent_count, ==, 1);
@@ -266,7 +266,7 @@ STORE_CASE(test_changes__without_time_for_a_transaction_are_busy)
     change_order(2, CHANGE_CANCEL, 7, 40);
     pass_ms(20);
     ASSERT_SAID("change busy;");
-    fake_answer(STATUS_OK, "1 5 null null null null;");
+    fake_answer(RLOCK_OK, "1 5 null null null null;");
     ASSERT_SAID("change ok 5;");
     store_restock_voucher(shop, 7, 1, "admin:1", on_vouchers, shop);
     store_flush(shop);
@@ -303,7 +303,7 @@ STORE_CASE(test_changes__under_way_time_out_at_their_deadline)
     ASSERT_SAID("");
     pass_ms(40);
     ASSERT_SAID("change timeout;");
-    fake_answer(STATUS_OK, "1 5 null null null null;"); /* the late answer is dropped */
+    fake_answer(RLOCK_OK, "1 5 null null null null;"); /* the late answer is dropped */
     ASSERT_SAID("");
     store_flush(shop);
     ASSERT_NUMBER(conn_of(ROLE_CHANGES)->pending, ==, 1);
@@ -350,12 +350,12 @@ STORE_CASE(test_store_find_by_key__shares_queries)
     store_flush(shop);
     ASSERT_NUMBER(fake_sent_count, ==, 2);
     ASSERT_SENT("main find 251/1000: 7 {1,3} {'k','k'}");
-    fake_answer(STATUS_OK, "1 2 71 {100,11,12,13,1};2 3 70 null;");
+    fake_answer(RLOCK_OK, "1 2 71 {100,11,12,13,1};2 3 70 null;");
     ASSERT_SAID("key ok 2 71 7 1 100 11 12 13 1;key ok 3 70 7 3 0 0 0 0 0;");
     store_flush(shop);
     ASSERT_NUMBER(fake_sent_count, ==, 2);
     ASSERT_SENT("main find 251/1000: 8 {2} {'k'}");
-    fake_answer(STATUS_OK, "1 0 null null;");
+    fake_answer(RLOCK_OK, "1 0 null null;");
     ASSERT_SAID("key ok 0 0 8 2 0 0 0 0 0;");
 }
 
@@ -366,7 +366,7 @@ STORE_CASE(test_store_find_by_key__a_thousand_share_a_query)
     store_flush(shop);
     ASSERT_NUMBER(fake_sent_count, ==, 2);
     ASSERT_CONTAINS(fake_print_oldest(), ",1000}");
-    fake_answer(STATUS_IO, NULL);
+    fake_answer(RLOCK_IO, NULL);
     said[0] = '\0';
     ASSERT_SENT("main find 251/1000: 7 {1001} {'k'}");
 }
@@ -390,7 +390,7 @@ STORE_CASE(test_store_find_by_key__a_malformed_row_is_a_failure)
         find_by_key(0, 7, 0);
         find_by_key(1, 7, 0);
         store_flush(shop);
-        fake_answer(STATUS_OK, rows[i].rows);
+        fake_answer(RLOCK_OK, rows[i].rows);
         ASSERT_SAID(rows[i].said);
     }
 }
@@ -406,10 +406,10 @@ STORE_CASE(test_store_find_by_key__alone_ends_at_the_deadline)
     pass_ms(120);
     ASSERT_SAID("key busy;");
     conn_of(ROLE_MAIN)->pending -= 2;
-    fake_answer(STATUS_IO, NULL);
+    fake_answer(RLOCK_IO, NULL);
     find_by_key(0, 7, 100);
     store_flush(shop);
-    fake_answer(STATUS_IO, NULL);
+    fake_answer(RLOCK_IO, NULL);
     ASSERT_SAID("key io;");
     pass_ms(120); /* there is no second answer */
     ASSERT_SAID("");

@@ -48,11 +48,12 @@ static void on_up(struct store_conn *of, void *arg)
     SAY("up;");
 }
 
-static void on_down(struct store_conn *of, bool was_up, const struct err *why, void *arg)
+static void on_down(struct store_conn *of, bool was_up, const struct rlock_err *why,
+                    void *arg)
 {
     assert_ptr_equal(of, conn);
     assert_ptr_equal(arg, &loop);
-    SAY("down %d %s '%s';", was_up, status_name(why->status), why->text);
+    SAY("down %d %s '%s';", was_up, rlock_status_name(why->status), why->text);
 }
 
 static void on_notify(const char *payload, void *arg)
@@ -61,14 +62,14 @@ static void on_notify(const char *payload, void *arg)
     SAY("notify %s;", payload);
 }
 
-static void on_done(struct store_query *query, enum status status, const PGresult *result,
-                    const struct err *why)
+static void on_done(struct store_query *query, enum rlock_status status,
+                    const PGresult *result, const struct rlock_err *why)
 {
     void (*then)(void) = in_answer;
 
     assert_null(query->result);
-    SAY("%s %s", ((struct query *)query)->name, status_name(status));
-    assert_true((why == NULL) == (status == STATUS_OK));
+    SAY("%s %s", ((struct query *)query)->name, rlock_status_name(status));
+    assert_true((why == NULL) == (status == RLOCK_OK));
     if (why != NULL)
         SAY(" '%s'", why->text);
     if (result != NULL && PQntuples(result) > 0)
@@ -115,7 +116,7 @@ static int reset(void **state UNUSED)
 
 static void open_conn(void)
 {
-    ASSERT_STATUS(store_conn_open(&options, &conn), STATUS_OK);
+    ASSERT_STATUS(store_conn_open(&options, &conn), RLOCK_OK);
     assert_false(store_conn_is_up(conn));
     ASSERT_NUMBER(fake_due_ms(), ==, 0);
     simulated_time_pass_us(0, fake_turn);
@@ -998,14 +999,15 @@ CONN_CASE(test_abandon__nobody_is_answered)
 
 CONN_CASE(test_leave__breaks_a_connection_that_is_up)
 {
-    const struct err why = {.status = STATUS_UNSAFE, .text = "another one is unsafe"};
+    const struct rlock_err why = {.status = RLOCK_UNSAFE,
+                                  .text = "another one is unsafe"};
 
     open_conn();
     store_conn_leave(conn, &why);
     come_up_and_place(1);
     store_conn_leave(conn, &why);
     assert_false(store_conn_is_up(conn));
-    store_conn_leave(conn, &(struct err){.status = STATUS_IO, .text = "later"});
+    store_conn_leave(conn, &(struct rlock_err){.status = RLOCK_IO, .text = "later"});
     pass_ms(0);
     ASSERT_SAID("backoff 0 40 250;finish;"
                 "down 1 unsafe 'connection left: another one is unsafe';"
@@ -1073,7 +1075,7 @@ CONN_CASE(test_close__answers_all_queries)
 CONN_CASE(test_open__checks_the_url)
 {
     options.database_url = "postgresql://10.0.0.1:x/";
-    ASSERT_STATUS(store_conn_open(&options, &conn), STATUS_NO_MEMORY);
+    ASSERT_STATUS(store_conn_open(&options, &conn), RLOCK_NO_MEMORY);
     assert_null(conn);
     close(fake_socket[0]);
     close(fake_socket[1]);

@@ -10,9 +10,9 @@ static struct placement *placements[] = {&orders[0], &orders[1], &orders[2]};
 static struct store_batch batches[2];
 
 /* The first batch has the first two placements, the second batch has the third. */
-static struct list *batches_of(size_t count, int64_t left_ms)
+static struct rlock_link *batches_of(size_t count, int64_t left_ms)
 {
-    static struct list list;
+    static struct rlock_link list;
     static char *const names[] = {"first", "second"};
 
     list_init(&list);
@@ -63,7 +63,7 @@ STORE_CASE(test_place__sends_a_batch_and_decodes_its_row)
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         store_place_orders(shop, batches_of(1, 1600), on_batch);
         ASSERT_SENT("lane 1 place 900/1200: 7 " SENT_ONE);
-        fake_answer(STATUS_OK, rows[i].row);
+        fake_answer(RLOCK_OK, rows[i].row);
         if (strncmp(said, "first ok", 8) == 0)
             say_placements();
         ASSERT_SAID(rows[i].said);
@@ -91,7 +91,7 @@ STORE_CASE(test_place__sends_batches_of_several_vouchers)
         store_place_orders(shop, batches_of(2, 1600), on_batch);
         ASSERT_SENT("lane 1 place_many 900/1200: {7,8} {1,3} {2,3} {1,2,3} {5,0,6}"
                     " {'k',null,null} {0,1,0}");
-        fake_answer(STATUS_OK, rows[i].rows);
+        fake_answer(RLOCK_OK, rows[i].rows);
         ASSERT_SAID(rows[i].said);
     }
 }
@@ -99,22 +99,22 @@ STORE_CASE(test_place__sends_batches_of_several_vouchers)
 /* If no request has a key, the server gets NULL instead of an array. */
 STORE_CASE(test_place__without_keys_sends_null)
 {
-    struct list *list = batches_of(1, 3200);
+    struct rlock_link *list = batches_of(1, 3200);
 
     batches[0].placements = placements + 1;
     store_place_orders(shop, list, on_batch);
     ASSERT_SENT("lane 1 place 1800/2400: 7 {2,3} {0,6} null {1,0}");
-    fake_answer(STATUS_REFUSED, NULL);
+    fake_answer(RLOCK_REFUSED, NULL);
     ASSERT_SAID("first refused;");
     store_place_orders(shop, batches_of(1, 0), on_batch);
     ASSERT_SENT("lane 1 place 1/301: 7 " SENT_ONE);
-    fake_answer(STATUS_IO, NULL);
+    fake_answer(RLOCK_IO, NULL);
     ASSERT_SAID("first io;");
 }
 
 STORE_CASE(test_place__slow_vouchers_have_half_of_the_lanes)
 {
-    struct list *list = batches_of(1, 1600);
+    struct rlock_link *list = batches_of(1, 1600);
 
     ASSERT_NUMBER(store_batch_room(shop, false), ==, 2);
     ASSERT_NUMBER(store_batch_room(shop, true), ==, 1);
@@ -123,12 +123,12 @@ STORE_CASE(test_place__slow_vouchers_have_half_of_the_lanes)
     ASSERT_SENT("lane 0 place 900/1200: 7 " SENT_ONE);
     ASSERT_NUMBER(store_batch_room(shop, false), ==, 1);
     ASSERT_NUMBER(store_batch_room(shop, true), ==, 0);
-    fake_answer(STATUS_IO, NULL);
+    fake_answer(RLOCK_IO, NULL);
     conn_of(ROLE_LANE + 1)->is_up = false;
     store_place_orders(shop, batches_of(1, 1600), on_batch);
     ASSERT_SENT("lane 0 place 900/1200: 7 " SENT_ONE);
     said[0] = '\0';
-    fake_answer(STATUS_IO, NULL);
+    fake_answer(RLOCK_IO, NULL);
     conn_of(ROLE_LANE)->pending = 1;
     store_place_orders(shop, batches_of(1, 1600), on_batch);
     ASSERT_SAID("first io;"); /* the new batch is answered later */
@@ -153,20 +153,20 @@ STORE_CASE(test_place_early__is_answered_after_its_barrier)
 {
     /* clang-format off */
     static const struct {
-        enum status placed, barrier;
+        enum rlock_status placed, barrier;
         const char *said;
     } rows[] = {
-        {STATUS_OK,      STATUS_OK,        "first released;|" SNAPSHOT},
-        {STATUS_OK,      STATUS_TIMEOUT,   "first released;|first io;"},
-        {STATUS_OK,      STATUS_REFUSED,   "first released;|first io;"},
-        {STATUS_OK,      STATUS_CANCELLED, "first released;|first cancelled;"},
-        {STATUS_REFUSED, STATUS_OK,        "|first refused;"},
-        {STATUS_BUSY,    STATUS_IO,        "|first busy;"},
+        {RLOCK_OK,      RLOCK_OK,        "first released;|" SNAPSHOT},
+        {RLOCK_OK,      RLOCK_TIMEOUT,   "first released;|first io;"},
+        {RLOCK_OK,      RLOCK_REFUSED,   "first released;|first io;"},
+        {RLOCK_OK,      RLOCK_CANCELLED, "first released;|first cancelled;"},
+        {RLOCK_REFUSED, RLOCK_OK,        "|first refused;"},
+        {RLOCK_BUSY,    RLOCK_IO,        "|first busy;"},
     };
     /* clang-format on */
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        struct list *list = batches_of(1, 1600);
+        struct rlock_link *list = batches_of(1, 1600);
 
         batches[0].released = on_released;
         store_place_orders(shop, list, on_batch);
@@ -182,14 +182,14 @@ STORE_CASE(test_place_early__is_answered_after_its_barrier)
 
 STORE_CASE(test_place_early__answers_held_vouchers_at_once)
 {
-    struct list *list = batches_of(2, 1600);
+    struct rlock_link *list = batches_of(2, 1600);
 
     batches[0].released = batches[1].released = on_released;
     store_place_orders(shop, list, on_batch);
     ASSERT_CONTAINS(fake_print_oldest(), "lane 1 place_many_early 900/1200: {7,8}");
-    fake_answer(STATUS_OK, "{1} {80} null 100 3 4 29 5 1 9 2;");
+    fake_answer(RLOCK_OK, "{1} {80} null 100 3 4 29 5 1 9 2;");
     ASSERT_SAID("first busy;second released;");
-    fake_answer(STATUS_OK, "null;");
+    fake_answer(RLOCK_OK, "null;");
     ASSERT_SAID("second ok snapshot 8 5 29 1 9;");
 }
 
@@ -222,13 +222,13 @@ STORE_CASE(test_resolve__finds_what_was_placed)
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         resolve();
         ASSERT_SENT(RESOLVE);
-        fake_answer(STATUS_OK, rows[i].rows);
+        fake_answer(RLOCK_OK, rows[i].rows);
         if (strncmp(said, "first ok", 8) == 0)
             say_placements();
         ASSERT_SAID(rows[i].said);
     }
     resolve();
-    fake_answer(STATUS_TIMEOUT, NULL);
+    fake_answer(RLOCK_TIMEOUT, NULL);
     ASSERT_SAID("first timeout;");
 }
 
@@ -236,7 +236,7 @@ static void lose_lane(enum role role, int64_t pid)
 {
     conn_of(role)->session.backend = (struct store_backend){pid, pid + 1};
     conn_of(role)->pending++;
-    fake_lose(conn_of(role), STATUS_IO);
+    fake_lose(conn_of(role), RLOCK_IO);
     conn_of(role)->pending--;
     said[0] = '\0';
 }
@@ -245,7 +245,7 @@ static void lose_lane(enum role role, int64_t pid)
 STORE_CASE(test_resolve__suspects_lanes_under_way)
 {
     lose_lane(ROLE_READS, 11);
-    fake_lose(conn_of(ROLE_LANE), STATUS_IO);
+    fake_lose(conn_of(ROLE_LANE), RLOCK_IO);
     ASSERT_NUMBER(list_count(&shop->suspects), ==, 0);
     lose_lane(ROLE_LANE + 1, 21);
     ASSERT_NUMBER(list_count(&shop->suspects), ==, 1);
@@ -256,7 +256,7 @@ STORE_CASE(test_resolve__waits_until_the_suspects_are_gone)
 {
     static char second[] = "second";
 
-    fake_lose(conn_of(ROLE_READS), STATUS_IO); /* no order was under way */
+    fake_lose(conn_of(ROLE_READS), RLOCK_IO); /* no order was under way */
     lose_lane(ROLE_LANE, 11);
     lose_lane(ROLE_LANE + 1, 21);
     resolve();
@@ -266,7 +266,7 @@ STORE_CASE(test_resolve__waits_until_the_suspects_are_gone)
     batches[1].arg = second;
     store_resolve_orders(shop, &batches[1], on_batch); /* waits, too */
     ASSERT_NUMBER(fake_sent_count, ==, 1);
-    fake_answer(STATUS_OK, "1;");
+    fake_answer(RLOCK_OK, "1;");
     ASSERT_SENT("nothing");
     pass_ms(4);
     ASSERT_SENT("nothing");
@@ -275,16 +275,16 @@ STORE_CASE(test_resolve__waits_until_the_suspects_are_gone)
     assert_true(conn_of(ROLE_MAIN)->is_flushed);
     ASSERT_SENT("main retire 0/1000: {11,21} {12,22}");
     lose_lane(ROLE_LANE, 31);
-    fake_answer(STATUS_OK, "0;");
+    fake_answer(RLOCK_OK, "0;");
     ASSERT_SENT("nothing");
     pass_ms(0);
     ASSERT_SENT("main retire 0/1000: {31} {32}");
-    fake_answer(STATUS_OK, "0;");
+    fake_answer(RLOCK_OK, "0;");
     pass_ms(0);
     ASSERT_SENT(RESOLVE);
     ASSERT_NUMBER(fake_sent_count, ==, 2);
-    fake_answer(STATUS_IO, NULL);
-    fake_answer(STATUS_BUSY, NULL);
+    fake_answer(RLOCK_IO, NULL);
+    fake_answer(RLOCK_BUSY, NULL);
     ASSERT_SAID("first io;second busy;");
 }
 
@@ -292,22 +292,22 @@ STORE_CASE(test_resolve__fails_if_the_suspects_stay)
 {
     lose_lane(ROLE_LANE, 11);
     resolve();
-    fake_answer(STATUS_REFUSED, NULL);
+    fake_answer(RLOCK_REFUSED, NULL);
     pass_ms(0);
     ASSERT_SAID("first refused;");
     resolve();
     pass_ms(TIMEOUT_MS - 1);
-    fake_answer(STATUS_OK, "1;");
+    fake_answer(RLOCK_OK, "1;");
     pass_ms(0);
     ASSERT_SAID("");
     pass_ms(5);
-    fake_answer(STATUS_OK, "1;");
+    fake_answer(RLOCK_OK, "1;");
     pass_ms(0);
     ASSERT_SAID("first timeout;");
     resolve();
     conn_of(ROLE_MAIN)->is_up = false;
     pass_ms(5);
-    fake_answer(STATUS_OK, "1;");
+    fake_answer(RLOCK_OK, "1;");
     pass_ms(5);
     ASSERT_SAID("first down;");
 }
@@ -351,8 +351,8 @@ STORE_CASE(test_store_close__cancels_all_calls)
     open_shop(NULL);
 }
 
-static void on_order_close(enum status status UNUSED, const struct order *order UNUSED,
-                           void *arg)
+static void on_order_close(enum rlock_status status UNUSED,
+                           const struct order *order UNUSED, void *arg)
 {
     store_close(arg, on_closed, &closed);
 }
@@ -363,7 +363,7 @@ STORE_CASE(test_store_close__from_inside_a_callback)
     store_read_order(shop, 71, 5, on_order_close, shop);
     store_read_order(shop, 72, 5, on_order, shop);
     store_flush(shop);
-    fake_answer(STATUS_OK, "71 7 5 {100,11,12,13,1};");
+    fake_answer(RLOCK_OK, "71 7 5 {100,11,12,13,1};");
     ASSERT_SAID("cancelled;");
     uv_run(&loop, UV_RUN_DEFAULT);
     ASSERT_NUMBER(closed, ==, 1);

@@ -23,7 +23,7 @@ struct bench {
     unsigned lease_ms, more_ms;
 };
 
-static void fail(const char *what, const struct err *why)
+static void fail(const char *what, const struct rlock_err *why)
 {
     fprintf(stderr, "bench_held: %s: %s\n", what, why->text);
     _Exit(1);
@@ -41,7 +41,7 @@ static double cpu_s(void)
 static void acquire_all(struct bench *bench)
 {
     struct rlock_acquire_options options = {.watchdog = true};
-    struct err why = {0};
+    struct rlock_err why = {0};
 
     for (unsigned i = 0; i < bench->count; i++) {
         char name[40];
@@ -50,7 +50,7 @@ static void acquire_all(struct bench *bench)
         options.lease_ms =
             bench->lease_ms + (unsigned)((uint64_t)i * bench->more_ms / bench->count);
         if (rlock_sync_acquire(bench->sync, bench->client, &bench->locks[i], name,
-                               (size_t)len, &options, &why) != STATUS_OK)
+                               (size_t)len, &options, &why) != RLOCK_OK)
             fail("acquire", &why);
     }
 }
@@ -69,11 +69,11 @@ static void report(struct bench *bench, double cpu_before_s)
 
 static void release_all(struct bench *bench)
 {
-    struct err why = {0};
+    struct rlock_err why = {0};
 
     for (unsigned i = 0; i < bench->count; i++) {
         if (rlock_sync_release(bench->sync, bench->client, &bench->locks[i], &why) !=
-            STATUS_OK)
+            RLOCK_OK)
             fail("release", &why);
     }
 }
@@ -82,7 +82,7 @@ int main(int argc, char **argv)
 {
     struct rlock_client_options options = {.timeout_ms = 5000};
     struct bench bench = {0};
-    struct err why = {0};
+    struct rlock_err why = {0};
     double cpu_before_s;
 
     if (argc < 4 || argc > 6)
@@ -92,8 +92,8 @@ int main(int argc, char **argv)
     bench.more_ms = argc > 5 ? (unsigned)strtoul(argv[5], NULL, 10) : 0;
     bench.count = (unsigned)strtoul(argv[2], NULL, 10);
     bench.locks = calloc(bench.count, sizeof(*bench.locks));
-    if (bench.locks == NULL || rlock_sync_start(&bench.sync, &why) != STATUS_OK ||
-        rlock_sync_open(bench.sync, &options, &bench.client, &why) != STATUS_OK)
+    if (bench.locks == NULL || rlock_sync_start(&bench.sync, &why) != RLOCK_OK ||
+        rlock_sync_open(bench.sync, &options, &bench.client, &why) != RLOCK_OK)
         fail("open", &why);
     acquire_all(&bench);
     cpu_before_s = cpu_s();

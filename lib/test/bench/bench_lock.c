@@ -31,20 +31,20 @@ static struct rlock locks[IN_FLIGHT_MAX];
 
 static void begin(struct rlock *lock);
 
-static void on_released(struct rlock *lock, enum status status, void *arg)
+static void on_released(struct rlock *lock, enum rlock_status status, void *arg)
 {
     (void)arg;
-    if (status == STATUS_OK)
+    if (status == RLOCK_OK)
         bench.pairs++;
     else
         bench.failures++;
     begin(lock);
 }
 
-static void on_acquired(struct rlock *lock, enum status status, void *arg)
+static void on_acquired(struct rlock *lock, enum rlock_status status, void *arg)
 {
     (void)arg;
-    if (status == STATUS_OK) {
+    if (status == RLOCK_OK) {
         rlock_release(bench.client, lock, on_released, NULL);
         return;
     }
@@ -97,7 +97,7 @@ static void on_end(uv_timer_t *end)
     uv_close((uv_handle_t *)&bench.prepare, NULL);
 }
 
-static void on_state(bool is_up, const struct err *why, void *arg)
+static void on_state(bool is_up, const struct rlock_err *why, void *arg)
 {
     (void)arg;
     if (!is_up) {
@@ -114,14 +114,14 @@ int main(int argc, char **argv)
     uv_loop_t *loop = uv_default_loop();
     struct rlock_client_options options = {
         .loop = loop, .timeout_ms = 5000, .on_state = on_state};
-    struct err err = {0};
+    struct rlock_err err = {0};
 
     options.redis_url = argc > 1 ? argv[1] : "redis://127.0.0.1";
     bench.in_flight = argc > 2 ? (unsigned)strtoul(argv[2], NULL, 10) : 128;
     bench.watch = argc > 4 && strcmp(argv[4], "watch") == 0;
     if (bench.in_flight < 1 || bench.in_flight > IN_FLIGHT_MAX)
         return 2;
-    if (rlock_client_open(&options, &bench.client, &err) != STATUS_OK) {
+    if (rlock_client_open(&options, &bench.client, &err) != RLOCK_OK) {
         fprintf(stderr, "%s\n", err.text);
         return 1;
     }

@@ -50,11 +50,11 @@ static bool run_pair(struct worker *worker)
                                             .lease_ms = LEASE_MS,
                                             .watchdog = bench.kind != &rlock_getset,
                                             .wait_ms = RLOCK_WAIT_FOREVER};
-    struct err err = {0};
+    struct rlock_err err = {0};
 
     if (rlock_sync_acquire(bench.sync, bench.client, &lock, worker->name,
-                           strlen(worker->name), &options, &err) != STATUS_OK ||
-        rlock_sync_release(bench.sync, bench.client, &lock, &err) != STATUS_OK) {
+                           strlen(worker->name), &options, &err) != RLOCK_OK ||
+        rlock_sync_release(bench.sync, bench.client, &lock, &err) != RLOCK_OK) {
         fprintf(stderr, "%s\n", err.text);
         return false;
     }
@@ -64,10 +64,10 @@ static bool run_pair(struct worker *worker)
 static bool open_client(void)
 {
     struct rlock_client_options options = {.redis_url = bench.url, .timeout_ms = 5000};
-    struct err err = {0};
+    struct rlock_err err = {0};
 
-    if (rlock_sync_start(&bench.sync, &err) != STATUS_OK ||
-        rlock_sync_open(bench.sync, &options, &bench.client, &err) != STATUS_OK) {
+    if (rlock_sync_start(&bench.sync, &err) != RLOCK_OK ||
+        rlock_sync_open(bench.sync, &options, &bench.client, &err) != RLOCK_OK) {
         fprintf(stderr, "%s: %s\n", bench.url, err.text);
         return false;
     }

@@ -47,21 +47,21 @@ static void begin(struct rlock_client *client, struct call *call,
     rlock_flush(client);
 }
 
-static enum status answer_of(struct fixture *fixture, struct call *call)
+static enum rlock_status answer_of(struct fixture *fixture, struct call *call)
 {
     fixture_wait_answers(fixture, call, 1);
     return call->status;
 }
 
-static enum status take(struct fixture *fixture, struct rlock_client *client,
-                        struct call *call, struct rlock_acquire_options options)
+static enum rlock_status take(struct fixture *fixture, struct rlock_client *client,
+                              struct call *call, struct rlock_acquire_options options)
 {
     options = reentrant(options);
     return acquire_with(fixture, client, call, LOCK, &options);
 }
 
-static enum status try_take(struct fixture *fixture, struct rlock_client *client,
-                            struct call *call)
+static enum rlock_status try_take(struct fixture *fixture, struct rlock_client *client,
+                                  struct call *call)
 {
     return take(fixture, client, call, (struct rlock_acquire_options){.holder = 1});
 }
@@ -88,7 +88,7 @@ static struct answer look(struct fixture *fixture, struct rlock_client *client)
 {
     struct answer answer = {0};
 
-    assert_int_equal(inspect(fixture, client, &answer, LOCK), STATUS_OK);
+    assert_int_equal(inspect(fixture, client, &answer, LOCK), RLOCK_OK);
     return answer;
 }
 
@@ -144,12 +144,12 @@ FIXTURE_CASE(test_acquire__is_busy_while_redisson_holds)
     struct call call = {0};
 
     ASSERT_ANSWER(fixture, "ok", "try " LOCK " a 0 30000");
-    assert_int_equal(try_take(fixture, client, &call), STATUS_BUSY);
+    assert_int_equal(try_take(fixture, client, &call), RLOCK_BUSY);
     assert_int_equal(peer_count(fixture, "a"), 1);
     ASSERT_BETWEEN(server_int(fixture->server, "PTTL " LOCK), 1, 30000);
 
     ASSERT_ANSWER(fixture, "ok", "unlock " LOCK " a");
-    assert_int_equal(try_take(fixture, client, &call), STATUS_OK);
+    assert_int_equal(try_take(fixture, client, &call), RLOCK_OK);
 }
 
 FIXTURE_CASE(test_acquire__makes_redisson_busy)
@@ -158,13 +158,13 @@ FIXTURE_CASE(test_acquire__makes_redisson_busy)
     struct rlock_client *client = fixture_client(fixture);
     struct call call = {0};
 
-    assert_int_equal(try_take(fixture, client, &call), STATUS_OK);
+    assert_int_equal(try_take(fixture, client, &call), RLOCK_OK);
     ASSERT_ANSWER(fixture, "busy", "try " LOCK " a 0 30000");
     ASSERT_ANSWER(fixture, "ok true", "locked " LOCK);
     assert_memory_equal(PEER_CALL(fixture, &peer, "unlock " LOCK " a"), "error ", 6);
     assert_int_equal(look(fixture, client).count, 1);
 
-    assert_int_equal(release(fixture, client, &call), STATUS_OK);
+    assert_int_equal(release(fixture, client, &call), RLOCK_OK);
     assert_false(server_has(fixture->server, LOCK));
     ASSERT_ANSWER(fixture, "ok", "try " LOCK " a 0 30000");
 }
@@ -179,14 +179,14 @@ FIXTURE_CASE(test_release__wakes_redisson)
     long long tries;
     unsigned tag;
 
-    assert_int_equal(try_take(fixture, client, &call), STATUS_OK);
+    assert_int_equal(try_take(fixture, client, &call), RLOCK_OK);
     tries = busy_tries(fixture->server);
     tag = peer_request(&peer, "try " LOCK " a %d -1", WAIT_MS);
     wait_waiting(fixture, CHANNEL, tries);
     assert_null(peer_answer(&peer, tag));
 
     fixture_hold_timers(fixture);
-    assert_int_equal(release(fixture, client, &call), STATUS_OK);
+    assert_int_equal(release(fixture, client, &call), RLOCK_OK);
     assert_string_equal(peer_await(fixture, &peer, tag), "ok");
 }
 
@@ -205,7 +205,7 @@ FIXTURE_CASE(test_acquire__is_woken_by_redisson)
 
     fixture_hold_timers(fixture);
     ASSERT_ANSWER(fixture, "ok", "unlock " LOCK " a");
-    assert_int_equal(answer_of(fixture, &call), STATUS_OK);
+    assert_int_equal(answer_of(fixture, &call), RLOCK_OK);
     FIXTURE_AWAIT(fixture, has_no_subscribers, fixture);
 }
 
@@ -220,13 +220,13 @@ FIXTURE_CASE(test_release__wakes_redisson_on_a_name_with_braces)
     long long tries;
     unsigned tag;
 
-    assert_int_equal(acquire_with(fixture, client, &call, name, &options), STATUS_OK);
+    assert_int_equal(acquire_with(fixture, client, &call, name, &options), RLOCK_OK);
     tries = busy_tries(fixture->server);
     tag = peer_request(&peer, "try %s a %d -1", name, WAIT_MS);
     wait_waiting(fixture, "redisson_lock__channel:order:{7}", tries);
 
     fixture_hold_timers(fixture);
-    assert_int_equal(release(fixture, client, &call), STATUS_OK);
+    assert_int_equal(release(fixture, client, &call), RLOCK_OK);
     assert_string_equal(peer_await(fixture, &peer, tag), "ok");
 }
 
@@ -238,7 +238,7 @@ FIXTURE_CASE(test_acquire__takes_what_redisson_let_expire)
     struct rlock_acquire_options options = {.wait_ms = WAIT_MS};
 
     ASSERT_ANSWER(fixture, "ok", "try " LOCK " a 0 300");
-    assert_int_equal(take(fixture, client, &call, options), STATUS_OK);
+    assert_int_equal(take(fixture, client, &call, options), RLOCK_OK);
     assert_int_equal(peer_count(fixture, "a"), 0);
 }
 
@@ -249,9 +249,9 @@ FIXTURE_CASE(test_acquire__expires_for_redisson)
     struct call call = {0};
     struct rlock_acquire_options options = {.lease_ms = 300};
 
-    assert_int_equal(take(fixture, client, &call, options), STATUS_OK);
+    assert_int_equal(take(fixture, client, &call, options), RLOCK_OK);
     ASSERT_ANSWER(fixture, "ok", "try " LOCK " a %d 30000", WAIT_MS);
-    assert_int_equal(release(fixture, client, &call), STATUS_LOST);
+    assert_int_equal(release(fixture, client, &call), RLOCK_LOST);
     assert_int_equal(peer_count(fixture, "a"), 1);
 }
 
@@ -273,9 +273,9 @@ FIXTURE_CASE(test_inspect__shows_the_count_of_redisson)
 
     for (int i = 0; i < 2; i++)
         ASSERT_ANSWER(fixture, "ok", "unlock " LOCK " a");
-    assert_int_equal(try_take(fixture, client, &call), STATUS_BUSY);
+    assert_int_equal(try_take(fixture, client, &call), RLOCK_BUSY);
     ASSERT_ANSWER(fixture, "ok", "unlock " LOCK " a");
-    assert_int_equal(try_take(fixture, client, &call), STATUS_OK);
+    assert_int_equal(try_take(fixture, client, &call), RLOCK_OK);
 }
 
 FIXTURE_CASE(test_acquire__counts_as_redisson_does)
@@ -286,7 +286,7 @@ FIXTURE_CASE(test_acquire__counts_as_redisson_does)
     struct answer answer;
 
     for (int i = 0; i < 3; i++)
-        assert_int_equal(try_take(fixture, client, &calls[i]), STATUS_OK);
+        assert_int_equal(try_take(fixture, client, &calls[i]), RLOCK_OK);
     answer = look(fixture, client);
     assert_true(answer.is_ours);
     assert_int_equal(server_int(fixture->server, "HINCRBY " LOCK " %s 0", answer.owner),
@@ -294,7 +294,7 @@ FIXTURE_CASE(test_acquire__counts_as_redisson_does)
 
     for (int i = 0; i < 3; i++) {
         ASSERT_ANSWER(fixture, "busy", "try " LOCK " a 0 30000");
-        assert_int_equal(release(fixture, client, &calls[i]), STATUS_OK);
+        assert_int_equal(release(fixture, client, &calls[i]), RLOCK_OK);
     }
     ASSERT_ANSWER(fixture, "ok", "try " LOCK " a 0 30000");
     ASSERT_ANSWER(fixture, "ok 1", "count " LOCK " a");
@@ -328,7 +328,7 @@ FIXTURE_CASE(test_acquire__is_busy_while_redissons_watchdog_renews)
     assert_int_equal(call.answers, 0);
     assert_int_equal(peer_count(fixture, "a"), 1);
     rlock_cancel(client, &call.lock);
-    assert_int_equal(answer_of(fixture, &call), STATUS_CANCELLED);
+    assert_int_equal(answer_of(fixture, &call), RLOCK_CANCELLED);
 }
 
 FIXTURE_CASE(test_watchdog__keeps_redisson_busy)
@@ -339,13 +339,13 @@ FIXTURE_CASE(test_watchdog__keeps_redisson_busy)
     struct rlock_acquire_options options = {.lease_ms = LEASE_MS, .watchdog = true};
     unsigned tag;
 
-    assert_int_equal(take(fixture, client, &call, options), STATUS_OK);
+    assert_int_equal(take(fixture, client, &call, options), RLOCK_OK);
     tag = peer_request(&peer, "try " LOCK " a 1000 30000");
     for (int i = 0; i < 6; i++)
         fixture_pass_renewal(fixture, client, LEASE_MS, 1);
     assert_string_equal(peer_await(fixture, &peer, tag), "busy");
     assert_int_equal(call.losses, 0);
-    assert_int_equal(release(fixture, client, &call), STATUS_OK);
+    assert_int_equal(release(fixture, client, &call), RLOCK_OK);
 }
 
 /* -- by force -- */
@@ -360,13 +360,13 @@ FIXTURE_CASE(test_force__of_redisson_frees_our_lock_and_wakes_our_waiter)
     struct rlock_acquire_options patient = {.wait_ms = WAIT_MS};
     long long tries = busy_tries(fixture->server);
 
-    assert_int_equal(take(fixture, holder, &held, watched), STATUS_OK);
+    assert_int_equal(take(fixture, holder, &held, watched), RLOCK_OK);
     begin(waiter, &waiting, patient);
     wait_waiting(fixture, CHANNEL, tries);
 
     fixture_hold_timers(fixture);
     ASSERT_ANSWER(fixture, "ok true", "force " LOCK);
-    assert_int_equal(answer_of(fixture, &waiting), STATUS_OK);
+    assert_int_equal(answer_of(fixture, &waiting), RLOCK_OK);
     assert_int_equal(look(fixture, waiter).count, 1);
     fixture_pass_ms(fixture, FIXTURE_DAY_MS); /* of the timers that were held */
     fixture_wait_count(fixture, &held.losses, 1);
@@ -386,7 +386,7 @@ FIXTURE_CASE(test_force_release__frees_redissons_lock_and_wakes_its_waiter)
     wait_waiting(fixture, CHANNEL, tries);
 
     fixture_hold_timers(fixture);
-    assert_int_equal(force(fixture, client, &answer, LOCK), STATUS_OK);
+    assert_int_equal(force(fixture, client, &answer, LOCK), RLOCK_OK);
     assert_string_equal(peer_await(fixture, &peer, tag), "ok");
     assert_memory_equal(PEER_CALL(fixture, &peer, "unlock " LOCK " a"), "error ", 6);
     assert_int_equal(peer_count(fixture, "b"), 1);
@@ -447,7 +447,7 @@ static bool member_is_answered(struct member *member)
     if (member->is_ours) {
         if (member->call.answers == 0)
             return false;
-        assert_int_equal(member->call.status, STATUS_OK);
+        assert_int_equal(member->call.status, RLOCK_OK);
         return true;
     }
     words = peer_answer(&peer, member->tag);
