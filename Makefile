@@ -591,9 +591,9 @@ LINTED_FILES   = $(call linted,$(C_FILES))
 LINTED_SCRIPTS = $(call linted,$(SCRIPTS))
 TIDY           = $(LINTED_SRC:%.c=build/tidy/%.ok)
 
-.PHONY: check-lint check-lint-fast check-changed check-settings check-deps check-dry check-subjects check-reuse check-openapi check-format check-shell check-cppcheck check-tidy
+.PHONY: check-lint check-lint-fast check-changed check-settings check-deps check-headers check-dry check-subjects check-reuse check-openapi check-format check-shell check-cppcheck check-tidy
 check-lint: check-lint-fast check-cppcheck check-tidy
-check-lint-fast: check-settings check-deps check-dry check-subjects check-reuse check-openapi check-format check-shell
+check-lint-fast: check-settings check-deps check-headers check-dry check-subjects check-reuse check-openapi check-format check-shell
 check-changed: $(BUILD)/seckill # not by two makes at a time
 	@+$(MAKE) --no-print-directory LINT_ONLY="none $$(.ci/changed.sh)" check-lint
 check-settings: $(BUILD)/seckill
@@ -601,6 +601,8 @@ check-settings: $(BUILD)/seckill
 check-deps: $(LIB_OBJ) $(APP_OBJ)
 	$(CHECK) "circles of symbols" sh -c 'nm -A -g "$$@" | awk -f .ci/cycles.awk -f .ci/check-symbols.awk' nm $^
 	$(CHECK) dependencies awk -f .ci/cycles.awk -f .ci/check-deps.awk $(foreach f,$(C_FILES),$(if $(findstring /test/,$f),,$f))
+check-headers: build/deps.ok
+	$(CHECK) "names of the installed headers" .ci/headers.py $(BUILD)/headers $(CC) $(LIB_HEADERS:lib/%=%)
 check-dry:
 	$(CHECK) "make deps DRY=1" .ci/dry.sh
 check-subjects:
