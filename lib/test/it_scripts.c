@@ -2,10 +2,9 @@
  * it_scripts.c - each Lua script on its own, with every key that it leaves.
  *
  * A step runs a script and compares one text: its reply | the messages that it published,
- * and the channels whose receivers it counted | the keys that it changed. The clock of the
- * server stands still. In the words of a step, and in the text, A, B and C are ids of
- * clients, t+n is a time in us and m+n in ms, relative to that clock, and nh are hours in
- * ms. Times to live are rounded up to hours.
+ * and the channels whose receivers it counted | the keys that it changed. The clock stands
+ * still. In a step A, B and C are ids of clients, t+n is a time in us and m+n in ms,
+ * relative to that clock, and nh are hours in ms. Times to live are rounded up to hours.
  *
  * Other steps prepare the next script. new: the server is empty; redis: a command; fields:
  * add so many fields to a hash; clock: so many us pass; refused: the command that the server
@@ -542,6 +541,21 @@ static const struct step read_write_locks[] = {
     {"redis", "", "ZADD n t+3600000000 A:1:9", NULL},
     {"write_acquire", "F n nq nb nr", "1h t+0 A:1 2 1000 0 7",
      "{7 t+0 102 0 {1h}} |  | F=103"},
+    /* and a reader that is queued already waits for a writer, though its holder reads */
+    {"new", "", "", NULL},
+    {"redis", "", "SET F 100", NULL},
+    {"write_acquire", "F n nq nb nr", "1h t+0 B:1 1 1000 0 7",
+     "{7 t+0 100 1 {101}} |  | F=101, n={B:1:1 -t+3600000000}/1h"},
+    {"read_acquire", "F n nq nb nr", "1h t+0 B:1 3 1000 0 7",
+     "{7 t+0 101 X {102}} |  | F=102"},
+    {"read_acquire", "F n nq nb nr", "1h t+0 A:1 2 1000 0 7",
+     "{7 t+0 102 0 {1h}} |  | F=103, nb={'' m+0 A:2 m+1500}/1h, nr={A:2 t+0}/1h"},
+    {"write_acquire", "F n nq nb nr", "1h t+0 C:1 3 1000 0 7",
+     "{7 t+0 103 0 {1h}} |  | F=104, nb={'' m+0 A:2 m+1500 C:3 m+1500}/1h, nq={C:3 t+0}/1h"},
+    {"redis", "", "DEL n", NULL},
+    {"redis", "", "ZADD n t+3600000000 A:1:9", NULL},
+    {"read_acquire", "F n nq nb nr", "1h t+0 A:1 2 1000 0 7",
+     "{7 t+0 104 0 {1500}} |  | F=105"},
     /* a writer leaves */
     {"new", "", "", NULL},
     {"redis", "", "SET F 100", NULL},

@@ -8,7 +8,7 @@ local function take(clock, lease_us, holder, serial, wait, _, name, queue, beats
   local arrival = redis.call('ZSCORE', readers, owner)
   local due = redis.call('ZSCORE', beats, '-') or 0
   local is_ours = redis.call('ZSCORE', name, member)
-  local is_nested = found and not is_ours and not arrival and (is_written or writer) and holds(name, holder)
+  local is_nested = not arrival and (is_written or writer) and holds(name, holder)
   if is_written and is_nested then return 'X' end
   if not is_written and
     (not writer or is_ours or is_nested or arrival and arrival + 0 <= due + 0) then
