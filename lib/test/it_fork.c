@@ -158,6 +158,17 @@ static bool uses_no_sync(void *arg)
     return status == RLOCK_INVALID && strstr(err.text, "fork") != NULL;
 }
 
+static bool starts_its_own_sync(void *arg)
+{
+    const struct sync_fixture *fixture = arg;
+    struct sync_fixture own = {.server = fixture->server};
+    struct rlock lock = {0};
+
+    ASSERT_STATUS(rlock_sync_start(&own.sync, NULL), RLOCK_OK);
+    own.client = sync_fixture_client(&own);
+    return sync_acquire(&own, &lock, NAME, 0) == RLOCK_BUSY;
+}
+
 SYNC_CASE(test_rlock_sync__in_a_child_leaves_the_parent_alone)
 {
     struct sync_fixture *fixture = *state;
@@ -167,6 +178,7 @@ SYNC_CASE(test_rlock_sync__in_a_child_leaves_the_parent_alone)
     in_child(uses_no_sync, fixture);
     ASSERT_STATUS(sync_acquire(fixture, &lock, NAME, 0), RLOCK_OK);
     in_child(uses_no_sync, fixture);
+    in_child(starts_its_own_sync, fixture);
     ASSERT_STATUS(sync_release(fixture, &lock), RLOCK_OK);
     rlock_sync_stats(fixture->sync, fixture->client, &stats);
     assert_int_equal(stats.reconnects, 0);

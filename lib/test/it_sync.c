@@ -4,6 +4,7 @@
 #include "test/torture.h"
 
 #include <malloc.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/resource.h>
 
@@ -67,10 +68,21 @@ SYNC_CASE(test_rlock_sync_open__without_a_server_is_down_and_connects_later)
     SYNC_AWAIT(acquires, fixture);
 }
 
+/** Whether a signal of the process may interrupt this thread. */
+static bool takes_signals(void)
+{
+    sigset_t blocked;
+
+    assert_int_equal(pthread_sigmask(SIG_BLOCK, NULL, &blocked), 0);
+    return sigismember(&blocked, SIGTERM) == 0;
+}
+
 static _Atomic unsigned ups, downs;
+static _Atomic bool took_signals; /* the thread of the last callback */
 
 static void on_state(bool is_up, const struct rlock_err *why, void *arg)
 {
+    took_signals = takes_signals();
     if (is_up)
         ups++;
     else if (why != NULL && arg == &ups)
@@ -91,6 +103,8 @@ SYNC_CASE(test_on_state__is_called_while_nobody_calls)
     sync_await_count(&ups, 1);
     server_kill(fixture->server);
     sync_await_count(&downs, 1);
+    assert_false(took_signals); /* it is that of the library */
+    assert_true(takes_signals());
     server_restart(fixture->server);
     sync_await_count(&ups, 2);
 }
@@ -300,6 +314,12 @@ SYNC_CASE(test_rlock_sync_cancel__before_the_acquire_ends_it)
     rlock_sync_cancel(fixture->sync, fixture->client, &held); /* it is held: no effect */
     ASSERT_STATUS(sync_release(fixture, &held), RLOCK_OK);
     ASSERT_STATUS(sync_acquire(fixture, &held, "a", 0), RLOCK_OK);
+    server_do(fixture->server, "DEL a");
+    ASSERT_STATUS(
+        rlock_sync_extend(fixture->sync, fixture->client, &held, SHORT_MS, NULL),
+        RLOCK_LOST);
+    rlock_sync_cancel(fixture->sync, fixture->client, &held); /* before the next one */
+    ASSERT_STATUS(sync_acquire(fixture, &held, "a", 0), RLOCK_CANCELLED);
 }
 
 /* -- between the calls -- */
