@@ -30,7 +30,7 @@
 #define LOCKS_MAX   140
 #define START_US    5000000
 #define TIMEOUT_MS  1000
-#define ID          "62966561-89ab-4def-8000-0123456789ab"
+#define ID          "62966561-89ab-4def-a999-0123456789ab"
 
 /* -- in place of the C library and of the kernel -- */
 
@@ -57,7 +57,7 @@ static bool has_random = true;
 
 bool random_fill(void *ret_bytes, size_t count)
 {
-    static const uint64_t bytes[] = {0x23456789abcdef, 0x0123456789ab};
+    static const uint64_t bytes[] = {0x23456789abcdef, 0xa6640123456789ab};
 
     assert_int_equal(count, sizeof(bytes));
     memcpy(ret_bytes, bytes, count);

@@ -450,6 +450,9 @@ CLIENT_CASE(test_calls__in_the_wrong_state)
            "stats: granted+1 held+1 waits[0]+1\n");
 }
 
+#define OF_ANOTHER                                                                       \
+    "0 invalid fence 101 safe 988000: client: the lock was acquired by another one\n"
+
 CLIENT_CASE(test_calls__on_a_lock_of_another_client)
 {
     struct rlock_client_options options = options_of("redis://h");
@@ -465,6 +468,7 @@ CLIENT_CASE(test_calls__on_a_lock_of_another_client)
     drop(0);
     cancel(1);
     turn();
+    ASSERT_CONTAINS(done, OF_ANOTHER OF_ANOTHER); /* extend() and release() */
     assert_true(rlock_is_held(&self->locks[0]));
     ASSERT_NUMBER(self->locks[0].lease_ms, ==, 1000);
     forget();

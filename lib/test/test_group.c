@@ -210,17 +210,14 @@ GROUP_CASE(test_rlock_group_create__refuses_bad_members)
     struct rlock_client **clients = test->clients;
     struct rlock_client other = {.process = clients[0]->process};
     const struct {
-        struct rlock_member
-            last; /* of three; the others are "a" and "b" of two clients */
+        struct rlock_member last; /* behind "a" and "b" of two clients */
         enum rlock_group_need need;
         const char *words; /* NULL: it is good */
     } cases[] = {
         {{clients[0], "b", 1}, RLOCK_GROUP_ALL, NULL},
         {{clients[1], "b", 1}, RLOCK_GROUP_ALL, "members 1 and 2 are the same"},
         {{clients[2], "b", 1}, RLOCK_GROUP_MAJORITY, NULL},
-        {{clients[0], "b", 1},
-         RLOCK_GROUP_MAJORITY,
-         "0 and 2 of a quorum share a client"},
+        {{clients[0], "b", 1}, RLOCK_GROUP_MAJORITY, "0 and 2 of a quorum share"},
         {{clients[0], "", 0}, RLOCK_GROUP_ALL, "bad name of member 2"},
         {{clients[0], longer, sizeof(longer)}, RLOCK_GROUP_ALL, "bad name of member 2"},
         {{clients[0], NULL, 1}, RLOCK_GROUP_ALL, "bad name of member 2"},
@@ -519,6 +516,9 @@ GROUP_CASE(test_rlock_group_acquire__pauses_before_it_tries_again)
     rlock_group_cancel(test->group);
     for (int i = 0; i < 3; i++)
         assert_int_equal(test->group->members[i].call, GROUP_CALL_CANCEL);
+    end_round(test);
+    acquire(test, 60000, 0);
+    ASSERT_NUMBER(test->group->awaited, ==, 0); /* each is still in its call */
 }
 
 GROUP_CASE(test_rlock_group_safe_for_us__is_that_of_the_last_one_needed)
