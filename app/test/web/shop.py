@@ -109,16 +109,21 @@ def test_shelf__does_not_move_under_the_finger(world):
 
 
 def test_placeholders__have_the_size_of_the_cards(world):
+    """In one column, because all cards of a row are as high as the highest one."""
     shop = Shop(world, stock=5)
     browser = world.browser
-    with browser.blocked("*/v1/vouchers?*"):
+    browser.resize(PHONE)
+    try:
+        with browser.blocked("*/v1/vouchers?*"):
+            browser.open(world.url)
+            browser.wait_text("#notice", "cannot be reached")
+            heights = {each.rect["height"] for each in browser.all(".blank")}
+            browser.screenshot("shop-blank", PHONE[1])
         browser.open(world.url)
-        browser.wait_text("#notice", "cannot be reached")
-        heights = {each.rect["height"] for each in browser.all(".blank")}
-        browser.screenshot("shop-blank", DESK[1])
-    browser.open(world.url)
-    browser.wait(f"a card with one of the heights {heights}",
-                 lambda: {browser.one(shop.card).rect["height"]} == heights)
+        browser.wait(f"a card with one of the heights {heights}",
+                     lambda: {browser.one(shop.card).rect["height"]} == heights)
+    finally:
+        browser.resize(DESK)
 
 
 def test_buy__places_one_order_and_tells_its_number_and_time(world):
