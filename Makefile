@@ -168,16 +168,15 @@ $(LIB_UNIT) $(LIB_IT) $(INTEROP): %: %.o $(LIB_TEST_OBJ) $(BUILD)/librlock.a
 	$(call say,LD)
 	$(Q)$(LINK_TEST) $(WRAP_MALLOC) -o $@ $^ $(LIBS_TEST)
 
-$(EXAMPLES): %: %.o $(BUILD)/librlock.a
+$(EXAMPLES) $(PAGE_EXAMPLES): %: %.o $(BUILD)/librlock.a
 	$(call say,LD)
 	$(Q)$(CC) $(SANITIZE) $(LDFLAGS) -o $@ $^ $(LIBS)
 
 # The programs of the manual pages.
-$(PAGE_EXAMPLES): $(BUILD)/lib/examples/%: lib/man/% lib/man/example.awk $(BUILD)/librlock.a
+$(PAGE_EXAMPLES:%=%.o): $(BUILD)/lib/examples/%.o: lib/man/% lib/man/example.awk
 	$(call say,CC)
 	@mkdir -p $(@D)
-	$(Q)awk -f lib/man/example.awk $< | $(CC) $(ALL_CFLAGS) $(SANITIZE) $(LDFLAGS) -x c - -x none -o $@ \
-	    $(filter %.a,$^) $(LIBS)
+	$(Q)awk -f lib/man/example.awk $< | $(CC) $(ALL_CFLAGS) -c -o $@ -x c -
 
 # An archive, so that a test may replace a module by a fake: the real one is not linked then.
 $(BUILD)/libapp.a: $(filter-out $(BUILD)/app/cmd/main.o,$(APP_OBJ))

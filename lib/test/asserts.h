@@ -30,6 +30,12 @@
 #undef assert_string_equal
 #define assert_string_equal(found, wanted)                                               \
     asserts_text(found, wanted, #found, __FILE__, __LINE__)
+#undef assert_null
+#define assert_null(pointer)                                                             \
+    asserts_that((pointer) == NULL, #pointer " == NULL", __FILE__, __LINE__)
+#undef assert_non_null
+#define assert_non_null(pointer)                                                         \
+    asserts_that((pointer) != NULL, #pointer " != NULL", __FILE__, __LINE__)
 #undef assert_true
 #define assert_true(condition) asserts_that(!!(condition), #condition, __FILE__, __LINE__)
 #undef assert_false
@@ -47,10 +53,11 @@
 /** Whether an assertion of this header has failed. Then a teardown asserts nothing more. */
 static bool asserts_failed;
 
-static inline void asserts_fail(const char *file, int line)
+static inline _Noreturn void asserts_fail(const char *file, int line)
 {
     asserts_failed = true;
     _fail(file, line);
+    __builtin_unreachable(); /* _fail() jumps to the end of the case */
 }
 
 static inline bool asserts_compare(long long found, const char *comparison,
@@ -98,11 +105,24 @@ static inline void asserts_status(enum rlock_status found, enum rlock_status wan
     asserts_fail(file, line);
 }
 
+/** Print where two long texts differ: from the begin of the line, or of the part before a ";". */
+static inline void asserts_print_difference(const char *found, const char *wanted)
+{
+    int from = 0;
+
+    for (int at = 0; wanted[at] != '\0' && found[at] == wanted[at]; at++)
+        from = wanted[at] == ';' || wanted[at] == '\n' ? at + 1 : from;
+    if (from > 0)
+        print_error("after %d equal bytes expected \"%.300s\", got \"%.300s\"; in all:\n",
+                    from, wanted + from, found + from);
+}
+
 static inline void asserts_text(const char *found, const char *wanted,
                                 const char *expression, const char *file, int line)
 {
     if (found != NULL && strcmp(found, wanted) == 0)
         return;
+    asserts_print_difference(found == NULL ? "" : found, wanted);
     print_error("%s:\nexpected \"%s\",\n     got \"%s\"\n", expression, wanted,
                 found == NULL ? "NULL" : found);
     asserts_fail(file, line);
@@ -122,7 +142,8 @@ static inline void asserts_contains(const char *text, const char *words, const c
 {
     if (strstr(text, words) != NULL)
         return;
-    print_error("'%s' does not contain '%s'\n", text, words);
+    print_error("expected '%s' in\n", words);
+    print_error("'%s'\n", text); /* cmocka prints at most 1,023 bytes of a call */
     asserts_fail(file, line);
 }
 

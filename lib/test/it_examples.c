@@ -79,8 +79,9 @@ EXAMPLE_CASE(test_examples__do_what_they_say)
         struct run run =
             run_example(cases[i].name, (const char *[]){server->unix_url, NULL});
 
-        assert_string_equal(run.output, cases[i].output);
-        assert_int_equal(run.code, 0);
+        if (strcmp(run.output, cases[i].output) != 0 || run.code != 0)
+            fail_msg("%s: expected \"%s\" and exit code 0, got \"%s\" and %d",
+                     cases[i].name, cases[i].output, run.output, run.code);
         assert_false(server_has(server, cases[i].key));
     }
 }

@@ -539,6 +539,7 @@ static inline void expect_done(const char *text, int line)
     if (self->client != NULL && !self->is_closed)
         note_stats();
     if (strcmp(done, text) != 0) {
+        asserts_print_difference(done, text);
         print_error("expected\n%sbut what happened is\n%s", text, done);
         asserts_fail(__FILE__, line);
     }

@@ -161,8 +161,10 @@ static void end_round(struct group_test *test)
 
 static void expect_answer(const struct group_test *test, enum rlock_status wanted)
 {
-    assert_int_equal(test->answers, 1);
-    ASSERT_STATUS(test->status, wanted);
+    if (test->answers != 1 || test->status != wanted)
+        fail_msg("expected one answer, %s; got %u, the last one %s",
+                 rlock_status_name(wanted), (unsigned)test->answers,
+                 rlock_status_name(test->status));
 }
 
 #define GROUP_CASE(name) DEFINE_CASE(name, name, set_up, tear_down, NULL)

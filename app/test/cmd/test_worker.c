@@ -73,8 +73,10 @@ static struct {
 
 static void assert_trace(const char *wanted)
 {
-    if (strcmp(fake.trace, wanted) != 0)
+    if (strcmp(fake.trace, wanted) != 0) {
+        asserts_print_difference(fake.trace, wanted);
         fail_msg("expected\n  \"%s\", got\n  \"%s\"", wanted, fake.trace);
+    }
     fake.trace[0] = '\0';
 }
 

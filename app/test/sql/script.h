@@ -189,8 +189,8 @@ static inline void script_check(const struct script_test *test, int line,
 
     if (step->wanted[0] == '\0' ? strncmp(found, "ERROR", 5) == 0
                                 : !script_matches(found, step->wanted))
-        fail_msg("%s.sql:%d: %sexpected:\n%sgot:\n%s", test->script, line, step->sql,
-                 step->wanted, found);
+        fail_msg("%s (%s.sql:%d) got:\n%sexpected:\n%sby:\n%s", test->name, test->script,
+                 line, found, step->wanted, step->sql);
 }
 
 /* Reads "b:" or "4x60:" at the beginning of a line. Returns the text behind it. */

@@ -29,6 +29,7 @@ static inline void assert_words(const char *found, const char *wanted, const cha
 {
     if (strcmp(found, wanted) == 0)
         return;
+    asserts_print_difference(found, wanted);
     print_error("expected \"%s\", got \"%s\"\n", wanted, found);
     _fail(file, line);
 }
