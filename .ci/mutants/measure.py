@@ -18,7 +18,7 @@ import tempfile
 import changes
 import sql
 from lines import SOURCES, is_unit, numbers_of, ranges_of, sha
-from tree import ROOT, binary_of, test_programs
+from tree import ROOT, binary_of, examples, test_programs
 
 BUILD = ["CC=clang", "CFLAGS=-O1 -fprofile-instr-generate -fcoverage-mapping -mllvm -runtime-counter-relocation",
          "LDFLAGS=-fprofile-instr-generate"]
@@ -160,7 +160,7 @@ def lines_of_counters(folder, name, tree):
     if name.startswith("app/") and not is_unit(name):
         objects.append("build/seckill")
     if name.endswith("/it_examples"):
-        objects += [f"build/lib/examples/{file.stem}" for file in (ROOT / "lib/examples").glob("*.c")]
+        objects += [f"build/{each}" for each in examples()]
     exported = tool("llvm-cov", "export", "-format=lcov", f"-instr-profile={merged}", objects[0],
                     *(f"-object={each}" for each in objects[1:]), cwd=tree.root)
     lines, path = {}, None

@@ -33,9 +33,10 @@ class Run:
         self.is_ok = code == 0 and "[  SKIPPED ]" not in output
 
     def failure(self):
-        """The first lines of the output that report a failure."""
+        """The lines of the output that report the first failure."""
         lines = [line for line in self.output.splitlines() if line.strip() and not line.startswith(NOISE)]
-        return lines[:6] or [f"exit code {self.code}"]
+        failed = next((at for at, line in enumerate(lines) if line.startswith(FAILED)), 11)
+        return lines[:min(failed + 1, 60)] or [f"exit code {self.code}"]
 
 
 class Tree:
@@ -147,7 +148,7 @@ class Tree:
         """Link a test program with the changed objects, and what it runs."""
         needed = [program]
         if program == "lib/test/it_examples":
-            needed += [f"lib/examples/{file.stem}" for file in (self.root / "lib/examples").glob("*.c")]
+            needed += examples()
         elif program.startswith("app/test/") and "/it_" in program:
             needed.append("seckill")
         for each in needed:
@@ -203,10 +204,16 @@ def test_programs():
                   if file.name.startswith(("test_", "it_")) or file.name == "simulate.c")
 
 
+def examples():
+    """The programs that it_examples runs."""
+    return [*(f"lib/examples/{file.stem}" for file in ROOT.glob("lib/examples/*.c")),
+            *(f"lib/examples/{file.name}" for file in ROOT.glob("lib/man/*.[37]"))]
+
+
 def environment(**variables):
-    """A small environment, because the tests keep at most 64 variables."""
+    """A small environment, because the tests keep at most 64 variables. A crash prints its place."""
     kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG", "TMPDIR") if name in os.environ}
-    return {**kept, **variables}
+    return {**kept, "ASAN_OPTIONS": "handle_segv=2", **variables}
 
 
 def text_of(file):
