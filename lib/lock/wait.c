@@ -362,7 +362,7 @@ void rlock_wait_granted(struct rlock_client *client, const struct rlock *lock)
 {
     const struct rlock_channel *channel = NULL;
 
-    if (lock->kind->is_reentrant && client->channels.count > 0)
+    if (lock->kind->is_reentrant)
         channel = rlock_channel_find(client, lock);
     if (channel == NULL)
         return;
