@@ -183,9 +183,11 @@ bool redis_conn_is_cluster(const struct redis_conn *conn)
     return conn->options.url->topology == REDIS_CLUSTER;
 }
 
+static const char *lacked_rights = "";
+
 const char *redis_conn_lacks(const struct redis_conn *conn UNUSED)
 {
-    return "";
+    return lacked_rights;
 }
 
 bool redis_conn_is_sharded(const struct redis_conn *conn)
@@ -592,6 +594,7 @@ static inline int set_up(void **state)
     now_us = START_US;
     conn_count = refused_conn = generation = 0;
     has_random = true;
+    lacked_rights = "";
     only_commands = false;
     self->blocks = torture_blocks();
     assert_int_equal(uv_loop_init(&self->loop), 0);

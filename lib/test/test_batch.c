@@ -488,6 +488,26 @@ CLIENT_CASE(test_batch__that_is_refused)
            "refused: 'OOM command not allowed'\n");
 }
 
+/** While the connection is lost, the rights are those of the last one. */
+CLIENT_CASE(test_batch__lacks_a_right_only_while_connected)
+{
+    struct rlock_acquire_options reentrant = {.kind = &rlock_reentrant, .holder = 77};
+
+    lacked_rights = "+hset";
+    acquire(0, "a", reentrant);
+    flush();
+    turn();
+    EXPECT("event failed a 0\n0 refused: NOPERM the user lacks +hset\nstats: failed+1\n"
+           "refused of another kind: 'NOPERM the user lacks +hset'\n");
+    go_down(0, RLOCK_IO, "lost");
+    forget_all();
+    acquire(0, "a", reentrant);
+    flush();
+    turn();
+    EXPECT("event failed a 0\n0 down\nstats: failed+1\n"
+           "down of another kind: 'lost'\n");
+}
+
 CLIENT_CASE(test_batch__that_cannot_be_written)
 {
     conns[0].has_memory = false;

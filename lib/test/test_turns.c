@@ -322,6 +322,10 @@ TURNS_CASE(test_message__before_the_reply_to_its_release)
     assert_int_equal(test->channel->expected_messages, 0);
     assert_null(test->waiting.batch);
 
+    test->channel->unreplied = 1;
+    rlock_wait_released(test->client, &test->lock, 1); /* it is not counted */
+    assert_int_equal(test->channel->unreplied, 1);
+
     /* the messages of two releases, the second one after both replies */
     test->channel->unreplied = 2;
     hear(test);
