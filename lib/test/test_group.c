@@ -1,9 +1,7 @@
 /* test_group.c - the rounds of a group on a frozen clock. The test answers for members. */
-#include "base/clock.h"
 #include "lock/batch.h"
 #include "lock/group_round.h"
 #include "lock/internal.h"
-#include "lock/keys.h"
 #include "lock/state.h"
 #include "test/cases.h"
 #include "test/frozen_clock.h"
