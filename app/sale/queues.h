@@ -46,8 +46,8 @@ void queues_update(struct queues *queues, struct queue *queue);
 /**
  * Note how long a transaction took. To be called before queues_update(). The queue is slow if
  * the transaction took at least a tenth of `timeout_us`, the time limit of a request. It is also
- * slow if the transaction failed after at least a hundredth of `timeout_us` and 10 ms: then it
- * waited for a row lock.
+ * slow if the transaction failed and took at least 10 ms and a hundredth of `timeout_us`, because
+ * such a transaction has waited for a row lock.
  */
 void queue_note_time(struct queue *queue, int64_t took_us, bool has_failed,
                      int64_t timeout_us);

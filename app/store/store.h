@@ -91,8 +91,8 @@ void store_check(struct store *store);
  *  id 0. */
 bool store_is_foreign(const struct store *store, int64_t id);
 
-/** Return the maximum age of a list, in the callback of the list. -1: the list is not older than
- *  the call. */
+/** Return by how many seconds a list may be out of date; -1: by none. To be called only in the callback
+ *  of the list. */
 int64_t store_lists_age_s(const struct store *store);
 
 /** Print the state of the connections as a JSON object. */

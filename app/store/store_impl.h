@@ -125,7 +125,8 @@ struct store {
     struct expiry *expiry;
     struct rlock_link resolving; /* batch_call, waiting until the suspects are gone */
     struct rlock_link suspects;
-    size_t retiring; /* number of suspects, from the first, that retire_query ends */
+    size_t
+        retiring; /* retire_query ends this many suspects, the first ones of the list */
     struct store_query retire_query;
     uv_timer_t unsent_timer;
     uv_timer_t retire_timer;

@@ -93,7 +93,7 @@ static void put_tickets(struct store_params *params, const struct rlock_link *ba
             params_element_bool(params, batch->placements[i]->has_ticket);
 }
 
-/* Puts the vouchers, the number of the first and the last placement of each, and the placements. */
+/* Puts the vouchers, the positions of the first and the last placement of each, and the placements. */
 static void put_bundle(struct store_params *params, const struct batch_call *call)
 {
     size_t count = list_count(&call->batches);

@@ -24,7 +24,8 @@ void closing_start(struct closing *closing, void (*closed)(void *owner), void *o
 /** Close `handle`; its `data` is used from now on. */
 void closing_handle(struct closing *closing, uv_handle_t *handle);
 
-/** Count a part that closes by itself. The part must pass the result to closing_done(). */
+/** Count a part that is no handle. When it has closed, pass the returned pointer to
+ *  closing_done(). */
 struct closing *closing_part(struct closing *closing);
 
 /** A part has closed, or the owner has nothing more to close. Takes a struct closing *. */

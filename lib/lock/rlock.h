@@ -371,7 +371,8 @@ const struct rlock_err *rlock_client_why(const struct rlock_client *client);
 /**
  * The reason of a RLOCK_REFUSED.
  *
- * @err  from rlock_client_why() during the callback, or of a call of rlock_sync.h
+ * @err  the result of rlock_client_why() during the callback, or what a function of
+ *       rlock_sync.h has put into its `reterr`
  *
  * Threads  any
  */

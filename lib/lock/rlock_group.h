@@ -39,8 +39,8 @@ enum rlock_group_need {
 };
 
 struct rlock_member {
-    struct rlock_client *client; /* borrowed, outlives the group; in a quorum each on a
-                                    server of its own */
+    struct rlock_client *client; /* borrowed, outlives the group; the clients of a quorum
+                                    use different servers */
     const char *name;            /* copied */
     size_t name_len;
 };

@@ -351,7 +351,7 @@ static void sync_begin_close(struct rlock_sync_call *call)
     }
 }
 
-/** Wait until all threads have left, when all calls are answered. The mutex is held. */
+/** Wait until no thread is inside a call any more. All calls are answered, the mutex is held. */
 static void await_leaving(struct rlock_sync *sync)
 {
     sync->is_over = true;
