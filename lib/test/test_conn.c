@@ -148,6 +148,23 @@ CONN_CASE(test_redis_conn_lose__pauses_with_its_siblings)
     }
 }
 
+/** The commands of a sibling that is carried went with the socket, too. */
+CONN_CASE(test_redis_conn_lose__is_a_loss_for_the_siblings_that_it_carries)
+{
+    static const struct redis_url url = {.host_count = 1, .hosts = {{1, "127.0.0.1"}}};
+    struct conn_test *test = *state;
+
+    for (int i = 0; i < 2; i++) {
+        open_conn(test, (unsigned)i, &url);
+        test->conns[i]->state = CONN_UP;
+    }
+    test->conns[1]->carrier = test->conns[0];
+    redis_conn_lose(test->conns[0], RLOCK_IO, &(struct rlock_err){RLOCK_IO, "lost"});
+    assert_ptr_equal(test->conns[1]->carrier, test->conns[1]);
+    assert_int_equal(test->conns[1]->state, CONN_LOST);
+    assert_string_equal(test->conns[1]->broken.text, "lost");
+}
+
 /** The threads of libuv may all be busy with other names. */
 CONN_CASE(test_redis_conn__needs_no_resolver_for_an_address)
 {
