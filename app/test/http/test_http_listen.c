@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <stdio.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -101,6 +102,21 @@ UNIT_CASE(test_listen__binds_sockets_that_share_a_port)
     assert_int_equal(other_port, port);
     close(fds[0]);
     ASSERT_STATUS(http_listen("192.0.2.1:0", 1, fds, &port, &err), RLOCK_REFUSED);
+}
+
+UNIT_CASE(test_listen__closes_its_sockets_if_descriptors_are_short)
+{
+    int fds[3] = {-1, -1, -1}, before = open_descriptors(), lowest = dup(0);
+    struct rlimit limit, low;
+    unsigned port = 0;
+
+    close(lowest);
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    low = (struct rlimit){(rlim_t)lowest + 2, limit.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &low), 0);
+    ASSERT_STATUS(http_listen("127.0.0.1:0", 3, fds, &port, NULL), RLOCK_REFUSED);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    assert_int_equal(open_descriptors(), before);
 }
 
 /* The address 127.1.2.34 with so many zeros that it is `len` bytes long. */
