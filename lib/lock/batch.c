@@ -3,12 +3,12 @@
  *
  * A batch is written from its locks each time it is sent, so a call that is sent again
  * does not contain locks that have left, and nothing is copied. While the results are
- * distributed, the batch stays in its list with the remaining locks: a callback may close
- * the client, which cancels those.
+ * distributed, the batch stays in its list with the remaining locks, because a callback may
+ * close the client, and closing cancels the remaining locks.
  *
- * Where replicas must confirm a grant, a WAIT follows it, which blocks the connection. A
- * client has at most one WAIT in progress, so no command is behind two. The WAIT serves all
- * batches that need the same confirmation; the others get the next WAIT.
+ * A grant that replicas must confirm is followed by a WAIT, and a WAIT blocks the
+ * connection. A client has at most one WAIT in progress, so no command waits for two WAITs.
+ * The WAIT serves all batches that need the same confirmation; the others get the next WAIT.
  */
 #include "lock/batch.h"
 #include "base/clock.h"

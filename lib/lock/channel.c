@@ -1,7 +1,9 @@
 /*
- * channel.c - SUBSCRIBE and UNSUBSCRIBE, as listeners join and leave; in a cluster of Redis
- * 7.0 or later SSUBSCRIBE and SUNSUBSCRIBE: other nodes then get no messages. A slot that
- * moves ends its subscriptions by replies without a command, which end the connection.
+ * channel.c - subscribes and unsubscribes, as listeners join and leave.
+ *
+ * In a cluster of Redis 7.0 or later the commands are SSUBSCRIBE and SUNSUBSCRIBE, so that
+ * the other nodes get no messages. When a slot moves, the server ends its subscriptions by
+ * replies to no command, and such a reply ends the connection.
  *
  * A channel has at most one command in progress. After its reply the channel compares its
  * state with its listeners again, so a listener that joins during an UNSUBSCRIBE is

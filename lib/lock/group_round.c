@@ -19,7 +19,8 @@ static void round_on_timer(uv_timer_t *timer)
 
 static void set_timer(struct rlock_group *group, uint64_t ms)
 {
-    uv_update_time(group->timer.loop); /* its time is the start of the turn */
+    /* The loop's time is that of the begin of its turn, so the timer would end early. */
+    uv_update_time(group->timer.loop);
     uv_timer_start(&group->timer, round_on_timer, ms, 0);
 }
 

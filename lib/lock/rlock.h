@@ -467,8 +467,8 @@ void rlock_release(struct rlock_client *client, struct rlock *lock, rlock_cb cal
                    void *arg);
 
 /**
- * Whether `lock` is held, as far as this client knows. It does not look at the time: for
- * that call rlock_safe_for_us().
+ * Whether `lock` is held, as far as this client knows. The end of the lease is not checked;
+ * rlock_safe_for_us() does that.
  */
 bool rlock_is_held(const struct rlock *lock);
 

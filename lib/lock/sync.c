@@ -87,8 +87,8 @@ static void begin_arrived(struct rlock_sync *sync)
     uv_mutex_lock(&sync->mutex);
 }
 
-/** Whether the leader must go on: until `call` is answered; NULL, for the background thread: until
- *  another thread calls. */
+/** Whether the leader must go on. It leads until `call` is answered. The background thread has no
+ *  call, and leads until another thread calls. */
 static bool must_lead(const struct rlock_sync *sync, const struct rlock_sync_call *call)
 {
     if (call != NULL)

@@ -31,7 +31,7 @@ bool redis_discovery_moved(const struct redis_reply *error, const struct redis_h
 bool redis_discovery_address(const struct redis_reply *reply,
                              struct redis_host *ret_host);
 
-/** Find the replica that is being promoted in the reply to SENTINEL REPLICAS. */
+/** Find, in the reply to SENTINEL REPLICAS, the replica that is being promoted. */
 bool redis_discovery_promoted(const struct redis_reply *reply,
                               struct redis_host *ret_host);
 
