@@ -69,7 +69,7 @@ static void worker_on_voucher_changed(int64_t voucher_id, void *arg)
         catalogue_invalidate(worker->catalogue, voucher_id);
 }
 
-/** Log the state of a dependency, and publish the state of the worker in this turn. */
+/** Log the state of a dependency, and have the worker publish its state before this turn ends. */
 static void report_dependency(struct worker *worker, const char *dependency, bool is_up,
                               const struct rlock_err *why)
 {

@@ -195,9 +195,9 @@ void store_abandon_late(enum role role, struct rlock_link *sent, int64_t now_us)
 /** Number of orders or events whose text is about as long as that of a voucher. */
 #define SMALL_ROWS 8
 
-/** Send store->params on the connection for reads, or for lists, as soon as the connection has
- *  room.
- *  @rows  maximum number of vouchers, or of groups of SMALL_ROWS orders or events */
+/** Send store->params as soon as the connection has room. Lists use the connection for lists, if there
+ *  is one; other reads use the connection for reads.
+ *  @rows  maximum number of vouchers; SMALL_ROWS orders or events count as one voucher */
 void store_read(struct call *call, enum statement statement, unsigned rows);
 void store_init_reads(struct store *store);
 void store_send_reads(struct store *store);

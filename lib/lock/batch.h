@@ -15,7 +15,7 @@
 void rlock_batches_init(struct rlock_batches *batches,
                         void (*on_all_completed)(struct rlock_client *client));
 
-/** Free the memory. All batches have ended: a client that is closing sends or fails each. */
+/** Free the memory. To be called when all batches of the closing client have ended. */
 void rlock_batches_clear(struct rlock_batches *batches);
 
 /** Whether every batch that was flushed has given all its results. */

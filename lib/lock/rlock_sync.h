@@ -10,16 +10,16 @@
  * struct rlock_sync that acquires it next.
  *
  * on_lost and on_state run in the thread that runs the loop, perhaps inside another
- * thread's call. They may not block; a call of this header made by them returns
- * RLOCK_INVALID, and rlock_sync_close() would never return. After rlock_sync_close()
- * all calls return RLOCK_CANCELLED. In a child after fork() all calls return
+ * thread's call. They may not block. In them each call of this header returns
+ * RLOCK_INVALID, but rlock_sync_close() must not be called: it never returns there. After
+ * rlock_sync_close() all calls return RLOCK_CANCELLED. In a child after fork() all calls return
  * RLOCK_INVALID, and rlock_sync_close() and rlock_sync_free() do nothing; start another
  * struct rlock_sync there.
  *
  * Threads  any, unless stated otherwise; one at a time per struct rlock. Do not cancel a
  *          thread (pthread_cancel) inside a call
- * Blocks   up to twice the client's timeout_ms, plus wait_ms for an acquire, and for a list
- *          twice timeout_ms per 200 keys, unless stated otherwise
+ * Blocks   up to twice the client's timeout_ms, unless stated otherwise. An acquire adds
+ *          wait_ms. A list takes up to twice timeout_ms per 200 keys
  */
 #ifndef RLOCK_SYNC_H
 #define RLOCK_SYNC_H

@@ -1,8 +1,8 @@
 /*
  * state.h - changes the state of a lock; no other file does.
  *
- * Calls arrive from calls.c, results from batches, through the operations of a kind
- * (struct rlock_op). lib/README.md lists the transitions.
+ * Calls arrive from calls.c. Results of batches arrive through the operations of the lock's
+ * kind (struct rlock_op). lib/README.md lists the transitions.
  */
 #ifndef LOCK_STATE_H
 #define LOCK_STATE_H

@@ -34,7 +34,7 @@ struct call {
 
 #define BASE(sync_, client_, begin_, reterr_)                                            \
     .base = {.sync = (sync_), .client = (client_), .begin = (begin_), .reterr = (reterr_)}
-/** Carry a call that has no result but its status. */
+/** Run a call whose only result is its status. */
 #define RUN(...) rlock_sync_run(&(struct call){__VA_ARGS__}.base)
 
 static struct call *of(struct rlock_sync_call *base)

@@ -441,7 +441,8 @@ struct rlock *rlock_wait_releasing(struct rlock_client *client, struct rlock *lo
     return NULL;
 }
 
-/** A release by this client has a reply. `has_message`: its message comes to this client, too. */
+/** Count the reply to a release by this client. `has_message`: this client also gets the message
+ *  that the release has published. */
 static void count_release(struct rlock_channel *channel, bool has_message)
 {
     if (channel->unreplied == 0)
