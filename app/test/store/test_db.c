@@ -190,6 +190,7 @@ static const struct answer answers[] = {
     {"grants.sql", 1, NULL, "'grant rights'"},
     {"publish_cell($1)", 1, NULL, "'the cell'"},
     {"join_aggregate($1::json)", 1, NULL, "'subscribe'"},
+    {"set_cell($1)", 1, NULL, "''"}, /* void */
 };
 
 static PGresult *rows_of(ExecStatusType status, const struct answer *answer)
