@@ -98,6 +98,21 @@ UNIT_CASE(test_ticket_is_proof__known_hashes)
     }
 }
 
+/* Every second nonce of at most 64 bytes has a zero bit, and no longer one counts. */
+UNIT_CASE(test_ticket_is_proof__takes_64_bytes)
+{
+    static const char challenge[] = "12345678901234567890123456789012";
+    unsigned good[2] = {0};
+    char nonce[66];
+
+    for (unsigned i = 0; i < 200; i++) {
+        snprintf(nonce, sizeof(nonce), "%0*u", 64 + (int)(i % 2), i);
+        good[i % 2] += ticket_is_proof(text_of(challenge), text_of(nonce), 1);
+    }
+    ASSERT_BETWEEN(good[0], 20, 80);
+    ASSERT_NUMBER(good[1], ==, 0);
+}
+
 /* Instances of all versions print the same tickets. */
 UNIT_CASE(test_ticket_make__known_tickets)
 {
