@@ -42,8 +42,7 @@ static int cmd_lock(int argc, char **argv, const struct config *config,
     bool is_list = strcmp(verb, "list") == 0, is_release = strcmp(verb, "release") == 0;
     const char *name = is_list ? NULL : word;
     size_t len = name == NULL ? 0 : strlen(name);
-    struct listing listing = {.is_mine =
-                                  is_list && word != NULL && strcmp(word, "--mine") == 0};
+    struct listing listing = {.is_mine = word != NULL && strcmp(word, "--mine") == 0};
     struct rlock_sync *sync = NULL;
     struct rlock_client *client;
     enum rlock_status status;
