@@ -848,6 +848,19 @@ CONN_CASE(test_deadline__starts_when_a_query_is_the_oldest)
                 "second timeout 'no answer within 5000 ms' no result;");
 }
 
+/* The answer of the first query does not start the time of the second one, which failed. */
+CONN_CASE(test_deadline__delays_no_failure)
+{
+    come_up();
+    place(&first);
+    fake_fail("place", 0);
+    place(&second);
+    said[0] = '\0';
+    fake_read("11;12;sync;" PROOF "sync;");
+    ASSERT_SAID("first ok 11;");
+    ASSERT_NUMBER(fake_due_ms(), ==, 0);
+}
+
 /* The process was paused: what has arrived is read before a server counts as hung. */
 CONN_CASE(test_deadline__reads_what_has_arrived)
 {
