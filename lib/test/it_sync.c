@@ -30,6 +30,27 @@ SYNC_CASE(test_rlock_sync_start__without_descriptors_says_so)
     assert_null(sync);
 }
 
+/** A stack of a new thread is as large as the limit says. */
+SYNC_CASE(test_rlock_sync_start__without_a_thread_leaves_nothing)
+{
+    struct rlimit limit, large;
+    struct rlock_sync *sync = NULL;
+    struct rlock_err err = {0};
+    long blocks = torture_blocks();
+
+    (void)state;
+    assert_int_equal(getrlimit(RLIMIT_STACK, &limit), 0);
+    large = (struct rlimit){(rlim_t)1 << 46, limit.rlim_max};
+    if (large.rlim_cur > large.rlim_max)
+        return; /* a machine may forbid to raise the limit */
+    assert_int_equal(setrlimit(RLIMIT_STACK, &large), 0);
+    ASSERT_STATUS(rlock_sync_start(&sync, &err), RLOCK_IO);
+    assert_int_equal(setrlimit(RLIMIT_STACK, &limit), 0);
+    assert_string_equal(err.text, "lock loop: resource temporarily unavailable");
+    assert_null(sync);
+    assert_int_equal(torture_blocks(), blocks);
+}
+
 SYNC_CASE(test_rlock_sync_open__refuses_bad_options_with_words)
 {
     struct sync_fixture *fixture = *state;
