@@ -334,6 +334,7 @@ UNIT_CASE(test_request__method_path_and_query)
         {"GET /?q", "0 / q= body=0 "},
         {"GET http://h/a/b", "0 /a/b q=none body=0 "},
         {"GET HTTPS://h:1/a?q=1", "0 /a q=1 body=0 "},
+        {"GET http:///a", "0 /a q=none body=0 "},
         {"GET http://h", "0 / q=none body=0 "},
         {"OPTIONS http://h", "4 * q=none body=0 "},
         {"GET httpx://h/a", "0 httpx://h/a q=none body=0 "},
