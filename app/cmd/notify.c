@@ -45,7 +45,7 @@ enum rlock_status notify_init(struct notify *notify, struct rlock_err *reterr)
 void notify_send(const struct notify *notify, const char *lines)
 {
     if (notify->fd >= 0)
-        (void)sendto(notify->fd, lines, strlen(lines), MSG_NOSIGNAL | MSG_DONTWAIT,
+        (void)sendto(notify->fd, lines, strlen(lines), MSG_DONTWAIT,
                      (const struct sockaddr *)&notify->address, notify->address_len);
 }
 
