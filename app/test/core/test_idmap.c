@@ -3,6 +3,7 @@
 #include "app/core/siphash.h"
 #include "base/random.h"
 #include "test/case_list.h"
+#include "test/torture.h"
 
 #include <stdlib.h>
 
@@ -33,6 +34,16 @@ UNIT_CASE(test_idmap__agrees_with_an_array)
     for (int64_t id = 1; id <= IDS; id++)
         assert_ptr_equal(idmap_get(&map, id), is_in[id] ? &values[id] : NULL);
     idmap_clear(&map);
+}
+
+UNIT_CASE(test_idmap_put__fails_without_memory)
+{
+    struct idmap map = {0};
+
+    torture_fail(1, 0);
+    assert_false(idmap_put(&map, 7, &map));
+    assert_true(torture_stop());
+    assert_null(idmap_get(&map, 7));
 }
 
 UNIT_CASE(test_idmap_next__returns_every_value_once)
