@@ -2,6 +2,7 @@
 #include "base/clock.h"
 #include "lock/group_round.h"
 #include "test/fixture.h"
+#include "test/torture.h"
 
 #include <hiredis/hiredis.h>
 #include <string.h>
@@ -378,6 +379,12 @@ static void expect_owners(struct group_test *test, enum rlock_status status,
 {
     struct found found = {.test = test, .at = "000"};
 
+    torture_fail(1, 0);
+    rlock_group_inspect(test->group, on_owner, on_end, &found);
+    assert_true(torture_stop());
+    assert_int_equal(found.ended, 1);
+    ASSERT_STATUS(found.status, RLOCK_NO_MEMORY);
+    found.ended = 0;
     rlock_group_inspect(test->group, on_owner, on_end, &found);
     fixture_wait_count(test->fixture, &found.ended, 1);
     ASSERT_STATUS(found.status, status);
