@@ -25,7 +25,8 @@ begin
         get diagnostics v_orders = row_count;
         v_changed := v_changed + v_orders;
         update voucher
-        set ended_fence = (select max(o.fence) from voucher_order o where o.voucher_id = v_voucher)
+        set ended_fence = coalesce((select max(o.fence) from voucher_order o
+                                    where o.voucher_id = v_voucher), 0)
         where id = v_voucher and ended_fence > v_most;
     end loop;
     return v_changed;

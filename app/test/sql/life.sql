@@ -163,6 +163,14 @@ from voucher_order order by user_id;
 --> 8|7|1
 --> 9|7|1
 
+-- test_repair_fences__mends_a_voucher_without_orders
+select new_voucher(10, 1);
+update voucher set ended_fence = 8999999999999999;
+select repair_fences();
+--> 0
+select ended_fence from voucher;
+--> 0
+
 -- Vouchers 101 and 102 have ended orders with fences far ahead of the clock, and 103 a live one. The
 -- order of 104 is less than a day ahead.
 -- test_repair_fences__locks_the_vouchers_that_it_changes
