@@ -285,20 +285,26 @@ struct service *fixture_serve(struct fixture *fixture, const char *const *env)
     return service;
 }
 
+static void write_script(const char *path, const char *before, const char *program,
+                         const char *redirections)
+{
+    FILE *file = fopen(path, "we");
+
+    assert_non_null(file);
+    fprintf(file, "#!/bin/sh\n%s\nexec '%s' \"$@\" %s\n", before, program, redirections);
+    assert_int_equal(fclose(file), 0);
+    assert_int_equal(chmod(path, 0700), 0);
+}
+
 struct service *fixture_serve_by(struct fixture *fixture, const char *const *env,
                                  const char *before, const char *redirections)
 {
     char program[sizeof(fixture->program)], script[sizeof(fixture->program)];
     struct service *service;
-    FILE *file;
 
     memcpy(program, fixture->program, sizeof(program));
     snprintf(script, sizeof(script), "%s/serve.sh", fixture->dir);
-    file = fopen(script, "we");
-    assert_non_null(file);
-    fprintf(file, "#!/bin/sh\n%s\nexec '%s' \"$@\" %s\n", before, program, redirections);
-    assert_int_equal(fclose(file), 0);
-    assert_int_equal(chmod(script, 0700), 0);
+    write_script(script, before, program, redirections);
     memcpy(fixture->program, script, sizeof(script));
     service = fixture_serve(fixture, env);
     memcpy(fixture->program, program, sizeof(program));
