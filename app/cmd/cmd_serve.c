@@ -147,19 +147,21 @@ static enum rlock_status check_keys(const struct config *config, struct rlock_er
     return status;
 }
 
-/* Gives each worker a copy of the keys, because workers share nothing. If a key is invalid, all
-   workers keep the old keys. */
+/* Gives each worker a copy of the keys, because workers share nothing. After a failure, all workers
+   keep the old keys. */
 static enum rlock_status set_keys(struct service *service, const struct config *config,
                                   struct rlock_err *reterr)
 {
-    enum rlock_status status = check_keys(config, reterr);
+    struct worker_keys *copies[WORKERS_MAX] = {NULL};
+    enum rlock_status status = RLOCK_OK;
 
-    for (size_t i = 0; status == RLOCK_OK && i < service->count; i++) {
-        struct worker_keys *keys;
-
-        status = keys_create(config, &keys, reterr);
+    for (size_t i = 0; status == RLOCK_OK && i < service->count; i++)
+        status = keys_create(config, &copies[i], reterr);
+    for (size_t i = 0; i < service->count; i++) {
         if (status == RLOCK_OK)
-            worker_set_keys(service->workers[i], keys);
+            worker_set_keys(service->workers[i], copies[i]);
+        else
+            worker_keys_free(copies[i]);
     }
     return status;
 }

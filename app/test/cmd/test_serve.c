@@ -10,6 +10,7 @@
 #include "app/http/http.h"
 #include "base/clock.h"
 #include "test/case_list.h"
+#include "test/torture.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -38,6 +39,7 @@ struct step {
 static struct {
     char trace[8000];
     const char *fails;
+    unsigned reload_fails_at; /* the allocation that fails in a reload; 0: none */
     int64_t mono_us, cores;
     struct worker workers[256];
     size_t worker_count;
@@ -142,6 +144,8 @@ static int wait_for_signal(void)
         assert_trace(step->trace);
     else if (step->number != SIGTERM)
         fake.trace[0] = '\0';
+    if (step->number == SIGHUP && fake.reload_fails_at > 0)
+        torture_fail(fake.reload_fails_at, 0);
     woken_us = fake.mono_us;
     fake.mono_us += 10;
     for (size_t i = 0; i < fake.worker_count; i++) {
@@ -512,6 +516,30 @@ CASE(test_reload__that_is_refused_keeps_the_keys)
     assert_int_equal(serve(steps, &err), EXIT_FINE);
     ASSERT_CONTAINS(fake.trace, "0 reload_refused why=\"SECKILL_JWT_SECRET");
     assert_null(strstr(fake.trace, "keys("));
+}
+
+CASE(test_reload__without_memory_keeps_all_keys)
+{
+    static const struct step steps[] = {{SIGHUP, "", 0, NULL}, {SIGTERM, "", 0, NULL}};
+    unsigned number = 1, refused = 0;
+    bool has_failed;
+
+    do {
+        struct rlock_err err;
+        bool is_refused;
+
+        setup(NULL);
+        fake.reload_fails_at = number++;
+        assert_int_equal(serve(steps, &err), EXIT_FINE);
+        has_failed = torture_stop();
+        is_refused = strstr(fake.trace, "0 reload_refused why=") != NULL;
+        print_message("allocation %u: %s\n", number - 1, fake.trace);
+        assert_int_equal(is_refused, strstr(fake.trace, "keys(") == NULL);
+        if (!is_refused)
+            ASSERT_CONTAINS(fake.trace, "keys(0);keys(1);2 reloaded ;");
+        refused += is_refused;
+    } while (has_failed);
+    assert_true(refused > 4); /* two copies of the keys have more allocations */
 }
 
 CASE(test_serve__warns_of_exposed_files)
