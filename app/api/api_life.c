@@ -43,7 +43,7 @@ static void life_on_changed(enum rlock_status status, enum change_verdict verdic
         [CHANGE_REF_USED] = PROBLEM_PAYMENT_REF_USED};
     struct api_request *request = arg;
 
-    if (status == RLOCK_OK && order != NULL) {
+    if (order != NULL) {
         /* Later requests to this loop must see the change. */
         catalogue_invalidate(request->api->options.catalogue, order->voucher_id);
         if (request->change.change.change == CHANGE_PAY && verdict > CHANGE_REPEATED)

@@ -232,9 +232,8 @@ static enum rlock_status read_setting(const struct setting *setting,
         if (value[0] != '\0' && config_is_blank(value))
             return err_set(reterr, RLOCK_INVALID, "%s is blank", setting->name);
         *(const char **)field = value;
-        return RLOCK_OK;
     }
-    return RLOCK_INVALID;
+    return RLOCK_OK;
 }
 
 enum rlock_status config_read(struct config *ret_config, struct rlock_err *reterr)

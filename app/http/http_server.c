@@ -24,6 +24,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/param.h>
 #include <unistd.h>
 
 #define CONNECTION_MEMORY_BYTES 10240 /* for the head of a request and of its answer */
@@ -248,10 +249,7 @@ void http_turn(struct http *http)
             break;
         run(http);
     }
-    if (wait_ms > SWEEP_MS_MAX)
-        wait_ms = SWEEP_MS_MAX;
-    if (http->stream_count > 0 && wait_ms > STREAMS_VISIT_MS)
-        wait_ms = STREAMS_VISIT_MS;
+    wait_ms = MIN(wait_ms, http->stream_count > 0 ? STREAMS_VISIT_MS : SWEEP_MS_MAX);
     if (wait_ms == 0 || !uv_is_active((uv_handle_t *)&http->timer))
         uv_timer_start(&http->timer, server_on_timer, wait_ms, 0);
 }
