@@ -359,6 +359,7 @@ FIXTURE_CASE(test_redis_conn__notices_the_end_behind_the_last_reply)
         fake_hang_up(probe.fake); /* the loop does not run */
         if (fails_to_write) {
             probe_push(&probe, &second, "PING", NULL);
+            ASSERT_STATUS(probe.conn->broken.status, RLOCK_IO);
             ASSERT_CONTAINS(probe.conn->broken.text, "write: ");
         }
         fixture_hold_timers(fixture); /* not by the timeout */

@@ -274,6 +274,49 @@ static void answer(struct redis_command *question, enum rlock_status status,
 #define ADDRESS  "*2\r\n+h\r\n+7\r\n"
 #define PROMOTED "*1\r\n*6\r\n+ip\r\n+h\r\n+port\r\n+7\r\n+flags\r\n+slave,promoted\r\n"
 
+CONN_CASE(test_redis_conn__a_sibling_goes_on_alone)
+{
+    struct rlock_err why = {.status = RLOCK_IO, .text = "gone"};
+    struct conn_test *test = *state;
+    struct redis_url url;
+
+    ASSERT_STATUS(redis_url_parse("redis://127.0.0.1:1", &url, NULL), RLOCK_OK);
+    for (unsigned i = 0; i < 2; i++)
+        open_conn(test, i, &url);
+    for (int is_lost = 0; is_lost <= 1; is_lost++) {
+        test->conns[1]->carrier = test->conns[0];
+        test->conns[1]->moved_to = (struct redis_host){7, "h"};
+        redis_conn_part_siblings(test->conns[0], is_lost ? &why : NULL);
+        assert_ptr_equal(test->conns[1]->carrier, test->conns[1]);
+        assert_int_equal(test->conns[1]->host.port, 7);
+        assert_int_equal(redis_conn_is_moving(test->conns[1]), !is_lost);
+        assert_int_equal(test->conns[1]->state == CONN_LOST, is_lost);
+        assert_string_equal(test->conns[1]->broken.text, is_lost ? "gone" : "");
+    }
+    close_conns(test);
+}
+
+/** The login and the database are those of the servers. */
+CONN_CASE(test_redis_guide__is_connected_without_the_login)
+{
+    struct redis_conn_options options;
+    struct redis_url url, guide_url;
+
+    (void)state;
+    ASSERT_STATUS(
+        redis_url_parse("redis-sentinel://me:secret@h:7/3?master=m", &url, NULL),
+        RLOCK_OK);
+    redis_guide_options(&(struct redis_conn){.url = url, .timeout_us = 2500000}, &options,
+                        &guide_url);
+    assert_string_equal(guide_url.user, "");
+    assert_string_equal(guide_url.password, "");
+    assert_int_equal(guide_url.db, 0);
+    assert_int_equal(guide_url.topology, REDIS_ANY_SENTINEL);
+    assert_string_equal(guide_url.hosts[0].name, "h");
+    assert_int_equal(options.timeout_ms, 2500);
+    assert_ptr_equal(options.url, &guide_url);
+}
+
 /** The guide is connected to a fake server. */
 CONN_CASE(test_redis_guide__goes_where_a_sentinel_says)
 {

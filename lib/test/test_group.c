@@ -8,6 +8,7 @@ static void refuse(const struct rlock_member *members, size_t count,
     struct rlock_err err = {0};
 
     ASSERT_STATUS(rlock_group_create(members, count, need, &group, &err), RLOCK_INVALID);
+    ASSERT_STATUS(err.status, RLOCK_INVALID);
     assert_null(group);
     ASSERT_CONTAINS(err.text, words);
 }

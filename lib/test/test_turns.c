@@ -339,6 +339,14 @@ TURNS_CASE(test_message__before_the_reply_to_its_release)
     assert_int_equal(test->channel->expected_messages, 0);
     assert_null(test->waiting.batch);
 
+    test->channel->unreplied = 2;
+    hear(test); /* whose message it is shows the second reply */
+    for (unsigned receivers = 0; receivers < 2; receivers++) {
+        test->lock.is_counted = true;
+        rlock_wait_released(test->client, &test->lock, receivers);
+        assert_null(test->waiting.batch);
+    }
+
     test->lock.is_counted = true;
     test->channel->unreplied = 1;
     hear(test);

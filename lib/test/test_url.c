@@ -69,6 +69,7 @@ UNIT_CASE(test_redis_url_parse__ipv6_in_brackets)
 
     assert_string_equal(url.hosts[0].name, "::1");
     assert_int_equal(url.hosts[0].port, 6380);
+    assert_int_equal(parse("redis://[::1]:65535").hosts[0].port, 65535);
     assert_int_equal(url.db, 3);
     assert_string_equal(parse("redis://[fe80::2]").hosts[0].name, "fe80::2");
 }
