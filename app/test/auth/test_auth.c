@@ -441,6 +441,9 @@ static void check_pair(enum config_alg alg, const struct pair *pair)
     ASSERT_STATUS(create_with(alg, "", pair->public_key, &auth), RLOCK_OK);
     ASSERT_STATUS(auth_make(auth, &made, NOW_S, 10, NULL, NULL), RLOCK_INVALID);
     auth_free(auth);
+    ASSERT_STATUS(create_with(alg, pair->private_key, "", &auth),
+                  RLOCK_OK); /* signs only */
+    auth_free(auth);
 }
 
 UNIT_CASE(test_auth_make__key_pairs)

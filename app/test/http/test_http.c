@@ -499,6 +499,7 @@ static const struct bad_frame {
     {"two codings", POST "Transfer-Encoding: identity\r\n" CHUNKED "\r\n0\r\n\r\n", CODING},
     {"almost chunked", POST "Transfer-Encoding: xchunked\r\n\r\n0\r\n\r\n", CODING},
     {"more than chunked", POST "Transfer-Encoding: chunkedx\r\n\r\n0\r\n\r\n", CODING},
+    {"the last letter", POST "Transfer-Encoding: chunker\r\n\r\n0\r\n\r\n", CODING},
     {"as long as chunked", POST "Transfer-Encoding: deflate\r\n\r\n0\r\n\r\n", CODING},
     {"chunks in HTTP/1.0", "POST /json HTTP/1.0\r\n" CHUNKED "\r\n0\r\n\r\n", CODING},
     {"bare LF in chunk lines", POST CHUNKED "\r\n3\nabc\r\n0\r\n\r\n", "A line of the chunked body is malformed."},

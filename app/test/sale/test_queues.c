@@ -39,6 +39,30 @@ UNIT_CASE(test_queue_needs_us__twice_the_last_transaction)
     assert_int_equal(queue_needs_us(&queue, 20 * SECOND), 2 * SECOND / 5); /* at least */
 }
 
+UNIT_CASE(test_queues_update__frees_a_queue_whose_orders_are_gone)
+{
+    struct queues queues;
+    struct queue *queue;
+    struct rlock_link order;
+
+    queues_init(&queues);
+    queue = queues_get(&queues, 7);
+    assert_non_null(queue);
+    list_append(&queue->items, &order);
+    queue->unflushed = 1;
+    queues_update(&queues, queue);
+    list_remove(&order);
+    queues_update(&queues, queue);
+    assert_ptr_equal(queues_get(&queues, 7), queue); /* its transaction is under way */
+    queue->unflushed = 0;
+    queues_update(&queues, queue);
+    if (queues_next(&queues, false) != NULL)
+        fail_msg("a free queue is served");
+    assert_ptr_equal(queues_get(&queues, 8), queue);
+    assert_int_equal(queue->voucher_id, 8);
+    queues_clear(&queues);
+}
+
 int main(void)
 {
     return cases_run(NULL, NULL);

@@ -399,6 +399,15 @@ s: select distinct pg_temp.error_of(sql)
                      'create table mine (x integer)']) sql;
 --> 42501
 
+-- Only the roles that have the rights of the service get them again.
+-- test_grants__are_renewed_for_roles_that_may_place_orders
+select prepare('grants');
+begin;
+grant execute on function next_voucher_id() to pg_monitor;
+execute grants(null);
+--> select grant_service('seckill_service')
+rollback;
+
 -- Others may not call the functions that write.
 -- test_functions__are_not_for_public
 select string_agg(proname, ' ' order by proname) from pg_proc

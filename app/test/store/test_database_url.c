@@ -65,7 +65,7 @@ UNIT_CASE(test_database_url_check__refuses)
         {"postgresql://db1:0/sale", "1 to 65535"},
         {"host=db1,db2 port=5432,65536", "1 to 65535"},
         {"host=db1 port=54x", "1 to 65535"},
-        {"host=db1 port=00000000000000005432", "too long"},
+        {"host=db1 port=0000000000005432", "too long"},
         {"postgresql://u:hunter@2@db1/sale", "%40"},
         {"postgresql://db1,u:hunter@2@db2/sale", "%40"},
         {"host=db1,db2,db3 port=1,2", "3 hosts, 0 hostaddrs, 2 ports"},

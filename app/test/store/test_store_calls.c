@@ -138,6 +138,16 @@ STORE_CASE(test_read__is_answered_without_memory)
     }
 }
 
+STORE_CASE(test_list__is_answered_without_memory_for_its_rows)
+{
+    call_list_orders();
+    store_flush(shop);
+    torture_fail(1, 0);
+    fake_answer(RLOCK_OK, "71 7 5 {100,11,12,13,1};");
+    assert_true(torture_stop());
+    ASSERT_SAID("no_memory;");
+}
+
 /* A failed read has no rows, whatever the result contains. */
 STORE_CASE(test_read__fails_with_the_connection)
 {
