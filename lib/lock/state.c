@@ -269,19 +269,11 @@ static void acquire_again(struct rlock_client *client, struct rlock *lock)
     }
 }
 
-void rlock_state_on_acquire(struct rlock_client *client, struct rlock *lock,
-                            const struct rlock_result *result)
+static void wait_or_fail(struct rlock_client *client, struct rlock *lock,
+                         const struct rlock_result *result)
 {
     enum rlock_status status = result->status;
 
-    if (status == RLOCK_OK && result->is_stale) {
-        acquire_again(client, lock);
-        return;
-    }
-    if (status == RLOCK_OK) {
-        grant(client, lock, result);
-        return;
-    }
     if (is_unknown(status))
         lock->in_doubt = true;
     /* A try whose outcome is unknown is repeated with an equal owner value, so the server finds a
@@ -291,6 +283,17 @@ void rlock_state_on_acquire(struct rlock_client *client, struct rlock *lock,
         status = rlock_wait_on(client, lock, result);
     if (status != RLOCK_OK)
         fail_acquire(client, lock, status);
+}
+
+void rlock_state_on_acquire(struct rlock_client *client, struct rlock *lock,
+                            const struct rlock_result *result)
+{
+    if (result->status != RLOCK_OK)
+        wait_or_fail(client, lock, result);
+    else if (result->is_stale)
+        acquire_again(client, lock);
+    else
+        grant(client, lock, result);
 }
 
 void rlock_state_cancel_acquire(struct rlock_client *client, struct rlock *lock)
