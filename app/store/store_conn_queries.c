@@ -275,8 +275,7 @@ static void check_deadline(struct store_conn *conn)
 static void conn_on_timer_up(struct store_conn *conn)
 {
     /* after a pause of this process the answer may have arrived unread */
-    if (!store_conn_is_broken(conn) && oldest(conn) != NULL &&
-        conn->deadline_us <= clock_mono_us())
+    if (!store_conn_is_broken(conn) && oldest(conn) != NULL)
         take_input(conn);
     if (conn->state != STATE_UP)
         return;
