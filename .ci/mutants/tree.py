@@ -18,6 +18,7 @@ GRACE_S = 10
 FILE_MAX = 4 << 30 # bytes; limits a log that a changed program writes forever
 SIMULATOR = "app/test/sim/simulate"
 ARGUMENTS = {SIMULATOR: ["1", "10000"]} # seed, schedules
+SANITIZERS = "-fsanitize=address,undefined -fno-sanitize-recover=all"
 LSAN = "allocator_may_return_null=1"
 TEXT_MAX = 1 << 20
 LOOK_S = 0.1
@@ -113,7 +114,7 @@ class Tree:
     # -- changed programs --
 
     def compile(self, change):
-        """Compile the file with a change to build/changed, and there to address with the address sanitizer.
+        """Compile the file with a change to build/changed, and there to address with sanitizers.
         Returns why that is no mutant, or None."""
         target = object_of(change.path)
         changed = self.root / "build/changed"
@@ -131,7 +132,7 @@ class Tree:
             if kept[1].read_bytes() == pathlib.Path(f"{kept[1]}.kept").read_bytes():
                 return "same object code"
             kept[1].rename(changed / kept[1].name)
-            self.make(f"{flags()} -fsanitize=address", target)
+            self.make(f"{flags()} {SANITIZERS}", target)
             kept[1].rename(changed / "address" / kept[1].name)
         finally:
             for file in kept:
@@ -172,7 +173,7 @@ class Tree:
             words = "LINK_SERVICE"
         if program.rpartition("/")[2].startswith("test_"):
             folder = "build/changed/address"
-            objects.append("-fsanitize=address")
+            objects += SANITIZERS.split()
         archives = [f"{folder}/librlock.a"]
         if not program.startswith("lib/"):
             archives.insert(0, f"{folder}/libapp.a")
