@@ -299,7 +299,7 @@ static enum rlock_status serve(struct service *service, const sigset_t *signals,
         log_event(LOG_WARN, "notify_failed", "why=\"%s\"", LOG_PLAIN(notify_err.text));
     if (count <= 0)
         count = sysconf(_SC_NPROCESSORS_ONLN);
-    service->count = count < 1 ? 1 : count < WORKERS_MAX ? (size_t)count : WORKERS_MAX;
+    service->count = (size_t)MAX(1, MIN(count, WORKERS_MAX));
     limit_connections(service);
     service->all_metrics = (struct all_metrics){service->metrics, service->count};
     status = http_listen(service->config.listen, service->count, service->listen_fds,
