@@ -346,6 +346,10 @@ select cancel(101, 5), archive_vouchers(102, 'archive');
 --> 1|1
 select count(*) from voucher_history where voucher_id = 101;
 --> 0
+-- The payments of voucher 102 are not archived.
+select string_agg(payment_ref, ' ' order by payment_ref) filter (where is_archived),
+       count(*) filter (where not is_archived) from payment;
+--> 101 1 101 2 101 3|3
 select stock_left, (select count(*) from archive.voucher_order),
        (select count(*) from archive.order_event),
        (select count(*) from archive.stock_event) from archive.voucher;
