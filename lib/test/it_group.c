@@ -433,6 +433,31 @@ GROUP_CASE(test_group__is_extended_inspected_and_forced)
     rlock_group_free(test.group);
 }
 
+GROUP_CASE(test_group__with_one_owner_is_found_in_each_order_of_the_replies)
+{
+    struct group_test test;
+
+    create(&test, *state, 3, RLOCK_GROUP_ALL);
+    for (int owned = 0; owned <= 2; owned += 2) {
+        struct found found = {.test = &test, .at = "000"};
+
+        set_foreign(owned);
+        server_pause(&servers[1]);
+        server_pause(&servers[2]);
+        rlock_group_inspect(test.group, on_owner, on_end, &found);
+        if (owned == 0) {
+            while (found.at[0] == '0')
+                uv_run(&test.fixture->loop, UV_RUN_ONCE);
+        }
+        server_resume_all();
+        fixture_wait_count(test.fixture, &found.ended, 1);
+        ASSERT_STATUS(found.status, RLOCK_OK);
+        assert_string_equal(found.at, owned == 0 ? "100" : "001");
+        ASSERT_STATUS(force_group(&test), RLOCK_OK);
+    }
+    rlock_group_free(test.group);
+}
+
 /* -- free -- */
 
 GROUP_CASE(test_free__outlives_a_hung_server_and_a_closed_client)
