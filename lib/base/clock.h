@@ -13,7 +13,7 @@ int64_t clock_mono_us(void);
 /** Microseconds since 1970-01-01 UTC by this machine's clock. Any thread. */
 int64_t clock_real_us(void);
 
-/** Whole milliseconds from now until `at_us` of clock_mono_us() has passed; 0 if it has. */
+/** Whole milliseconds until clock_mono_us() has reached `at_us`; 0: it already has. */
 uint64_t clock_ms_until(int64_t at_us);
 
 /** For tests: shift both clocks by `add_us` more. Returns the previous shift. */

@@ -21,14 +21,15 @@ struct closing {
 
 void closing_start(struct closing *closing, void (*closed)(void *owner), void *owner);
 
-/** Close `handle`; its `data` is used from now on. */
+/** Close `handle`, and overwrite its `data`. */
 void closing_handle(struct closing *closing, uv_handle_t *handle);
 
 /** Count a part that is no handle. When it has closed, pass the returned pointer to
  *  closing_done(). */
 struct closing *closing_part(struct closing *closing);
 
-/** A part has closed, or the owner has nothing more to close. Takes a struct closing *. */
+/** Report that a part has closed, or that the owner has nothing more to close. `closing`
+ *  is a struct closing. */
 void closing_done(void *closing);
 
 #endif

@@ -1,4 +1,4 @@
-/* link.h - the struct that puts another one into a list: list.h has the functions. */
+/* link.h - a member that links structs into a list; list.h has the functions. */
 #ifndef RLOCK_BASE_LINK_H
 #define RLOCK_BASE_LINK_H
 

@@ -2,7 +2,7 @@
  * list.h - an intrusive doubly linked list.
  *
  * A struct rlock_link is the head of a list, or a link in a list. After list_init() or
- * list_remove() a link is in no list, and list_remove() has no effect on it.
+ * list_remove() a link is in no list, and to remove it again has no effect.
  */
 #ifndef BASE_LIST_H
 #define BASE_LIST_H
@@ -74,7 +74,8 @@ static inline size_t list_count(const struct rlock_link *list)
     return count;
 }
 
-/** Insert `link`, which is in no list, after `at`; after a head: as the first link. */
+/** Insert `link`, which is in no list, after `at`. If `at` is a head, `link` becomes the
+ *  first. */
 static inline void list_insert_after(struct rlock_link *at, struct rlock_link *link)
 {
     link->prev = at;

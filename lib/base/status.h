@@ -12,7 +12,7 @@ extern "C" {
 enum rlock_status {
     RLOCK_OK = 0,
     RLOCK_BUSY,      /* held by another owner; a result, not a failure */
-    RLOCK_LOST,      /* was held, no longer is: expired, deleted or taken */
+    RLOCK_LOST,      /* no longer held: it expired, was deleted or was taken */
     RLOCK_NOT_OWNER, /* never held by the caller */
     RLOCK_NOT_FOUND,
     RLOCK_INVALID,   /* an argument is out of its documented range */
@@ -20,7 +20,7 @@ enum rlock_status {
     RLOCK_IO,        /* the connection failed; the outcome is unknown */
     RLOCK_DOWN,      /* not connected; nothing was sent or done */
     RLOCK_REFUSED,   /* the server replied with an error; nothing was changed */
-    RLOCK_UNSAFE,    /* too few replicas confirmed it; it was undone */
+    RLOCK_UNSAFE,    /* too few replicas confirmed the grant, which was undone */
     RLOCK_CANCELLED, /* ended by the caller, or by closing the client */
     RLOCK_NO_MEMORY,
 };
