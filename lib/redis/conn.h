@@ -7,12 +7,13 @@
  * is closed, all commands in progress end with RLOCK_TIMEOUT, and the connection is
  * opened again with back-off.
  *
- * It connects only to a primary: with several hosts, to the host that is the primary; with
- * sentinels, to the primary that they name; in a cluster, to the master of one key. It
- * leaves a server that has become a replica, or whose slot has moved. Connections to one
- * cluster (siblings) share a socket if their keys have the same master, and either all or
- * none of them subscribe. Siblings that have lost the same master search it together: one
- * of them tries at a time, about twice a second, and the others follow it.
+ * It connects only to a primary: with several hosts, to the host that is the primary;
+ * with sentinels, to the primary that they name; in a cluster, to the master of one key.
+ * It leaves a server that has become a replica, or has lost the slot of the key.
+ * Connections to one cluster (siblings) share a socket if their keys have the same
+ * master, and either all or none of them subscribe. Siblings that have lost the same
+ * master search for it together: one of them tries at a time, about twice a second, and
+ * the others follow it.
  *
  * Guarantee: every command that redis_conn_end() accepts ends exactly once, never from
  * inside redis_conn_end() or redis_conn_flush().
@@ -47,8 +48,8 @@ struct redis_command;
 typedef void (*redis_command_cb)(struct redis_command *command, enum rlock_status status,
                                  const struct redis_reply *reply);
 
-/** A command, in the caller's memory. The command may not move between redis_conn_end() and its
- *  end. */
+/** A command, in the caller's memory. It may not move from redis_conn_end() until `done`
+ *  is called. */
 struct redis_command {
     struct rlock_link link;
     struct redis_conn *conn;
@@ -56,9 +57,9 @@ struct redis_command {
     redis_command_cb done;
 };
 
-/** A script that checks the rights of the user. If it replies with an error of NOPERM, the
- *  connection is refused. Otherwise the reply is the text of redis_conn_lacks(). The script gets no
- *  keys. */
+/** A script that checks the rights of the user. If it replies with a NOPERM error, the
+ *  connection is refused. Otherwise redis_conn_lacks() returns its reply. The script gets
+ *  no keys. */
 struct redis_rights {
     const char *script; /* NULL: no script. The strings outlive the connection */
     const char *sha;    /* SHA-1 of the script, in hex */
@@ -79,9 +80,9 @@ struct redis_conn_options {
     /* Called when the connection goes up or down, and when the reason of being down changes. May
        be NULL. */
     void (*on_state)(bool is_up, const struct rlock_err *why, void *arg);
-    /* Called with each message of a subscribed channel, {kind, channel, text}. NULL: do not
-       send SUBSCRIBE or SSUBSCRIBE. A command that subscribes or unsubscribes must name one
-       channel. */
+    /* Called with each message of a subscribed channel, {kind, channel, text}. If it is
+       NULL, SUBSCRIBE and SSUBSCRIBE must not be sent. A command that subscribes or
+       unsubscribes must name one channel. */
     void (*on_message)(const struct redis_reply *reply, void *arg);
     void *arg;
 };
@@ -108,15 +109,15 @@ void redis_conn_close(struct redis_conn *conn, void (*closed)(void *arg), void *
 bool redis_conn_is_up(const struct redis_conn *conn);
 
 /**
- * Whether the connection is going to another master, because a reply said that this master
- * has the keys now. Until it is up, or reported down, commands cannot be sent.
+ * Whether a reply has named another master for the keys, and the connection is moving to
+ * that master. Until the connection is up, or reported down, commands cannot be sent.
  */
 bool redis_conn_is_moving(const struct redis_conn *conn);
 
 /** Connect to the server that `other` is connected to. */
 void redis_conn_follow(struct redis_conn *conn, const struct redis_conn *other);
 
-/** Return the rights that the script of the options named; "": none. */
+/** Return the rights that the user lacks, as the script has replied; "": none. */
 const char *redis_conn_lacks(const struct redis_conn *conn);
 
 /** Whether all commands of the connection must name keys of one slot. */
@@ -146,7 +147,7 @@ MUST_CHECK enum rlock_status redis_conn_end(struct redis_conn *conn,
                                             struct redis_command *command,
                                             redis_command_cb done);
 
-/** Begin, write and end a command whose arguments are texts. NULL follows the last one. */
+/** Begin, write and end a command. `words` are its arguments, and end with NULL. */
 MUST_CHECK enum rlock_status redis_conn_words(struct redis_conn *conn,
                                               struct redis_command *command,
                                               redis_command_cb done,

@@ -113,7 +113,7 @@ static bool is_message(const struct redis_reply *reply)
     return word != NULL && strcmp(word + (word[0] == 's'), "message") == 0;
 }
 
-/** The server was the primary when we connected, and has become a replica. */
+/** Whether the server, which was the primary when we connected, is a replica now. */
 static bool is_from_replica(const struct redis_reply *error, struct rlock_err *reterr)
 {
     const char *text = redis_reply_text(error, NULL);

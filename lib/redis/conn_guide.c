@@ -1,9 +1,9 @@
 /*
  * conn_guide.c - the guide: a second connection, whose hosts are the sentinels.
  *
- * Each time it comes up, it asks for the primary and for a replica that is being promoted,
- * and subscribes to +switch-master. An attempt that needs a new answer sends the guide to
- * the next sentinel, since this one may be cut off from the others.
+ * Each time it comes up, it asks for the primary and for a replica that is being
+ * promoted, and subscribes to +switch-master. An attempt that needs a new answer sends
+ * the guide to the next sentinel, since the current one may be cut off from the others.
  */
 #include "base/clock.h"
 #include "redis/conn_impl.h"
@@ -94,7 +94,7 @@ static void conn_on_guide_state(bool is_up, const struct rlock_err *why, void *a
     struct rlock_err err = {0};
 
     if (is_up) {
-        /* If sending fails, the guide asks the next sentinel. */
+        /* after a failure, the next attempt asks another sentinel */
         conn->is_answered = send_question(conn) != RLOCK_OK;
         redis_conn_flush(conn->guide);
     } else if (conn->state == CONN_ASKING) {
@@ -115,7 +115,7 @@ void redis_guide_options(struct redis_conn *conn, struct redis_conn_options *ret
         .arg = conn,
     };
     *ret_url = conn->url;
-    ret_url->user[0] = ret_url->password[0] = '\0'; /* the login is for the servers */
+    ret_url->user[0] = ret_url->password[0] = '\0'; /* the login is not for sentinels */
     ret_url->db = 0;
     ret_url->topology = REDIS_ANY_SENTINEL;
 }

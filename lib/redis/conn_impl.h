@@ -16,7 +16,7 @@ enum conn_state {
     CONN_CONNECTING,
     CONN_HANDSHAKE,
     CONN_UP,
-    CONN_LOST, /* the carrier has lost the socket; the timer reports it */
+    CONN_LOST, /* the carrier has lost the socket; the timer reports the loss */
     CONN_CLOSED,
 };
 
@@ -41,8 +41,7 @@ struct redis_conn {
     size_t command_begin;        /* where the unfinished command begins in the wire */
     struct redis_handshake handshake;
     struct redis_command probe;
-    struct rlock_err
-        broken; /* why a write or the carrier has failed; the timer reports it */
+    struct rlock_err broken;   /* why a write or the carrier failed */
     struct rlock_err reported; /* the last reason given to on_state */
     struct rlock_err round;    /* the reasons why the hosts of this round have failed */
 
@@ -53,10 +52,10 @@ struct redis_conn {
     int64_t up_since_us;
     unsigned failures; /* in a row */
     unsigned attempts;
-    unsigned next_host;     /* in url.hosts */
+    unsigned next_host;     /* index in url.hosts */
     unsigned tried;         /* hosts of this round that have failed */
     struct redis_host host; /* host of this or the last attempt */
-    bool is_named;          /* a sentinel or a node named `host`, which has not failed */
+    bool is_named;          /* a sentinel or a node named `host`, and it has not failed */
 
     struct redis_conn *guide; /* to the sentinels */
     struct redis_command ask, ask_replicas, subscribe;
@@ -65,7 +64,7 @@ struct redis_conn {
     struct redis_host moved_to; /* cluster: the node that has the slot now */
     struct redis_host master;   /* cluster: the last known master of the key */
     bool is_moving;             /* goes to `moved_to` when no command is pending */
-    unsigned moves;             /* moves since an attempt with a host of the URL */
+    unsigned moves;             /* MOVED replies followed since a host of the URL */
     uint64_t last_number;
     uv_getaddrinfo_t resolve;
     bool is_resolving;
@@ -75,7 +74,8 @@ struct redis_conn {
 
 /* -- conn_state.c: states and deadlines -- */
 
-/** Whether both connections are down, and were at one master, so that they take turns in trying. */
+/** Whether both connections are down and have lost the same master. Such connections take
+ *  turns in trying to find it. */
 bool redis_conn_shares_master(const struct redis_conn *conn,
                               const struct redis_conn *other);
 
@@ -90,7 +90,7 @@ void redis_conn_report_down(struct redis_conn *conn, const struct rlock_err *why
 void redis_conn_lose(struct redis_conn *conn, enum rlock_status status,
                      const struct rlock_err *why);
 
-/** Leave the server for the next one. */
+/** Lose the connection to this server, and try the next host. */
 void redis_conn_leave(struct redis_conn *conn, const struct rlock_err *why);
 
 void redis_conn_close_socket(struct redis_conn *conn);

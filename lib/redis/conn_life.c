@@ -1,10 +1,10 @@
 /*
  * conn_life.c - the life of a connection: pause, resolve, connect, handshake, up, and again.
  *
- * One timer serves all deadlines; its meaning depends on the state: the end of a pause,
- * the deadline for connecting, or the deadline of the oldest command. After a second
- * without a reply it sends a PING, so that a hung server is noticed before the next
- * command.
+ * One timer serves all deadlines. The state decides what it waits for: the end of a
+ * pause, the deadline for connecting, or the deadline of the oldest command. After a
+ * second without a reply the connection sends a PING, so that a hung server is noticed
+ * before the next command.
  *
  * The handshake must succeed before commands are accepted.
  *
@@ -12,10 +12,11 @@
  * hosts have failed (a round), a pause follows. With sentinels the guide names the host.
  *
  * In a cluster the connection goes to the master of one key. The other nodes name this
- * master by MOVED. If the slot moves later, the connection follows it when all commands in
- * progress are answered. Of siblings at the same node only the first, the carrier, has a
- * socket: the others close theirs and use it. When this socket is lost, each sibling
- * reports the loss and connects by itself. When one sibling has to move, all connect again.
+ * master by MOVED. If the slot moves later, the connection follows it when all commands
+ * in progress are answered. Of siblings at the same node only the first, the carrier, has
+ * a socket: the others close their sockets and use that of the carrier. If the carrier
+ * loses it, each sibling reports the loss and connects by itself. When one sibling has to
+ * move, all connect again.
  */
 #include "base/backoff.h"
 #include "base/clock.h"
@@ -30,7 +31,7 @@
 #include <string.h>
 
 #define HOST_PART     5 /* an attempt with one of several hosts gets 1/5 of the timeout */
-#define ADDRESSES_MAX 60 /* a multiple of each usual number of addresses of a name */
+#define ADDRESSES_MAX 60 /* divisible by the usual numbers of addresses of a name */
 #define MOVES_MAX     5  /* most MOVED replies that an attempt follows */
 
 /** Make the siblings that have lost the same master try the host at which `conn` has succeeded. */
@@ -111,7 +112,7 @@ static void conn_on_failed(const struct rlock_err *why, void *arg)
     redis_conn_lose(arg, RLOCK_IO, why);
 }
 
-/** Return the time limit of an attempt: less than the timeout if another attempt may follow. */
+/** Return the time limit of an attempt: a part of the timeout if others may follow. */
 static int64_t attempt_us(const struct redis_conn *conn)
 {
     bool has_others = conn->url.host_count > 1 || conn->guide != NULL;
@@ -206,8 +207,8 @@ static void resolve(struct redis_conn *conn)
     redis_conn_lose(conn, RLOCK_IO, &err);
 }
 
-/** Whether a sibling tries to find the master that both have lost. The end of its try wakes all
- *  siblings. */
+/** Whether a sibling is trying to find the master that `conn` has lost, too. When that
+ *  attempt ends, it wakes `conn`. */
 static bool is_sibling_trying(struct redis_conn *conn)
 {
     LIST_EACH(struct redis_conn, other, &conn->siblings, siblings) {

@@ -13,7 +13,7 @@
 #define PAUSE_MIN_MS   20
 #define PAUSE_MAX_MS   500
 #define GUIDED_MAX_MS  100 /* with sentinels; short, because a failover may end soon */
-#define CLUSTER_MIN_MS 100 /* for all siblings together that were at one master */
+#define CLUSTER_MIN_MS 100 /* shared by all siblings that were at one master */
 #define CLUSTER_MAX_MS 700
 #define STEADY_US      1000000 /* after this time in CONN_UP the next pause is short */
 
@@ -175,7 +175,8 @@ void redis_conn_lose(struct redis_conn *conn, enum rlock_status status,
     conn->is_named = false;
     add_reason(conn, why);
     is_round_over = was_up;
-    if (!was_up) /* after a move, the next host would only name this master again */
+    /* After MOVED the round ends: the next host would only name the same master. */
+    if (!was_up)
         is_round_over = advance_host(conn) || conn->moves > 0;
     conn->is_moving = conn->is_moving && !is_round_over;
     redis_conn_wake_only_at(conn, is_round_over ? next_attempt_us(conn, was_up) : 0);

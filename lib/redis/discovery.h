@@ -1,4 +1,4 @@
-/* discovery.h - reads what a server says about its role, and a sentinel about the primary. */
+/* discovery.h - reads the role of a server, and what a sentinel knows of the primary. */
 #ifndef REDIS_DISCOVERY_H
 #define REDIS_DISCOVERY_H
 

@@ -59,7 +59,7 @@ static enum rlock_status read_hello(struct redis_handshake *handshake,
     return RLOCK_OK;
 }
 
-/** Read the reply to the script of rights. Only a lack of rights counts, and no other error. */
+/** Read the reply to the script that checks the rights. Only the error NOPERM counts. */
 static enum rlock_status read_rights(struct redis_handshake *handshake, const char *text,
                                      bool is_error, struct rlock_err *reterr)
 {
@@ -80,7 +80,7 @@ enum rlock_status redis_handshake_read(struct redis_handshake *handshake,
     if (strncmp(verb, "EVAL", 4) == 0)
         return read_rights(handshake, text, is_error, reterr);
     if (is_error) {
-        /* ASK: this node still has the slot of the key, which is being moved to another. */
+        /* ASK: this node still has the slot of the key; the slot is moving to another. */
         bool is_moving = strcmp(verb, "EXISTS") == 0 && redis_error_has_code(text, "ASK");
 
         return is_moving ? RLOCK_OK : refuse(verb, text, reterr);

@@ -3,10 +3,10 @@
  * check of the server.
  *
  * AUTH, SELECT, PING, EVALSHA, EVAL, HELLO and EXISTS leave in one write. PING detects a
- * server that is still loading its data, HELLO a replica and a server that is too old. In a
- * cluster EXISTS asks for a key: its master replies, other nodes name the master by MOVED.
- * EVAL runs a script that names the rights that the user lacks. It is called in both ways that
- * scripts are called later.
+ * server that is still loading its data, HELLO a replica and a server that is too old. In
+ * a cluster EXISTS asks for a key: its master replies, other nodes name the master by
+ * MOVED. EVALSHA and EVAL run a script that names the rights that the user lacks: later
+ * scripts are called in both ways, too.
  */
 #ifndef REDIS_HANDSHAKE_H
 #define REDIS_HANDSHAKE_H

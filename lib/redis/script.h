@@ -16,8 +16,8 @@
 
 struct redis_script {
     const char *name;     /* for messages */
-    const char *body;     /* static; returns the last ARGV, the number of the call, as
-                         {number, ...} or "number ..." */
+    const char *body;     /* static; the result begins with the last ARGV, the number of
+                             the call: {number, ...} or "number ..." */
     char sha[2 * 20 + 1]; /* SHA-1 of the body, in hex */
 };
 
@@ -43,8 +43,8 @@ struct redis_script_call {
 void redis_script_init(struct redis_script *script, const char *name, const char *body);
 
 /**
- * Begin `call`, whose fields are set; write `key_count` keys and `arg_count` arguments
- * with redis_conn_arg(), then redis_script_end().
+ * Begin `call`, whose fields are set. Then write `key_count` keys and `arg_count`
+ * arguments with redis_conn_arg(), and call redis_script_end().
  *
  * Returns  as redis_conn_begin()
  */
@@ -55,8 +55,7 @@ MUST_CHECK enum rlock_status redis_script_begin(struct redis_conn *conn,
 /** Return element `index` of the array that the script returned; NULL: there is no such element. */
 const struct redis_reply *redis_script_at(const struct redis_reply *reply, size_t index);
 
-/** Return the string that the script returned, NUL-terminated; NULL: the script returned no string.
- *  */
+/** Return the NUL-terminated string that the script returned; NULL: it returned none. */
 const char *redis_script_text(const struct redis_reply *reply, size_t *ret_len);
 
 /** End the call, like redis_conn_end(). */

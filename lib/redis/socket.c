@@ -6,8 +6,9 @@
  * written from our own buffer, once per flush, with MSG_NOSIGNAL (the write of hiredis
  * raises SIGPIPE). The poll waits for writability only while the system's buffer is full.
  *
- * After redis_socket_close() the struct stays until the loop has closed the poll handle, so
- * an event handler may close the socket: its caller then finds `context` NULL.
+ * After redis_socket_close() the struct stays until the loop has closed the poll handle,
+ * so an event handler may close the socket: the caller of the handler then finds
+ * `context` NULL.
  *
  * In a child after fork() an inherited socket reads and writes nothing.
  */

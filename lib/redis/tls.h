@@ -9,7 +9,8 @@ struct redis_tls;
 
 /**
  * Load the files that `url` names: cert with its key, and the authorities in cacert.
- * Without cacert, load those of the system, or of SSL_CERT_FILE and SSL_CERT_DIR.
+ * Without cacert, load the authorities of the system, or of SSL_CERT_FILE and
+ * SSL_CERT_DIR.
  *
  * @ret_tls  set on RLOCK_OK; end it with redis_tls_close(), which accepts NULL
  *

@@ -138,7 +138,7 @@ static enum rlock_status parse_login(struct parser *parser, struct span login)
     return RLOCK_OK;
 }
 
-/** @host  on entry `port` is the default */
+/** @host  its `port` is the default port on entry */
 static enum rlock_status parse_host(const struct parser *parser, struct span rest,
                                     struct redis_host *host)
 {

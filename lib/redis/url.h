@@ -18,7 +18,7 @@ enum redis_topology {
     REDIS_HOSTS,        /* the primary is one of the hosts */
     REDIS_SENTINEL,     /* the hosts are sentinels, which know the primary */
     REDIS_CLUSTER,      /* the hosts are nodes of a cluster, which know the others */
-    REDIS_ANY_SENTINEL, /* connect to one of the hosts, which are sentinels; of no URL */
+    REDIS_ANY_SENTINEL, /* connect to a sentinel itself; no URL has this topology */
 };
 
 struct redis_host {
