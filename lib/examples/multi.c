@@ -8,7 +8,7 @@
 static enum rlock_status move(struct rlock_sync *sync, struct rlock_client *client,
                               struct rlock_err *err)
 {
-    /* In any order: a group that waits holds none, so groups cannot deadlock. */
+    /* Any order will do: a group that waits holds no lock, so there is no deadlock. */
     struct rlock_member members[] = {{client, "shelf:1", 7}, {client, "shelf:2", 7}};
     struct rlock_group_options options = {.watchdog = true, .wait_ms = 3000};
     struct rlock_group *both = NULL;

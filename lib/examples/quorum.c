@@ -1,5 +1,5 @@
 /*
- * quorum.c - one lock on several independent servers: held while a majority holds it.
+ * quorum.c - one lock on several independent servers: held while most grant it.
  *
  *   quorum REDIS_URL REDIS_URL REDIS_URL...
  */
@@ -21,7 +21,7 @@ static enum rlock_status elect(struct rlock_sync *sync,
     if (status == RLOCK_OK)
         status = rlock_sync_group_acquire(sync, quorum, &options, err);
     if (status == RLOCK_OK) {
-        /* The servers count their fencing tokens independently; check the time. */
+        /* Tokens of different servers cannot be compared, so check the time instead. */
         if (rlock_sync_group_safe_for_us(sync, quorum) > 1000000)
             printf("elected for more than a second\n");
         status = rlock_sync_group_release(sync, quorum, err);

@@ -5,7 +5,7 @@
  */
 #include "with_client.h"
 
-/** What the lock protects. It outlives leases, so it checks who comes late. */
+/** The protected resource. It refuses a request that comes after its lease. */
 static struct {
     int64_t written, seen; /* the greatest fence of a write, and of any request */
     int price;
@@ -14,7 +14,7 @@ static struct {
 static bool read_price(int64_t fence, int *ret_price)
 {
     if (fence < catalog.written)
-        return false; /* of a reader whose lease had ended */
+        return false; /* the lease of this reader has ended */
     if (catalog.seen < fence)
         catalog.seen = fence;
     *ret_price = catalog.price;
