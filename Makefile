@@ -68,13 +68,14 @@ LIB_TEST_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(filter-out lib/test/test_% lib/tes
 APP_TEST_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(wildcard app/test/*.c) lib/test/port.c lib/test/case_list.c lib/test/torture.c)
 INTEROP_SRC  := $(sort $(wildcard lib/test/interop/*.c))
 INTEROP      := $(BUILD)/lib/test/interop/interop
+LESSONS_SRC  := $(sort $(wildcard lib/test/lessons/*.c))
 BENCH_SRC    := $(sort $(wildcard lib/test/bench/*.c))
 EXAMPLE_SRC  := $(sort $(wildcard lib/examples/*.c))
 EXAMPLES     := $(EXAMPLE_SRC:%.c=$(BUILD)/%)
 PAGES        := $(sort $(wildcard lib/man/*.[1-9]))
 PAGE_EXAMPLES := $(PAGES:lib/man/%=$(BUILD)/lib/examples/%)
 LOAD_SRC     := $(sort $(wildcard load/*.c))
-C_SRC        := $(LIB_SRC) $(APP_SRC) $(LIB_TEST_SRC) $(APP_TEST_SRC) $(INTEROP_SRC) $(BENCH_SRC) $(EXAMPLE_SRC) $(LOAD_SRC)
+C_SRC        := $(LIB_SRC) $(APP_SRC) $(LIB_TEST_SRC) $(APP_TEST_SRC) $(INTEROP_SRC) $(LESSONS_SRC) $(BENCH_SRC) $(EXAMPLE_SRC) $(LOAD_SRC)
 C_FILES      := $(C_SRC) $(sort $(wildcard lib/*/*.h lib/test/*/*.h app/*/*.h app/test/*/*.h load/*.h))
 SCRIPTS      := $(sort $(wildcard load/*.sh .ci/*.sh app/*/*.sh docker/*.sh .ci/*/*.sh lib/*/*/*.sh)) .ci/run
 
@@ -164,9 +165,13 @@ $(BUILD)/embedded.o: $(BUILD)/embedded.c $(EMBED) | build/deps.ok
 $(INTEROP): $(filter-out $(INTEROP).o,$(INTEROP_SRC:%.c=$(BUILD)/%.o))
 # lib/test/torture.c counts the blocks that the objects allocate, and makes malloc() fail.
 WRAP_MALLOC = $(patsubst %,-Wl$(,)--wrap=%,malloc calloc realloc free strdup)
+LINK_LIB_TEST = $(LINK_TEST) $(WRAP_MALLOC) -o $@ $^ $(LIBS_TEST)
 $(LIB_UNIT) $(LIB_IT) $(INTEROP): %: %.o $(LIB_TEST_OBJ) $(BUILD)/librlock.a
 	$(call say,LD)
-	$(Q)$(LINK_TEST) $(WRAP_MALLOC) -o $@ $^ $(LIBS_TEST)
+	$(Q)$(LINK_LIB_TEST)
+$(BUILD)/lessons: $(LESSONS_SRC:%.c=$(BUILD)/%.o) $(LIB_TEST_OBJ) $(BUILD)/librlock.a
+	$(call say,LD)
+	$(Q)$(LINK_LIB_TEST)
 
 $(EXAMPLES) $(PAGE_EXAMPLES): %: %.o $(BUILD)/librlock.a
 	$(call say,LD)
@@ -320,6 +325,10 @@ torture: ## fail each call that can fail, once, in the service with ASan: SEED= 
 	@+$(MAKE) --no-print-directory SAN=address BUILD=$(BUILD)/address $(BUILD)/address/torture
 	@exec app/test/torture/torture.py $(BUILD)/address/torture $(PERCENT) $(SEED) $(FAIL)
 
+.PHONY: lessons
+lessons: $(BUILD)/lessons ## show how the simple locks in Redis break, and the lock library beside each
+	@exec $<
+
 # Each file of bench/ is a program.
 BENCH_LOCK := $(patsubst lib/test/bench/%.c,$(BUILD)/%,$(BENCH_SRC))
 .PHONY: bench-lock
@@ -395,10 +404,10 @@ MILLIONS = 0
 test-restore: $(BUILD)/seckill ## lose Postgres with its disk, restore it from a base backup and its WAL: MILLIONS= of orders
 	@exec load/restore.py $< $(MILLIONS)
 
-.PHONY: programs lock-programs check-unit check-lock check-coverage check-it check-sql check-address check-torture $(TESTS:%=%.check)
-programs: $(TESTS) $(EXAMPLES) $(PAGE_EXAMPLES) $(INTEROP) $(BUILD)/seckill $(BUILD)/simulate $(LOAD) \
+.PHONY: programs lock-programs check-unit check-lock check-lessons check-coverage check-it check-sql check-address check-torture $(TESTS:%=%.check)
+programs: $(TESTS) $(EXAMPLES) $(PAGE_EXAMPLES) $(INTEROP) $(BUILD)/lessons $(BUILD)/seckill $(BUILD)/simulate $(LOAD) \
           $(if $(filter address,$(SAN)),$(BUILD)/torture)
-lock-programs: $(LIB_UNIT) $(LIB_IT) $(EXAMPLES) $(PAGE_EXAMPLES)
+lock-programs: $(LIB_UNIT) $(LIB_IT) $(BUILD)/lessons $(EXAMPLES) $(PAGE_EXAMPLES)
 # These take longest and start first, so that no core is idle at the end.
 SLOW     = it_fault_isolation it_fault_durability it_sql_growth it_fault_postgres it_fault \
            it_sql it_store it_fault_redis
@@ -413,7 +422,9 @@ SLOW_IT := $(foreach test,$(SLOW),$(filter %/$(test),$(IT)))
 check-it: $(SLOW_IT:%=%.check) $(IT:%=%.check)
 check-sql: $(patsubst %,%.check,$(filter-out $(LONG),$(filter $(SQL),$(SLOW_IT)) $(SQL)))
 check-unit: $(LIB_UNIT:%=%.check) $(APP_UNIT:%=%.check)
-check-lock: $(LIB_UNIT:%=%.check) $(LIB_IT:%=%.check)
+check-lock: $(LIB_UNIT:%=%.check) $(LIB_IT:%=%.check) check-lessons
+check-lessons: $(BUILD)/lessons
+	$(CHECK) "lessons of locks" $<
 check-coverage:
 	$(CHECK) --show "coverage of lib/" .ci/coverage.sh $(BUILD) 95 $(LIB_SRC)
 $(TESTS:%=%.check): %.check: %
@@ -428,7 +439,7 @@ check-torture: $(BUILD)/torture
 # All of these may run side by side. The longest are first. Each test program runs once: with ASan and
 # UBSan, or plain if it tests SQL.
 .PHONY: check-all check-most check-rare check-tests check-ci
-check-most: check-address check-pages check-proof check-chaos check-docs check-sql check-load-units \
+check-most: check-address check-pages check-proof check-chaos check-docs check-lessons check-sql check-load-units \
             check-simulate check-simulate-sql check-gdb check-top check-nginx check-probes \
             check-contract-requests check-contract-follow_python
 check-all: check-most check-lint-fast
@@ -505,7 +516,7 @@ screens: $(BUILD)/seckill ## take the screenshots in app/docs/screens again
 	cp var/screens/pages/shop-chinese.png app/docs/screens/shop-zh.png
 
 .PHONY: check-docs
-check-docs: $(BUILD)/seckill $(BUILD)/app/test/core/test_rfc3339
+check-docs: $(BUILD)/seckill $(BUILD)/app/test/core/test_rfc3339 $(BUILD)/lessons
 	$(CHECK) "documents" app/test/docs.py $<
 
 .PHONY: check-package check-demo check-failover check-lists check-cells check-restore

@@ -65,6 +65,37 @@ static void compare_and_del(struct server *server, const char *name, const char 
 
 const struct naive_stage naive_unfenced = {.take = set_nx_px, .release = compare_and_del};
 
+static void del_and_publish(struct server *server, const char *name, const char *owner)
+{
+    static const char script[] = "return redis.call('GET', KEYS[1]) == ARGV[1]"
+                                 " and redis.call('DEL', KEYS[1])"
+                                 " and redis.call('PUBLISH', KEYS[1], 'free') or 0";
+
+    (void)server_int(server, "EVAL %s 1 %s %s", script, name, owner);
+}
+
+const struct naive_stage naive_waiter = {.take = set_nx_px, .release = del_and_publish};
+
+static bool is_message(redisReply *reply)
+{
+    bool is_one = strcmp(reply->element[0]->str, "message") == 0;
+
+    freeReplyObject(reply);
+    return is_one;
+}
+
+bool naive_subscribe(struct server *server, const char *name)
+{
+    struct server waiter = *server; /* on a connection of its own */
+    bool has_message;
+
+    waiter.redis = redisConnectUnix(server->unix_url + strlen("unix:"));
+    freeReplyObject(server_command(&waiter, "SUBSCRIBE %s", name));
+    has_message = is_message(server_command(&waiter, "PING"));
+    redisFree(waiter.redis);
+    return has_message;
+}
+
 static long long to_ms(redisReply *reply)
 {
     long long ms = reply->type == REDIS_REPLY_STRING ? strtoll(reply->str, NULL, 10) : 0;

@@ -25,6 +25,15 @@ extern const struct naive_stage naive_blind_del;    /* SET NX PX; DEL */
 extern const struct naive_stage naive_get_del;  /* SET NX PX; GET, DEL if it is ours */
 extern const struct naive_stage naive_unfenced; /* SET NX PX; GET and DEL in a script */
 
+/**
+ * SET NX PX; a script deletes and publishes. A client that finds the lock busy subscribes
+ * then, so it misses the message of a release in between.
+ */
+extern const struct naive_stage naive_waiter;
+
+/** Subscribe to what the release of naive_waiter publishes; whether a message is there. */
+bool naive_subscribe(struct server *server, const char *name);
+
 /*
  * The algorithm used before Redis 2.6.12: the value is the time at which the lock ends,
  * by the clock of its owner. A client that finds this time in the past sets its own

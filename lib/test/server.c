@@ -9,6 +9,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -184,19 +185,49 @@ void server_resume_all(void)
     }
 }
 
+/** Call on_command with the words of the command. One with a space is quoted. */
+static void report(const struct server *server, const char *format, va_list args,
+                   const redisReply *reply)
+{
+    char *
+        formatted; /* "*WORDS", and for each word "$LENGTH" and the word; "\r\n" ends each */
+    char text[512] = "";
+    size_t len = 0;
+
+    ASSERT_NUMBER(redisvFormatCommand(&formatted, format, args), >, 0);
+    for (const char *at = strchr(formatted, '$'); at != NULL; at = strchr(at, '$')) {
+        char *word;
+        int word_len = (int)strtol(at + 1, &word, 10);
+        const char *quote;
+
+        word += 2;
+        quote = memchr(word, ' ', (size_t)word_len) == NULL ? "" : "\"";
+        len += (size_t)snprintf(text + len, sizeof(text) - len, "%s%s%.*s%s",
+                                len == 0 ? "" : " ", quote, word_len, word, quote);
+        ASSERT_NUMBER(len, <, sizeof(text));
+        at = word + word_len;
+    }
+    redisFreeCommand(formatted);
+    server->on_command(text, reply);
+}
+
 /** A connection that the server has closed, as a sentinel makes it do, is opened again. */
 static redisReply *command(struct server *server, const char *format, va_list args)
 {
-    va_list again;
+    va_list again, reported;
     redisReply *reply;
 
     va_copy(again, args);
+    va_copy(reported, args);
     reply = redisvCommand(server->redis, format, args);
     if (reply == NULL && redisReconnect(server->redis) == REDIS_OK)
         reply = redisvCommand(server->redis, format, again);
-    va_end(again);
     if (reply == NULL)
         fail_msg("redis: %s", server->redis->errstr);
+    if (server->on_command != NULL)
+        report(server, format, reported, reply);
+    va_end(reported);
+    va_end(again);
     return reply;
 }
 

@@ -15,6 +15,8 @@ struct server {
     const char *const *options; /* more words for the command line; NULL or NULL-ended */
     struct redisContext *redis; /* of server_command() */
     struct server *older;       /* of those that are not stopped */
+    /** NULL, or what is called for each command of server_command() and the like. */
+    void (*on_command)(const char *command, const struct redisReply *reply);
     pid_t pid;
     uint16_t port;
     bool is_paused;

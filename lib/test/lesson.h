@@ -1,0 +1,76 @@
+/*
+ * lesson.h - sequences of events that break the simple locks, and what comes of each.
+ *
+ * A sequence can run with any stage of naive.h, and with the plain kind of the library. The
+ * test it_naive asserts the outcomes; the program lessons prints the commands.
+ */
+#ifndef TEST_LESSON_H
+#define TEST_LESSON_H
+
+#include "test/fixture.h"
+#include "test/naive.h"
+
+#define LESSON_NAME "item:7" /* of the lock */
+#define PLAIN       NULL     /* in place of a stage: the plain kind */
+
+/** One row for each: its name, and its words for a reader. */
+/* clang-format off */
+#define LESSON_OUTCOMES(X)                                                                \
+    X(FINE,           "no failure")                                                       \
+    X(STAYS_FOR_EVER, "a lock that stays for ever: its owner is dead, and it has no end") \
+    X(FOREIGN_UNLOCK, "a foreign unlock: alice deletes bob's lock; bob and carol own it") \
+    X(TWO_OWNERS,     "two owners: alice's lease still runs when bob takes the lock")     \
+    X(LOST_WAKE_UP,   "a lost wake-up: the lock is free, and bob sleeps")                 \
+    X(STALE_WRITE,    "a stale write: alice overwrites what the later owner bob wrote")
+/* clang-format on */
+#define LESSON_OUTCOME(name, words) name,
+enum outcome { LESSON_OUTCOMES(LESSON_OUTCOME) };
+#undef LESSON_OUTCOME
+
+const char *lesson_words(enum outcome outcome);
+
+typedef enum outcome (*lesson_sequence)(struct fixture *fixture,
+                                        const struct naive_stage *stage);
+
+/** The owner dies. When its lease has ended, another client comes. */
+enum outcome lesson_owner_dies(struct fixture *fixture, const struct naive_stage *stage);
+
+/** The same, between the two steps of an acquire. */
+enum outcome lesson_owner_dies_between(struct fixture *fixture,
+                                       const struct naive_stage *stage);
+
+/** The owner is delayed until another client has the lock, then releases; a third comes. */
+enum outcome lesson_release_is_late(struct fixture *fixture,
+                                    const struct naive_stage *stage);
+
+/** The same, but the owner is delayed between the two steps of its release. */
+enum outcome lesson_release_is_interrupted(struct fixture *fixture,
+                                           const struct naive_stage *stage);
+
+/** The owner is delayed until another client has the lock and has written, then writes. */
+enum outcome lesson_write_is_late(struct fixture *fixture,
+                                  const struct naive_stage *stage);
+
+/** The clock of the second client is ahead by more than the lease. */
+enum outcome lesson_clock_is_ahead(struct fixture *fixture,
+                                   const struct naive_stage *stage);
+
+/** The owner releases after another client has tried, and before that one subscribes. */
+enum outcome lesson_release_is_early(struct fixture *fixture,
+                                     const struct naive_stage *stage);
+
+/** A stage, the sequence that breaks it, and the outcome. */
+struct lesson {
+    const char *name;
+    const char *title;
+    const struct naive_stage *stage;
+    lesson_sequence run;
+    enum outcome outcome;
+};
+
+extern const struct lesson lessons[]; /* the last one has no name */
+
+/** Print the events of all sequences that run from now on. */
+void lesson_print_events(void);
+
+#endif
