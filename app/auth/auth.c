@@ -314,12 +314,11 @@ static bool parse_role(const json_t *role, enum auth_role *ret_role)
             *ret_role != AUTH_SHOPPER); /* shoppers have tokens without a role */
 }
 
-/* Reads the id by which the token can be revoked. A token need not have an id. */
+/* Reads the id by which the token can be revoked, into an empty text. A token need not have an id. */
 static bool parse_jti(const json_t *jti, char ret_jti[AUTH_ID_BYTES_MAX + 1])
 {
     struct text id = string_of(jti);
 
-    ret_jti[0] = '\0';
     if (id.len > 0 && id.len <= AUTH_ID_BYTES_MAX)
         memcpy(ret_jti, id.bytes, id.len + 1);
     return jti == NULL || ret_jti[0] != '\0';

@@ -560,6 +560,16 @@ CLIENT_CASE(test_batch__waits_while_its_keys_are_moving)
     EXPECT("4 cancelled\n0 cancelled\n2 cancelled\n1 cancelled\n3 cancelled\n");
 }
 
+CLIENT_CASE(test_close__cancels_what_could_not_be_sent)
+{
+    acquire(0, "a", plain);
+    conns[0].has_memory = false;
+    rlock_flush(self->client); /* the next turn would answer */
+    forget_all();
+    close_client();
+    EXPECT("0 cancelled\ns0 close\n");
+}
+
 CLIENT_CASE(test_close__by_a_callback_cancels_the_rest_of_the_batch)
 {
     for (unsigned i = 0; i < 3; i++)

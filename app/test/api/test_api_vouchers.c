@@ -1,5 +1,6 @@
 /* test_api_vouchers.c - reading, writing and listing vouchers, with fake backends. */
 #include "app/test/api/api_fixture.h"
+#include "test/torture.h"
 
 /* -- vouchers -- */
 
@@ -187,6 +188,14 @@ static void assert_starts_a_read(const char *line, size_t reads)
 }
 
 /* At most one read of a page is under way; requests that arrive meanwhile share the next. */
+API_CASE(test_readings__are_refused_without_memory)
+{
+    torture_fail(2, 0); /* the first one is of the fixture */
+    ASSERT_TEXT(ask("GET /v1/vouchers/7", NULL, NULL, NULL), "503 Retry-After: 1 overloaded");
+    assert_true(torture_stop());
+    ASSERT_TEXT(did, "");
+}
+
 API_CASE(test_readings__are_shared)
 {
     static const char *const others[] = {

@@ -34,6 +34,7 @@ static struct {
     uv_loop_t loop;
     uint64_t now_ms;
     int recv_errno; /* of recv(); 0: it works */
+    size_t recv_count;
     struct http_options options;
     struct http http;
     struct MHD_Connection fakes[FAKES_MAX];
@@ -67,6 +68,7 @@ uint64_t uv_now(const uv_loop_t *loop UNUSED)
 // NOLINTBEGIN(readability-inconsistent-declaration-parameter-name): reserved names
 ssize_t recv(int fd, void *buffer, size_t len, int flags)
 {
+    site.recv_count++;
     if (site.recv_errno == 0)
         return syscall(SYS_recvfrom, fd, buffer, len, flags, NULL, NULL);
     errno = site.recv_errno;
@@ -500,6 +502,17 @@ CASE(test_sweep__frees_memory_when_half_have_left)
 }
 
 /* -- draining -- */
+
+CASE(test_drain__reads_only_what_has_arrived)
+{
+    const struct MHD_Connection *fake = begin_drained();
+
+    uv_run(&site.loop, UV_RUN_NOWAIT);
+    ASSERT_NUMBER(site.recv_count, ==, 0);
+    assert_int_equal(write(fake->client_fd, "x", 1), 1);
+    uv_run(&site.loop, UV_RUN_ONCE);
+    ASSERT_NUMBER(site.recv_count, ==, 1);
+}
 
 CASE(test_end__drains_what_the_client_still_sends)
 {
