@@ -42,6 +42,7 @@ begin
     delete from voucher_order where voucher_id % p_cells <> p_number;
     delete from order_event where voucher_id % p_cells <> p_number;
     delete from stock_event where voucher_id % p_cells <> p_number;
+    delete from used_key where coalesce(made_id, voucher_id) % p_cells <> p_number;
     delete from voucher where id % p_cells <> p_number;
     get diagnostics v_deleted = row_count;
     update cell set number = p_number, cells = p_cells;

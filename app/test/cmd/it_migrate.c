@@ -6,12 +6,13 @@
 #include <inttypes.h>
 #include <pthread.h>
 
-#define BASELINE "sql/migrations/0001_baseline.sql"
-#define SEGMENTS "sql/migrations/0002_order_by_segment.sql"
-#define PAYMENTS "sql/migrations/0003_archive_payments.sql"
-#define CELLS    "sql/migrations/0004_cells.sql"
-#define BOUND    "sql/migrations/0005_bound_voucher_ids.sql"
-#define LOW_BITS "sql/migrations/0006_index_low_bits.sql"
+#define BASELINE  "sql/migrations/0001_baseline.sql"
+#define SEGMENTS  "sql/migrations/0002_order_by_segment.sql"
+#define PAYMENTS  "sql/migrations/0003_archive_payments.sql"
+#define CELLS     "sql/migrations/0004_cells.sql"
+#define BOUND     "sql/migrations/0005_bound_voucher_ids.sql"
+#define LOW_BITS  "sql/migrations/0006_index_low_bits.sql"
+#define USED_KEYS "sql/migrations/0007_used_keys.sql"
 #define PREPARED                                                                         \
     "sql/preparations/0002_index_ended_orders.sql "                                      \
     "sql/preparations/0002_index_slots.sql "
@@ -256,6 +257,7 @@ EMPTY_CASE(test_db_migrate__applies_and_records_or_neither)
     remove_file(&files, CELLS);
     remove_file(&files, BOUND);
     remove_file(&files, LOW_BITS);
+    remove_file(&files, USED_KEYS);
     sandbox_do(sandbox, "create table schema_file (path text primary key"
                         " check (path !~ 'unix_us'), checksum text not null,"
                         " applied_at timestamptz default now())");

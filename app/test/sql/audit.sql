@@ -139,7 +139,10 @@ insert into planted values
     ('update voucher set price_cents = -1', 'voucher_bounds', 'price_cents -1'),
     ('update voucher set end_at = begin_at', 'voucher_bounds', ''),
     ('update voucher set title = ''''', 'voucher_bounds', ''),
-    ('update voucher set pay_within_s = 0', 'voucher_bounds', 'pay_within_s 0');
+    ('update voucher set pay_within_s = 0', 'voucher_bounds', 'pay_within_s 0'),
+    ('insert into used_key values (0, ''x'', ''k'', ''r'')', 'used_keys',
+     'voucher 0: key "k" of x has created nothing'),
+    ('insert into used_key values (102, ''x'', ''k'', ''r'', 102)', 'used_keys', 'created 102');
 select name from query where folder = 'audit' except select by_check from planted;
 --> (none)
 select new_voucher(10, 2), new_voucher(10, 2);

@@ -7,7 +7,7 @@ grant usage on schema given to public;
 
 create function given.begin_test() returns void language plpgsql as $$
 begin
-    truncate voucher, voucher_order, payment, order_event, stock_event;
+    truncate voucher, voucher_order, payment, order_event, stock_event, used_key;
     delete from cell;
     insert into cell (number) values (0);
     perform setval('voucher_id_seq', 100), setval('voucher_order_id_seq', 1000),

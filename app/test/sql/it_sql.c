@@ -4,7 +4,7 @@
 int main(void)
 {
     static const char *const names[] = {"audit", "queries", "place", "many",
-                                        "life",  "cells",   "race"};
+                                        "life",  "keys",    "cells", "race"};
 
     return run_scripts(names, COUNT_OF(names));
 }

@@ -418,7 +418,7 @@ select string_agg(proname, ' ' order by proname) from pg_proc
 where pronamespace = current_schema::regnamespace
   and not has_function_privilege('public', oid, 'execute')
 group by proname > 'next' order by 1;
---> advance_ids archive_vouchers beat cancel_order create_voucher expire_batches expire_orders
+--> advance_ids archive_vouchers beat cancel_order change_order create_voucher create_voucher_once ...
 --> next_voucher_id patch_voucher pay_order place_many place_orders redeem_order refund_order ...
 
 -- test_grant_service__grants_no_function_of_another_schema

@@ -73,6 +73,20 @@ where pages not between 1 and most or has_scan;
 -- No audit would accept these rows.
 select begin_test();
 
+-- Old keys are deleted, so the test has some.
+-- test_use_key__reads_few_pages_of_a_large_table
+select prepare('session');
+execute session('0', '0', '0');
+select new_voucher(0, 1);
+select restock_voucher_once('planned', 101, 1, 'admin:1');
+insert into used_key (voucher_id, actor, key, request, at)
+select 101, 'admin:' || n, 'k', 'x', now() - n * interval '1 min' from generate_series(1, 200000) n;
+select pages_read($$select restock_voucher_once('new', 101, 1, 'admin:1')$$) between 1 and 100,
+       pages_read($$select restock_voucher_once('new', 101, 1, 'admin:1')$$) between 1 and 50;
+--> t|t
+select count(*) from used_key;
+--> 200000
+
 -- Shopper 7 has an order of the first voucher of some segments. A list looks into all segments of a
 -- block of 64, if it has a voucher. A look-up reads three pages. The ids in the segments 33569 and
 -- 134217727, the last one, are not made by next_voucher_id().

@@ -1,0 +1,30 @@
+-- Record the key of a request in the transaction of its change. `is_new`: the key was not used before.
+-- Otherwise `is_same` tells whether it was used for the same request, and `made_id` what that has
+-- created. Waits for a session that uses the same key.
+--
+-- Keys are kept for 7 days. Each new key deletes up to two older ones, so the table stays bounded
+-- without a task of its own.
+create or replace function use_key(p_voucher bigint, p_actor text, p_key text, p_request text,
+    p_made_id bigint, out is_new boolean, out is_same boolean, out made_id bigint)
+language plpgsql
+set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off
+set plan_cache_mode = force_generic_plan set jit = off
+as $$
+begin
+    insert into used_key (voucher_id, actor, key, request, made_id)
+    values (p_voucher, p_actor, p_key, p_request, p_made_id)
+    on conflict do nothing;
+    is_new := found;
+    select k.request = p_request, k.made_id into is_same, made_id
+    from used_key k
+    where k.voucher_id = p_voucher and k.actor = p_actor and k.key = p_key;
+    if is_new then
+        delete from used_key k
+        where k.ctid = any (array(
+            select old.ctid from used_key old
+            where old.at < now() - interval '7 days'
+            order by old.at limit 2
+            for update skip locked));
+    end if;
+end
+$$;
