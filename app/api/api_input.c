@@ -54,6 +54,36 @@ bool api_read_no_body(struct api_request *request)
     return request->http->body.len == 0 || api_read_body(request, none, NULL);
 }
 
+static bool is_printable(struct text text)
+{
+    for (size_t i = 0; i < text.len; i++) {
+        if (text.bytes[i] < ' ' || text.bytes[i] > '~')
+            return false;
+    }
+    return true;
+}
+
+bool api_read_key(struct api_request *request, struct text *ret_key)
+{
+    bool is_repeated;
+    struct text key = http_header(request->http, "Idempotency-Key", &is_repeated);
+
+    if (is_repeated || key.len > REQUEST_KEY_MAX || !is_printable(key) ||
+        (key.bytes != NULL && key.len == 0)) {
+        api_answer_bad_request(
+            request, "Idempotency-Key must be sent once, 1 to 64 printable bytes.");
+        return false;
+    }
+    *ret_key = key;
+    return true;
+}
+
+void api_answer_key_used(struct api_request *request)
+{
+    api_answer_invalid_field(request, "Idempotency-Key",
+                             "belongs to another request of this user");
+}
+
 bool api_read_query(struct api_request *request, const char *name, int64_t *ret_number)
 {
     bool is_repeated;

@@ -46,13 +46,16 @@ static void life_on_changed(enum rlock_status status, enum change_verdict verdic
     if (order != NULL) {
         /* Later requests to this loop must see the change. */
         catalogue_invalidate(request->api->options.catalogue, order->voucher_id);
-        if (request->change.change.change == CHANGE_PAY && verdict > CHANGE_REPEATED)
+        if (request->change.change.change == CHANGE_PAY && verdict > CHANGE_REPEATED &&
+            verdict != CHANGE_KEY_USED)
             log_refused_payment(request, order, verdict);
     }
     if (status != RLOCK_OK)
         api_answer_failure(request, status, true);
     else if (verdict <= CHANGE_REPEATED)
         api_answer_order(request, 200, order);
+    else if (verdict == CHANGE_KEY_USED)
+        api_answer_key_used(request);
     else
         api_answer_problem(request, problems[verdict]);
 }
@@ -86,7 +89,7 @@ void api_change_order(struct api_request *request)
                                           [ROUTE_REFUND] = CHANGE_REFUND,
                                           [ROUTE_REDEEM] = CHANGE_REDEEM};
 
-    if (api_read_no_body(request))
+    if (api_read_key(request, &request->change.change.key) && api_read_no_body(request))
         change_order(request, changes[request->route->tag]);
 }
 
@@ -100,7 +103,7 @@ void api_pay_order(struct api_request *request)
         {0}};
     struct order_change *change = &request->change.change;
 
-    if (!api_read_body(request, fields, change))
+    if (!api_read_key(request, &change->key) || !api_read_body(request, fields, change))
         return;
     if (change->payment_ref.len <= PAYMENT_REF_MAX)
         change_order(request, CHANGE_PAY);

@@ -73,29 +73,12 @@ static void admit(struct api_request *request, const struct catalogue_entry *ent
         api_answer_uncounted(request, place->refusal, NULL);
 }
 
-static bool is_printable(struct text text)
-{
-    for (size_t i = 0; i < text.len; i++) {
-        if (text.bytes[i] < ' ' || text.bytes[i] > '~')
-            return false;
-    }
-    return true;
-}
-
 void api_place_order(struct api_request *request)
 {
     struct api_place *place = &request->place;
-    bool is_repeated;
 
     static_assert(HTTP_TRACE_BYTES <= CHECKOUT_TRACE_BYTES, "a trace would be cut");
-    place->key = http_header(request->http, "Idempotency-Key", &is_repeated);
-    if (is_repeated || place->key.len > REQUEST_KEY_MAX || !is_printable(place->key) ||
-        (place->key.bytes != NULL && place->key.len == 0)) {
-        api_answer_bad_request(
-            request, "Idempotency-Key must be sent once, 1 to 64 printable bytes.");
-        return;
-    }
-    if (api_read_no_body(request))
+    if (api_read_key(request, &place->key) && api_read_no_body(request))
         api_find_entry(request, admit);
 }
 

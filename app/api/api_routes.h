@@ -51,6 +51,13 @@ MUST_CHECK bool api_read_body(struct api_request *request,
  */
 MUST_CHECK bool api_read_no_body(struct api_request *request);
 
+/** Read the header Idempotency-Key, 1 to 64 printable bytes; bytes NULL: absent. False: the header
+ *  is invalid, and the request is answered. */
+MUST_CHECK bool api_read_key(struct api_request *request, struct text *ret_key);
+
+/** Answer 422: the key belongs to another request. */
+void api_answer_key_used(struct api_request *request);
+
 /** Read the parameter `limit`, 1..100, default 20. False: the parameter is invalid, and the request
  *  is answered. */
 MUST_CHECK bool api_read_limit(struct api_request *request, unsigned *ret_limit);

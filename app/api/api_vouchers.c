@@ -39,6 +39,10 @@ static void answer_written(struct api_request *request, enum rlock_status status
     bool is_created = request->id == 0;
     char location[48];
 
+    if (status == RLOCK_NOT_OWNER) {
+        api_answer_key_used(request);
+        return;
+    }
     if (status != RLOCK_OK) {
         api_answer_failure(request, status, true);
         return;
@@ -101,14 +105,15 @@ void api_create_voucher(struct api_request *request)
     struct voucher voucher = {
         .description = {"", 0}, .per_user_limit = 1, .pay_within_s = 900};
     char actor[ACTOR_BYTES];
+    struct author author = {.actor = actor};
 
-    if (!api_read_body(request, fields, &voucher))
+    if (!api_read_key(request, &author.key) || !api_read_body(request, fields, &voucher))
         return;
     api_name_actor(request, actor);
     if (!can_require_ticket(request, voucher.requires_ticket))
         return;
     if (voucher.end_us > voucher.begin_us)
-        store_create_voucher(request->api->options.store, &voucher, actor,
+        store_create_voucher(request->api->options.store, &voucher, &author,
                              vouchers_on_written, request);
     else
         answer_window(request);
@@ -130,12 +135,14 @@ void api_restock_voucher(struct api_request *request)
     static const struct json_field fields[] = {
         {"add", JSON_FIELD_INTEGER, true, -STOCK_MAX, STOCK_MAX, 0}, {0}};
     char actor[ACTOR_BYTES];
+    struct author author = {.actor = actor};
 
-    if (!api_read_body(request, fields, &request->stock_add))
+    if (!api_read_key(request, &author.key) ||
+        !api_read_body(request, fields, &request->stock_add))
         return;
     api_name_actor(request, actor);
     store_restock_voucher(request->api->options.store, request->id, request->stock_add,
-                          actor, vouchers_on_restocked, request);
+                          &author, vouchers_on_restocked, request);
 }
 
 /* -- list -- */

@@ -109,11 +109,12 @@ enum change { CHANGE_PAY, CHANGE_CANCEL, CHANGE_REFUND, CHANGE_REDEEM };
 /* Verdicts have the numbers that the functions of enum change return. */
 enum change_verdict {
     CHANGE_DONE = 1,
-    CHANGE_REPEATED = 2, /* the same payment was applied before; nothing changed */
+    CHANGE_REPEATED = 2, /* the same request was done before; nothing changed */
     CHANGE_WRONG_STATE = 3,
     CHANGE_WRONG_AMOUNT = 4,
     CHANGE_NO_ORDER = 5,
     CHANGE_REF_USED = 6, /* the payment has paid another order */
+    CHANGE_KEY_USED = 7, /* the key belongs to another request */
 };
 
 /* A row of a voucher's history: a change of an order, or of the stock. */

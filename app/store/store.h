@@ -232,7 +232,8 @@ struct order_change {
     const char *actor;
     struct text payment_ref; /* for CHANGE_PAY only: 1..PAYMENT_REF_MAX bytes */
     int64_t amount_cents;    /* for CHANGE_PAY only */
-    int64_t deadline_us;     /* clock_mono_us(); 0: timeout_ms from now */
+    struct text key;     /* Idempotency-Key, up to REQUEST_KEY_MAX; bytes NULL: none */
+    int64_t deadline_us; /* clock_mono_us(); 0: timeout_ms from now */
     /* used by the store: */
     struct rlock_link link;
     store_change_cb callback;
@@ -292,13 +293,20 @@ void store_list_vouchers(struct store *store, const struct voucher_filter *filte
                          store_vouchers_cb callback, void *arg);
 
 /* The next three calls answer with one row, the new state of the voucher; with
-   RLOCK_NOT_FOUND; or with RLOCK_INVALID: the end is not after the begin, or a restock
-   removes more than is left or makes the total exceed STOCK_MAX. */
+   RLOCK_NOT_FOUND; with RLOCK_INVALID: the end is not after the begin, or a restock
+   removes more than is left or makes the total exceed STOCK_MAX; or with RLOCK_NOT_OWNER: the
+   key belongs to another request. */
 
-/** @voucher  id, version and stock_left are not read; strings are copied
- *  @actor    for the history */
+/** Who changes a voucher, and by which request; copied. */
+struct author {
+    const char *actor; /* for the history */
+    struct text key;   /* Idempotency-Key, up to REQUEST_KEY_MAX; bytes NULL: none */
+};
+
+/** @voucher  id, version and stock_left are not read; strings are copied */
 void store_create_voucher(struct store *store, const struct voucher *voucher,
-                          const char *actor, store_vouchers_cb callback, void *arg);
+                          const struct author *author, store_vouchers_cb callback,
+                          void *arg);
 
 /** @changes  only these fields are read: title and description (absent: not changed);
  *            begin_us, end_us and pay_within_s (0: not changed); requires_ticket and pow_bits
@@ -309,6 +317,7 @@ void store_patch_voucher(struct store *store, int64_t voucher_id,
 
 /** @add  negative: removes unsold stock */
 void store_restock_voucher(struct store *store, int64_t voucher_id, int64_t add,
-                           const char *actor, store_vouchers_cb callback, void *arg);
+                           const struct author *author, store_vouchers_cb callback,
+                           void *arg);
 
 #endif

@@ -142,7 +142,7 @@ static void answer_change(const struct order_change *change, enum rlock_status s
         verdict = result_int64(result, row, CHANGED_VERDICT);
     has_order = verdict != CHANGE_NO_ORDER;
     /* A malformed answer leaves the outcome unknown. */
-    if (verdict < CHANGE_DONE || verdict > CHANGE_REF_USED ||
+    if (verdict < CHANGE_DONE || verdict > CHANGE_KEY_USED ||
         (has_order && !store_decode_order(result, row, CHANGED_ORDER, &order))) {
         status = RLOCK_IO;
         has_order = false;
@@ -359,6 +359,16 @@ void store_change_order(struct store *store, struct order_change *change,
 
 /* -- sending -- */
 
+static void put_payments(struct store_params *params, const struct changes_call *call)
+{
+    params_array_begin(params, PARAMS_TEXT, call->count);
+    LIST_EACH(struct order_change, change, &call->changes, link)
+        params_element_text(params, &change->payment_ref);
+    params_array_begin(params, PARAMS_INT64, call->count);
+    LIST_EACH(struct order_change, change, &call->changes, link)
+        params_element_int64(params, change->amount_cents);
+}
+
 static void put_changes(struct store_params *params, const struct changes_call *call)
 {
     params_begin(params);
@@ -369,14 +379,11 @@ static void put_changes(struct store_params *params, const struct changes_call *
     params_array_begin(params, PARAMS_TEXT, call->count);
     LIST_EACH(struct order_change, change, &call->changes, link)
         params_element_text(params, &(struct text){change->actor, strlen(change->actor)});
-    if (call->call.statement != STATEMENT_PAY_ORDER)
-        return;
+    if (call->call.statement == STATEMENT_PAY_ORDER)
+        put_payments(params, call);
     params_array_begin(params, PARAMS_TEXT, call->count);
     LIST_EACH(struct order_change, change, &call->changes, link)
-        params_element_text(params, &change->payment_ref);
-    params_array_begin(params, PARAMS_INT64, call->count);
-    LIST_EACH(struct order_change, change, &call->changes, link)
-        params_element_int64(params, change->amount_cents);
+        params_element_text(params, &change->key);
 }
 
 static void send_first(struct store *store, enum role role, struct change_queue *queue)

@@ -1,6 +1,7 @@
 /* store_codec.c - encodes and decodes values as the send and receive functions of Postgres do. */
 #include "app/store/store_codec.h"
 
+#include <assert.h>
 #include <endian.h>
 #include <stdlib.h>
 #include <string.h>
@@ -71,6 +72,7 @@ static void put_int64(struct store_params *params, int64_t value)
 
 static void begin_param(struct store_params *params, bool is_null)
 {
+    assert(params->count < STORE_PARAMS_MAX);
     params->is_null[params->count] = is_null;
     params->offsets[params->count++] = params->used;
 }
@@ -144,7 +146,7 @@ void params_int64s(struct store_params *params, const int64_t *values, size_t co
         params_element_int64(params, values[i]);
 }
 
-const int params_binary[] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
+const int params_binary[] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
 
 void params_point(const struct store_params *params, const char *ret_values[],
                   int ret_lengths[])

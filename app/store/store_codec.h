@@ -12,7 +12,7 @@
 
 #include <libpq-fe.h>
 
-#define STORE_PARAMS_MAX 12
+#define STORE_PARAMS_MAX 13
 
 /** The parameters of one query. The next query reuses the buffer. Zero-initialise. */
 struct store_params {

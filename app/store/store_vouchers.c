@@ -66,6 +66,15 @@ static void store_on_vouchers(struct store_query *query, enum rlock_status statu
     store_call_free(&call->call);
 }
 
+/* Whether the error of a result, which may be NULL, names this constraint. */
+static bool violates(const PGresult *result, const char *constraint)
+{
+    const char *violated =
+        result != NULL ? PQresultErrorField(result, PG_DIAG_CONSTRAINT_NAME) : NULL;
+
+    return violated != NULL && strcmp(violated, constraint) == 0;
+}
+
 /* Answers with one voucher. A row without an id means that the voucher does not exist. */
 static void answer_one(struct store_query *query, enum rlock_status status,
                        const PGresult *result, const struct rlock_err *why,
@@ -73,6 +82,8 @@ static void answer_one(struct store_query *query, enum rlock_status status,
 {
     if (status == RLOCK_REFUSED && is_rule_violated)
         status = RLOCK_INVALID;
+    else if (violates(result, "used_key_pkey"))
+        status = RLOCK_NOT_OWNER;
     else if (status == RLOCK_OK && PQgetisnull(result, 0, COLUMN_ID))
         status = RLOCK_NOT_FOUND;
     store_on_vouchers(query, status, result, why);
@@ -81,11 +92,7 @@ static void answer_one(struct store_query *query, enum rlock_status status,
 static void store_on_voucher(struct store_query *query, enum rlock_status status,
                              const PGresult *result, const struct rlock_err *why)
 {
-    const char *constraint =
-        result == NULL ? NULL : PQresultErrorField(result, PG_DIAG_CONSTRAINT_NAME);
-
-    answer_one(query, status, result, why,
-               constraint != NULL && strcmp(constraint, "voucher_window") == 0);
+    answer_one(query, status, result, why, violates(result, "voucher_window"));
 }
 
 /* A violated CHECK or an overflow is one of the stock, because a restock changes nothing else. */
@@ -140,7 +147,8 @@ void store_list_vouchers(struct store *store, const struct voucher_filter *filte
 }
 
 void store_create_voucher(struct store *store, const struct voucher *voucher,
-                          const char *actor, store_vouchers_cb callback, void *arg)
+                          const struct author *author, store_vouchers_cb callback,
+                          void *arg)
 {
     static const struct text empty = {"", 0};
     struct call *call = begin(store, store_on_voucher, callback, arg);
@@ -156,9 +164,10 @@ void store_create_voucher(struct store *store, const struct voucher *voucher,
     params_time(params, voucher->begin_us);
     params_time(params, voucher->end_us);
     params_int64(params, voucher->pay_within_s);
-    params_text(params, &(struct text){actor, strlen(actor)});
+    params_text(params, &(struct text){author->actor, strlen(author->actor)});
     params_int64(params, voucher->requires_ticket);
     params_int64(params, voucher->pow_bits);
+    params_text(params, &author->key);
     store_change_voucher(call, STATEMENT_CREATE_VOUCHER, 0);
 }
 
@@ -197,12 +206,14 @@ void store_patch_voucher(struct store *store, int64_t voucher_id,
 }
 
 void store_restock_voucher(struct store *store, int64_t voucher_id, int64_t add,
-                           const char *actor, store_vouchers_cb callback, void *arg)
+                           const struct author *author, store_vouchers_cb callback,
+                           void *arg)
 {
     struct call *call = begin(store, store_on_restocked, callback, arg);
 
     params_int64(&store->params, voucher_id);
     params_int64(&store->params, add);
-    params_text(&store->params, &(struct text){actor, strlen(actor)});
+    params_text(&store->params, &(struct text){author->actor, strlen(author->actor)});
+    params_text(&store->params, &author->key);
     store_change_voucher(call, STATEMENT_RESTOCK_VOUCHER, voucher_id);
 }

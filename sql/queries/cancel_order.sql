@@ -1,5 +1,5 @@
 -- Cancel orders of the voucher $1. Returns a row per order, in the order of $2.
 select r.pos, c.verdict, (c.changed).id, (c.changed).voucher_id, (c.changed).user_id,
        order_detail(c.changed)
-from unnest($2::bigint[], $3::text[]) with ordinality r (id, actor, pos)
-cross join lateral cancel_order($1, r.id, r.actor) c
+from unnest($2::bigint[], $3::text[], $4::text[]) with ordinality r (id, actor, key, pos)
+cross join lateral change_order('cancel', $1, r.id, r.actor, r.key, null, null) c

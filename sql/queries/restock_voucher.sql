@@ -1,8 +1,8 @@
--- Add $2 to the stock of the voucher $1.
+-- Add $2 to the stock of the voucher $1, for a request with the key $4; NULL: none.
 -- Returns the clock even if there is no voucher. Then the other columns are NULL.
 select c.*, clock_timestamp()
 from (values (1)) as always
 left join lateral (
     select c.*
-    from restock_voucher($1, $2, $3) v, voucher_columns(v) c
+    from restock_voucher_once($4, $1, $2, $3) v, voucher_columns(v) c
 ) c on true

@@ -509,6 +509,13 @@ void store_list_orders(struct store *store UNUSED, const struct order_filter *fi
     callback(fake.status, orders, fake.status == RLOCK_OK ? fake.count : 0, arg);
 }
 
+static inline void say_key(struct text key)
+{
+    if (key.bytes != NULL)
+        DID(" key \"%.*s\"", (int)key.len, key.bytes);
+    DID(";");
+}
+
 void store_change_order(struct store *store UNUSED, struct order_change *change,
                         store_change_cb callback, void *arg)
 {
@@ -520,7 +527,8 @@ void store_change_order(struct store *store UNUSED, struct order_change *change,
     if (change->change == CHANGE_PAY)
         DID(" \"%.*s\" %" PRId64, (int)change->payment_ref.len, change->payment_ref.bytes,
             change->amount_cents);
-    DID(" in %" PRId64 ";", left_ms(change->deadline_us));
+    DID(" in %" PRId64, left_ms(change->deadline_us));
+    say_key(change->key);
     callback(fake.second != RLOCK_OK ? fake.second : fake.status, fake.verdict,
              has_order && fake.second == RLOCK_OK ? &fake.order : NULL, arg);
 }
@@ -575,11 +583,13 @@ static inline void say_voucher(const struct voucher *v)
 }
 
 void store_create_voucher(struct store *store UNUSED, const struct voucher *voucher,
-                          const char *actor, store_vouchers_cb callback, void *arg)
+                          const struct author *author, store_vouchers_cb callback,
+                          void *arg)
 {
     DID("create");
     say_voucher(voucher);
-    DID(" by %s;", actor);
+    DID(" by %s", author->actor);
+    say_key(author->key);
     answer_vouchers(callback, arg);
 }
 
@@ -594,9 +604,11 @@ void store_patch_voucher(struct store *store UNUSED, int64_t voucher_id,
 }
 
 void store_restock_voucher(struct store *store UNUSED, int64_t voucher_id, int64_t add,
-                           const char *actor, store_vouchers_cb callback, void *arg)
+                           const struct author *author, store_vouchers_cb callback,
+                           void *arg)
 {
-    DID("restock %" PRId64 " %" PRId64 " by %s;", voucher_id, add, actor);
+    DID("restock %" PRId64 " %" PRId64 " by %s", voucher_id, add, author->actor);
+    say_key(author->key);
     answer_vouchers(callback, arg);
 }
 

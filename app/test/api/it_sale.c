@@ -271,6 +271,83 @@ SERVICE_CASE(test_life__of_orders_from_payment_to_refund)
         third);
 }
 
+/* -- keys of all calls that change something -- */
+
+static const struct client_reply *with_key(const char *token, const char *key,
+                                           const char *body, const char *target)
+{
+    char header[100];
+
+    snprintf(header, sizeof(header), "Idempotency-Key: %s\r\n", key);
+    return request_with(two, token, header, body, "POST %s", target);
+}
+
+SERVICE_CASE(test_key__makes_a_voucher_and_a_restock_once)
+{
+    static const char new[] =
+        "{\"title\":\"Once\",\"price_cents\":1,\"face_value_cents\":1,\"stock\":5,"
+        "\"begin_at\":\"2020-01-01T00:00:00Z\",\"end_at\":\"2099-01-01T00:00:00Z\"%s}";
+    char body[300], id[ID_SIZE], target[80];
+
+    snprintf(body, sizeof(body), new, "");
+    snprintf(id, sizeof(id), "%s",
+             reply_text(EXPECT(with_key(admin(), "k", body, "/v1/vouchers"), 201, NULL),
+                        "id"));
+    snprintf(body, sizeof(body), new, ",\"per_user_limit\":1"); /* the default */
+    assert_text(EXPECT(with_key(admin(), "k", body, "/v1/vouchers"), 201, NULL), "id",
+                id);
+    snprintf(body, sizeof(body), new, ",\"per_user_limit\":2");
+    assert_true(
+        reply_blames(EXPECT(with_key(admin(), "k", body, "/v1/vouchers"), 422, "invalid"),
+                     "Idempotency-Key"));
+    assert_string_not_equal(
+        reply_text(EXPECT(with_key(admin(), "other", body, "/v1/vouchers"), 201, NULL),
+                   "id"),
+        id);
+
+    snprintf(target, sizeof(target), "/v1/vouchers/%s/restock", id);
+    EXPECT(with_key(admin(), "k", "{\"add\":7}", target), 200, NULL);
+    EXPECT(with_key(admin(), "k", "{\"add\": 7}", target), 200, NULL);
+    assert_int_equal(stock_left(id), 12);
+    EXPECT(with_key(admin(), "k", "{\"add\":8}", target), 422, "invalid");
+    EXPECT(with_key(admin(), "refused", "{\"add\":-13}", target), 409,
+           "insufficient_stock");
+    EXPECT(with_key(admin(), "refused", "{\"add\":-12}", target), 200, NULL);
+    assert_int_equal(stock_left(id), 0);
+}
+
+SERVICE_CASE(test_key__makes_a_change_of_an_order_once)
+{
+    char voucher[ID_SIZE], id[ID_SIZE], other[ID_SIZE], cancel[80], refund[80], pays[80];
+
+    make_voucher(one, &(struct sale){.stock = 5}, voucher);
+    order(31, voucher, id);
+    order(32, voucher, other);
+    snprintf(pays, sizeof(pays), "/v1/orders/%s/pay", id);
+    snprintf(refund, sizeof(refund), "/v1/orders/%s/refund", id);
+    snprintf(cancel, sizeof(cancel), "/v1/orders/%s/cancel", other);
+
+    EXPECT(with_key(admin(), "k", NULL, refund), 409, "wrong_state");
+    EXPECT(with_key(payment(), "k",
+                    "{\"payment_ref\":\"once\",\"amount_cents\":" PRICE "}", pays),
+           200, NULL);
+    assert_text(EXPECT(with_key(admin(), "k", NULL, refund), 200, NULL), "status",
+                "refunded");
+    assert_text(EXPECT(with_key(admin(), "k", NULL, refund), 200, NULL), "status",
+                "refunded");
+    /* the payment has changed the order before, so it is repeated although it is refunded */
+    assert_text(
+        EXPECT(with_key(payment(), "k",
+                        "{\"payment_ref\":\"once\",\"amount_cents\":" PRICE "}", pays),
+               200, NULL),
+        "status", "refunded");
+    EXPECT(with_key(admin(), "k", NULL, cancel), 422, "invalid");
+    EXPECT(with_key(shopper(32), "k", NULL, cancel), 200, NULL);
+    EXPECT(with_key(shopper(32), "k", NULL, cancel), 200, NULL);
+    EXPECT(with_key(shopper(32), "l", NULL, cancel), 409, "wrong_state");
+    assert_int_equal(stock_left(voucher), 5);
+}
+
 /* -- what is not supported is refused -- */
 
 SERVICE_CASE(test_refused__bodies_and_parameters_change_nothing)

@@ -67,6 +67,7 @@ API_CASE(test_place__needs_a_valid_key)
         {PLACE, SHOPPER, "Idempotency-Key: " KEY_64 "5\n", NULL, "", BAD_KEY},
         {PLACE, SHOPPER, "Idempotency-Key: a\nIdempotency-Key: a\n", NULL, "", BAD_KEY},
         {PLACE, SHOPPER, "Idempotency-Key: \n", NULL, "", BAD_KEY},
+        {PLACE, SHOPPER, "Idempotency-Key: \x7f\n", NULL, "", BAD_KEY},
         {PLACE, SHOPPER, "Idempotency-Key: a\x7f\n", NULL, "", BAD_KEY},
         {PLACE, SHOPPER, "Idempotency-Key: a\tb\n", NULL, "", BAD_KEY},
         {PLACE, SHOPPER, NULL, NULL, SUBMIT, "201 Location: /v1/orders/71 " ORDER},
@@ -259,6 +260,7 @@ API_CASE(test_life__answers_each_verdict)
         {CHANGE_WRONG_AMOUNT, "409 wrong_amount", "wrong_amount"},
         {CHANGE_NO_ORDER, "404 not_found", NULL},
         {CHANGE_REF_USED, "409 payment_ref_used", "payment_ref_used"},
+        {CHANGE_KEY_USED, "422 invalid: Idempotency-Key belongs to another request of this user", NULL},
     };
     /* clang-format on */
 
@@ -279,6 +281,33 @@ API_CASE(test_life__answers_each_verdict)
                     rows[i].answer);
         assert_null(strstr(did, "log "));
     }
+}
+
+API_CASE(test_keys__reach_the_store)
+{
+    /* clang-format off */
+    static const struct row rows[] = {
+        {"POST /v1/orders/71/cancel", SHOPPER, "Idempotency-Key: a ~\n", NULL, READ "cancel 7 71 by shopper:5 in 2000 key \"a ~\";invalidate 7;", "200 " ORDER},
+        {"POST /v1/orders/71/pay", PAYMENT, "Idempotency-Key: k\n", "{\"payment_ref\":\"r\",\"amount_cents\":100}",
+         "read order 71 of 0;pay 7 71 by payment:3 \"r\" 100 in 2000 key \"k\";invalidate 7;", "200 " ORDER},
+        {"POST /v1/orders/71/cancel", SHOPPER, "Idempotency-Key: " KEY_64 "5\n", NULL, LIMITED, BAD_KEY},
+        {"POST /v1/orders/71/pay", PAYMENT, "Idempotency-Key: \n", "{}", "", BAD_KEY},
+        {"POST /v1/vouchers", ADMIN, "Idempotency-Key: a\nIdempotency-Key: a\n", "{}", "", BAD_KEY},
+        {"POST /v1/vouchers/7/restock", ADMIN, "Idempotency-Key: \n", "{\"add\":1}", "", BAD_KEY},
+    };
+    /* clang-format on */
+
+    ASSERT_ROWS(rows);
+    ask("POST /v1/vouchers/7/restock", ADMIN, "Idempotency-Key: k\n", "{\"add\":1}");
+    ASSERT_TEXT(did, "restock 7 1 by admin:1 key \"k\";invalidate 7;");
+    ask("POST /v1/vouchers", ADMIN, "Idempotency-Key: k\n",
+        "{\"title\":\"t\",\"price_cents\":1,\"face_value_cents\":1,\"stock\":1,"
+        "\"begin_at\":\"2030-01-01T00:00:00Z\",\"end_at\":\"2030-01-02T00:00:00Z\"}");
+    ASSERT_CONTAINS(did, " by admin:1 key \"k\";");
+    fake.status = RLOCK_NOT_OWNER;
+    ASSERT_TEXT(
+        ask("POST /v1/vouchers/7/restock", ADMIN, "Idempotency-Key: k\n", "{\"add\":1}"),
+        "422 invalid: Idempotency-Key belongs to another request of this user");
 }
 
 /* A lost connection leaves the outcome of a write unknown, and is logged. */

@@ -48,7 +48,7 @@ func main() {
 		log.Fatalf("%s", again.Body)
 	}
 
-	paid, err := payment.PayOrderWithResponse(background, order.Id,
+	paid, err := payment.PayOrderWithResponse(background, order.Id, &PayOrderParams{IdempotencyKey: &key},
 		PayOrderJSONRequestBody{PaymentRef: "go", AmountCents: Cents(order.PriceCents)})
 	must(err)
 	if paid.JSON200 == nil || paid.JSON200.Status != Paid {

@@ -8,6 +8,7 @@
 
 #define BURST   3000
 #define STOPPED 50
+#define KEYS    50
 
 static const char *const lease_2_s[] = {"SECKILL_LOCK_LEASE_MS=2000", NULL};
 static struct service *victim; /* the service that dies or stops */
@@ -37,6 +38,61 @@ CRASH_CASE(test_kill__loses_no_acknowledged_order)
     run_burst(victim, BURST, kill_and_respawn);
     ASSERT_NUMBER(burst.orders.tally[TALLY_LOST], >, 0);
     finish_burst(victim);
+    assert_int_equal(service_stop(victim), 0);
+}
+
+/* One restock of each key, which adds 1. */
+struct restocks {
+    char voucher_id[ID_SIZE], target[64];
+    struct client *clients[KEYS];
+};
+
+static void send_restock(struct restocks *restocks, size_t i)
+{
+    char key[40], bytes[1024];
+    const struct client_request request = {.method = "POST",
+                                           .target = restocks->target,
+                                           .token = admin(),
+                                           .headers = key,
+                                           .body = "{\"add\":1}"};
+
+    snprintf(key, sizeof(key), "Idempotency-Key: delivery-%zu\r\n", i);
+    restocks->clients[i] = client_open(&victim->address);
+    assert_true(client_write(restocks->clients[i], bytes,
+                             client_format(&request, bytes, sizeof(bytes))));
+}
+
+static bool has_restocked(void *arg)
+{
+    const struct restocks *restocks = arg;
+
+    return sql_number(fixture, "select stock_total from voucher where id = %s",
+                      restocks->voucher_id) >= 1 + KEYS / 10;
+}
+
+/* Some restocks are committed and some are not when the process dies. No client has read an answer. */
+CRASH_CASE(test_kill__a_repeated_key_restocks_once)
+{
+    struct restocks restocks;
+
+    victim = fixture_serve(fixture, lease_2_s);
+    make_voucher(victim, &(struct sale){.stock = 1}, restocks.voucher_id);
+    fill("/v1/vouchers/{}/restock", restocks.voucher_id, restocks.target,
+         sizeof(restocks.target));
+    for (size_t i = 0; i < KEYS; i++)
+        send_restock(&restocks, i);
+    AWAIT(has_restocked, &restocks);
+    service_kill(victim);
+    for (size_t i = 0; i < KEYS; i++)
+        client_close(restocks.clients[i]);
+    service_respawn(fixture, victim, lease_2_s);
+    service_await(victim, "/readyz", 200);
+    for (size_t i = 0; i < KEYS; i++)
+        send_restock(&restocks, i);
+    expect_answers(restocks.clients, KEYS, 200, NULL);
+    ASSERT_NUMBER(sql_number(fixture, "select stock_total from voucher where id = %s",
+                             restocks.voucher_id),
+                  ==, 1 + KEYS);
     assert_int_equal(service_stop(victim), 0);
 }
 

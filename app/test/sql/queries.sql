@@ -95,7 +95,7 @@ select prepare(name) from query where folder = 'queries'
        and name ~ '_vouchers?$|^list_(any|upcoming|open|ended)';
 b: listen seckill_voucher;
 execute create_voucher('双十一', 'a ''quoted'' \ line', 1000000000000, 1, 100000000, 100,
-                       '2030-01-01', '2030-01-02', 2592000, 'admin:1', 1, 20);
+                       '2030-01-01', '2030-01-02', 2592000, 'admin:1', 1, 20, null);
 --> 101|1|双十一|a 'quoted' \ line|1000000000000|1|100000000|100000000|100|2592000|2030-01-01 00:00:00+00|2030-01-02 00:00:00+00|1|20|20...
 execute read_voucher(101);
 --> 101|1|双十一|a 'quoted' \ line|1000000000000|1|100000000|100000000|100|2592000|2030-01-01 00:00:00+00|2030-01-02 00:00:00+00|1|20|20...
@@ -108,7 +108,7 @@ execute patch_voucher(101, null, '', '2029-12-31', null, 60, 0, 9);
 --> 101|3|new||1000000000000|1|100000000|100000000|100|60|2029-12-31 00:00:00+00|2030-01-03 00:00:00+00|0|9|20...
 execute patch_voucher(101, null, null, null, null, null, 1, null);
 --> 101|4|new||1000000000000|1|100000000|100000000|100|60|2029-12-31 00:00:00+00|2030-01-03 00:00:00+00|1|9|20...
-execute restock_voucher(101, -1, 'admin:2');
+execute restock_voucher(101, -1, 'admin:2', null);
 --> 101|5|new||1000000000000|1|99999999|99999999|100|60|2029-12-31 00:00:00+00|2030-01-03 00:00:00+00|1|9|20...
 b: select 1;
 --> 1
@@ -127,7 +127,7 @@ execute read_vouchers('{7}');
 --> ||||||||||||||20...
 execute patch_voucher(7, 'new', null, null, null, null, null, null);
 --> ||||||||||||||20...
-execute restock_voucher(7, 1, 'admin:1');
+execute restock_voucher(7, 1, 'admin:1', null);
 --> ||||||||||||||20...
 execute list_any(7, 9);
 --> ||||||||||||||20...
@@ -143,19 +143,19 @@ execute list_ended('infinity', 7, 9);
 select prepare(name) from query where folder = 'queries'
        and name ~ '(create|patch|restock)_voucher';
 select new_voucher(5, 1);
-execute create_voucher('x', '', 1, 1, 1, 1, now(), now(), 60, 'x', 0, 0);
+execute create_voucher('x', '', 1, 1, 1, 1, now(), now(), 60, 'x', 0, 0, null);
 --> ERROR 23514: new row for relation "voucher" violates check constraint "voucher_window"
 execute patch_voucher(101, null, null, null, '2000-01-01', null, null, null);
 --> ERROR 23514: new row for relation "voucher" violates check constraint "voucher_window"
-execute create_voucher('x', '', 1, 1, 100000001, 1, now(), 'infinity', 60, 'x', 0, 0);
+execute create_voucher('x', '', 1, 1, 100000001, 1, now(), 'infinity', 60, 'x', 0, 0, null);
 --> ERROR 23514: ...
-execute create_voucher('x', '', 1, 1, 9223372036854775807, 1, now(), 'infinity', 60, 'x', 0, 0);
+execute create_voucher('x', '', 1, 1, 9223372036854775807, 1, now(), 'infinity', 60, 'x', 0, 0, null);
 --> ERROR 22003: ...
-execute restock_voucher(101, -6, 'x');
+execute restock_voucher(101, -6, 'x', null);
 --> ERROR 23514: ...
-execute restock_voucher(101, 100000000, 'x');
+execute restock_voucher(101, 100000000, 'x', null);
 --> ERROR 23514: ...
-execute restock_voucher(101, 9223372036854775807, 'x');
+execute restock_voucher(101, 9223372036854775807, 'x', null);
 --> ERROR 22003: ...
 
 -- test_queries__of_orders
@@ -166,15 +166,15 @@ execute read_order(order_of(101, 5), 5);
 --> ...|101|5|{100,...,...,0,0}
 execute list_orders(6, 0, 9223372036854775807, 9);
 --> ...|101|6|{100,...,...,...,1}
-execute pay_order(101, array[order_of(101, 5), 7], '{a,b}', '{x,y}', '{100,100}');
+execute pay_order(101, array[order_of(101, 5), 7], '{a,b}', '{x,y}', '{100,100}', '{null,k}');
 --> 1|1|...|101|5|{100,...,...,...,1}
 --> 2|5||||{NULL,NULL,NULL,0,NULL}
-execute refund_order(101, array[7, order_of(101, 5)], '{a,b}');
+execute refund_order(101, array[7, order_of(101, 5)], '{a,b}', '{k,k}');
 --> 1|5||||{NULL,NULL,NULL,0,NULL}
 --> 2|1|...|101|5|{100,...,...,...,5}
-execute redeem_order(101, array[order_of(101, 6)], '{c}');
+execute redeem_order(101, array[order_of(101, 6)], '{c}', '{null}');
 --> 1|1|...|101|6|{100,...,...,...,2}
-execute cancel_order(101, array[order_of(101, 7)], '{d}');
+execute cancel_order(101, array[order_of(101, 7)], '{d}', '{k}');
 --> 1|1|...|101|7|{100,...,...,0,3}
 select actor, to_status, detail from order_event order by id;
 --> payment:1|paid|ref 6

@@ -4,6 +4,7 @@
 /* -- changes of orders and vouchers -- */
 
 static struct order_change changes[5000];
+static const struct author author = {.actor = "admin:1"}, keyed = {"admin:1", {"key", 3}};
 
 /* @left_ms  time until the deadline; 0: the default */
 static void change_order(size_t at, enum change change, int64_t voucher_id,
@@ -33,7 +34,7 @@ static void call_create(void)
                                     .requires_ticket = 1,
                                     .pow_bits = 20};
 
-    store_create_voucher(shop, &voucher, "admin:1", on_vouchers, shop);
+    store_create_voucher(shop, &voucher, &author, on_vouchers, shop);
 }
 
 static void call_create_described(void)
@@ -43,7 +44,7 @@ static void call_create_described(void)
                                     .begin_us = EPOCH_US,
                                     .end_us = EPOCH_US};
 
-    store_create_voucher(shop, &voucher, "admin:1", on_vouchers, shop);
+    store_create_voucher(shop, &voucher, &author, on_vouchers, shop);
 }
 
 static void call_patch_nothing(void)
@@ -68,7 +69,7 @@ static void call_patch_all(void)
 
 static void call_restock(void)
 {
-    store_restock_voucher(shop, 7, -4, "admin:1", on_vouchers, shop);
+    store_restock_voucher(shop, 7, -4, &keyed, on_vouchers, shop);
 }
 
 /* clang-format off */
@@ -77,6 +78,12 @@ static void call_cancel(void) { change_order(0, CHANGE_CANCEL, 7, 0); }
 static void call_refund(void) { change_order(0, CHANGE_REFUND, 7, 0); }
 static void call_redeem(void) { change_order(0, CHANGE_REDEEM, 7, 0); }
 
+static void call_keyed(void)
+{
+    change_order(0, CHANGE_REFUND, 7, 0);
+    changes[0].key = (struct text){"key", 3}; /* read when it is sent */
+}
+
 /* rows: those of RLOCK_OK; with another status the SQLSTATE */
 static const struct change_row {
     void (*call)(void);
@@ -84,39 +91,42 @@ static const struct change_row {
     enum rlock_status status;
     const char *rows, *constraint, *said;
 } change_rows[] = {
-    {call_pay, "changes pay_order 562/862: 7 {71} {'admin:1'} {'ref'} {500}", RLOCK_OK,
+    {call_pay, "changes pay_order 562/862: 7 {71} {'admin:1'} {'ref'} {500} {null}", RLOCK_OK,
      "1 1 71 7 5 {100,11,12,13,1};", NULL, "change ok 1 71 7 5 100 11 12 13 1;"},
-    {call_pay, "changes pay_order 562/862: 7 {71} {'admin:1'} {'ref'} {500}", RLOCK_OK,
+    {call_pay, "changes pay_order 562/862: 7 {71} {'admin:1'} {'ref'} {500} {null}", RLOCK_OK,
      "1 6 71 7 5 {100,11,12,0,0};", NULL, "change ok 6 71 7 5 100 11 12 0 0;"},
-    {call_pay, "changes pay_order 562/862: 7 {71} {'admin:1'} {'ref'} {500}", RLOCK_OK,
+    {call_pay, "changes pay_order 562/862: 7 {71} {'admin:1'} {'ref'} {500} {null}", RLOCK_OK,
      "1 5 null null null null;", NULL, "change ok 5;"},
-    {call_pay, "changes pay_order 562/862: 7 {71} {'admin:1'} {'ref'} {500}", RLOCK_OK,
-     "1 7 71 7 5 {100,11,12,0,0};", NULL, "change io;"},
-    {call_pay, "changes pay_order 562/862: 7 {71} {'admin:1'} {'ref'} {500}", RLOCK_OK,
+    {call_pay, "changes pay_order 562/862: 7 {71} {'admin:1'} {'ref'} {500} {null}", RLOCK_OK,
+     "1 8 71 7 5 {100,11,12,0,0};", NULL, "change io;"},
+    {call_keyed, "changes refund_order 562/862: 7 {71} {'admin:1'} {'key'}", RLOCK_OK,
+     "1 7 71 7 5 {100,11,12,0,0};", NULL, "change ok 7 71 7 5 100 11 12 0 0;"},
+    {call_pay, "changes pay_order 562/862: 7 {71} {'admin:1'} {'ref'} {500} {null}", RLOCK_OK,
      "1 0 71 7 5 {100,11,12,0,0};", NULL, "change io;"},
-    {call_cancel, "changes cancel_order 562/862: 7 {71} {'admin:1'}", RLOCK_OK,
+    {call_cancel, "changes cancel_order 562/862: 7 {71} {'admin:1'} {null}", RLOCK_OK,
      "2 1 71 7 5 {100,11,12,0,3};", NULL, "change io;"},
-    {call_cancel, "changes cancel_order 562/862: 7 {71} {'admin:1'}", RLOCK_OK, "", NULL, "change io;"},
-    {call_cancel, "changes cancel_order 562/862: 7 {71} {'admin:1'}", RLOCK_OK,
+    {call_cancel, "changes cancel_order 562/862: 7 {71} {'admin:1'} {null}", RLOCK_OK, "", NULL, "change io;"},
+    {call_cancel, "changes cancel_order 562/862: 7 {71} {'admin:1'} {null}", RLOCK_OK,
      "1 1 71 7 5 {100,11,12,0,3};2 1 72 7 5 {100,11,12,0,3};", NULL, "change io;"},
-    {call_refund, "changes refund_order 562/862: 7 {71} {'admin:1'}", RLOCK_OK,
+    {call_refund, "changes refund_order 562/862: 7 {71} {'admin:1'} {null}", RLOCK_OK,
      "1 1 71 7 5 {100,11,12,13,6};", NULL, "change io;"},
-    {call_redeem, "changes redeem_order 562/862: 7 {71} {'admin:1'}", RLOCK_REFUSED, "42501", NULL, "change refused;"},
-    {call_create, "changes create_voucher 562/862: 'T' '' 100 200 30 2 3 4 900 'admin:1' 1 20", RLOCK_OK,
+    {call_redeem, "changes redeem_order 562/862: 7 {71} {'admin:1'} {null}", RLOCK_REFUSED, "42501", NULL, "change refused;"},
+    {call_create, "changes create_voucher 562/862: 'T' '' 100 200 30 2 3 4 900 'admin:1' 1 20 null", RLOCK_OK,
      V7 " 8;", NULL, "ok now 8: " V7 ";"},
-    {call_create_described, "changes create_voucher 562/862: 'T' 'D' 0 0 0 0 0 0 0 'admin:1' 0 0", RLOCK_REFUSED,
+    {call_create_described, "changes create_voucher 562/862: 'T' 'D' 0 0 0 0 0 0 0 'admin:1' 0 0 null", RLOCK_REFUSED,
      "23514", "voucher_window", "invalid now 0:;"},
-    {call_create, "changes create_voucher 562/862: 'T' '' 100 200 30 2 3 4 900 'admin:1' 1 20", RLOCK_REFUSED,
+    {call_create, "changes create_voucher 562/862: 'T' '' 100 200 30 2 3 4 900 'admin:1' 1 20 null", RLOCK_REFUSED,
      "23514", "voucher_stock", "refused now 0:;"},
-    {call_create, "changes create_voucher 562/862: 'T' '' 100 200 30 2 3 4 900 'admin:1' 1 20", RLOCK_BUSY,
+    {call_create, "changes create_voucher 562/862: 'T' '' 100 200 30 2 3 4 900 'admin:1' 1 20 null", RLOCK_BUSY,
      "23514", "voucher_window", "busy now 0:;"},
     {call_patch_nothing, "changes patch_voucher 562/862: 7 null null null null null null null", RLOCK_OK,
      NO_VOUCHER, NULL, "not_found now 0:;"},
     {call_patch_all, "changes patch_voucher 562/862: 7 'T' '' 3 4 900 0 1", RLOCK_OK, V7 " 8;", NULL,
      "ok now 8: " V7 ";"},
-    {call_restock, "changes restock_voucher 562/862: 7 -4 'admin:1'", RLOCK_REFUSED, "23514", NULL, "invalid now 0:;"},
-    {call_restock, "changes restock_voucher 562/862: 7 -4 'admin:1'", RLOCK_REFUSED, "22003", NULL, "invalid now 0:;"},
-    {call_restock, "changes restock_voucher 562/862: 7 -4 'admin:1'", RLOCK_REFUSED, "23505", NULL, "refused now 0:;"},
+    {call_restock, "changes restock_voucher 562/862: 7 -4 'admin:1' 'key'", RLOCK_REFUSED, "23514", NULL, "invalid now 0:;"},
+    {call_restock, "changes restock_voucher 562/862: 7 -4 'admin:1' 'key'", RLOCK_REFUSED, "22003", NULL, "invalid now 0:;"},
+    {call_restock, "changes restock_voucher 562/862: 7 -4 'admin:1' 'key'", RLOCK_REFUSED, "23505", NULL, "refused now 0:;"},
+    {call_restock, "changes restock_voucher 562/862: 7 -4 'admin:1' 'key'", RLOCK_REFUSED, "23505", "used_key_pkey", "not_owner now 0:;"},
 };
 /* clang-format on */
 
@@ -152,17 +162,18 @@ STORE_CASE(test_changes__of_one_kind_and_voucher_share_a_transaction)
     ASSERT_NUMBER(shop->changes.count, ==, 6);
     fake_answer(RLOCK_OK, "1 1 71 7 5 {100,11,12,0,3};");
     store_flush(shop);
-    ASSERT_SENT("changes cancel_order 562/862: 7 {72,74} {'admin:1','admin:1'}");
+    ASSERT_SENT(
+        "changes cancel_order 562/862: 7 {72,74} {'admin:1','admin:1'} {null,null}");
     said[0] = '\0';
     fake_answer(RLOCK_OK, "1 3 72 7 5 {100,11,12,0,3};2 5 null null null null;");
     ASSERT_SAID("change ok 3 72 7 5 100 11 12 0 3;change ok 5;");
     ASSERT_NUMBER(shop->changes.count, ==, 3);
     store_flush(shop);
-    ASSERT_SENT("changes redeem_order 562/862: 7 {73} {'admin:1'}");
+    ASSERT_SENT("changes redeem_order 562/862: 7 {73} {'admin:1'} {null}");
     fake_answer(RLOCK_IO, NULL);
     store_flush(shop);
     ASSERT_SENT("changes pay_order 562/862: 7 {75,76} {'admin:1','admin:1'} {'ref','ref'}"
-                " {500,500}");
+                " {500,500} {null,null}");
 }
 
 STORE_CASE(test_changes__five_hundred_share_a_transaction)
@@ -175,7 +186,7 @@ STORE_CASE(test_changes__five_hundred_share_a_transaction)
     fake_answer(RLOCK_IO, NULL);
     ASSERT_NUMBER(strlen(said), ==, 500 * strlen("change io;"));
     store_flush(shop);
-    ASSERT_SENT("changes cancel_order 562/862: 7 {571} {'admin:1'}");
+    ASSERT_SENT("changes cancel_order 562/862: 7 {571} {'admin:1'} {null}");
 }
 
 STORE_CASE(test_changes__4096_wait)
@@ -184,7 +195,7 @@ STORE_CASE(test_changes__4096_wait)
         change_order(i, CHANGE_CANCEL, 7, 0);
     ASSERT_NUMBER(shop->changes.count, ==, 4096);
     change_order(4096, CHANGE_CANCEL, 7, 0);
-    store_restock_voucher(shop, 8, 1, "admin:1", on_vouchers, shop);
+    store_restock_voucher(shop, 8, 1, &author, on_vouchers, shop);
     pass_ms(0);
     ASSERT_SAID("change no_memory;no_memory now 0:;");
     ASSERT_NUMBER(shop->changes.count, ==, 4096);
@@ -200,10 +211,10 @@ STORE_CASE(test_changes__of_two_vouchers_are_under_way)
     ASSERT_NUMBER(fake_sent_count, ==, 2);
     ASSERT_CONTAINS(fake_print_oldest(), "changes create_voucher");
     fake_answer(RLOCK_IO, NULL);
-    ASSERT_SENT("slow changes cancel_order 562/862: 8 {71} {'admin:1'}");
+    ASSERT_SENT("slow changes cancel_order 562/862: 8 {71} {'admin:1'} {null}");
     fake_answer(RLOCK_IO, NULL);
     store_flush(shop);
-    ASSERT_SENT("changes cancel_order 562/862: 9 {72} {'admin:1'}");
+    ASSERT_SENT("changes cancel_order 562/862: 9 {72} {'admin:1'} {null}");
 }
 
 /* A change that waited for a lock is sent again, on the connection for slow vouchers. */
@@ -221,11 +232,13 @@ STORE_CASE(test_changes__that_waited_for_a_lock_are_tried_again)
     fake_answer(RLOCK_BUSY, "55P03");
     ASSERT_SAID("");
     store_flush(shop);
-    ASSERT_SENT("slow changes cancel_order 551/851: 7 {71} {'admin:1'}"); /* before 72 */
+    ASSERT_SENT(
+        "slow changes cancel_order 551/851: 7 {71} {'admin:1'} {null}"); /* before 72 */
     fake_answer(RLOCK_OK, "1 1 71 7 5 {100,11,12,0,3};");
     said[0] = '\0';
     store_flush(shop);
-    ASSERT_SENT("changes redeem_order 551/851: 7 {72} {'admin:1'}"); /* fast again */
+    ASSERT_SENT(
+        "changes redeem_order 551/851: 7 {72} {'admin:1'} {null}"); /* fast again */
     fake_answer(RLOCK_IO, NULL);
     ASSERT_SAID("change io;");
 }
@@ -253,7 +266,7 @@ STORE_CASE(test_changes__without_time_for_a_transaction_are_busy)
     change_order(0, CHANGE_CANCEL, 7, 40);
     change_order(1, CHANGE_CANCEL, 7, 41);
     store_flush(shop);
-    ASSERT_SENT("changes cancel_order 23/323: 7 {72} {'admin:1'}");
+    ASSERT_SENT("changes cancel_order 23/323: 7 {72} {'admin:1'} {null}");
     pass_ms(0);
     ASSERT_SAID("change busy;");
     ASSERT_NUMBER(shop->changes.count, ==, 1);
@@ -268,9 +281,9 @@ STORE_CASE(test_changes__without_time_for_a_transaction_are_busy)
     ASSERT_SAID("change busy;");
     fake_answer(RLOCK_OK, "1 5 null null null null;");
     ASSERT_SAID("change ok 5;");
-    store_restock_voucher(shop, 7, 1, "admin:1", on_vouchers, shop);
+    store_restock_voucher(shop, 7, 1, &author, on_vouchers, shop);
     store_flush(shop);
-    ASSERT_SENT("changes restock_voucher 562/862: 7 1 'admin:1'");
+    ASSERT_SENT("changes restock_voucher 562/862: 7 1 'admin:1' null");
     pass_ms(TIMEOUT_MS);
     ASSERT_SAID("timeout now 0:;");
 }
@@ -279,7 +292,7 @@ STORE_CASE(test_changes__of_a_voucher_wait_until_their_deadline)
 {
     change_order(0, CHANGE_CANCEL, 7, 5000);
     store_flush(shop);
-    store_restock_voucher(shop, 7, 1, "admin:1", on_vouchers, shop);
+    store_restock_voucher(shop, 7, 1, &author, on_vouchers, shop);
     pass_ms(TIMEOUT_MS - 60);
     ASSERT_SAID("");
     pass_ms(40);
