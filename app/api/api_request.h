@@ -13,7 +13,7 @@
 #include <jansson.h>
 
 #define API_READINGS         64
-#define QUERY_PARAMETERS_MAX 4
+#define QUERY_PARAMETERS_MAX 9
 
 struct api {
     struct api_options options;

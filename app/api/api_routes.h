@@ -110,11 +110,14 @@ api_handler api_make_ticket;
 MUST_CHECK bool api_has_ticket(struct api_request *request);
 
 /* api_orders.c */
-api_handler api_place_order, api_list_orders, api_read_order;
+api_handler api_place_order, api_read_order;
 
 /** Read the order of the path. The status is RLOCK_NOT_FOUND if the order belongs to another
  *  shopper. */
 void api_find_order(struct api_request *request, store_order_cb callback);
+
+/* api_order_list.c */
+api_handler api_list_orders;
 
 /* api_life.c; api_change_order() cancels, refunds and redeems */
 api_handler api_pay_order, api_change_order, api_list_order_events,

@@ -243,7 +243,7 @@ char *json_print_vouchers(const struct voucher *vouchers, size_t count, int64_t 
     return print_and_free(list_json(items, next_cursor));
 }
 
-char *json_print_orders(const struct order *orders, size_t count, size_t limit)
+char *json_print_orders(const struct order_page *page)
 {
     struct text_document document;
     char text[JSON_ORDER_BYTES];
@@ -251,12 +251,12 @@ char *json_print_orders(const struct order *orders, size_t count, size_t limit)
     if (!text_document_begin(&document))
         return NULL;
     fputs("{\"items\":[", document.out);
-    for (size_t i = 0; i < count && i < limit; i++) {
-        json_print_order(&orders[i], text);
+    for (size_t i = 0; i < page->count; i++) {
+        json_print_order(&page->orders[i], text);
         fprintf(document.out, "%s%s", i > 0 ? "," : "", text);
     }
-    if (count > limit)
-        fprintf(document.out, "],\"next_cursor\":\"%" PRId64 "\"}", orders[limit - 1].id);
+    if (page->next_id != 0)
+        fprintf(document.out, "],\"next_cursor\":\"%" PRId64 "\"}", page->next_id);
     else
         fputs("],\"next_cursor\":null}", document.out);
     return text_document_end(&document);

@@ -65,15 +65,15 @@ extern const char *const json_status_names[];
 /** Returns the length. */
 size_t json_print_order(const struct order *order, char ret_text[JSON_ORDER_BYTES]);
 
-/* The following functions return text that the caller frees; NULL: out of memory. If `count` is
-   greater than `limit`, only `limit` items are printed, and the cursor of the next page is the id
-   of the last item that is printed. */
+/* The following functions return text that the caller frees; NULL: out of memory. */
 
 char *json_print_voucher(const struct voucher *voucher, int64_t now_us);
 /** @next_cursor  NULL: no page follows */
 char *json_print_vouchers(const struct voucher *vouchers, size_t count, int64_t now_us,
                           const char *next_cursor);
-char *json_print_orders(const struct order *orders, size_t count, size_t limit);
+char *json_print_orders(const struct order_page *page);
+/** If `count` is greater than `limit`, only `limit` events are printed, and the cursor of the next page
+ *  is the id of the last event that is printed. */
 char *json_print_events(const struct event *events, size_t count, size_t limit);
 
 struct json_problem {

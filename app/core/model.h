@@ -58,6 +58,13 @@ struct order {
     enum order_status status;
 };
 
+/* A page of a list of orders, the newest first. */
+struct order_page {
+    const struct order *orders;
+    size_t count;
+    int64_t next_id; /* the next page has only smaller ids; 0: this page is the last */
+};
+
 /* Verdicts have the numbers that place_orders() in sql/ returns; look-ups also return NONE. */
 enum verdict {
     VERDICT_NONE = 0, /* a look-up found no order, or the answer is malformed */

@@ -203,16 +203,24 @@ typedef void (*store_order_cb)(enum rlock_status status, const struct order *ord
 void store_read_order(struct store *store, int64_t order_id, int64_t user_id,
                       store_order_cb callback, void *arg);
 
+/** The first four select the orders, and at least one of them is set. 0 or NULL: any. */
 struct order_filter {
+    int64_t order_id;
+    struct text payment_ref; /* 1..PAYMENT_REF_MAX bytes */
     int64_t user_id;
-    int64_t voucher_id; /* 0: all */
+    int64_t voucher_id;
+    struct text status; /* a name of enum order_status */
+    int64_t from_us;    /* placed at this time or later */
+    int64_t until_us;   /* placed before this time; INT64_MAX: at any time */
     int64_t before_id;  /* 0: from the newest */
     unsigned limit;
 };
 
-/** @orders  newest first; valid during the callback */
-typedef void (*store_orders_cb)(enum rlock_status status, const struct order *orders,
-                                size_t count, void *arg);
+/** @page  valid during the callback; NULL unless `status` is RLOCK_OK. It may have fewer orders than
+ *         `limit`, even none, although other pages follow: the filter is applied to a limited number
+ *         of orders at a time. */
+typedef void (*store_orders_cb)(enum rlock_status status, const struct order_page *page,
+                                void *arg);
 
 void store_list_orders(struct store *store, const struct order_filter *filter,
                        store_orders_cb callback, void *arg);

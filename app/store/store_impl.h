@@ -50,6 +50,7 @@ struct rows_call {
         store_events_cb events;
         store_vouchers_cb vouchers;
     } callback;
+    unsigned limit; /* of a page of orders */
     void *arg;
 };
 

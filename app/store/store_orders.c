@@ -566,20 +566,39 @@ void store_read_order(struct store *store, int64_t order_id, int64_t user_id,
     store_read(&call->call, STATEMENT_READ_ORDER, 1);
 }
 
+/* -- listing -- */
+
+/* Decodes the rows. The row behind the page shows that another page follows, as does a row with an id
+   only, see list_voucher_orders.sql. */
+static enum rlock_status decode_page(const PGresult *result, unsigned limit,
+                                     struct order *orders, struct order_page *page)
+{
+    int rows = PQntuples(result);
+
+    for (int row = 0; row < rows; row++) {
+        if (PQgetisnull(result, row, 1))
+            page->next_id = result_int64(result, row, 0);
+        else if (!store_decode_order(result, row, 0, &orders[page->count++]))
+            return RLOCK_IO;
+    }
+    if (page->count > limit) {
+        page->count = limit;
+        page->next_id = orders[limit - 1].id;
+    }
+    return RLOCK_OK;
+}
+
 static void store_on_orders(struct store_query *query, enum rlock_status status,
                             const PGresult *result, const struct rlock_err *why UNUSED)
 {
     struct rows_call *call = list_item(query, struct rows_call, call.query);
-    size_t count = (size_t)PQntuples(result);
-    struct order *orders = count > 0 ? calloc(count, sizeof(*orders)) : NULL;
+    struct order *orders = calloc((size_t)PQntuples(result) + 1, sizeof(*orders));
+    struct order_page page = {.orders = orders};
 
-    if (count > 0 && orders == NULL)
-        status = RLOCK_NO_MEMORY;
-    for (size_t i = 0; status == RLOCK_OK && i < count; i++) {
-        if (!store_decode_order(result, (int)i, 0, &orders[i]))
-            status = RLOCK_IO;
-    }
-    call->callback.orders(status, orders, status == RLOCK_OK ? count : 0, call->arg);
+    if (status == RLOCK_OK)
+        status = orders != NULL ? decode_page(result, call->limit, orders, &page)
+                                : RLOCK_NO_MEMORY;
+    call->callback.orders(status, status == RLOCK_OK ? &page : NULL, call->arg);
     free(orders);
     store_call_free(&call->call);
 }
@@ -588,11 +607,28 @@ void store_list_orders(struct store *store, const struct order_filter *filter,
                        store_orders_cb callback, void *arg)
 {
     struct rows_call *call = store_rows_call_new(store, store_on_orders, arg);
+    struct store_params *params = &store->params;
+    enum statement statement = STATEMENT_LIST_VOUCHER_ORDERS;
 
     call->callback.orders = callback;
-    params_int64(&store->params, filter->user_id);
-    params_int64(&store->params, filter->voucher_id);
-    params_int64(&store->params, filter->before_id == 0 ? INT64_MAX : filter->before_id);
-    params_int64(&store->params, filter->limit);
-    store_read(&call->call, STATEMENT_LIST_ORDERS, 1 + filter->limit / SMALL_ROWS);
+    call->limit = filter->limit;
+    params_int64(params, filter->voucher_id);
+    params_int64(params, filter->before_id == 0 ? INT64_MAX : filter->before_id);
+    params_int64(params, filter->limit + 1); /* another row shows that a page follows */
+    params_text(params, &filter->status);
+    params_time(params, filter->from_us);
+    params_time(params, filter->until_us);
+    if (filter->order_id != 0 || filter->payment_ref.bytes != NULL) {
+        statement = STATEMENT_SEARCH_ORDER;
+        params_int64(params, filter->user_id);
+        if (filter->order_id != 0)
+            params_int64(params, filter->order_id);
+        else
+            params_null(params);
+        params_text(params, &filter->payment_ref);
+    } else if (filter->user_id != 0) {
+        statement = STATEMENT_LIST_ORDERS;
+        params_int64(params, filter->user_id);
+    }
+    store_read(&call->call, statement, 1 + filter->limit / SMALL_ROWS);
 }

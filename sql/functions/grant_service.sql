@@ -16,8 +16,9 @@ begin
         select p.oid::regprocedure from pg_proc p
         where p.pronamespace = current_schema::regnamespace
           and p.proname in ('place_orders', 'place_many', 'find_orders', 'resolve_orders',
-                            'order_detail', 'unix_us', 'segment_of', 'next_voucher_id',
-                            'voucher_columns', 'create_voucher', 'patch_voucher', 'restock_voucher',
+                            'order_detail', 'first_order_since', 'unix_us', 'segment_of',
+                            'next_voucher_id', 'voucher_columns', 'create_voucher',
+                            'patch_voucher', 'restock_voucher',
                             'pay_order', 'cancel_order', 'refund_order', 'redeem_order',
                             'create_voucher_once', 'restock_voucher_once', 'change_order',
                             'expire_orders', 'expire_batches', 'beat'))

@@ -33,7 +33,8 @@ static struct {
     struct catalogue_entry entry;
     struct order order;
     struct voucher voucher;
-    size_t count; /* number of rows; they differ only in their ids */
+    size_t count;    /* number of rows; they differ only in their ids */
+    int64_t next_id; /* of a page of orders */
     enum change_verdict verdict;
     enum verdict found; /* the result of a look-up by key */
     enum outcome outcome;
@@ -499,14 +500,27 @@ void store_list_orders(struct store *store UNUSED, const struct order_filter *fi
                        store_orders_cb callback, void *arg)
 {
     struct order orders[4];
+    const struct order_page page = {
+        .orders = orders, .count = fake.count, .next_id = fake.next_id};
 
-    DID("list orders %" PRId64 " %" PRId64 " %" PRId64 " %u;", filter->user_id,
+    DID("list orders %" PRId64 " %" PRId64 " %" PRId64 " %u", filter->user_id,
         filter->voucher_id, filter->before_id, filter->limit);
+    if (filter->order_id != 0)
+        DID(" id %" PRId64, filter->order_id);
+    if (filter->payment_ref.bytes != NULL)
+        DID(" ref %.*s", (int)filter->payment_ref.len, filter->payment_ref.bytes);
+    if (filter->status.bytes != NULL)
+        DID(" %.*s", (int)filter->status.len, filter->status.bytes);
+    if (filter->from_us != 0)
+        DID(" from %" PRId64, filter->from_us);
+    if (filter->until_us != INT64_MAX)
+        DID(" until %" PRId64, filter->until_us);
+    DID(";");
     for (size_t i = 0; i < fake.count; i++) {
         orders[i] = fake.order;
         orders[i].id -= (int64_t)i;
     }
-    callback(fake.status, orders, fake.status == RLOCK_OK ? fake.count : 0, arg);
+    callback(fake.status, fake.status == RLOCK_OK ? &page : NULL, arg);
 }
 
 static inline void say_key(struct text key)
@@ -690,9 +704,9 @@ static inline const char *ask(const char *line, const char *as, const char *head
     static const char *const methods[] = {"GET", "HEAD", "POST", "PATCH", "OPTIONS"};
     static char all[1000];
     struct http_request *request = request_new();
-    char path[200] = "", method[10] = "", query[200] = "";
+    char path[200] = "", method[10] = "", query[300] = "";
 
-    sscanf(line, "%9s %199[^?]?%199s", method, path, query);
+    sscanf(line, "%9s %199[^?]?%299s", method, path, query);
     request->method = HTTP_OTHER;
     for (int i = 0; i < 5; i++) {
         if (strcmp(method, methods[i]) == 0)

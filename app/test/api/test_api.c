@@ -20,7 +20,7 @@ static const struct {
     {"POST /v1/vouchers/7/ticket", "s", NULL},
     {"GET /v1/vouchers/7/events", "a", NULL},
     {"GET /v1/orders/71", "sa", NULL},
-    {"GET /v1/orders?user_id=5", "sa", NULL},
+    {"GET /v1/orders?user_id=5", "spa", NULL},
     {"POST /v1/orders/71/pay", "p", "{\"payment_ref\":\"p\",\"amount_cents\":1}"},
     {"POST /v1/orders/71/cancel", "sa", NULL},
     {"POST /v1/orders/71/refund", "pa", NULL},
@@ -217,7 +217,7 @@ API_CASE(test_queries__have_no_unknown_parameters)
 {
     /* clang-format off */
     static const struct row rows[] = {
-        {"GET /v1/orders?status=paid", SHOPPER, NULL, NULL, "", "400 bad_request: Unknown query parameter: status."},
+        {"GET /v1/orders?state=paid", SHOPPER, NULL, NULL, "", "400 bad_request: Unknown query parameter: state."},
         {"GET /v1/orders?limit=2&q=tea", SHOPPER, NULL, NULL, "", "400 bad_request: Unknown query parameter: q."},
         {"GET /v1/orders?limi=2", SHOPPER, NULL, NULL, "", "400 bad_request: Unknown query parameter: limi."},
         {"GET /v1/orders?limits=2", SHOPPER, NULL, NULL, "", "400 bad_request: Unknown query parameter: limits."},

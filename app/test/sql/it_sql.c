@@ -3,8 +3,8 @@
 
 int main(void)
 {
-    static const char *const names[] = {"audit", "queries", "place", "many",
-                                        "life",  "keys",    "cells", "race"};
+    static const char *const names[] = {"audit", "queries", "place", "many", "life",
+                                        "keys",  "lists",   "cells", "race"};
 
     return run_scripts(names, COUNT_OF(names));
 }

@@ -9,12 +9,16 @@ alter table voucher set (autovacuum_enabled = off, fillfactor = 100);
 alter table voucher_order set (autovacuum_enabled = off);
 alter table order_event set (autovacuum_enabled = off);
 alter table stock_event set (autovacuum_enabled = off);
-analyze voucher, voucher_order, order_event, stock_event;
+alter table payment set (autovacuum_enabled = off);
+analyze voucher, voucher_order, payment, order_event, stock_event;
 create temp table question (query text, arguments text, most bigint default 50);
 insert into question values
     ('read_order', '100000 * 1048576::bigint + 1, 0'),
-    ('list_orders', '777, 0, 9223372036854775807, 21'),
-    ('list_orders', '200500, 0, 9223372036854775807, 21'), -- has 100
+    ('list_orders', '0, 9223372036854775807, 21, null, ''-infinity'', ''infinity'', 777'),
+    ('list_orders', '0, 9223372036854775807, 21, null, ''-infinity'', ''infinity'', 200500'), -- has 100
+    ('search_order', '0, 9223372036854775807, 2, null, ''-infinity'', ''infinity'', 0, '
+                     '100000 * 1048576::bigint + 1, null'),
+    ('search_order', '0, 9223372036854775807, 2, null, ''-infinity'', ''infinity'', 0, null, ''100000'''),
     ('read_voucher', '100000'),
     ('read_vouchers', '''{1,100000,199999,7777777}'''),
     ('list_any', '9223372036854775807, 21'),
@@ -32,6 +36,11 @@ insert into question values
     ('due_batches', '500, ''{}''');
 -- Behind the last voucher. Half of the index voucher_end_begin is read, see sql/migrations.
 insert into question values ('list_open', 'now() + interval ''501 min'', 5, 21', 1000);
+-- The bounds are found with 126 orders. The last list reads 10,000 orders of 200,000.
+insert into question values
+    ('list_voucher_orders', '1, 9223372036854775807, 21, null, ''-infinity'', ''infinity''', 600),
+    ('list_voucher_orders', '1, 9223372036854775807, 21, ''unpaid'', ''2020-01-01'', ''infinity''', 600),
+    ('list_voucher_orders', '1, 9223372036854775807, 21, ''refunded'', ''-infinity'', ''infinity''', 1000);
 create function pg_temp.answer(p_query text, p_arguments text, out pages bigint,
                                out has_scan boolean) language plpgsql as $$
 declare
@@ -67,6 +76,8 @@ from generate_series(1001, 1100) n;
 insert into order_event (voucher_id, id, order_id, at, actor, from_status, to_status)
 select 1, (n + 200000) * 1048576::bigint + 1, n * 1048576::bigint + 1, now(), 'x', 'unpaid', 'paid'
 from generate_series(1, 200000) n;
+insert into payment (payment_ref, order_id)
+select n, n * 1048576::bigint + 1 from generate_series(1, 200000) n;
 select * from question, pg_temp.answer(query, arguments)
 where pages not between 1 and most or has_scan;
 --> (none)
@@ -108,24 +119,24 @@ execute session('0', '0', '0');
 select prepare('list_orders'), prepare('read_order');
 select pg_temp.fill_segment(1, 7), pg_temp.fill_segment(4, 900001),
        pg_temp.fill_segment(400, 900003), pg_temp.fill_segment(800, 900002);
-execute list_orders(7, 0, 9223372036854775807, 21);
+execute list_orders(0, 9223372036854775807, 21, null, '-infinity', 'infinity', 7);
 --> ...|26214400|7|{...}
 --> ...|52428800|7|{...}
 --> ...|262144|7|{...}
 --> ...|65536|7|{...}
-execute list_orders(7, 0, 900003::bigint << 20, 2);
+execute list_orders(0, 900003::bigint << 20, 2, null, '-infinity', 'infinity', 7);
 --> ...|52428800|7|{...}
 --> ...|262144|7|{...}
-execute list_orders(7, 26214400, 9223372036854775807, 21);
+execute list_orders(26214400, 9223372036854775807, 21, null, '-infinity', 'infinity', 7);
 --> ...|26214400|7|{...}
-execute list_orders(7, 401 << 16, 9223372036854775807, 21);
+execute list_orders(401 << 16, 9223372036854775807, 21, null, '-infinity', 'infinity', 7);
 --> (none)
 create temp table pages as
-select pages_read('execute list_orders(7, 0, 9223372036854775807, 21)') as before;
+select pages_read($$execute list_orders(0, 9223372036854775807, 21, null, '-infinity', 'infinity', 7)$$) as before;
 select before between 1 and 3 * 64 * 3 + 50 from pages;
 --> t
 select pg_temp.fill_segment(33569, 900010), pg_temp.fill_segment(134217727, 900011);
-select pages_read('execute list_orders(7, 0, 9223372036854775807, 21)')
+select pages_read($$execute list_orders(0, 9223372036854775807, 21, null, '-infinity', 'infinity', 7)$$)
        between before and before + 2 * (64 * 4 + 50) from pages;
 --> t
 execute read_order(900010::bigint << 20 | (33569 << 16 & 1048575), 7);

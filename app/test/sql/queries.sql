@@ -36,8 +36,10 @@ from unnest(array['list_any(7, 9)', 'list_any(3, 9)', 'list_any(7, 2)',
 --> read_voucher(99)|
 --> read_vouchers('{3,99}')|3
 -- The numbers of the orders of shopper 7 grow against the order of the vouchers.
-insert into voucher_order (voucher_id, id, user_id, price_cents, created_at, expires_at, slot)
-select voucher, number << 20 | (voucher & 1048575), shopper, 1, now(), now() + interval '1 h', 1
+-- Order N is placed at second N, and 11 and 16 are paid.
+insert into voucher_order (voucher_id, id, user_id, price_cents, created_at, expires_at, slot, status)
+select voucher, number << 20 | (voucher & 1048575), shopper, 1, now() + number * interval '1 s',
+       now() + interval '1 h', 1, (case when number in (11, 16) then 'paid' else 'unpaid' end)::order_status
 from (values (3::bigint, 10::bigint, 7), (16 << 16 | 3, 11, 7), (1 << 16, 12, 7),
              (1 << 22 | 5, 13, 7), (3 << 22, 14, 7), (4, 15, 7), (2 << 22 | 9, 16, 7),
              (63 << 16, 17, 7), (3, 21, 8)) o (voucher, number, shopper);
@@ -46,11 +48,13 @@ select voucher, number << 20 | 3, changed << 20 | 3, now(), 'x', 'unpaid', 'paid
 from (values (3, 30::bigint, 10::bigint), (3, 31, 10), (3, 32, 21), (16 << 16 | 3, 33, 10))
      e (voucher, number, changed);
 select call, ids(call, 20)
-from unnest(array['list_orders(7, 0, 99::bigint << 20, 9)',
-                  'list_orders(7, 0, 99::bigint << 20, 2)',
-                  'list_orders(7, 0, 13::bigint << 20 | 5, 9)',
-                  'list_orders(7, 3, 99::bigint << 20, 9)',
-                  'list_orders(7, 1, 99::bigint << 20, 9)',
+from unnest(array['list_orders(0, 99::bigint << 20, 9, null, ''-infinity'', ''infinity'', 7)',
+                  'list_orders(0, 99::bigint << 20, 2, null, ''-infinity'', ''infinity'', 7)',
+                  'list_orders(0, 13::bigint << 20 | 5, 9, null, ''-infinity'', ''infinity'', 7)',
+                  'list_orders(3, 99::bigint << 20, 9, null, ''-infinity'', ''infinity'', 7)',
+                  'list_orders(1, 99::bigint << 20, 9, null, ''-infinity'', ''infinity'', 7)',
+                  'list_orders(0, 99::bigint << 20, 9, ''paid'', ''-infinity'', ''infinity'', 7)',
+                  'list_orders(0, 99::bigint << 20, 9, null, now() + interval ''12 s'', now() + interval ''14 s'', 7)',
                   'read_order(10::bigint << 20 | 3, 0)', 'read_order(11::bigint << 20 | 3, 7)',
                   'read_order(15::bigint << 20 | 4, 0)', 'read_order(11::bigint << 20 | 3, 8)',
                   'order_events(3, 0, 9, 10::bigint << 20 | 3)',
@@ -58,11 +62,13 @@ from unnest(array['list_orders(7, 0, 99::bigint << 20, 9)',
                   'order_events(3, 10::bigint << 20 | 3, 9, 10::bigint << 20 | 3)',
                   'order_events(4, 0, 9, 10::bigint << 20 | 3)',
                   'voucher_events(3, 0, 9)', 'voucher_events(3, 21::bigint << 20 | 3, 2)']) call;
---> list_orders(7, 0, 99::bigint << 20, 9)|17 16 15 14 13 12 11 10
---> list_orders(7, 0, 99::bigint << 20, 2)|17 16
---> list_orders(7, 0, 13::bigint << 20 | 5, 9)|12 11 10
---> list_orders(7, 3, 99::bigint << 20, 9)|10
---> list_orders(7, 1, 99::bigint << 20, 9)|
+--> list_orders(0, 99::bigint << 20, 9, null, '-infinity', 'infinity', 7)|17 16 15 14 13 12 11 10
+--> list_orders(0, 99::bigint << 20, 2, null, '-infinity', 'infinity', 7)|17 16
+--> list_orders(0, 13::bigint << 20 | 5, 9, null, '-infinity', 'infinity', 7)|12 11 10
+--> list_orders(3, 99::bigint << 20, 9, null, '-infinity', 'infinity', 7)|10
+--> list_orders(1, 99::bigint << 20, 9, null, '-infinity', 'infinity', 7)|
+--> list_orders(0, 99::bigint << 20, 9, 'paid', '-infinity', 'infinity', 7)|16 11
+--> list_orders(0, 99::bigint << 20, 9, null, now() + interval '12 s', now() + interval '14 s', 7)|13 12
 --> read_order(10::bigint << 20 | 3, 0)|10
 --> read_order(11::bigint << 20 | 3, 7)|11
 --> read_order(15::bigint << 20 | 4, 0)|15
@@ -164,7 +170,7 @@ select prepare('read_order'), prepare('list_orders'), prepare('pay_order'), prep
 select new_voucher(9, 1), place(101, '{5,6,7}'), pay(101, 6);
 execute read_order(order_of(101, 5), 5);
 --> ...|101|5|{100,...,...,0,0}
-execute list_orders(6, 0, 9223372036854775807, 9);
+execute list_orders(0, 9223372036854775807, 9, null, '-infinity', 'infinity', 6);
 --> ...|101|6|{100,...,...,...,1}
 execute pay_order(101, array[order_of(101, 5), 7], '{a,b}', '{x,y}', '{100,100}', '{null,k}');
 --> 1|1|...|101|5|{100,...,...,...,1}

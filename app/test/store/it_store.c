@@ -305,17 +305,16 @@ static int mend(void **state UNUSED)
 
 /* -- commits that wait for the standby -- */
 
-static void on_orders(enum rlock_status status, const struct order *orders UNUSED,
-                      size_t count, void *arg)
+static void on_orders(enum rlock_status status, const struct order_page *page, void *arg)
 {
     assert_int_equal(status, RLOCK_OK);
-    assert_int_equal(count, 1);
+    assert_int_equal(page->count, 1);
     *(bool *)arg = true;
 }
 
 STORE_CASE(test_store_place_orders__releases_the_row_before_it_answers)
 {
-    const struct order_filter filter = {.user_id = 1, .limit = 10};
+    const struct order_filter filter = {.user_id = 1, .until_us = INT64_MAX, .limit = 10};
     struct basket first, next;
     bool is_listed = false;
 

@@ -196,13 +196,16 @@ static inline void on_order(enum rlock_status status, const struct order *order,
     SAY(";");
 }
 
-static inline void on_orders(enum rlock_status status, const struct order *orders,
-                             size_t count, void *arg)
+static inline void on_orders(enum rlock_status status, const struct order_page *page,
+                             void *arg)
 {
     assert_ptr_equal(arg, shop);
+    assert_int_equal(page != NULL, status == RLOCK_OK);
     SAY("%s", rlock_status_name(status));
-    for (size_t i = 0; i < count; i++)
-        say_order(&orders[i]);
+    for (size_t i = 0; page != NULL && i < page->count; i++)
+        say_order(&page->orders[i]);
+    if (page != NULL && page->next_id != 0)
+        SAY(" next %lld", (long long)page->next_id);
     SAY(";");
 }
 
@@ -273,6 +276,7 @@ static inline void on_released(void *arg)
 #define NO_VOUCHER                                                                       \
     "null null null null null null null null null null null null null null 8;"
 #define V9_FOUND "9 2 '' null 101 201 31 28 3 901 5 6 0 0"
+#define EPOCH    "-946684800000000" /* 1970 */
 #define FIRST    "-9223372036854775808"
 #define LAST     "9223372036854775807"
 

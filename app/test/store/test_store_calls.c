@@ -40,22 +40,48 @@ static void call_read_order(void)
     store_read_order(shop, 71, 5, on_order, shop);
 }
 
-static void list_orders(int64_t voucher_id, int64_t before_id)
+static void call_list_orders(void)
 {
-    const struct order_filter filter = {
-        .user_id = 5, .voucher_id = voucher_id, .before_id = before_id, .limit = 21};
+    const struct order_filter filter = {.user_id = 5, .until_us = INT64_MAX, .limit = 2};
 
     store_list_orders(shop, &filter, on_orders, shop);
 }
 
-static void call_list_orders(void)
+static void call_list_orders_filtered(void)
 {
-    list_orders(0, 0);
+    const struct order_filter filter = {.user_id = 5,
+                                        .voucher_id = 7,
+                                        .status = {"paid", 4},
+                                        .from_us = EPOCH_US + 8,
+                                        .until_us = EPOCH_US + 9,
+                                        .before_id = 90,
+                                        .limit = 20};
+
+    store_list_orders(shop, &filter, on_orders, shop);
 }
 
-static void call_list_orders_before(void)
+static void call_list_voucher_orders(void)
 {
-    list_orders(7, 90);
+    const struct order_filter filter = {
+        .voucher_id = 7, .until_us = INT64_MAX, .limit = 2};
+
+    store_list_orders(shop, &filter, on_orders, shop);
+}
+
+static void call_search_order(void)
+{
+    const struct order_filter filter = {
+        .order_id = 71, .until_us = INT64_MAX, .limit = 20};
+
+    store_list_orders(shop, &filter, on_orders, shop);
+}
+
+static void call_search_payment(void)
+{
+    const struct order_filter filter = {
+        .payment_ref = {"ref", 3}, .user_id = 5, .until_us = INT64_MAX, .limit = 20};
+
+    store_list_orders(shop, &filter, on_orders, shop);
 }
 
 static void call_list_voucher_events(void)
@@ -95,12 +121,21 @@ static const struct read_row {
     {call_read_order, "reads read_order 251/1000: 71 5", "71 7 5 {100,11,12,0,6};", "io;"},
     {call_read_order, "reads read_order 251/1000: 71 5", "71 7 5 {100,11,12,0,-1};", "io;"},
     {call_read_order, "reads read_order 251/1000: 71 5", "", "not_found;"},
-    {call_list_orders, "reads list_orders 251/1000: 5 0 " LAST " 21",
+    {call_list_orders, "reads list_orders 251/1000: 0 " LAST " 3 null " EPOCH " " LAST " 5",
      "71 7 5 {100,11,12,13,1};70 9 5 {101,21,22,0,0};", "ok 71 7 5 100 11 12 13 1 70 9 5 101 21 22 0 0;"},
-    {call_list_orders, "reads list_orders 251/1000: 5 0 " LAST " 21", "", "ok;"},
-    {call_list_orders, "reads list_orders 251/1000: 5 0 " LAST " 21",
+    {call_list_orders, "reads list_orders 251/1000: 0 " LAST " 3 null " EPOCH " " LAST " 5", "", "ok;"},
+    {call_list_orders, "reads list_orders 251/1000: 0 " LAST " 3 null " EPOCH " " LAST " 5",
      "71 7 5 {100,11,12,13,9};70 9 5 {101,21,22,0,0};", "io;"},
-    {call_list_orders_before, "reads list_orders 251/1000: 5 7 90 21", "", "ok;"},
+    {call_list_orders, "reads list_orders 251/1000: 0 " LAST " 3 null " EPOCH " " LAST " 5",
+     "71 7 5 {100,11,12,13,1};70 9 5 {101,21,22,0,0};69 9 5 {101,21,22,0,0};",
+     "ok 71 7 5 100 11 12 13 1 70 9 5 101 21 22 0 0 next 70;"},
+    {call_list_orders_filtered, "reads list_orders 251/1000: 7 90 21 'paid' 8 9 5", "", "ok;"},
+    {call_list_voucher_orders, "reads list_voucher_orders 251/1000: 7 " LAST " 3 null " EPOCH " " LAST,
+     "71 7 5 {100,11,12,13,1};60 null null null;", "ok 71 7 5 100 11 12 13 1 next 60;"},
+    {call_list_voucher_orders, "reads list_voucher_orders 251/1000: 7 " LAST " 3 null " EPOCH " " LAST,
+     "60 null null null;", "ok next 60;"},
+    {call_search_order, "reads search_order 251/1000: 0 " LAST " 21 null " EPOCH " " LAST " 0 71 null", "", "ok;"},
+    {call_search_payment, "reads search_order 251/1000: 0 " LAST " 21 null " EPOCH " " LAST " 5 null 'ref'", "", "ok;"},
     {call_list_voucher_events, "reads voucher_events 251/1000: 7 3 21",
      "4 7 null 8 30 'admin:1' null null null;5 7 71 9 -1 'shopper:5' 'unpaid' 'paid' 'ref';",
      "ok 4 7 0 8 30 admin:1 - - - 5 7 71 9 -1 shopper:5 unpaid paid ref;"},
@@ -211,7 +246,8 @@ STORE_CASE(test_reads__have_256_rows_under_way)
 /* A row of an order or event counts as an eighth of a row of a voucher. */
 STORE_CASE(test_reads__of_orders_count_less)
 {
-    static void (*const calls[])(void) = {call_list_orders, call_list_voucher_events};
+    static void (*const calls[])(void) = {call_list_orders_filtered,
+                                          call_list_voucher_events};
 
     for (size_t i = 0; i < 2; i++) {
         for (int j = 0; j < 64; j++)

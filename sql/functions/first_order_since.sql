@@ -1,0 +1,29 @@
+-- An id that divides the orders of a voucher at a time: orders with smaller ids were placed before it,
+-- the others at this time or later. Ids grow with time, so no index of times is needed: the search
+-- reads one order for each bit of an id. If the clock was set back, some times came twice, and one of
+-- these divides at either of both.
+create or replace function first_order_since(p_voucher bigint, p_since timestamptz) returns bigint
+language plpgsql stable
+set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off
+set plan_cache_mode = force_generic_plan set jit = off
+as $$
+declare
+    v_from bigint := 0; -- orders with smaller ids were placed before
+    v_to bigint := 9223372036854775807; -- this order and the next ones were not
+    v_middle bigint;
+    v_order record;
+begin
+    while v_from < v_to loop
+        v_middle := v_from + (v_to - v_from) / 2;
+        select o.id, o.created_at into v_order from voucher_order o
+        where o.voucher_id = p_voucher and o.id >= v_middle
+        order by o.id limit 1;
+        if v_order.created_at < p_since then
+            v_from := v_order.id + 1;
+        else
+            v_to := v_middle;
+        end if;
+    end loop;
+    return v_from;
+end
+$$;
