@@ -1,5 +1,5 @@
--- A waiter that tries again usually finds the lock still taken. If all are, neither the clock nor a
--- fence is needed. The caller has none of them already.
+-- A waiter that tries again usually finds the lock still taken. If all locks are taken, neither the
+-- clock nor a fence is needed. The caller cannot have any of them already.
 local left, is_taken = {}, true
 for i = 1, count do
   left[i] = redis.call('PTTL', KEYS[i + 2])

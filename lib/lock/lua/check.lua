@@ -1,5 +1,6 @@
--- Which names are free. The names begin with KEYS[first]. Most often none is free, so all are counted
--- at once. KEYS[1] before them is the waiting key, which is set again when a third of its time is over.
+-- Tells which names are free. The names begin with KEYS[first]. Most often none is free, so all are
+-- counted at once. If `first` is 2, KEYS[1] is the waiting key. It is set again when a third of its
+-- time is over.
 if first == 2 and redis.call('PTTL', KEYS[1]) < wait * 2 / 3 then
   redis.call('SET', KEYS[1], '', 'PX', wait)
 end

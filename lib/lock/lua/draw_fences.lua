@@ -1,17 +1,17 @@
--- Begins a script that acquires `count` locks. KEYS[1] is the fence counter; ARGV: the lease in ms,
--- the latest time of execution.
+-- Begins a script that acquires `count` locks. KEYS[1] is the fence counter, ARGV[1] the lease in
+-- ms, ARGV[2] the latest time of execution.
 --
 -- If a server that hung executed a call after the caller had given up, it would lock names without
 -- an owner. Therefore a call names the latest time, on the clock of the server, at which it may be
 -- executed; the client learns that clock from each reply.
 --
 -- Fences come from one counter. It is increased by the number of locks before any lock is set, so
--- nothing has changed if the increase is refused. The fence of lock i is the returned number plus i,
--- with gaps for busy locks. A missing counter starts at the clock in microseconds, which is more than
--- any earlier counter can have reached, so fences keep growing after the server lost its data. A
--- counter that is not a number, below zero or too great gives no fence: it is restarted at the clock.
--- After both, the returned number is equal to the clock. A key of another type belongs to another
--- program and is not changed.
+-- nothing has changed if the increase is refused. The fence of lock i is the returned number plus
+-- i, with gaps for busy locks. A missing counter starts at the clock in microseconds, which is more
+-- than any earlier counter can have reached, so fences keep growing after the server lost its data.
+-- A counter that is not a number, below zero or too great gives no fence: it is restarted at the
+-- clock. In both cases the returned number is equal to the clock. A key of another type belongs to
+-- another program and is not changed.
 if clock > ARGV[2] + 0 then return {ARGV[#ARGV], clock} end
 local fence = redis.pcall('INCRBY', KEYS[1], count)
 local why = type(fence) == 'table' and fence.err

@@ -1,6 +1,6 @@
--- add() appends to the reply, for each owner of a lock, {name, owner, remaining ms, count, clients that
--- wait}, ordered by the ends of the leases. The first element is the cursor of a scan ('0': no more).
--- If the name was found by a scan, it must have an owner value of ours or of Redisson.
+-- add() appends to the reply, for each owner of a lock, {name, owner, remaining ms, count, clients
+-- that wait}, ordered by the ends of the leases. Before them the reply has the cursor of a scan
+-- ('0': no more). The owner of a name that a scan has found must look like ours or Redisson's.
 local now = redis.call('TIME')
 local clock = now[1] * 1000000 + now[2]
 local reply = {ARGV[#ARGV], '0'}

@@ -1,4 +1,4 @@
--- leave() may return the character of the lock in the results. It also ends a wait.
+-- leave() ends the wait of `owner`, if any, and wakes others. It may return the result of the lock.
 local now = redis.call('TIME')
 local clock = now[1] * 1000000 + now[2]
 local function release(name, holder, serial, ...)

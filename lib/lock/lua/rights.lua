@@ -1,6 +1,7 @@
--- Which rights the user of a connection lacks. ARGV[1] is the waiting key. An error names those of
--- kind plain, without which hardly anything works; the reply names others, which some kinds and calls
--- need. Nothing changes: the counter is a string, on which commands of other types fail.
+-- Tells which rights the user of a connection lacks. ARGV[1] is the waiting key. If a right of kind
+-- plain is missing, hardly anything works, and the script returns an error with these rights.
+-- Otherwise it returns the rights that only some kinds and calls need. Nothing changes: commands of
+-- other types fail on the counter, which is a string.
 local waiting, lacks, others = ARGV[1], {}, {}
 local fences = waiting:sub(1, -#':waiting' - 1)
 local absent = fences .. ':none'

@@ -1,4 +1,4 @@
--- Set the locks. A lock that already has our value is granted: the call has been executed before.
+-- Set the locks. A lock that already has our value is granted: this call was executed before.
 local each = (#ARGV - 3) / count
 local names, owners = #KEYS - count, 3 - each
 for i = 1, count do
