@@ -297,7 +297,7 @@ void rlock_batch_flush(struct rlock_client *client)
         redis_conn_flush(client->servers[i].conn);
 }
 
-/** Send a batch again of which the server has executed nothing. */
+/** Send again a batch of which the server has executed nothing. */
 static void send_again(struct rlock_batch *batch)
 {
     list_remove(&batch->link);

@@ -22,9 +22,9 @@ void rlock_batches_clear(struct rlock_batches *batches);
 bool rlock_batches_are_completed(const struct rlock_batches *batches);
 
 /**
- * Add `lock`, which is in no batch. On RLOCK_NO_MEMORY it is in no batch. The batch leaves in
- * the next turn of the loop, or before that by rlock_batch_flush(). A release before
- * hold_min_ms has passed keeps the name taken until then.
+ * Add `lock`, which is in no batch, to a batch, unless RLOCK_NO_MEMORY is returned. The
+ * batch leaves in the next turn of the loop, or earlier by rlock_batch_flush(). If a lock
+ * is released before hold_min_ms has passed, its name stays taken until then.
  */
 MUST_CHECK enum rlock_status rlock_batch_add(struct rlock_client *client,
                                              const struct rlock_op *op,

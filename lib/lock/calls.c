@@ -42,7 +42,7 @@ static void set_up(struct rlock_client *client, struct rlock *lock,
     list_init(&lock->watch_link);
 }
 
-/** Why the lock may not have this lease; NULL: it may. */
+/** Return why the lock may not have this lease; NULL: it may. */
 static const char *find_lease_fault(const struct rlock *lock, uint32_t lease_ms)
 {
     if (lease_ms < RLOCK_LEASE_MS_MIN || lease_ms > RLOCK_LEASE_MS_MAX)
@@ -50,7 +50,7 @@ static const char *find_lease_fault(const struct rlock *lock, uint32_t lease_ms)
     return lease_ms < lock->hold_min_ms ? "lease_ms: must be at least hold_min_ms" : NULL;
 }
 
-/** Set the name. Why the arguments of an acquire are refused; NULL: they are not. */
+/** Set the name. Returns why an argument of an acquire is refused; NULL: none is. */
 static const char *find_fault(struct rlock_client *client, struct rlock *lock,
                               const char *name, size_t name_len)
 {

@@ -1,9 +1,10 @@
 /*
  * channel.c - subscribes and unsubscribes, as listeners join and leave.
  *
- * In a cluster of Redis 7.0 or later the commands are SSUBSCRIBE and SUNSUBSCRIBE, so that
- * the other nodes get no messages. When a slot moves, the server ends its subscriptions by
- * replies to no command, and such a reply ends the connection.
+ * In a cluster of Redis 7.0 or later the commands are SSUBSCRIBE and SUNSUBSCRIBE, so
+ * that the other nodes get no messages. When a slot moves, the server ends the
+ * subscriptions of the slot by replies that belong to no command, and such a reply ends
+ * the connection.
  *
  * A channel has at most one command in progress. After its reply the channel compares its
  * state with its listeners again, so a listener that joins during an UNSUBSCRIBE is
@@ -55,7 +56,7 @@ static void channel_on_reply(struct redis_command *command, enum rlock_status st
     rlock_channel_update(channel);
 }
 
-/** @verb  with the S of a channel of a slot */
+/** @verb  SSUBSCRIBE or SUNSUBSCRIBE; the first S is for channels of a slot only */
 static void send_command(struct rlock_channel *channel, const char *verb)
 {
     struct redis_conn *conn = channel->server->channels;

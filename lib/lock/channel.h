@@ -19,7 +19,7 @@ struct rlock_channel {
     bool is_refused;    /* messages never arrive on this connection */
     /* wait.c counts the releases of this client, and the messages of these releases: */
     unsigned unreplied;         /* releases without a reply */
-    unsigned expected_messages; /* messages still to come of releases with a reply */
+    unsigned expected_messages; /* messages due from releases that have a reply */
     unsigned early_messages;    /* messages that came while a release had no reply */
     bool was_overtaken;         /* a try was refused while a release had no reply */
     size_t name_len;
@@ -42,7 +42,7 @@ struct rlock_channel *rlock_channel_join(struct rlock_client *client,
                                          const struct rlock *lock,
                                          struct rlock_link *listener);
 
-/** The last listener was removed from its list; this may free the channel. */
+/** Call this when the last listener has left its list; it may free the channel. */
 void rlock_channel_update(struct rlock_channel *channel);
 
 /** Send the commands collected so far. */

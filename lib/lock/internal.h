@@ -18,7 +18,7 @@
 #define RLOCK_CLIENT_ID_LEN   36                    /* a UUID */
 #define RLOCK_CHANNEL_MAX     (RLOCK_NAME_MAX + 36) /* bytes of a channel's name */
 #define RLOCK_CHANNEL_BUCKETS 256
-#define RLOCK_BUCKETS         16 /* of names in a cluster: see keys.h */
+#define RLOCK_BUCKETS         16 /* buckets of names in a cluster: see keys.h */
 
 /* -- the state of a lock: state.c -- */
 
@@ -26,7 +26,7 @@
 enum rlock_state {
     RLOCK_STATE_IDLE = 0,
     RLOCK_STATE_ACQUIRING,
-    RLOCK_STATE_PASSED, /* granted by another owner; the loop calls the callback soon */
+    RLOCK_STATE_PASSED, /* passed on by its last owner; the callback is due */
     RLOCK_STATE_HELD,
     RLOCK_STATE_EXTENDING, /* the lock is held, too */
     RLOCK_STATE_RELEASING,
@@ -38,8 +38,8 @@ enum rlock_state {
 
 /** How an operation on one lock ended. */
 struct rlock_result {
-    enum rlock_status status; /* RLOCK_TIMEOUT, RLOCK_IO: not known */
-    bool is_stale;            /* a grant whose fence is smaller than an earlier one */
+    enum rlock_status status; /* RLOCK_TIMEOUT, RLOCK_IO: the outcome is not known */
+    bool is_stale;            /* the grant has a smaller fence than an earlier grant */
     int64_t sent_us;          /* when the operation was first sent */
     int64_t fence;            /* of a grant */
     int64_t granted_us;       /* when the client got the reply */
@@ -80,7 +80,7 @@ enum rlock_word {
     RLOCK_ARG_LEASE_MS,
     RLOCK_ARG_WAIT_MS, /* how long the lock still waits */
     RLOCK_ARG_PERMITS,
-    RLOCK_ARG_HOLD_MS, /* how long to hold the lock, at least 1 */
+    RLOCK_ARG_HOLD_MS, /* the rest of hold_min_ms, plus 1 */
     RLOCK_ARG_PASSES,  /* how often the lock may be passed on */
     RLOCK_ARG_NOW_MS,  /* by this machine's clock; also sets the serial */
 };
@@ -94,8 +94,9 @@ struct rlock_op {
     enum rlock_script script;
     enum rlock_class_id class_id;
     enum rlock_status denied; /* what the result '0' of the script means */
-    bool is_grant;            /* the lease and the latest time of execution precede the
-                           arguments; batches are per lease; the reply has fences */
+    bool is_grant;            /* it acquires: the lease and the latest time of execution
+                                 precede the arguments, a batch has one lease, and the
+                                 reply has fences */
     /* Each of these lists ends with RLOCK_WORD_END. */
     const enum rlock_word *shared_keys; /* written once, before the keys of the locks */
     const enum rlock_word *keys, *args; /* written for each lock */
@@ -109,11 +110,11 @@ struct rlock_kind {
     /* Operations for waiters; if unset, acquire_wait is used instead. `acquire_again` tries when
        the caller cannot have the lock already; `check` tells whether the name is free. */
     struct rlock_op acquire_again, check;
-    struct rlock_op keep; /* a release before hold_min_ms; only of kind plain */
+    struct rlock_op keep; /* a release before hold_min_ms; only kind plain has it */
     /* Writes the name of the channel on which releases are published. NULL: the kind has no
        channel. */
     size_t (*channel)(const struct rlock *lock, char ret_name[RLOCK_CHANNEL_MAX]);
-    bool can_renew;    /* and extend */
+    bool can_renew;    /* and be extended */
     bool is_reentrant; /* a holder may have the lock several times */
     bool is_cohort;    /* passes a lock among the waiters of a client */
     bool is_queued;    /* the server keeps a queue of the waiters and wakes one of them */
@@ -180,7 +181,7 @@ struct rlock_channels {
 
 /* -- waiters: wait.c -- */
 
-/** How this client takes turns with others at a name, or at all names with its hash. */
+/** How this client takes turns with other clients, at all names with the same hash. */
 struct rlock_turns {
     unsigned count; /* releases since the last yield */
     int64_t since_us;
@@ -202,7 +203,7 @@ struct rlock_waits {
 
 /* -- renewals: watchdog.c -- */
 
-#define RLOCK_WATCHDOG_BUCKETS 256 /* eight for each power of two of a lease */
+#define RLOCK_WATCHDOG_BUCKETS 256 /* eight buckets for each doubling of the lease */
 
 struct rlock_watchdog {
     struct rlock_link
@@ -230,7 +231,7 @@ struct rlock_client {
     struct rlock_stats stats;
     struct rlock_err why; /* the last failure */
     char id[RLOCK_CLIENT_ID_LEN + 1];
-    unsigned process; /* that opened it */
+    unsigned process; /* the process that opened the client */
     uv_loop_t *loop;
     struct redis_url url;
     uint32_t timeout_ms;
@@ -238,7 +239,7 @@ struct rlock_client {
     void (*on_event)(const char *name, size_t name_len, enum rlock_event event,
                      int64_t us, void *arg);
     void *arg;
-    bool was_up, is_up; /* up at some time; up by the last report to on_state */
+    bool was_up, is_up; /* was up at some time; is up, as last reported to on_state */
     bool is_closing;
     bool may_finish; /* rlock_client_close() has returned, so no batch starts */
     bool is_finishing;

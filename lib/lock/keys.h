@@ -13,7 +13,7 @@
 #include "lock/internal.h"
 #include "redis/wire.h"
 
-#define RLOCK_HOST_LEN  8 /* bytes of a client's id that are a hash of its host name */
+#define RLOCK_HOST_LEN  8 /* the first bytes of a client's id, a hash of its host name */
 #define RLOCK_OWNER_MAX (RLOCK_CLIENT_ID_LEN + 1 + REDIS_DIGITS_MAX)
 
 /** Choose the client's id and its keys. RLOCK_OK, RLOCK_IO, RLOCK_NO_MEMORY. */
@@ -22,7 +22,8 @@ MUST_CHECK enum rlock_status rlock_keys_init(struct rlock_client *client,
                                              struct rlock_err *reterr);
 void rlock_keys_clear(struct rlock_client *client);
 
-/** Set the key and the bucket (0 before) of `lock`. Returns why the name is refused, or NULL. */
+/** Set the key of `lock`, and its bucket, which is 0 on entry. Returns why the name is
+ *  refused, or NULL. */
 const char *rlock_keys_set_name(struct rlock_client *client, struct rlock *lock,
                                 const char *name, size_t name_len);
 
@@ -32,7 +33,7 @@ uint32_t rlock_keys_hash(const char *name, size_t name_len);
 size_t rlock_keys_owner(const struct rlock_client *client, uint64_t number,
                         char ret_owner[RLOCK_OWNER_MAX]);
 
-/** Return the ms of hold_min_ms that are left to a lock that was granted. */
+/** Return how many ms of hold_min_ms are left. The lock was granted. */
 uint64_t rlock_keys_hold_left_ms(const struct rlock *lock);
 
 /**

@@ -19,8 +19,7 @@ static size_t kind_plain_channel(const struct rlock *lock,
     return (size_t)(end - ret_name);
 }
 
-/** Write the channel as Redisson does: with the name in braces, unless the name contains a brace.
- *  */
+/** Write the channel as Redisson does: with the name in braces, unless it has a brace. */
 static size_t kind_redisson_channel(const struct rlock *lock,
                                     char ret_name[RLOCK_CHANNEL_MAX])
 {

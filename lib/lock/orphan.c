@@ -4,8 +4,8 @@
  * A release that finds the lock missing proves nothing yet: a server that hung may still
  * hold unread commands of the lost connection, and execute the old acquire after the
  * release by the new connection. Therefore such a lock is released once more after
- * SECOND_RELEASE_US. The number of copies that are due is bounded; beyond it the oldest
- * are left to their lease. None is released after its lease must have ended.
+ * SECOND_RELEASE_US. The number of copies that are due is bounded; beyond that bound the
+ * oldest are left to their leases. No copy is released after its lease must have ended.
  */
 #include "lock/orphan.h"
 #include "base/clock.h"

@@ -16,7 +16,7 @@ void rlock_orphan_clear(struct rlock_client *client);
 
 /**
  * Release a copy of `lock`, whose memory is the caller's again when this returns. After
- * rlock_client_close() nothing is sent: the lease ends it.
+ * rlock_client_close() nothing is sent: the lease ends the lock.
  */
 void rlock_orphan_now(struct rlock_client *client, const struct rlock *lock);
 

@@ -8,8 +8,8 @@
  * result.
  *
  * A lock is a lease: an owner that is paused for longer than its lease loses it without
- * noticing. Therefore each grant carries a fencing token, greater than that of any
- * earlier grant, which the protected resource should check, and rlock_safe_for_us()
+ * noticing. Therefore each grant carries a fencing token that is greater than the token
+ * of any earlier grant. The protected resource should check it. rlock_safe_for_us()
  * returns how long the lease surely runs.
  *
  * After fork() the clients belong to the parent. In the child every call on them ends
@@ -52,23 +52,23 @@ struct rlock;
  * -- kinds --
  *
  * Use one kind per name (read and write count as one). If kinds are mixed, a call refuses
- * a key of another Redis type (RLOCK_REFUSED). So reentrant locks (hashes), semaphores and
- * read/write locks (sorted sets), and all other kinds (strings) exclude each other by
- * errors. Semaphores and read/write locks do not notice each other. Plain and fair exclude
- * each other, but plain ignores the queue of fair. While calls of a kind with a queue (fair,
- * read, write) wait in a client, a call of a kind without one that would wait ends with
- * RLOCK_INVALID, and the reverse. Plain finds a key of getset busy; getset
- * refuses a key of plain or fair. The keys that belong to a lock with a queue are refused
- * as names of locks while they exist. The keys of the fence counter and of the waiters,
- * "<fence_key>:waiting", are always refused as names.
+ * a key of another Redis type (RLOCK_REFUSED). So reentrant locks (hashes), semaphores
+ * and read/write locks (sorted sets), and all other kinds (strings) exclude each other by
+ * errors. Semaphores and read/write locks do not notice each other. Plain and fair
+ * exclude each other, but plain ignores the queue of fair. While calls of a kind with a
+ * queue (fair, read, write) wait in a client, no call of a kind without a queue may wait
+ * there: it ends with RLOCK_INVALID. The reverse holds, too. Plain finds a key of getset
+ * busy; getset refuses a key of plain or fair. The keys that belong to a lock with a
+ * queue are refused as names of locks while they exist. The keys of the fence counter and
+ * of the waiters, "<fence_key>:waiting", are always refused as names.
  */
 
 /**
- * A string with the owner's value, set by SET NX PX, and deleted if it still has this value.
- * The lock is not reentrant: its owner finds it busy, too. A client hands a released lock to
- * its own next waiter. While another client waits, the lock stays in a client at most 16
- * times or 10 ms in a row. Then the client yields: its calls that can wait do not try for up
- * to 64 ms, or until another client has released the lock.
+ * A string with the owner's value, set by SET NX PX, and deleted if it still has this
+ * value. The lock is not reentrant: its owner finds it busy, too. A client hands a
+ * released lock to its own next waiter. While another client waits, a client keeps the
+ * lock for at most 16 grants or 10 ms in a row. Then it yields: its calls that can wait
+ * do not try for up to 64 ms, or until another client has released the lock.
  *
  * Source  Redis "SET NX PX" pattern; fencing: M. Kleppmann, "How to do distributed
  *         locking", 2016
@@ -77,15 +77,15 @@ extern const struct rlock_kind rlock_plain;
 
 /**
  * As plain, and on the wire the same, but a client passes a released lock to its own next
- * waiter that wants the same lease, without the server. It does so at most 16 times in a
- * row, and only within 10 ms and within a tenth of the lease after the server has granted or
- * renewed the lock. Then it releases the lock, and leaves the next turn to another client
- * that waits. New callers queue behind the waiters of their client.
+ * waiter without the server, if that waiter wants the same lease. It does so at most 16
+ * times in a row, and only within 10 ms and within a tenth of the lease after the server
+ * has granted or renewed the lock. Then it releases the lock, and leaves the next turn to
+ * another client that waits. New callers queue behind the waiters of their client.
  *
  * Each owner has a fence of its own, greater than those of the owners before it; compare
- * only fences of one name. Only the last owner in a row notices a loss that only the server
- * knows of, such as a forced release or a failover. The fences of all owners in the row are
- * smaller than that of the new owner.
+ * only fences of one name. A loss that happens at the server, such as a forced release or
+ * a failover, is noticed only by the last owner in a row. The fences of all owners in
+ * that row are smaller than the fence of the new owner.
  *
  * Source  D. Dice, V. Marathe, N. Shavit, "Lock cohorting", PPoPP 2012
  */
@@ -103,11 +103,11 @@ extern const struct rlock_kind rlock_reentrant;
 /**
  * As plain, but waiters are served in the order in which they reached the server. Each
  * waiter sends a heartbeat every RLOCK_FAIR_BEAT_MS. A waiter that died is skipped after
- * RLOCK_FAIR_BEAT_MS * 3; if no waiter was heard for RLOCK_FAIR_BEAT_MS * 2, this time
+ * RLOCK_FAIR_BEAT_MS * 3; if no waiter was heard for RLOCK_FAIR_BEAT_MS * 2, that period
  * begins with the next call. A live waiter is never skipped, whatever the clocks of the
  * clients show, unless its process stands still for longer than RLOCK_FAIR_BEAT_MS * 3
- * while others are heard. The order survives up to 30 s in which the server stands still or
- * cannot be reached. The keys "<name>:queue" and "<name>:beats" belong to the lock.
+ * while others are heard. The order survives up to 30 s in which the server stands still
+ * or cannot be reached. The keys "<name>:queue" and "<name>:beats" belong to the lock.
  *
  * Source  Redisson, RFairLock, with a queue of our own
  */
@@ -223,9 +223,9 @@ struct rlock {
 enum rlock_event {
     RLOCK_EVENT_GRANTED,
     RLOCK_EVENT_BUSY,
-    RLOCK_EVENT_FAILED, /* acquire or release; not with BUSY, LOST or CANCELLED */
+    RLOCK_EVENT_FAILED, /* an acquire or release; not for BUSY, LOST or CANCELLED */
     RLOCK_EVENT_RENEWED,
-    RLOCK_EVENT_RELEASED, /* also of a grant that the library released itself */
+    RLOCK_EVENT_RELEASED, /* also for a grant that the library itself released */
     RLOCK_EVENT_LOST,
 };
 
@@ -245,8 +245,9 @@ struct rlock_client_options {
     /* Called when the client goes up or down; `why` also names the rights that the user lacks,
        see rlock(7). May be NULL */
     void (*on_state)(bool is_up, const struct rlock_err *why, void *arg);
-    /* Called in the loop with each event of a lock; `us` is the time since the grant, or
-       before it since rlock_acquire(). It may not call the library. NULL: no cost */
+    /* Called in the loop with each event of a lock; `us` is the time since the grant;
+       before the grant, since rlock_acquire(). It may not call the library. NULL: no
+       cost */
     void (*on_event)(const char *name, size_t name_len, enum rlock_event event,
                      int64_t us, void *arg);
     void *arg;
@@ -256,33 +257,33 @@ struct rlock_client_options {
 struct rlock_acquire_options {
     const struct rlock_kind *kind; /* NULL: &rlock_plain */
     uint16_t permits;              /* of a semaphore: at least 1; of other kinds: 0 */
-    uint64_t holder; /* reentrant: which holder of this client, e.g. a thread's number. A
-                          waiting call is granted the lock when its holder gets it by
-                          another call. Read and write: see rlock_read */
+    uint64_t holder;   /* reentrant: a number for the holder within this client, e.g. that
+                        of a thread. When a holder gets the lock by one call, its waiting
+                        calls get it, too. Read and write: see rlock_read */
     uint32_t lease_ms; /* RLOCK_LEASE_MS_MIN..RLOCK_LEASE_MS_MAX; 0:
                           RLOCK_LEASE_MS_DEFAULT */
     bool watchdog;     /* renew the lease after each third of it, until the release */
-    rlock_cb on_lost;  /* called once when the watchdog finds the held lock lost, with the
-                          `arg` of acquire; the lock is then no longer held. Never called
-                          without the watchdog. May be NULL */
+    rlock_cb on_lost;  /* called once when the watchdog finds the lock lost; the lock is
+                          then no longer held. Never called without the watchdog. May be
+                          NULL */
     void *lost_arg;    /* the `arg` of on_lost; NULL: the `arg` of acquire, which the
                           calls of rlock_sync.h do not have */
     uint32_t wait_ms;  /* how long to wait for another owner, and for the server while it
                           is away; 0: one try. The waiter tries again when pub/sub
                           reports a release, when the owner's lease ends or, if
                           spin_max_ms is set, after pauses */
-    uint16_t spin_min_ms;      /* the first pause (0: 1 ms); later ones are longer */
+    uint16_t spin_min_ms;      /* the first pause (0: 1 ms); later pauses are longer */
     uint16_t spin_max_ms;      /* the longest pause. Each pause is shortened at random,
                                   to between half and all of its length */
     uint8_t replicas;          /* number of replicas that must confirm the grant; 0 in a
                                   cluster */
-    uint16_t replicas_wait_ms; /* how long to wait for them: at least 1, less than the
-                                  client's timeout_ms. The wait delays later commands of
-                                  the client, including the heartbeats of kind fair */
-    uint32_t hold_min_ms;      /* of plain, at most lease_ms: the least time for which the
-                                  name stays taken after the grant. An earlier release ends
-                                  at once, but the name stays taken. Waiters may notice the
-                                  end up to two seconds late */
+    uint16_t replicas_wait_ms; /* how long to wait for the replicas: at least 1, less than
+                                  the client's timeout_ms. The wait delays later commands
+                                  of the client, including the heartbeats of kind fair */
+    uint32_t hold_min_ms; /* only of kind plain, at most lease_ms: the name stays taken
+                                  for at least this time after the grant, even if the lock
+                                  is released earlier. Waiters may notice the end of this
+                                  time up to two seconds late */
     uint32_t hold_max_ms; /* with the watchdog: the lock is renewed for this long after
                                   the grant. At the next renewal it counts as lost, and
                                   on_lost is called; the lease ends by itself, at most one
@@ -292,7 +293,8 @@ struct rlock_acquire_options {
 
 #define RLOCK_TIME_BUCKETS 17
 
-/** Bucket i counts times above 2^(i-1) and up to 2^i ms, the last one all longer times. */
+/** Bucket i counts times above 2^(i-1) and up to 2^i ms; the last bucket counts all
+ *  longer times. */
 struct rlock_times {
     uint64_t buckets[RLOCK_TIME_BUCKETS];
     uint64_t sum_us;
@@ -301,7 +303,7 @@ struct rlock_times {
 struct rlock_stats {
     uint64_t granted, busy, lost, renewed, released, failed, reconnects;
     uint64_t fence_restarts;  /* restarts of the fence counter, see fence_key */
-    uint64_t held, waiters;   /* present number of locks, and of calls that wait */
+    uint64_t held, waiters;   /* current numbers of held locks and of waiting calls */
     struct rlock_times waits; /* times from the call to the grant */
     struct rlock_times holds; /* times from the grant to the release or loss */
     struct {
@@ -364,7 +366,7 @@ void rlock_client_stats(const struct rlock_client *client, struct rlock_stats *r
 
 /**
  * The last failure: why the client is not connected, or what the server refused. In a
- * callback with RLOCK_INVALID: which argument, and why.
+ * callback with RLOCK_INVALID: which argument was refused, and why.
  */
 const struct rlock_err *rlock_client_why(const struct rlock_client *client);
 
@@ -445,8 +447,9 @@ void rlock_extend(struct rlock_client *client, struct rlock *lock, uint32_t leas
                   rlock_cb callback, void *arg);
 
 /**
- * Release a held lock if it is still ours; the server compares and deletes in one step. Of
- * kind reentrant: release this one grant. The name stays taken until hold_min_ms has passed.
+ * Release a held lock if it is still ours; the server compares and deletes in one step.
+ * Of a reentrant lock only this grant is released. If hold_min_ms has not passed, the
+ * name stays taken until then.
  *
  * @callback  NULL: the memory of `lock` is the caller's again on return; else gets
  *              RLOCK_OK          released
@@ -473,16 +476,17 @@ void rlock_release(struct rlock_client *client, struct rlock *lock, rlock_cb cal
 bool rlock_is_held(const struct rlock *lock);
 
 /**
- * The fencing token of a held lock, > 0. If a grant's token is not greater than all that
- * this client has seen, which happens when a failover has lost the latest grants, the
- * client raises the counter and acquires the lock again before it answers.
+ * The fencing token of a held lock, > 0. A failover that loses the latest grants lowers
+ * the counter: if the token of a grant is not greater than all that this client has seen,
+ * the client raises the counter and acquires the lock again before it answers.
  */
 int64_t rlock_fence(const struct rlock *lock);
 
 /**
- * Raise the fence counter of the server above `above` and its clock in microseconds: the
- * protected resource has refused a fence as stale, because another client had a greater
- * one. The grants of later calls have greater fences.
+ * Raise the fence counter of the server above `above`, and above its clock in
+ * microseconds. Call this when the protected resource has refused a fence as stale,
+ * because another client had a greater fence. The grants of later calls have greater
+ * fences.
  *
  * @above  the greatest fence that the resource has seen; 0: not known. Ignored if it is
  *         more than a hundred years ahead of the server's clock: no grant could exceed it
@@ -511,8 +515,8 @@ struct rlock_info {
                              write: how many hold it; else 1 */
     int64_t waiters;      /* clients that wait by pub/sub; -1: not known */
     bool is_ours;         /* the owner belongs to this client */
-    bool is_near; /* its owner is on a host with the same name as ours: ids of clients
-                             begin with a hash of the host name */
+    bool is_near; /* the owner's host has the same name as ours; ids of clients begin with
+                     a hash of the host name */
 };
 
 /**
@@ -527,10 +531,10 @@ void rlock_inspect(struct rlock_client *client, const char *name, size_t name_le
                    void *arg);
 
 /**
- * Call `each` for every owner of `name`. If `name` is NULL, call it for every owner of all
- * locks on the server or cluster. This scans all keys, 200 per command, and leaves out
- * getset, which names no owner. A lock that is acquired or released meanwhile may be
- * missing, or be listed twice.
+ * Call `each` for every owner of `name`. If `name` is NULL, call it for every owner of
+ * all locks on the server or cluster. This scans all keys, 200 per command, and leaves
+ * out kind getset, which names no owner. A lock that is acquired or released meanwhile
+ * may be missing, or be listed twice.
  *
  * @each      returns whether to go on; may not close the client
  * @callback  gets RLOCK_OK after the last owner; others as for rlock_inspect()

@@ -8,12 +8,12 @@
  * members are held, and keeps working while a minority of the servers is unreachable.
  *
  * All members are tried at once. If too few are granted, these are released before the
- * group waits for anything, so groups that overlap cannot deadlock. It tries again after
- * a pause with jitter or, with RLOCK_GROUP_ALL, when the busy member is released. A try
- * takes at most 1.5 s and at most half of the lease. Once its result is certain, the
+ * group waits for anything, so groups that overlap cannot deadlock. The group tries again
+ * after a pause with jitter or, with RLOCK_GROUP_ALL, when the busy member is released. A
+ * try takes at most 1.5 s and at most half of the lease. Once its result is certain, the
  * members that have not replied get 50 ms more, or a twentieth of the lease if that is
- * less. If the group is then held, a member that is granted even later counts as held from
- * that moment.
+ * less. If the group is then held, a member that is granted even later counts as held
+ * from that moment.
  *
  * Threads  all calls on a group and its callbacks: the thread of the loop of its clients
  * Blocks   never
@@ -52,12 +52,11 @@ typedef void (*rlock_group_cb)(struct rlock_group *group, enum rlock_status stat
 struct rlock_group_options {
     const struct rlock_kind *kind; /* for all members, no semaphore; NULL: &rlock_plain */
     uint64_t holder;
-    uint32_t lease_ms; /* this, `watchdog` and `wait_ms` as in rlock_acquire_options,
-                          also the defaults */
+    uint32_t lease_ms; /* lease_ms, `watchdog` and `wait_ms` mean the same as in
+                          rlock_acquire_options, with the same defaults */
     bool watchdog;
     rlock_group_cb on_lost; /* called once when fewer members are held than needed; the
-                               library then releases the others. With the `arg` of
-                               acquire; may be NULL */
+                               library then releases the others. May be NULL */
     void *lost_arg;         /* as in rlock_acquire_options */
     uint32_t wait_ms;
 };
@@ -65,7 +64,8 @@ struct rlock_group_options {
 /**
  * Create a group, to be acquired and released any number of times.
  *
- * @members    1..RLOCK_GROUP_MAX; no client and name twice, in a quorum no client twice
+ * @members    1..RLOCK_GROUP_MAX. No two have the same client and name; in a quorum, no
+ *             two have the same client
  * @ret_group  set on RLOCK_OK; end it with rlock_group_free()
  *
  * Returns  RLOCK_OK, RLOCK_INVALID, RLOCK_NO_MEMORY
@@ -91,8 +91,9 @@ void rlock_group_free(struct rlock_group *group);
  * @options   copied; NULL: defaults, as zero-filled
  * @callback  gets
  *              RLOCK_OK          held
- *              RLOCK_BUSY        a member, or too many of them, held by another owner
- *              RLOCK_INVALID     bad options; or it is held or in another call, which
+ *              RLOCK_BUSY        a member is held by another owner; in a quorum, too
+ *                                many are
+ *              RLOCK_INVALID     bad options; or the group is held or in a call, which
  *                                continues
  *              RLOCK_TIMEOUT     granted too late to be safe
  *              RLOCK_CANCELLED   by rlock_group_cancel() or rlock_group_free()
@@ -123,8 +124,8 @@ void rlock_group_extend(struct rlock_group *group, uint32_t lease_ms,
  * Release all members.
  *
  * @callback  gets RLOCK_OK: as many as needed were still ours; RLOCK_LOST: fewer were;
- *            RLOCK_NOT_OWNER: not held, or in another call. If neither is certain: the
- *            first other status of a member, as for rlock_release()
+ *            RLOCK_NOT_OWNER: not held, or in another call. If neither OK nor LOST is
+ *            certain: the first other status of a member, as for rlock_release()
  */
 void rlock_group_release(struct rlock_group *group, rlock_group_cb callback, void *arg);
 
@@ -140,9 +141,8 @@ int64_t rlock_group_safe_for_us(const struct rlock_group *group, int64_t now_us)
 
 /**
  * The fencing token of the member at `index`; 0 while that member is not held or if there
- * is no such member. Servers
- * count independently, so a resource must check the token of the member that guards it.
- * In a quorum no token grows over all grants.
+ * is no such member. Servers count independently, so a resource must check the token of
+ * the member that guards it. In a quorum no token grows over all grants.
  */
 int64_t rlock_group_fence(const struct rlock_group *group, size_t index);
 
@@ -155,9 +155,9 @@ int64_t rlock_group_fence(const struct rlock_group *group, size_t index);
 const struct rlock_err *rlock_group_why(const struct rlock_group *group, size_t index);
 
 /**
- * Call `each` for every owner of the members, in this or any other group or client, as
- * rlock_list() does. The group may be in any state, or be freed meanwhile. It flushes its
- * clients by itself.
+ * Call `each` for every owner of the members' names, in whatever group or client, as
+ * rlock_list() does. The group may be in any state, or be freed meanwhile. The call
+ * flushes its clients by itself.
  *
  * @each      returns whether to go on with this member; `info->client` identifies the
  *            server

@@ -55,7 +55,7 @@ RLOCK_MUST_CHECK enum rlock_status rlock_sync_start(struct rlock_sync **ret_sync
  */
 void rlock_sync_close(struct rlock_sync *sync);
 
-/** Free it, after rlock_sync_close(), when no thread uses it any more. May be NULL. */
+/** Free `sync` after rlock_sync_close(), when no thread uses it any more. May be NULL. */
 void rlock_sync_free(struct rlock_sync *sync);
 
 /**
@@ -87,10 +87,10 @@ void rlock_sync_close_client(struct rlock_sync *sync, struct rlock_client *clien
 uint64_t rlock_sync_holder(void);
 
 /*
- * The calls of rlock.h. They return the status that its callback gets, and set `reterr`
- * (may be NULL) to the message. `options` NULL means the defaults. `holder` 0 in the
- * options means the calling thread. on_lost gets its lock or group, and `lost_arg` of the
- * options. rlock_fence() needs no counterpart: any thread may call it.
+ * The calls of rlock.h. They return the status that the callback there gets, and set
+ * `reterr` (may be NULL) to the message. `options` NULL means the defaults. `holder` 0 in
+ * the options means the calling thread. on_lost gets its lock or group, and `lost_arg` of
+ * the options. rlock_fence() needs no counterpart: any thread may call it.
  */
 
 RLOCK_MUST_CHECK enum rlock_status
@@ -184,7 +184,7 @@ rlock_sync_group_force_release(struct rlock_sync *sync, struct rlock_group *grou
 /** End the rlock_sync_group_acquire() of another thread, as rlock_sync_cancel() does. */
 void rlock_sync_group_cancel(struct rlock_sync *sync, struct rlock_group *group);
 
-/** As rlock_group_safe_for_us(), from now; 0 when it is not held. */
+/** As rlock_group_safe_for_us(), from now; 0 when the group is not held. */
 int64_t rlock_sync_group_safe_for_us(struct rlock_sync *sync, struct rlock_group *group);
 int64_t rlock_sync_group_fence(struct rlock_sync *sync, struct rlock_group *group,
                                size_t index);

@@ -1,12 +1,12 @@
 /*
- * scripts.c - puts the Lua scripts together from the files in lua/. Redis 6.2 or later
- * (redis/discovery.h). The assembler includes the files by name.
+ * scripts.c - puts the Lua scripts together from the files in lua/, which the assembler
+ * includes by name. They need Redis 6.2 or later (redis/discovery.h).
  */
 #include "lock/scripts.h"
 #include "lock/rlock.h"
 
-/* The first line in a cluster, where Redis 7.0 or later has channels of a slot; elsewhere
-   the text begins after it. */
+/* The first line of a script in a cluster: there, Redis 7.0 or later publishes on
+   channels of a slot. Elsewhere a script begins after this line. */
 #define SHARDED "KEYS.publish = redis.REDIS_VERSION_NUM and 'SPUBLISH'"
 
 #define PART(file) ".incbin \"lib/lock/lua/" file ".lua\"\n"

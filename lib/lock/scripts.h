@@ -14,8 +14,8 @@
  * are busy. If `fence` is equal to the clock, the counter was missing or unusable and has been
  * restarted.
  *
- * The last ARGV is the number of the call (redis/script.h), which is not in the lists
- * below. The script returns it as the first element, or as "number results".
+ * The last ARGV is the number of the call (redis/script.h), which the lists below leave
+ * out. The script returns it as the first element, or as "number results".
  */
 #ifndef LOCK_SCRIPTS_H
 #define LOCK_SCRIPTS_H
@@ -69,15 +69,15 @@
     X(RW_RELEASE, rw_release)                                                               \
     /* names; (holder, serial, lease ms)... -> results */                                   \
     X(PERMIT_RENEW, permit_renew)                                                           \
-    /* fence key; fence -> {clock us, greatest}; raises the counter to the clock, and to the \
-       fence if that is at most the greatest */                                              \
+    /* fence key; fence -> {clock us, greatest}; raises the counter to the clock, or to a    \
+       later fence that is at most the greatest */                                           \
     X(RAISE, raise_fence)                                                                   \
     /* name -> {'0', {name, owner, remaining ms, count, waiters}...} */                     \
     X(INSPECT, inspect)                                                                     \
     /* fence key; beginning of names, cursor -> {cursor, owners as above...} */             \
     X(LIST, list)                                                                           \
     X(FORCE, force_release)  /* name, queue, beats -> 1 deleted, 0 was free */              \
-    /* no key; waiting key, and no number -> rights that the user lacks, or an error of them */ \
+    /* no key; waiting key, but no number -> rights that the user lacks, or an error with them */ \
     X(RIGHTS, rights)
 
 enum rlock_script {
@@ -88,8 +88,8 @@ enum rlock_script {
 };
 /* clang-format on */
 
-/** The rights that a script and the calls that follow it need beyond those of every client
- *  (rights.lua), such as "+hget +hset"; NULL: none. */
+/** The rights that a script and the calls after it need, besides those that every client
+ *  needs (rights.lua), such as "+hget +hset"; NULL: none. */
 extern const char *const rlock_needed_rights[RLOCK_SCRIPT_COUNT];
 
 void rlock_scripts_init(struct redis_script scripts[RLOCK_SCRIPT_COUNT], bool is_cluster);

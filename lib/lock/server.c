@@ -16,8 +16,8 @@ static void server_on_raised(struct redis_script_call *call, enum rlock_status s
     /* A refusal needs no handling, because each acquire that needs the counter is refused, too. */
     if (status == RLOCK_OK && redis_reply_int(redis_script_at(reply, 0), &clock_us))
         rlock_server_saw_clock(server, clock_us, server->raise_sent_us, true);
-    /* A resource had a fence that no counter may reach. Kept, it would make every grant
-       stale. */
+    /* A resource has reported a fence that no counter may reach. If it were kept, every
+       grant would be stale. */
     if (status == RLOCK_OK && redis_reply_int(redis_script_at(reply, 1), &most) &&
         server->last_fence > most)
         server->last_fence = 0;
@@ -100,8 +100,8 @@ void rlock_raise_fences(struct rlock_client *client, int64_t above)
 void rlock_server_saw_clock(struct rlock_server *server, int64_t clock_us,
                             int64_t sent_us, bool is_wrong)
 {
-    /* The difference of the clocks, plus the time that the call took to the server. The smallest
-       value contains the least of that time. */
+    /* The difference of the clocks, plus the time that the call took to the server. The
+       smallest value includes the shortest such time. */
     int64_t ahead_us = clock_us - sent_us;
 
     if (is_wrong || ahead_us < server->ahead_us)
@@ -116,8 +116,8 @@ uint64_t rlock_server_latest_us(const struct rlock_server *server, int64_t sent_
     return latest_us < 0 ? 0 : (uint64_t)latest_us;
 }
 
-/** Redis 7.0 and later versions report a missing right within a script without a code. Redis 7.0
- *  does not name it. */
+/** If a script lacks a right, Redis 7.0 and later report it without a code. Redis 7.0
+ *  does not name the right. */
 static bool is_denied_in_script(const char *text)
 {
     return strstr(text, "The user executing the script can't") != NULL ||
@@ -166,7 +166,7 @@ enum rlock_status rlock_server_refused(struct rlock_client *client,
                    text);
 }
 
-/** Whether `words`, with a blank between two, has the word of `len` bytes at `word`. */
+/** Whether `words`, separated by blanks, include the word of `len` bytes at `word`. */
 static bool has_word(const char *words, const char *word, size_t len)
 {
     for (const char *at = words; *at != '\0'; at += at[0] == ' ') {

@@ -25,7 +25,7 @@ MUST_CHECK bool rlock_server_saw_fences(struct rlock_server *server, int64_t fen
                                         unsigned count);
 
 /**
- * The server's clock was `clock_us` after it received what was sent at `sent_us`.
+ * The server's clock was `clock_us` when it executed a call that was sent at `sent_us`.
  * `is_wrong`: the value known so far has proved wrong.
  */
 void rlock_server_saw_clock(struct rlock_server *server, int64_t clock_us,
@@ -43,7 +43,7 @@ enum rlock_status rlock_server_refused(struct rlock_client *client,
 
 /**
  * RLOCK_REFUSED: the user lacks some of the rights `needed`, such as "+hget +hset";
- * rlock_client_why() names these. The connection is up.
+ * rlock_client_why() names the missing rights. The connection is up.
  */
 MUST_CHECK enum rlock_status rlock_server_check_rights(struct rlock_server *server,
                                                        const char *needed);

@@ -2,8 +2,8 @@
  * state.c - every transition of a lock's state, and what goes with it: the watchdog, the
  * waiter, the copies to release, the statistics, the callback.
  *
- * A callback may free its lock, use it again or close the client: nothing of them is
- * touched after it.
+ * A callback may free its lock, use it again or close the client, so neither lock nor
+ * client is touched after the callback.
  */
 #include "lock/state.h"
 #include "base/clock.h"
@@ -276,8 +276,8 @@ static void wait_or_fail(struct rlock_client *client, struct rlock *lock,
 
     if (is_unknown(status))
         lock->in_doubt = true;
-    /* A try whose outcome is unknown is repeated with an equal owner value, so the server finds a
-       grant of the first try again. Kind getset has no owner value. */
+    /* A try whose outcome is unknown is repeated with an equal owner value, so the server
+       recognises a grant of the first try. Kind getset has no owner value. */
     if (status == RLOCK_BUSY || status == RLOCK_DOWN ||
         (is_unknown(status) && lock->kind->can_renew))
         status = rlock_wait_on(client, lock, result);
@@ -324,7 +324,7 @@ static void lose(struct rlock_client *client, struct rlock *lock)
         lock->on_lost(lock, RLOCK_LOST, lock->lost_arg);
 }
 
-/** After any other result the lock stays overdue, and the watchdog retries. */
+/** Unless the result is OK or LOST, the lock stays overdue, and the watchdog retries. */
 void rlock_state_on_renew(struct rlock_client *client, struct rlock *lock,
                           const struct rlock_result *result)
 {

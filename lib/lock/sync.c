@@ -14,7 +14,7 @@
  *
  * Guarantee: every call is answered exactly once, also on closing. A call that arrives
  * while the clients are being closed returns only when they are closed: until then the
- * caller's lock may be in a list of theirs.
+ * caller's lock may be in a list of a client.
  */
 #include "lock/sync.h"
 #include "base/process.h"
@@ -213,7 +213,7 @@ void rlock_sync_answer(struct rlock_sync_call *call, enum rlock_status status)
 
 /* -- the background thread -- */
 
-/** Sleep for LINGER_NS; whether no thread led meanwhile. The mutex is held. */
+/** Sleep for LINGER_NS. Whether no thread has led meanwhile. The mutex is held. */
 static bool was_quiet(struct rlock_sync *sync)
 {
     uint64_t leads = sync->leads;
@@ -282,7 +282,7 @@ enum rlock_status rlock_sync_start(struct rlock_sync **ret_sync, struct rlock_er
     failure = uv_loop_init(&sync->loop);
     if (failure != 0)
         goto out;
-    /* The handle ends a poll. It cannot fail, because the loop has such a handle already. */
+    /* The handle ends a poll. This cannot fail: the loop has such a handle already. */
     (void)uv_async_init(&sync->loop, &sync->wake, NULL);
     failure = start_background(sync);
     if (failure != 0) {

@@ -273,7 +273,7 @@ static void sync_on_group_answer(struct rlock_group *group, enum rlock_status st
                                  void *arg)
 {
     if (status == RLOCK_INVALID)
-        of(arg)->base.client = group->members[0].client; /* it knows why */
+        of(arg)->base.client = group->members[0].client; /* this client knows why */
     rlock_sync_answer(arg, status);
 }
 
@@ -281,7 +281,7 @@ static void sync_on_group_acquired(struct rlock_group *group, enum rlock_status 
                                    void *arg)
 {
     if (status == RLOCK_OK)
-        group->lost_arg = of(arg)->group_options->lost_arg; /* not this call */
+        group->lost_arg = of(arg)->group_options->lost_arg; /* this call ends now */
     sync_on_group_answer(group, status, arg);
 }
 

@@ -2,23 +2,23 @@
  * wait.c - waiting by pub/sub, by the owner's lease and by spinning.
  *
  * A waiter has a timer and, unless it spins, a place in the channel of its lock. The
- * first waiter of a channel tries again when a message arrives and when the owner's
- * lease must have ended; the others only watch their own deadlines, so one release
- * costs one try per process, whatever the number of waiters. A release by this client
- * wakes the first waiter without the message, so that its try leaves in the same write.
- * When the first waiter leaves, the next takes its place; if it leaves without the
- * lock, the next tries at once, because the message may have been spent on the one that
+ * first waiter of a channel tries again when a message arrives and when the owner's lease
+ * must have ended; the others only watch their own deadlines, so one release costs one
+ * try per process, whatever the number of waiters. A release by this client wakes the
+ * first waiter without the message, so that its try leaves in the same write. When the
+ * first waiter leaves, the next takes its place; if the first one leaves without the
+ * lock, the next tries at once, because the last message may have woken only the one that
  * left. In a queued kind the message names the owner value of the waiter to wake, and
  * each waiter tries every RLOCK_FAIR_BEAT_MS, which is its heartbeat. Where several may
  * hold the lock, the next waiter tries also when the first one has got it.
  *
  * So a client could pass a lock from waiter to waiter for ever while another client
- * waits. The reply to a release tells how many clients got its message. While there are
- * others, a client that has released the lock TURNS_MAX times, or for TURNS_US, yields:
- * none of its calls that can wait tries until another client has had the lock, or until
- * the yield has lasted YIELD_MIN_US, which doubles each time that nobody took it. The
- * messages of the client's own releases are ignored, since it has woken its waiter
- * already.
+ * waits. The reply to a release tells how many clients got its message. While other
+ * clients get it, a client yields after TURNS_MAX releases or TURNS_US in a row: none of
+ * its calls that can wait tries until another client has had the lock, or the yield is
+ * over. A yield lasts YIELD_MIN_US, and twice as long each time that nobody took the
+ * lock. The messages of the client's own releases are ignored, since it has woken its
+ * waiter already.
  *
  * While the channel is not subscribed, its waiters spin. A message may get lost on a
  * connection that lives. Therefore the client checks every CHECK_MS which names are free,
@@ -134,7 +134,7 @@ static void sleep_on(struct rlock_waiter *waiter)
         at_us = sooner(at_us, now_us + (int64_t)RLOCK_FAIR_BEAT_MS * 1000);
     if (yields_until_us(waiter) > now_us && is_first(waiter))
         at_us = sooner(at_us, yields_until_us(waiter));
-    uv_update_time(waiter->client->loop); /* its time is the start of the turn */
+    uv_update_time(waiter->client->loop); /* the loop's time is the start of its turn */
     uv_timer_start(&waiter->timer, wait_on_timer, clock_ms_until(at_us), 0);
 }
 
@@ -267,8 +267,8 @@ static struct rlock_waiter *first_waiter(const struct rlock_channel *channel)
     return list_item(channel->listeners.next, struct rlock_waiter, link);
 }
 
-/** Whether only the waiters of the name, or only `lock`, would be in a queue of the server. Then
- *  neither would be woken for the other. */
+/** Whether the server would queue `lock` but not the waiters of its name, or the reverse.
+ *  Then neither would be woken for the other. */
 static bool is_mixed(struct rlock_client *client, const struct rlock *lock)
 {
     const struct rlock_channel *channel = NULL;
@@ -454,8 +454,8 @@ static void count_release(struct rlock_channel *channel, bool has_message)
         channel->expected_messages++;
     if (channel->unreplied > 0)
         return;
-    /* A message of another client was ignored; or a try of this client ran before the release,
-       which was sent again because the server did not know the script. */
+    /* Either a message of another client was ignored, or a try ran before the release,
+       which was sent again because the server did not know its script. */
     if (channel->early_messages > 0 || channel->was_overtaken)
         wake(first_waiter(channel));
     channel->early_messages = 0;
@@ -496,7 +496,7 @@ void rlock_wait_released(struct rlock_client *client, struct rlock *lock,
         count_release(channel, receivers > 0);
     lock->is_counted = false;
     if (channel != NULL && channel->is_subscribed && receivers > 0)
-        receivers--; /* this client */
+        receivers--; /* do not count this client */
     turns = turns_of(client, lock);
     turns->is_contended = receivers > 0;
     if (turns->is_contended)

@@ -17,24 +17,24 @@ void rlock_waits_clear(struct rlock_client *client);
 
 /**
  * A try to acquire `lock` found it busy, or failed for a reason that may pass. Returns
- * RLOCK_OK: it goes on waiting; RLOCK_NO_MEMORY: it cannot wait; RLOCK_INVALID: waiters
- * of its name are of a kind that it cannot wait beside; otherwise its time is up and this is
- * the status of the try.
+ * RLOCK_OK: the lock waits; RLOCK_NO_MEMORY: it cannot wait; RLOCK_INVALID: it cannot
+ * wait beside waiters of another kind; otherwise the status of the try, because the time
+ * is up.
  */
 MUST_CHECK enum rlock_status rlock_wait_on(struct rlock_client *client,
                                            struct rlock *lock,
                                            const struct rlock_result *result);
 
-/** The connection is up again: the waiters whose try failed try again. */
+/** The connection is up again: retry the tries that failed. */
 void rlock_waits_resume(struct rlock_client *client);
 
 /** The result of a check, which tells whether the name of a waiting lock is free. */
 rlock_on_result rlock_wait_on_check;
 
-/** `lock`, which does not wait any more, was granted: its holder may have it again. */
+/** `lock` was granted: wake the waiters with the same holder, which may have it, too. */
 void rlock_wait_granted(struct rlock_client *client, const struct rlock *lock);
 
-/** End the wait of `lock`, if it waits. @is_granted  because it was granted */
+/** End the wait of `lock`, if it waits. `is_granted`: it was granted */
 void rlock_wait_end(struct rlock_client *client, struct rlock *lock, bool is_granted);
 
 /** Whether `lock`, which is about to be acquired, has to wait for another client first. */

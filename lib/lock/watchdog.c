@@ -3,14 +3,14 @@
  *
  * A lock is due a third of its lease after the last call that set it. Locks whose leases
  * differ by less than an eighth share a bucket, in the order in which they were set, so a
- * bucket is nearly ordered by when they are due: a lock waits at most an eighth longer,
- * behind one with a longer lease. When the first lock of a bucket is due, the timer moves
+ * bucket is nearly in the order of due times: behind one with a longer lease, a lock
+ * waits at most an eighth longer. When the first lock of a bucket is due, the timer moves
  * it, and the locks that are due soon, to `overdue` and puts them in batches; they stay
  * there until the server has replied. While `overdue` is not empty, the timer checks it
  * every fiftieth of a lease: it sends failed renewals again, and a lock whose lease has
- * ended by the local clock is lost, with or without a reply. A renewed lock returns to its
- * bucket. A lock that is due after its hold_max_ms is lost instead: the owner may have died
- * without its process. Nothing is sent, since the lease ends soon.
+ * ended by the local clock is lost, with or without a reply. A renewed lock returns to
+ * its bucket. A lock that is due after its hold_max_ms is lost instead: the owner may
+ * have died without its process. Nothing is sent, since the lease ends soon.
  *
  * Adding and removing a lock cost one list operation each, and the timer is set again
  * only for an earlier renewal: a lock that is held for a millisecond costs next to
@@ -97,8 +97,8 @@ void rlock_watchdog_hurry(struct rlock_client *client, struct rlock *lock)
     wake_at(&client->watchdog, clock_mono_us());
 }
 
-/** Take the locks that are due. If there is one, also take those that will be due soon, within a
-    sixteenth of the time between two renewals, so that they share its call. */
+/** Take the locks that are due. If there is one, also take those that will be due soon,
+ *  within a sixteenth of the time between two renewals, so that all share a call. */
 static void collect_due(struct rlock_watchdog *watchdog, struct rlock_link *bucket,
                         int64_t now_us)
 {
@@ -160,7 +160,7 @@ static void renew_overdue(struct rlock_client *client, int64_t now_us)
             /* the lock may still exist on the server */
             rlock_orphan_unknown(client, lock);
         lock->kind->renew.on_result(client, lock, &lost);
-        if (client->is_closing) /* by the callback */
+        if (client->is_closing) /* a callback has closed it */
             cancel_all(client, &todo);
     }
 }

@@ -9,14 +9,13 @@ void rlock_watchdog_init(struct rlock_client *client);
 /** Stop. Calls `on_cancel` of the renewal of each watched lock. */
 void rlock_watchdog_close(struct rlock_client *client);
 
-/** The lease of a held lock was set by a call sent at `sent_us`: watch it from then on. */
+/** The lease of a held lock was set by a call sent at `sent_us`: watch the lock. */
 void rlock_watchdog_set(struct rlock_client *client, struct rlock *lock, int64_t sent_us);
 
-/** It is not certain how long the lease of a watched lock still runs: renew it now. */
+/** How long the lease of a watched lock still runs is uncertain: renew it now. */
 void rlock_watchdog_hurry(struct rlock_client *client, struct rlock *lock);
 
-/** Stop watching a lock, and ignore a renewal in progress. Does nothing if the lock is not watched.
- *  */
+/** Stop watching a lock, if it is watched, and ignore a renewal in progress. */
 void rlock_watchdog_remove(struct rlock *lock);
 
 /** The connection is up again: retry the renewals that failed. */
