@@ -44,7 +44,7 @@ struct http_request {
     /* What is malformed in the head or the framing of the body; NULL: nothing. The handler must
        answer a malformed request at once, and the answer closes the connection. */
     const char *defect;
-    void *context; /* context_bytes for the handler, zeroed, aligned for any type */
+    void *context; /* context_bytes of memory for the handler, zeroed and aligned */
     struct http *http;
     /* used by the server: */
     struct rlock_link link; /* in http->free_requests */
@@ -53,7 +53,7 @@ struct http_request {
     char *buffer; /* memory of the body: HTTP_BODY_BYTES_MAX bytes, or NULL */
     size_t received_bytes;
     size_t declared_bytes; /* Content-Length, exact up to HTTP_BODY_BYTES_MAX */
-    const char *chunks;    /* where libmicrohttpd places received parts of the body */
+    const char *chunks;    /* end of the head, where parts of the body arrive */
     bool has_id;           /* the client has sent an X-Request-Id */
     bool keeps_body;
     bool is_answered;
@@ -132,7 +132,7 @@ void http_answer_page(struct http_request *request, struct http_page *page);
 
 struct http_listener {
     int64_t id;
-    int64_t content, sent_us; /* the last event, set by print_event(); 0 at first */
+    int64_t content, sent_us; /* of the last event, set by print_event(); 0 at first */
 };
 
 /** Answer with events until the client leaves, sends something or reads too slowly, or the server
@@ -149,7 +149,7 @@ struct http_options {
     struct http_tls *tls; /* NULL: plain HTTP; owned by the server after RLOCK_OK */
     const char *tls_priority;
     struct address_networks trusted_proxies;
-    size_t connections_max;         /* with listeners; further ones are closed at once */
+    size_t connections_max;         /* including listeners; further ones are closed */
     size_t connections_per_address; /* 0: no limit; trusted proxies have no limit */
     unsigned idle_timeout_s;        /* time for the next head of a request to arrive */
     unsigned request_timeout_s;     /* time for a body to arrive, or an answer to leave */

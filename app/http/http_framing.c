@@ -1,15 +1,16 @@
 /*
- * http_framing.c - finds requests whose end another server could see elsewhere.
+ * http_framing.c - finds requests that another server could end at another byte.
  *
  * Behind a proxy, a request with two meanings is the start of request smuggling: the proxy
  * and this server must agree where each request ends. So a request whose head violates
  * RFC 9112 is refused, and its connection is closed.
  *
  * libmicrohttpd before 1.0 is lenient, and shows only parsed headers. But it parses in
- * place: in a valid head the parts are adjacent, each CR and LF replaced by NUL. A bare LF,
- * a NUL in a value and a folded line change a distance, and so are found. The lines of a
- * chunked body are checked only if they arrive together with data. The other lines cannot be
- * exploited, because the answer to a chunked request closes its connection.
+ * place: in a valid head the parts are adjacent, each CR and LF replaced by NUL. A bare
+ * LF, a NUL in a value and a folded line change the distance between two parts, and so
+ * are found. The lines of a chunked body are checked only if they arrive together with
+ * data. The other lines cannot be exploited, because the answer to a chunked request
+ * closes its connection.
  */
 #include "app/http/http_impl.h"
 

@@ -18,7 +18,7 @@ enum conn_state {
     CONN_WRITING, /* the server waits for the client to read the answer */
     CONN_ENDING,  /* the connection was shut down after a timeout */
     CONN_DRAINED, /* the answer was sent, but the client still sends; see http_conn.c */
-    CONN_STREAM, /* libmicrohttpd has closed, but the client listens; see http_stream.c */
+    CONN_STREAM,  /* libmicrohttpd is done, but the client listens; see http_stream.c */
 };
 
 struct drain;
@@ -31,7 +31,7 @@ struct conn {
     uint64_t since_ms;   /* when the state began, by the loop's clock */
     enum conn_state state;
     bool is_refused;   /* the answer was sent before the whole request had arrived */
-    bool is_stream;    /* the next conn_end() is for a substitute, see http_stream.c */
+    bool is_stream;    /* the next conn_end() is for an unconnected socket */
     bool is_query_cut; /* the query was cut off, see http_on_target() */
 };
 

@@ -2,8 +2,9 @@
  * http_tls.c - the certificate for handshakes, which can be replaced at run time.
  *
  * libmicrohttpd takes a certificate only when a daemon starts, but it can install a
- * callback by which GnuTLS retrieves one at each handshake. The callback has no argument,
- * and each loop has its own thread, so the certificate is kept in a thread-local variable.
+ * callback by which GnuTLS retrieves a certificate at each handshake. The callback has no
+ * argument, and each loop has its own thread, so the certificate is kept in a
+ * thread-local variable.
  */
 #include "app/http/http_impl.h"
 
