@@ -64,7 +64,7 @@ static char *encode_header(const struct auth *auth, const char *kid)
     return text;
 }
 
-/* An invalid key stops the start. It would refuse every token later. */
+/* An invalid key stops the start, because it would refuse every token later. */
 static enum rlock_status add_key(struct auth *auth, const char *variable, const char *kid,
                                  const char *text, struct rlock_err *reterr)
 {
@@ -232,7 +232,7 @@ struct token {
     struct text signature;
 };
 
-/* False: the value is not "Bearer" and a text with two dots or more. */
+/* False: the value is not "Bearer" followed by a text with at least two dots. */
 static bool split_token(struct text authorization, struct token *ret_token)
 {
     static const char scheme[] = "Bearer ";

@@ -53,7 +53,7 @@ bool base64_decode(const char *text, size_t len, void *ret_bytes, size_t size,
                    size_t *ret_len)
 {
     size_t whole = len / 4 * 4, rest = len % 4, rest_bytes = rest * 3 / 4;
-    char last[4] = {'A', 'A', 'A', 'A'}; /* bits of 0 */
+    char last[4] = {'A', 'A', 'A', 'A'}; /* 'A' is six zero bits */
     uint8_t *to = ret_bytes;
     uint32_t bits;
 

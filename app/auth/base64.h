@@ -14,8 +14,8 @@
 size_t base64_encode(const void *bytes, size_t len, char *ret_text);
 
 /**
- * Decode a text that base64_encode() could have written: without padding, other characters
- * or non-zero bits at the end.
+ * Decode a text that base64_encode() could have written: without padding, without other
+ * characters, and without non-zero bits at the end.
  *
  * @ret_bytes  `size` bytes
  * @ret_len    set if true is returned

@@ -40,8 +40,8 @@ void limiter_free(struct limiter *limiter)
     free(limiter);
 }
 
-/* Returns the bucket of `key`. If there is none, clears the bucket of the set that would be full
-   again first, and returns it. */
+/* Returns the bucket of `key`. If `key` has none, evicts the bucket of the set that would
+   be full again first, and returns it. */
 static struct bucket *find(struct limiter *limiter, uint64_t key)
 {
     struct bucket *set =

@@ -2,11 +2,12 @@
  * ticket.h - stateless purchase tickets, and the proof of work that may be required.
  *
  * A ticket proves that a shopper requested it for a voucher whose sale was open. It is an
- * expiry time with a MAC over the shopper, the voucher and that time. A challenge is like a
- * ticket, but its MAC includes another label, so a challenge is not accepted as a ticket. A
- * challenge cannot be predicted, so the work begins only when the challenge is issued, at
- * most its lifetime before the sale opens. A nonce with which SHA-256 of "CHALLENGE:NONCE"
- * begins with enough zero bits proves about 2^bits hashes of work; the check costs one hash.
+ * expiry time with a MAC over the shopper, the voucher and that time. A challenge is like
+ * a ticket, but its MAC includes another label, so a challenge is not accepted as a
+ * ticket. A challenge cannot be predicted, so nobody can begin the work before the
+ * challenge is issued, at most its lifetime before the sale opens. If SHA-256 of
+ * "CHALLENGE:NONCE" begins with `bits` zero bits, the nonce proves about 2^bits hashes of
+ * work; the check costs one hash.
  *
  * All instances must have the same secret. Threads: any.
  */
