@@ -24,7 +24,7 @@ struct stats_options {
     uv_loop_t *loop;
     struct redis_conn *conn; /* borrowed; closed before stats_close() */
     const struct all_metrics *all_metrics;
-    bool is_publisher; /* true in the first loop of each instance, which writes */
+    bool is_publisher; /* true in the first loop of an instance: it adds the stats */
 };
 
 /** A command under way. The caller of stats_read() keeps it in memory until `done` is called. */
