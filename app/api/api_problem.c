@@ -107,7 +107,7 @@ void api_answer_bad_request(struct api_request *request, const char *detail)
     answer_rendered(request, &problem, &(struct http_reply){0});
 }
 
-/* The name is not trusted: it may be long, and no UTF-8. */
+/* The name is not trusted: it may be long, and not UTF-8. */
 void api_answer_unknown_parameter(struct api_request *request, struct text name)
 {
     char plain[65] = "", detail[100];

@@ -81,7 +81,8 @@ void api_answer_allow(struct api_request *request, const char *allow);
 /**
  * Answer after a store call that failed: 404, 500 or 503.
  *
- * @was_write  a lost connection leaves the outcome unknown
+ * @was_write  the call may have changed something, so after a lost connection the outcome
+ *             is unknown
  */
 void api_answer_failure(struct api_request *request, enum rlock_status status,
                         bool was_write);
@@ -99,8 +100,8 @@ void api_answer_text(struct api_request *request, struct http_reply *reply, char
 void api_answer_json(struct api_request *request, unsigned status, char *text,
                      const char *location);
 
-/** Answer 200 with a JSON list, and with its age if the list may be older than the request. To be
- *  called in the callback of the list. */
+/** Answer 200 with a JSON list, and with its age if the list may be older than the
+ *  request. To be called in the callback of the read. */
 void api_answer_list(struct api_request *request, char *text);
 
 #endif

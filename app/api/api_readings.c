@@ -39,7 +39,7 @@ static char *print_list(const struct api_reading *reading, const struct voucher 
                         size_t count, int64_t now_us)
 {
     const struct voucher_filter *filter = &reading->key.filter;
-    bool has_more = count >= filter->limit; /* the limit is the page and one more */
+    bool has_more = count >= filter->limit; /* the limit is the size of a page plus one */
     char cursor[48];
 
     if (has_more) {

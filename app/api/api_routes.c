@@ -20,7 +20,7 @@ enum callers {
     MEMORY_FIRST = 1 << 8,
     READS_BODY = 1 << 9,
     REFUSES_BODY = 1 << 10, /* unless it is an object without members */
-    /* A link to a page may carry the parameters of others, such as those of a campaign. */
+    /* A link to a page may carry parameters for others, such as those of a campaign. */
     ANY_QUERY = 1 << 11,
 };
 #define ROLES ((unsigned)(SHOPPER | PAYMENT | ADMIN))

@@ -26,8 +26,8 @@ void api_identify(struct api_request *request, api_handler *identified);
  */
 MUST_CHECK enum rlock_status api_check_token(struct api_request *request);
 
-/** Take a token of `key` from `limiter`; NULL: there is no limit. True: no token is left, and the
- *  request is answered. */
+/** Take a token of `key` from `limiter`, which is NULL without a limit. True: no token is
+ *  left, and the request is answered. */
 MUST_CHECK bool api_is_limited(struct api_request *request, const char *policy,
                                struct limiter *limiter, uint64_t key);
 
@@ -87,8 +87,9 @@ api_handler api_stream_voucher;
 
 /* api_admit.c */
 
-/** Call `on_entry` with the voucher of the path. If the catalogue has no valid entry, identify the
- *  caller and read the voucher before. If this fails, answer the request instead. */
+/** Call `on_entry` with the voucher of the path. If the catalogue has no valid entry,
+ *  first identify the caller and read the voucher. If this fails, answer the request
+ *  instead. */
 void api_find_entry(struct api_request *request, api_admit on_entry);
 
 /** Answer an order request. `order` is as in checkout_cb. */
