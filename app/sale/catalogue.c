@@ -164,7 +164,7 @@ static void catalogue_on_read(enum rlock_status status, const struct voucher *vo
             catalogue->missing_count++;
         }
     }
-    /* Only now no callback uses the entries any more. */
+    /* No callback uses the entries any more. */
     while (catalogue->missing_count > MISSING_MAX)
         evict(catalogue,
               list_item(catalogue->missing.next, struct catalogue_entry, link));

@@ -239,7 +239,7 @@ static void checkout_on_lock_lost(struct rlock *lock UNUSED,
         item->checkout->queued--;
         item_finish(item, OUTCOME_UNAVAILABLE);
     }
-    /* in SENT, Postgres decides by the fence and its constraints */
+    /* in SENT, Postgres decides by the fence and by constraints */
 }
 
 static void checkout_on_locked(struct rlock *lock, enum rlock_status status, void *arg)

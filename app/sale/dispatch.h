@@ -57,7 +57,7 @@ struct dispatch_queue {
 
 struct dispatch_choice {
     bool is_bundled;  /* the batch may share a transaction */
-    int64_t delay_us; /* 0: send now; DISPATCH_LATER: ask when a transaction has ended */
+    int64_t delay_us; /* 0: send now; DISPATCH_LATER: ask again after a transaction */
 };
 
 /** Decide about the next batch of a queue. */

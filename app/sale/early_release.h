@@ -32,7 +32,7 @@ struct early_release {
     int64_t trial_at_us; /* when the next trial begins */
     struct early_window last[2]; /* the last windows without and with early releases */
     int64_t noted_us;            /* when the last batch was durable */
-    int64_t since_us;     /* start of the window: earlier sent batches do not count */
+    int64_t since_us;     /* start of the window; batches sent earlier do not count */
     int64_t window_at_us; /* when the first batch of the window was durable */
     int64_t batches;      /* number of batches in the window */
     int64_t waited_us, orders; /* sums over the batches of the window without the first */
