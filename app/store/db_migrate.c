@@ -178,7 +178,7 @@ static enum rlock_status join_cell(struct db *db, const char *url,
     return status;
 }
 
-/* -- all of it -- */
+/* -- the whole migration -- */
 
 /* Reads the plan of the preparations in a transaction, which is rolled back, and runs the steps
    without a transaction. */

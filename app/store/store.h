@@ -60,11 +60,11 @@ struct store_options {
     /* Called when a voucher has changed. Called with 0 after each connect, because
        notifications may have been lost. */
     void (*on_voucher_changed)(int64_t voucher_id, void *arg);
-    /* Called when `is_up` changes, and when a server is the first to answer with a reason.
-       `is_up`: all connections are up, except perhaps those for expiry and lists. The reasons:
-       RLOCK_INVALID: the database is not UTF8; RLOCK_REFUSED: the role may not place orders;
-       RLOCK_BUSY: the server is read-only; RLOCK_UNSAFE: the server is less durable than
-       required; others: there is no connection. */
+    /* Called when `is_up` changes, and when a server refuses a connection for a new
+       reason. `is_up`: all connections are up, except perhaps those for expiry and lists.
+       The reasons: RLOCK_INVALID: the database is not UTF8; RLOCK_REFUSED: the role may
+       not place orders; RLOCK_BUSY: the server is read-only; RLOCK_UNSAFE: the server is
+       less durable than required; others: there is no connection. */
     void (*on_state)(bool is_up, const struct rlock_err *why, void *arg);
     /* Called when the connection to `lists_url` is up, or an attempt to connect has failed. */
     void (*on_lists_state)(bool is_up, const struct rlock_err *why, void *arg);

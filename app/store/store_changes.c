@@ -39,7 +39,7 @@ struct changes_call {
     size_t count;
 };
 
-/* Returns the call as one that changes orders. NULL: the call changes a voucher. */
+/* Returns the struct changes_call of a call. NULL: the call changes a voucher. */
 static struct changes_call *changes_of(struct call *call)
 {
     return call->statement <= STATEMENT_REDEEM_ORDER
@@ -228,8 +228,8 @@ static void add_change(struct changes_call *call, struct order_change *change)
         call->call.deadline_us = change->deadline_us;
 }
 
-/* Answers the late changes of the call. False: no change is left in time, or the call changes a
-   voucher. */
+/* Answers the late changes of the call, unless all are late. False: all are late, or the
+   call changes a voucher. */
 static bool drop_late_changes(struct call *call, int64_t latest_us)
 {
     struct changes_call *orders = changes_of(call);
@@ -323,7 +323,7 @@ void store_change_voucher(struct call *call, enum statement statement, int64_t v
         enqueue(call, queue);
 }
 
-/* A call of the queue that another change can join; NULL: none. */
+/* Returns a call of the queue that another change can join; NULL: there is none. */
 static struct changes_call *waiting_call(const struct change_queue *queue,
                                          enum statement statement)
 {

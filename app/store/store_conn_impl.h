@@ -73,8 +73,8 @@ void store_conn_fail_later(struct store_conn *conn, enum rlock_status status,
 
 /** Close the connection, and move its queries to `failed` for store_conn_answer_failed(). */
 void store_conn_drop(struct store_conn *conn);
-/** Answer the queries in `failed`. The status is that of `why`; it is RLOCK_IO, so the outcome is
- *  unknown, if `why` says that the server must not be used. */
+/** Answer the queries in `failed`. The status is that of `why`. If `why` says that the
+ *  server must not be used, the status is RLOCK_IO, because the outcome is unknown. */
 void store_conn_answer_failed(struct store_conn *conn, const struct rlock_err *why);
 
 /** Send a statement that has no parameters, without a Sync. False: libpq failed. */

@@ -223,7 +223,7 @@ static void take_input(struct store_conn *conn)
     PGconn *pg = conn->pg;
     bool is_alive = PQconsumeInput(pg) == 1;
 
-    take_results(conn); /* may fail the connection, which is then not up */
+    take_results(conn); /* may close the connection, which is then not up */
     for (PGnotify *notify;
          conn->state == STATE_UP && (notify = PQnotifies(conn->pg)) != NULL;
          PQfreemem(notify))

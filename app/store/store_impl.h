@@ -11,7 +11,7 @@ struct call {
     struct store_query query; /* query.link also links the call in lists of the store */
     struct store *store;
     enum rlock_status status; /* of an answer that is given later */
-    struct reads *reads;      /* of a read: the other reads of its connection */
+    struct reads *reads;      /* of a read: the reads of its connection */
     /* only used if the call may wait for its connection: */
     store_query_cb done; /* answers and frees the call; query.done calls it */
     enum statement statement;

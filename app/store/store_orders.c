@@ -15,7 +15,7 @@
 #define MALFORMED        "malformed answer of the database"
 #define RETIRE_AGAIN_MS  5
 #define LOOKUP_MAX       1000 /* most keys in a query */
-#define LOOKUPS_SENT_MAX 2    /* most queries under way when a look-up is sent, with it */
+#define LOOKUPS_SENT_MAX 2    /* most queries under way, the look-up included */
 
 /* "place" returns a row per batch; "find" and "resolve" one per placement. */
 enum batch_column {
@@ -93,7 +93,8 @@ static void put_tickets(struct store_params *params, const struct rlock_link *ba
             params_element_bool(params, batch->placements[i]->has_ticket);
 }
 
-/* Puts the vouchers, the positions of the first and the last placement of each, and the placements. */
+/* Puts the vouchers, the positions of the first and the last placement of each voucher,
+   and the placements. */
 static void put_bundle(struct store_params *params, const struct batch_call *call)
 {
     size_t count = list_count(&call->batches);

@@ -95,7 +95,7 @@ static void store_on_voucher(struct store_query *query, enum rlock_status status
     answer_one(query, status, result, why, violates(result, "voucher_window"));
 }
 
-/* A violated CHECK or an overflow is one of the stock, because a restock changes nothing else. */
+/* A violated CHECK or an overflow concerns the stock: a restock changes nothing else. */
 static void store_on_restocked(struct store_query *query, enum rlock_status status,
                                const PGresult *result, const struct rlock_err *why)
 {
