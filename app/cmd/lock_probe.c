@@ -27,7 +27,8 @@ static void report(struct lock_probe *probe)
     probe->on_state(state, &probe->why, probe->arg);
 }
 
-/** The client's last failure may be older than this one, which has no text if no reply came. */
+/** If no reply came, this failure has no text, and the client's last failure may be an
+ *  older one. */
 static void note_failure(struct lock_probe *probe, enum rlock_status status)
 {
     const struct rlock_err *why = rlock_client_why(probe->locks);

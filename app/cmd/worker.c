@@ -145,8 +145,8 @@ void worker_keys_free(struct worker_keys *keys)
     free(keys);
 }
 
-/* Starts to drain, or replaces the keys. No request uses the old keys, because a request copies
-   what it needs of a token. */
+/* Starts to drain, or replaces the keys. No request uses the old keys, because a request
+   copies what it needs of its token. */
 static void worker_on_wake(uv_async_t *wake)
 {
     struct worker *worker = wake->data;
