@@ -1,7 +1,7 @@
 -- What earlier requests of these shoppers did. For each shopper and request key (which may be
 -- NULL), in their order:
 --   2 repeated         the key made order `order_id`; `detail` is its order_detail()
---   3 already ordered  the shopper's live orders have reached the limit; `order_id` is one
+--   3 already ordered  the shopper's live orders have reached the limit; `order_id` is one of them
 --   0 none             neither
 create or replace function find_orders(p_voucher bigint, p_users bigint[], p_keys text[])
 returns table (pos bigint, verdict smallint, order_id bigint, detail bigint[])

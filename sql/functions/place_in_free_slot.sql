@@ -11,7 +11,7 @@ declare
     v_slots smallint[];
     v_newest_fence bigint; -- of live orders, or a fence of an ended order that makes p_fence stale
 begin
-    -- again: earlier rows of the same batch may have changed the answer
+    -- look again: earlier rows of the same batch may have changed the answer
     select f.verdict, f.order_id, f.detail into verdict, order_id, detail
     from find_orders(v.id, array[p_user], array[p_key]) f;
     if verdict <> 0 then

@@ -1,6 +1,6 @@
--- Make this copy of a cell a cell of a larger number of cells: 1/2 becomes 1/4 or 3/4. It keeps the
--- vouchers of its new number with their orders and history, and deletes the others. For the owner,
--- while no instance is connected. Returns how many vouchers were deleted.
+-- Turn this copy of a cell into one of a larger number of cells: 1/2 becomes 1/4 or 3/4. The copy
+-- keeps the vouchers of its new number with their orders and history, and loses the others. For the
+-- owner, while no instance is connected. Returns how many vouchers were deleted.
 --
 -- Both table locks last until commit. A session of the service reads the cell when it begins. If
 -- there is a session that has read the old cell, this function fails; a session that begins now

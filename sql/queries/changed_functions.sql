@@ -1,8 +1,8 @@
 -- The functions to create or to drop: they have changed, are missing, or their file is gone. $1, $2:
 -- paths and contents of all files.
 --
--- Postgres resolves the calls in the body of an SQL-language function when it is created, so its file
--- begins with "-- after NAME" for each function that it calls.
+-- Postgres resolves the calls in the body of an SQL-language function when the function is created,
+-- so its file begins with "-- after NAME" for each function that it calls.
 with recursive file as (
     select path, content, substring(path from '/([^/.]+)[.]') as name,
            encode(sha256(convert_to(content, 'UTF8')), 'hex') as checksum
