@@ -37,8 +37,8 @@
 #define LIST_DRAIN(type, item, head, member)                                             \
     for (type * item; (item = LIST_SHIFT(type, head, member)) != NULL;)
 
-/** As LIST_DRAIN, for the structs that are in the list now. Structs that the body appends
- *  stay. */
+/** As LIST_DRAIN, but only for the structs that are in the list now. Structs that the
+ *  body appends stay. */
 #define LIST_DRAIN_PRESENT(type, item, head, member)                                     \
     for (type *item##_last = list_item((head)->prev, type, member),                      \
               *item = LIST_SHIFT(type, head, member);                                    \
