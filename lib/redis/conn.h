@@ -80,9 +80,9 @@ struct redis_conn_options {
     /* Called when the connection goes up or down, and when the reason of being down changes. May
        be NULL. */
     void (*on_state)(bool is_up, const struct rlock_err *why, void *arg);
-    /* Called with each message of a subscribed channel, {kind, channel, text}. If it is
-       NULL, SUBSCRIBE and SSUBSCRIBE must not be sent. A command that subscribes or
-       unsubscribes must name one channel. */
+    /* Called with each message of a subscribed channel, {kind, channel, text}. If
+       on_message is NULL, SUBSCRIBE and SSUBSCRIBE must not be sent. A command that
+       subscribes or unsubscribes must name one channel. */
     void (*on_message)(const struct redis_reply *reply, void *arg);
     void *arg;
 };

@@ -64,7 +64,7 @@ struct redis_conn {
     struct redis_host moved_to; /* cluster: the node that has the slot now */
     struct redis_host master;   /* cluster: the last known master of the key */
     bool is_moving;             /* goes to `moved_to` when no command is pending */
-    unsigned moves;             /* MOVED replies followed since a host of the URL */
+    unsigned moves;             /* MOVED replies followed, from a host of the URL on */
     uint64_t last_number;
     uv_getaddrinfo_t resolve;
     bool is_resolving;
@@ -116,11 +116,11 @@ void redis_conn_end_all(struct redis_conn *conn, enum rlock_status status);
 
 void redis_conn_take_reply(struct redis_conn *conn, const struct redis_reply *reply,
                            bool is_error);
-void redis_conn_check_up(struct redis_conn *conn); /* the timer has fired */
+void redis_conn_check_up(struct redis_conn *conn); /* called by the timer */
 
 /* -- conn_guide.c: the connection to the sentinels -- */
 
-/** How to open the guide. The options point to `ret_url`. */
+/** Set the options for opening the guide. They point to `ret_url`. */
 void redis_guide_options(struct redis_conn *conn, struct redis_conn_options *ret_options,
                          struct redis_url *ret_url);
 

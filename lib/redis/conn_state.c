@@ -81,7 +81,8 @@ static struct redis_conn *pausing_sibling(struct redis_conn *conn)
     return NULL;
 }
 
-/** Return the time of the next attempt, which the siblings that have lost the same master share. */
+/** Return the time of the next attempt. Siblings that have lost the same master get the
+ *  same time. */
 static int64_t next_attempt_us(struct redis_conn *conn, bool was_up)
 {
     const struct redis_conn *pausing = was_up ? pausing_sibling(conn) : NULL;

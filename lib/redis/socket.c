@@ -261,8 +261,9 @@ static void socket_on_poll(uv_poll_t *poll, int status, int events)
         finish_connect(socket);
         return;
     }
-    /* A poll that reports an error has stopped. A read returns the bytes that came before the
-       error, or the error itself. After bytes, the next poll reports the error. */
+    /* A poll that reports an error has stopped. If bytes came before the error, the read
+       returns them, and the next poll reports the error. Otherwise the read finds the
+       error. */
     if (status < 0 || (events & UV_READABLE) != 0)
         redis_socket_read(socket);
     if (status < 0 && socket->context != NULL)
