@@ -21,7 +21,7 @@
 
 #define RLOCK_BATCH_MAX 128
 
-#define SEARCH_MAX 8 /* most batches in which place for a lock is sought */
+#define SEARCH_MAX 8 /* most batches that are searched for a free place */
 
 /* The result of one lock: a result of a script, see scripts.h, or UNSAFE. */
 enum result {
@@ -53,7 +53,7 @@ struct rlock_batch {
     enum rlock_status failure; /* why a batch in batches.failed could not be sent */
     struct rlock *locks[RLOCK_BATCH_MAX]; /* NULL: the lock has left */
     char results[RLOCK_BATCH_MAX];
-    int64_t numbers[RLOCK_BATCH_MAX]; /* as in scripts.h */
+    int64_t numbers[RLOCK_BATCH_MAX]; /* `numbers` of the reply, see scripts.h */
     const struct redis_reply *reply;  /* the reply to a query; valid during complete() */
 };
 
@@ -437,8 +437,8 @@ static bool read_refusal(struct rlock_batch *batch, const struct redis_reply *re
     return is_read;
 }
 
-/** Read the reply to a call that acquires: {clock, fence, results, numbers}; {clock}: the call came
- *  too late; or a refusal, see read_refusal(). */
+/** Read the reply to a call that acquires. It is {clock, fence, results, numbers}, or
+ *  {clock} if the call came too late, or a refusal, see read_refusal(). */
 static bool read_grant(struct rlock_batch *batch, const struct redis_reply *reply,
                        bool *ret_is_late)
 {

@@ -11,7 +11,7 @@
 
 #include "lock/internal.h"
 
-/** @on_all_completed  called when a batch ends and rlock_batches_are_completed() */
+/** @on_all_completed  called when a batch ends, if rlock_batches_are_completed() */
 void rlock_batches_init(struct rlock_batches *batches,
                         void (*on_all_completed)(struct rlock_client *client));
 

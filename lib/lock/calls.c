@@ -50,7 +50,7 @@ static const char *find_lease_fault(const struct rlock *lock, uint32_t lease_ms)
     return lease_ms < lock->hold_min_ms ? "lease_ms: must be at least hold_min_ms" : NULL;
 }
 
-/** Set the name. Returns why an argument of an acquire is refused; NULL: none is. */
+/** Set the name. Returns why an argument of an acquire is refused, or NULL. */
 static const char *find_fault(struct rlock_client *client, struct rlock *lock,
                               const char *name, size_t name_len)
 {

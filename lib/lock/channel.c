@@ -56,7 +56,7 @@ static void channel_on_reply(struct redis_command *command, enum rlock_status st
     rlock_channel_update(channel);
 }
 
-/** @verb  SSUBSCRIBE or SUNSUBSCRIBE; the first S is for channels of a slot only */
+/** @verb  SSUBSCRIBE or SUNSUBSCRIBE; without shards, its first S is left out */
 static void send_command(struct rlock_channel *channel, const char *verb)
 {
     struct redis_conn *conn = channel->server->channels;

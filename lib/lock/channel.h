@@ -16,10 +16,10 @@ struct rlock_channel {
     struct rlock_server *server;
     bool has_command;   /* `command` is in progress */
     bool is_subscribed; /* messages arrive */
-    bool is_refused;    /* messages never arrive on this connection */
+    bool is_refused;    /* the server refuses subscriptions on this connection */
     /* wait.c counts the releases of this client, and the messages of these releases: */
     unsigned unreplied;         /* releases without a reply */
-    unsigned expected_messages; /* messages due from releases that have a reply */
+    unsigned expected_messages; /* messages still due for releases with a reply */
     unsigned early_messages;    /* messages that came while a release had no reply */
     bool was_overtaken;         /* a try was refused while a release had no reply */
     size_t name_len;

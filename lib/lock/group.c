@@ -26,9 +26,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ROUND_MS     1500 /* longest try of a lock, as in Redisson's multi-lock */
-#define HURRY_MS_MIN 5 /* late members get a twentieth of the lease: at least this time */
-#define HURRY_MS_MAX 50 /* and at most this time */
+#define ROUND_MS     1500 /* longest time of a try, as in Redisson's multi-lock */
+#define HURRY_MS_MIN 5    /* late members get a twentieth of the lease, at least this */
+#define HURRY_MS_MAX 50   /* and at most this */
 #define PAUSE_MS_MIN 4
 #define PAUSE_MS_MAX 32  /* longest pause before a wait for one member */
 #define RETRY_MS_MAX 128 /* longest pause before all members are tried again */

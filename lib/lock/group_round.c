@@ -101,7 +101,7 @@ static void await(struct group_member *member)
     member->group->awaited++;
 }
 
-/** Begin a call. The reason is a timeout until the call is answered. */
+/** Begin a call. Until it is answered, `why` is a timeout. */
 static void begin(struct group_member *member, enum group_call call)
 {
     member->call = call;
@@ -134,7 +134,7 @@ static void round_on_extended(struct rlock *lock, enum rlock_status status, void
     const struct group_member *member = arg;
 
     if (member->call != GROUP_CALL_EXTEND)
-        return; /* a release has ended the call, and is answered later */
+        return; /* a release has ended this call; its own answer follows */
     if (status == RLOCK_LOST)
         /* the group counts the loss even if it does not await the member */
         lock->on_lost(lock, status, arg);

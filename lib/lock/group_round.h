@@ -39,7 +39,7 @@ struct group_member {
     unsigned round;       /* the last round that awaited the member */
     enum rlock_status
         status;           /* result of the call in this round; RLOCK_TIMEOUT: none yet */
-    struct rlock_err why; /* reason of the last acquire or extension */
+    struct rlock_err why; /* how the last acquire or extension ended */
     size_t name_len;
     char name[RLOCK_NAME_MAX];
 };

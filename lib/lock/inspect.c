@@ -20,7 +20,7 @@ typedef void (*end_cb)(enum rlock_status status, void *arg);
 struct query {
     struct rlock lock;    /* a scan has no name, and `serial` is its cursor */
     inspect_cb inspected; /* set for an inspection; otherwise `ended` is set */
-    each_cb each;         /* of a list */
+    each_cb each;         /* called for each owner of a list */
     end_cb ended;
     void *arg;
 };

@@ -45,7 +45,7 @@ struct rlock_result {
     int64_t granted_us;       /* when the client got the reply */
     int64_t remaining_ms;     /* rest of the owner's lease; < 0: not known */
     unsigned receivers;       /* clients that got the message of a release */
-    const struct redis_reply *reply; /* the reply to a query with RLOCK_OK */
+    const struct redis_reply *reply; /* of a query with RLOCK_OK: the whole reply */
 };
 
 /** Batches are sent in the order of these classes, so releases free names before acquires ask for
@@ -73,7 +73,7 @@ enum rlock_word {
     RLOCK_KEY_QUEUE,
     RLOCK_KEY_BEATS,   /* the heartbeats of the waiters */
     RLOCK_KEY_READERS, /* the readers that wait */
-    RLOCK_ARG_TAG,     /* of the bucket */
+    RLOCK_ARG_TAG,     /* the tag of the bucket */
     RLOCK_ARG_OWNER,
     RLOCK_ARG_HOLDER,
     RLOCK_ARG_SERIAL,
@@ -94,9 +94,9 @@ struct rlock_op {
     enum rlock_script script;
     enum rlock_class_id class_id;
     enum rlock_status denied; /* what the result '0' of the script means */
-    bool is_grant;            /* it acquires: the lease and the latest time of execution
-                                 precede the arguments, a batch has one lease, and the
-                                 reply has fences */
+    bool is_grant;            /* the operation acquires: the lease and the latest time of
+                                 execution precede the arguments, a batch has one lease,
+                                 and the reply has fences */
     /* Each of these lists ends with RLOCK_WORD_END. */
     const enum rlock_word *shared_keys; /* written once, before the keys of the locks */
     const enum rlock_word *keys, *args; /* written for each lock */
@@ -114,7 +114,7 @@ struct rlock_kind {
     /* Writes the name of the channel on which releases are published. NULL: the kind has no
        channel. */
     size_t (*channel)(const struct rlock *lock, char ret_name[RLOCK_CHANNEL_MAX]);
-    bool can_renew;    /* and be extended */
+    bool can_renew;    /* the lease can be renewed and extended */
     bool is_reentrant; /* a holder may have the lock several times */
     bool is_cohort;    /* passes a lock among the waiters of a client */
     bool is_queued;    /* the server keeps a queue of the waiters and wakes one of them */
@@ -196,7 +196,7 @@ struct rlock_turns {
 struct rlock_waits {
     struct rlock_link all;   /* struct rlock_waiter, in use or not */
     struct rlock_link spare; /* struct rlock_waiter, not in use */
-    uv_timer_t checks;       /* runs while waiters are or will be subscribed */
+    uv_timer_t checks;       /* runs while a waiter has a channel */
     struct rlock_turns turns[RLOCK_TURNS];
     bool has_turns; /* a name was contended at some time */
 };

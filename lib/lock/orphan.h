@@ -15,8 +15,8 @@ void rlock_orphan_close(struct rlock_client *client);
 void rlock_orphan_clear(struct rlock_client *client);
 
 /**
- * Release a copy of `lock`, whose memory is the caller's again when this returns. After
- * rlock_client_close() nothing is sent: the lease ends the lock.
+ * Release a copy of `lock`. The memory of `lock` is the caller's again when this returns.
+ * After rlock_client_close() nothing is sent: the lease ends the lock.
  */
 void rlock_orphan_now(struct rlock_client *client, const struct rlock *lock);
 
@@ -32,7 +32,7 @@ void rlock_orphan_take_over(struct rlock_client *client, struct rlock *lock);
 /** Whether `lock` is a copy that the library releases. */
 bool rlock_orphan_owns(const struct rlock *lock);
 
-/** A lock of the library's own, for any use; NULL: no memory. */
+/** Return an unused lock of the library; NULL: no memory. */
 struct rlock *rlock_orphan_spare(struct rlock_client *client);
 void rlock_orphan_recycle(struct rlock_client *client, struct rlock *lock);
 

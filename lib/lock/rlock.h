@@ -187,9 +187,9 @@ struct rlock {
     void *arg;
     rlock_cb on_lost;
     void *lost_arg;
-    struct rlock *subject; /* the lock for which this one stands in */
+    struct rlock *subject; /* of a stand-in: the lock that the callback gets */
     struct rlock_client *client;
-    const char *reason;    /* the reason of RLOCK_INVALID */
+    const char *reason;    /* why the status is RLOCK_INVALID */
     int64_t safe_until_us; /* clock_mono_us() until which the lease surely runs */
     int64_t renew_at_us;
     int64_t began_us; /* when the call began; once held: when it was granted */
@@ -197,8 +197,8 @@ struct rlock {
     uint64_t holder;
     int64_t fence;
     uint32_t lease_ms;
-    uint32_t hold_min_ms; /* minimum time from the grant */
-    uint32_t hold_max_ms; /* maximum time from the grant; 0: no limit */
+    uint32_t hold_min_ms; /* see struct rlock_acquire_options */
+    uint32_t hold_max_ms; /* see struct rlock_acquire_options */
     uint32_t wait_ms;
     uint16_t spin_min_ms, spin_max_ms;
     uint16_t replicas_wait_ms;
@@ -208,8 +208,8 @@ struct rlock {
     uint16_t slot;    /* position in the batch */
     uint16_t name_len;
     uint8_t state;
-    uint8_t status; /* enum rlock_status, while the callback is due */
-    uint8_t tries;  /* releases of a copy; otherwise grants with a stale fence */
+    uint8_t status; /* enum rlock_status: the result, while the callback is due */
+    uint8_t tries;  /* number of grants with a stale fence; of a copy: of releases */
     uint8_t passes; /* passes that are left, each with a reserved fence */
     bool watched;
     bool in_doubt;     /* the outcome of an earlier try of this acquire is unknown */
@@ -223,7 +223,7 @@ struct rlock {
 enum rlock_event {
     RLOCK_EVENT_GRANTED,
     RLOCK_EVENT_BUSY,
-    RLOCK_EVENT_FAILED, /* an acquire or release; not for BUSY, LOST or CANCELLED */
+    RLOCK_EVENT_FAILED, /* an acquire or release failed; not: BUSY, LOST, CANCELLED */
     RLOCK_EVENT_RENEWED,
     RLOCK_EVENT_RELEASED, /* also for a grant that the library itself released */
     RLOCK_EVENT_LOST,

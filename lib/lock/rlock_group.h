@@ -50,7 +50,8 @@ typedef void (*rlock_group_cb)(struct rlock_group *group, enum rlock_status stat
                                void *arg);
 
 struct rlock_group_options {
-    const struct rlock_kind *kind; /* for all members, no semaphore; NULL: &rlock_plain */
+    const struct rlock_kind *kind; /* of all members; not a semaphore; NULL:
+                                      &rlock_plain */
     uint64_t holder;
     uint32_t lease_ms; /* lease_ms, `watchdog` and `wait_ms` mean the same as in
                           rlock_acquire_options, with the same defaults */
@@ -77,16 +78,16 @@ RLOCK_MUST_CHECK enum rlock_status rlock_group_create(const struct rlock_member 
                                                       struct rlock_err *reterr);
 
 /**
- * Free a group before its clients are closed, not from inside one of its callbacks. A
- * call in progress ends with RLOCK_CANCELLED before this returns; what is held or may
- * have been granted is released. The loop frees the memory in a later turn.
+ * Free a group. Call this before its clients are closed, and not from one of its
+ * callbacks. A call in progress ends with RLOCK_CANCELLED before this returns; what is
+ * held or may have been granted is released. The loop frees the memory in a later turn.
  *
  * @group  may be NULL
  */
 void rlock_group_free(struct rlock_group *group);
 
 /**
- * Acquire the group. It flushes its clients by itself.
+ * Acquire the group. The call flushes its clients by itself.
  *
  * @options   copied; NULL: defaults, as zero-filled
  * @callback  gets
@@ -110,7 +111,7 @@ void rlock_group_acquire(struct rlock_group *group,
 void rlock_group_cancel(struct rlock_group *group);
 
 /**
- * Set the end of the leases of all members that are held, as rlock_extend().
+ * Set the end of the leases of all members that are held, as rlock_extend() does.
  *
  * @callback  gets RLOCK_OK: as many as needed were extended; RLOCK_LOST: too few are
  *            still held, and these are released; on_lost is not called; RLOCK_NOT_OWNER:
@@ -171,7 +172,7 @@ void rlock_group_inspect(const struct rlock_group *group,
 
 /**
  * Force the release of all members, as rlock_force_release() does. The group may be in any
- * state, or be freed meanwhile. It flushes its clients by itself.
+ * state, or be freed meanwhile. The call flushes its clients by itself.
  *
  * @callback  gets RLOCK_OK: at least one was held; RLOCK_NOT_FOUND: none was; else the
  *            status of the first member whose call failed

@@ -129,7 +129,7 @@ RLOCK_MUST_CHECK enum rlock_status rlock_sync_inspect(struct rlock_sync *sync,
                                                       struct rlock_sync_info *ret_info,
                                                       struct rlock_err *reterr);
 
-/** `each` may run in another thread, inside its call. */
+/** `each` may run in another thread, inside a call of that thread. */
 RLOCK_MUST_CHECK enum rlock_status
 rlock_sync_list(struct rlock_sync *sync, struct rlock_client *client, const char *name,
                 size_t name_len, bool (*each)(const struct rlock_info *info, void *arg),
@@ -172,7 +172,7 @@ RLOCK_MUST_CHECK enum rlock_status rlock_sync_group_extend(struct rlock_sync *sy
                                                            uint32_t lease_ms,
                                                            struct rlock_err *reterr);
 
-/** `each` may run in another thread, inside its call. */
+/** `each` may run in another thread, inside a call of that thread. */
 RLOCK_MUST_CHECK enum rlock_status
 rlock_sync_group_inspect(struct rlock_sync *sync, struct rlock_group *group,
                          bool (*each)(const struct rlock_info *info, void *arg),

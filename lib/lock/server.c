@@ -31,7 +31,7 @@ static void raise_fence(struct rlock_server *server)
     server->raise = (struct redis_script_call){
         .script = &server->client->scripts[RLOCK_SCRIPT_RAISE],
         .done = server_on_raised,
-        .with_body = true, /* NOSCRIPT and a second try would let acquires overtake it */
+        .with_body = true, /* sent again after NOSCRIPT, it would be behind acquires */
     };
     server->raise_sent_us = clock_mono_us();
     if (redis_script_begin(server->conn, &server->raise, 1, 1) != RLOCK_OK)
@@ -101,7 +101,7 @@ void rlock_server_saw_clock(struct rlock_server *server, int64_t clock_us,
                             int64_t sent_us, bool is_wrong)
 {
     /* The difference of the clocks, plus the time that the call took to the server. The
-       smallest value includes the shortest such time. */
+       shortest such time gives the smallest value. */
     int64_t ahead_us = clock_us - sent_us;
 
     if (is_wrong || ahead_us < server->ahead_us)

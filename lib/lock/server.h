@@ -13,7 +13,7 @@ rlock_server_connect(struct rlock_server *server,
 
 /**
  * The connection is new: raise the fence counter before this connection acquires any
- * lock, for the server may have restarted with an old snapshot.
+ * lock, because the server may have restarted with an old snapshot.
  */
 void rlock_server_connected(struct rlock_server *server);
 
@@ -42,14 +42,14 @@ enum rlock_status rlock_server_refused(struct rlock_client *client,
                                        const struct redis_reply *error);
 
 /**
- * RLOCK_REFUSED: the user lacks some of the rights `needed`, such as "+hget +hset";
- * rlock_client_why() names the missing rights. The connection is up.
+ * Check that the user has the rights `needed`, such as "+hget +hset". RLOCK_REFUSED:
+ * rlock_client_why() names the missing rights. The connection must be up.
  */
 MUST_CHECK enum rlock_status rlock_server_check_rights(struct rlock_server *server,
                                                        const char *needed);
 
-/** Why a call could not be sent: RLOCK_DOWN, or RLOCK_REFUSED if the login was refused, or
- *  the user lacks rights. */
+/** Return why a call could not be sent: RLOCK_REFUSED if the login was refused or the
+ *  user lacks rights, otherwise RLOCK_DOWN. */
 enum rlock_status rlock_server_why_down(const struct rlock_server *server);
 
 #endif

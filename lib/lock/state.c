@@ -254,8 +254,9 @@ static void fail_acquire(struct rlock_client *client, struct rlock *lock,
 }
 
 /**
- * Handle a grant with a stale fence. The fence counter was lowered, and is being raised. Behind
- * the call that raises it, release the grant, and acquire the lock again under another serial.
+ * Handle a grant with a stale fence. The fence counter was lowered, and is being raised.
+ * After the call that raises it, release the grant, and acquire the lock again under
+ * another serial.
  */
 static void acquire_again(struct rlock_client *client, struct rlock *lock)
 {

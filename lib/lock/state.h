@@ -11,7 +11,7 @@
 
 /* -- calls -- */
 
-/** Idle or lost -> acquiring. The lock's fields are set. */
+/** Idle or lost -> acquiring. The fields of the lock must be set. */
 void rlock_state_acquire(struct rlock_client *client, struct rlock *lock);
 
 /** Held -> extending, to `lease_ms` of the lock. */

@@ -454,8 +454,8 @@ static void count_release(struct rlock_channel *channel, bool has_message)
         channel->expected_messages++;
     if (channel->unreplied > 0)
         return;
-    /* Either a message of another client was ignored, or a try ran before the release,
-       which was sent again because the server did not know its script. */
+    /* A message of another client may have been ignored, or a try may have overtaken a
+       release that was sent again after NOSCRIPT. */
     if (channel->early_messages > 0 || channel->was_overtaken)
         wake(first_waiter(channel));
     channel->early_messages = 0;
@@ -545,7 +545,7 @@ static void wait_on_release(struct rlock_channel *channel)
     wake(first);
 }
 
-/** In a queued kind the message is the owner value of the next in line, or empty. */
+/** In a queued kind the message is the owner value of the waiter to wake; empty: all. */
 static void wait_on_message(struct rlock_channel *channel, const char *text,
                             size_t text_len)
 {

@@ -2,7 +2,7 @@
  * wait.h - acquires that found the lock busy and wait for it.
  *
  * Guarantee: a waiter misses no release between a try that found the lock busy and its
- * next sleep, because it is in a subscribed channel before the last try.
+ * next sleep, because its channel was subscribed before that try.
  */
 #ifndef LOCK_WAIT_H
 #define LOCK_WAIT_H
@@ -34,7 +34,7 @@ rlock_on_result rlock_wait_on_check;
 /** `lock` was granted: wake the waiters with the same holder, which may have it, too. */
 void rlock_wait_granted(struct rlock_client *client, const struct rlock *lock);
 
-/** End the wait of `lock`, if it waits. `is_granted`: it was granted */
+/** End the wait of `lock`, if it waits. `is_granted`: because it was granted */
 void rlock_wait_end(struct rlock_client *client, struct rlock *lock, bool is_granted);
 
 /** Whether `lock`, which is about to be acquired, has to wait for another client first. */
