@@ -56,7 +56,7 @@ static char *print_list(const struct api_reading *reading, const struct voucher 
 
 #define TAG_BYTES 24
 
-/* The tag of an answer changes with its vouchers and with the second, so that a cache that
+/* The tag of an answer changes with its vouchers, and every second, so that a cache that
    revalidates does not keep an old server_time. */
 static void print_tag(const struct voucher *vouchers, size_t count, int64_t now_us,
                       char ret_tag[TAG_BYTES])

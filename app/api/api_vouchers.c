@@ -80,7 +80,7 @@ static void vouchers_on_restocked(enum rlock_status status,
 
 /* clang-format off */
 #define VOUCHER(field) offsetof(struct voucher, field)
-/* The fields that can be changed. A new voucher needs those with `required`. */
+/* The fields that can be changed. A new voucher needs the `required` ones. */
 #define CHANGEABLE_FIELDS(required) \
     {"title",           JSON_FIELD_TEXT,    required, 1, TITLE_CHARS_MAX,       VOUCHER(title)}, \
     {"description",     JSON_FIELD_TEXT,    false,    0, DESCRIPTION_CHARS_MAX, VOUCHER(description)}, \

@@ -57,7 +57,7 @@ void json_errors_add(struct json_errors *errors, const char *field, const char *
 
 /* -- text -- */
 
-/** By enum order_status: "unpaid", "paid", ... */
+/** Indexed by enum order_status: "unpaid", "paid", ... */
 extern const char *const json_status_names[];
 
 #define JSON_ORDER_BYTES 512
