@@ -34,7 +34,7 @@ struct identity {
     char jti[AUTH_ID_BYTES_MAX + 1]; /* the id of the token; "": none */
 };
 
-/** By enum auth_role: "shopper", "payment", "admin". */
+/** Indexed by enum auth_role: "shopper", "payment", "admin". */
 extern const char *const auth_role_names[];
 
 /** False: `name` is not the name of a role. */

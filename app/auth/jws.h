@@ -10,13 +10,13 @@
 #include "app/core/model.h"
 #include "base/attributes.h"
 
-#define JWS_SIGNATURE_BYTES_MAX 1024 /* of RSA with 8192 bits */
+#define JWS_SIGNATURE_BYTES_MAX 1024 /* enough for RSA with 8192 bits */
 
 struct jws_key;
 
 enum jws_use { JWS_VERIFY, JWS_SIGN };
 
-/** By enum config_alg, as in a token's header: "HS256", "RS256", "ES256". */
+/** Indexed by enum config_alg, as in a token's header: "HS256", "RS256", "ES256". */
 extern const char *const jws_alg_names[];
 
 /**
