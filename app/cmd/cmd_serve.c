@@ -21,7 +21,7 @@
 #include <unistd.h>
 
 #define WORKERS_MAX       256
-#define FILES_RESERVED    64 /* descriptors for each worker, and for the process */
+#define FILES_RESERVED    64 /* reserved for each worker, and for the process */
 #define CONNECTIONS_LEAST 16
 #define CHECK_US          INT64_C(1000000)
 #define CHECK_STARTUP_US  INT64_C(50000)

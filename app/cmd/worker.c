@@ -31,7 +31,7 @@
 #include <stdlib.h>
 
 #define ORDER_LANES    4
-#define PUBLISH_US     INT64_C(1000000) /* interval of the states for /v1/debug/state */
+#define PUBLISH_US     INT64_C(1000000) /* how often /v1/debug/state changes */
 #define SLOW_CLIENT_US INT64_C(5000000) /* time for a client to receive its last answer */
 
 struct worker {
