@@ -148,7 +148,7 @@ void metrics_observe_batch(struct metrics *metrics, size_t orders);
 
 extern const char *const metrics_stage_names[STAGE_COUNT];
 
-/** By enum durability: "unknown", "none", "local", "remote". */
+/** Indexed by enum durability: "unknown", "none", "local", "remote". */
 extern const char *const durability_names[];
 
 /** The labels of outcomes, which are also the codes of the API errors. */

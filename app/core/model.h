@@ -113,7 +113,7 @@ enum outcome { ORDER_OUTCOMES(X) OUTCOME_COUNT };
 /* Changes of an order; each is a function in sql/. */
 enum change { CHANGE_PAY, CHANGE_CANCEL, CHANGE_REFUND, CHANGE_REDEEM };
 
-/* Verdicts have the numbers that the functions of enum change return. */
+/* Verdicts have the numbers that the functions for enum change in sql/ return. */
 enum change_verdict {
     CHANGE_DONE = 1,
     CHANGE_REPEATED = 2, /* the same request was done before; nothing changed */

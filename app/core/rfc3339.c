@@ -59,7 +59,7 @@ size_t rfc3339_print(int64_t us, char ret_text[RFC3339_BYTES])
 
 /* -- parsing -- */
 
-/* -1: not digits. */
+/* Returns the number; -1: there are other characters. */
 static int read_digits(const char *text, int width)
 {
     int number = 0;
@@ -72,7 +72,7 @@ static int read_digits(const char *text, int width)
     return number;
 }
 
-/* "2030-01-01T00:00:00" */
+/* Reads "2030-01-01T00:00:00". */
 static bool read_seconds(const char *text, int64_t *ret_s)
 {
     struct tm time = {.tm_year = read_digits(text, 4) - 1900,
@@ -104,7 +104,7 @@ static bool take_fraction_us(const char **at, const char *end, int *ret_us)
     return (*at)[-1] != '.';
 }
 
-/* "Z" or "+08:00" */
+/* Reads "Z" or "+08:00". */
 static bool read_offset_s(const char *text, size_t len, int *ret_s)
 {
     int hours, minutes;
