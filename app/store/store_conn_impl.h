@@ -42,7 +42,7 @@ struct store_conn {
     struct store_query check; /* see store_conn_check() */
     struct rlock_err broken;  /* a failure found while sending; text "": none */
     struct closing closing;
-    struct closing *owner; /* waits for this connection */
+    struct closing *owner; /* waits until this connection has closed */
 };
 
 /* -- store_conn_socket.c -- */
