@@ -139,10 +139,11 @@ extern const struct rlock_kind rlock_fair_semaphore;
  * twice, because it would wait for itself: the call ends with RLOCK_INVALID at once. A
  * holder may read twice, also while a writer waits.
  *
- * The fence of a reader is greater than the fences of earlier writers and smaller than the
- * fences of later writers. The resource must refuse a read whose fence is smaller than that
- * of any write, and a write whose fence is smaller than that of any read or write. Then no
- * write is based on a replaced value, and all that a reader reads belongs to one state.
+ * The fence of a reader is greater than the fences of earlier writers and smaller than
+ * the fences of later writers. The resource must refuse a read whose fence is smaller
+ * than that of a write it has seen, and a write whose fence is smaller than that of a
+ * read or write it has seen. Then no write is based on a replaced value, and all that a
+ * reader reads belongs to one state.
  *
  * "<name>:queue", "<name>:beats" and "<name>:readers" belong to these locks. Names of
  * semaphores and of read/write locks with these endings are refused (RLOCK_REFUSED).

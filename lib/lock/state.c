@@ -358,7 +358,7 @@ void rlock_state_extend(struct rlock_client *client, struct rlock *lock)
         rlock_state_answer(client, lock, RLOCK_CANCELLED);
     } else if (rlock_batch_add(client, &lock->kind->extend, lock) != RLOCK_OK) {
         lock->state = RLOCK_STATE_HELD;     /* no extension was sent */
-        rlock_watchdog_hurry(client, lock); /* for the renewal that was replaced */
+        rlock_watchdog_hurry(client, lock); /* the extension replaced a renewal */
         rlock_state_answer_unchanged(client, lock, RLOCK_NO_MEMORY, NULL, lock->callback,
                                      lock->arg);
     }

@@ -31,10 +31,11 @@ void rlock_waits_resume(struct rlock_client *client);
 /** The result of a check, which tells whether the name of a waiting lock is free. */
 rlock_on_result rlock_wait_on_check;
 
-/** `lock` was granted: wake the waiters with the same holder, which may have it, too. */
+/** `lock` was granted: wake the waiters of the same holder, because it may have the lock
+ *  again. */
 void rlock_wait_granted(struct rlock_client *client, const struct rlock *lock);
 
-/** End the wait of `lock`, if it waits. `is_granted`: because it was granted */
+/** End the wait of `lock`, if it waits. `is_granted`: whether the lock was granted */
 void rlock_wait_end(struct rlock_client *client, struct rlock *lock, bool is_granted);
 
 /** Whether `lock`, which is about to be acquired, has to wait for another client first. */

@@ -1,5 +1,5 @@
--- The hash is the {holder: count} of Redisson. It also has a field for each of our grants,
--- "holder:serial", so that a grant is counted once and released once even if a call is repeated, and
+-- The hash is the {holder: count} of Redisson. It also has a field "holder:serial" for each of our
+-- grants, so that a grant is counted once and released once even if a call is repeated, and a field
 -- "holder:fence". Redisson reads its own field only.
 for i = 1, count do
   local name, at = KEYS[i + 1], 2 * i + 1
