@@ -11,10 +11,11 @@
 /**
  * Identify the caller, then call `identified` with request->identity set.
  *
- * If the token has an id, the revocation list is looked up first, and `identified` is called
- * after api_identify() has returned. A caller without a valid token, above the rate limit, or
- * with a role that the route does not permit gets an error, and `identified` is not called.
- * `identified` may call api_identify() again with another handler, which is called at once.
+ * If the token has an id, the revocation list is looked up first, and `identified` is
+ * called after api_identify() has returned. `identified` is not called for a caller
+ * without a valid token, above the rate limit, or with a role that the route does not
+ * permit: the answer is then an error. `identified` may call api_identify() again with
+ * another handler, which is called at once.
  */
 void api_identify(struct api_request *request, api_handler *identified);
 

@@ -43,11 +43,11 @@ struct db_migration {
  * sql/README.md, under an advisory lock. Also renews the rights of every role that runs
  * the service, and revokes from public the right to create objects in the schema.
  *
- * Returns  RLOCK_OK; RLOCK_INVALID: an applied migration has changed since, or is
- *          unknown to this program, or the tables are those of a version without recorded
- *          migrations, and nothing was applied; RLOCK_REFUSED: a statement failed and its
- *          transaction was rolled back; RLOCK_BUSY: other sessions used the tables for eight
- *          minutes, and the transaction was rolled back; RLOCK_IO
+ * Returns  RLOCK_OK; RLOCK_INVALID: nothing was applied, because an applied migration has
+ *          changed or is unknown to this program, or because the version of the tables
+ *          recorded no migrations; RLOCK_REFUSED: a statement failed and its transaction
+ *          was rolled back; RLOCK_BUSY: other sessions used the tables for eight minutes,
+ *          and the transaction was rolled back; RLOCK_IO
  */
 MUST_CHECK enum rlock_status db_migrate(struct db *db, const struct db_migration *options,
                                         struct rlock_err *reterr);

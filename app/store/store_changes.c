@@ -1,9 +1,9 @@
 /*
  * store_changes.c - changes of vouchers and of placed orders.
  *
- * A voucher has a queue of changes, and at most one transaction of the queue is under way.
- * Changes that arrive during this transaction wait. Those of the same kind, to orders of the
- * voucher, share the next transaction.
+ * A voucher has a queue of changes, and at most one transaction of the queue is under
+ * way. Changes that arrive during this transaction wait. Waiting changes of the same
+ * kind, to orders of the voucher, share the next transaction.
  *
  * A transaction that cannot lock its rows in a short time is tried again until the deadline
  * of its changes. After the first attempt the queue is slow, and slow queues use only one of
