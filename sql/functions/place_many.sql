@@ -12,9 +12,9 @@
 -- advisory lock of each voucher. Otherwise two instances that sell the same vouchers would often
 -- find the rows of these vouchers locked by each other.
 --
--- If there is stock for all requests of a batch, no required ticket is missing, and none of its
--- shoppers is in it twice or has ordered the voucher before, all are placed. All such batches need
--- one insert and one update.
+-- A batch is plain if there is stock for all its requests, no required ticket is missing, and no
+-- shopper is in it twice or has ordered the voucher before. All requests of plain batches are
+-- placed, by one insert and one update.
 drop function if exists place_many(bigint[], bigint[], bigint[], bigint[], bigint[], text[]); -- without p_tickets
 
 create or replace function place_many(p_vouchers bigint[], p_firsts bigint[], p_lasts bigint[],
@@ -29,7 +29,7 @@ as $$
 declare
     v_now timestamptz;
     v_locked bigint[]; -- batches
-    v_plain bigint[];  -- batches whose requests are all placed
+    v_plain bigint[];  -- plain batches
     v_ids bigint[];
 begin
     perform pg_advisory_xact_lock(5265717, (b.voucher % 2147483648)::integer)

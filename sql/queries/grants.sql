@@ -1,5 +1,5 @@
--- The statements that renew the rights of all roles that have the rights of the service, and grant
--- these rights to the role $1 unless $1 is NULL. NULL: there is no role.
+-- Returns the statements that renew the rights of each role that has those of the service, and that
+-- grant them to the role $1 unless $1 is NULL. NULL: there is no role.
 select string_agg(format('select grant_service(%L)', role), ';')
 from (select $1::text as role where $1 is not null
       union
