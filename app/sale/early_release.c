@@ -91,6 +91,24 @@ static void window_end(struct early_release *early, int64_t took_us, int64_t now
     window_begin(early, now_us);
 }
 
+/* The first batch of a window begins it. */
+static void count_batch(struct early_release *early, size_t orders, int64_t waited_us,
+                        int64_t now_us)
+{
+    int64_t took_us = now_us - early->window_at_us;
+
+    if (early->batches++ == 0) {
+        early->window_at_us = now_us;
+        return;
+    }
+    early->waited_us += waited_us;
+    early->orders += (int64_t)orders;
+    /* The last condition: the mean wait fits into the window, so most orders arrived in it. */
+    if (took_us >= WINDOW_US && early->batches > WINDOW_BATCHES &&
+        took_us * early->orders >= early->waited_us)
+        window_end(early, took_us, now_us);
+}
+
 void early_release_note(struct early_release *early, size_t orders, int64_t waited_us,
                         int64_t sent_us, int64_t now_us)
 {
@@ -101,17 +119,7 @@ void early_release_note(struct early_release *early, size_t orders, int64_t wait
         window_begin(early, now_us);
     }
     early->noted_us = now_us;
-    if (sent_us >= early->since_us && early->batches++ == 0)
-        early->window_at_us = now_us;
-    else if (sent_us >= early->since_us) {
-        int64_t took_us = now_us - early->window_at_us;
-
-        early->waited_us += waited_us;
-        early->orders += (int64_t)orders;
-        /* The last condition: the mean wait fits into the window, so most orders arrived in it. */
-        if (took_us >= WINDOW_US && early->batches > WINDOW_BATCHES &&
-            took_us * early->orders >= early->waited_us)
-            window_end(early, took_us, now_us);
-    }
+    if (sent_us >= early->since_us)
+        count_batch(early, orders, waited_us, now_us);
     pthread_mutex_unlock(&early->mutex);
 }

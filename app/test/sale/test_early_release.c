@@ -148,6 +148,9 @@ TEST(test_early_release__counts_batches_sent_in_its_window)
         note(&way);
     }
     assert_int_equal(early.last[true].mean_us, 10 * MS);
+    for (int64_t before_us = 0; before_us < 2; before_us++)
+        early_release_note(&early, ORDERS, 0, early.since_us - before_us, now_us);
+    ASSERT_NUMBER(early.batches, ==, 1);
     assert_int_equal(early.last[true].per_s, 100 * ORDERS);
 }
 
