@@ -191,7 +191,8 @@ static void assert_starts_a_read(const char *line, size_t reads)
 API_CASE(test_readings__are_refused_without_memory)
 {
     torture_fail(2, 0); /* the first one is of the fixture */
-    ASSERT_TEXT(ask("GET /v1/vouchers/7", NULL, NULL, NULL), "503 Retry-After: 1 overloaded");
+    ASSERT_TEXT(ask("GET /v1/vouchers/7", NULL, NULL, NULL),
+                "503 Retry-After: 1 overloaded");
     assert_true(torture_stop());
     ASSERT_TEXT(did, "");
 }
