@@ -1,5 +1,5 @@
--- Move all vouchers below an id, with their orders and their history, to tables of the same names in
--- another schema, which are created if they do not exist. Returns the number of vouchers. Refuses
+-- Move all vouchers below an id, with their orders and their history, to tables of the same names
+-- in another schema. Creates the tables that do not exist. Returns the number of vouchers. Refuses
 -- while one of them is on sale or has an unpaid order.
 --
 -- Their payments stay, so that none of them can pay another order.
