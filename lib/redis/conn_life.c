@@ -15,8 +15,8 @@
  * master by MOVED. If the slot moves later, the connection follows it when all commands
  * in progress are answered. Of siblings at the same node only the first, the carrier, has
  * a socket: the others close their sockets and use that of the carrier. If the carrier
- * loses it, each sibling reports the loss and connects by itself. When one sibling has to
- * move, all connect again.
+ * loses the socket, each sibling reports the loss and connects by itself. When one
+ * sibling has to move, all connect again.
  */
 #include "base/backoff.h"
 #include "base/clock.h"
