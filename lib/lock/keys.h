@@ -1,11 +1,11 @@
 /*
  * keys.h - the values and keys that a client writes.
  *
- * In a cluster all keys of a script call must be in one hash slot. Therefore a name belongs
- * to one of RLOCK_BUCKETS buckets, whose number precedes each of its keys as a hash tag:
- * "{7}name". A bucket has a fence counter of its own, "{7}lock:fence", and its locks share
- * batches. The buckets of a master share a connection. Without a cluster there is one
- * bucket, and keys have no tag.
+ * In a cluster all keys of a script call must be in one hash slot. Therefore a name
+ * belongs to one of RLOCK_BUCKETS buckets. The number of the bucket precedes each key of
+ * the name as a hash tag: "{7}name". A bucket has a fence counter of its own,
+ * "{7}lock:fence", and its locks share batches. The buckets of a master share a
+ * connection. Without a cluster there is one bucket, and keys have no tag.
  */
 #ifndef LOCK_KEYS_H
 #define LOCK_KEYS_H

@@ -9,8 +9,8 @@
  *
  * A lock is a lease: an owner that is paused for longer than its lease loses it without
  * noticing. Therefore each grant carries a fencing token that is greater than the token
- * of any earlier grant. The protected resource should check it. rlock_safe_for_us()
- * returns how long the lease surely runs.
+ * of any earlier grant. The protected resource should check the token.
+ * rlock_safe_for_us() returns how long the lease surely runs.
  *
  * After fork() the clients belong to the parent. In the child every call on them ends
  * with RLOCK_INVALID inside the call, no inherited lock is held, and

@@ -12,12 +12,12 @@
  * each waiter tries every RLOCK_FAIR_BEAT_MS, which is its heartbeat. Where several may
  * hold the lock, the next waiter tries also when the first one has got it.
  *
- * So a client could pass a lock from waiter to waiter for ever while another client
- * waits. The reply to a release tells how many clients got its message. While other
- * clients get it, a client yields after TURNS_MAX releases or TURNS_US in a row: none of
- * its calls that can wait tries until another client has had the lock, or the yield is
- * over. A yield lasts YIELD_MIN_US, and twice as long each time that nobody took the
- * lock. The messages of the client's own releases are ignored, since it has woken its
+ * Without turns, a client could pass a lock from waiter to waiter for ever while another
+ * client waits. The reply to a release tells how many clients got its message. While
+ * other clients get it, a client yields after TURNS_MAX releases or TURNS_US in a row:
+ * none of its calls that can wait tries until another client has had the lock, or the
+ * yield is over. A yield lasts YIELD_MIN_US, and twice as long each time that nobody took
+ * the lock. The messages of the client's own releases are ignored, since it has woken its
  * waiter already.
  *
  * While the channel is not subscribed, its waiters spin. A message may get lost on a

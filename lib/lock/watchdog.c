@@ -3,7 +3,7 @@
  *
  * A lock is due a third of its lease after the last call that set it. Locks whose leases
  * differ by less than an eighth share a bucket, in the order in which they were set, so a
- * bucket is nearly in the order of due times: behind one with a longer lease, a lock
+ * bucket is nearly in the order of due times: behind a lock with a longer lease, another
  * waits at most an eighth longer. When the first lock of a bucket is due, the timer moves
  * it, and the locks that are due soon, to `overdue` and puts them in batches; they stay
  * there until the server has replied. While `overdue` is not empty, the timer checks it
