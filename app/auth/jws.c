@@ -23,7 +23,7 @@
 
 struct jws_key {
     enum config_alg alg;
-    SHA256_CTX inner, outer; /* for HS256: the states after the secret, see init_mac() */
+    SHA256_CTX inner, outer; /* for HS256: the states that init_mac() has made */
     EVP_PKEY *pair;          /* for the other algorithms: the public or private key */
 };
 

@@ -4,10 +4,10 @@
  * A ticket proves that a shopper requested it for a voucher whose sale was open. It is an
  * expiry time with a MAC over the shopper, the voucher and that time. A challenge is like
  * a ticket, but its MAC includes another label, so a challenge is not accepted as a
- * ticket. A challenge cannot be predicted, so nobody can begin the work before the
- * challenge is issued, at most its lifetime before the sale opens. If SHA-256 of
- * "CHALLENGE:NONCE" begins with `bits` zero bits, the nonce proves about 2^bits hashes of
- * work; the check costs one hash.
+ * ticket. A challenge cannot be predicted. It is issued at most its lifetime before the
+ * sale opens, so the work cannot begin earlier. If SHA-256 of "CHALLENGE:NONCE" begins
+ * with `bits` zero bits, the nonce proves about 2^bits hashes of work; the check costs
+ * one hash.
  *
  * All instances must have the same secret. Threads: any.
  */

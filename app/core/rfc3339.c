@@ -1,4 +1,4 @@
-/* rfc3339.c - days to civil dates by H. Hinnant's "chrono-compatible low-level date
+/* rfc3339.c - turns days into dates by H. Hinnant's "chrono-compatible low-level date
  * algorithms", and back by timegm(). */
 #include "app/core/rfc3339.h"
 

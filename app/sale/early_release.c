@@ -9,7 +9,7 @@
 #define RATE_WEIGHT    4
 #define TRIALS_KEPT    8  /* maximum number of trials in the mean `gain` */
 #define PAUSE_WINDOWS  2  /* windows between two trials, for each trial in the mean */
-#define GAIN_STEP      40 /* each such gain adds one to PAUSE_WINDOWS */
+#define GAIN_STEP      40 /* a gain of this size adds one to PAUSE_WINDOWS */
 
 void early_release_init(struct early_release *early)
 {
