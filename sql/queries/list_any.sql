@@ -1,4 +1,4 @@
--- The vouchers with ids below $1, $2 at most.
+-- At most $2 vouchers with ids below $1, the newest first.
 -- Returns the clock even if there is no voucher. Then the other columns are NULL.
 select c.*, clock_timestamp()
 from (values (1)) as always

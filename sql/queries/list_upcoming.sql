@@ -1,4 +1,4 @@
--- The vouchers that have not begun, after ($1, $2), $3 at most.
+-- At most $3 vouchers that have not begun, after the begin $1 and the id $2.
 -- Returns the clock even if there is no voucher. Then the other columns are NULL.
 select c.*, clock_timestamp()
 from (values (1)) as always
