@@ -1,9 +1,9 @@
 /*
  * api_order_list.c - lists of orders.
  *
- * A shopper sees its own orders. The roles admin and payment see all orders, and must name an order, a
- * payment, a shopper or a voucher: an index finds these, and a list without any would read the whole
- * table.
+ * A shopper sees its own orders. The roles admin and payment see all orders, but must
+ * name an order, a payment, a shopper or a voucher: indexes find the orders of each, and
+ * a list without any of them would read the whole table.
  */
 #include "app/api/api_routes.h"
 #include "app/core/rfc3339.h"

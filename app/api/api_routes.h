@@ -52,8 +52,8 @@ MUST_CHECK bool api_read_body(struct api_request *request,
  */
 MUST_CHECK bool api_read_no_body(struct api_request *request);
 
-/** Read the header Idempotency-Key, 1 to 64 printable bytes; bytes NULL: absent. False: the header
- *  is invalid, and the request is answered. */
+/** Read the header Idempotency-Key, 1 to 64 printable bytes. Without it `ret_key->bytes`
+ *  is NULL. False: the header is invalid, and the request is answered. */
 MUST_CHECK bool api_read_key(struct api_request *request, struct text *ret_key);
 
 /** Answer 422: the key belongs to another request. */

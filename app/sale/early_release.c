@@ -91,7 +91,7 @@ static void window_end(struct early_release *early, int64_t took_us, int64_t now
     window_begin(early, now_us);
 }
 
-/* The first batch of a window begins it. */
+/* The time of a window begins with its first batch. */
 static void count_batch(struct early_release *early, size_t orders, int64_t waited_us,
                         int64_t now_us)
 {

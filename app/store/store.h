@@ -203,7 +203,7 @@ typedef void (*store_order_cb)(enum rlock_status status, const struct order *ord
 void store_read_order(struct store *store, int64_t order_id, int64_t user_id,
                       store_order_cb callback, void *arg);
 
-/** The first four select the orders, and at least one of them is set. 0 or NULL: any. */
+/** At least one of the first four fields is set. Fields that are 0 or NULL match any order. */
 struct order_filter {
     int64_t order_id;
     struct text payment_ref; /* 1..PAYMENT_REF_MAX bytes */
@@ -216,9 +216,9 @@ struct order_filter {
     unsigned limit;
 };
 
-/** @page  valid during the callback; NULL unless `status` is RLOCK_OK. It may have fewer orders than
- *         `limit`, even none, although other pages follow: the filter is applied to a limited number
- *         of orders at a time. */
+/** @page  valid during the callback; NULL unless `status` is RLOCK_OK. It may have fewer
+ *         orders than `limit`, even none, although other pages follow: one call reads a
+ *         limited number of orders, and few of them may pass the filter. */
 typedef void (*store_orders_cb)(enum rlock_status status, const struct order_page *page,
                                 void *arg);
 

@@ -569,8 +569,8 @@ void store_read_order(struct store *store, int64_t order_id, int64_t user_id,
 
 /* -- listing -- */
 
-/* Decodes the rows. The row behind the page shows that another page follows, as does a row with an id
-   only, see list_voucher_orders.sql. */
+/* Decodes the rows. A row after the page shows that another page follows. So does a row
+   with an id only, see list_voucher_orders.sql. */
 static enum rlock_status decode_page(const PGresult *result, unsigned limit,
                                      struct order *orders, struct order_page *page)
 {

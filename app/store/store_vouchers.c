@@ -66,7 +66,7 @@ static void store_on_vouchers(struct store_query *query, enum rlock_status statu
     store_call_free(&call->call);
 }
 
-/* Whether the error of a result, which may be NULL, names this constraint. */
+/* Whether the error of `result` names this constraint. `result` may be NULL. */
 static bool violates(const PGresult *result, const char *constraint)
 {
     const char *violated =
