@@ -1,15 +1,15 @@
--- An id that divides the orders of a voucher at a time: orders with smaller ids were placed before it,
--- the others at this time or later. Ids grow with time, so no index of times is needed: the search
--- reads one order for each bit of an id. If the clock was set back, some times came twice, and one of
--- these divides at either of both.
+-- Return an id that divides the orders of a voucher at the time `p_since`: orders with smaller ids
+-- were placed earlier, the others at that time or later. Ids grow with time, so no index of times
+-- is needed: the search reads one order for each bit of an id. If the clock was set back and the
+-- time came twice, the id divides at one of the two.
 create or replace function first_order_since(p_voucher bigint, p_since timestamptz) returns bigint
 language plpgsql stable
 set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off
 set plan_cache_mode = force_generic_plan set jit = off
 as $$
 declare
-    v_from bigint := 0; -- orders with smaller ids were placed before
-    v_to bigint := 9223372036854775807; -- this order and the next ones were not
+    v_from bigint := 0; -- orders with smaller ids were placed earlier
+    v_to bigint := 9223372036854775807; -- orders from this id on were not
     v_middle bigint;
     v_order record;
 begin

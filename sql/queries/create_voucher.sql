@@ -1,4 +1,4 @@
--- Create a voucher, for a request with the key $13; NULL: none.
+-- Create a voucher for a request with the key $13 (NULL: no key).
 -- Returns the clock even if there is no voucher. Then the other columns are NULL.
 select c.*, clock_timestamp()
 from (values (1)) as always

@@ -1,4 +1,4 @@
--- Add $2 to the stock of the voucher $1, for a request with the key $4; NULL: none.
+-- Add $2 to the stock of the voucher $1 for a request with the key $4 (NULL: no key).
 -- Returns the clock even if there is no voucher. Then the other columns are NULL.
 select c.*, clock_timestamp()
 from (values (1)) as always

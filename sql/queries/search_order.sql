@@ -1,6 +1,7 @@
--- At most $3 orders: the order $8 or, if $8 is NULL, the order that the payment $9 has paid. Only if
--- its id is below $2, it is of the voucher $1 (0: any), has the status $4 (NULL: any), was placed at
--- or after $5 and before $6, by the shopper $7 (0: any), and was paid by $9 (NULL: by any or none).
+-- The order $8 or, if $8 is NULL, the order that the payment $9 has paid, if all of this is true: its
+-- id is below $2, its voucher is $1 (0: any), its status is $4 (NULL: any), it was placed at or after
+-- $5 and before $6, by the shopper $7 (0: any), and the payment $9 paid it (NULL: any or none).
+-- At most $3 rows, as in the other lists.
 select o.*
 from (select coalesce($8::bigint, (select order_id from payment
                                    where payment_ref = $9::payment_ref
