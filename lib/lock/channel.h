@@ -19,7 +19,7 @@ struct rlock_channel {
     bool is_refused;    /* the server refuses subscriptions on this connection */
     /* wait.c counts the releases of this client, and the messages of these releases: */
     unsigned unreplied;         /* releases without a reply */
-    unsigned expected_messages; /* messages still due for releases with a reply */
+    unsigned expected_messages; /* messages still due from releases that have a reply */
     unsigned early_messages;    /* messages that came while a release had no reply */
     bool was_overtaken;         /* a try was refused while a release had no reply */
     size_t name_len;

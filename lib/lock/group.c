@@ -104,7 +104,7 @@ static void group_on_member_lost(struct rlock *lock UNUSED,
     struct group_member *member = arg;
     struct rlock_group *group = member->group;
 
-    /* The member no longer counts as held in a try that is under way. */
+    /* If a try is under way, the member no longer counts as held in it. */
     member->status = RLOCK_TIMEOUT;
     if (group->state != GROUP_HELD || count_held(group) >= group->needed)
         return;

@@ -206,7 +206,7 @@ void rlock_sync_answer(struct rlock_sync_call *call, enum rlock_status status)
     call->status = status;
     call->is_answered = true;
     list_remove(&call->sleep_link);
-    /* under the mutex, because `call` may be gone after it */
+    /* under the mutex, because `call` may be gone once it is unlocked */
     uv_cond_signal(&call->wake);
     uv_mutex_unlock(&sync->mutex);
 }
