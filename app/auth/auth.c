@@ -2,6 +2,7 @@
 #include "app/auth/auth.h"
 
 #include "app/auth/base64.h"
+#include "app/auth/jwk.h"
 #include "app/auth/jws.h"
 
 #include <assert.h>
@@ -19,8 +20,10 @@ struct key {
 
 struct auth {
     char *issuer, *audience; /* "": any */
-    char *names;             /* the text into which each `kid` points */
-    size_t key_count;        /* the key without a name, if any, is the last */
+    char *user_claim, *role_claim;
+    char *names;      /* each `kid` points into this text */
+    json_t *jwks;     /* or into this set of keys; NULL: there is none */
+    size_t key_count; /* the key without a name, if any, is the last */
     struct key keys[AUTH_KEYS_MAX + 1];
     struct key signer; /* signer.key NULL: no tokens can be issued */
     enum config_alg alg;
@@ -93,6 +96,19 @@ static bool is_kid_known(const struct auth *auth, const char *kid)
     return false;
 }
 
+static enum rlock_status check_kid(const struct auth *auth, const char *file,
+                                   const char *kid, struct rlock_err *reterr)
+{
+    if (kid[0] == '\0' || strlen(kid) > AUTH_ID_BYTES_MAX || is_kid_known(auth, kid))
+        return err_set(reterr, RLOCK_INVALID,
+                       "%s: the kid of key %zu must be unique and 1 to %d bytes", file,
+                       auth->key_count + 1, AUTH_ID_BYTES_MAX);
+    if (auth->key_count == AUTH_KEYS_MAX)
+        return err_set(reterr, RLOCK_INVALID, "%s has more than %d keys", file,
+                       AUTH_KEYS_MAX);
+    return RLOCK_OK;
+}
+
 /* `entry` has the name, a line break and the key. */
 static enum rlock_status add_named_key(struct auth *auth, char *entry,
                                        struct rlock_err *reterr)
@@ -104,14 +120,8 @@ static enum rlock_status add_named_key(struct auth *auth, char *entry,
     *name_end = '\0';
     for (size_t len = strlen(text); len > 0 && strchr("\r\n", text[len - 1]) != NULL;)
         text[--len] = '\0';
-    if (entry[0] == '\0' || strlen(entry) > AUTH_ID_BYTES_MAX ||
-        is_kid_known(auth, entry))
-        return err_set(reterr, RLOCK_INVALID,
-                       "%s: the kid of key %zu must be unique and 1 to %d bytes", file,
-                       auth->key_count + 1, AUTH_ID_BYTES_MAX);
-    if (auth->key_count == AUTH_KEYS_MAX)
-        return err_set(reterr, RLOCK_INVALID, "%s has more than %d keys", file,
-                       AUTH_KEYS_MAX);
+    if (check_kid(auth, file, entry, reterr) != RLOCK_OK)
+        return RLOCK_INVALID;
     return add_key(auth, file, entry, text, reterr);
 }
 
@@ -136,18 +146,50 @@ static enum rlock_status add_named_keys(struct auth *auth, char *text,
     return status;
 }
 
+/* Sets contain keys for other purposes, too, which are left out. */
+static enum rlock_status add_jwks(struct auth *auth, const char *text,
+                                  struct rlock_err *reterr)
+{
+    static const char file[] = "SECKILL_JWT_JWKS_FILE";
+    const json_t *jwk;
+    size_t i;
+
+    auth->jwks = json_loads(text, JSON_REJECT_DUPLICATES, NULL);
+    json_array_foreach(json_object_get(auth->jwks, "keys"), i, jwk)
+    {
+        const char *kid = json_string_value(json_object_get(jwk, "kid"));
+        struct key key = {.kid = kid == NULL ? "" : kid};
+
+        if (auth->alg == CONFIG_HS256 || !jwk_is_for(jwk, auth->alg))
+            continue;
+        if (check_kid(auth, file, key.kid, reterr) != RLOCK_OK)
+            return RLOCK_INVALID;
+        key.key = jwk_create_key(jwk, auth->alg);
+        if (key.key == NULL)
+            return err_set(reterr, RLOCK_INVALID, "%s: key %zu is not a public key", file,
+                           i + 1);
+        auth->keys[auth->key_count++] = key;
+    }
+    if (auth->key_count == 0)
+        return err_set(reterr, RLOCK_INVALID,
+                       "%s has no key that verifies SECKILL_JWT_ALG", file);
+    return RLOCK_OK;
+}
+
 /* The key without a name comes last: it verifies the tokens without a kid, or all tokens if
    it is the only key. */
-static enum rlock_status add_keys(struct auth *auth, const char *only,
+static enum rlock_status add_keys(struct auth *auth, const char *only, const char *jwks,
                                   struct rlock_err *reterr)
 {
     const char *variable = auth->alg == CONFIG_HS256 ? "SECKILL_JWT_SECRET (or _FILE)"
                                                      : "SECKILL_JWT_PUBLIC_KEY_FILE";
     enum rlock_status status = RLOCK_OK;
 
-    auth->has_kids = auth->names[0] != '\0';
-    if (auth->has_kids)
+    auth->has_kids = auth->names[0] != '\0' || jwks[0] != '\0';
+    if (auth->names[0] != '\0')
         status = add_named_keys(auth, auth->names, reterr);
+    if (status == RLOCK_OK && jwks[0] != '\0')
+        status = add_jwks(auth, jwks, reterr);
     if (status == RLOCK_OK && only[0] != '\0')
         status = add_key(auth, variable, NULL, only, reterr);
     /* the private key alone suffices to issue tokens */
@@ -186,13 +228,16 @@ enum rlock_status auth_create(const struct config *config, struct auth **ret_aut
     auth->issuer = strdup(config->jwt_issuer);
     auth->audience = strdup(config->jwt_audience);
     auth->names = strdup(config->jwt_keys);
-    if (auth->issuer == NULL || auth->audience == NULL || auth->names == NULL)
+    auth->user_claim = strdup(config->jwt_user_claim);
+    auth->role_claim = strdup(config->jwt_role_claim);
+    if (auth->issuer == NULL || auth->audience == NULL || auth->names == NULL ||
+        auth->user_claim == NULL || auth->role_claim == NULL)
         goto out;
     status = read_signer(auth, config->jwt_private_key, reterr);
     if (status == RLOCK_OK)
         status = add_keys(
             auth, auth->alg == CONFIG_HS256 ? config->jwt_secret : config->jwt_public_key,
-            reterr);
+            config->jwt_jwks, reterr);
     if (status != RLOCK_OK)
         goto out;
     *ret_auth = auth;
@@ -218,7 +263,10 @@ void auth_free(struct auth *auth)
         clear_key(&auth->keys[i]);
     free(auth->issuer);
     free(auth->audience);
+    free(auth->user_claim);
+    free(auth->role_claim);
     free(auth->names);
+    json_decref(auth->jwks);
     free(auth);
 }
 
@@ -306,12 +354,59 @@ static const struct key *choose_key(const struct auth *auth, const json_t *heade
     return NULL;
 }
 
+/* The claim of this name, or else the one to which the name leads: "a.b" is member b of object a.
+   Names of claims may be URLs, which have dots. NULL: there is none. */
+static const json_t *find_claim(const json_t *claims, const char *name)
+{
+    const json_t *claim = json_object_get(claims, name);
+    const char *dot = strchr(name, '.');
+
+    if (claim != NULL || dot == NULL)
+        return claim;
+    return find_claim(json_object_getn(claims, name, (size_t)(dot - name)), dot + 1);
+}
+
+/* A provider may write the number as a number, but `sub` is a string (RFC 7519, section 4.1.2). */
+static bool parse_user(const struct auth *auth, const json_t *claims, int64_t *ret_id)
+{
+    const json_t *user = find_claim(claims, auth->user_claim);
+
+    if (!json_is_integer(user) || strcmp(auth->user_claim, "sub") == 0)
+        return text_parse_id(string_of(user), ret_id);
+    *ret_id = json_integer_value(user);
+    return *ret_id > 0;
+}
+
+/* A list may also have roles of other services. False: the list has both roles of this one, so the
+   rights of the token would be unclear. */
+static bool parse_roles(const json_t *roles, enum auth_role *ret_role)
+{
+    const json_t *role;
+    size_t i;
+
+    json_array_foreach(roles, i, role)
+    {
+        enum auth_role found;
+
+        if (!auth_parse_role(string_of(role), &found) || found == AUTH_SHOPPER ||
+            found == *ret_role)
+            continue;
+        if (*ret_role != AUTH_SHOPPER)
+            return false;
+        *ret_role = found;
+    }
+    return true;
+}
+
 static bool parse_role(const json_t *role, enum auth_role *ret_role)
 {
     *ret_role = AUTH_SHOPPER;
-    return role == NULL ||
-           (auth_parse_role(string_of(role), ret_role) &&
-            *ret_role != AUTH_SHOPPER); /* shoppers have tokens without a role */
+    if (role == NULL)
+        return true;
+    if (json_is_array(role))
+        return parse_roles(role, ret_role);
+    return auth_parse_role(string_of(role), ret_role) &&
+           *ret_role != AUTH_SHOPPER; /* shoppers have tokens without a role */
 }
 
 /* Reads the id by which the token can be revoked, into an empty text. A token need not have an id. */
@@ -350,9 +445,8 @@ static bool read_claims(const struct auth *auth, const json_t *claims, int64_t n
 {
     return is_valid_now(json_object_get(claims, "exp"), json_object_get(claims, "nbf"),
                         now_s) &&
-           text_parse_id(string_of(json_object_get(claims, "sub")),
-                         &ret_identity->user_id) &&
-           parse_role(json_object_get(claims, "role"), &ret_identity->role) &&
+           parse_user(auth, claims, &ret_identity->user_id) &&
+           parse_role(find_claim(claims, auth->role_claim), &ret_identity->role) &&
            parse_jti(json_object_get(claims, "jti"), ret_identity->jti) &&
            (auth->issuer[0] == '\0' ||
             is_string(json_object_get(claims, "iss"), auth->issuer)) &&
@@ -437,10 +531,10 @@ static char *print_claims(const struct auth *auth, const struct identity *identi
     char sub[24];
 
     snprintf(sub, sizeof(sub), "%lld", (long long)identity->user_id);
-    return print_and_free(json_pack("{s:s, s:I, s:s*, s:s*, s:s*, s:s*}", "sub", sub,
-                                    "exp", (json_int_t)expires_s, "role", role, "jti",
-                                    or_null(identity->jti), "iss", or_null(auth->issuer),
-                                    "aud", or_null(auth->audience)));
+    return print_and_free(json_pack(
+        "{s:s, s:I, s:s*, s:s*, s:s*, s:s*}", auth->user_claim, sub, "exp",
+        (json_int_t)expires_s, auth->role_claim, role, "jti", or_null(identity->jti),
+        "iss", or_null(auth->issuer), "aud", or_null(auth->audience)));
 }
 
 /* NULL: out of memory, or signing failed. */

@@ -9,8 +9,9 @@
  * verified with that key only. So a new key can be added before the first token is
  * signed with it, and an old key can be kept until its last token has expired. A file
  * of keys has, for each key, a line "kid: NAME" followed by the key: a secret of one
- * line, or a public key in PEM. Without a file of keys, one key verifies all tokens,
- * regardless of their kid.
+ * line, or a public key in PEM. A JSON Web Key Set has the public keys of a provider of
+ * identities. Without a file and a set of keys, one key verifies all tokens, regardless of
+ * their kid.
  *
  * An auth is immutable: new keys need a new auth. Threads: any.
  */

@@ -8,9 +8,11 @@
 #define OPENSSL_SUPPRESS_DEPRECATED
 #include "app/auth/jws.h"
 
+#include <openssl/core_names.h>
 #include <openssl/crypto.h>
 #include <openssl/ecdsa.h>
 #include <openssl/evp.h>
+#include <openssl/param_build.h>
 #include <openssl/pem.h>
 #include <openssl/sha.h>
 #include <stdlib.h>
@@ -84,23 +86,91 @@ static bool suits(const EVP_PKEY *pair, enum config_alg alg)
            strcmp(curve, "prime256v1") == 0;
 }
 
+/* Returns a key that owns the pair, or frees the pair. */
+static struct jws_key *key_of_pair(enum config_alg alg, EVP_PKEY *pair)
+{
+    struct jws_key *key = NULL;
+
+    if (pair != NULL && suits(pair, alg))
+        key = calloc(1, sizeof(*key));
+    if (key != NULL)
+        *key = (struct jws_key){.alg = alg, .pair = pair};
+    else
+        EVP_PKEY_free(pair);
+    return key;
+}
+
 struct jws_key *jws_key_create(enum config_alg alg, enum jws_use use, const char *text)
 {
-    struct jws_key *key = calloc(1, sizeof(*key));
+    struct jws_key *key;
 
-    if (key == NULL)
-        return NULL;
-    key->alg = alg;
-    if (alg == CONFIG_HS256) {
+    if (alg != CONFIG_HS256)
+        return key_of_pair(alg, read_pem(use, text));
+    key = calloc(1, sizeof(*key));
+    if (key != NULL) {
+        key->alg = alg;
         init_mac(key, (struct text){text, strlen(text)});
-        return key;
-    }
-    key->pair = read_pem(use, text);
-    if (key->pair == NULL || !suits(key->pair, alg)) {
-        jws_key_free(key);
-        return NULL;
     }
     return key;
+}
+
+static EVP_PKEY *make_pair(const char *type, OSSL_PARAM *params)
+{
+    EVP_PKEY_CTX *context = EVP_PKEY_CTX_new_from_name(NULL, type, NULL);
+    EVP_PKEY *pair = NULL;
+
+    if (context == NULL || params == NULL || EVP_PKEY_fromdata_init(context) != 1 ||
+        EVP_PKEY_fromdata(context, &pair, EVP_PKEY_PUBLIC_KEY, params) != 1)
+        pair = NULL;
+    EVP_PKEY_CTX_free(context);
+    return pair;
+}
+
+static BIGNUM *number_of(struct text bytes)
+{
+    return BN_bin2bn((const unsigned char *)bytes.bytes, (int)bytes.len, NULL);
+}
+
+static EVP_PKEY *make_rsa(struct text modulus, struct text exponent)
+{
+    OSSL_PARAM_BLD *builder = OSSL_PARAM_BLD_new();
+    BIGNUM *n = number_of(modulus), *e = number_of(exponent);
+    OSSL_PARAM *params = NULL;
+    EVP_PKEY *pair;
+
+    if (builder != NULL && n != NULL && e != NULL &&
+        OSSL_PARAM_BLD_push_BN(builder, OSSL_PKEY_PARAM_RSA_N, n) == 1 &&
+        OSSL_PARAM_BLD_push_BN(builder, OSSL_PKEY_PARAM_RSA_E, e) == 1)
+        params = OSSL_PARAM_BLD_to_param(builder);
+    pair = make_pair("RSA", params);
+    OSSL_PARAM_free(params);
+    OSSL_PARAM_BLD_free(builder);
+    BN_free(n);
+    BN_free(e);
+    return pair;
+}
+
+static EVP_PKEY *make_ec(struct text x, struct text y)
+{
+    static char group[] = "prime256v1";
+    unsigned char point[1 + ES256_BYTES] = {POINT_CONVERSION_UNCOMPRESSED};
+    OSSL_PARAM params[] = {
+        OSSL_PARAM_construct_utf8_string(OSSL_PKEY_PARAM_GROUP_NAME, group, 0),
+        OSSL_PARAM_construct_octet_string(OSSL_PKEY_PARAM_PUB_KEY, point, sizeof(point)),
+        OSSL_PARAM_construct_end()};
+
+    if (x.len != NUMBER_BYTES || y.len != NUMBER_BYTES)
+        return NULL;
+    memcpy(point + 1, x.bytes, NUMBER_BYTES);
+    memcpy(point + 1 + NUMBER_BYTES, y.bytes, NUMBER_BYTES);
+    return make_pair("EC", params);
+}
+
+struct jws_key *jws_key_create_numbers(enum config_alg alg, struct text first,
+                                       struct text second)
+{
+    return key_of_pair(alg, alg == CONFIG_RS256 ? make_rsa(first, second)
+                                                : make_ec(first, second));
 }
 
 void jws_key_free(struct jws_key *key)

@@ -26,6 +26,17 @@ extern const char *const jws_alg_names[];
  * Returns  NULL: not a key of this algorithm, or out of memory; free with jws_key_free()
  */
 struct jws_key *jws_key_create(enum config_alg alg, enum jws_use use, const char *text);
+
+/**
+ * Create the public key of RS256 or ES256 that has these numbers, with the greatest byte first.
+ *
+ * @first   RS256: the modulus; ES256: x, 32 bytes
+ * @second  RS256: the exponent; ES256: y, 32 bytes
+ *
+ * Returns  as jws_key_create()
+ */
+struct jws_key *jws_key_create_numbers(enum config_alg alg, struct text first,
+                                       struct text second);
 void jws_key_free(struct jws_key *key); /* accepts NULL */
 
 /**

@@ -18,6 +18,7 @@
 #include <string.h>
 #include <sys/param.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define WORKERS_MAX       256
@@ -41,7 +42,8 @@ struct service {
     struct notify notify;
     const char *reported; /* the last readiness message; NULL: none */
     bool was_ready;
-    int64_t woken_us; /* when the workers were last woken for the watchdog */
+    int64_t woken_us;             /* when the workers were last woken for the watchdog */
+    struct timespec jwks_changed; /* of SECKILL_JWT_JWKS_FILE; 0: not known yet */
 };
 
 /* Raises the soft limit of descriptors to the hard limit, because each connection needs one. The
@@ -166,6 +168,19 @@ static enum rlock_status set_keys(struct service *service, const struct config *
     return status;
 }
 
+/* Whether the file of the key set was written or replaced since the last call. */
+static bool has_new_jwks(struct service *service)
+{
+    const char *path = getenv("SECKILL_JWT_JWKS_FILE"); // NOLINT(concurrency-mt-unsafe)
+    struct timespec before = service->jwks_changed;
+    struct stat file;
+
+    if (path == NULL || stat(path, &file) != 0)
+        return false;
+    service->jwks_changed = file.st_ctim;
+    return memcmp(&before, &file.st_ctim, sizeof(before)) != 0;
+}
+
 static void reload(struct service *service)
 {
     struct config config;
@@ -275,13 +290,14 @@ static int run_until_signal(struct service *service, const sigset_t *signals)
 {
     for (;;) {
         struct timespec period = check_period(service);
-        int signal_number = service->notify.fd >= 0 ? sigtimedwait(signals, NULL, &period)
-                                                    : sigwaitinfo(signals, NULL);
+        bool must_check = service->notify.fd >= 0 || service->config.jwt_jwks[0] != '\0';
+        int signal_number = must_check ? sigtimedwait(signals, NULL, &period)
+                                       : sigwaitinfo(signals, NULL);
 
-        if (signal_number == SIGHUP)
-            reload(service);
-        else if (signal_number > 0)
+        if (signal_number > 0 && signal_number != SIGHUP)
             return signal_number;
+        if (has_new_jwks(service) || signal_number == SIGHUP)
+            reload(service);
         report_readiness(service);
         ping_watchdog(service);
     }

@@ -35,6 +35,9 @@ enum config_early_release { CONFIG_AUTO, CONFIG_OFF };
     PATH(      "SECKILL_JWT_PUBLIC_KEY_FILE",  jwt_public_key, "RS256, ES256: public key (PEM)") \
     SECRET(    "SECKILL_JWT_PRIVATE_KEY_FILE", jwt_private_key, "RS256, ES256: private key (PEM); only `seckill token` uses it") \
     SECRET(    "SECKILL_JWT_KEYS_FILE",        jwt_keys, "several secrets or public keys, each after a line \"kid: NAME\"") \
+    PATH(      "SECKILL_JWT_JWKS_FILE",        jwt_jwks, "RS256, ES256: public keys as a JSON Web Key Set; read again when the file changes") \
+    TEXT(      "SECKILL_JWT_USER_CLAIM",       jwt_user_claim, "sub", "claim with the number of the user; a dot leads into an object") \
+    TEXT(      "SECKILL_JWT_ROLE_CLAIM",       jwt_role_claim, "role", "claim with the role, or with a list that contains the role; a dot leads into an object") \
     TEXT(      "SECKILL_JWT_ISSUER",           jwt_issuer, "", "required `iss` claim of a token; empty: not checked") \
     TEXT(      "SECKILL_JWT_AUDIENCE",         jwt_audience, "", "required `aud` claim of a token, alone or in a list; empty: not checked") \
     NUMBER(    "SECKILL_LOCK_LEASE_MS",        lock_lease_ms, "30000", 100, 600000, "lease of a shopper's lock; renewed until the order is complete") \

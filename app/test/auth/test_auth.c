@@ -36,7 +36,10 @@ static struct config config_of(const char *secret, const char *keys)
                            .jwt_private_key = "",
                            .jwt_keys = keys,
                            .jwt_issuer = "",
-                           .jwt_audience = ""};
+                           .jwt_audience = "",
+                           .jwt_jwks = "",
+                           .jwt_user_claim = "sub",
+                           .jwt_role_claim = "role"};
 }
 
 static enum rlock_status create_with(enum config_alg alg, const char *private_key,

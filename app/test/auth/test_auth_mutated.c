@@ -204,7 +204,10 @@ static struct auth *create(const char *keys)
                                   .jwt_private_key = "",
                                   .jwt_keys = keys,
                                   .jwt_issuer = "",
-                                  .jwt_audience = ""};
+                                  .jwt_audience = "",
+                                  .jwt_jwks = "",
+                                  .jwt_user_claim = "sub",
+                                  .jwt_role_claim = "role"};
     struct auth *auth = NULL;
 
     assert_int_equal(auth_create(&config, &auth, NULL), RLOCK_OK);

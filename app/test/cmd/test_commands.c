@@ -193,7 +193,10 @@ static int setup(void **state UNUSED)
                              .jwt_private_key = "",
                              .jwt_keys = "",
                              .jwt_issuer = "",
-                             .jwt_audience = ""};
+                             .jwt_audience = "",
+                             .jwt_jwks = "",
+                             .jwt_user_claim = "sub",
+                             .jwt_role_claim = "role"};
     return 0;
 }
 

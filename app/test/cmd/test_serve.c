@@ -21,6 +21,11 @@
 
 #define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
 #define SECRET          "0123456789abcdef0123456789abcdef"
+/* the public key of RFC 7517, appendix A.1 */
+#define JWKS                                                                             \
+    "{\"keys\":[{\"kid\":\"1\",\"kty\":\"EC\",\"crv\":\"P-256\","                        \
+    "\"x\":\"MKBCTNIcKUSDii11ySs3526iDZ8AiTo7Tu6KPAqv7D4\","                             \
+    "\"y\":\"4Etl6SRW2YiLUrN5vfvVHuhp7x8PxltmWWlbbM4IFyM\"}]}"
 
 struct worker {
     size_t index;
@@ -40,6 +45,8 @@ static struct {
     char trace[8000];
     const char *fails;
     unsigned reload_fails_at; /* the allocation that fails in a reload; 0: none */
+    const char *jwks;         /* the file that is written again before wait number 3 */
+    unsigned waits;
     int64_t mono_us, cores;
     struct worker workers[256];
     size_t worker_count;
@@ -135,6 +142,15 @@ int pthread_sigmask(int how, const sigset_t *signals, sigset_t *ret_old UNUSED)
     return 0;
 }
 
+static void write_file(const char *path, const char *text)
+{
+    FILE *file = fopen(path, "we");
+
+    assert_non_null(file);
+    fputs(text, file);
+    assert_int_equal(fclose(file), 0);
+}
+
 static int wait_for_signal(void)
 {
     const struct step *step = fake.steps++;
@@ -144,6 +160,8 @@ static int wait_for_signal(void)
         assert_trace(step->trace);
     else if (step->number != SIGTERM)
         fake.trace[0] = '\0';
+    if (fake.jwks != NULL && ++fake.waits == 3)
+        write_file(fake.jwks, JWKS "\n");
     if (step->number == SIGHUP && fake.reload_fails_at > 0)
         torture_fail(fake.reload_fails_at, 0);
     woken_us = fake.mono_us;
@@ -327,6 +345,9 @@ static int setup(void **state UNUSED)
                              .jwt_keys = "",
                              .jwt_issuer = "",
                              .jwt_audience = "",
+                             .jwt_jwks = "",
+                             .jwt_user_claim = "sub",
+                             .jwt_role_claim = "role",
                              .ticket_secret = "",
                              .tls_cert = "",
                              .tls_key = "",
@@ -336,6 +357,8 @@ static int setup(void **state UNUSED)
                              .early_release = CONFIG_AUTO};
     unsetenv("SECKILL_WORKERS");
     unsetenv("SECKILL_JWT_SECRET_FILE");
+    unsetenv("SECKILL_JWT_ALG");
+    unsetenv("SECKILL_JWT_JWKS_FILE");
     setenv("SECKILL_JWT_SECRET", SECRET, 1);
     return 0;
 }
@@ -540,6 +563,38 @@ CASE(test_reload__without_memory_keeps_all_keys)
         refused += is_refused;
     } while (has_failed);
     assert_true(refused > 4); /* two copies of the keys have more allocations */
+}
+
+#define CHECKS "wait(0.050000000);"
+#define PINGS  "send(WATCHDOG=1);wake(0);wake(1);"
+
+/* The file counts as changed at the first check, because it was read before. */
+CASE(test_jwks__is_read_again_when_its_file_changes)
+{
+    static const struct step steps[] = {
+        {-1, "", 0, NULL},
+        {-1, "", 0,
+         "keys(0);keys(1);2 reloaded ;send(STATUS=Postgres is "
+         "down);wake(0);wake(1);" CHECKS},
+        {-1, "", 0, PINGS CHECKS},
+        {SIGHUP, "", 0, "keys(0);keys(1);2 reloaded ;" PINGS CHECKS},
+        {-1, "", 0, "keys(0);keys(1);2 reloaded ;" PINGS CHECKS},
+        {SIGTERM, "", 0, PINGS CHECKS}};
+    char path[] = "/tmp/test_serve.XXXXXX";
+    struct rlock_err err;
+    int fd = mkstemp(path);
+
+    assert_true(fd >= 0);
+    close(fd);
+    write_file(path, JWKS);
+    config.jwt_alg = CONFIG_ES256;
+    config.jwt_jwks = JWKS;
+    setenv("SECKILL_JWT_ALG", "ES256", 1);
+    setenv("SECKILL_JWT_JWKS_FILE", path, 1);
+    fake.jwks = path;
+    if (serve(steps, &err) != EXIT_FINE)
+        fail_msg("serve: %s", err.text);
+    unlink(path);
 }
 
 CASE(test_serve__warns_of_exposed_files)

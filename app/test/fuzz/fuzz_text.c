@@ -82,7 +82,10 @@ static void try_keys(const char *text)
                             .jwt_private_key = "",
                             .jwt_keys = text,
                             .jwt_issuer = "",
-                            .jwt_audience = ""};
+                            .jwt_audience = "",
+                            .jwt_jwks = "",
+                            .jwt_user_claim = "sub",
+                            .jwt_role_claim = "role"};
     struct auth *auth = NULL;
     struct rlock_err err = {0};
 
