@@ -112,8 +112,9 @@ static void answer_allow(struct api_request *request)
     api_answer_allow(request, allow);
 }
 
-/* Answers if the service is full or the address is above its rate limit. Routes of operators are
-   never refused, because probes are frequent and must get true answers. */
+/* Refuses the request, and returns true, if the service is full or the address is above its rate
+   limit. Paths outside of /v1/ are never refused, because probes are frequent and must get true
+   answers. */
 static bool is_refused(struct api_request *request)
 {
     static const char limited[] = "/v1/";

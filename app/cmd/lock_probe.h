@@ -23,7 +23,7 @@ enum lock_probe_state {
 struct lock_probe {
     struct rlock_client *locks;
     unsigned count; /* number of locks: LOCK_PROBE_LOCKS in a cluster, else 1 */
-    /* Called when the state changes, or the reason why the state is not LOCK_PROBE_UP. */
+    /* Called when the state changes, and when the reason for not being LOCK_PROBE_UP changes. */
     void (*on_state)(enum lock_probe_state state, const struct rlock_err *why, void *arg);
     void *arg;
     uv_timer_t timer;

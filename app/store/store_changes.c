@@ -17,8 +17,8 @@
 
 #include <string.h>
 
-#define CHANGES_MAX   4096 /* most changes that are not answered yet */
-#define SHARED_MAX    500  /* most changes in a transaction; the sale waits meanwhile */
+#define CHANGES_MAX   4096 /* unanswered changes, at most */
+#define SHARED_MAX    500 /* changes of a transaction, at most; the sale waits meanwhile */
 #define NEW_VOUCHER   INT64_MAX /* instead of an id, for the queue of new vouchers */
 #define FAILED_US_MIN 10000     /* less than the shortest lock_timeout of a session */
 

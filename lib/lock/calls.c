@@ -1,4 +1,4 @@
-/* calls.c - the calls of rlock.h on a lock: checks arguments, then changes the state. */
+/* calls.c - the calls of rlock.h on a lock: they check arguments, then change the state. */
 #include "base/clock.h"
 #include "lock/keys.h"
 #include "lock/state.h"

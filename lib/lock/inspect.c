@@ -18,7 +18,7 @@ typedef bool (*each_cb)(const struct rlock_info *info, void *arg);
 typedef void (*end_cb)(enum rlock_status status, void *arg);
 
 struct query {
-    struct rlock lock;    /* a scan has no name, and `serial` is its cursor */
+    struct rlock lock; /* its name is inspected; a scan keeps its cursor in lock.serial */
     inspect_cb inspected; /* set for an inspection; otherwise `ended` is set */
     each_cb each;         /* called for each owner of a list */
     end_cb ended;

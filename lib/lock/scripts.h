@@ -69,8 +69,8 @@
     X(RW_RELEASE, rw_release)                                                               \
     /* names; (holder, serial, lease ms)... -> results */                                   \
     X(PERMIT_RENEW, permit_renew)                                                           \
-    /* fence key; fence -> {clock us, greatest}; raises the counter to the clock, or to a    \
-       later fence that is at most the greatest */                                           \
+    /* fence key; fence -> {clock us, greatest}; raises the counter to the clock, or to the  \
+       fence if that is later, but to no more than `greatest` */                            \
     X(RAISE, raise_fence)                                                                   \
     /* name -> {'0', {name, owner, remaining ms, count, waiters}...} */                     \
     X(INSPECT, inspect)                                                                     \

@@ -26,7 +26,7 @@ MUST_CHECK bool rlock_server_saw_fences(struct rlock_server *server, int64_t fen
 
 /**
  * The server's clock was `clock_us` when it executed a call that was sent at `sent_us`.
- * `is_wrong`: the value known so far has proved wrong.
+ * `is_wrong`: the difference of the clocks that is known so far has proved wrong.
  */
 void rlock_server_saw_clock(struct rlock_server *server, int64_t clock_us,
                             int64_t sent_us, bool is_wrong);

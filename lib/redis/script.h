@@ -33,8 +33,8 @@ struct redis_script_call {
     struct redis_command command;
     const struct redis_script *script;
     redis_script_cb done;
-    /* Called once if the server does not have the script. It must begin, write and end
-       the call again, and flush. If it fails, `done` is not called. */
+    /* Called once if the server does not have the script. The callback must begin, write
+       and end the call again, and flush. If that fails, `done` is not called. */
     void (*send_again)(struct redis_script_call *call);
     bool with_body;  /* send EVAL at once, because the call must not be sent twice */
     uint64_t number; /* set by script.c */

@@ -1,4 +1,4 @@
--- every key belongs to a voucher, or to a request that has created one
+-- every key belongs either to a voucher, or to the request that has created a voucher
 select format('voucher %s: key "%s" of %s has created %s', voucher_id, key, actor,
               coalesce(made_id::text, 'nothing'))
 from used_key

@@ -1,7 +1,7 @@
 -- Expire the unpaid and overdue orders of these batches, each named by its first order (see
--- due_to_id). Expires at most 500 orders, because the sale of the voucher waits meanwhile. `ended`
--- counts the batches without unpaid orders, up to the first batch that has one. These batches leave
--- the index of deadlines.
+-- due_to_id). Expires at most 500 orders, because the sale of the voucher waits meanwhile. From the
+-- first batch on, batches without unpaid orders leave the index of deadlines, until a batch still has
+-- an unpaid order. `ended` is the number of batches that left.
 create or replace function expire_batches(p_voucher bigint, p_firsts bigint[],
     out expired bigint, out ended bigint)
 language plpgsql security definer
