@@ -6,6 +6,8 @@
 #   CC=clang      use another compiler
 #   V=1           print the commands
 
+.DEFAULT_GOAL = all
+
 SAN    ?=
 BUILD  ?= build$(if $(SAN),/$(SAN))
 CC      = gcc
@@ -16,7 +18,6 @@ PROMETHEUS_PORT = 9090
 
 # pkg-config runs at the first use, after `deps`; its output is kept.
 once = $(eval $(1) := $(2))$($(1))
-PKGS_LIB  = $(call once,PKGS_LIB,hiredis libuv libcrypto $(shell pkg-config --exists hiredis_ssl && echo hiredis_ssl libssl))
 PKGS_APP  = libmicrohttpd gnutls libpq jansson $(PKGS_LIB)
 PKGS_TEST = cmocka $(PKGS_APP)
 PKGS_SIM  = lua5.1
@@ -43,7 +44,7 @@ LIBS_TEST = -pthread $(PKG_LIBS_TEST)
 # 150 programs: gold links one in a fifth of the time that ld takes.
 LINK_TEST = $(CC) $(SANITIZE) $(if $(wildcard /usr/bin/ld.gold),-fuse-ld=gold) $(LDFLAGS)
 
-LIB_SRC  := $(sort $(wildcard lib/base/*.c lib/redis/*.c lib/lock/*.c))
+include lib/library.mk
 APP_SRC  := $(sort $(filter-out app/test/%,$(wildcard app/*/*.c)))
 # The pages are embedded plain and compressed, each with one style sheet, and with the chart library
 # of Debian.
@@ -52,28 +53,16 @@ WEB      := $(filter-out %.css,$(sort $(wildcard app/web/*)))
 WEB_MADE := $(patsubst %,$(BUILD)/app/web/%,dygraphs.js shop.css admin.css)
 EMBED    := $(sort $(wildcard sql/*/*.sql app/cmd/help/*.txt)) app/api/openapi.yaml $(WEB) $(WEB_MADE) \
             $(WEB:%=$(BUILD)/%.gz) $(WEB_MADE:%=%.gz)
-LIB_OBJ  := $(LIB_SRC:%.c=$(BUILD)/%.o)
 APP_OBJ  := $(APP_SRC:%.c=$(BUILD)/%.o) $(BUILD)/embedded.o
-# Each test_*.c and it_*.c is a program. The other files in the folder are linked to all programs.
-LIB_TEST_SRC := $(sort $(wildcard lib/test/*.c))
 APP_TEST_SRC := $(sort $(wildcard app/test/*.c app/test/*/*.c))
-programs      = $(patsubst %.c,$(BUILD)/%,$(foreach f,$(2),$(if $(filter $(1),$(notdir $(f))),$(f))))
-LIB_UNIT     := $(call programs,test_%.c,$(LIB_TEST_SRC))
-LIB_IT       := $(call programs,it_%.c,$(LIB_TEST_SRC))
 APP_UNIT     := $(call programs,test_%.c,$(APP_TEST_SRC))
 APP_IT       := $(call programs,it_%.c,$(APP_TEST_SRC))
 APP_FUZZ     := $(call programs,fuzz_%.c,$(APP_TEST_SRC))
 TESTS        := $(LIB_UNIT) $(LIB_IT) $(APP_UNIT) $(APP_IT)
-LIB_TEST_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(filter-out lib/test/test_% lib/test/it_% lib/test/fuzz_%,$(LIB_TEST_SRC)))
 APP_TEST_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(wildcard app/test/*.c) lib/test/port.c lib/test/case_list.c lib/test/torture.c)
 INTEROP_SRC  := $(sort $(wildcard lib/test/interop/*.c))
 INTEROP      := $(BUILD)/lib/test/interop/interop
-LESSONS_SRC  := $(sort $(wildcard lib/test/lessons/*.c))
 BENCH_SRC    := $(sort $(wildcard lib/test/bench/*.c))
-EXAMPLE_SRC  := $(sort $(wildcard lib/examples/*.c))
-EXAMPLES     := $(EXAMPLE_SRC:%.c=$(BUILD)/%)
-PAGES        := $(sort $(wildcard lib/man/*.[1-9]))
-PAGE_EXAMPLES := $(PAGES:lib/man/%=$(BUILD)/lib/examples/%)
 LOAD_SRC     := $(sort $(wildcard load/*.c))
 C_SRC        := $(LIB_SRC) $(APP_SRC) $(LIB_TEST_SRC) $(APP_TEST_SRC) $(INTEROP_SRC) $(LESSONS_SRC) $(BENCH_SRC) $(EXAMPLE_SRC) $(LOAD_SRC)
 C_FILES      := $(C_SRC) $(sort $(wildcard lib/*/*.h lib/test/*/*.h app/*/*.h app/test/*/*.h load/*.h))
@@ -99,31 +88,9 @@ $(BUILD)/seckill: $(APP_OBJ) $(BUILD)/librlock.a | $(BUILD)/seckill-top
 $(BUILD)/seckill-top: app/install/seckill-top
 	$(Q)install -D $< $@
 
-$(BUILD)/librlock.a: $(LIB_OBJ)
-	$(call say,AR)
-	$(Q)rm -f $@ && ar rcs $@ $^
-
-# The installed libraries: an archive whose only global symbols are rlock_*, and a shared library
-# that exports the symbols of the headers.
-SONAME = librlock.so.0
-$(BUILD)/install/librlock.a: $(LIB_OBJ)
-	@mkdir -p $(@D)
-	$(Q)ld -r -o $(@D)/rlock.o $^ && objcopy -w --keep-global-symbol='rlock_*' $(@D)/rlock.o
-	$(Q)rm -f $@ && ar rcs $@ $(@D)/rlock.o
-$(BUILD)/install/$(SONAME): $(LIB_SRC:%.c=$(BUILD)/pic/%.o) lib/librlock.map
-	$(call say,LD)
-	@mkdir -p $(@D)
-	$(Q)$(CC) -shared -Wl,-soname,$(SONAME) -Wl,--version-script=lib/librlock.map -Wl,-z,defs \
-	    -Wl,--as-needed $(SANITIZE) $(LDFLAGS) -o $@ $(filter %.o,$^) $(LIBS)
-
 $(BUILD)/app/web/%.css: app/web/page.css app/web/%.css
 	@mkdir -p $(@D)
 	$(Q)cat $^ >$@
-
-# The assembler includes the Lua files by name.
-$(BUILD)/lib/lock/scripts.o $(BUILD)/pic/lib/lock/scripts.o: $(wildcard lib/lock/lua/*.lua)
-$(BUILD)/lib/test/it_scripts.o: lib/test/it_scripts.lua
-$(BUILD)/lib/test/it_acl.o: lib/man/rlock.7
 
 $(BUILD)/pic/%.o: %.c | build/deps.ok
 	$(call say,CC)
@@ -163,25 +130,9 @@ $(BUILD)/embedded.o: $(BUILD)/embedded.c $(EMBED) | build/deps.ok
 	$(Q)$(CC) $(ALL_CFLAGS) -c -o $@ $<
 
 $(INTEROP): $(filter-out $(INTEROP).o,$(INTEROP_SRC:%.c=$(BUILD)/%.o))
-# lib/test/torture.c counts the blocks that the objects allocate, and makes malloc() fail.
-WRAP_MALLOC = $(patsubst %,-Wl$(,)--wrap=%,malloc calloc realloc free strdup)
-LINK_LIB_TEST = $(LINK_TEST) $(WRAP_MALLOC) -o $@ $^ $(LIBS_TEST)
-$(LIB_UNIT) $(LIB_IT) $(INTEROP): %: %.o $(LIB_TEST_OBJ) $(BUILD)/librlock.a
+$(INTEROP): %: %.o $(LIB_TEST_OBJ) $(BUILD)/librlock.a
 	$(call say,LD)
 	$(Q)$(LINK_LIB_TEST)
-$(BUILD)/lessons: $(LESSONS_SRC:%.c=$(BUILD)/%.o) $(LIB_TEST_OBJ) $(BUILD)/librlock.a
-	$(call say,LD)
-	$(Q)$(LINK_LIB_TEST)
-
-$(EXAMPLES) $(PAGE_EXAMPLES): %: %.o $(BUILD)/librlock.a
-	$(call say,LD)
-	$(Q)$(CC) $(SANITIZE) $(LDFLAGS) -o $@ $^ $(LIBS)
-
-# The programs of the manual pages.
-$(PAGE_EXAMPLES:%=%.o): $(BUILD)/lib/examples/%.o: lib/man/% lib/man/example.awk
-	$(call say,CC)
-	@mkdir -p $(@D)
-	$(Q)awk -f lib/man/example.awk $< | $(CC) $(ALL_CFLAGS) -c -o $@ -x c -
 
 # An archive, so that a test may replace a module by a fake: the real one is not linked then.
 $(BUILD)/libapp.a: $(filter-out $(BUILD)/app/cmd/main.o,$(APP_OBJ))
@@ -231,12 +182,7 @@ build/deps.ok: .ci/packages .ci/deps.sh
 	@.ci/deps.sh
 	@mkdir -p build && touch $@
 
-# The headers of the lock library are installed with their folders in include/rlock, where
-# rlock.pc points.
-LIB_HEADERS = $(patsubst %,lib/%.h,lock/rlock lock/rlock_group lock/rlock_sync \
-              base/link base/status)
-ROOT = $(DESTDIR)$(PREFIX)
-.PHONY: install install-program install-library
+.PHONY: install install-program
 install: install-program install-library ## install the program and the library: PREFIX=/usr/local DESTDIR=
 install-program: $(BUILD)/seckill
 	install -D -t $(ROOT)/bin $(BUILD)/seckill $(BUILD)/seckill-top
@@ -244,17 +190,6 @@ install-program: $(BUILD)/seckill
 	sed -e 's,@PREFIX@,$(PREFIX),' app/install/seckill.service >$(ROOT)/lib/systemd/system/seckill.service
 	app/install/manual.sh $(BUILD)/seckill $(VERSION) >$(ROOT)/share/man/man1/seckill.1
 	install -D -m 644 app/install/seckill.bash $(ROOT)/share/bash-completion/completions/seckill
-install-library: $(BUILD)/install/librlock.a $(BUILD)/install/$(SONAME)
-	install -D -m 644 -t $(ROOT)/lib $^
-	ln -sf $(SONAME) $(ROOT)/lib/librlock.so
-	for header in $(LIB_HEADERS:lib/%=%); do \
-	    install -D -m 644 lib/$$header $(ROOT)/include/rlock/$$header || exit; done
-	install -d $(ROOT)/lib/pkgconfig
-	sed -e 's,@PREFIX@,$(PREFIX),' -e 's,@VERSION@,$(VERSION),' \
-	    -e 's,@LIBS@,$(patsubst lib%,-l%,$(filter-out libuv,$(patsubst hiredis%,libhiredis%,$(PKGS_LIB)))),' \
-	    lib/rlock.pc.in >$(ROOT)/lib/pkgconfig/rlock.pc
-	for page in $(PAGES); do \
-	    install -D -m 644 -t $(ROOT)/share/man/man$${page##*.} $$page || exit; done
 
 .PHONY: package sbom
 package: $(BUILD)/seckill ## a Debian package for this machine's release, in build/
@@ -324,10 +259,6 @@ FAIL    =
 torture: ## fail each call that can fail, once, in the service with ASan: SEED= PERCENT= FAIL=SITE:CALL
 	@+$(MAKE) --no-print-directory SAN=address BUILD=$(BUILD)/address $(BUILD)/address/torture
 	@exec app/test/torture/torture.py $(BUILD)/address/torture $(PERCENT) $(SEED) $(FAIL)
-
-.PHONY: lessons
-lessons: $(BUILD)/lessons ## show how the simple locks in Redis break, and the lock library beside each
-	@exec $<
 
 # Each file of bench/ is a program.
 BENCH_LOCK := $(patsubst lib/test/bench/%.c,$(BUILD)/%,$(BENCH_SRC))
@@ -430,7 +361,6 @@ check-coverage:
 $(TESTS:%=%.check): %.check: %
 	$(CHECK) "$*$(if $(UNDER), ($(firstword $(UNDER))))" $(UNDER) $*
 $(APP_IT:%=%.check): $(BUILD)/seckill
-$(BUILD)/lib/test/it_examples.check: $(EXAMPLES) $(PAGE_EXAMPLES)
 check-address:
 	@+$(MAKE) --no-print-directory SAN=address BUILD=$(BUILD)/address check-it check-unit check-corpus $(TORTURE)
 check-torture: $(BUILD)/torture

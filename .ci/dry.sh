@@ -8,7 +8,7 @@ cd "$(dirname "$0")/.."
 place=$(mktemp -d)
 trap 'rm -rf "$place"' EXIT
 mkdir "$place/tree" "$place/bin"
-cp -R --parents Makefile VERSION .ci "$place/tree"
+cp -R --parents Makefile VERSION lib/VERSION lib/library.mk .ci "$place/tree"
 PATH=$place/bin:$PATH
 unset MAKEFLAGS MAKELEVEL # the outer make may be silent or parallel
 

@@ -45,11 +45,11 @@ int main()
     return rlock_status_name(RLOCK_OK)[0] == 'o' ? 0 : 1;
 }
 EOF
-objdump -p "$root/example" | grep -q 'NEEDED *librlock.so.0'
+objdump -p "$root/example" | grep -q 'NEEDED *librlock.so.1'
 LD_LIBRARY_PATH="$root/usr/lib" "$root/example"
 echo "built and ran a program in C++"
 
-names=$(nm -g --defined-only "$root/usr/lib/librlock.a"; nm -D --defined-only "$root/usr/lib/librlock.so.0")
+names=$(nm -g --defined-only "$root/usr/lib/librlock.a"; nm -D --defined-only "$root/usr/lib/librlock.so.1")
 alien=$(echo "$names" | awk 'NF == 3 && $3 !~ /^(rlock_|RLOCK_)/')
 if [ -n "$alien" ]; then
     echo "names without the prefix rlock_:" "$alien" >&2

@@ -14,6 +14,7 @@ import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PLACE = ROOT / "build" / "mutants"
+MAKEFILES = ("Makefile", "lib/library.mk")
 GRACE_S = 10
 FILE_MAX = 4 << 30 # bytes; limits a log that a changed program writes forever
 SIMULATOR = "app/test/sim/simulate"
@@ -58,7 +59,7 @@ class Tree:
                 wanted = altered(path, wanted.decode()).encode()
             target = self.root / path
             if not target.exists() or target.read_bytes() != wanted:
-                if path == "Makefile": # no object depends on it
+                if path in MAKEFILES: # no object depends on them
                     shutil.rmtree(self.root / "build", ignore_errors=True)
                 target.parent.mkdir(parents=True, exist_ok=True)
                 target.write_bytes(wanted)
@@ -74,7 +75,7 @@ class Tree:
 
     def copy_from(self, other):
         """Copy objects and programs, so that little must be built again."""
-        if not self.root.exists() or self.read("Makefile") != other.read("Makefile"):
+        if not self.root.exists() or any(self.read(path) != other.read(path) for path in MAKEFILES):
             shutil.rmtree(self.root, ignore_errors=True)
             shutil.copytree(other.root, self.root, symlinks=True, ignore=shutil.ignore_patterns("var"))
 

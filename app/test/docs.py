@@ -36,6 +36,7 @@ OPERATOR, INTEGRATOR, DEVELOPER, SECURITY = (
 DOCS = ("README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md", OPERATOR, INTEGRATOR, DEVELOPER, SECURITY,
         "app/docs/architecture.md", "app/docs/benchmarks.md", "app/docs/scaling.md", "sql/README.md",
         "load/README.md", "lib/README.md", "lib/lessons.md", "app/test/sim/README.md")
+MAKEFILES = ("Makefile", "lib/library.mk")
 # The requirements of ASVS 5.0 for levels 1 and 2: how many each section of a chapter has.
 ASVS = ((2, 9, 11, 3, 2), (3, 3, 4, 1), (0, 2, 4, 6, 5, 0, 2), (3, 1, 2, 4), (1, 3, 2, 3), (3, 12, 4, 4, 5, 3, 0, 4),
         (3, 4, 2, 5, 2, 2), (2, 3, 1, 1), (3, 4), (2, 2, 4, 11, 5, 2, 3), (2, 3, 3, 4, 1, 1), (3, 2, 4), (1, 5, 2, 5),
@@ -244,7 +245,7 @@ def test_code__is_part_of_an_example(_world, path):
 def test_commands__name_make_targets_and_units_that_exist(_world, path):
     commands = "\n".join([block.text for block in find_blocks(path) if block.language == "sh"] +
                          re.findall(r"`([^`\n]+)`", read(path)))
-    targets = {name for line in re.findall(r"^([\w./ -]+):(?!=)", read("Makefile"), re.M) for name in line.split()}
+    targets = {name for line in re.findall(r"^([\w./ -]+):(?!=)", read_all(*MAKEFILES), re.M) for name in line.split()}
     for name in re.findall(r"\bmake (?:[A-Z]\w*=\S* )*([a-z][a-z-]*)\b(?![/=])", commands):
         check(name in targets, f"{path}: make {name}: no such target")
     for name in re.findall(r"systemctl \w+ (?:--\w+ )*(\w+)", commands):
@@ -259,14 +260,14 @@ def test_files__exist(_world, path):
     for name in re.findall(r"(?<![\w/.])build/(?:address/|thread/)?((?:app|lib)/[\w/]+)", text):
         check(os.path.exists(f"{ROOT}/{name}.c"), f"{path}: build/{name}: no such program")
     for name in re.findall(r"(?<![\w/.=])build/(\w+)(?![\w/])", text):
-        check(f"$(BUILD)/{name}" in read("Makefile"), f"{path}: build/{name}: no such program")
+        check(f"$(BUILD)/{name}" in read_all(*MAKEFILES), f"{path}: build/{name}: no such program")
 
 
 def test_names__exist(_world, path):
     """Backquoted names with an underscore, and functions, must occur in the sources; NN stands for a number."""
     suffixes = ("c", "h", "py", "sh", "sql", "lua", "js", "yaml", "service", "pml")
-    words = set(re.findall(r"\w+", read("Makefile") + read_all(
-        *(f"{folder}/**/*.{suffix}" for folder in ("app", "lib", "sql", "load") for suffix in suffixes))))
+    words = set(re.findall(r"\w+", read_all(
+        *MAKEFILES, *(f"{folder}/**/*.{suffix}" for folder in ("app", "lib", "sql", "load") for suffix in suffixes))))
     quoted = "\n".join(re.findall(r"`([^`\n]+)`", read(path)))
     names = set(re.findall(r"(?<![\w-])(?!NN)[A-Za-z]\w*_\w*\w(?![\w*])", quoted)) | set(re.findall(r"(\w+)\(\)", quoted))
     check(names <= words | FOREIGN, f"{path}: not in the sources: {sorted(names - words - FOREIGN)}")
