@@ -66,7 +66,7 @@ BENCH_SRC    := $(sort $(wildcard lib/test/bench/*.c))
 LOAD_SRC     := $(sort $(wildcard load/*.c))
 C_SRC        := $(LIB_SRC) $(APP_SRC) $(LIB_TEST_SRC) $(APP_TEST_SRC) $(INTEROP_SRC) $(LESSONS_SRC) $(BENCH_SRC) $(EXAMPLE_SRC) $(LOAD_SRC)
 C_FILES      := $(C_SRC) $(sort $(wildcard lib/*/*.h lib/test/*/*.h app/*/*.h app/test/*/*.h load/*.h))
-SCRIPTS      := $(sort $(wildcard load/*.sh .ci/*.sh app/*/*.sh docker/*.sh .ci/*/*.sh lib/*/*/*.sh)) .ci/run
+SCRIPTS      := $(sort $(wildcard load/*.sh .ci/*.sh app/*/*.sh docker/*.sh .ci/*/*.sh lib/*/*.sh lib/*/*/*.sh)) .ci/run
 
 # For `seckill version`; set it where there is no git repository.
 COMMIT   = $(call once,COMMIT,$(shell git describe --always --dirty --abbrev=12 --exclude='*' 2>/dev/null || echo unknown))
@@ -191,9 +191,15 @@ install-program: $(BUILD)/seckill
 	app/install/manual.sh $(BUILD)/seckill $(VERSION) >$(ROOT)/share/man/man1/seckill.1
 	install -D -m 644 app/install/seckill.bash $(ROOT)/share/bash-completion/completions/seckill
 
-.PHONY: package sbom
+.PHONY: package dist-library package-library sbom
 package: $(BUILD)/seckill ## a Debian package for this machine's release, in build/
 	@app/install/package.sh $(BUILD) $(VERSION)
+dist-library: ## the source archive of the lock library, in build/: SOURCE_DATE_EPOCH=
+	@mkdir -p $(BUILD)
+	@lib/dist/archive.sh $(BUILD)
+package-library: build/deps.ok ## the Debian packages librlock1 and librlock-dev, from that archive, in build/
+	@mkdir -p $(BUILD)
+	@lib/dist/package.sh $(BUILD)
 sbom: $(BUILD)/seckill ## what the program is linked with, as SPDX: build/seckill.spdx.json
 	@app/install/sbom.py $< $(VERSION) $(COMMIT) >$(BUILD)/seckill.spdx.json
 	@echo $(BUILD)/seckill.spdx.json
@@ -378,14 +384,14 @@ check-tests: check-rare check-it check-unit
 # Only in CI: checks that take minutes, rarely fail, or need npm, PyPI, Maven Central and Go's proxy.
 # Then check-mutants runs the plain build of each test.
 check-ci: TORTURE = check-torture
-check-ci: check-rare check-lint check-access check-model check-interop check-contract \
+check-ci: check-rare check-lint check-access check-model check-interop check-contract check-library check-library-package \
           check-bench check-kubernetes check-lists check-cells
 
 CASES      = 300
 SIMULATE_S = 10
 check-ci: SIMULATE_S = 30
 CONTRACT   = requests typescript python go follow_python follow_go traces
-.PHONY: check-contract $(CONTRACT:%=check-contract-%) check-schemathesis check-simulate check-simulate-sql check-load-units check-gdb check-top check-nginx check-model check-install check-interop check-kubernetes check-monitoring check-probes
+.PHONY: check-contract $(CONTRACT:%=check-contract-%) check-schemathesis check-simulate check-simulate-sql check-load-units check-gdb check-top check-nginx check-model check-install check-library check-library-package check-interop check-kubernetes check-monitoring check-probes
 # Clients, requests and readers as the guides show them, and random requests.
 check-contract: $(CONTRACT:%=check-contract-%) check-schemathesis
 $(CONTRACT:%=check-contract-%): check-contract-%: $(BUILD)/seckill
@@ -409,6 +415,10 @@ check-model: build/deps.ok
 	$(CHECK) "lock model (spin)" lib/lock/model/check.sh $(BUILD)/model
 check-install: $(BUILD)/seckill $(BUILD)/librlock.a
 	$(CHECK) "make install" .ci/install.sh $(BUILD) $(CC)
+check-library: build/deps.ok
+	$(CHECK) "source archive of the lock library" .ci/library.sh $(BUILD)
+check-library-package: build/deps.ok
+	$(CHECK) "packages of the lock library" .ci/library-package.sh $(BUILD)
 check-kubernetes:
 	$(CHECK) "manifest of Kubernetes" .ci/kubernetes.sh
 check-monitoring:
