@@ -191,7 +191,7 @@ install-program: $(BUILD)/seckill
 	app/install/manual.sh $(BUILD)/seckill $(VERSION) >$(ROOT)/share/man/man1/seckill.1
 	install -D -m 644 app/install/seckill.bash $(ROOT)/share/bash-completion/completions/seckill
 
-.PHONY: package dist-library package-library sbom
+.PHONY: package dist-library package-library abi sbom
 package: $(BUILD)/seckill ## a Debian package for this machine's release, in build/
 	@app/install/package.sh $(BUILD) $(VERSION)
 dist-library: ## the source archive of the lock library, in build/: SOURCE_DATE_EPOCH=
@@ -200,6 +200,8 @@ dist-library: ## the source archive of the lock library, in build/: SOURCE_DATE_
 package-library: build/deps.ok ## the Debian packages librlock1 and librlock-dev, from that archive, in build/
 	@mkdir -p $(BUILD)
 	@lib/dist/package.sh $(BUILD)
+abi: $(BUILD)/install/$(SONAME) ## record the interface of the lock library in lib/dist/librlock.abi
+	@.ci/abi.sh $(BUILD) --write
 sbom: $(BUILD)/seckill ## what the program is linked with, as SPDX: build/seckill.spdx.json
 	@app/install/sbom.py $< $(VERSION) $(COMMIT) >$(BUILD)/seckill.spdx.json
 	@echo $(BUILD)/seckill.spdx.json
@@ -384,14 +386,14 @@ check-tests: check-rare check-it check-unit
 # Only in CI: checks that take minutes, rarely fail, or need npm, PyPI, Maven Central and Go's proxy.
 # Then check-mutants runs the plain build of each test.
 check-ci: TORTURE = check-torture
-check-ci: check-rare check-lint check-access check-model check-interop check-contract check-library check-library-package \
+check-ci: check-rare check-lint check-access check-model check-interop check-contract check-library check-library-package check-abi \
           check-bench check-kubernetes check-lists check-cells
 
 CASES      = 300
 SIMULATE_S = 10
 check-ci: SIMULATE_S = 30
 CONTRACT   = requests typescript python go follow_python follow_go traces
-.PHONY: check-contract $(CONTRACT:%=check-contract-%) check-schemathesis check-simulate check-simulate-sql check-load-units check-gdb check-top check-nginx check-model check-install check-library check-library-package check-interop check-kubernetes check-monitoring check-probes
+.PHONY: check-contract $(CONTRACT:%=check-contract-%) check-schemathesis check-simulate check-simulate-sql check-load-units check-gdb check-top check-nginx check-model check-install check-library check-library-package check-abi check-interop check-kubernetes check-monitoring check-probes
 # Clients, requests and readers as the guides show them, and random requests.
 check-contract: $(CONTRACT:%=check-contract-%) check-schemathesis
 $(CONTRACT:%=check-contract-%): check-contract-%: $(BUILD)/seckill
@@ -419,6 +421,8 @@ check-library: build/deps.ok
 	$(CHECK) "source archive of the lock library" .ci/library.sh $(BUILD)
 check-library-package: build/deps.ok
 	$(CHECK) "packages of the lock library" .ci/library-package.sh $(BUILD)
+check-abi: $(BUILD)/install/librlock.a $(BUILD)/install/$(SONAME)
+	$(CHECK) "interface of the lock library" .ci/abi.sh $(BUILD)
 check-kubernetes:
 	$(CHECK) "manifest of Kubernetes" .ci/kubernetes.sh
 check-monitoring:
