@@ -45,7 +45,7 @@ static struct MHD_Response *response_create(const struct http_reply *reply)
         reply->body_len, (void *)(uintptr_t)reply->body, MHD_RESPMEM_MUST_COPY);
     bool ok = response != NULL;
 
-    if (reply->content_type != NULL) /* libmicrohttpd adds nothing to NULL */
+    if (ok && reply->content_type != NULL)
         ok = add_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, reply->content_type) &&
              add_security(response, reply->content_type);
     for (size_t i = 0; ok && i < reply->header_count; i++)

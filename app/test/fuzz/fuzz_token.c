@@ -29,7 +29,10 @@ static const struct auth *judge(void)
                                          .jwt_private_key = "",
                                          .jwt_keys = "kid: one\n" SECRET "1",
                                          .jwt_issuer = "",
-                                         .jwt_audience = "shop"};
+                                         .jwt_audience = "shop",
+                                         .jwt_jwks = "",
+                                         .jwt_user_claim = "sub",
+                                         .jwt_role_claim = "role"};
     static struct auth *auth;
 
     if (auth == NULL && auth_create(&config, &auth, NULL) != RLOCK_OK)
