@@ -97,6 +97,16 @@ b: rollback;
 select expire(101, 1);
 --> 1
 
+-- A voucher of which no order ends keeps its version, so nobody reads it again.
+-- test_move_orders__of_no_order_leaves_the_voucher
+select new_voucher(5, 1), place(101, '{1}'), pay(101, 1);
+select version from voucher;
+--> 2
+select move_orders(101, array[order_of(101, 1)], 'unpaid', 'cancelled', now(), 'x');
+--> 0
+select version from voucher;
+--> 2
+
 -- The number is limited because the sale of the voucher waits during the call.
 -- test_expire_batches__takes_500_orders_at_most
 select new_voucher(1000, 1), place(101, array(select generate_series(1::bigint, 600)));
