@@ -88,8 +88,8 @@ enum rlock_script {
 };
 /* clang-format on */
 
-/** The rights that a script and the calls after it need, besides those that every client
- *  needs (rights.lua), such as "+hget +hset"; NULL: none. */
+/** The rights that a script and the calls after it need, such as "+hget +hset". The rights
+ *  that every client needs (rights.lua) are left out. NULL: no other rights. */
 extern const char *const rlock_needed_rights[RLOCK_SCRIPT_COUNT];
 
 void rlock_scripts_init(struct redis_script scripts[RLOCK_SCRIPT_COUNT], bool is_cluster);

@@ -97,7 +97,7 @@ void rlock_watchdog_hurry(struct rlock_client *client, struct rlock *lock)
     wake_at(&client->watchdog, clock_mono_us());
 }
 
-/** Take the locks that are due. If there is one, also take those that will be due soon,
+/** Take the locks that are due. If a lock is due, also take the locks that will be due
  *  within a sixteenth of the time between two renewals, so that all share a call. */
 static void collect_due(struct rlock_watchdog *watchdog, struct rlock_link *bucket,
                         int64_t now_us)
