@@ -43,11 +43,14 @@ static long long view_of(struct server *server)
     return sum;
 }
 
+/** A master that is back counts as failed for two node timeouts. If it stopped meanwhile, its replica
+ *  would replace it at once. */
 static bool is_complete(void)
 {
     for (int i = 0; i < NODES; i++) {
         if (!server_says(&nodes[i], "CLUSTER INFO", "cluster_state:ok") ||
             !server_says(&nodes[i], "CLUSTER INFO", "known_nodes:4") ||
+            server_says(&nodes[i], "CLUSTER NODES", "fail") ||
             view_of(&nodes[i]) != view_of(&nodes[0]))
             return false;
     }
