@@ -20,7 +20,8 @@ static void begin_many(struct rlock_client *client, struct call *calls, unsigned
     rlock_flush(client);
 }
 
-/** Most of their leases run for longer than the test. */
+/** Most of their leases run for longer than the test. A try follows each subscription, and the count
+ *  of commands begins after these tries. */
 FIXTURE_CASE(test_wait__for_20000_names_costs_less_than_500_commands_a_second)
 {
     enum { NAMES = 20000, SECONDS = 10 };
@@ -38,6 +39,8 @@ FIXTURE_CASE(test_wait__for_20000_names_costs_less_than_500_commands_a_second)
     for (unsigned i = 0; i < NAMES; i++)
         call_rest(fixture, &calls[i]);
     fixture_wait_asleep(fixture, bob, &calls[0]); /* all channels are subscribed */
+    for (unsigned i = 0; i < NAMES; i++)
+        call_rest(fixture, &calls[i]);
     fixture_settle(fixture);
     before = commands_executed(fixture);
     for (unsigned ms = 0; ms < SECONDS * 1000; ms += 1000)
@@ -51,7 +54,7 @@ FIXTURE_CASE(test_wait__for_20000_names_costs_less_than_500_commands_a_second)
 }
 
 /** Let time pass until the call is answered. Returns how much passed, or more than NOTICE_MS. */
-static unsigned ms_until_answered(struct fixture *fixture, const struct call *call)
+static unsigned ms_until_answered(struct fixture *fixture, struct call *call)
 {
     unsigned passed_ms = 0;
 
@@ -59,6 +62,7 @@ static unsigned ms_until_answered(struct fixture *fixture, const struct call *ca
     while (call->answers == 0 && passed_ms <= NOTICE_MS) {
         passed_ms += fixture_step(fixture);
         fixture_settle(fixture);
+        call_rest(fixture, call); /* its check or try may have begun in the last turn */
     }
     return passed_ms;
 }
