@@ -19,7 +19,7 @@ size_t base64_encode(const void *bytes, size_t len, char *ret_text)
         for (bit_count += 8; bit_count >= 6; bit_count -= 6)
             ret_text[out++] = alphabet[bits >> (bit_count - 6) & 63];
     }
-    if (bit_count > 0)
+    if (bit_count != 0)
         ret_text[out++] = alphabet[bits << (6 - bit_count) & 63];
     ret_text[out] = '\0';
     return out;
