@@ -53,20 +53,20 @@ static enum MHD_Result check_header(void *arg, enum MHD_ValueKind kind UNUSED,
 
     if (!is_token(name, name_len))
         framing->defect = "The name of a header is malformed.";
-    if (value == NULL || memchr(value, '\r', value_len) != NULL ||
+    if (memchr(value, '\r', value_len) != NULL ||
         (IS_LENIENT && name != framing->next_line))
         framing->defect = "A line of the head is malformed.";
     if (framing->defect != NULL)
         return MHD_NO;
     framing->next_line = value + value_len + 2;
-    if (name_len == 4 && strncasecmp(name, "Host", 4) == 0) {
+    if (strcasecmp(name, "Host") == 0) {
         framing->hosts++;
-    } else if (name_len == 12 && strncasecmp(name, "X-Request-Id", 12) == 0) {
+    } else if (strcasecmp(name, "X-Request-Id") == 0) {
         framing->has_request_id = true;
-    } else if (name_len == 14 && strncasecmp(name, "Content-Length", 14) == 0) {
+    } else if (strcasecmp(name, "Content-Length") == 0) {
         framing->lengths++;
         framing->length = (struct text){value, value_len};
-    } else if (name_len == 17 && strncasecmp(name, "Transfer-Encoding", 17) == 0) {
+    } else if (strcasecmp(name, "Transfer-Encoding") == 0) {
         framing->encodings++;
         framing->encoding = (struct text){value, value_len};
     }

@@ -573,6 +573,9 @@ UNIT_CASE(test_framing__every_valid_head_is_accepted)
         "GET /json?a=b&c&d=%20&&= HTTP/1.1\r\nHost: x\r\n!#$%&'*+-.^_`|~: x\r\n\r\n",
         "GET /json HTTP/1.1\r\nX: \xc3\xa4\r\nHost: x\r\nContent-Length: 0\r\n\r\n",
         "\r\nGET /json HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nabc",
+        "GET /json HTTP/1.1\r\nHost: x\r\nHosts: y\r\n\r\n",
+        "GET /json HTTP/1.1\r\nHost:x\r\nContent-Length: 0\r\nContent-Lengths: 5\r\n\r\n",
+        "GET /json HTTP/1.1\r\nHost: x\r\nTransfer-Encodings: gzip\r\n\r\n",
     };
     struct client *conn = client_open(&site.address);
 
