@@ -45,9 +45,9 @@ bool api_is_limited(struct api_request *request, const char *policy,
 {
     int64_t wait_us = limiter != NULL ? limiter_take(limiter, key, clock_mono_us()) : 0;
 
-    if (wait_us > 0)
+    if (wait_us != 0)
         api_answer_rate_limited(request, policy, limiter, wait_us);
-    return wait_us > 0;
+    return wait_us != 0;
 }
 
 static void check_role(struct api_request *request)

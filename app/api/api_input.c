@@ -30,7 +30,7 @@ bool api_read_body(struct api_request *request, const struct json_field *fields,
         api_answer_bad_request(request, "Content-Type must not be repeated.");
         return false;
     }
-    if (content_type.bytes == NULL || !is_json(content_type)) {
+    if (!is_json(content_type)) {
         api_answer_problem(request, PROBLEM_NOT_JSON);
         return false;
     }

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/param.h>
 
 struct api_reading {
     struct rlock_link link; /* in api->readings */
@@ -91,8 +92,7 @@ static struct http_page *print_page(const struct api_reading *reading,
     if (age_s >= 0)
         http_reply_add(&reply, "Age", age);
     /* A cache keeps the answer for a second, whatever its age is now. */
-    snprintf(control, sizeof(control), "public, max-age=%" PRId64,
-             age_s >= 0 ? age_s + 1 : 1);
+    snprintf(control, sizeof(control), "public, max-age=%" PRId64, MAX(age_s, 0) + 1);
     http_reply_add(&reply, "Cache-Control", control);
     if (text != NULL) {
         reply.body_len = strlen(text);

@@ -153,7 +153,8 @@ static const char *const state_names[] = {
     [VOUCHER_ENDED] = "ended",
 };
 
-/* Parses "TIME_ID", which api_readings.c prints. */
+/* Parses "TIME_ID", which api_readings.c prints. Without a mark the time is empty, which is no
+   number. */
 static bool parse_cursor(struct text cursor, struct voucher_filter *filter)
 {
     const char *mark = memchr(cursor.bytes, '_', cursor.len);
@@ -161,7 +162,7 @@ static bool parse_cursor(struct text cursor, struct voucher_filter *filter)
     struct text id = {cursor.bytes + time.len + 1, cursor.len - time.len - 1};
     bool is_zero = text_is(time, "0");
 
-    return mark != NULL && is_zero == (filter->state == VOUCHER_ANY) &&
+    return is_zero == (filter->state == VOUCHER_ANY) &&
            (is_zero || text_parse_id(time, &filter->after_us)) &&
            text_parse_id(id, &filter->after_id);
 }
