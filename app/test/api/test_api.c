@@ -1,6 +1,7 @@
 /* test_api.c - routes, callers, limits, operators and pages, with fake backends. */
 #include "app/core/embed.h"
 #include "app/test/api/api_fixture.h"
+#include "test/torture.h"
 
 /* -- routes -- */
 
@@ -92,6 +93,7 @@ API_CASE(test_routes__have_methods_and_ids)
         {"GET /v1/orders/x", SHOPPER, NULL, NULL, "", "400 bad_request: The id in the path must be an integer, 1 to 2^63-1."},
         {"PATCH /v1/orders/71", SHOPPER, NULL, NULL, "", "405 Allow: GET, HEAD, OPTIONS method_not_allowed"},
         {"DELETE /v1/orders/71", SHOPPER, NULL, NULL, "", "405 Allow: GET, HEAD, OPTIONS method_not_allowed"},
+        {"GET /v1/vouchers/7/orders", SHOPPER, NULL, NULL, "", "405 Allow: POST, OPTIONS method_not_allowed"},
         {"GET /v1/orders/71/pay", SHOPPER, NULL, NULL, "", "405 Allow: POST, OPTIONS method_not_allowed"},
         {"OPTIONS /v1/vouchers/7", NULL, NULL, NULL, "", "204 Allow: GET, HEAD, PATCH, OPTIONS"},
         {"OPTIONS /v1/vouchers", NULL, NULL, NULL, "", "204 Allow: GET, HEAD, POST, OPTIONS"},
@@ -149,13 +151,13 @@ API_CASE(test_routes__refuse_defects)
     ASSERT_TEXT(ask_defect(NULL, false, true, "/v1/vouchers"), "403 forbidden");
 }
 
-static bool keeps_body(const char *path, const char *as)
+static bool keeps_body_of(enum http_method method, const char *path, const char *as)
 {
     struct http_request *request = request_new();
     char headers[100];
     bool keeps;
 
-    request->method = HTTP_POST;
+    request->method = method;
     request->path = path;
     snprintf(headers, sizeof(headers), "Authorization: Bearer %s", as);
     sent = (struct sent){"", headers};
@@ -164,13 +166,20 @@ static bool keeps_body(const char *path, const char *as)
     return keeps;
 }
 
+static bool keeps_body(const char *path, const char *as)
+{
+    return keeps_body_of(HTTP_POST, path, as);
+}
+
 API_CASE(test_bodies__are_kept_for_permitted_callers)
 {
     assert_true(keeps_body("/v1/vouchers", ADMIN));
     assert_true(keeps_body("/v1/vouchers", "out of memory")); /* checked later */
     assert_false(keeps_body("/v1/vouchers", SHOPPER));
     assert_false(keeps_body("/v1/vouchers", "stranger 1"));
+    assert_false(keeps_body_of(HTTP_GET, "/v1/orders", ADMIN));
     assert_true(keeps_body("/v1/vouchers/7/orders", SHOPPER));
+    assert_false(keeps_body("/v1/vouchers/7/orders", "stranger 1"));
     assert_false(keeps_body("/v1/vouchers/7/orders", ADMIN));
     assert_false(keeps_body("/v1/vouchers/7", ADMIN));
     assert_false(keeps_body("/nothing", ADMIN));
@@ -223,6 +232,7 @@ API_CASE(test_queries__have_no_unknown_parameters)
         {"GET /v1/orders?limits=2", SHOPPER, NULL, NULL, "", "400 bad_request: Unknown query parameter: limits."},
         {"GET /v1/orders?=2", SHOPPER, NULL, NULL, "", "400 bad_request: Unknown query parameter: ."},
         {"GET /v1/orders?\xff\x1f\"", SHOPPER, NULL, NULL, "", "400 bad_request: Unknown query parameter: ??\"."},
+        {"GET /v1/orders?~\x7f", SHOPPER, NULL, NULL, "", "400 bad_request: Unknown query parameter: ~?."},
         {"GET /v1/orders?" KEY_64 "5", SHOPPER, NULL, NULL, "", "400 bad_request: Unknown query parameter: " KEY_64 "."},
         {"GET /v1/orders/71?limit=2", SHOPPER, NULL, NULL, "", "400 bad_request: Unknown query parameter: limit."},
         {"GET /v1/orders/71/events?cursor=2", SHOPPER, NULL, NULL, "", "400 bad_request: Unknown query parameter: cursor."},
@@ -288,6 +298,7 @@ API_CASE(test_revocations__are_looked_up_by_the_id_of_the_token)
     /* clang-format off */
     static const struct row rows[] = {
         {"GET /v1/orders/71", "shopper 5 abc", NULL, NULL, LIMITED "EXISTS revoked:abc;read order 71 of 5;", "200 " ORDER},
+        {"GET /v1/orders/71", "shopper 5 a", NULL, NULL, LIMITED "EXISTS revoked:a;read order 71 of 5;", "200 " ORDER},
         {"GET /v1/stats", "shopper 5 abc", NULL, NULL, LIMITED "EXISTS revoked:abc;", "403 forbidden"},
     };
     /* clang-format on */
@@ -323,6 +334,25 @@ API_CASE(test_revocations__are_looked_up_by_the_id_of_the_token)
 static void *no_memory(size_t size UNUSED)
 {
     return NULL;
+}
+
+API_CASE(test_api_create__fails_without_memory)
+{
+    const struct api_options options = {.queue_max = 1};
+    unsigned failed = 0;
+    struct api *created;
+
+    for (;; failed++) {
+        torture_fail(failed + 1, 0);
+        created = api_create(&options);
+        if (!torture_stop())
+            break;
+        if (created != NULL)
+            fail_msg("created, although allocation %u failed", failed + 1);
+    }
+    assert_non_null(created);
+    api_free(created);
+    ASSERT_NUMBER(failed, >, 20);
 }
 
 API_CASE(test_api__answers_without_memory)

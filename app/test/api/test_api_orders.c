@@ -383,6 +383,7 @@ API_CASE(test_lists__read_one_more_than_the_page)
         {"GET /v1/orders", ADMIN, NULL, NULL, "", ONE_REQUIRED},
         {"GET /v1/orders?status=paid&created_after=2030-01-01T00:00:00Z", PAYMENT, NULL, NULL, "", ONE_REQUIRED},
         {"GET /v1/orders?order_id=x", ADMIN, NULL, NULL, "", "400 bad_request: order_id must be one integer, 1 or greater."},
+        {"GET /v1/orders?status=unpaid", SHOPPER, NULL, NULL, LIMITED "list orders 5 0 0 20 unpaid;", "200 {\"items\":[" ORDER "],\"next_cursor\":null}"},
         {"GET /v1/orders?status=lost", SHOPPER, NULL, NULL, LIMITED, BAD_STATUS},
         {"GET /v1/orders?status=", SHOPPER, NULL, NULL, LIMITED, BAD_STATUS},
         {"GET /v1/orders?status=paid&status=paid", SHOPPER, NULL, NULL, LIMITED, BAD_STATUS},

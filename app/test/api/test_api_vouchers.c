@@ -118,6 +118,7 @@ API_CASE(test_vouchers__are_listed)
     assert_list("GET /v1/vouchers?cursor=0_9&cursor=0_9", "", bad_cursor);
     assert_list("GET /v1/vouchers?cursor=8_9", "", bad_cursor);
     assert_list("GET /v1/vouchers?cursor=09", "", bad_cursor);
+    assert_list("GET /v1/vouchers?cursor=019", "", bad_cursor);
     assert_list("GET /v1/vouchers?cursor=0_", "", bad_cursor);
     assert_list("GET /v1/vouchers?state=open&cursor=0_9", "", bad_cursor);
     assert_list("GET /v1/vouchers?state=open&cursor=x_9", "", bad_cursor);
@@ -187,7 +188,6 @@ static void assert_starts_a_read(const char *line, size_t reads)
         fail_msg("%s: expected %zu reads, got %zu", line, reads, fake.held_count);
 }
 
-/* At most one read of a page is under way; requests that arrive meanwhile share the next. */
 API_CASE(test_readings__are_refused_without_memory)
 {
     torture_fail(2, 0); /* the first one is of the fixture */
@@ -197,6 +197,7 @@ API_CASE(test_readings__are_refused_without_memory)
     ASSERT_TEXT(did, "");
 }
 
+/* At most one read of a page is under way; requests that arrive meanwhile share the next. */
 API_CASE(test_readings__are_shared)
 {
     static const char *const others[] = {
