@@ -52,7 +52,7 @@ void await_at(bool (*check)(void *arg), void *arg, const char *name, const char 
     print_error("%s is not true after %d s. The last request was:\n", name,
                 DEADLINE_MS / 1000);
     print_last_request();
-    _fail(file, line);
+    asserts_fail(file, line);
 }
 
 struct ending {

@@ -248,8 +248,7 @@ const struct client_reply *expect_at(const struct client_reply *reply, int statu
     print_error("%s:%d: expected %d %s, wrong is the %s; got:\n", file, line, status,
                 code ? code : "", fault);
     print_reply(reply);
-    _fail(file, line);
-    return reply;
+    asserts_fail(file, line);
 }
 
 /* -- sales -- */

@@ -1,4 +1,8 @@
-/* asserts.h - cmocka, and assertions that print the expected and the actual value. */
+/*
+ * asserts.h - cmocka, and assertions that print the expected and the actual value.
+ *
+ * A failure is printed once: a teardown after it prints no other one, and the leak check is off.
+ */
 #ifndef TEST_ASSERTS_H
 #define TEST_ASSERTS_H
 
@@ -23,13 +27,24 @@
     asserts_between((long long)(found), (long long)(low), (long long)(high), #found,     \
                     __FILE__, __LINE__)
 
-/* cmocka prints only the two values. */
+/* cmocka prints only the two values, and at most 1,023 bytes of a text. */
 // NOLINTBEGIN(readability-identifier-naming): the names are those of cmocka
 #undef assert_int_equal
 #define assert_int_equal(found, wanted) ASSERT_NUMBER(found, ==, wanted)
 #undef assert_string_equal
 #define assert_string_equal(found, wanted)                                               \
     asserts_text(found, wanted, #found, __FILE__, __LINE__)
+#undef assert_int_not_equal
+#define assert_int_not_equal(found, unwanted) ASSERT_NUMBER(found, !=, unwanted)
+#undef assert_in_range
+#define assert_in_range(found, low, high) ASSERT_BETWEEN(found, low, high)
+#undef assert_memory_equal
+#define assert_memory_equal(found, wanted, len)                                          \
+    asserts_memory(found, wanted, len, #found, __FILE__, __LINE__)
+#undef assert_ptr_equal
+#define assert_ptr_equal(found, wanted)                                                  \
+    asserts_that((const void *)(found) == (const void *)(wanted), #found " == " #wanted, \
+                 __FILE__, __LINE__)
 #undef assert_null
 #define assert_null(pointer)                                                             \
     asserts_that((pointer) == NULL, #pointer " == NULL", __FILE__, __LINE__)
@@ -41,6 +56,12 @@
 #undef assert_false
 #define assert_false(condition)                                                          \
     asserts_that(!(condition), "!(" #condition ")", __FILE__, __LINE__)
+#undef print_error
+#define print_error asserts_print
+#undef fail
+#define fail() asserts_fail(__FILE__, __LINE__)
+#undef fail_msg
+#define fail_msg(...) asserts_fail_with(__FILE__, __LINE__, __VA_ARGS__)
 // NOLINTEND(readability-identifier-naming)
 
 /** ASSERT_STATUS(call, wanted): compare two statuses, and print them by their names. */
@@ -48,17 +69,60 @@
     asserts_status(found, wanted, #found, __FILE__, __LINE__)
 
 /** Assert that the text contains these words. */
-#define ASSERT_CONTAINS(text, words) asserts_contains(text, words, __FILE__, __LINE__)
+#define ASSERT_CONTAINS(text, words)                                                     \
+    asserts_contains(text, words, #text, __FILE__, __LINE__)
 
-/** Whether an assertion of this header has failed. Then a teardown asserts nothing more. */
-static bool asserts_failed;
+/** Assert that the text begins with these words. */
+#define ASSERT_BEGINS(text, words) asserts_begins(text, words, #text, __FILE__, __LINE__)
 
-static inline _Noreturn void asserts_fail(const char *file, int line)
-{
-    asserts_failed = true;
-    _fail(file, line);
-    __builtin_unreachable(); /* _fail() jumps to the end of the case */
-}
+/** Whether the case has failed. Its teardown can skip what needs a consistent state. */
+extern bool asserts_failed;
+
+/**
+ * Name what the next assertions are about, such as the request or the row of a table. A
+ * failure and a crash print it. Each case begins without.
+ */
+void asserts_about(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/** Print a message of a failure. */
+void asserts_print(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/** Print two texts: where they differ first, and the middle of a long text not at all. */
+void asserts_print_difference(const char *found, const char *wanted);
+
+_Noreturn void asserts_fail(const char *file, int line);
+_Noreturn void asserts_fail_with(const char *file, int line, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* -- what the macros call -- */
+
+struct asserts_place {
+    const char *file; /* NULL: none */
+    int line;
+};
+
+extern struct asserts_place asserts_case; /* where the case is defined */
+extern _Thread_local struct asserts_place
+    asserts_reached; /* the last assertion of the case that held */
+
+_Noreturn void asserts_number_fails(long long found, const char *comparison,
+                                    long long wanted, const char *expression,
+                                    const char *file, int line);
+_Noreturn void asserts_between_fails(long long found, long long low, long long high,
+                                     const char *expression, const char *file, int line);
+_Noreturn void asserts_status_fails(enum rlock_status found, enum rlock_status wanted,
+                                    const char *expression, const char *file, int line);
+_Noreturn void asserts_text_fails(const char *found, const char *wanted,
+                                  const char *expression, const char *file, int line);
+_Noreturn void asserts_that_fails(const char *condition, const char *file, int line);
+_Noreturn void asserts_contains_fails(const char *text, const char *words,
+                                      const char *expression, const char *file, int line);
+_Noreturn void asserts_begins_fails(const char *text, const char *words,
+                                    const char *expression, const char *file, int line);
+void asserts_memory(const void *found, const void *wanted, size_t len,
+                    const char *expression, const char *file, int line);
+
+/* The conditions are inline, so that analysers know what holds after an assertion. */
 
 static inline bool asserts_compare(long long found, const char *comparison,
                                    long long wanted)
@@ -75,76 +139,85 @@ static inline bool asserts_compare(long long found, const char *comparison,
     }
 }
 
+static inline bool asserts_is_in_case(const char *file, int line)
+{
+    return asserts_case.file != NULL && line > asserts_case.line &&
+           strcmp(file, asserts_case.file) == 0;
+}
+
+/** An assertion holds. */
+static inline void asserts_hold(const char *file, int line)
+{
+    if (asserts_is_in_case(file, line))
+        asserts_reached = (struct asserts_place){file, line};
+}
+
 static inline void asserts_number(long long found, const char *comparison,
                                   long long wanted, const char *expression,
                                   const char *file, int line)
 {
-    if (asserts_compare(found, comparison, wanted))
-        return;
-    print_error("%s: expected %s %lld, got %lld\n", expression, comparison, wanted,
-                found);
-    asserts_fail(file, line);
+    if (!asserts_compare(found, comparison, wanted))
+        asserts_number_fails(found, comparison, wanted, expression, file, line);
+    asserts_hold(file, line);
 }
 
 static inline void asserts_between(long long found, long long low, long long high,
                                    const char *expression, const char *file, int line)
 {
-    if (low <= found && found <= high)
-        return;
-    print_error("%s is %lld, expected %lld to %lld\n", expression, found, low, high);
-    asserts_fail(file, line);
+    if (found < low || found > high)
+        asserts_between_fails(found, low, high, expression, file, line);
+    asserts_hold(file, line);
 }
 
 static inline void asserts_status(enum rlock_status found, enum rlock_status wanted,
                                   const char *expression, const char *file, int line)
 {
-    if (found == wanted)
-        return;
-    print_error("%s: expected %s, got %s\n", expression, rlock_status_name(wanted),
-                rlock_status_name(found));
-    asserts_fail(file, line);
-}
-
-/** Print where two long texts differ: from the begin of the line, or of the part before a ";". */
-static inline void asserts_print_difference(const char *found, const char *wanted)
-{
-    int from = 0;
-
-    for (int at = 0; wanted[at] != '\0' && found[at] == wanted[at]; at++)
-        from = wanted[at] == ';' || wanted[at] == '\n' ? at + 1 : from;
-    if (from > 0)
-        print_error("after %d equal bytes expected \"%.300s\", got \"%.300s\"; in all:\n",
-                    from, wanted + from, found + from);
+    if (found != wanted)
+        asserts_status_fails(found, wanted, expression, file, line);
+    asserts_hold(file, line);
 }
 
 static inline void asserts_text(const char *found, const char *wanted,
                                 const char *expression, const char *file, int line)
 {
-    if (found != NULL && strcmp(found, wanted) == 0)
-        return;
-    asserts_print_difference(found == NULL ? "" : found, wanted);
-    print_error("%s:\nexpected \"%s\",\n     got \"%s\"\n", expression, wanted,
-                found == NULL ? "NULL" : found);
-    asserts_fail(file, line);
+    if (found == NULL || strcmp(found, wanted) != 0)
+        asserts_text_fails(found, wanted, expression, file, line);
+    asserts_hold(file, line);
 }
 
 static inline void asserts_that(bool is_met, const char *condition, const char *file,
                                 int line)
 {
-    if (is_met)
-        return;
-    print_error("expected that %s\n", condition);
-    asserts_fail(file, line);
+    if (!is_met)
+        asserts_that_fails(condition, file, line);
+    asserts_hold(file, line);
 }
 
-static inline void asserts_contains(const char *text, const char *words, const char *file,
-                                    int line)
+static inline void asserts_contains(const char *text, const char *words,
+                                    const char *expression, const char *file, int line)
 {
-    if (strstr(text, words) != NULL)
-        return;
-    print_error("expected '%s' in\n", words);
-    print_error("'%s'\n", text); /* cmocka prints at most 1,023 bytes of a call */
-    asserts_fail(file, line);
+    if (strstr(text, words) == NULL)
+        asserts_contains_fails(text, words, expression, file, line);
+    asserts_hold(file, line);
 }
+
+static inline void asserts_begins(const char *text, const char *words,
+                                  const char *expression, const char *file, int line)
+{
+    if (strncmp(text, words, strlen(words)) != 0)
+        asserts_begins_fails(text, words, expression, file, line);
+    asserts_hold(file, line);
+}
+
+/* -- for case_list.c -- */
+
+/** A case begins. @name, @place  kept until the next one */
+void asserts_enter_case(const char *name, struct asserts_place place);
+
+/** The body of the case has returned. */
+void asserts_pass_case(void);
+
+/** Call the teardown of the case, silently if the case has failed. Returns what it returns. */
+int asserts_tear_down(CMFixtureFunction teardown, void **state);
 
 #endif

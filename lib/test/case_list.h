@@ -20,16 +20,21 @@
     __attribute__((constructor)) static void name##_is_added(void)                       \
     {                                                                                    \
         cases_add(                                                                       \
-            &(struct CMUnitTest){#name, run, setup, teardown, (void *)(initial_state)}); \
+            &(struct CMUnitTest){#name, run, setup, teardown, (void *)(initial_state)},  \
+            __FILE__, __LINE__);                                                         \
     }                                                                                    \
     static void name(void **state UNUSED)
 
 #define UNIT_CASE(name) DEFINE_CASE(name, name, NULL, NULL, NULL)
 
-/** Add a case to the list. */
-void cases_add(const struct CMUnitTest *test);
+/** Add a case to the list. @file, @line  where its definition begins; NULL: not in a C file */
+void cases_add(const struct CMUnitTest *test, const char *file, int line);
 
 /** Run all cases of the program. Returns the exit code. */
 int cases_run(CMFixtureFunction group_setup, CMFixtureFunction group_teardown);
+
+/** Run cases that are in an array of the program, as cases_run() does. */
+int cases_run_all(const struct CMUnitTest *tests, size_t count,
+                  CMFixtureFunction group_setup, CMFixtureFunction group_teardown);
 
 #endif

@@ -632,8 +632,7 @@ static int run_team(size_t team, const char *only)
     setvbuf(stdout, NULL, _IOLBF, 0); /* whole lines, for the others write, too */
     setvbuf(stderr, NULL, _IOLBF, 0);
     add_rows(team, only);
-    return _cmocka_run_group_tests("it_fault", tests, test_count, fixture_start_server,
-                                   fixture_stop_server);
+    return cases_run_all(tests, test_count, fixture_start_server, fixture_stop_server);
 }
 
 /**

@@ -35,7 +35,7 @@ static void conn_test_on_state(bool is_up, const struct rlock_err *why, void *ar
 
 static int set_up(void **state)
 {
-    struct conn_test *test = test_calloc(1, sizeof(*test));
+    struct conn_test *test = calloc(1, sizeof(*test));
 
     frozen_us = NOW_US;
     assert_int_equal(uv_loop_init(&test->loop), 0);
@@ -79,8 +79,7 @@ static int tear_down(void **state)
     struct conn_test *test = *state;
 
     if (asserts_failed) {
-        asserts_failed = false;
-        test_free(test);
+        free(test);
         return 0;
     }
     close_conns(test);
@@ -89,7 +88,7 @@ static int tear_down(void **state)
     while (uv_run(&test->loop, UV_RUN_DEFAULT) != 0)
         ;
     assert_int_equal(uv_loop_close(&test->loop), 0);
-    test_free(test);
+    free(test);
     return 0;
 }
 

@@ -5,6 +5,7 @@
 #include "test/torture.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
 #define NAME      "item:7"
 #define OTHER     "00000000-0000-4000-8000-000000000000:1" /* its owner */
@@ -79,7 +80,7 @@ static enum rlock_status await_answer(struct inspect_test *test)
 
 static int set_up(void **state)
 {
-    struct inspect_test *test = test_calloc(1, sizeof(*test));
+    struct inspect_test *test = calloc(1, sizeof(*test));
     struct rlock_client_options options = {.loop = &test->loop, .timeout_ms = 60000};
 
     test->blocks = torture_blocks();
@@ -101,8 +102,8 @@ static int tear_down(void **state)
     while (uv_run(&test->loop, UV_RUN_DEFAULT) != 0)
         ;
     assert_int_equal(uv_loop_close(&test->loop), 0);
-    ASSERT_NUMBER(torture_blocks(), ==, test->blocks);
-    test_free(test);
+    torture_expect_blocks(test->blocks);
+    free(test);
     return 0;
 }
 

@@ -9,6 +9,8 @@
 #include "test/cases.h"
 #include "test/frozen_clock.h"
 
+#include <stdlib.h>
+
 #define NAME      "item:7"
 #define TURNS_MAX 16
 
@@ -23,7 +25,7 @@ struct turns_test {
 
 static int set_up(void **state)
 {
-    struct turns_test *test = test_calloc(1, sizeof(*test));
+    struct turns_test *test = calloc(1, sizeof(*test));
     struct rlock_client_options options = {
         .loop = &test->loop, .redis_url = "unix:/tmp/rlock-nobody", .timeout_ms = 1000};
 
@@ -45,7 +47,7 @@ static int tear_down(void **state)
     while (uv_run(&test->loop, UV_RUN_DEFAULT) != 0)
         ;
     assert_int_equal(uv_loop_close(&test->loop), 0);
-    test_free(test);
+    free(test);
     return 0;
 }
 

@@ -11,6 +11,8 @@
 #include "test/frozen_clock.h"
 #include "test/torture.h"
 
+#include <stdlib.h>
+
 #define NAME     "item:7"
 #define NOW_US   5000000
 #define LEASE_MS 1000
@@ -47,7 +49,7 @@ static void wait_on_answer(struct rlock *lock, enum rlock_status status, void *a
 
 static int set_up(void **state)
 {
-    struct wait_test *test = test_calloc(1, sizeof(*test));
+    struct wait_test *test = calloc(1, sizeof(*test));
     struct rlock_client_options options = {.loop = &test->loop, .timeout_ms = 60000};
 
     test->blocks = torture_blocks();
@@ -73,8 +75,8 @@ static int tear_down(void **state)
     while (uv_run(&test->loop, UV_RUN_DEFAULT) != 0)
         ;
     assert_int_equal(uv_loop_close(&test->loop), 0);
-    ASSERT_NUMBER(torture_blocks(), ==, test->blocks);
-    test_free(test);
+    torture_expect_blocks(test->blocks);
+    free(test);
     return 0;
 }
 

@@ -80,6 +80,12 @@ long torture_blocks(void)
     return torture.blocks;
 }
 
+void torture_expect_blocks(long before)
+{
+    if (torture.blocks != before)
+        fail_msg("%ld allocated blocks of memory are not freed", torture.blocks - before);
+}
+
 void torture_fail(unsigned number, unsigned more)
 {
     torture.countdown = (int)number;
@@ -105,9 +111,8 @@ static unsigned pass(void (*scenario)(void *arg), void *arg, unsigned more)
         torture_fail(++number, more);
         scenario(arg);
         has_failed = torture_stop();
-        if (torture_blocks() != before)
-            fail_msg("with allocation %u and %u more failed: %ld blocks are left", number,
-                     more, torture_blocks() - before);
+        asserts_about("a run in which allocation %u and %u more failed", number, more);
+        torture_expect_blocks(before);
     } while (has_failed);
     return number;
 }

@@ -26,4 +26,7 @@ bool torture_stop(void);
 /** Blocks that are allocated now. */
 long torture_blocks(void);
 
+/** Assert that all blocks allocated since there were `before` of them are freed. */
+void torture_expect_blocks(long before);
+
 #endif

@@ -198,5 +198,5 @@ int main(void)
         cmocka_unit_test(test_db_migrate__from_each_version_while_the_sale_goes_on),
     };
 
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cases_run_all(tests, sizeof(tests) / sizeof(tests[0]), setup, teardown);
 }

@@ -180,5 +180,5 @@ int main(void)
         CASE(test_certificate__is_reloaded_on_sighup),
     };
 
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cases_run_all(tests, sizeof(tests) / sizeof(tests[0]), setup, teardown);
 }

@@ -343,7 +343,8 @@ static inline int run_scripts(const char *const *names, size_t name_count)
         script_add_tests(names[i]);
     for (size_t i = 0; i < script_count; i++)
         cases_add(&(struct CMUnitTest){script_tests[i].name, script_run_test, NULL,
-                                       script_end_test, &script_tests[i]});
+                                       script_end_test, &script_tests[i]},
+                  NULL, 0);
     return cases_run(script_setup, script_teardown);
 }
 
