@@ -11,6 +11,7 @@
 
 #define CHILDREN_MAX 64
 
+static const int crashes[] = {SIGFPE, SIGILL, SIGSEGV, SIGBUS, SIGSYS};
 static pid_t children[CHILDREN_MAX]; /* the oldest first */
 static unsigned count;
 
@@ -47,6 +48,8 @@ pid_t child_fork(void)
         return child;
     }
     count = 0; /* the siblings are not its children */
+    for (size_t i = 0; i < sizeof(crashes) / sizeof(crashes[0]); i++)
+        signal(crashes[i], SIG_DFL); /* cmocka would go on with the next case */
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent)
         _exit(127); /* the parent ended before the call */
@@ -85,6 +88,9 @@ int child_wait(pid_t pid)
     forget(pid);
     if (WIFSIGNALED(status) && WTERMSIG(status) >= SIGRTMIN)
         return WTERMSIG(status) - SIGRTMIN;
+    if (WIFSIGNALED(status))
+        print_error("process %d ended by signal %d, %s\n", (int)pid, WTERMSIG(status),
+                    sigdescr_np(WTERMSIG(status)));
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 

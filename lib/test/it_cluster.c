@@ -296,20 +296,20 @@ CLUSTER_CASE(test_rlock_list__asks_all_masters)
     struct fixture *fixture = *state;
     struct rlock_client *client = open_client(fixture);
     struct rlock_acquire_options how = {.lease_ms = LEASE_MS};
-    struct list_of_names list = {0}, one = {0};
+    struct list_of_names list = {0}, of_item_7 = {0};
 
     memset(calls, 0, sizeof(calls));
     acquire_all(fixture, client, calls, &how);
     rlock_list(client, NULL, 0, on_owner, on_end, &list);
-    rlock_list(client, "item:7", 6, on_owner, on_end, &one);
+    rlock_list(client, "item:7", 6, on_owner, on_end, &of_item_7);
     fixture_wait_count(fixture, &list.answers, 1);
     ASSERT_STATUS(list.status, RLOCK_OK);
     assert_int_equal(list.count, NAMES);
     for (int i = 0; i < NAMES; i++)
         assert_int_equal(list.told[i], 1);
-    ASSERT_STATUS(one.status, RLOCK_OK);
-    assert_int_equal(one.count, 1);
-    assert_int_equal(one.told[7], 1);
+    ASSERT_STATUS(of_item_7.status, RLOCK_OK);
+    assert_int_equal(of_item_7.count, 1);
+    assert_int_equal(of_item_7.told[7], 1);
     release_all(fixture, client, calls);
 }
 

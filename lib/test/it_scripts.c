@@ -761,10 +761,13 @@ static void run_step(struct server_state *test, const struct step *step, size_t 
     reply = run_script(test, step);
     if (step->wanted == NULL && strncmp(reply->str, "raised", 6) == 0)
         fail_msg("step %zu, %s: %s", index, step->args, reply->str);
-    if (step->wanted != NULL && strcmp(reply->str, step->wanted) != 0)
-        fail_msg("step %zu, %s %s %s, by %s:\nexpected %s\n     got %s", index,
-                 step->script, step->keys, step->args, test->publish, step->wanted,
-                 reply->str);
+    asserts_about("step %zu: script %s, keys %s, arguments %s, by %s%s%s\n"
+                  "The text is reply | messages | changed keys. Of each lock in a reply "
+                  "1: granted, 0: taken, E: failed.",
+                  index, step->script, step->keys, step->args, test->publish,
+                  test->refused[0] != '\0' ? ", the server refuses " : "", test->refused);
+    if (step->wanted != NULL)
+        assert_string_equal(reply->str, step->wanted);
     freeReplyObject(reply);
     test->refused = "";
 }

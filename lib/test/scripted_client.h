@@ -362,12 +362,17 @@ static inline redisReply *parse(const char *text, uint64_t call_number)
 static inline void reply(unsigned number, const char *text)
 {
     struct redis_conn *conn = &conns[number];
-    struct redis_script_call *call =
-        list_item(LIST_FIRST(struct redis_command, &conn->pending, link),
-                  struct redis_script_call, command);
-    bool has_number = strchr(text, '#') != NULL;
-    redisReply *parsed = parse(text, has_number ? call->number : 0);
+    struct redis_script_call *call;
+    redisReply *parsed;
 
+    if (list_is_empty(&conn->pending)) {
+        fail_msg("connection %u has no command to reply \"%s\" to; since the last step "
+                 "happened:\n%s",
+                 number, text, done);
+    }
+    call = list_item(LIST_FIRST(struct redis_command, &conn->pending, link),
+                     struct redis_script_call, command);
+    parsed = parse(text, strchr(text, '#') != NULL ? call->number : 0);
     end_command(number, parsed->type == REDIS_REPLY_ERROR ? RLOCK_REFUSED : RLOCK_OK,
                 parsed);
     freeReplyObject(parsed);
@@ -534,16 +539,16 @@ static inline void forget_all(void)
 }
 
 /** Assert that this has happened since the last step, and nothing else. */
-#define EXPECT(text) expect_done(text, __LINE__)
+#define EXPECT(text) expect_done(text, __FILE__, __LINE__)
 
-static inline void expect_done(const char *text, int line)
+static inline void expect_done(const char *text, const char *file, int line)
 {
     if (self->client != NULL && !self->is_closed)
         note_stats();
     if (strcmp(done, text) != 0) {
+        print_error("what happened since the last step:\n");
         asserts_print_difference(done, text);
-        print_error("expected\n%sbut what happened is\n%s", text, done);
-        asserts_fail(__FILE__, line);
+        asserts_fail(file, line);
     }
     forget();
 }
@@ -647,7 +652,6 @@ static inline void end_all_commands(void)
 static inline int tear_down(void **state)
 {
     if (asserts_failed) {
-        asserts_failed = false;
         test_free(*state);
         return 0;
     }
@@ -658,7 +662,7 @@ static inline int tear_down(void **state)
         turn();
     }
     assert_int_equal(uv_loop_close(&self->loop), 0);
-    ASSERT_NUMBER(torture_blocks(), ==, self->blocks);
+    torture_expect_blocks(self->blocks);
     test_free(*state);
     return 0;
 }

@@ -90,7 +90,7 @@ GROUP_CASE(test_group__in_a_child_does_nothing)
     test->answers = 0;
     test->clients[0]->process++; /* as after fork() */
     rlock_group_acquire(test->group, NULL, on_answer, test);
-    expect_answer(test, RLOCK_INVALID);
+    EXPECT_ANSWER(test, RLOCK_INVALID);
     rlock_group_extend(test->group, 1000, on_answer, test);
     rlock_group_release(test->group, on_answer, test);
     assert_int_equal(test->answers, 3);
@@ -120,12 +120,12 @@ GROUP_CASE(test_group__answers_calls_in_the_wrong_state)
                 rlock_group_release(test->group, on_answer, test);
             assert_int_equal(test->answers, 0);
             uv_run(&test->loop, UV_RUN_NOWAIT);
-            expect_answer(test, wanted);
+            EXPECT_ANSWER(test, wanted);
         }
         test->answers = 0;
         rlock_group_release(test->group, on_answer, test);
         uv_run(&test->loop, UV_RUN_NOWAIT);
-        expect_answer(test, RLOCK_NOT_OWNER); /* it has learnt of the loss */
+        EXPECT_ANSWER(test, RLOCK_NOT_OWNER); /* it has learnt of the loss */
         acquire(test, 60000, 0);
         answer_all(test, "gg");
         lose_member(test, 0);
@@ -135,7 +135,7 @@ GROUP_CASE(test_group__answers_calls_in_the_wrong_state)
     torture_fail(1, 0);
     rlock_group_release(test->group, on_answer, test);
     assert_true(torture_stop());
-    expect_answer(test, RLOCK_NO_MEMORY);
+    EXPECT_ANSWER(test, RLOCK_NO_MEMORY);
     rlock_group_acquire(test->group, NULL, on_answer, test);
     ASSERT_CONTAINS(rlock_client_why(test->clients[0])->text, "in another call");
     rlock_group_free(test->group);
@@ -151,7 +151,7 @@ GROUP_CASE(test_rlock_group_acquire__without_options_has_the_defaults)
     create(test, 2, RLOCK_GROUP_ALL);
     rlock_group_acquire(test->group, NULL, on_answer, test);
     answer_all(test, "gg");
-    expect_answer(test, RLOCK_OK);
+    EXPECT_ANSWER(test, RLOCK_OK);
     ASSERT_NUMBER(test->group->members[1].lock.lease_ms, ==, 30000);
     ASSERT_NUMBER(rlock_group_fence(test->group, 1), ==, 7);
     ASSERT_NUMBER(rlock_group_fence(test->group, 2), ==, 0);
@@ -182,7 +182,7 @@ GROUP_CASE(test_rlock_group_safe_for_us__is_that_of_the_last_one_needed)
         create(test, 3, cases[i].need);
         acquire(test, 60000, 0);
         answer_all(test, "ggg");
-        expect_answer(test, RLOCK_OK);
+        EXPECT_ANSWER(test, RLOCK_OK);
         for (int at = 0; at < 3; at++) {
             struct rlock *lock = &test->group->members[at].lock;
 
@@ -278,7 +278,7 @@ GROUP_CASE(test_rlock_group_cancel__ends_an_acquire)
         rlock_group_cancel(test->group);
         assert_int_equal(test->answers, 0);
         uv_run(&test->loop, UV_RUN_NOWAIT);
-        expect_answer(test, RLOCK_CANCELLED);
+        EXPECT_ANSWER(test, RLOCK_CANCELLED);
         expect_timer(test, NEVER);
     }
     acquire(test, 60000, 0);
@@ -303,7 +303,7 @@ GROUP_CASE(test_callback__may_call_again)
     rlock_group_cancel(test->group);
     while (test->answers == 0)
         uv_run(&test->loop, UV_RUN_ONCE);
-    expect_answer(test, RLOCK_DOWN); /* there is no server */
+    EXPECT_ANSWER(test, RLOCK_DOWN); /* there is no server */
 }
 
 /** Those that are under way end, and what is held is released. */
@@ -347,7 +347,7 @@ GROUP_CASE(test_rlock_group_release__overtakes_an_extension)
     rlock_group_release(test->group, on_answer, test);
     while (test->answers == 0)
         uv_run(&test->loop, UV_RUN_ONCE);
-    expect_answer(test, RLOCK_DOWN); /* of the release: there is no server */
+    EXPECT_ANSWER(test, RLOCK_DOWN); /* of the release: there is no server */
 }
 
 /** A bad lease; or no memory, where the first member answers from inside the call. */
@@ -366,7 +366,7 @@ GROUP_CASE(test_rlock_group_extend__that_cannot_be_sent_leaves_the_group_held)
         if (!is_invalid)
             assert_true(torture_stop());
         uv_run(&test->loop, UV_RUN_NOWAIT);
-        expect_answer(test, is_invalid ? RLOCK_INVALID : RLOCK_NO_MEMORY);
+        EXPECT_ANSWER(test, is_invalid ? RLOCK_INVALID : RLOCK_NO_MEMORY);
         ASSERT_CONTAINS(rlock_group_why(test->group, 1)->text,
                         is_invalid ? "lease_ms: must be" : "no_memory");
         assert_true(rlock_group_is_held(test->group));
@@ -386,7 +386,7 @@ GROUP_CASE(test_rlock_group_extend__that_loses_members_meanwhile_is_lost)
     lose_member(test, 0);
     lose_member(test, 1);
     end_round(test);
-    expect_answer(test, RLOCK_LOST);
+    EXPECT_ANSWER(test, RLOCK_LOST);
     assert_int_equal(test->losses, 0);
 }
 

@@ -112,7 +112,7 @@ GROUP_CASE(test_try__without_time_left_has_failed)
     answer_for(test, 1, RLOCK_OK);
     assert_false(rlock_group_is_held(test->group));
     end_round(test);
-    expect_answer(test, RLOCK_TIMEOUT);
+    EXPECT_ANSWER(test, RLOCK_TIMEOUT);
 }
 
 /** Its time begins with the call, not with the current turn of the loop. */
@@ -148,7 +148,7 @@ GROUP_CASE(test_rlock_group_acquire__waits_for_the_busy_member)
         busy = &test->group->members[1];
         fail_try(test, cases[i].wait_ms, cases[i].took_us);
         if (cases[i].left_ms == 0) {
-            expect_answer(test, RLOCK_BUSY);
+            EXPECT_ANSWER(test, RLOCK_BUSY);
             expect_timer(test, NEVER);
         } else {
             assert_int_equal(test->answers, 0);
@@ -157,7 +157,7 @@ GROUP_CASE(test_rlock_group_acquire__waits_for_the_busy_member)
             assert_int_equal(test->group->members[0].call, GROUP_CALL_NONE);
             answer_for(test, 1, RLOCK_OK);
             answer_for(test, 0, RLOCK_OK);
-            expect_answer(test, RLOCK_OK);
+            EXPECT_ANSWER(test, RLOCK_OK);
         }
         free_group(test);
     }
@@ -198,7 +198,7 @@ GROUP_CASE(test_round__takes_late_answers)
     acquire(test, 60000, 0);
     answer_all(test, "gg");
     end_round(test);
-    expect_answer(test, RLOCK_OK);
+    EXPECT_ANSWER(test, RLOCK_OK);
     ASSERT_NUMBER(rlock_group_fence(test->group, 2), ==, 0);
     answer_for(test, 2, RLOCK_OK);
     ASSERT_NUMBER(rlock_group_fence(test->group, 2), ==, 7);
@@ -207,7 +207,7 @@ GROUP_CASE(test_round__takes_late_answers)
     test->answers = 0;
     rlock_group_extend(test->group, 90000, on_answer, test);
     end_round(test);
-    expect_answer(test, RLOCK_TIMEOUT);
+    EXPECT_ANSWER(test, RLOCK_TIMEOUT);
     ASSERT_STATUS(rlock_group_why(test->group, 1)->status, RLOCK_TIMEOUT);
     assert_true(rlock_group_is_held(test->group));
     answer_for(test, 1, RLOCK_LOST);

@@ -161,6 +161,7 @@ static inline void fake_reset(void)
     fake_next = PGRES_POLLING_OK;
     fake_unsent = 0;
     fake_nulls = 0;
+    fake_pg = NULL;
     fake_poll = NULL;
     fake_resolve = NULL;
     fake_taken = fake_arrived = fake_error_count = 0;
