@@ -722,6 +722,8 @@ static inline const char *ask(const char *line, const char *as, const char *head
     did[0] = answer[0] = '\0';
     answers = 0;
     fake.is_kept = false;
+    asserts_about("%s\n%s%.300s\n(fakes: %zu rows, %zu pending orders)", line, all,
+                  body != NULL ? body : "", fake.count, fake.pending);
     handle(request, body);
     ASSERT_NUMBER(answers, ==, !fake.holds_reads && !fake.is_kept);
     if (answers == 1) {
@@ -733,16 +735,7 @@ static inline const char *ask(const char *line, const char *as, const char *head
     return answer;
 }
 
-#define ASSERT_TEXT(found, wanted) assert_text(found, wanted, __FILE__, __LINE__)
-
-static inline void assert_text(const char *found, const char *wanted, const char *file,
-                               int line)
-{
-    if (strcmp(found, wanted) == 0)
-        return;
-    print_error("expected \"%s\", got \"%s\"\n", wanted, found);
-    _fail(file, line);
-}
+#define ASSERT_TEXT(found, wanted) assert_string_equal(found, wanted)
 
 struct row {
     const char *line, *as, *headers, *body, *did, *answer;
@@ -754,14 +747,9 @@ static inline void assert_rows(const struct row *rows, size_t count)
         const struct row *row = &rows[i];
 
         ask(row->line, row->as, row->headers, row->body);
-        if (row->did != NULL && strcmp(did, row->did) != 0)
-            fail_msg("%s %s %s: expected \"%s\", did \"%s\"", row->line,
-                     row->as != NULL ? row->as : "", row->body != NULL ? row->body : "",
-                     row->did, did);
-        if (strcmp(answer, row->answer) != 0)
-            fail_msg("%s %s %s: expected \"%s\", got \"%s\"", row->line,
-                     row->as != NULL ? row->as : "", row->body != NULL ? row->body : "",
-                     row->answer, answer);
+        if (row->did != NULL)
+            ASSERT_TEXT(did, row->did);
+        ASSERT_TEXT(answer, row->answer);
     }
 }
 

@@ -27,10 +27,15 @@ static const char *next(struct http_listener *listener)
 
 static void assert_next(struct http_listener *listener, const char *wanted)
 {
-    const char *event = next(listener);
+    const char *event;
+
+    asserts_about(
+        "the next event of a voucher %s the catalogue, expected '%s' ('': none)",
+        fake.has_entry ? "in" : "not in", wanted);
+    event = next(listener);
 
     if (strstr(event, wanted) == NULL || (wanted[0] == '\0' && event[0] != '\0'))
-        fail_msg("expected \"%s\": %s", wanted, event);
+        fail_msg("expected \"%s\", got \"%s\"", wanted, event);
 }
 
 API_CASE(test_event__says_stock_state_and_time)

@@ -75,17 +75,13 @@ static struct {
 
 static inline void assert_trace(const char *wanted)
 {
-    if (strcmp(fake.trace, wanted) != 0) {
-        asserts_print_difference(fake.trace, wanted);
-        fail_msg("expected\n  \"%s\", got\n  \"%s\"", wanted, fake.trace);
-    }
+    assert_string_equal(fake.trace, wanted);
     fake.trace[0] = '\0';
 }
 
 static inline void assert_log(const char *wanted)
 {
-    if (strcmp(fake.log, wanted) != 0)
-        fail_msg("expected the log \"%s\", got \"%s\"", wanted, fake.log);
+    assert_string_equal(fake.log, wanted);
     fake.log[0] = '\0';
 }
 

@@ -73,10 +73,7 @@ __attribute__((format(printf, 1, 2))) static void add(const char *format, ...)
 
 static void assert_trace(const char *wanted)
 {
-    if (strcmp(fake.trace, wanted) != 0) {
-        asserts_print_difference(fake.trace, wanted);
-        fail_msg("expected\n  \"%s\", got\n  \"%s\"", wanted, fake.trace);
-    }
+    assert_string_equal(fake.trace, wanted);
     fake.trace[0] = '\0';
 }
 

@@ -125,7 +125,7 @@ static void end(struct worker *worker)
     fake.trace[0] = '\0';
     worker_join(worker);
     pthread_getname_np(pthread_self(), name, sizeof(name));
-    assert_int_equal(strncmp(name, "loop ", 5), 0);
+    ASSERT_BEGINS(name, "loop ");
     metrics_publish_state(&metrics, NULL);
 }
 
@@ -243,7 +243,7 @@ CASE(test_start__refuses_invalid_proxies)
 
     config.trusted_proxies = "10.0.0.0/33";
     assert_int_equal(start(0, &worker, &err), RLOCK_INVALID);
-    assert_int_equal(strncmp(err.text, "SECKILL_TRUSTED_PROXIES: ", 25), 0);
+    ASSERT_BEGINS(err.text, "SECKILL_TRUSTED_PROXIES: ");
     assert_null(strstr(fake.trace, "http("));
     ASSERT_CONTAINS(fake.trace, "store_close");
 }

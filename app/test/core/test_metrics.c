@@ -325,9 +325,9 @@ static void assert_states(const char *wanted_first, const char *wanted_second)
 {
     char *text = printed(metrics_print_loops);
 
-    assert_int_equal(strncmp(text, "[{\"stats\":{\"started_ms\":0,\"loops\":1,", 36), 0);
+    ASSERT_BEGINS(text, "[{\"stats\":{\"started_ms\":0,\"loops\":1,");
     ASSERT_CONTAINS(text, "},{\"stats\":{\"started_ms\":0,\"loops\":1,");
-    assert_int_equal(strncmp(state_of(text, 0), wanted_first, strlen(wanted_first)), 0);
+    ASSERT_BEGINS(state_of(text, 0), wanted_first);
     assert_string_equal(state_of(text, 1), wanted_second);
     free(text);
 }

@@ -210,7 +210,10 @@ static void assert_conns(const char *wanted)
         used += snprintf(found + used, sizeof(found) - (size_t)used, " %lu",
                          strtoul(at + 1, NULL, 10));
     free(json);
-    assert_string_equal(found, wanted);
+    asserts_text(found, wanted,
+                 "the connections, as count/peak/drained opening idle reading working "
+                 "writing ending drained stream",
+                 __FILE__, __LINE__);
 }
 
 static void run_loop(void)

@@ -57,10 +57,14 @@ UNIT_CASE(test_is_traceparent__has_its_form)
         "00-10000000000000000000000000000000-1000000000000000-ff",
     };
 
-    for (size_t i = 0; i < COUNT_OF(good); i++)
+    for (size_t i = 0; i < COUNT_OF(good); i++) {
+        asserts_about("the traceparent \"%s\"", good[i]);
         assert_true(http_is_traceparent(good[i], strlen(good[i])));
-    for (size_t i = 0; i < COUNT_OF(bad); i++)
+    }
+    for (size_t i = 0; i < COUNT_OF(bad); i++) {
+        asserts_about("the traceparent \"%s\"", bad[i]);
         assert_false(http_is_traceparent(bad[i], strlen(bad[i])));
+    }
     assert_false(http_is_traceparent(PARENT, sizeof(PARENT) - 2));
     for (size_t i = 0; i < sizeof(PARENT) - 1; i++) {
         char text[] = PARENT;

@@ -143,7 +143,7 @@ static inline const char *fake_print_oldest(void)
 }
 
 /* Assert that the oldest query is, for example, "reads read_voucher 251/1000: 7". */
-#define ASSERT_SENT(wanted) assert_words(fake_print_oldest(), wanted, __FILE__, __LINE__)
+#define ASSERT_SENT(wanted) assert_string_equal(fake_print_oldest(), wanted)
 
 static inline struct fake_query fake_take(size_t at)
 {

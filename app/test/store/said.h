@@ -24,19 +24,9 @@ static char said[SAID_BYTES]; /* each call ends with ";" */
 /* Asserts what was said since the last time. */
 #define ASSERT_SAID(wanted) assert_said(wanted, __FILE__, __LINE__)
 
-static inline void assert_words(const char *found, const char *wanted, const char *file,
-                                int line)
-{
-    if (strcmp(found, wanted) == 0)
-        return;
-    asserts_print_difference(found, wanted);
-    print_error("expected \"%s\", got \"%s\"\n", wanted, found);
-    _fail(file, line);
-}
-
 static inline void assert_said(const char *wanted, const char *file, int line)
 {
-    assert_words(said, wanted, file, line);
+    asserts_text(said, wanted, "calls since the last step", file, line);
     said[0] = '\0';
 }
 

@@ -355,7 +355,7 @@ static void assert_options(enum role role, const char *wanted)
              options->statement_ms, options->lock_ms, options->idle_ms,
              options->database_url, options->listen != NULL ? options->listen : "-",
              options->is_reader ? " reader" : "", options->required);
-    assert_words(found, wanted, __FILE__, __LINE__);
+    assert_string_equal(found, wanted);
 }
 
 STORE_CASE(test_store_open__gives_each_connection_its_limits)
@@ -733,17 +733,16 @@ STORE_CASE(test_store_print__is_a_json_object)
     out = open_memstream(&text, &size);
     store_print(shop, out);
     fclose(out);
-    assert_words(text,
-                 "{\"suspects\":1,\"connections\":["
-                 "{\"use\":\"main\",\"is_up\":1,\"pid\":0,\"pending\":0},"
-                 "{\"use\":\"reads\",\"is_up\":1,\"pid\":12,\"pending\":1},"
-                 "{\"use\":\"changes\",\"is_up\":1,\"pid\":0,\"pending\":0},"
-                 "{\"use\":\"slow_changes\",\"is_up\":1,\"pid\":0,\"pending\":0},"
-                 "{\"use\":\"expiry\",\"is_up\":1,\"pid\":0,\"pending\":0},"
-                 "{\"use\":\"lists\",\"is_up\":1,\"pid\":0,\"pending\":0},"
-                 "{\"use\":\"orders\",\"is_up\":1,\"pid\":0,\"pending\":0},"
-                 "{\"use\":\"orders\",\"is_up\":0,\"pid\":0,\"pending\":0}]}",
-                 __FILE__, __LINE__);
+    assert_string_equal(text,
+                        "{\"suspects\":1,\"connections\":["
+                        "{\"use\":\"main\",\"is_up\":1,\"pid\":0,\"pending\":0},"
+                        "{\"use\":\"reads\",\"is_up\":1,\"pid\":12,\"pending\":1},"
+                        "{\"use\":\"changes\",\"is_up\":1,\"pid\":0,\"pending\":0},"
+                        "{\"use\":\"slow_changes\",\"is_up\":1,\"pid\":0,\"pending\":0},"
+                        "{\"use\":\"expiry\",\"is_up\":1,\"pid\":0,\"pending\":0},"
+                        "{\"use\":\"lists\",\"is_up\":1,\"pid\":0,\"pending\":0},"
+                        "{\"use\":\"orders\",\"is_up\":1,\"pid\":0,\"pending\":0},"
+                        "{\"use\":\"orders\",\"is_up\":0,\"pid\":0,\"pending\":0}]}");
     free(text);
 }
 
