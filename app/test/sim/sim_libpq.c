@@ -271,7 +271,6 @@ static enum sim_statement_kind kind_of(const char *name)
         {"expire_batches", SQL_EXPIRE_BATCHES},
         {"pay_order", SQL_PAY_ORDER},
         {"cancel_order", SQL_CANCEL_ORDER},
-        {"refund_order", SQL_REFUND_ORDER},
     };
 
     for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {

@@ -32,11 +32,6 @@ void sim_sql_begin(void)
     last_number = sim_between(0, 1000000);
 }
 
-int64_t sim_sql_number(void)
-{
-    return last_number;
-}
-
 int64_t sim_sql_now_us(void)
 {
     return EPOCH_US + sim_now_us() + clock_ahead_us;
@@ -86,7 +81,7 @@ static void put_voucher(const struct sim_voucher *voucher)
     sim_result_int(voucher->pay_within_us / S, 4);
     sim_result_time(voucher->begin_us);
     sim_result_time(voucher->end_us);
-    sim_result_int(voucher->requires_ticket, 8);
+    sim_result_int(0, 8); /* requires_ticket */
     sim_result_int(0, 2); /* pow_bits */
     sim_result_time(sim_sql_now_us());
 }
@@ -174,20 +169,10 @@ PGresult *sim_sql_read(const struct sim_statement *statement)
 /* move_orders() for one order. */
 static void move_order(struct sim_txn *txn, size_t order, enum order_status to)
 {
-    const struct sim_order *moved = &sim_tables.orders[order];
-
-    sim_sql_next_id(txn->voucher.id); /* of the event */
     txn->moves[txn->move_count].order = order;
     txn->moves[txn->move_count++].to = to;
     if (to < ORDER_CANCELLED)
         return;
-    for (size_t i = 0; i < sim_tables.order_count; i++) {
-        const struct sim_order *mine = &sim_tables.orders[i];
-
-        if (sim_sql_is_of(mine, moved->voucher, moved->user_id) &&
-            mine->fence > txn->voucher.ended_fence)
-            txn->voucher.ended_fence = mine->fence;
-    }
     txn->notifies |= txn->voucher.stock_left == 0;
     txn->voucher.stock_left++;
 }
@@ -235,27 +220,24 @@ static PGresult *expire_batches(const struct sim_params *params, struct sim_txn 
     return sim_result_end();
 }
 
-/* pay_order(), cancel_order(), refund_order() */
+/* pay_order(), cancel_order() */
 static enum change_verdict change(struct sim_txn *txn, enum sim_statement_kind kind,
                                   size_t order)
 {
     const struct sim_order *before = &sim_tables.orders[order];
-    enum order_status from = kind == SQL_REFUND_ORDER ? ORDER_PAID : ORDER_UNPAID;
-    static const enum order_status to[] = {[SQL_PAY_ORDER] = ORDER_PAID,
-                                           [SQL_CANCEL_ORDER] = ORDER_CANCELLED,
-                                           [SQL_REFUND_ORDER] = ORDER_REFUNDED};
+    bool is_payment = kind == SQL_PAY_ORDER;
 
-    if (kind == SQL_PAY_ORDER && before->paid_us != 0 && before->status < ORDER_CANCELLED)
+    if (is_payment && before->paid_us != 0 && before->status < ORDER_CANCELLED)
         return CHANGE_REPEATED; /* in the simulator each order has one payment_ref */
-    if (before->status != from || is_moved(txn, order))
+    if (before->status != ORDER_UNPAID || is_moved(txn, order))
         return CHANGE_WRONG_STATE;
-    if (kind == SQL_PAY_ORDER && before->expires_us <= sim_sql_now_us()) {
+    if (is_payment && before->expires_us <= sim_sql_now_us()) {
         move_order(txn, order, ORDER_EXPIRED);
         txn->voucher.version++;
         return CHANGE_WRONG_STATE;
     }
-    move_order(txn, order, to[kind]);
-    txn->voucher.version += to[kind] >= ORDER_CANCELLED;
+    move_order(txn, order, is_payment ? ORDER_PAID : ORDER_CANCELLED);
+    txn->voucher.version += !is_payment;
     return CHANGE_DONE;
 }
 
@@ -320,7 +302,6 @@ int sim_sql_row(const struct sim_statement *statement)
     case SQL_EXPIRE_BATCHES:
     case SQL_PAY_ORDER:
     case SQL_CANCEL_ORDER:
-    case SQL_REFUND_ORDER:
         return sim_sql_voucher(sim_param_int(&statement->params, 0));
     case SQL_HOLD:
     case SQL_RESTOCK:
@@ -362,7 +343,6 @@ PGresult *sim_sql_write(const struct sim_statement *statement, struct sim_txn *t
         return expire_batches(&statement->params, txn);
     case SQL_PAY_ORDER:
     case SQL_CANCEL_ORDER:
-    case SQL_REFUND_ORDER:
         return change_orders(statement, txn);
     case SQL_RESTOCK:
         return restock(statement, txn);

@@ -37,7 +37,6 @@ enum sim_statement_kind {
     SQL_EXPIRE_BATCHES,
     SQL_PAY_ORDER,
     SQL_CANCEL_ORDER,
-    SQL_REFUND_ORDER,
     /* of the simulator's own sessions: */
     SQL_HOLD,    /* lock the row for a time */
     SQL_RESTOCK, /* add `number` pieces */
@@ -56,9 +55,8 @@ struct sim_statement {
 struct sim_voucher {
     int64_t id;
     bool exists;
-    int64_t version, price_cents, stock_total, stock_left, per_user_limit, ended_fence;
+    int64_t version, price_cents, stock_total, stock_left, per_user_limit;
     int64_t begin_us, end_us, pay_within_us;
-    bool requires_ticket;
 };
 
 struct sim_order {
@@ -108,10 +106,7 @@ extern struct sim_tables sim_tables;
 
 void sim_sql_begin(void);
 
-/** The last number of voucher_order_id_seq. */
-int64_t sim_sql_number(void);
-
-/** A new id for an order or event of the voucher. */
+/** A new id for an order of the voucher. */
 int64_t sim_sql_next_id(int64_t voucher_id);
 
 bool sim_sql_is_live(const struct sim_order *order);
