@@ -143,9 +143,9 @@ $(APP_UNIT) $(APP_IT): %: %.o $(APP_TEST_OBJ) $(BUILD)/libapp.a $(BUILD)/librloc
 	$(Q)$(LINK_TEST) $(WRAP_MALLOC) -o $@ $^ $(LIBS_TEST)
 
 # The simulator replaces libuv, libpq and hiredis. It is not linked with them, so a function that
-# it lacks is an error of the linker. It counts the blocks of malloc(), unless a sanitizer does.
+# it lacks is an error of the linker. It counts the blocks of malloc().
 SIM_OBJ  := $(patsubst %.c,$(BUILD)/%.o,$(sort $(wildcard app/test/sim/*.c)))
-SIM_LINK  = $(if $(SAN),,$(WRAP_MALLOC)) -rdynamic
+SIM_LINK  = $(WRAP_MALLOC) -rdynamic
 SIM_LIBS  = $(filter-out -luv -lpq -lhiredis%,$(LIBS_TEST)) $(PKG_LIBS_SIM)
 $(BUILD)/simulate: $(SIM_OBJ) $(BUILD)/libapp.a $(BUILD)/librlock.a
 	$(call say,LD)

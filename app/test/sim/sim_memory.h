@@ -1,9 +1,8 @@
 /*
- * sim_memory.h - the memory of a schedule: fast, and counted.
+ * sim_memory.h - the memory of a schedule, counted.
  *
- * In a build without sanitizers the linker replaces malloc() with the functions here, so the end
- * of a schedule finds each block that is not freed. Under a sanitizer malloc() is not replaced,
- * and the sanitizer finds the misuse of single blocks.
+ * The linker replaces malloc() with the functions here, so the end of a schedule finds each block
+ * that is not freed.
  */
 #ifndef SIM_MEMORY_H
 #define SIM_MEMORY_H
@@ -15,7 +14,7 @@
  *  NULL. */
 void *sim_alloc(size_t size);
 void *sim_calloc(size_t size);
-void sim_free(void *block); /* accepts NULL */
+void sim_free(void *bytes); /* accepts NULL */
 
 /** Blocks that the service has allocated and not freed since the schedule began. */
 size_t sim_memory_blocks(void);
@@ -23,11 +22,8 @@ size_t sim_memory_blocks(void);
 /** Print where each of these blocks was allocated, for addr2line. */
 void sim_memory_print_blocks(void);
 
-/** While `is_kept`, the service gets memory that outlives the schedule. */
-void sim_memory_keep(bool is_kept);
-
-/** Whether a reset also frees the blocks that the service has not freed. */
-bool sim_memory_forgets(void);
+/** While `keep`, the service gets memory that outlives the schedule. */
+void sim_memory_keep(bool keep);
 
 /** Begin a schedule: free all blocks, also those of killed processes. */
 void sim_memory_reset(void);

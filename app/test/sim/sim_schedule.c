@@ -380,8 +380,6 @@ static void plan_faults(void)
 
         if (plan.is_duel)
             fault = duel_faults[sim_below(4)];
-        if (fault == FAULT_KILL && !sim_memory_forgets())
-            continue; /* the memory of a killed process would be a leak */
         plan.has_fault[fault] = true;
         sim_at(fault_us(), schedule_on_fault, NULL, (uint64_t)fault);
     }
