@@ -459,6 +459,8 @@ static void apply(struct sim_backend *backend)
         sim_sql_flush();
     else if (txn != NULL)
         sim_at(sim_now_us() + sim_between(0, WAL_WRITER_US), wal_writer, NULL, 0);
+    if (txn != NULL && sim_postgres_is_lowered() && sim_chance(30))
+        sim_postgres.lowered_until_us = sim_now_us(); /* before the proof is read */
     backend->is_flushing = false;
     release_rows(backend);
 }
