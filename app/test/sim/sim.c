@@ -110,11 +110,6 @@ int64_t sim_elapsed_us(void)
     return sim.now_us - sim.begin_us;
 }
 
-uint64_t sim_steps(void)
-{
-    return sim.steps;
-}
-
 static bool is_before(const struct event *a, const struct event *b)
 {
     return a->at_us < b->at_us || (a->at_us == b->at_us && a->order < b->order);

@@ -52,9 +52,6 @@ void sim_at(int64_t at_us, sim_event_cb callback, void *subject, uint64_t number
  *  false. */
 bool sim_step(int64_t until_us);
 
-/** Number of events since the schedule began. */
-uint64_t sim_steps(void);
-
 /* -- failure and trace -- */
 
 /** A check has failed: print the message and the seed, and end the program. */

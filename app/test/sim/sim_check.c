@@ -4,7 +4,7 @@
 #include "app/core/metrics.h"
 #include "app/sale/catalogue.h"
 #include "app/test/sim/sim.h"
-#include "app/test/sim/sim_redis.h"
+#include "app/test/sim/sim_redis_scripts.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -35,8 +35,6 @@ static struct {
     } grants[GRANTS_MAX];
     uint64_t expired, reported_expired;
 } check;
-
-static uint64_t outcome_counts[OUTCOME_COUNT];
 
 void sim_check_begin(const struct sim_check_options *options)
 {
@@ -162,7 +160,7 @@ void sim_check_crashed(void)
     check.state_count = check.durable_count;
 }
 
-void sim_check_expired(unsigned service UNUSED, size_t count)
+void sim_check_expired(size_t count)
 {
     check.expired += count;
 }
@@ -318,7 +316,7 @@ static void check_already_ordered(const struct sim_attempt *attempt, int64_t ord
 static void check_busy(const struct sim_attempt *attempt)
 {
     const struct grant *grant = find_grant(attempt->user_id, 0, attempt->service);
-    int64_t held_us = sim_redis_held_us(attempt->user_id);
+    int64_t held_us = sim_keys_held_us(attempt->user_id);
 
     /* A request that waits for another of its service need not ask Redis. */
     if (held_us < attempt->arrived_us &&
@@ -361,7 +359,6 @@ void sim_check_answer(struct sim_attempt *attempt, enum outcome outcome, int64_t
         sim_fail("a request of shopper %" PRId64 " was answered twice", attempt->user_id);
     attempt->is_answered = true;
     attempt->outcome = outcome;
-    outcome_counts[outcome]++;
     sim_check_deadline(attempt->user_id, attempt->arrived_us, attempt->paused_until_us);
     switch (outcome) {
     case OUTCOME_PLACED:
@@ -397,11 +394,6 @@ void sim_check_answer(struct sim_attempt *attempt, enum outcome outcome, int64_t
     default:
         check_explained(attempt, outcome, false);
     }
-}
-
-uint64_t sim_check_outcomes(enum outcome outcome)
-{
-    return outcome_counts[outcome];
 }
 
 /* -- the end -- */

@@ -45,9 +45,6 @@ void sim_check_deadline(int64_t user_id, int64_t arrived_us, int64_t paused_unti
 void sim_check_answer(struct sim_attempt *attempt, enum outcome outcome,
                       int64_t order_id);
 
-/** The number of answers with this outcome in all schedules. */
-uint64_t sim_check_outcomes(enum outcome outcome);
-
 /** All requests are answered: each order must belong to one of them. */
 void sim_check_orders(struct sim_attempt *const *attempts, size_t count);
 
@@ -69,7 +66,7 @@ void sim_check_voucher(size_t at);
 void sim_check_flushed(void);
 /** All commits since the last flush are lost. */
 void sim_check_crashed(void);
-void sim_check_expired(unsigned service, size_t count);
+void sim_check_expired(size_t count);
 
 /** A service has reported the expiry of orders. */
 void sim_check_reported_expired(uint64_t count);

@@ -10,7 +10,7 @@ void sim_net_begin(const struct sim_net_options *options)
     net = *options;
 }
 
-int64_t sim_net_delay_us(void)
+static int64_t delay_us(void)
 {
     if (sim_chance(net.slow_percent))
         return sim_between(net.most_us, net.slow_us);
@@ -46,7 +46,7 @@ static void stream_on_arrival(void *subject, uint64_t number UNUSED)
 
 void sim_stream_send(struct sim_stream *stream, struct sim_message *message)
 {
-    message->at_us = sim_now_us() + sim_net_delay_us();
+    message->at_us = sim_now_us() + delay_us();
     if (message->at_us < stream->last_us)
         message->at_us = stream->last_us;
     stream->last_us = message->at_us;

@@ -22,9 +22,6 @@ struct sim_net_options {
 
 void sim_net_begin(const struct sim_net_options *options);
 
-/** The time that a message takes. */
-int64_t sim_net_delay_us(void);
-
 /** The head of a message, in memory from sim_alloc(). */
 struct sim_message {
     struct rlock_link link;

@@ -338,7 +338,7 @@ void sim_redis_restart(int64_t up_us, enum sim_redis_data kept)
 {
     redis.down_until_us = up_us;
     redis.hung_until_us = 0;
-    sim_redis_forget_scripts();
+    sim_scripts_forget();
     for (size_t i = 0; i < redis.peer_count; i++) {
         list_init(&redis.peers[i]->unread);
         cut(redis.peers[i]);
@@ -347,21 +347,6 @@ void sim_redis_restart(int64_t up_us, enum sim_redis_data kept)
         sim_keys_clear();
     else if (kept == DATA_SNAPSHOT)
         sim_keys_restore();
-}
-
-void sim_redis_save(void)
-{
-    sim_keys_save();
-}
-
-void sim_redis_step_clock(int64_t by_us)
-{
-    sim_keys_step_clock(by_us);
-}
-
-void sim_redis_forget_scripts(void)
-{
-    sim_scripts_forget();
 }
 
 void sim_redis_refuse(const char *error, int64_t until_us)
@@ -438,14 +423,4 @@ void sim_redis_heal(void)
     if (redis.down_until_us > sim_now_us())
         redis.down_until_us = sim_now_us();
     redis.refusing_until_us = 0;
-}
-
-int64_t sim_redis_held_us(int64_t user_id)
-{
-    return sim_keys_held_us(user_id);
-}
-
-size_t sim_redis_lock_count(void)
-{
-    return sim_keys_count_locks();
 }

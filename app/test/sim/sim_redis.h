@@ -1,7 +1,8 @@
 /*
  * sim_redis.h - a simulated Redis server: its connections, its keys, its faults.
  *
- * It understands the commands that lib/lock sends. sim_redis_scripts.c runs the Lua scripts. Keys expire by the server's own clock, which may be stepped.
+ * It understands the commands that lib/lock sends. sim_redis_scripts.c has the keys and runs the Lua
+ * scripts.
  */
 #ifndef SIM_REDIS_H
 #define SIM_REDIS_H
@@ -49,12 +50,6 @@ enum sim_redis_data { DATA_NONE, DATA_SNAPSHOT, DATA_ALL };
 /** The server restarts, and accepts connections from `up_us` on. */
 void sim_redis_restart(int64_t up_us, enum sim_redis_data kept);
 
-/** Keep the present keys for a restart with DATA_SNAPSHOT. */
-void sim_redis_save(void);
-
-void sim_redis_step_clock(int64_t by_us);
-void sim_redis_forget_scripts(void);
-
 /** Answer scripts with an error until `until_us`. */
 void sim_redis_refuse(const char *error, int64_t until_us);
 
@@ -71,11 +66,5 @@ void sim_redis_end_service(unsigned service);
 
 /** End all faults. */
 void sim_redis_heal(void);
-
-/** The last time at which the lock of a shopper was held, which may be now; -1: never. */
-int64_t sim_redis_held_us(int64_t user_id);
-
-/** The number of lock keys that have not expired. */
-size_t sim_redis_lock_count(void);
 
 #endif

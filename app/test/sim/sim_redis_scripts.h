@@ -31,15 +31,18 @@ void sim_scripts_forget(void);
 /** Returns NULL if the script is sent as a digest that the server does not know. */
 redisReply *sim_script_run(const struct sim_script_call *call);
 
-/* -- keys -- */
+/* -- keys: they expire by the server's own clock, which may be stepped -- */
 
-struct sim_keys;
 void sim_keys_begin(void);
 void sim_keys_clear(void);
+/** Keep the present keys for sim_keys_restore(). */
 void sim_keys_save(void);
 void sim_keys_restore(void);
 void sim_keys_step_clock(int64_t by_us);
+
+/** The number of lock keys that have not expired. */
 size_t sim_keys_count_locks(void);
+/** The last time at which the lock of a shopper was held, which may be now; -1: never. */
 int64_t sim_keys_held_us(int64_t user_id);
 
 /* -- replies -- */

@@ -82,12 +82,6 @@ void sim_result_time(int64_t unix_us)
     sim_result_int(unix_us - EPOCH_US, 8);
 }
 
-void sim_result_text(const char *text)
-{
-    add_cell(build.used, (int)strlen(text));
-    put(text, strlen(text) + 1);
-}
-
 void sim_result_array_begin(unsigned width_bytes)
 {
     static const char head[ARRAY_HEAD];

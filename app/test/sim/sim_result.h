@@ -20,7 +20,6 @@ void sim_result_begin(int columns);
 void sim_result_null(void);
 void sim_result_int(int64_t value, unsigned width_bytes);
 void sim_result_time(int64_t unix_us);
-void sim_result_text(const char *text);
 
 /** Add an array of integers, which sim_result_array_end() ends. */
 void sim_result_array_begin(unsigned width_bytes);

@@ -15,11 +15,11 @@
 #include "app/test/sim/sim_net.h"
 #include "app/test/sim/sim_postgres.h"
 #include "app/test/sim/sim_redis.h"
+#include "app/test/sim/sim_redis_scripts.h"
 #include "app/test/sim/sim_service.h"
 #include "app/test/sim/sim_shoppers.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 
 #define WARM_UP_US    (40 * MS) /* time for the connections to come up */
@@ -65,8 +65,6 @@ static struct plan {
 } plan;
 
 static const struct sim_net_options fast_net = {.least_us = 30, .most_us = 200};
-
-static uint64_t fault_counts[FAULT_COUNT];
 
 /* -- the plan -- */
 
@@ -251,13 +249,13 @@ static void schedule_on_redis_fault(enum fault fault, int64_t until_us)
         sim_redis_restart(until_us, (enum sim_redis_data)sim_below(3));
         break;
     case FAULT_REDIS_SAVE:
-        sim_redis_save();
+        sim_keys_save();
         break;
     case FAULT_REDIS_CLOCK:
-        sim_redis_step_clock(sim_between(-2 * S, 2 * S));
+        sim_keys_step_clock(sim_between(-2 * S, 2 * S));
         break;
     case FAULT_REDIS_SCRIPTS:
-        sim_redis_forget_scripts();
+        sim_scripts_forget();
         break;
     case FAULT_REDIS_REFUSE:
         sim_redis_refuse(random_refusal(), until_us);
@@ -349,7 +347,6 @@ static void schedule_on_fault(void *subject UNUSED, uint64_t number)
 
     SIM_TRACE("fault: %s until %.3f ms", fault_names[fault],
               (double)(sim_elapsed_us() + until_us - sim_now_us()) / 1000);
-    fault_counts[fault]++;
     if (fault <= FAULT_REDIS_DISTURB)
         schedule_on_redis_fault(fault, until_us);
     else if (fault <= FAULT_POSTGRES_REFUSE)
@@ -444,7 +441,7 @@ static bool are_all_up(void)
 
 static bool are_locks_gone(void)
 {
-    return sim_redis_lock_count() == 0;
+    return sim_keys_count_locks() == 0;
 }
 
 static bool is_overdue(const struct sim_order *order)
@@ -490,7 +487,7 @@ static void run_until(bool (*is_done)(void), int64_t us, const char *what)
             sim_fail("%s is not so after %" PRId64 " ms: %zu unanswered, %zu in flight, "
                      "%zu locks",
                      what, us / 1000, sim_shoppers_waiting(), in_flight(),
-                     sim_redis_lock_count());
+                     sim_keys_count_locks());
     }
 }
 
@@ -585,15 +582,4 @@ void sim_schedule_run(uint64_t seed)
     heal();
     drain();
     stop_services();
-}
-
-void sim_schedule_print_counts(void)
-{
-    for (int i = 0; i < OUTCOME_COUNT; i++) {
-        if (sim_check_outcomes((enum outcome)i) > 0)
-            printf("  %-18s %12" PRIu64 "\n", metrics_outcome_names[i],
-                   sim_check_outcomes((enum outcome)i));
-    }
-    for (int i = 0; i < FAULT_COUNT; i++)
-        printf("  %-18s %12" PRIu64 "\n", fault_names[i], fault_counts[i]);
 }

@@ -10,7 +10,4 @@
 /** Run the schedule of `seed`; a check that fails ends the program. */
 void sim_schedule_run(uint64_t seed);
 
-/** How often each outcome and each fault occurred in all schedules, as text. */
-void sim_schedule_print_counts(void);
-
 #endif

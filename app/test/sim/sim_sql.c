@@ -419,7 +419,7 @@ static void commit_voucher(const struct sim_txn *txn)
     check_stock(&sim_tables.vouchers[txn->at]);
     sim_check_voucher(txn->at);
     if (txn->is_expiry)
-        sim_check_expired(txn->service, txn->move_count);
+        sim_check_expired(txn->move_count);
 }
 
 void sim_sql_commit(const struct sim_txn *txn)

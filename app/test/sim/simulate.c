@@ -83,7 +83,6 @@ int main(int argc, char **argv)
             break;
         sim_schedule_run(seed + i);
     }
-    sim_schedule_print_counts();
     printf("simulator: %" PRIu64 " schedules from seed %" PRIu64 " in %.0f s\n",
            sim_count(), seed, now_s() - began_s);
     return 0;
