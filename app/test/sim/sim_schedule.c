@@ -365,21 +365,34 @@ static int64_t fault_us(void)
     return sim_now_us() + sim_between(sim_chance(15) ? 0 : WARM_UP_US, last_us);
 }
 
+static void plan_fault(enum fault fault, int64_t at_us)
+{
+    plan.has_fault[fault] = true;
+    sim_at(at_us, schedule_on_fault, NULL, (uint64_t)fault);
+}
+
+/* A service cannot reach Postgres, and at about the same time a lock is lost. */
+static void plan_duel_faults(void)
+{
+    static const enum fault losses[] = {FAULT_REDIS_CLOCK, FAULT_REDIS_RESTART,
+                                        FAULT_REDIS_PART, FAULT_PAUSE};
+    int64_t at_us = fault_us();
+
+    plan_fault(FAULT_POSTGRES_PART, at_us);
+    plan_fault(losses[sim_below(4)], at_us + sim_between(0, 20 * MS));
+}
+
 static void plan_faults(void)
 {
-    static const enum fault duel_faults[] = {FAULT_REDIS_RESTART, FAULT_REDIS_PART,
-                                             FAULT_POSTGRES_PART, FAULT_PAUSE};
     uint64_t count = sim_chance(15) ? 0 : 1 + sim_below(4);
 
     memset(plan.has_fault, 0, sizeof(plan.has_fault));
-    for (; count > 0; count--) {
-        enum fault fault = (enum fault)sim_below(FAULT_COUNT);
-
-        if (plan.is_duel)
-            fault = duel_faults[sim_below(4)];
-        plan.has_fault[fault] = true;
-        sim_at(fault_us(), schedule_on_fault, NULL, (uint64_t)fault);
+    if (plan.is_duel) {
+        plan_duel_faults();
+        return;
     }
+    for (; count > 0; count--)
+        plan_fault((enum fault)sim_below(FAULT_COUNT), fault_us());
 }
 
 static void begin_checks(void)
