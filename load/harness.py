@@ -17,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import traceback
 
 LOAD = os.path.dirname(os.path.abspath(__file__))
 # The psql of Debian's PATH is a script in Perl that finds the program; it takes longer than psql.
@@ -91,6 +92,19 @@ def free_port():
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]
+
+
+def run_test(name, test, *arguments):
+    """Run a test and print how it ended. Returns whether it succeeded."""
+    print(f"[ RUN      ] {name}", flush=True)
+    try:
+        test(*arguments)
+    except Exception: # the other tests still run
+        traceback.print_exc(file=sys.stdout)
+        print(f"[  FAILED  ] {name}", flush=True)
+        return False
+    print(f"[       OK ] {name}", flush=True)
+    return True
 
 
 def moment(offset_s):

@@ -22,7 +22,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import traceback
 
 ROOT = os.path.abspath(f"{os.path.dirname(os.path.abspath(__file__))}/../..")
 sys.path.insert(0, f"{ROOT}/load")
@@ -415,19 +414,6 @@ def test_operations__are_complete(_world):
 
 # -- run --
 
-
-def run_one(name, test, *arguments):
-    print(f"[ RUN      ] {name}", flush=True)
-    try:
-        test(*arguments)
-    except Exception as failure: # the other tests still run
-        print(failure) if isinstance(failure, harness.Failed) else traceback.print_exc(file=sys.stdout)
-        print(f"[  FAILED  ] {name}", flush=True)
-        return False
-    print(f"[       OK ] {name}", flush=True)
-    return True
-
-
 def main():
     program = os.path.abspath(sys.argv[1])
     os.chdir(ROOT)
@@ -435,8 +421,8 @@ def main():
     of_each = [test for test in tests if "path" in test.__code__.co_varnames[:test.__code__.co_argcount]]
     with contextlib.ExitStack() as stack:
         world = World(program, stack)
-        results = [run_one(f"{test.__name__} ({path})", test, world, path) for path in DOCS for test in of_each]
-        results += [run_one(test.__name__, test, world) for test in tests if test not in of_each]
+        results = [harness.run_test(f"{test.__name__} ({path})", test, world, path) for path in DOCS for test in of_each]
+        results += [harness.run_test(test.__name__, test, world) for test in tests if test not in of_each]
     sys.exit(0 if all(results) else 1)
 
 

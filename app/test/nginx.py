@@ -12,7 +12,6 @@ import socket
 import subprocess
 import sys
 import time
-import traceback
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.abspath(f"{HERE}/../..")
@@ -226,24 +225,12 @@ def read(path):
 
 # -- run --
 
-def run_one(world, name, test):
-    print(f"[ RUN      ] {name}", flush=True)
-    try:
-        test(world)
-    except Exception: # the other tests still run
-        traceback.print_exc(file=sys.stdout)
-        print(f"[  FAILED  ] {name}", flush=True)
-        return False
-    print(f"[       OK ] {name}", flush=True)
-    return True
-
-
 def main():
     program = os.path.abspath(sys.argv[1])
     os.chdir(ROOT)
     with contextlib.ExitStack() as stack:
         world = World(program, stack)
-        results = [run_one(world, name, test) for name, test in list(globals().items()) if name.startswith("test_")]
+        results = [harness.run_test(name, test, world) for name, test in list(globals().items()) if name.startswith("test_")]
     sys.exit(0 if all(results) else 1)
 
 

@@ -15,7 +15,6 @@ import struct
 import sys
 import termios
 import threading
-import traceback
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, f"{HERE}/../../load")
@@ -264,23 +263,11 @@ def test_script__must_be_beside_the_program(world):
 
 # -- run --
 
-def run_one(world, name, test):
-    print(f"[ RUN      ] {name}", flush=True)
-    try:
-        test(world)
-    except Exception: # the other tests still run
-        traceback.print_exc(file=sys.stdout)
-        print(f"[  FAILED  ] {name}", flush=True)
-        return False
-    print(f"[       OK ] {name}", flush=True)
-    return True
-
-
 def main():
     program = os.path.abspath(sys.argv[1])
     with contextlib.ExitStack() as stack:
         world = World(program, stack)
-        results = [run_one(world, name, test) for name, test in list(globals().items()) if name.startswith("test_")]
+        results = [harness.run_test(name, test, world) for name, test in list(globals().items()) if name.startswith("test_")]
     sys.exit(0 if all(results) else 1)
 
 
