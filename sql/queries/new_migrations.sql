@@ -10,14 +10,14 @@ with new as (
     from unnest($1::text[], $2::text[]) with ordinality f (path, content, position)
     where path like 'sql/migrations/%' and path not in (select path from schema_file)
 )
-select 'commit', 'commit', 'commit; begin', 3 * number
+select 'commit' as kind, 'commit', 'commit; begin', number
 from new
 where number > 1
 union all
 select 'lock', 'locks for ' || path,
        format('lock table %s in access exclusive mode',
               string_agg(quote_ident(relname), ', ' order by relname <> 'voucher', relname)),
-       3 * number + 1
+       number
 from new
 join pg_class on relkind = 'r' and relname = any (regexp_split_to_array(content, '\W+'))
 where relnamespace = current_schema::regnamespace
@@ -25,6 +25,6 @@ group by path, number
 union all
 select 'step', path,
        format(E'%s\n;\ninsert into schema_file (path, checksum) values (%L, %L)', content, path, checksum),
-       3 * number + 2
+       number
 from new
-order by 4
+order by number, kind -- commit, lock, step

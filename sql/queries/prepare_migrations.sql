@@ -18,26 +18,27 @@ with file as (
                      where path like 'sql/migrations/%' and path not in (select path from recorded))
       and exists (select from recorded)
 )
-select 'refusal', path || ' is recorded but unknown to this program: the database is newer', null, 0, null
+select 'refusal', path || ' is recorded but unknown to this program: the database is newer' as text,
+       null, null as path
 from recorded
 where path <> all ($1)
 union all
-select 'refusal', path || ' has changed since it was applied', null, 0, null
+select 'refusal', path || ' has changed since it was applied', null, null
 from file
 join recorded using (path)
 where checksum <> encode(sha256(convert_to(content, 'UTF8')), 'hex')
 union all
 select 'refusal', format('schema %I has a table voucher, but no recorded migration: this program has no'
-                         ' path from its version', current_schema), null, 0, null
+                         ' path from its version', current_schema), null, null
 where to_regclass('voucher') is not null and not exists (select from recorded)
 union all
 select 'step', format('drop of the invalid index %I', c.relname),
-       format('drop index concurrently %I', c.relname), 1, path
+       format('drop index concurrently %I', c.relname), path
 from preparation
 join pg_class c on c.relname = any (regexp_split_to_array(content, '\W+'))
 join pg_index i on i.indexrelid = c.oid
 where c.relnamespace = current_schema::regnamespace and not i.indisvalid
 union all
-select 'step', path, content, 2, path
+select 'step', path, content, path
 from preparation
-order by 5 nulls first, 4
+order by path nulls first, text -- 'drop of ...' before 'sql/...'
