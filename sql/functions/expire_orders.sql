@@ -17,7 +17,7 @@ begin
         cross join lateral (
             select o.id from voucher_order o
             where o.voucher_id = p_voucher and o.id between c.id and c.id
-              and o.status = 'unpaid' and o.expires_at <= v_at
+              and o.expires_at <= v_at
             order by o.id limit 1
             for no key update skip locked
         ) due);
