@@ -376,6 +376,20 @@ MIGRATED_CASE(test_db_migrate__applies_the_next_migration)
     assert_migrates(&files, "");
 }
 
+/* Not others, and no system table. */
+MIGRATED_CASE(test_db_migrate__locks_the_tables_that_a_migration_names)
+{
+    struct files files = built_in_files();
+
+    set_file(&files, NEXT,
+             "create table locked as select string_agg(relname, ' ' order by relname)"
+             " from pg_locks join pg_class c on c.oid = relation"
+             " where pid = pg_backend_pid() and mode = 'AccessExclusiveLock'"
+             " and relkind = 'r'; -- voucher_order, voucher");
+    assert_migrates(&files, NEXT " ");
+    assert_string_equal(sandbox_text(sandbox, "table locked"), "voucher voucher_order");
+}
+
 MIGRATED_CASE(test_db_migrate__commits_each_migration)
 {
     struct files files = built_in_files();
@@ -602,6 +616,22 @@ MIGRATED_CASE(test_db_migrate__warns_of_roles_that_may_plant_a_function)
                 "role " SERVICE_ROLE " may create functions in schema {}, ");
     assert_said(steps.warnings,
                 "function make_interval(integer) belongs to role " SERVICE_ROLE);
+}
+
+/* The role that migrates could not revoke the right. */
+MIGRATED_CASE(test_db_migrate__warns_of_public_in_the_schema_of_another_owner)
+{
+    PGconn *superuser = PQconnectdb(sandbox->superuser_url);
+    char sql[200];
+
+    snprintf(sql, sizeof(sql),
+             "alter schema %s owner to current_user;"
+             " grant create, usage on schema %s to public",
+             schema, schema);
+    PQclear(PQexec(superuser, sql));
+    PQfinish(superuser);
+    assert_migrates(NULL, "");
+    assert_said(steps.warnings, "role public may create functions in schema {}, ");
 }
 
 static void await_blocked(const PGconn *session)

@@ -58,6 +58,11 @@ from pay_order(101, order_of(101, 1), 'payment:1', 'ref', 100);
 select verdict, (changed).status, (changed).payment_ref, (changed).slot
 from refund_order(101, order_of(101, 1), 'admin:1');
 --> 1|refunded|ref|
+-- Without a change the voucher keeps its version.
+select cancel(101, 1);
+--> 3
+select version from voucher;
+--> 3
 
 -- test_pay_order__is_too_late_after_the_deadline
 select new_voucher(5, 1), place(101, '{1}'), make_due(101, 1);
@@ -116,22 +121,36 @@ select * from expire_batches(101, array(select id from voucher_order where due_t
 select * from expire_batches(101, array(select id from voucher_order where due_to_id > 0));
 --> 100|1
 
--- Shopper 3 has until later to pay. A batch that has ended is not counted again.
+-- The ids of the orders of two vouchers alternate: the batch of voucher 101 begins before the order of
+-- 102 and ends behind it.
+-- test_expire_batches__takes_orders_of_its_voucher_only
+select new_voucher(99, 1), new_voucher(99, 1), new_voucher(99, 1);
+select place(102, '{1}'), place(101, array(select generate_series(1::bigint, 16)));
+update voucher_order set id = id - (5::bigint << 20) where due_to_id > id;
+update voucher_order set expires_at = created_at + interval '1 us';
+create temp table batch as select id as first_id from voucher_order where due_to_id > id;
+select v, e.* from batch, unnest('{102,103,101}'::bigint[]) v, expire_batches(v, array[first_id]) e;
+--> 102|0|0
+--> 103|0|0
+--> 101|16|1
+
+-- Shopper 3 has until later to pay. A batch that has ended is not counted again. The fence of an order
+-- of another voucher does not count.
 -- test_expire_batches__ends_batches_up_to_one_with_an_unpaid_order
-select new_voucher(9, 1);
+select new_voucher(9, 1), new_voucher(9, 1);
 select place(101, '{1}', '{9}'), place(101, '{2}', '{5}'), place(101, '{3}', '{11}'),
-       make_due(101, 1), make_due(101, 2);
+       place(102, '{2}', '{20}'), make_due(101, 1), make_due(101, 2);
 create function pg_temp.expire(p_users bigint[]) returns text language sql as $$
     select expired || ' ' || ended
     from expire_batches(101, array(select order_of(101, user_id) from unnest(p_users) user_id))
 $$;
 select pg_temp.expire('{3,1,2}');
 --> 2 0
-select ended_fence, version from voucher;
+select ended_fence, version from voucher where id = 101;
 --> 9|5
 select pg_temp.expire('{1,3,2}'), pg_temp.expire('{1,2}'), pg_temp.expire('{2}');
 --> 0 1|0 0|0 1
-select user_id, due_to_id is null from voucher_order order by id;
+select user_id, due_to_id is null from voucher_order where voucher_id = 101 order by id;
 --> 1|t
 --> 2|t
 --> 3|f
@@ -352,8 +371,13 @@ select archive_vouchers(102, 'archive');
 update voucher set end_at = now() where id = 101;
 select archive_vouchers(102, 'archive');
 --> ERROR P0001: voucher 101 is on sale or has an unpaid order
+-- The sale of voucher 102 does not wait.
+b: begin;
+b: select from voucher where id = 102 for update;
+set lock_timeout = '60s';
 select cancel(101, 5), archive_vouchers(102, 'archive');
 --> 1|1
+b: rollback;
 select count(*) from voucher_history where voucher_id = 101;
 --> 0
 -- The payments of voucher 102 are not archived.
@@ -418,6 +442,10 @@ s: select distinct pg_temp.error_of(sql)
 select prepare('grants');
 begin;
 grant execute on function next_voucher_id() to pg_monitor;
+grant execute on function place_many to public;
+grant execute on function place_orders to public;
+create function given.place_orders() returns void language sql as '';
+grant execute on function given.place_orders() to pg_monitor;
 execute grants(null);
 --> select grant_service('seckill_service')
 rollback;
