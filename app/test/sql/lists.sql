@@ -1,7 +1,8 @@
 -- lists.sql - lists of orders: filters and pages.
 
 -- test_list_voucher_orders__filters_by_status_and_time
--- Order N of vouchers 3 and 4 is placed at second N, but the clock was set back before order 7.
+-- Order N of voucher 3 is placed at second N, but the clock was set back before order 7. That of voucher
+-- 4 is placed an hour earlier.
 select prepare('list_voucher_orders');
 create function given.list_3(p_before bigint, p_limit bigint, p_status text default null,
     p_from text default null, p_until text default null) returns text language sql as $$
@@ -12,7 +13,8 @@ $$;
 begin;
 insert into voucher_order (voucher_id, id, user_id, price_cents, created_at, expires_at, slot, status)
 select voucher, number << 20 | voucher, number, 1,
-       '2030-01-01'::timestamptz + case when number = 7 then 4.5 else number end * interval '1 s',
+       '2030-01-01'::timestamptz + case when number = 7 then 4.5 else number end * interval '1 s'
+           - (voucher - 3) * interval '1 h',
        '2031-01-01', 1, (case when number % 3 = 0 then 'paid' else 'unpaid' end)::order_status
 from generate_series(1, 9::bigint) number, unnest('{3,4}'::bigint[]) voucher;
 select list_3(99, 20), list_3(99, 2), list_3(4, 20);
