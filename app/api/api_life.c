@@ -6,7 +6,9 @@
  * is valid.
  */
 #include "app/api/api_routes.h"
+#include "app/api/csv.h"
 #include "app/core/log.h"
+#include "base/clock.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -113,20 +115,40 @@ void api_pay_order(struct api_request *request)
 
 /* -- history -- */
 
+static void list_events(struct api_request *request);
+
+static void life_on_sent(struct http_request *http)
+{
+    struct api_request *request = http->context;
+
+    request->arrived_us = clock_mono_us(); /* each page has the time of a request */
+    list_events(request);
+}
+
 static void life_on_events(enum rlock_status status, const struct event *events,
                            size_t count, void *arg)
 {
     struct api_request *request = arg;
+    size_t limit = request->list.limit;
+    bool has_more = count > limit;
 
-    if (status == RLOCK_OK)
-        api_answer_list(request, json_print_events(events, count, request->list.limit));
-    else
+    if (status != RLOCK_OK) {
         api_answer_failure(request, status, false);
+    } else if (!request->is_csv) {
+        api_answer_list(request, json_print_events(events, count, limit));
+    } else {
+        if (has_more)
+            request->list.after_id = events[limit - 1].id;
+        api_answer_csv(
+            request,
+            csv_print_events(events, has_more ? limit : count, !request->has_part),
+            has_more ? life_on_sent : NULL);
+    }
 }
 
-static void list_events(struct api_request *request, int64_t voucher_id)
+static void list_events(struct api_request *request)
 {
-    struct event_filter filter = {.voucher_id = voucher_id,
+    struct event_filter filter = {.voucher_id = request->list.voucher_id,
                                   .order_id = request->list.order_id,
                                   .after_id = request->list.after_id,
                                   /* another item shows that a page follows */
@@ -138,7 +160,7 @@ static void list_events(struct api_request *request, int64_t voucher_id)
 
 static bool read_list(struct api_request *request)
 {
-    return api_read_limit(request, &request->list.limit) &&
+    return api_read_page_size(request, &request->list.limit) &&
            api_read_query(request, "after", &request->list.after_id);
 }
 
@@ -146,10 +168,12 @@ static void life_on_order(enum rlock_status status, const struct order *order, v
 {
     struct api_request *request = arg;
 
-    if (status == RLOCK_OK)
-        list_events(request, order->voucher_id);
-    else
+    if (status == RLOCK_OK) {
+        request->list.voucher_id = order->voucher_id;
+        list_events(request);
+    } else {
         api_answer_failure(request, status, false);
+    }
 }
 
 /* The first event of an order is its placement, and the id of this event is the id of the order. */
@@ -160,19 +184,21 @@ void api_list_order_events(struct api_request *request)
         api_find_order(request, life_on_order);
 }
 
-static void life_on_voucher(enum rlock_status status, const struct voucher *vouchers,
-                            size_t count UNUSED, int64_t now_us UNUSED, void *arg)
+static void life_on_voucher(enum rlock_status status,
+                            const struct voucher *vouchers UNUSED, size_t count UNUSED,
+                            int64_t now_us UNUSED, void *arg)
 {
     struct api_request *request = arg;
 
     if (status == RLOCK_OK)
-        list_events(request, vouchers[0].id);
+        list_events(request);
     else
         api_answer_failure(request, status, false);
 }
 
 void api_list_voucher_events(struct api_request *request)
 {
+    request->list.voucher_id = request->id;
     if (read_list(request))
         store_read_voucher(request->api->options.store, request->id, life_on_voucher,
                            request);

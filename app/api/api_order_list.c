@@ -6,7 +6,10 @@
  * a list without any of them would read the whole table.
  */
 #include "app/api/api_routes.h"
+#include "app/api/csv.h"
 #include "app/core/rfc3339.h"
+
+#include <string.h>
 
 /* -- filters -- */
 
@@ -14,18 +17,17 @@ static bool read_status(struct api_request *request, struct text *ret_status)
 {
     bool is_repeated;
     struct text status = http_query(request->http, "status", &is_repeated);
-    bool is_known = status.bytes == NULL;
 
-    for (size_t i = 0; i <= ORDER_REFUNDED; i++) {
-        if (text_is(status, json_status_names[i]))
-            is_known = true;
+    for (size_t i = 0; i <= ORDER_REFUNDED && !is_repeated; i++) {
+        const char *name = json_status_names[i];
+
+        if (text_is(status, name))
+            *ret_status = (struct text){name, strlen(name)};
     }
-    if (is_repeated || !is_known) {
-        api_answer_bad_request(request, "status must be one status of an order.");
-        return false;
-    }
-    *ret_status = status;
-    return true;
+    if (status.bytes == NULL || ret_status->bytes != NULL)
+        return true;
+    api_answer_bad_request(request, "status must be one status of an order.");
+    return false;
 }
 
 static bool read_payment_ref(struct api_request *request, struct text *ret_ref)
@@ -63,7 +65,7 @@ static bool read_time(struct api_request *request, const char *name, int64_t *re
 
 static bool read_filter(struct api_request *request, struct order_filter *filter)
 {
-    return api_read_limit(request, &filter->limit) &&
+    return api_read_page_size(request, &filter->limit) &&
            api_read_query(request, "cursor", &filter->before_id) &&
            api_read_query(request, "order_id", &filter->order_id) &&
            api_read_query(request, "voucher_id", &filter->voucher_id) &&
@@ -96,22 +98,40 @@ static bool restrict_filter(struct api_request *request, struct order_filter *fi
 
 /* -- pages -- */
 
+static void read_page(struct api_request *request);
+
+static void order_list_on_sent(struct http_request *http)
+{
+    read_page(http->context);
+}
+
 static void order_list_on_page(enum rlock_status status, const struct order_page *page,
                                void *arg)
 {
     struct api_request *request = arg;
 
-    if (status == RLOCK_OK)
-        api_answer_list(request, json_print_orders(page));
-    else
+    if (status != RLOCK_OK) {
         api_answer_failure(request, status, false);
+        return;
+    }
+    request->orders.before_id = page->next_id;
+    if (request->is_csv)
+        api_answer_csv(request, csv_print_orders(page, !request->has_part),
+                       page->next_id != 0 ? order_list_on_sent : NULL);
+    else
+        api_answer_list(request, json_print_orders(page));
+}
+
+static void read_page(struct api_request *request)
+{
+    store_list_orders(request->api->options.store, &request->orders, order_list_on_page,
+                      request);
 }
 
 void api_list_orders(struct api_request *request)
 {
-    struct order_filter filter = {.until_us = INT64_MAX};
-
-    if (read_filter(request, &filter) && restrict_filter(request, &filter))
-        store_list_orders(request->api->options.store, &filter, order_list_on_page,
-                          request);
+    request->orders.until_us = INT64_MAX;
+    if (read_filter(request, &request->orders) &&
+        restrict_filter(request, &request->orders))
+        read_page(request);
 }

@@ -208,11 +208,15 @@ void api_answer_failure(struct api_request *request, enum rlock_status status,
 {
     enum api_problem problem = PROBLEM_UNAVAILABLE;
 
-    if (status == RLOCK_REFUSED ||
+    if (status == RLOCK_REFUSED || request->has_part ||
         (was_write && status != RLOCK_NOT_FOUND && status != RLOCK_NO_MEMORY))
         log_event(LOG_WARN, "request_failed", "%s path=\"%s\" status=%s",
                   http_trace(request->http), LOG_PLAIN(request->http->path),
                   rlock_status_name(status));
+    if (request->has_part) {
+        http_send_part(request->http, NULL, 0, true);
+        return;
+    }
     if (status == RLOCK_NOT_FOUND)
         problem = PROBLEM_NOT_FOUND;
     else if (status == RLOCK_NO_MEMORY)

@@ -79,7 +79,7 @@ void api_answer_rate_limited(struct api_request *request, const char *policy,
 void api_answer_allow(struct api_request *request, const char *allow);
 
 /**
- * Answer after a store call that failed: 404, 500 or 503.
+ * Answer after a store call that failed: 404, 500 or 503. If a part of the answer was sent, cut it.
  *
  * @was_write  the call may have changed something, so after a lost connection the outcome
  *             is unknown

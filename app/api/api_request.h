@@ -58,6 +58,7 @@ struct api_change {
 
 struct api_list {
     unsigned limit;
+    int64_t voucher_id;
     int64_t order_id; /* the order whose events are listed; 0: all events of a voucher */
     int64_t after_id;
     struct rlock_link link; /* in a list of struct api_reading */
@@ -72,11 +73,14 @@ struct api_request {
     struct identity identity;        /* set by api_identify() */
     struct redis_command revocation; /* looks up the token in the revocation list */
     api_handler *identified;         /* called when the revocation check has passed */
-    json_t *body; /* released with the answer; NULL: no body was read */
+    json_t *body;  /* released with the answer; NULL: no body was read */
+    bool is_csv;   /* the client accepts a list as CSV */
+    bool has_part; /* a part of the list was sent */
     union {
         struct api_place place;
         struct api_change change;
         struct api_list list;
+        struct order_filter orders;
         int64_t stock_add; /* of a restock */
         struct stats_read stats;
     };

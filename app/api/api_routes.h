@@ -68,6 +68,18 @@ MUST_CHECK bool api_read_limit(struct api_request *request, unsigned *ret_limit)
 MUST_CHECK bool api_read_query(struct api_request *request, const char *name,
                                int64_t *ret_number);
 
+/* api_csv.c */
+
+/** Set request->is_csv, and read the number of items in a page. A list as CSV has no limit, but is read in
+ *  pages. False: the request is answered. */
+MUST_CHECK bool api_read_page_size(struct api_request *request, unsigned *ret_limit);
+
+/** Answer with the next page of a list as CSV.
+ *  @text  from malloc(), is freed; NULL: out of memory
+ *  @next  sends the page that follows; NULL: this page is the last */
+void api_answer_csv(struct api_request *request, char *text,
+                    void (*next)(struct http_request *http));
+
 /* api_vouchers.c */
 api_handler api_create_voucher, api_list_vouchers, api_read_voucher, api_patch_voucher,
     api_restock_voucher;

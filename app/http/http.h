@@ -60,6 +60,12 @@ struct http_request {
     bool is_last; /* the answer closes the connection */
     bool is_suspended;
     bool is_broken; /* no answer could be rendered: the connection is closed instead */
+    struct http_parts {
+        void (*next)(struct http_request *request); /* NULL: no part follows */
+        char *bytes;                                /* of the part that is being sent */
+        size_t len, sent;
+        bool is_cut;
+    } parts;                                     /* of an answer in parts */
     char trace[HTTP_TRACE_BYTES];                /* "" until http_trace() */
     alignas(max_align_t) unsigned char memory[]; /* `context` points here */
 };
@@ -125,6 +131,19 @@ struct http_page;
 struct http_page *http_page_create(const struct http_reply *reply);
 void http_page_free(struct http_page *page); /* accepts NULL */
 void http_answer_page(struct http_request *request, struct http_page *page);
+
+/* -- answers in parts -- */
+
+/** Answer with a body of unknown length, of which `reply` has the first part. Whenever the client has
+ *  received a part, the server calls `next`, which calls http_send_part() once, at once or later. If
+ *  the server quiesces, the answer is cut. */
+void http_answer_parts(struct http_request *request, const struct http_reply *reply,
+                       void (*next)(struct http_request *request));
+
+/** Send the next part.
+ *  @part     from malloc(), is freed; NULL: cut the answer, so that the client sees an error
+ *  @is_last  no part follows */
+void http_send_part(struct http_request *request, char *part, size_t len, bool is_last);
 
 /* -- server-sent events -- */
 

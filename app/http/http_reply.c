@@ -6,7 +6,10 @@
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/param.h>
 #include <time.h>
+
+#define PART_BYTES 8192 /* most bytes that libmicrohttpd takes of a part at once */
 
 struct http_page {
     struct MHD_Response *response;
@@ -38,11 +41,11 @@ static bool add_security(struct MHD_Response *response, const char *content_type
            add_header(response, "Referrer-Policy", "no-referrer");
 }
 
-static struct MHD_Response *response_create(const struct http_reply *reply)
+/* Adds the headers of the reply to a response, which may be NULL, and returns it. NULL: memory is out,
+   and the response is freed. */
+static struct MHD_Response *with_headers(struct MHD_Response *response,
+                                         const struct http_reply *reply)
 {
-    /* libmicrohttpd copies the body, though its parameter is not const: hence the cast */
-    struct MHD_Response *response = MHD_create_response_from_buffer(
-        reply->body_len, (void *)(uintptr_t)reply->body, MHD_RESPMEM_MUST_COPY);
     bool ok = response != NULL;
 
     if (ok && reply->content_type != NULL)
@@ -54,6 +57,15 @@ static struct MHD_Response *response_create(const struct http_reply *reply)
         return response;
     MHD_destroy_response(response); /* accepts NULL */
     return NULL;
+}
+
+static struct MHD_Response *response_create(const struct http_reply *reply)
+{
+    /* libmicrohttpd copies the body, though its parameter is not const: hence the cast */
+    return with_headers(MHD_create_response_from_buffer(reply->body_len,
+                                                        (void *)(uintptr_t)reply->body,
+                                                        MHD_RESPMEM_MUST_COPY),
+                        reply);
 }
 
 /* Whether the connection closes after the answer. */
@@ -141,6 +153,75 @@ void http_answer(struct http_request *request, const struct http_reply *reply)
     notify_answered(request, reply->status);
     queue_individual(request, reply->status, response_create(reply));
 }
+
+/* -- parts -- */
+
+/* Called by libmicrohttpd when the client can receive more. Suspends the connection until the next part
+   is there. */
+static ssize_t reply_on_room(void *arg, uint64_t position UNUSED, char *to, size_t room)
+{
+    struct http_request *request = arg;
+    struct http_parts *parts = &request->parts;
+    size_t len = MIN(room, parts->len - parts->sent);
+
+    if (len > 0) {
+        memcpy(to, parts->bytes + parts->sent, len);
+        parts->sent += len;
+        return (ssize_t)len;
+    }
+    if (parts->is_cut || request->http->is_quiesced)
+        return MHD_CONTENT_READER_END_WITH_ERROR;
+    if (parts->next == NULL)
+        return MHD_CONTENT_READER_END_OF_STREAM;
+    request->http->pending++;
+    conn_set_state(&request->http->conns, request->conn, CONN_WORKING);
+    MHD_suspend_connection(request->connection);
+    parts->next(request);
+    return 0;
+}
+
+static void set_part(struct http_request *request, char *bytes, size_t len)
+{
+    free(request->parts.bytes);
+    request->parts.bytes = bytes;
+    request->parts.len = len;
+    request->parts.sent = 0;
+}
+
+void http_answer_parts(struct http_request *request, const struct http_reply *reply,
+                       void (*next)(struct http_request *request))
+{
+    char *first = malloc(reply->body_len);
+    struct MHD_Response *response = NULL;
+
+    notify_answered(request, reply->status);
+    if (first != NULL) {
+        memcpy(first, reply->body, reply->body_len);
+        set_part(request, first, reply->body_len);
+        response =
+            with_headers(MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, PART_BYTES,
+                                                           reply_on_room, request, NULL),
+                         reply);
+    }
+    request->parts.next = next;
+    queue_individual(request, reply->status, response);
+}
+
+void http_send_part(struct http_request *request, char *part, size_t len, bool is_last)
+{
+    struct http *http = request->http;
+
+    set_part(request, part, len);
+    request->parts.is_cut = part == NULL;
+    if (is_last)
+        request->parts.next = NULL;
+    http->pending--;
+    conn_set_state(&http->conns, request->conn, CONN_WRITING);
+    http->has_resumed = true;
+    MHD_resume_connection(request->connection);
+}
+
+/* -- pages -- */
 
 static const char *etag_of(const struct http_page *page)
 {

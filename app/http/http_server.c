@@ -186,6 +186,7 @@ static void server_on_completed(void *arg, struct MHD_Connection *connection UNU
         return;
     conn_set_state(&http->conns, request->conn, CONN_IDLE);
     free(request->buffer);
+    free(request->parts.bytes);
     http->open--;
     list_append(&http->free_requests, &request->link);
     *request_slot = NULL;

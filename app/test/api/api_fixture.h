@@ -280,8 +280,11 @@ void store_list_orders(struct store *store UNUSED, const struct order_filter *fi
                        store_orders_cb callback, void *arg)
 {
     struct order orders[4];
-    const struct order_page page = {
-        .orders = orders, .count = fake.count, .next_id = fake.next_id};
+    const struct order_page page = {.orders = orders,
+                                    .count = fake.count,
+                                    .next_id = filter->before_id == 0 ? fake.next_id : 0};
+    enum rlock_status status =
+        filter->before_id != 0 && fake.second != RLOCK_OK ? fake.second : fake.status;
 
     DID("list orders %" PRId64 " %" PRId64 " %" PRId64 " %u", filter->user_id,
         filter->voucher_id, filter->before_id, filter->limit);
@@ -300,7 +303,7 @@ void store_list_orders(struct store *store UNUSED, const struct order_filter *fi
         orders[i] = fake.order;
         orders[i].id -= (int64_t)i;
     }
-    callback(fake.status, fake.status == RLOCK_OK ? &page : NULL, arg);
+    callback(status, status == RLOCK_OK ? &page : NULL, arg);
 }
 
 static inline void say_key(struct text key)
@@ -330,18 +333,22 @@ void store_change_order(struct store *store UNUSED, struct order_change *change,
 void store_list_events(struct store *store UNUSED, const struct event_filter *filter,
                        store_events_cb callback, void *arg)
 {
-    static const struct event events[] = {{.id = 71,
-                                           .voucher_id = 7,
-                                           .order_id = 71,
-                                           .stock_change = -1,
-                                           .actor = "shopper:5"},
-                                          {.id = 72, .voucher_id = 7}};
+    static struct event events[501] = {{.id = 71,
+                                        .voucher_id = 7,
+                                        .order_id = 71,
+                                        .stock_change = -1,
+                                        .actor = "shopper:5"}};
 
+    for (int i = 1; i < 501; i++)
+        events[i] = (struct event){.id = 71 + i, .voucher_id = 7, .actor = "system"};
     DID("list events %" PRId64 " %" PRId64 " %" PRId64 " %u in %" PRId64 ";",
         filter->voucher_id, filter->order_id, filter->after_id, filter->limit,
         left_ms(filter->deadline_us));
     callback(fake.second != RLOCK_OK ? fake.second : fake.status, events,
-             fake.status == RLOCK_OK ? fake.count : 0, arg);
+             fake.status != RLOCK_OK                                   ? 0
+             : fake.has_many_events && filter->after_id < events[1].id ? 501
+                                                                       : fake.count,
+             arg);
 }
 
 void store_read_voucher(struct store *store UNUSED, int64_t voucher_id,

@@ -15,7 +15,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#define TEXT_BYTES 8192
+#define TEXT_BYTES 32768
 
 /* -- the behaviour and the records of the fakes -- */
 
@@ -30,7 +30,8 @@ static struct {
     struct order order;
     struct voucher voucher;
     size_t count;    /* number of rows; they differ only in their ids */
-    int64_t next_id; /* of a page of orders */
+    int64_t next_id; /* of the first page of orders */
+    bool has_many_events;
     enum change_verdict verdict;
     enum verdict found; /* the result of a look-up by key */
     enum outcome outcome;
@@ -206,6 +207,30 @@ void http_answer(struct http_request *request, const struct http_reply *reply)
 {
     print_reply(answer, reply);
     take_answer(request, reply->status);
+}
+
+/* Each part is asked for at once. "|" separates the parts. */
+static void (*next_part)(struct http_request *request);
+
+void http_answer_parts(struct http_request *request, const struct http_reply *reply,
+                       void (*next)(struct http_request *request))
+{
+    print_reply(answer, reply);
+    take_answer(request, reply->status);
+    append(answer, sizeof(answer), "|");
+    next_part = next;
+    next(request);
+}
+
+void http_send_part(struct http_request *request, char *part, size_t len, bool is_last)
+{
+    append(answer, sizeof(answer), "%.*s%s", (int)len, part != NULL ? part : "",
+           part == NULL ? "cut"
+           : is_last    ? ""
+                        : "|");
+    free(part);
+    if (part != NULL && !is_last)
+        next_part(request);
 }
 
 struct http_page *http_page_create(const struct http_reply *reply)

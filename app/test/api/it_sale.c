@@ -6,6 +6,7 @@
  */
 #include "app/test/fixture.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -328,6 +329,40 @@ SERVICE_CASE(test_list__finds_orders_of_all_shoppers)
     assert_found(shopper(41), "", target);
     reply = request(one, admin(), NULL, "GET /v1/orders?payment_ref=%%ff");
     EXPECT(reply, 400, "bad_request");
+}
+
+/* The list has more rows than are read at once. The answer to HTTP/1.0 has no chunks. */
+SERVICE_CASE(test_csv__has_all_rows)
+{
+    char voucher[ID_SIZE], text[2000], first[ID_SIZE];
+    struct client *conn = client_open(&one->address);
+    const struct client_reply *reply;
+    size_t rows = 0;
+
+    make_voucher(one, &(struct sale){.stock = 1200}, voucher);
+    sql_do(*state,
+           "select from place_orders(%s, array(select generate_series(50001, "
+           "51200)::bigint),"
+           " array_fill(0::bigint, '{1200}'), null, null)",
+           voucher);
+    snprintf(first, sizeof(first), "%" PRId64,
+             sql_number(*state, "select min(id) from voucher_order where voucher_id = %s",
+                        voucher));
+    assert_true(client_write(
+        conn, text,
+        (size_t)snprintf(
+            text, sizeof(text),
+            "GET /v1/orders?voucher_id=%s HTTP/1.0\r\nAuthorization: Bearer %s"
+            "\r\nAccept: text/csv\r\n\r\n",
+            voucher, admin())));
+    reply = client_read(conn, &(struct client_wait){.timeout_ms = CLIENT_TIMEOUT_MS});
+    ASSERT_NUMBER(reply->status, ==, 200);
+    for (size_t i = 0; i < reply->body_len; i++)
+        rows += reply->body[i] == '\n';
+    ASSERT_NUMBER(rows, ==, 1201);
+    snprintf(text, sizeof(text), "\r\n%s,%s,", first, voucher); /* the last row */
+    assert_non_null(strstr(reply->body, text));
+    client_close(conn);
 }
 
 /* -- keys of all calls that change something -- */

@@ -434,8 +434,61 @@ API_CASE(test_lists__read_one_more_than_the_page)
     assert_null(strstr(answer, "\"72\""));
     ASSERT_CONTAINS(ask("GET /v1/vouchers/7/events?limit=2", ADMIN, NULL, NULL),
                     ",{\"id\":\"72\",\"voucher_id\":\"7\",\"at\":\"1970-01-01T00:00:"
-                    "00Z\",\"stock_change\":0}]"
+                    "00Z\",\"stock_change\":0,\"actor\":\"system\"}]"
                     ",\"next_cursor\":null}");
+}
+
+/* -- lists as CSV -- */
+
+#define CSV "200 text/csv; charset=utf-8; header=present "
+#define CSV_HEAD                                                                         \
+    "id,voucher_id,user_id,status,price_cents,created_at,expires_at,paid_at\r\n"
+#define CSV_ORDER "71,7,5,unpaid,100,1970-01-01T00:00:00Z,1970-01-01T00:00:01Z,\r\n"
+#define EVENT_HEAD                                                                       \
+    "id,voucher_id,order_id,at,stock_change,actor,from_status,to_status,detail\r\n"
+#define EVENT  "71,7,71,1970-01-01T00:00:00Z,-1,shopper:5,,,\r\n"
+#define ACCEPT "Accept: text/csv\n"
+
+API_CASE(test_csv__has_all_pages_of_a_list)
+{
+    /* clang-format off */
+    static const struct row rows[] = {
+        {"GET /v1/orders?voucher_id=7&status=paid", ADMIN, ACCEPT, NULL, "list orders 0 7 0 500 paid;", CSV CSV_HEAD CSV_ORDER},
+        {"GET /v1/orders", ADMIN, ACCEPT, NULL, "", ONE_REQUIRED},
+        {"GET /v1/orders?limit=5", SHOPPER, ACCEPT, NULL, LIMITED, "400 bad_request: A list as text/csv has no limit."},
+        {"GET /v1/vouchers/7/events?after=3", ADMIN, ACCEPT, NULL, "read voucher 7;list events 7 0 3 501 in 2000;", CSV EVENT_HEAD EVENT},
+        {"GET /v1/orders/71/events", SHOPPER, "Accept: application/json, text/csv;q=0.5\n", NULL, READ "list events 7 71 0 501 in 2000;", CSV EVENT_HEAD EVENT},
+        {"GET /v1/vouchers/7/events?limit=5", ADMIN, ACCEPT, NULL, "", "400 bad_request: A list as text/csv has no limit."},
+    };
+    /* clang-format on */
+
+    ASSERT_ROWS(rows);
+    fake.next_id = 60;
+    ASSERT_TEXT(ask("GET /v1/orders?user_id=5&payment_ref=r", ADMIN, ACCEPT, NULL),
+                CSV CSV_HEAD CSV_ORDER "|" CSV_ORDER);
+    ASSERT_TEXT(did, "list orders 5 0 0 500 ref r;list orders 5 0 60 500 ref r;");
+    fake.has_many_events = true;
+    ask("GET /v1/vouchers/7/events", ADMIN, ACCEPT, NULL);
+    ASSERT_TEXT(
+        did,
+        "read voucher 7;list events 7 0 0 501 in 2000;list events 7 0 570 501 in 2000;");
+    ASSERT_CONTAINS(answer, CSV EVENT_HEAD EVENT "72,7,,");
+    ASSERT_CONTAINS(answer, ",system,,,\r\n570,7,,");
+    ASSERT_CONTAINS(answer, ",system,,,\r\n|" EVENT);
+    assert_null(strstr(answer, "571,"));
+}
+
+/* The client sees that a list is incomplete: its last chunk is missing. */
+API_CASE(test_csv__is_cut_when_a_page_fails)
+{
+    fake.next_id = 60;
+    fake.second = RLOCK_DOWN;
+    ASSERT_TEXT(ask("GET /v1/orders?user_id=5", ADMIN, ACCEPT, NULL),
+                CSV CSV_HEAD CSV_ORDER "|cut");
+    ASSERT_CONTAINS(did, "log request_failed request_id=r path=\"~/v1/orders\"");
+    fake.status = RLOCK_DOWN;
+    ASSERT_TEXT(ask("GET /v1/orders?user_id=5", ADMIN, ACCEPT, NULL),
+                "503" RETRY " unavailable");
 }
 
 int main(void)

@@ -134,6 +134,19 @@ bool http_stream(struct http_request *request UNUSED, int64_t id UNUSED)
     return false; /* shoppers open no streams */
 }
 
+void http_answer_parts(struct http_request *request UNUSED,
+                       const struct http_reply *reply UNUSED,
+                       void (*next)(struct http_request *request) UNUSED)
+{
+    abort(); /* shoppers ask for no lists */
+}
+
+void http_send_part(struct http_request *request UNUSED, char *part UNUSED,
+                    size_t len UNUSED, bool is_last UNUSED)
+{
+    abort();
+}
+
 struct http_counts http_counts(const struct http *http)
 {
     const struct sim_service *service = (const struct sim_service *)(const void *)http;
