@@ -28,7 +28,7 @@ select list_3(99, 20, null, null, '03'), list_3(99, 20, null, null, '03.000001')
 select list_3(99, 20, 'unpaid', '02', '05');
 --> 4 2
 -- Near a time that came twice, a list may lack orders, but has none of another time.
-update voucher_order set created_at = '2030-01-01 00:00:06.5' where id >> 20 = 2;
+update voucher_order set created_at = '2030-01-01 00:00:05.5' where id >> 20 = 2;
 select list_3(99, 20, null, '04.4'), list_3(99, 20, null, '04.6'), list_3(99, 20, null, null, '04.4'),
        list_3(99, 20, null, null, '05.5');
 --> 9 8 7 6 5|9 8 6 5|4 3 1|5 4 3 1
