@@ -3,6 +3,7 @@ import {Chart} from '/web/charts.js';
 import {findProblems} from '/web/problems.js';
 import {Stats, KEPT_S, percentile} from '/web/stats.js';
 import {call, claims, devToken, element, every, setText, takeToken} from '/web/common.js';
+import {initFind} from '/web/find.js';
 import {initForms, openEdit, openRestock} from '/web/forms.js';
 
 const TOKEN = 'seckill.admin';
@@ -341,6 +342,7 @@ function signIn(newToken) {
 async function start() {
     byId('charts').append(stockChart.element, ...charts.map((each) => each.chart.element));
     initForms({token: () => token, done: (text) => { setText(byId('done'), text); refreshVouchers(); }});
+    initFind({token: () => token, time: (iso) => time.format(Date.parse(iso)), money});
     byId('create').onclick = () => openEdit(null);
     byId('signout').onclick = () => signOut();
     byId('demo').onclick = async () => signIn(await devToken('admin', 1));

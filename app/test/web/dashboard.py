@@ -137,6 +137,93 @@ def test_restock__adds_and_refuses_more_than_is_left(world):
     assert world.stock_left(voucher) == 100
 
 
+def find_orders(browser, by, text, status="any"):
+    """Search, and return the shoppers of the orders that the page shows."""
+    browser.one(f"#find-by option[value={by}]").click()
+    field = browser.one("#find-text")
+    field.clear()
+    field.send_keys(text)
+    next(each for each in browser.all("#find-status option") if each.text == status).click()
+    browser.js("document.getElementById('found').textContent = ''")
+    browser.one("#find button").click()
+    browser.wait("an answer", lambda: browser.text("#found") != "")
+    return [each.text for each in browser.all("#orders td:nth-child(3)")]
+
+
+def press(browser, order, name):
+    """Press a button of an order."""
+    browser.one(f'#orders button[aria-label="{name} order {order}"]').click()
+
+
+def test_orders__are_found(world):
+    voucher = world.voucher(stock=30)
+    orders = [world.place(voucher, 890000 + each) for each in range(21)]
+    world.call("POST", f"/v1/orders/{orders[3]}/pay", world.service.token(3, "payment"),
+               {"payment_ref": f"ref {orders[3]}", "amount_cents": 900})
+    browser = open_dashboard(world)
+    assert find_orders(browser, "voucher_id", voucher) == [str(890020 - each) for each in range(20)]
+    assert browser.text("#found") == "20 orders, and more may follow."
+    browser.screenshot("dashboard-orders")
+    browser.one("#more").click()
+    browser.wait_text("#found", "21 orders.")
+    assert browser.all("#orders tr")[20].get_attribute("data-order") == orders[0]
+    assert not browser.one("#more").is_displayed()
+    assert find_orders(browser, "voucher_id", voucher, "paid") == ["890003"]
+    assert find_orders(browser, "payment_ref", f" ref {orders[3]} ") == ["890003"]
+    assert find_orders(browser, "order_id", orders[5]) == ["890005"]
+    assert browser.text("#found") == "1 order."
+    assert find_orders(browser, "user_id", "890006") == ["890006"]
+    assert find_orders(browser, "user_id", "x") == []
+    browser.wait_text("#found", "user_id must be one integer")
+    assert "bad" in browser.one("#found").get_attribute("class")
+
+
+def test_orders__are_changed_after_a_question(world):
+    voucher = world.voucher(stock=3)
+    paid, unpaid = (world.place(voucher, 891000 + each) for each in range(2))
+    world.call("POST", f"/v1/orders/{paid}/pay", world.service.token(3, "payment"),
+               {"payment_ref": f"ref {paid}", "amount_cents": 900})
+    browser = open_dashboard(world)
+    find_orders(browser, "voucher_id", voucher)
+    for order, verb, before, after in ((paid, "Refund", "paid", "refunded"), (unpaid, "Cancel", "unpaid", "cancelled")):
+        press(browser, order, verb)
+        browser.wait_text("#confirm-head", f"{verb} order {order}?")
+        assert "goes back on sale" in browser.text("#confirm-text")
+        browser.one('#confirm button[value=""]').click()
+        assert world.order(order)["status"] == before
+        press(browser, order, verb)
+        browser.wait_text("#confirm-yes", verb)
+        browser.one("#confirm-yes").click()
+        browser.wait_text("#found", f"Order {order} is {after}.")
+        assert browser.text(f'#orders [data-order="{order}"] .badge') == after
+        assert browser.js("return document.activeElement.id") == "orders-head"
+        assert [each.text for each in browser.all(f'#orders [data-order="{order}"] button')] == ["History"]
+        assert world.order(order)["status"] == after
+    press(browser, paid, "History")
+    browser.wait_text("#history-head", f"Order {paid}")
+    events = [each.text.split(": ", 1)[1] for each in browser.all("#history-list li")]
+    assert events == ["unpaid by shopper:891000", f"paid by payment:3 (ref {paid})", "refunded by admin:1"]
+    browser.one("#history .close").click()
+
+
+def test_orders__that_others_have_changed_are_refused(world):
+    voucher = world.voucher(stock=3)
+    order = world.place(voucher, 892000)
+    browser = open_dashboard(world)
+    find_orders(browser, "order_id", order)
+    world.call("POST", f"/v1/orders/{order}/pay", world.service.token(3, "payment"),
+               {"payment_ref": f"ref {order}", "amount_cents": 900})
+    press(browser, order, "Cancel")
+    browser.wait_text("#confirm-yes", "Cancel")
+    browser.one("#confirm-yes").click()
+    browser.wait_text("#found", "does not permit this request")
+    find_orders(browser, "order_id", order)
+    press(browser, order, "Redeem")
+    browser.wait_text("#confirm-yes", "Redeem")
+    browser.one("#confirm-yes").click()
+    browser.wait_text("#found", f"Order {order} is redeemed.")
+
+
 def test_stats__move_while_the_sale_runs(world):
     voucher = world.voucher(stock=300)
     browser = open_dashboard(world)
