@@ -23,12 +23,12 @@
 #define PERMIT_ACQUIRE DRAW_FENCES("(#ARGV - 3) / 4") PART("permit_acquire")
 
 /* clang-format off */
-SCRIPT(acquire,           DRAW_FENCES("#KEYS - 1") PART("set_all") PART("acquire"));
-SCRIPT(acquire_wait,      DRAW_FENCES("#KEYS - 2") PART("set_all") PART("acquire_wait"));
-SCRIPT(acquire_again,     LINE("local count = #KEYS - 2") PART("all_taken") PART("fence_clock") PART("draw_fences") PART("set_all") PART("acquire_wait"));
+SCRIPT(acquire,           DRAW_FENCES("#KEYS - 1") PART("set_one") PART("set_all") PART("acquire"));
+SCRIPT(acquire_wait,      DRAW_FENCES("#KEYS - 2") PART("set_one") PART("set_all") PART("acquire_wait"));
+SCRIPT(acquire_again,     LINE("local count = #KEYS - 2") PART("all_taken") PART("fence_clock") PART("draw_fences") PART("set_one") PART("set_all") PART("acquire_wait"));
 SCRIPT(check,             LINE("local first, wait = 2, " TEXT(RLOCK_WAITING_MAX_MS)) PART("check"));
 SCRIPT(reentrant_check,   LINE("local first = 1") PART("check"));
-SCRIPT(release,           PART("publish") PART("release"));
+SCRIPT(release,           PART("release_one") PART("publish") PART("release"));
 SCRIPT(renew,             PART("renew"));
 SCRIPT(reentrant_acquire, LINE("local count = #KEYS - 1") PART("reentrant_taken") PART("fence_clock") PART("draw_fences") PART("reentrant_acquire"));
 SCRIPT(reentrant_release, PART("publish") PART("redisson_channel") PART("reentrant_release"));

@@ -1,5 +1,3 @@
--- MGET returns nil, not an error, for a key of another type.
-local found = redis.call('MGET', unpack(KEYS))
 local results, ours = {}, {}
 for i = 2, #KEYS do
   local is_ours = found[i] == ARGV[i - 1]
