@@ -1,12 +1,14 @@
 -- Called for an owner, which is not in the queue, or for a waiter that leaves. Wakes the head of the
 -- queue if the name is then free.
-local now = redis.call('TIME')
-local ms = math.floor(now[1] * 1000 + now[2] / 1000)
+local function now_ms()
+  local now = redis.call('TIME')
+  return math.floor(now[1] * 1000 + now[2] / 1000)
+end
 local function leave(name, queue, beats, owner)
   local found = redis.pcall('GET', name)
   if found == owner then redis.call('DEL', name) else pcall(quit, queue, beats, owner) end
-  if found == owner or not found then
-    local first = head_if_any(queue, beats, ms)
+  if (found == owner or not found) and redis.call('EXISTS', queue) == 1 then
+    local first = head_if_any(queue, beats, now_ms())
     if first then redis.pcall(KEYS.publish or 'PUBLISH', 'rlock:' .. name, first) end
   end
   return found == owner and '1' or '0'
