@@ -9,12 +9,12 @@ for i = 1, count do
   numbers[i] = fence + i
   if type(held[i]) == 'table' then
     results[i] = 'E'
-  elseif held[i] or left[i] == -2 then
-    if held[i] then
-      numbers[i] = tonumber(call('HGET', name, holder .. ':fence')) or fence + i
-    else
-      call('HSET', name, holder .. ':fence', string.format('%.0f', fence + i))
-    end
+  elseif left[i] == -2 then
+    call('HSET', name, holder .. ':fence', string.format('%.0f', fence + i), grant, 1, holder, 1)
+    call('PEXPIRE', name, lease)
+    results[i] = '1'
+  elseif held[i] then
+    numbers[i] = tonumber(call('HGET', name, holder .. ':fence')) or fence + i
     if call('HSETNX', name, grant, 1) == 1 then call('HINCRBY', name, holder, 1) end
     if call('PTTL', name) < lease + 0 then call('PEXPIRE', name, lease) end
     results[i] = '1'
