@@ -1,4 +1,4 @@
-/* api_admit.c - finds the voucher of a request for an order or a ticket, and answers by outcome. */
+/* api_admit.c - finds the voucher of a request for an order or a ticket, and answers an outcome. */
 #include "app/api/api_routes.h"
 
 #include <assert.h>

@@ -1,5 +1,5 @@
 /*
- * api_csv.c - lists as CSV, which have no limit.
+ * api_csv.c - lists as CSV, of any length.
  *
  * A list is read in pages of CSV_ROWS. The next page is read when the client has received the last one.
  * So an answer needs the memory of one page, and it delays orders only by the rows of one page.

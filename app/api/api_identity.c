@@ -108,7 +108,7 @@ void api_identify(struct api_request *request, api_handler *identified)
     }
     if (!read_token(request))
         return;
-    /* The payment service calls for all shoppers, so the limit is only for shoppers. */
+    /* Only shoppers have a limit, because the payment service calls for all of them. */
     if (request->identity.role == AUTH_SHOPPER &&
         api_is_limited(request, "shopper", request->api->options.user_limiter,
                        (uint64_t)request->identity.user_id))

@@ -121,7 +121,7 @@ static void life_on_sent(struct http_request *http)
 {
     struct api_request *request = http->context;
 
-    request->arrived_us = clock_mono_us(); /* each page has the time of a request */
+    request->arrived_us = clock_mono_us(); /* each page gets a whole timeout_ms */
     list_events(request);
 }
 

@@ -2,8 +2,8 @@
  * api_order_list.c - lists of orders.
  *
  * A shopper sees its own orders. The roles admin and payment see all orders, but must
- * name an order, a payment, a shopper or a voucher: indexes find the orders of each, and
- * a list without any of them would read the whole table.
+ * filter by order, payment, shopper or voucher. Each of these filters has an index. A list
+ * without such a filter would read the whole table.
  */
 #include "app/api/api_routes.h"
 #include "app/api/csv.h"

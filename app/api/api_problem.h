@@ -71,7 +71,7 @@ void api_answer_already_ordered(struct api_request *request, int64_t order_id);
 /** 409 not_started. */
 void api_answer_not_started(struct api_request *request, int64_t wait_us);
 
-/** 429 rate_limited, with the policy of `limiter` under the name `policy`. */
+/** 429 rate_limited. The headers describe the limit of `limiter`, with the name `policy`. */
 void api_answer_rate_limited(struct api_request *request, const char *policy,
                              const struct limiter *limiter, int64_t wait_us);
 

@@ -91,7 +91,7 @@ static struct http_page *print_page(const struct api_reading *reading,
     snprintf(age, sizeof(age), "%" PRId64, age_s);
     if (age_s >= 0)
         http_reply_add(&reply, "Age", age);
-    /* A cache keeps the answer for a second, whatever its age is now. */
+    /* max-age includes the present age, so a cache keeps the answer for one more second. */
     snprintf(control, sizeof(control), "public, max-age=%" PRId64, MAX(age_s, 0) + 1);
     http_reply_add(&reply, "Cache-Control", control);
     if (text != NULL) {

@@ -14,13 +14,13 @@ enum callers {
     SHOPPER = 1 << AUTH_SHOPPER,
     PAYMENT = 1 << AUTH_PAYMENT,
     ADMIN = 1 << AUTH_ADMIN,
-    /* The handler calls admission before it identifies the caller, and before it checks whether
-       the service is full, because a refusal from memory reveals nothing private and costs
-       least. Only if the catalogue does not have the voucher, the caller is identified first. */
+    /* Admission decides before the caller is identified, and before the check whether the service
+       is full: a refusal from memory reveals nothing private and costs least. But if the voucher
+       is not in the catalogue, the caller is identified first. */
     MEMORY_FIRST = 1 << 8,
     READS_BODY = 1 << 9,
-    REFUSES_BODY = 1 << 10, /* unless it is an object without members */
-    /* A link to a page may carry parameters for others, such as those of a campaign. */
+    REFUSES_BODY = 1 << 10, /* except an object without members */
+    /* Unknown parameters are ignored: a link to a page may have parameters of a campaign. */
     ANY_QUERY = 1 << 11,
 };
 #define ROLES ((unsigned)(SHOPPER | PAYMENT | ADMIN))

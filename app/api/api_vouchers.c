@@ -153,8 +153,8 @@ static const char *const state_names[] = {
     [VOUCHER_ENDED] = "ended",
 };
 
-/* Parses "TIME_ID", which api_readings.c prints. Without a mark the time is empty, which is no
-   number. */
+/* Parses "TIME_ID", which api_readings.c prints. In a text without "_" the time is empty and so
+   invalid. */
 static bool parse_cursor(struct text cursor, struct voucher_filter *filter)
 {
     const char *mark = memchr(cursor.bytes, '_', cursor.len);

@@ -107,7 +107,7 @@ enum rlock_status json_read(struct text body, const struct json_field *fields,
                             void *target, json_t **ret_document,
                             struct json_errors *ret_errors)
 {
-    json_error_t error = {0}; /* without memory, jansson does not set its code */
+    json_error_t error = {0}; /* if memory is out, jansson may set no code */
     json_t *root, *value;
     const char *name;
 
@@ -204,8 +204,8 @@ static json_t *voucher_json(const struct voucher *voucher, int64_t now_us)
         state_name(voucher, now_us), "server_time", time_json(now_us));
 }
 
-/* Appends `item`, and returns the array. If memory is out, frees the array, and returns NULL.
-   Accepts NULL. */
+/* Appends `item`, and returns the array. NULL: memory is out, and the array is freed. Both
+   arguments may be NULL. */
 static json_t *append(json_t *array, json_t *item)
 {
     if (json_array_append_new(array, item) == 0)
