@@ -21,8 +21,8 @@ struct key {
 struct auth {
     char *issuer, *audience; /* "": any */
     char *user_claim, *role_claim;
-    char *names;      /* each `kid` points into this text */
-    json_t *jwks;     /* or into this set of keys; NULL: there is none */
+    char *names;      /* has the kids of the file of keys */
+    json_t *jwks;     /* has the kids of the key set; NULL: there is no set */
     size_t key_count; /* the key without a name, if any, is the last */
     struct key keys[AUTH_KEYS_MAX + 1];
     struct key signer; /* signer.key NULL: no tokens can be issued */
@@ -67,7 +67,7 @@ static char *encode_header(const struct auth *auth, const char *kid)
     return text;
 }
 
-/* An invalid key stops the start, because it would refuse every token later. */
+/* An invalid key is an error, because it could verify no token. */
 static enum rlock_status add_key(struct auth *auth, const char *variable, const char *kid,
                                  const char *text, struct rlock_err *reterr)
 {
@@ -146,7 +146,7 @@ static enum rlock_status add_named_keys(struct auth *auth, char *text,
     return status;
 }
 
-/* Sets contain keys for other purposes, too, which are left out. */
+/* Leaves out the keys of the set that have another purpose. */
 static enum rlock_status add_jwks(struct auth *auth, const char *text,
                                   struct rlock_err *reterr)
 {
@@ -311,7 +311,7 @@ static bool split_token(struct text authorization, struct token *ret_token)
 static enum rlock_status read_part(struct text part, json_t **ret_json)
 {
     char bytes[AUTH_TOKEN_BYTES_MAX];
-    json_error_t error = {0}; /* without memory, jansson does not set its code */
+    json_error_t error = {0}; /* if memory is out, jansson may set no code */
     size_t len;
 
     if (!base64_decode(part.bytes, part.len, bytes, sizeof(bytes), &len))
@@ -354,8 +354,9 @@ static const struct key *choose_key(const struct auth *auth, const json_t *heade
     return NULL;
 }
 
-/* The claim of this name, or else the one to which the name leads: "a.b" is member b of object a.
-   Names of claims may be URLs, which have dots. NULL: there is none. */
+/* Returns the claim with this name. If there is none, "a.b" is looked up as member b of object a.
+   The whole name is tried first, because names of claims may be URLs, which have dots. NULL: there
+   is no such claim. */
 static const json_t *find_claim(const json_t *claims, const char *name)
 {
     const json_t *claim = json_object_get(claims, name);
@@ -377,8 +378,8 @@ static bool parse_user(const struct auth *auth, const json_t *claims, int64_t *r
     return *ret_id > 0;
 }
 
-/* A list may also have roles of other services. False: the list has both roles of this one, so the
-   rights of the token would be unclear. */
+/* The list may also have roles of other services. False: the list has "payment" and "admin", so
+   the rights of the token are unclear. */
 static bool parse_roles(const json_t *roles, enum auth_role *ret_role)
 {
     const json_t *role;
@@ -409,7 +410,8 @@ static bool parse_role(const json_t *role, enum auth_role *ret_role)
            *ret_role != AUTH_SHOPPER; /* shoppers have tokens without a role */
 }
 
-/* Reads the id by which the token can be revoked, into an empty text. A token need not have an id. */
+/* Reads the id by which the token can be revoked. `ret_jti` is "" before the call, and stays ""
+   for a token without an id. */
 static bool parse_jti(const json_t *jti, char ret_jti[AUTH_ID_BYTES_MAX + 1])
 {
     struct text id = string_of(jti);

@@ -7,10 +7,10 @@
 
 #define NUMBER_BYTES_MAX 1024 /* RSA with 8192 bits */
 
-/* What the set says of keys that verify the algorithm. */
+/* How a JWK describes a key of each algorithm. */
 static const struct {
     const char *kty, *crv;      /* crv NULL: none */
-    const char *first, *second; /* the numbers of the key */
+    const char *first, *second; /* names of the members with the numbers of the key */
 } forms[] = {
     [CONFIG_RS256] = {"RSA", NULL, "n", "e"},
     [CONFIG_ES256] = {"EC", "P-256", "x", "y"},

@@ -3,8 +3,8 @@
  *
  * Memory is bounded for any number of keys: a table of fixed size (1 MiB) has 65,536
  * buckets, of which each key can use four. If all four belong to other keys, the bucket
- * that would be full again first is evicted, and its key has its whole burst again. So
- * requests from very many addresses cost accuracy, not memory.
+ * that would be full again first is evicted, and its former key has a whole burst again.
+ * So requests from very many addresses cost accuracy, not memory.
  *
  * Each loop has its own limiter, and applies the limit to its own requests.
  */
