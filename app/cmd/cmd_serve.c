@@ -22,7 +22,7 @@
 #include <unistd.h>
 
 #define WORKERS_MAX       256
-#define FILES_RESERVED    64 /* reserved for each worker, and for the process */
+#define FILES_RESERVED    64 /* descriptors reserved for each worker, and for the process */
 #define CONNECTIONS_LEAST 16
 #define CHECK_US          INT64_C(1000000)
 #define CHECK_STARTUP_US  INT64_C(50000)
@@ -43,7 +43,7 @@ struct service {
     const char *reported; /* the last readiness message; NULL: none */
     bool was_ready;
     int64_t woken_us;             /* when the workers were last woken for the watchdog */
-    struct timespec jwks_changed; /* of SECKILL_JWT_JWKS_FILE; 0: not known yet */
+    struct timespec jwks_changed; /* when SECKILL_JWT_JWKS_FILE was written; 0: unknown */
 };
 
 /* Raises the soft limit of descriptors to the hard limit, because each connection needs one. The

@@ -328,7 +328,7 @@ static enum rlock_status open_redis(struct worker *worker, uint32_t timeout_ms,
 static enum rlock_status open_servers(struct worker *worker, struct rlock_err *reterr)
 {
     const struct config *config = worker->options.config;
-    /* A call may take half of the time of an order. The other half is for the look-up after a
+    /* A call may take half of the timeout of an order. The other half is for the look-up after a
        failure. */
     uint32_t timeout_ms = (uint32_t)config->order_timeout_ms / 2;
     const char *lists_url = config->lists_url[0] != '\0' ? config->lists_url : NULL;
