@@ -197,7 +197,8 @@ static enum rlock_status read_file(const struct setting *setting, const char *pa
     return RLOCK_OK;
 }
 
-/* A secret and its file are two settings with one field. The setting of the file comes second. */
+/* Reads a file into the field of its setting. A secret and its file are two settings with one
+   field. The setting of the file comes second. */
 static enum rlock_status read_path(const struct setting *setting, const char *path,
                                    struct config *config, struct rlock_err *reterr)
 {

@@ -223,7 +223,7 @@ void log_stop(void)
     if (pthread_clockjoin_np(writer.thread, NULL, CLOCK_MONOTONIC, &until) == 0)
         writer.is_started = false;
     else
-        pthread_detach(writer.thread); /* hangs in write() until the process ends */
+        pthread_detach(writer.thread); /* it hangs in write() until the process ends */
 }
 
 uint64_t log_dropped(void)

@@ -280,7 +280,7 @@ void metrics_print(FILE *out, const struct all_metrics *all)
 
 /* -- stats as JSON -- */
 
-/* Omits the empty buckets at the end, often half of them. */
+/* Omits the empty buckets at the end, which are often half of all buckets. */
 static void print_buckets(const struct printer *printer, const char *name,
                           const struct metrics_histogram *histogram)
 {

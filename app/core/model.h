@@ -79,12 +79,12 @@ enum verdict {
     VERDICT_TICKET_REQUIRED = 9,
 };
 
-/* What can happen to Postgres without the loss of an acknowledged order. */
+/* Which failure of Postgres an acknowledged order survives. */
 enum durability {
     DURABILITY_UNKNOWN, /* not connected yet */
     DURABILITY_NONE,
     DURABILITY_LOCAL,  /* a crash */
-    DURABILITY_REMOTE, /* the loss of the server: a synchronous standby is attached */
+    DURABILITY_REMOTE, /* the loss of the server; a synchronous standby is attached */
 };
 
 /* How an order request ended: X(enum word, name). The name is the label of the metric. If the

@@ -14,7 +14,8 @@
 
 struct span span_begin(const char *fields)
 {
-    static const char head[] = " traceparent=00-"; /* a request id has no spaces */
+    /* The request id before it cannot contain this text, because an id has no spaces. */
+    static const char head[] = " traceparent=00-";
     const char *found = strstr(fields, head);
     struct span span = {.id = random_u64()};
     char flags[3];
