@@ -53,7 +53,7 @@ struct http_request {
     char *buffer; /* memory of the body: HTTP_BODY_BYTES_MAX bytes, or NULL */
     size_t received_bytes;
     size_t declared_bytes; /* Content-Length, exact up to HTTP_BODY_BYTES_MAX */
-    const char *chunks;    /* end of the head, where parts of the body arrive */
+    const char *chunks;    /* end of the head; the body arrives from here on */
     bool has_id;           /* the client has sent an X-Request-Id */
     bool keeps_body;
     bool is_answered;
@@ -62,10 +62,10 @@ struct http_request {
     bool is_broken; /* no answer could be rendered: the connection is closed instead */
     struct http_parts {
         void (*next)(struct http_request *request); /* NULL: no part follows */
-        char *bytes;                                /* of the part that is being sent */
+        char *bytes;                                /* the part that is being sent */
         size_t len, sent;
         bool is_cut;
-    } parts;                                     /* of an answer in parts */
+    } parts;                                     /* state of an answer in parts */
     char trace[HTTP_TRACE_BYTES];                /* "" until http_trace() */
     alignas(max_align_t) unsigned char memory[]; /* `context` points here */
 };
@@ -151,7 +151,8 @@ void http_send_part(struct http_request *request, char *part, size_t len, bool i
 
 struct http_listener {
     int64_t id;
-    int64_t content, sent_us; /* of the last event, set by print_event(); 0 at first */
+    /* The content and the time of the last event, set by print_event(); 0 at first. */
+    int64_t content, sent_us;
 };
 
 /** Answer with events until the client leaves, sends something or reads too slowly, or the server
@@ -170,7 +171,7 @@ struct http_options {
     struct address_networks trusted_proxies;
     size_t connections_max;         /* including listeners; further ones are closed */
     size_t connections_per_address; /* 0: no limit; trusted proxies have no limit */
-    unsigned idle_timeout_s;        /* time for the next head of a request to arrive */
+    unsigned idle_timeout_s;        /* time for the head of the next request to arrive */
     unsigned request_timeout_s;     /* time for a body to arrive, or an answer to leave */
     size_t listeners_max;
     size_t context_bytes; /* size of the context of a request */

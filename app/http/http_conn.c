@@ -57,7 +57,8 @@ void conn_peer_address(struct MHD_Connection *connection, uint8_t ret_address[16
     read_address(info != NULL ? info->client_addr : NULL, ret_address);
 }
 
-/* Returns an id that is not 0, because no connection comes from the network of all ones. */
+/* Returns an id. Only the network of all ones would have the id 0, and no connection comes from
+   this network. */
 static int64_t peer_id(const uint8_t address[16])
 {
     return (int64_t)~address_key(address);
@@ -311,7 +312,7 @@ static void shut_down(struct conn *conn)
         return;
     }
     info = MHD_get_connection_info(conn->connection, MHD_CONNECTION_INFO_CONNECTION_FD);
-    if (conn->state == CONN_WRITING) /* discards unsent data */
+    if (conn->state == CONN_WRITING) /* SO_LINGER discards unsent data */
         setsockopt(info->connect_fd, SOL_SOCKET, SO_LINGER, &discard, sizeof(discard));
     shutdown(info->connect_fd, SHUT_RDWR);
     conn->state = CONN_ENDING;

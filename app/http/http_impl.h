@@ -30,8 +30,10 @@ struct conn {
     struct drain *drain; /* in CONN_DRAINED */
     uint64_t since_ms;   /* when the state began, by the loop's clock */
     enum conn_state state;
-    bool is_refused;   /* the answer was sent before the whole request had arrived */
-    bool is_stream;    /* the next conn_end() is for an unconnected socket */
+    bool is_refused; /* the answer was sent before the whole request had arrived */
+    /* The next conn_end() is for the unconnected socket in place of the client's; see
+       take_socket(). */
+    bool is_stream;
     bool is_query_cut; /* the query was cut off, see http_on_target() */
 };
 

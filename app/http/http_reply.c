@@ -74,7 +74,7 @@ static bool is_last(const struct http_request *request)
     return request->http->is_quiesced || request->is_chunked || request->is_last;
 }
 
-/* Browsers and proxies must not store what a token gives access to. Only reads can be stored. */
+/* Whether the request reads with a token. Browsers and proxies must not store such an answer. */
 static bool is_private(const struct http_request *request)
 {
     return (request->method == HTTP_GET || request->method == HTTP_HEAD) &&

@@ -25,7 +25,7 @@ struct search {
     bool any_case;
     size_t count;
     struct text first;
-    struct text last[FORWARDED_MAX]; /* value n, from 0, is at n % FORWARDED_MAX */
+    struct text last[FORWARDED_MAX]; /* value n (from 0) is last[n % FORWARDED_MAX] */
 };
 
 static enum MHD_Result search_one(void *arg, enum MHD_ValueKind kind UNUSED,

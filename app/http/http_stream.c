@@ -27,8 +27,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define VISITS_OF_ALL                                                                    \
-    10 /* in this number of visits, 250 ms, all listeners have their turn */
+#define VISITS_OF_ALL    10  /* a visit serves a tenth of the listeners */
 #define EVENTS_PER_VISIT 100 /* 4,000 events a second */
 #define BUFFER_BYTES     8192
 #define SEND_FLAGS       (MSG_DONTWAIT | MSG_NOSIGNAL)
