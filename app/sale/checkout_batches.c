@@ -132,7 +132,7 @@ static void batch_apply_verdicts(struct batch *batch)
 
 static void batch_requeue(struct batch *batch)
 {
-    /* Backwards, because each item goes to the head. */
+    /* The last item goes first, because each one goes to the head of the queue. */
     for (size_t i = batch->orders.count; i > 0; i--)
         item_requeue(batch_item(batch, i - 1), batch->queue);
 }
@@ -185,7 +185,7 @@ static void batch_split(struct batch *batch, const struct rlock_err *why)
     queues_update(&checkout->queues, batch->queue);
 }
 
-/* Counts the orders of the batch as no longer under way in a bundle. */
+/* Subtracts the orders of the batch from those under way in bundles. */
 static void batch_leave_bundle(struct batch *batch)
 {
     if (batch->is_bundled)
@@ -345,7 +345,7 @@ static void checkout_on_resolved(enum rlock_status status,
                 item_requeue(item, batch->queue);
         }
     } else if (status != RLOCK_CANCELLED && batch_is_awaited(batch)) {
-        list_append(&checkout->unknown, &batch->link); /* until the next tick */
+        list_append(&checkout->unknown, &batch->link); /* the next tick tries again */
         return;
     } else {
         batch_finish(batch, OUTCOME_UNKNOWN);

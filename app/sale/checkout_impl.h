@@ -67,7 +67,7 @@ struct checkout {
 /** Return the item to the head of its queue, or answer it if it may not be placed any more. */
 void item_requeue(struct item *item, struct queue *queue);
 
-/** Whether the lock is held long enough, and the deadline is far enough away, for another
+/** Whether the lock is surely held, or not needed, and the deadline leaves enough time for another
  *  transaction of this queue. */
 bool item_may_be_sent(const struct item *item, const struct queue *queue, int64_t now_us);
 

@@ -84,7 +84,7 @@ static void window_end(struct early_release *early, int64_t took_us, int64_t now
         early->is_trial = false;
         judge(early);
         plan_trial(early, took_us, now_us);
-    } else if (is_other) { /* no trial now: the change may be a pause of a server */
+    } else if (is_other) { /* no trial now, because a server may have paused */
         restart_trials(early, now_us);
     } else
         early->is_trial = now_us >= early->trial_at_us;
