@@ -34,8 +34,8 @@ static unsigned count_elements(const char *list)
     return count;
 }
 
-/* A list of one element stands for all hosts. False: the element is too long, or one of
-   several is empty. */
+/* Copies element `number` of the list. A list of one element stands for all hosts. False: the
+   element is too long, or it is empty in a list of several elements. */
 static bool copy_element(const char *list, unsigned number, char *ret, size_t size)
 {
     bool is_alone = strchr(list, ',') == NULL;
@@ -124,7 +124,7 @@ enum rlock_status database_url_check(const char *url, unsigned *ret_host_count,
     PQconninfoOption *options = PQconninfoParse(url, &words);
     enum rlock_status status;
 
-    if (options == NULL) /* libpq's message quotes parts of the value */
+    if (options == NULL) /* libpq's message quotes the value, which may be secret */
         status = err_set(reterr, RLOCK_INVALID,
                          SETTING " is not a libpq URI or keyword string: %.*s...",
                          words == NULL ? 0 : (int)strcspn(words, "\""),

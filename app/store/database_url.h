@@ -13,7 +13,7 @@
 
 /** A host of the URL. An empty field stands for the default of libpq. */
 struct database_host {
-    char name[256];   /* or the directory of a socket */
+    char name[256];   /* host name, or directory of a socket */
     char address[64]; /* numeric */
     char port[16];
 };

@@ -31,7 +31,7 @@ struct db_migration {
     const char *aggregate;    /* URL of a cell to be replicated here; NULL: none */
     const char *service_role; /* receives the rights of the service; may be NULL */
     const struct embedded *files;                 /* NULL: embedded_files */
-    void (*on_step)(const char *path, void *arg); /* before each step; may be NULL */
+    void (*on_step)(const char *path, void *arg); /* called before a step; or NULL */
     /* called for each right of another role that endangers the functions, and once if other
        sessions use the tables; may be NULL */
     void (*on_warning)(const char *text, void *arg);
@@ -44,26 +44,24 @@ struct db_migration {
  * the service, and revokes from public the right to create objects in the schema.
  *
  * Returns  RLOCK_OK; RLOCK_INVALID: nothing was applied, because an applied migration has
- *          changed or is unknown to this program, or because the version of the tables
- *          recorded no migrations; RLOCK_REFUSED: a statement failed and its transaction
+ *          changed or is unknown to this program, or because the tables are of a version
+ *          that recorded no migrations; RLOCK_REFUSED: a statement failed and its transaction
  *          was rolled back; RLOCK_BUSY: other sessions used the tables for eight minutes,
  *          and the transaction was rolled back; RLOCK_IO
  */
 MUST_CHECK enum rlock_status db_migrate(struct db *db, const struct db_migration *options,
                                         struct rlock_err *reterr);
 
-/**
- * Run the checks of sql/audit on one database snapshot.
- *
- * @on_row      called for each row that fails a check; `row` describes it
- * @on_step     called before each check, for progress; may be NULL
- * @ret_broken  number of rows that fail a check
- */
 struct db_audit {
+    /* Called for each row that fails a check. `row` describes the failure. */
     void (*on_row)(const char *check, const char *row, void *arg);
+    /* Called before each check, for progress; may be NULL. */
     void (*on_step)(const char *check, unsigned done, unsigned of, void *arg);
     void *arg;
 };
+
+/** Run the checks of sql/audit on one database snapshot.
+ *  @ret_broken  number of rows that fail a check */
 MUST_CHECK enum rlock_status db_audit(struct db *db, const struct db_audit *audit,
                                       uint64_t *ret_broken, struct rlock_err *reterr);
 

@@ -24,7 +24,7 @@
 
 #define MIGRATION_LOCK "5265717969" /* any number that nobody else uses */
 #define ATTEMPTS_MAX   180          /* attempts to lock the tables, in eight minutes */
-#define LOCK_MS_MIN    200 /* lock_timeout of the first attempt, while the sale waits */
+#define LOCK_MS_MIN    200 /* lock_timeout of the first attempt; the sale waits, too */
 #define LOCK_MS_MAX    800 /* below deadlock_timeout, so a deadlock aborts no order */
 
 #define LOCK_NOT_AVAILABLE "55P03" /* SQLSTATEs */

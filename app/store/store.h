@@ -15,7 +15,7 @@
  * From then on that voucher gets a bounded share of the connections, until its transactions
  * are fast again.
  *
- * A call is answered RLOCK_OK only after the server has confirmed, behind the commit, that
+ * A call is answered RLOCK_OK only after a proof: after the commit, the server confirms that
  * commits are as durable as `required`. If they are not, all connections leave the server at
  * once. The server of the lists need not be durable.
  *
@@ -91,8 +91,8 @@ void store_check(struct store *store);
  *  id 0. */
 bool store_is_foreign(const struct store *store, int64_t id);
 
-/** Return by how many seconds a list may be out of date; -1: by none. To be called only in the callback
- *  of the list. */
+/** Return how many seconds old a list may be; -1: lists are up to date. To be called only in the
+ *  callback of the list. */
 int64_t store_lists_age_s(const struct store *store);
 
 /** Print the state of the connections as a JSON object. */

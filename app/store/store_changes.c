@@ -17,8 +17,8 @@
 
 #include <string.h>
 
-#define CHANGES_MAX   4096 /* unanswered changes, at most */
-#define SHARED_MAX    500 /* changes of a transaction, at most; the sale waits meanwhile */
+#define CHANGES_MAX   4096 /* most unanswered changes */
+#define SHARED_MAX    500  /* most changes in a transaction, during which orders wait */
 #define NEW_VOUCHER   INT64_MAX /* instead of an id, for the queue of new vouchers */
 #define FAILED_US_MIN 10000     /* less than the shortest lock_timeout of a session */
 
@@ -106,8 +106,8 @@ static void free_if_empty(struct store *store, struct change_queue *queue)
     store_free(store, queue);
 }
 
-/* A queue is slow after a transaction that took a tenth of the time of a request. It is also slow
-   after a transaction that failed and took so long that it must have waited for a row lock. */
+/* A queue is slow after a transaction that took a tenth of the timeout of a request. It is also
+   slow after a transaction that failed and took so long that it must have waited for a row lock. */
 static void note_time(const struct store *store, struct change_queue *queue,
                       int64_t took_us, bool has_failed)
 {

@@ -58,12 +58,12 @@ struct store_backend {
     int64_t start_us;
 };
 
-/** Facts about the session that the server told at its start. Some are updated later. */
+/** Facts that the server reported at the start of the session. Some are updated later. */
 struct store_session {
     struct store_backend backend;
     int64_t server_start_us;    /* distinguishes the server from others */
-    enum durability durability; /* in the last proof */
-    int64_t configured_us; /* in the last proof: when the server read its configuration */
+    enum durability durability; /* as the last proof reported */
+    int64_t configured_us; /* when the server read its configuration, by the last proof */
     int64_t cell, cells;
     int64_t age_s; /* of a reader: how old the data of the last answer may be */
 };
@@ -81,9 +81,9 @@ struct store_conn_options {
     uint32_t idle_ms;      /* the server ends a session after this idle time; 0: never */
     const char *listen;    /* a channel, or NULL */
     void (*on_up)(struct store_conn *conn, void *arg);
-    /* Called when all hosts have failed in turn, with the reason of a host that answered if
-       there is one. Also called, with `was_up`, when an established connection fails, before its
-       queries are answered. */
+    /* Called when all hosts have failed in turn. If a host has answered, `why` is its reason. Also
+       called, with `was_up`, when an established connection fails, before its queries are
+       answered. */
     void (*on_down)(struct store_conn *conn, bool was_up, const struct rlock_err *why,
                     void *arg);
     void (*on_notify)(const char *payload, void *arg); /* NULL if `listen` is NULL */
