@@ -4,7 +4,7 @@
  * A voucher has at most one transaction under way; the orders queued meanwhile form the
  * next batch. Small batches of different vouchers share a transaction, as a bundle. On a slow
  * disk a transaction releases the voucher's row before it is durable, so the next batch is sent
- * earlier. The orders of a released batch are answered when the barrier behind it is durable.
+ * earlier. The orders of a released batch are answered when its commit is durable.
  *
  * When a transaction was rolled back for a transient reason, its orders return to the head
  * of their queue. An order that has too little time left for another transaction is answered
