@@ -72,8 +72,8 @@ struct store_conn_options {
     uv_loop_t *loop;
     const char *database_url; /* valid; borrowed until the connection is closed */
     enum durability required; /* a server that promises less is refused */
-    /* The server may be read-only. STATEMENT_AGE, which returns how old its data may be, takes
-       the place of the barrier, and no proof follows. */
+    /* The server may be read-only. STATEMENT_AGE replaces STATEMENT_BARRIER, and no proof
+       follows. The statement returns how old the data of the server may be. */
     bool is_reader;
     uint32_t timeout_ms;   /* limit of an attempt to connect; less with several hosts */
     uint32_t statement_ms; /* initial limit of the session, see struct store_query */
