@@ -223,7 +223,7 @@ static void take_input(struct store_conn *conn)
     PGconn *pg = conn->pg;
     bool is_alive = PQconsumeInput(pg) == 1;
 
-    take_results(conn); /* may close the connection, which is then not up */
+    take_results(conn); /* may close the connection and so leave STATE_UP */
     for (PGnotify *notify;
          conn->state == STATE_UP && (notify = PQnotifies(conn->pg)) != NULL;
          PQfreemem(notify))
@@ -272,7 +272,7 @@ static void check_deadline(struct store_conn *conn)
 
 static void conn_on_timer_up(struct store_conn *conn)
 {
-    /* after a pause of this process the answer may have arrived unread */
+    /* if this process was paused, an unread answer may have arrived */
     if (!store_conn_is_broken(conn) && oldest(conn) != NULL)
         take_input(conn);
     if (conn->state != STATE_UP)

@@ -10,7 +10,7 @@
 struct call {
     struct store_query query; /* query.link also links the call in lists of the store */
     struct store *store;
-    enum rlock_status status; /* of an answer that is given later */
+    enum rlock_status status; /* status of an answer that is not given yet */
     struct reads *reads;      /* of a read: the reads of its connection */
     /* only used if the call may wait for its connection: */
     store_query_cb done; /* answers and frees the call; query.done calls it */
@@ -137,7 +137,7 @@ struct store {
     enum rlock_status refusal; /* the reported reason, if it is the answer of a server */
     bool is_closed;
     struct rlock_link reserve; /* free blocks of `reserved`, linked by their query */
-    struct batch_call reserved[STORE_RESERVE]; /* blocks for when memory is out */
+    struct batch_call reserved[STORE_RESERVE]; /* blocks to use when memory is out */
     struct closing closing;
     void (*closed)(void *arg);
     void *closed_arg;
@@ -166,7 +166,7 @@ void store_answer_later(struct call *call, enum rlock_status status);
 /** Answer a call of store->unsent now. */
 void store_answer_unsent(struct call *call);
 
-/** The limits of a query that has none of its own. */
+/** The limits for queries of a role that have no limits of their own. */
 struct store_limits {
     uint32_t timeout_ms; /* after this time the server counts as hung */
     uint32_t statement_ms, lock_ms;

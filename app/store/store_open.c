@@ -9,7 +9,7 @@
 #include <string.h>
 
 #define EXPIRY_LOGIN_MS_MAX 5000 /* the longest attempt to connect for expiry */
-#define EXPIRY_IDLE_MS      1200 /* then another process replaces a hung one */
+#define EXPIRY_IDLE_MS      1200 /* then Postgres ends the session of a hung process */
 
 /* -- connections -- */
 
@@ -22,9 +22,9 @@ bool store_is_up(const struct store *store)
     return true;
 }
 
-/* Whether a server refused the session for another reason than the reported one. One of
-   several hosts may be a standby: its reason, being read-only, does not replace the
-   reason of the primary. */
+/* Whether a server refused the session for another reason than the reported one. If one of
+   several hosts is a standby, it refuses because it is read-only (RLOCK_BUSY). This does not
+   replace the reason of the primary. */
 static bool is_new_refusal(const struct store *store, enum rlock_status refusal)
 {
     return refusal != RLOCK_OK && refusal != store->refusal &&

@@ -15,7 +15,7 @@
 #define MALFORMED        "malformed answer of the database"
 #define RETIRE_AGAIN_MS  5
 #define LOOKUP_MAX       1000 /* most keys in a query */
-#define LOOKUPS_SENT_MAX 2    /* most queries under way, the look-up included */
+#define LOOKUPS_SENT_MAX 2    /* a look-up is sent while fewer queries are under way */
 
 /* "place" returns a row per batch; "find" and "resolve" one per placement. */
 enum batch_column {
@@ -478,7 +478,7 @@ static void store_on_found(struct store_query *query, enum rlock_status status,
     store_call_free(&call->call);
 }
 
-/* Look-ups for one voucher that wait to be sent share a query. */
+/* Unsent look-ups for the same voucher share a query. */
 static struct lookup_call *lookup_call_of(struct store *store, int64_t voucher_id)
 {
     struct lookup_call *call;
@@ -615,7 +615,8 @@ void store_list_orders(struct store *store, const struct order_filter *filter,
     call->limit = filter->limit;
     params_int64(params, filter->voucher_id);
     params_int64(params, filter->before_id == 0 ? INT64_MAX : filter->before_id);
-    params_int64(params, filter->limit + 1); /* another row shows that a page follows */
+    /* one more row shows that another page follows */
+    params_int64(params, filter->limit + 1);
     params_text(params, &filter->status);
     params_time(params, filter->from_us);
     params_time(params, filter->until_us);

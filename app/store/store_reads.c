@@ -63,7 +63,8 @@ void store_read(struct call *call, enum statement statement, unsigned rows)
     call->reads = &store->reads[is_list && store->conns[ROLE_LISTS] != NULL];
     call->statement = statement;
     call->rows = rows;
-    call->status = RLOCK_NO_MEMORY; /* if the read is not sent by its deadline */
+    /* the answer if the read is not sent by its deadline */
+    call->status = RLOCK_NO_MEMORY;
     call->deadline_us = store_deadline_us(store, call->deadline_us);
     if (!is_up(call))
         store_answer_later(call, RLOCK_DOWN);

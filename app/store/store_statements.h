@@ -24,7 +24,7 @@
     X(RETIRE,           "retire",           NOTHING) \
     X(READ_ORDER,       "read_order",       BARRIER) \
     X(SEARCH_ORDER,     "search_order",     BARRIER) \
-    X(PAY_ORDER,        "pay_order",        BARRIER) /* these four in the order of enum change */ \
+    X(PAY_ORDER,        "pay_order",        BARRIER) /* 4 rows in order of enum change */ \
     X(CANCEL_ORDER,     "cancel_order",     BARRIER) \
     X(REFUND_ORDER,     "refund_order",     BARRIER) \
     X(REDEEM_ORDER,     "redeem_order",     BARRIER) \
@@ -33,11 +33,11 @@
     X(LEAD_EXPIRY,      "lead_expiry",      NOTHING) \
     X(READ_VOUCHER,     "read_voucher",     BARRIER) \
     X(READ_VOUCHERS,    "read_vouchers",    BARRIER) \
-    X(LIST_ORDERS,      "list_orders",      BARRIER) /* lists up to LIST_ENDED, see store_reads.c */ \
+    X(LIST_ORDERS,      "list_orders",      BARRIER) /* up to LIST_ENDED: lists (store_reads.c) */ \
     X(LIST_VOUCHER_ORDERS, "list_voucher_orders", BARRIER) \
     X(VOUCHER_EVENTS,   "voucher_events",   BARRIER) \
     X(ORDER_EVENTS,     "order_events",     BARRIER) \
-    X(LIST_ANY,         "list_any",         BARRIER) /* these four in the order of enum voucher_state */ \
+    X(LIST_ANY,         "list_any",         BARRIER) /* 4 rows in order of enum voucher_state */ \
     X(LIST_UPCOMING,    "list_upcoming",    BARRIER) \
     X(LIST_OPEN,        "list_open",        BARRIER) \
     X(LIST_ENDED,       "list_ended",       BARRIER) \
