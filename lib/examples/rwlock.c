@@ -5,7 +5,7 @@
  */
 #include "with_client.h"
 
-/** The protected resource. It refuses a request that comes after its lease. */
+/** The protected resource. It refuses a stale fence: the lease of its owner has ended. */
 static struct {
     int64_t written, seen; /* the greatest fence of a write, and of any request */
     int price;

@@ -22,7 +22,7 @@ void rlock_batches_clear(struct rlock_batches *batches);
 bool rlock_batches_are_completed(const struct rlock_batches *batches);
 
 /**
- * Add `lock` to a batch. It must be in none, and stays in none on RLOCK_NO_MEMORY. The
+ * Add `lock`, which is in no batch, to a batch. On RLOCK_NO_MEMORY it is not added. The
  * batch leaves in the next turn of the loop, or earlier by rlock_batch_flush(). If a lock
  * is released before hold_min_ms has passed, its name stays taken until then.
  */

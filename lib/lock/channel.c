@@ -62,7 +62,7 @@ static void send_command(struct rlock_channel *channel, const char *verb)
     struct redis_conn *conn = channel->server->channels;
 
     if (redis_conn_begin(conn, 2) != RLOCK_OK)
-        return; /* channel_on_state() repeats it when the connection is up */
+        return; /* channel_on_state() sends the command when the connection is up */
     redis_conn_arg_text(conn, redis_conn_is_sharded(conn) ? verb : verb + 1);
     redis_conn_arg(conn, channel->name, channel->name_len);
     channel->has_command =

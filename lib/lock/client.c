@@ -1,9 +1,9 @@
 /*
  * client.c - opens and closes a client; answers and sends once a turn of its loop.
  *
- * Closing: first all callers are answered. The locks that they may leave behind are then
- * released: the library waits for the replies, at most for the timeout of a command, and
- * closes the connection.
+ * Closing: first all callers are answered. Then the library releases the locks that their
+ * calls may have left on the server. It waits for the replies, at most for the timeout of a
+ * command, and closes the connection.
  */
 #include "lock/batch.h"
 #include "lock/channel.h"

@@ -19,7 +19,7 @@ static void round_on_timer(uv_timer_t *timer)
 
 static void set_timer(struct rlock_group *group, uint64_t ms)
 {
-    /* The loop's time is the start of its turn. With that, the timer would end early. */
+    /* The loop's time is that of the start of its turn, so the timer would end early. */
     uv_update_time(group->timer.loop);
     uv_timer_start(&group->timer, round_on_timer, ms, 0);
 }
@@ -43,7 +43,7 @@ enum rlock_status rlock_round_status(const struct rlock_group *group,
     if (group->count - count_status(group, denied) < group->needed)
         return denied;
     while (other->status == RLOCK_OK || other->status == denied)
-        other++; /* such a member exists */
+        other++; /* a member with another status exists, or a line above returned */
     return other->status;
 }
 
@@ -134,7 +134,7 @@ static void round_on_extended(struct rlock *lock, enum rlock_status status, void
     const struct group_member *member = arg;
 
     if (member->call != GROUP_CALL_EXTEND)
-        return; /* a release has ended this call; its own answer follows */
+        return; /* a release has ended the extension; the answer to the release follows */
     if (status == RLOCK_LOST)
         /* the group counts the loss even if it does not await the member */
         lock->on_lost(lock, status, arg);

@@ -145,7 +145,7 @@ static const struct rlock_op scan_op    = QUERY(LIST,    ACQUIRE, fences, none, 
 static const struct rlock_op force_op   = QUERY(FORCE,   RELEASE, none,   queue,     none,           inspect_on_forced);
 /* clang-format on */
 
-/** Start a copy of `request`, in which the callback is set. */
+/** Start a copy of `request`. In `request` the callback is set. */
 static void start(struct rlock_client *client, const struct query *request,
                   const struct rlock_op *op, const char *name, size_t name_len)
 {

@@ -130,8 +130,8 @@ uint64_t rlock_keys_hold_left_ms(const struct rlock *lock)
     return clock_ms_until(lock->began_us + (int64_t)lock->hold_min_ms * 1000);
 }
 
-/** Set the serial of kind getset, the end of the lease by this machine's clock. Returns
- *  the current time. */
+/** Set the serial of a lock of kind getset to the end of its lease by this machine's clock.
+ *  Returns the current time. */
 static uint64_t begin_lease_ms(struct rlock *lock)
 {
     uint64_t now_ms = (uint64_t)clock_real_us() / 1000;

@@ -188,7 +188,7 @@ struct rlock {
     void *arg;
     rlock_cb on_lost;
     void *lost_arg;
-    struct rlock *subject; /* of a stand-in: the lock that the callback gets */
+    struct rlock *subject; /* the lock that the callback gets; NULL: this lock */
     struct rlock_client *client;
     const char *reason;    /* why the status is RLOCK_INVALID */
     int64_t safe_until_us; /* clock_mono_us() until which the lease surely runs */
@@ -210,7 +210,7 @@ struct rlock {
     uint16_t name_len;
     uint8_t state;
     uint8_t status; /* enum rlock_status: the result, while the callback is due */
-    uint8_t tries;  /* number of grants with a stale fence; of a copy: of releases */
+    uint8_t tries;  /* number of stale grants; of a copy: 1: the first of two releases */
     uint8_t passes; /* passes that are left, each with a reserved fence */
     bool watched;
     bool in_doubt;     /* the outcome of an earlier try of this acquire is unknown */

@@ -87,7 +87,7 @@ void rlock_sync_close_client(struct rlock_sync *sync, struct rlock_client *clien
 uint64_t rlock_sync_holder(void);
 
 /*
- * The calls of rlock.h. They return the status that the callback there gets, and set
+ * The calls of rlock.h. They return the status that a callback would get, and set
  * `reterr` (may be NULL) to the message. `options` NULL means the defaults. `holder` 0 in
  * the options means the calling thread. on_lost gets its lock or group, and `lost_arg` of
  * the options. rlock_fence() needs no counterpart: any thread may call it.

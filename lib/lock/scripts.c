@@ -5,8 +5,8 @@
 #include "lock/scripts.h"
 #include "lock/rlock.h"
 
-/* The first line of a script in a cluster: there, Redis 7.0 or later publishes on
-   channels of a slot. Elsewhere a script begins after this line. */
+/* The first line of every script in a cluster: with Redis 7.0 or later, scripts publish with
+   SPUBLISH. Without a cluster, rlock_scripts_init() skips this line. */
 #define SHARDED "KEYS.publish = redis.REDIS_VERSION_NUM and 'SPUBLISH'"
 
 #define PART(file) ".incbin \"lib/lock/lua/" file ".lua\"\n"

@@ -70,14 +70,14 @@
     /* names; (holder, serial, lease ms)... -> results */                                   \
     X(PERMIT_RENEW, permit_renew)                                                           \
     /* fence key; fence -> {clock us, greatest}; raises the counter to the clock, or to the  \
-       fence if that is later, but to no more than `greatest` */                            \
+       fence if the fence exceeds the clock but not `greatest` */                           \
     X(RAISE, raise_fence)                                                                   \
     /* name -> {'0', {name, owner, remaining ms, count, waiters}...} */                     \
     X(INSPECT, inspect)                                                                     \
     /* fence key; beginning of names, cursor -> {cursor, owners as above...} */             \
     X(LIST, list)                                                                           \
     X(FORCE, force_release)  /* name, queue, beats -> 1 deleted, 0 was free */              \
-    /* no key; waiting key, but no number -> rights that the user lacks, or an error with them */ \
+    /* no key; waiting key, no number of the call -> missing rights, or an error with them */ \
     X(RIGHTS, rights)
 
 enum rlock_script {

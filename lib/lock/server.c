@@ -31,7 +31,8 @@ static void raise_fence(struct rlock_server *server)
     server->raise = (struct redis_script_call){
         .script = &server->client->scripts[RLOCK_SCRIPT_RAISE],
         .done = server_on_raised,
-        .with_body = true, /* sent again after NOSCRIPT, it would be behind acquires */
+        /* If the call were sent again after NOSCRIPT, acquires would precede it. */
+        .with_body = true,
     };
     server->raise_sent_us = clock_mono_us();
     if (redis_script_begin(server->conn, &server->raise, 1, 1) != RLOCK_OK)
@@ -100,8 +101,8 @@ void rlock_raise_fences(struct rlock_client *client, int64_t above)
 void rlock_server_saw_clock(struct rlock_server *server, int64_t clock_us,
                             int64_t sent_us, bool is_wrong)
 {
-    /* The difference of the clocks, plus the time that the call took to the server. The
-       shortest such time gives the smallest value. */
+    /* The difference of the clocks plus the time from sending to execution. So the smallest
+       value is the closest to the difference. */
     int64_t ahead_us = clock_us - sent_us;
 
     if (is_wrong || ahead_us < server->ahead_us)

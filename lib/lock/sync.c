@@ -213,7 +213,7 @@ void rlock_sync_answer(struct rlock_sync_call *call, enum rlock_status status)
 
 /* -- the background thread -- */
 
-/** Sleep for LINGER_NS. Whether no thread has led meanwhile. The mutex is held. */
+/** Sleep for LINGER_NS. Returns whether no thread has led meanwhile. The mutex is held. */
 static bool was_quiet(struct rlock_sync *sync)
 {
     uint64_t leads = sync->leads;

@@ -63,7 +63,7 @@ static void sync_on_lock_answer(struct rlock *lock UNUSED, enum rlock_status sta
 static void sync_on_acquired(struct rlock *lock, enum rlock_status status, void *arg)
 {
     if (status == RLOCK_OK)
-        /* `arg` is this call, which ends now */
+        /* the default would be `arg`, but this call ends now */
         lock->lost_arg = of(arg)->options->lost_arg;
     rlock_sync_answer(arg, status);
 }
@@ -273,7 +273,7 @@ static void sync_on_group_answer(struct rlock_group *group, enum rlock_status st
                                  void *arg)
 {
     if (status == RLOCK_INVALID)
-        of(arg)->base.client = group->members[0].client; /* this client knows why */
+        of(arg)->base.client = group->members[0].client; /* this client has the message */
     rlock_sync_answer(arg, status);
 }
 

@@ -134,7 +134,8 @@ static void sleep_on(struct rlock_waiter *waiter)
         at_us = sooner(at_us, now_us + (int64_t)RLOCK_FAIR_BEAT_MS * 1000);
     if (yields_until_us(waiter) > now_us && is_first(waiter))
         at_us = sooner(at_us, yields_until_us(waiter));
-    uv_update_time(waiter->client->loop); /* the loop's time is the start of its turn */
+    /* The loop's time is that of the start of its turn, so the timer would end early. */
+    uv_update_time(waiter->client->loop);
     uv_timer_start(&waiter->timer, wait_on_timer, clock_ms_until(at_us), 0);
 }
 

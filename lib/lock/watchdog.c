@@ -2,11 +2,11 @@
  * watchdog.c - one timer for all renewals of a client.
  *
  * A lock is due a third of its lease after the last call that set it. Locks whose leases
- * differ by less than an eighth share a bucket, in the order in which they were set, so a
- * bucket is nearly in the order of due times: behind a lock with a longer lease, another
- * waits at most an eighth longer. When the first lock of a bucket is due, the timer moves
- * it, and the locks that are due soon, to `overdue` and puts them in batches; they stay
- * there until the server has replied. While `overdue` is not empty, the timer checks it
+ * differ by less than an eighth share a bucket, in the order in which they were set. So a
+ * bucket is nearly in the order of due times: a lock behind another with a longer lease is
+ * renewed at most an eighth later. When the first lock of a bucket is due, the timer moves
+ * it, and the locks that are due soon, to `overdue` and puts them in batches. They stay in
+ * `overdue` until the server has replied. While `overdue` is not empty, the timer checks it
  * every fiftieth of a lease: it sends failed renewals again, and a lock whose lease has
  * ended by the local clock is lost, with or without a reply. A renewed lock returns to
  * its bucket. A lock that is due after its hold_max_ms is lost instead: the owner may

@@ -12,7 +12,7 @@ void rlock_watchdog_close(struct rlock_client *client);
 /** The lease of a held lock was set by a call sent at `sent_us`: watch the lock. */
 void rlock_watchdog_set(struct rlock_client *client, struct rlock *lock, int64_t sent_us);
 
-/** How long the lease of a watched lock still runs is uncertain: renew it now. */
+/** Renew a watched lock now, because the end of its lease is uncertain. */
 void rlock_watchdog_hurry(struct rlock_client *client, struct rlock *lock);
 
 /** Stop watching a lock, if it is watched, and ignore a renewal in progress. */

@@ -64,7 +64,7 @@ struct redis_conn {
     struct redis_host moved_to; /* cluster: the node that has the slot now */
     struct redis_host master;   /* cluster: the last known master of the key */
     bool is_moving;             /* goes to `moved_to` when no command is pending */
-    unsigned moves;             /* MOVED replies followed, from a host of the URL on */
+    unsigned moves;             /* MOVED replies since the last host of the URL */
     uint64_t last_number;
     uv_getaddrinfo_t resolve;
     bool is_resolving;

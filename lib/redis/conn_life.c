@@ -31,7 +31,7 @@
 #include <string.h>
 
 #define HOST_PART     5 /* an attempt with one of several hosts gets 1/5 of the timeout */
-#define ADDRESSES_MAX 60 /* divisible by the usual numbers of addresses of a name */
+#define ADDRESSES_MAX 60 /* multiple of 1..6, so up to 6 addresses are tried equally */
 #define MOVES_MAX     5  /* most MOVED replies that an attempt follows */
 
 /** Make the siblings that have lost the same master try the host at which `conn` has succeeded. */

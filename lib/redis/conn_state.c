@@ -13,7 +13,7 @@
 #define PAUSE_MIN_MS   20
 #define PAUSE_MAX_MS   500
 #define GUIDED_MAX_MS  100 /* with sentinels; short, because a failover may end soon */
-#define CLUSTER_MIN_MS 100 /* shared by all siblings that were at one master */
+#define CLUSTER_MIN_MS 100 /* siblings that have lost the same master share the pause */
 #define CLUSTER_MAX_MS 700
 #define STEADY_US      1000000 /* after this time in CONN_UP the next pause is short */
 

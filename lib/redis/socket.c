@@ -135,7 +135,7 @@ static enum rlock_status write_plain(struct redis_socket *socket,
     return RLOCK_OK;
 }
 
-/** Write with TLS through hiredis, which has the session. */
+/** Write through hiredis, which has the TLS session. */
 static enum rlock_status write_tls(struct redis_socket *socket, bool *ret_done,
                                    struct rlock_err *reterr)
 {

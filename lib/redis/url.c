@@ -49,7 +49,8 @@ static bool cut_at(struct span *span, char mark, struct span *ret_head)
     return true;
 }
 
-/** Split `span` at the first `mark`. Returns the part after the mark; without a mark, NULLs. */
+/** Split `span` at the first `mark`. Returns the part after the mark; `begin` is NULL without a
+ *  mark. */
 static struct span cut_tail(struct span *span, char mark)
 {
     struct span head, tail = *span;

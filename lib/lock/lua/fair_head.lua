@@ -1,12 +1,12 @@
 -- `queue` is a sorted set of owners. The score is the time of arrival on the clock of the server,
 -- made unique. `beats` has for each owner the time in ms until which it counts as alive, and for ''
 -- the time when a waiter was last heard. If no waiter was heard for a while, the server stood still
--- or all waiters are dead: excuse() lets each count as alive for `patience` once more. So the keys
--- are kept for longer than `patience`. head() removes dead waiters, but never `owner`, the caller.
--- If the lock is free but the head of the queue has not taken it yet, the number in the reply is
--- the time for which the head still counts as alive. A release ignores a queue key of another type;
--- take() refuses it before it changes anything. `beat_ms` is RLOCK_FAIR_BEAT_MS. `other` is a
--- second queue with the same beats, or nil.
+-- or all waiters are dead: excuse() lets each waiter count as alive for `patience` once more. So
+-- the keys are kept for longer than `patience`. head() removes dead waiters, but never `owner`, the
+-- caller. If the lock is free but the head of the queue has not taken it yet, the number in the
+-- reply is the time for which the head still counts as alive. If the queue key has another type, a
+-- release ignores the key, and take() fails before it changes anything. `beat_ms` is
+-- RLOCK_FAIR_BEAT_MS. `other` is a second queue with the same beats, or nil.
 local patience = beat_ms * 3
 local function excuse(queue, beats, ms, other)
   local heard = redis.call('ZSCORE', beats, '') or 0
