@@ -1,5 +1,6 @@
 -- the times of every order are consistent
--- Compares only times from one reading of the clock, which may be set back between two.
+-- Compares only times from one reading of the clock, because the clock may be set back between two
+-- readings.
 select format('voucher %s: order %s is %s, created %s, expires %s, paid %s',
               voucher_id, id, status, created_at, expires_at,
               coalesce(paid_at::text, 'never'))

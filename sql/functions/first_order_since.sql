@@ -1,7 +1,7 @@
 -- Return an id that divides the orders of a voucher at the time `p_since`: orders with smaller ids
 -- were placed earlier, the others at that time or later. Ids grow with time, so no index of times
--- is needed: the search reads one order for each bit of an id. If the clock was set back and the
--- time came twice, the id divides at one of the two.
+-- is needed: the search reads one order for each bit of an id. If the clock was set back and showed
+-- `p_since` twice, the id divides the orders at one of these two moments.
 create or replace function first_order_since(p_voucher bigint, p_since timestamptz) returns bigint
 language plpgsql stable
 set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off

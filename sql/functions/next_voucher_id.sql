@@ -4,7 +4,8 @@
 -- older. The ids of a cell leave its number when divided by the number of cells.
 --
 -- Smaller segments would save little, and slow down the list of a shopper's orders, which looks into
--- each segment: 0.9 ms for 800 segments, the orders of ten years at 57 thousand a day.
+-- each segment. The list takes 0.9 ms for 800 segments, which hold the orders of ten years at 57
+-- thousand a day.
 create or replace function next_voucher_id() returns bigint
 language plpgsql security definer
 set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off

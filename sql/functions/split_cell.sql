@@ -25,7 +25,7 @@ begin
             p_cells, v_cell.number, v_cell.cells;
     end if;
     perform pg_stat_clear_snapshot(); -- an earlier query may have taken a snapshot
-    -- a superuser has all rights
+    -- The rights of a superuser do not count, because a superuser has all rights.
     select string_agg(format('%s of %s', a.pid, a.usename), ', ' order by a.pid) into v_sessions
     from pg_stat_activity a join pg_roles r on r.oid = a.usesysid
     where a.datname = current_database() and a.pid <> pg_backend_pid()

@@ -1,4 +1,5 @@
--- At most $3 vouchers on sale, after the end $1 and the id $2.
+-- At most $3 vouchers on sale, the earliest end first. The list begins after the voucher with the
+-- end $1 and the id $2.
 -- Returns the clock even if there is no voucher. Then the other columns are NULL.
 select c.*, clock_timestamp()
 from (values (1)) as always
