@@ -77,7 +77,7 @@ void store_conn_drop(struct store_conn *conn)
     conn->is_committed = false;
 }
 
-/* Whether the reason is the answer of a server. */
+/* Whether a server answered with this reason. Otherwise no server answered. */
 static bool is_refusal(const struct rlock_err *why)
 {
     return why->status != RLOCK_IO && why->status != RLOCK_TIMEOUT;

@@ -94,7 +94,7 @@ static void store_on_expired(struct store_query *query, enum rlock_status status
     expire_next(store);
 }
 
-/* Each row has a voucher, and the first order of each of its due batches. */
+/* Each row has a voucher and the ids of the first orders of its due batches. */
 static void keep_due(struct expiry *expiry, const PGresult *result)
 {
     size_t used = 0;

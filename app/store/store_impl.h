@@ -28,7 +28,7 @@ struct batch_call {
     struct call call;
     store_batch_cb callback;
     struct rlock_link batches;  /* store_batch, not answered yet */
-    struct store_query barrier; /* of an early release */
+    struct store_query barrier; /* sent after an early release */
     bool has_barrier;
     struct rlock_err why; /* the reason of a failure */
 };
@@ -50,7 +50,7 @@ struct rows_call {
         store_events_cb events;
         store_vouchers_cb vouchers;
     } callback;
-    unsigned limit; /* of a page of orders */
+    unsigned limit; /* most orders of a page */
     void *arg;
 };
 
@@ -110,7 +110,7 @@ struct reads {
 
 struct store {
     struct store_options options;
-    struct store_conn **conns; /* conn_count of them, indexed by enum role */
+    struct store_conn **conns; /* array of conn_count, indexed by enum role */
     unsigned conn_count;
     struct store_params params;     /* of the call that is being sent */
     struct rlock_link unsent;       /* call, answered by unsent_timer */
@@ -134,7 +134,7 @@ struct store {
     uv_timer_t deadline_timer; /* runs while calls wait */
     uv_timer_cb on_deadlines;
     bool is_up, is_state_reported;
-    enum rlock_status refusal; /* the reported reason, if it is the answer of a server */
+    enum rlock_status refusal; /* the last reported reason, if a server gave it */
     bool is_closed;
     struct rlock_link reserve; /* free blocks of `reserved`, linked by their query */
     struct batch_call reserved[STORE_RESERVE]; /* blocks to use when memory is out */

@@ -363,7 +363,8 @@ static void store_on_resolved(struct store_query *query, enum rlock_status statu
 
 void store_suspect(struct store *store, struct store_backend backend)
 {
-    /* A forgotten process could commit orders that were answered as not placed. */
+    /* This must not fail: a process that is not remembered could commit orders that were
+       answered as not placed. */
     struct suspect *suspect = store_alloc(store, sizeof(*suspect));
 
     suspect->backend = backend;
