@@ -1,4 +1,4 @@
-/* backoff.c - computes a pause from a random number of the caller. */
+/* backoff.c - computes a pause from a given random number. */
 #include "base/backoff.h"
 
 #define DOUBLINGS_MAX 32 /* 1 << 32 exceeds any max_ms */

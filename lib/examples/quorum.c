@@ -1,5 +1,5 @@
 /*
- * quorum.c - one lock on several independent servers: held while most grant it.
+ * quorum.c - one lock on several independent servers; most of them must grant it.
  *
  *   quorum REDIS_URL REDIS_URL REDIS_URL...
  */

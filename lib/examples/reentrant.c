@@ -26,14 +26,14 @@ static enum rlock_status transfer(struct rlock_sync *sync, struct rlock_client *
 
     if (status != RLOCK_OK)
         return status;
-    status = acquire(sync, client, &inner, err); /* as a nested function might */
+    status = acquire(sync, client, &inner, err); /* a nested function might do this */
     if (status == RLOCK_OK)
         status = rlock_sync_inspect(sync, client, "account:7", 9, &info, err);
     if (status == RLOCK_OK)
         status = rlock_sync_release(sync, client, &inner, err);
     printf("held %lld times\n", (long long)info.count);
     if (status != RLOCK_OK)
-        return status; /* the outer grant ends with its client */
+        return status; /* the lease ends the outer grant */
     return rlock_sync_release(sync, client, &outer, err);
 }
 

@@ -42,7 +42,7 @@ struct rlock_channel *rlock_channel_join(struct rlock_client *client,
                                          const struct rlock *lock,
                                          struct rlock_link *listener);
 
-/** Call this when the last listener has left its list; it may free the channel. */
+/** Call this when the last listener has left its list. The channel may be freed. */
 void rlock_channel_update(struct rlock_channel *channel);
 
 /** Send the commands collected so far. */

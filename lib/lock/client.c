@@ -41,7 +41,7 @@ static bool are_all_up(const struct rlock_client *client)
     return true;
 }
 
-/** A server has gone up or down; in a cluster the client is up when all of them are. */
+/** A server has gone up or down. The client is up when all its servers are up. */
 static void client_on_state(bool is_up, const struct rlock_err *why, void *arg)
 {
     struct rlock_server *server = arg;

@@ -28,7 +28,7 @@
 
 #define ROUND_MS     1500 /* longest time of a try, as in Redisson's multi-lock */
 #define HURRY_MS_MIN 5    /* late members get a twentieth of the lease, at least this */
-#define HURRY_MS_MAX 50   /* and at most this */
+#define HURRY_MS_MAX 50   /* late members get at most this time */
 #define PAUSE_MS_MIN 4
 #define PAUSE_MS_MAX 32  /* longest pause before a wait for one member */
 #define RETRY_MS_MAX 128 /* longest pause before all members are tried again */
@@ -104,7 +104,7 @@ static void group_on_member_lost(struct rlock *lock UNUSED,
     struct group_member *member = arg;
     struct rlock_group *group = member->group;
 
-    /* If a try is under way, the member no longer counts as held in it. */
+    /* If a try is under way, the member no longer counts as held in this try. */
     member->status = RLOCK_TIMEOUT;
     if (group->state != GROUP_HELD || count_held(group) >= group->needed)
         return;

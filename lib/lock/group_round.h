@@ -17,7 +17,7 @@ enum group_state {
     GROUP_IDLE,
     GROUP_ACQUIRING,
     GROUP_HELD,
-    GROUP_EXTENDING, /* the group is held, too */
+    GROUP_EXTENDING, /* the group is still held */
     GROUP_RELEASING,
     GROUP_LOST, /* too few members are held; a release tells the owner */
     GROUP_FREED,
@@ -90,7 +90,7 @@ void rlock_round_run(struct rlock_group *group, uint64_t ms);
 /** Run a round without calls, for `ms`. */
 void rlock_round_pause(struct rlock_group *group, uint64_t ms);
 
-/** Return the status of the round. `denied` is the status of a member that counts as a refusal. */
+/** Return the status of the round. A member with the status `denied` counts as a refusal. */
 enum rlock_status rlock_round_status(const struct rlock_group *group,
                                      enum rlock_status denied);
 

@@ -81,7 +81,7 @@ static enum rlock_status read_info(struct rlock_client *client, const struct rlo
     return RLOCK_OK;
 }
 
-/** Continue the scan, or begin that of the next bucket. RLOCK_NOT_FOUND: all buckets are done. */
+/** Continue the scan, or scan the next bucket. RLOCK_NOT_FOUND: all buckets are done. */
 static enum rlock_status scan_on(struct rlock_client *client, struct rlock *lock,
                                  const struct redis_reply *reply)
 {

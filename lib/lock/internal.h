@@ -28,7 +28,7 @@ enum rlock_state {
     RLOCK_STATE_ACQUIRING,
     RLOCK_STATE_PASSED, /* passed on by its last owner; the callback is due */
     RLOCK_STATE_HELD,
-    RLOCK_STATE_EXTENDING, /* the lock is held, too */
+    RLOCK_STATE_EXTENDING, /* the lock is still held */
     RLOCK_STATE_RELEASING,
     RLOCK_STATE_LOST,      /* the lock is lost, and a release will tell its owner */
     RLOCK_STATE_ANSWERING, /* the status is known; the loop calls the callback soon */
@@ -125,7 +125,7 @@ struct rlock_kind {
 
 /* -- servers: server.c -- */
 
-/** The server of one bucket of names, see keys.h; without a cluster there is one. */
+/** The server of one bucket of names, see keys.h. Without a cluster there is one bucket. */
 struct rlock_server {
     struct rlock_client *client;
     struct redis_conn *conn;

@@ -4,7 +4,7 @@
 
 #include "lock/internal.h"
 
-/** Open a connection to the server; the callbacks get `server`. As redis_conn_open(). */
+/** Open a connection to the server; the callbacks get `server`. Returns as redis_conn_open(). */
 MUST_CHECK enum rlock_status
 rlock_server_connect(struct rlock_server *server,
                      void (*on_state)(bool is_up, const struct rlock_err *why, void *arg),

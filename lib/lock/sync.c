@@ -2,11 +2,11 @@
  * sync.c - one loop for many threads that block.
  *
  * A thread that only runs the loop would cost two wake-ups per call, which take longer
- * than Redis takes to reply. So a calling thread runs the loop itself: it
- * leads, for all calls. Others put their calls in a list, wake the leader and sleep. A
- * leader whose call is answered passes the lead to a thread that sleeps. When no thread
- * has called for a while, the background thread of the library takes the lead: timers and
- * connections are served between calls, too. It passes the lead to the next caller.
+ * than Redis takes to reply. So one of the calling threads, the leader, runs the loop for
+ * all calls. Other threads put their calls in a list, wake the leader and sleep. A leader
+ * whose call is answered passes the lead to a thread that sleeps. When no thread has called
+ * for a while, the background thread of the library takes the lead: timers and connections
+ * are served between calls, too. It passes the lead to the next caller.
  *
  * The mutex protects lists and flags, and is never held while the loop runs. Only the
  * leader touches what belongs to the loop. The lead is taken and left under the mutex,
@@ -41,7 +41,7 @@ struct rlock_sync {
     bool is_closed;
 
     unsigned process; /* the process that started the sync */
-    uv_loop_t loop;   /* this field and the fields below are the leader's only */
+    uv_loop_t loop;   /* only the leader uses this field and the fields below */
     uv_async_t wake;
     struct rlock_link clients;       /* struct opened */
     struct rlock_link groups;        /* struct rlock_group */
@@ -282,7 +282,7 @@ enum rlock_status rlock_sync_start(struct rlock_sync **ret_sync, struct rlock_er
     failure = uv_loop_init(&sync->loop);
     if (failure != 0)
         goto out;
-    /* The handle ends a poll. This cannot fail: the loop has such a handle already. */
+    /* The handle ends a poll. This cannot fail: the loop has an async handle already. */
     (void)uv_async_init(&sync->loop, &sync->wake, NULL);
     failure = start_background(sync);
     if (failure != 0) {

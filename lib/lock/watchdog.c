@@ -160,7 +160,7 @@ static void renew_overdue(struct rlock_client *client, int64_t now_us)
             /* the lock may still exist on the server */
             rlock_orphan_unknown(client, lock);
         lock->kind->renew.on_result(client, lock, &lost);
-        if (client->is_closing) /* a callback has closed it */
+        if (client->is_closing) /* a callback has closed the client */
             cancel_all(client, &todo);
     }
 }

@@ -23,7 +23,7 @@ enum redis_topology {
 
 struct redis_host {
     uint16_t port;
-    char name[REDIS_HOST_MAX + 1]; /* or the path of a socket */
+    char name[REDIS_HOST_MAX + 1]; /* name of the host, or path of the socket */
 };
 
 struct redis_url {

@@ -1,7 +1,7 @@
--- As acquire. A caller that finds the lock busy and will wait sets the waiting key for as long as
--- it waits. A release publishes only if that key exists, so locks without waiters do not pay for a
--- message. A lock of a cohort has a third argument, the number of passes. Its grant takes several
--- fences in a row, after the fences of the batch: one for itself and one for each pass.
+-- Like acquire.lua. A caller that finds the lock busy and will wait sets the waiting key for as
+-- long as it waits. A release publishes only if that key exists, so locks without waiters do not
+-- pay for a message. A lock of a cohort has a third argument, the number of passes. Its grant takes
+-- several fences in a row, after the fences of the batch: one for itself and one for each pass.
 local all, wait, last = table.concat(results), 0, fence + count
 if each == 2 and not all:find('0', 1, true) then return {ARGV[#ARGV], clock, fence, all} end
 for i = 1, count do
