@@ -411,7 +411,14 @@ static void sync_on_state(bool is_up, const struct rlock_err *why, void *arg)
 
 static void sync_on_open_timeout(uv_timer_t *timer)
 {
-    answer_opening(timer->data, RLOCK_DOWN);
+    struct opened *opened = timer->data;
+    const struct rlock_client *client = opened->client;
+
+    /* The connection itself reports its timeout only just after this. */
+    if (client->why.text[0] == '\0')
+        err_set(opened->opening->reterr, RLOCK_DOWN, "connect: no reply within %u ms",
+                (unsigned)client->timeout_ms);
+    answer_opening(opened, RLOCK_DOWN);
 }
 
 static enum rlock_status open_client(struct opened *opened, struct rlock_sync_call *call)

@@ -89,6 +89,26 @@ SYNC_CASE(test_rlock_sync_open__without_a_server_is_down_and_connects_later)
     SYNC_AWAIT(acquires, fixture);
 }
 
+SYNC_CASE(test_rlock_sync_open__of_a_hung_server_says_that_it_does_not_reply)
+{
+    enum { CLIENTS = 8 };
+    struct sync_fixture *fixture = *state;
+    struct rlock_client_options options = {.redis_url = fixture->server->unix_url,
+                                           .timeout_ms = 20};
+
+    server_pause(fixture->server);
+    for (int i = 0; i < CLIENTS; i++) {
+        struct rlock_client *client = NULL;
+        struct rlock_err err = {0};
+
+        ASSERT_STATUS(rlock_sync_open(fixture->sync, &options, &client, &err),
+                      RLOCK_DOWN);
+        ASSERT_STATUS(err.status, RLOCK_DOWN);
+        assert_string_equal(err.text, "connect: no reply within 20 ms");
+    }
+    server_resume(fixture->server);
+}
+
 /** Whether a signal of the process may interrupt this thread. */
 static bool takes_signals(void)
 {
