@@ -3,7 +3,8 @@
 
 Each function and type of a callback must be declared in a page, word for word; each field of a
 struct that callers fill or read, each constant of an enum and each kind must be named. The pages
-must be without a complaint of mandoc, and what their SEE ALSO names must be installed.
+must be without a complaint of mandoc, begin no item of a list with a word that mandoc takes for a
+macro, and what their SEE ALSO names must be installed.
 
 ROOT is the folder that has include/rlock and share/man."""
 
@@ -74,6 +75,8 @@ def main(root):
         for name, section in re.findall(r"^\.Xr (\w+) (\d)", read(page).split(".Sh SEE ALSO")[1], re.M):
             if not os.path.exists(f"{root}/share/man/man{section}/{name}.{section}"):
                 complaints.append(f"{os.path.basename(page)} names {name}({section}), which is not installed")
+        complaints += [f"{os.path.basename(page)}: {word} is a macro, write \\&{word}"
+                       for word in re.findall(r"^\.It (An|At|Do|In|No|So)\b", read(page), re.M)]
         lint = subprocess.run(["mandoc", "-T", "lint", page], capture_output=True, text=True)
         complaints += [line for line in lint.stdout.splitlines() if "referenced manual not found" not in line]
 
