@@ -36,8 +36,7 @@ struct rlock_sync {
     unsigned inside;            /* number of threads in a call */
     uv_thread_t leader;         /* valid if is_led */
     bool is_led;
-    bool is_closing; /* no call begins any more */
-    bool is_over;    /* all calls are answered: the background thread must end */
+    bool is_closing; /* no call begins any more, and the background thread ends */
     bool is_closed;
 
     unsigned process; /* the process that started the sync */
@@ -93,7 +92,7 @@ static bool must_lead(const struct rlock_sync *sync, const struct rlock_sync_cal
 {
     if (call != NULL)
         return !call->is_answered;
-    return list_is_empty(&sync->sleeping) && !sync->is_over;
+    return list_is_empty(&sync->sleeping) && !sync->is_closing;
 }
 
 /**
@@ -227,8 +226,8 @@ static void sync_run_background(void *arg)
     struct rlock_sync *sync = arg;
 
     uv_mutex_lock(&sync->mutex);
-    while (!sync->is_over) {
-        if (was_quiet(sync) && !sync->is_over)
+    while (!sync->is_closing) {
+        if (was_quiet(sync) && !sync->is_closing)
             lead(sync, NULL);
     }
     uv_mutex_unlock(&sync->mutex);
@@ -354,9 +353,6 @@ static void sync_begin_close(struct rlock_sync_call *call)
 /** Wait until no thread is inside a call any more. All calls are answered, the mutex is held. */
 static void await_leaving(struct rlock_sync *sync)
 {
-    sync->is_over = true;
-    uv_cond_signal(&sync->background_wake);
-    uv_async_send(&sync->wake);
     while (sync->inside > 0)
         uv_cond_wait(&sync->idle, &sync->mutex);
     uv_mutex_unlock(&sync->mutex);
@@ -374,6 +370,7 @@ void rlock_sync_close(struct rlock_sync *sync)
     uv_mutex_lock(&sync->mutex);
     if (!sync->is_closing) {
         sync->is_closing = true;
+        uv_cond_signal(&sync->background_wake);
         (void)await(sync, &call);
         await_leaving(sync);
         sync->is_closed = true;
