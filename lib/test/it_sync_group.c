@@ -235,6 +235,22 @@ SYNC_CASE(test_wait__of_a_group_is_ended_by_another_thread)
     assert_false(server_has(fixture->server, "c") || server_has(fixture->server, "d"));
 }
 
+SYNC_CASE(test_rlock_sync_group_cancel__before_the_acquire_ends_it)
+{
+    struct sync_fixture *fixture = *state;
+    struct rlock_group *group = create(fixture, "a", "b");
+
+    rlock_sync_group_cancel(fixture->sync, group);
+    ASSERT_STATUS(acquire_group(fixture, group, 0, NULL), RLOCK_CANCELLED);
+    ASSERT_STATUS(acquire_group(fixture, group, 0, NULL), RLOCK_OK);
+    server_do(fixture->server, "DEL a");
+    ASSERT_STATUS(rlock_sync_group_extend(fixture->sync, group, LEASE_MS, NULL),
+                  RLOCK_LOST);
+    rlock_sync_group_cancel(fixture->sync, group);
+    ASSERT_STATUS(acquire_group(fixture, group, 0, NULL), RLOCK_CANCELLED);
+    rlock_sync_group_free(fixture->sync, group);
+}
+
 int main(void)
 {
     return cases_run(fixture_start_server, fixture_stop_server);
