@@ -140,6 +140,10 @@ UNIT_CASE(test_json_errors_add__is_bounded_and_cut_between_characters)
     memset(name, 'a', sizeof(name) - 1);
     json_errors_add(&errors, name, "unknown field");
     assert_int_equal(strlen(errors.rows[0].field), sizeof(errors.rows[0].field) - 1);
+    errors.count = 0;
+    memset(name, '\x80', sizeof(name) - 1); /* only the rest of a character */
+    json_errors_add(&errors, name, "unknown field");
+    assert_string_equal(errors.rows[0].field, "");
 }
 
 UNIT_CASE(test_json_print_order__is_json_with_ids_as_strings)

@@ -482,6 +482,7 @@ CASE(test_token__arguments)
         {"token --role admin --user 5 --ttl 60", {5, AUTH_ADMIN, ""}, 60, 1},
         {"token --user 5 --ttl 2147483646", {5, AUTH_SHOPPER, ""}, 2147483646, 1},
         {"token --user 5 --jti j", {5, AUTH_SHOPPER, "j"}, 86400, 1},
+        {"token --user 9223372036854775806", {INT64_MAX - 1, AUTH_SHOPPER, ""}, 86400, 1},
     };
 
     for (size_t i = 0; i < COUNT_OF(rows); i++) {

@@ -23,6 +23,7 @@ static struct {
     struct client_address address;
     uint64_t passed_ms;  /* in addition to the time that has really passed */
     uint64_t stopped_ms; /* the time while the clock stands; 0: it runs */
+    unsigned answered; /* requests that the service was told of when they were answered */
 } site;
 
 uint64_t uv_now(const uv_loop_t *loop)
@@ -52,6 +53,7 @@ static inline bool site_reads_body(struct http_request *request, void *arg UNUSE
 static inline void site_on_answered(struct http_request *request UNUSED,
                                     unsigned status UNUSED, void *arg UNUSED)
 {
+    site.answered++;
 }
 
 /* Starts a server with a timeout of a minute. Returns 0, or -1. */

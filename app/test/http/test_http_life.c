@@ -116,11 +116,14 @@ static void assert_heard(struct heard *heard, const char *wanted)
 /* Opens a stream of `events` events, and waits for the first one. */
 static void listen_to(struct heard *heard, int events)
 {
+    unsigned answered = site.answered + 1;
+
     shop.events_left = events;
     memset(heard, 0, sizeof(*heard));
     heard->conn = client_open(&site.address);
     assert_true(client_write(heard->conn, LISTEN, strlen(LISTEN)));
     assert_heard(heard, "data: 1 of 7");
+    ASSERT_NUMBER(site.answered, ==, answered);
 }
 
 /* -- connections -- */

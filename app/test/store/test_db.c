@@ -25,7 +25,8 @@ static const char *sqlstate; /* of failures */
 static int locks_refused;    /* attempts at the advisory lock that fail */
 static const char *refused;  /* a statement that fails each time; NULL: none */
 static int pauses;           /* between attempts */
-static long patience_ms;     /* the sum of all lock_timeout */
+static int warnings;
+static long patience_ms; /* the sum of all lock_timeout */
 static PQnoticeProcessor on_notice;
 static PGresult *arriving[4]; /* from the last one to the first one */
 static int arriving_count;
@@ -38,7 +39,7 @@ static int reset(void **state UNUSED)
     failing_at = -1;
     is_lost = is_null = false;
     kind = sqlstate = NULL;
-    locks_refused = pauses = 0;
+    locks_refused = pauses = warnings = 0;
     patience_ms = 0;
     refused = NULL;
     opened = 0;
@@ -500,6 +501,7 @@ static void on_migrate_step(const char *path, void *arg)
 static void on_warning(const char *text, void *arg)
 {
     assert_ptr_equal(arg, &steps);
+    warnings++;
     SAY("(warning: %s)", text);
 }
 
@@ -686,6 +688,7 @@ DB_CASE(test_db_migrate__ends_while_tables_are_in_use)
     ASSERT_STATUS(db_migrate(db, &migration_options, &err), RLOCK_BUSY);
     ASSERT_NUMBER(pauses, ==, 180);
     ASSERT_NUMBER(patience_ms, ==, 200 + 400 + 600 + 800 * 177);
+    ASSERT_NUMBER(warnings, ==, 1);
     db_close(db);
 }
 
