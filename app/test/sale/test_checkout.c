@@ -1,4 +1,5 @@
 /* test_checkout.c - the checkout: batches, locks, deadlines. */
+#include "app/sale/checkout_impl.h"
 #include "app/test/sale/checkout_fixture.h"
 #include "test/torture.h"
 
@@ -55,8 +56,10 @@ TEST_WITH(test_checkout_turn__sends_the_next_batch_when_the_row_is_free, .is_ear
 TEST_WITH(test_checkout_turn__looks_up_what_was_released_and_lost, .is_early = true)
 {
     const struct call *pair = submit_pair();
+    const struct idmap *queues = &fixture.checkout->queues.map;
 
     pair->released(pair->arg);
+    assert_non_null(idmap_get(queues, 7)); /* until its batch is durable */
     answer_store(RLOCK_IO, 0);
     submit_locked(3, 7);
     pass_ms(TICK_MS);
@@ -64,6 +67,7 @@ TEST_WITH(test_checkout_turn__looks_up_what_was_released_and_lost, .is_early = t
     assert_int_equal(fake_store.calls[0].is_lookup + fake_store.calls[1].is_lookup, 1);
     answer_all();
     assert_all_answered(1, 3, OUTCOME_PLACED);
+    assert_null(idmap_get(queues, 7));
 }
 
 /* How long the row was held decides, not how long the commit took. */
