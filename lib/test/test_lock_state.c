@@ -24,6 +24,20 @@ CLIENT_CASE(test_times__are_counted_in_buckets_of_a_power_of_two_ms)
     forget_all();
 }
 
+CLIENT_CASE(test_acquire__of_a_lock_that_was_used_begins_anew)
+{
+    memset(&self->locks[0], 0xff, offsetof(struct rlock, name));
+    self->locks[0].state = RLOCK_STATE_LOST;
+    acquire(0, "a", plain);
+    assert_false(self->locks[0].in_doubt || self->locks[0].is_cancelled);
+    ASSERT_NUMBER(self->locks[0].tries, ==, 0);
+    flush();
+    forget_all();
+    reply(0, "*4 +# :6000000 :100 +1");
+    EXPECT("event granted a 0\n0 ok fence 101 safe 988000\nstats: granted+1 held+1 "
+           "waits[0]+1\n");
+}
+
 static void work_and_release(void)
 {
     now_us += 100;
