@@ -497,6 +497,14 @@ STORE_CASE(test_state__tells_that_a_promoted_server_is_not_durable)
     ASSERT_SAID("down unsafe;");
 }
 
+STORE_CASE(test_state__tells_that_the_server_that_is_back_is_read_only)
+{
+    fake_lose(conn_of(ROLE_LANE), RLOCK_IO);
+    ASSERT_SAID("down io;");
+    fake_lose(conn_of(ROLE_LANE), RLOCK_BUSY);
+    ASSERT_SAID("down busy;");
+}
+
 STORE_CASE(test_state__is_reported_when_the_first_attempts_have_failed)
 {
     struct store_options options = options_of_shop();
