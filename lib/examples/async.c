@@ -64,7 +64,7 @@ static void on_state(bool is_up, const struct rlock_err *why, void *arg)
                       on_acquired, program);
 }
 
-/* Once per turn, before the loop sleeps. */
+/* Called once per turn, before the loop sleeps. */
 static void on_prepare(uv_prepare_t *prepare)
 {
     rlock_flush(((struct program *)prepare->data)->client);

@@ -17,7 +17,7 @@ static enum rlock_status print(struct rlock_sync *sync, struct rlock_client *cli
     if (status != RLOCK_OK)
         return status; /* RLOCK_BUSY: our turn did not come within ten seconds */
     printf("our turn\n");
-    return rlock_sync_release(sync, client, &lock, err); /* wakes the next in line */
+    return rlock_sync_release(sync, client, &lock, err); /* wakes the next waiter */
 }
 
 int main(int argc, char **argv)

@@ -20,7 +20,7 @@ static enum rlock_status sweep(struct rlock_sync *sync, struct rlock_client *cli
 
     if (status != RLOCK_OK)
         return status;
-    printf("held until its time has passed\n"); /* there is no watchdog for this kind */
+    printf("held until its time has passed\n"); /* the watchdog cannot renew this kind */
     return rlock_sync_release(sync, client, &lock, err);
 }
 

@@ -33,7 +33,7 @@ static enum rlock_status transfer(struct rlock_sync *sync, struct rlock_client *
         status = rlock_sync_release(sync, client, &inner, err);
     printf("held %lld times\n", (long long)info.count);
     if (status != RLOCK_OK)
-        return status; /* the lease ends the outer grant */
+        return status; /* the outer grant ends with its lease */
     return rlock_sync_release(sync, client, &outer, err);
 }
 

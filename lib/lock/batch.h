@@ -11,7 +11,7 @@
 
 #include "lock/internal.h"
 
-/** @on_all_completed  called when a batch ends, if rlock_batches_are_completed() */
+/** @on_all_completed  called when a batch has ended and rlock_batches_are_completed() is true */
 void rlock_batches_init(struct rlock_batches *batches,
                         void (*on_all_completed)(struct rlock_client *client));
 
@@ -35,7 +35,7 @@ bool rlock_batch_is_sent(const struct rlock *lock);
 /** Whether `lock` is in a batch that acquires it. */
 bool rlock_batch_may_grant(const struct rlock *lock);
 
-/** Take the lock out of its batch, if it is in one; it gets no result. */
+/** Take the lock out of its batch, if it is in one. Then it gets no result from the batch. */
 void rlock_batch_leave(struct rlock *lock);
 
 /** Put `other` in the place of `lock` in its batch. */

@@ -50,7 +50,8 @@ static const char *find_lease_fault(const struct rlock *lock, uint32_t lease_ms)
     return lease_ms < lock->hold_min_ms ? "lease_ms: must be at least hold_min_ms" : NULL;
 }
 
-/** Set the name. Returns why an argument of an acquire is refused, or NULL. */
+/** Set the name of the lock, and check the arguments of an acquire. Returns why one of them is
+ *  refused, or NULL. */
 static const char *find_fault(struct rlock_client *client, struct rlock *lock,
                               const char *name, size_t name_len)
 {
@@ -84,7 +85,7 @@ static bool is_foreign(const struct rlock_client *client, const struct rlock *lo
     return !is_free_to_use(lock) && lock->client != client;
 }
 
-/* NOLINTNEXTLINE(readability-function-size): a name is two arguments */
+/* NOLINTNEXTLINE(readability-function-size): a name takes two parameters */
 void rlock_acquire(struct rlock_client *client, struct rlock *lock, const char *name,
                    size_t name_len, const struct rlock_acquire_options *options,
                    rlock_cb callback, void *arg)

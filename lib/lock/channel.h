@@ -17,11 +17,11 @@ struct rlock_channel {
     bool has_command;   /* `command` is in progress */
     bool is_subscribed; /* messages arrive */
     bool is_refused;    /* the server refuses subscriptions on this connection */
-    /* wait.c counts the releases of this client, and the messages of these releases: */
-    unsigned unreplied;         /* releases without a reply */
+    /* The next four members are for wait.c. They concern only the releases by this client. */
+    unsigned unreplied;         /* releases that have no reply yet */
     unsigned expected_messages; /* messages still due from releases that have a reply */
     unsigned early_messages;    /* messages that came while a release had no reply */
-    bool was_overtaken;         /* a try was refused while a release had no reply */
+    bool was_overtaken; /* a try found the lock busy while a release had no reply */
     size_t name_len;
     char name[RLOCK_CHANNEL_MAX];
 };
@@ -42,7 +42,8 @@ struct rlock_channel *rlock_channel_join(struct rlock_client *client,
                                          const struct rlock *lock,
                                          struct rlock_link *listener);
 
-/** Call this when the last listener has left its list. The channel may be freed. */
+/** Unsubscribe a channel without listeners. To be called when the last listener has left. The
+ *  channel may be freed. */
 void rlock_channel_update(struct rlock_channel *channel);
 
 /** Send the commands collected so far. */

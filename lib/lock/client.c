@@ -63,7 +63,7 @@ static void client_on_state(bool is_up, const struct rlock_err *why, void *arg)
         rlock_waits_resume(client);
         rlock_batch_flush(client);
     } else {
-        /* the loop ends the batches that wait for this connection */
+        /* lets the loop end the batches that wait for this connection */
         rlock_client_wake(client);
     }
     if (!is_new)

@@ -3,18 +3,23 @@
  *
  * A group goes from round to round (group_round.h):
  *
- *   try      all members that are not held, without waiting; then held, or undo
- *   undo     release what is held, cancel what is in progress; then end, pause or wait
- *   pause    with jitter, longer after each failure; then try or wait
- *   wait     with RLOCK_GROUP_ALL, for one busy member while no other is held; then try
- *   extend   all members that are held; then end
- *   release  all members; then end
+ *   round    what it does                                            followed by
+ *   try      acquires all members that are not held, without         the end, or undo
+ *            waiting
+ *   undo     releases the held members, and cancels the calls        the end, pause or wait
+ *            in progress
+ *   pause    sleeps for a random time, longer after each failure     try or wait
+ *   wait     waits for one busy member, while no other is held;      try
+ *            only with RLOCK_GROUP_ALL
+ *   extend   extends all members that are held                       the end
+ *   release  releases all members                                    the end
  *
  * As soon as the result of a try, an extension or a release is certain, the remaining
  * members have only a short time left, so a hung server delays nobody.
  *
- * Two groups may each get what the other needs. Both undo their tries before they pause
- * or wait, and the jitter decides which is first the next time.
+ * Two groups with the same members may each get a part of them. Then both groups release
+ * their parts before they pause or wait, and the random pauses decide which is first the
+ * next time.
  */
 #include "base/backoff.h"
 #include "base/clock.h"
@@ -27,7 +32,7 @@
 #include <string.h>
 
 #define ROUND_MS     1500 /* longest time of a try, as in Redisson's multi-lock */
-#define HURRY_MS_MIN 5    /* late members get a twentieth of the lease, at least this */
+#define HURRY_MS_MIN 5    /* late members get lease_ms / 20, at least 5 ms */
 #define HURRY_MS_MAX 50   /* late members get at most this time */
 #define PAUSE_MS_MIN 4
 #define PAUSE_MS_MAX 32  /* longest pause before a wait for one member */
@@ -104,7 +109,7 @@ static void group_on_member_lost(struct rlock *lock UNUSED,
     struct group_member *member = arg;
     struct rlock_group *group = member->group;
 
-    /* If a try is under way, the member no longer counts as held in this try. */
+    /* A try that is under way must not count this member as held. */
     member->status = RLOCK_TIMEOUT;
     if (group->state != GROUP_HELD || count_held(group) >= group->needed)
         return;

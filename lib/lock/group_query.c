@@ -9,7 +9,7 @@ struct query {
     bool (*each)(const struct rlock_info *info, void *arg); /* NULL: release by force */
     void (*callback)(enum rlock_status status, void *arg);
     void *arg;
-    unsigned unanswered; /* members without an answer, plus 1 while calls begin */
+    unsigned unanswered; /* calls without an answer, plus 1 until all have begun */
     enum rlock_status status;
 };
 

@@ -19,7 +19,8 @@ static void round_on_timer(uv_timer_t *timer)
 
 static void set_timer(struct rlock_group *group, uint64_t ms)
 {
-    /* The loop's time is that of the start of its turn, so the timer would end early. */
+    /* The clock of the loop stands at the start of the turn. Without an update the timer would end
+       early. */
     uv_update_time(group->timer.loop);
     uv_timer_start(&group->timer, round_on_timer, ms, 0);
 }
@@ -134,7 +135,7 @@ static void round_on_extended(struct rlock *lock, enum rlock_status status, void
     const struct group_member *member = arg;
 
     if (member->call != GROUP_CALL_EXTEND)
-        return; /* a release has ended the extension; the answer to the release follows */
+        return; /* a release has ended the extension, and is answered later */
     if (status == RLOCK_LOST)
         /* the group counts the loss even if it does not await the member */
         lock->on_lost(lock, status, arg);
@@ -143,7 +144,7 @@ static void round_on_extended(struct rlock *lock, enum rlock_status status, void
 
 void rlock_round_extend(struct rlock_group *group, uint32_t lease_ms)
 {
-    group->awaited++; /* the round stays open while calls answer at once */
+    group->awaited++; /* a call may answer at once: this keeps the round open */
     for (unsigned i = 0; i < group->count; i++) {
         struct group_member *member = &group->members[i];
 

@@ -19,7 +19,7 @@ enum group_state {
     GROUP_HELD,
     GROUP_EXTENDING, /* the group is still held */
     GROUP_RELEASING,
-    GROUP_LOST, /* too few members are held; a release tells the owner */
+    GROUP_LOST, /* too few members are held; the next call reports it */
     GROUP_FREED,
 };
 

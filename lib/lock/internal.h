@@ -26,7 +26,7 @@
 enum rlock_state {
     RLOCK_STATE_IDLE = 0,
     RLOCK_STATE_ACQUIRING,
-    RLOCK_STATE_PASSED, /* passed on by its last owner; the callback is due */
+    RLOCK_STATE_PASSED, /* the last owner has passed the lock on; the callback is due */
     RLOCK_STATE_HELD,
     RLOCK_STATE_EXTENDING, /* the lock is still held */
     RLOCK_STATE_RELEASING,
@@ -45,7 +45,7 @@ struct rlock_result {
     int64_t granted_us;       /* when the client got the reply */
     int64_t remaining_ms;     /* rest of the owner's lease; < 0: not known */
     unsigned receivers;       /* clients that got the message of a release */
-    const struct redis_reply *reply; /* of a query with RLOCK_OK: the whole reply */
+    const struct redis_reply *reply; /* to a query: the whole reply, if RLOCK_OK */
 };
 
 /** Batches are sent in the order of these classes, so releases free names before acquires ask for
@@ -82,7 +82,7 @@ enum rlock_word {
     RLOCK_ARG_PERMITS,
     RLOCK_ARG_HOLD_MS, /* the rest of hold_min_ms, plus 1 */
     RLOCK_ARG_PASSES,  /* how often the lock may be passed on */
-    RLOCK_ARG_NOW_MS,  /* by this machine's clock; also sets the serial */
+    RLOCK_ARG_NOW_MS,  /* this machine's clock; it becomes the serial, too */
 };
 
 /* clang-format off */
@@ -97,9 +97,9 @@ struct rlock_op {
     bool is_grant;            /* the operation acquires: the lease and the latest time of
                                  execution precede the arguments, a batch has one lease,
                                  and the reply has fences */
-    /* Each of these lists ends with RLOCK_WORD_END. */
+    /* Each of the next three lists ends with RLOCK_WORD_END. */
     const enum rlock_word *shared_keys; /* written once, before the keys of the locks */
-    const enum rlock_word *keys, *args; /* written for each lock */
+    const enum rlock_word *keys, *args; /* written once for each lock */
     rlock_on_result *on_result;
     rlock_on_cancel *on_cancel;
     bool is_query; /* a batch has one lock, and its result is the whole reply */
@@ -107,8 +107,8 @@ struct rlock_op {
 
 struct rlock_kind {
     struct rlock_op acquire, acquire_wait, renew, extend, release;
-    /* Operations for waiters; if unset, acquire_wait is used instead. `acquire_again` tries when
-       the caller cannot have the lock already; `check` tells whether the name is free. */
+    /* Operations for waiters. A kind without them uses acquire_wait. `acquire_again` is for a
+       waiter that surely does not have the lock yet. `check` tells whether the name is free. */
     struct rlock_op acquire_again, check;
     struct rlock_op keep; /* a release before hold_min_ms; only kind plain has it */
     /* Writes the name of the channel on which releases are published. NULL: the kind has no
@@ -129,7 +129,7 @@ struct rlock_kind {
 struct rlock_server {
     struct rlock_client *client;
     struct redis_conn *conn;
-    struct redis_conn *channels; /* for subscriptions; NULL: none was needed yet */
+    struct redis_conn *channels; /* for subscriptions; NULL before the first one */
     struct redis_script_call raise;
     int64_t raise_sent_us;
     bool is_raising;
@@ -143,7 +143,7 @@ struct rlock_server {
 /* -- batches: batch.c -- */
 
 struct rlock_batches {
-    struct rlock_link classes[RLOCK_CLASSES]; /* struct rlock_batch, not sent */
+    struct rlock_link classes[RLOCK_CLASSES]; /* lists of unsent struct rlock_batch */
     struct rlock_link sent;                   /* batches whose locks have no result yet */
     struct rlock_link failed; /* unsent batches for rlock_batch_complete_failed() */
     struct rlock_link spare;
@@ -154,7 +154,7 @@ struct rlock_batches {
 /* -- releases without a caller: orphan.c -- */
 
 struct rlock_orphans {
-    struct rlock_link spare;  /* unused locks of the library */
+    struct rlock_link spare;  /* unused memory for copies */
     struct rlock_link due;    /* copies to release when the connection is up */
     struct rlock_link second; /* copies to release again, in order of renew_at_us */
     unsigned due_count;
@@ -175,7 +175,7 @@ struct rlock_channel_events {
 
 struct rlock_channels {
     const struct rlock_channel_events *events;
-    struct rlock_link buckets[RLOCK_CHANNEL_BUCKETS]; /* struct rlock_channel */
+    struct rlock_link buckets[RLOCK_CHANNEL_BUCKETS]; /* lists of struct rlock_channel */
     unsigned count;
 };
 
@@ -203,7 +203,7 @@ struct rlock_waits {
 
 /* -- renewals: watchdog.c -- */
 
-#define RLOCK_WATCHDOG_BUCKETS 256 /* eight buckets for each doubling of the lease */
+#define RLOCK_WATCHDOG_BUCKETS 256 /* leases of n ms and 2 n ms are eight buckets apart */
 
 struct rlock_watchdog {
     struct rlock_link

@@ -22,8 +22,8 @@ MUST_CHECK enum rlock_status rlock_keys_init(struct rlock_client *client,
                                              struct rlock_err *reterr);
 void rlock_keys_clear(struct rlock_client *client);
 
-/** Set the key of `lock`, and its bucket, which is 0 on entry. Returns why the name is
- *  refused, or NULL. */
+/** Set the key and the bucket of `lock`. The bucket must be 0 before the call. Returns NULL,
+ *  or why the name is refused. */
 const char *rlock_keys_set_name(struct rlock_client *client, struct rlock *lock,
                                 const char *name, size_t name_len);
 

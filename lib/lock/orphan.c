@@ -1,11 +1,11 @@
 /*
  * orphan.c - releases copies of locks until the result is certain.
  *
- * A release that finds the lock missing proves nothing yet: a server that hung may still
+ * If a release finds the name free, the lock may still appear later: a server that hung may
  * hold unread commands of the lost connection, and execute the old acquire after the
- * release by the new connection. Therefore such a lock is released once more after
- * SECOND_RELEASE_US. The number of copies that are due is bounded; beyond that bound the
- * oldest are left to their leases. No copy is released after its lease must have ended.
+ * release by the new connection. Therefore the copy is released once more after
+ * SECOND_RELEASE_US. If more than DUE_MAX copies are due, the oldest are dropped, and their
+ * locks end with their leases. No copy is released after its lease must have ended.
  */
 #include "lock/orphan.h"
 #include "base/clock.h"
@@ -75,7 +75,8 @@ static void wake_at(struct rlock_orphans *orphans, int64_t at_us)
     uv_timer_start(&orphans->timer, orphan_on_timer, clock_ms_until(at_us), 0);
 }
 
-/** Keep the copy until the connection is up, or the server may accept the release. */
+/** Keep the copy for a later release: when the connection is up again or, if it is up, after
+ *  RETRY_US. */
 static void put_due(struct rlock_client *client, struct rlock *copy)
 {
     struct rlock_orphans *orphans = &client->orphans;

@@ -15,12 +15,12 @@ void rlock_orphan_close(struct rlock_client *client);
 void rlock_orphan_clear(struct rlock_client *client);
 
 /**
- * Release a copy of `lock`. The memory of `lock` is the caller's again when this returns.
- * After rlock_client_close() nothing is sent: the lease ends the lock.
+ * Release a copy of `lock`. After this call the caller may reuse the memory of `lock`. After
+ * rlock_client_close() nothing is sent, and the lock ends with its lease.
  */
 void rlock_orphan_now(struct rlock_client *client, const struct rlock *lock);
 
-/** The lock may exist on the server: release a copy as soon as that is possible. */
+/** Release a copy as soon as possible, because the lock may exist on the server. */
 void rlock_orphan_unknown(struct rlock_client *client, const struct rlock *lock);
 
 /** Like rlock_orphan_unknown(), but release the copy after a second. */

@@ -51,16 +51,20 @@ struct rlock;
 /*
  * -- kinds --
  *
- * Use one kind per name (read and write count as one). If kinds are mixed, a call refuses
- * a key of another Redis type (RLOCK_REFUSED). So reentrant locks (hashes), semaphores
- * and read/write locks (sorted sets), and all other kinds (strings) exclude each other by
- * errors. Semaphores and read/write locks do not notice each other. Plain and fair
- * exclude each other, but plain ignores the queue of fair. While calls of a kind with a
- * queue (fair, read, write) wait in a client, no call of a kind without a queue may wait
- * there: it ends with RLOCK_INVALID. The reverse holds, too. Plain finds a key of getset
- * busy; getset refuses a key of plain or fair. The keys that belong to a lock with a
- * queue are refused as names of locks while they exist. The keys of the fence counter and
- * of the waiters, "<fence_key>:waiting", are always refused as names.
+ * Use one kind per name (read and write count as one). If kinds are mixed, their Redis types
+ * matter: a reentrant lock is a hash, semaphores and read/write locks are sorted sets, and all
+ * other kinds are strings. A call ends with RLOCK_REFUSED if the key has another type, so two
+ * kinds of different types are never held at the same time. Of kinds with the same type:
+ *
+ *   semaphores and read/write locks do not notice each other
+ *   plain and fair exclude each other, but plain ignores the queue of fair
+ *   plain finds a key of getset busy; getset refuses a key of plain or fair
+ *
+ * In one client, calls of a kind with a queue (fair, read, write) and calls of a kind without
+ * a queue may not wait for a name at the same time: the later call ends with RLOCK_INVALID.
+ * The keys that belong to a lock with a queue are refused as names of locks while they exist.
+ * The keys of the fence counter and of the waiters, "<fence_key>:waiting", are always refused
+ * as names.
  */
 
 /**
@@ -76,11 +80,12 @@ struct rlock;
 extern const struct rlock_kind rlock_plain;
 
 /**
- * As plain, and on the wire the same, but a client passes a released lock to its own next
- * waiter without the server, if that waiter wants the same lease. It does so at most 16
- * times in a row, and only within 10 ms and within a tenth of the lease after the server
- * has granted or renewed the lock. Then it releases the lock, and leaves the next turn to
- * another client that waits. New callers queue behind the waiters of their client.
+ * Like plain, and the same on the wire. But when a client releases the lock, it passes the
+ * lock to its own next waiter without the server, if that waiter wants the same lease. A
+ * client does so at most 16 times in a row, and only within 10 ms and within a tenth of the
+ * lease after the server has granted or renewed the lock. Then it releases the lock on the
+ * server, and leaves the next turn to another client that waits. New callers queue behind
+ * the waiters of their client.
  *
  * Each owner has a fence of its own, greater than those of the owners before it; compare
  * only fences of one name. A loss that happens at the server, such as a forced release or
@@ -118,8 +123,8 @@ extern const struct rlock_kind rlock_fair;
  * At most `permits` owners at once (see the options), also after crashes: each permit has
  * a lease of its own. All calls for a name should give the same number of permits; a call
  * with a smaller number waits until fewer permits are in use. Waiters take turns as with
- * plain. Fences tell permits apart, and grow, but an older permit may be valid beside a
- * newer one.
+ * plain. A newer permit has a greater fence, but an older permit may still be valid beside
+ * it.
  */
 extern const struct rlock_kind rlock_semaphore;
 
@@ -151,8 +156,8 @@ extern const struct rlock_kind rlock_fair_semaphore;
 extern const struct rlock_kind rlock_read, rlock_write;
 
 /**
- * A string with the end of the lease by its owner's clock, as used before Redis 2.6.12;
- * for study, and to share locks with programs that still use it. Its limits: two clients
+ * The usual lock before Redis 2.6.12: a string with the end of the lease by its owner's
+ * clock. It is for study, and for programs that still use it. Its limits: two clients
  * whose clocks differ by more than the lease can both hold it, and the value names no
  * owner, so two acquires in the same millisecond cannot be told apart. Here GET, SETNX and
  * GETSET run in one script. A program that sends them one by one may change the owner's
@@ -210,8 +215,8 @@ struct rlock {
     uint16_t name_len;
     uint8_t state;
     uint8_t status; /* enum rlock_status: the result, while the callback is due */
-    uint8_t tries;  /* number of stale grants; of a copy: 1: the first of two releases */
-    uint8_t passes; /* passes that are left, each with a reserved fence */
+    uint8_t tries;  /* number of stale grants; in a copy, 1: the first of two releases */
+    uint8_t passes; /* cohort: how many more times the lock may be passed on */
     bool watched;
     bool in_doubt;     /* the outcome of an earlier try of this acquire is unknown */
     bool is_cancelled; /* cancelled before rlock_sync_acquire() */
@@ -242,13 +247,13 @@ struct rlock_client_options {
        more than a hundred years ahead of the server's clock in microseconds, the next
        grant restarts it at that clock. A key of another type is refused */
     const char *fence_key;
-    uint32_t timeout_ms; /* limit of a command, then RLOCK_TIMEOUT; at least 1 */
+    uint32_t timeout_ms; /* after this time a command ends with RLOCK_TIMEOUT; >= 1 */
     /* Called when the client goes up or down; `why` also names the rights that the user lacks,
        see rlock(7). May be NULL */
     void (*on_state)(bool is_up, const struct rlock_err *why, void *arg);
-    /* Called in the loop with each event of a lock; `us` is the time since the grant;
-       before the grant, since rlock_acquire(). It may not call the library. NULL: no
-       cost */
+    /* Called in the loop with each event of a lock. `us` is the time since the grant or,
+       before the grant, since rlock_acquire(). on_event may not call the library. NULL:
+       events cost nothing */
     void (*on_event)(const char *name, size_t name_len, enum rlock_event event,
                      int64_t us, void *arg);
     void *arg;
@@ -258,38 +263,38 @@ struct rlock_client_options {
 struct rlock_acquire_options {
     const struct rlock_kind *kind; /* NULL: &rlock_plain */
     uint16_t permits;              /* of a semaphore: at least 1; of other kinds: 0 */
-    uint64_t holder;   /* reentrant: a number for the holder within this client, e.g. that
-                        of a thread. When a holder gets the lock by one call, its waiting
-                        calls get it, too. Read and write: see rlock_read */
+    uint64_t holder; /* reentrant: a number that identifies the holder within this client,
+                        e.g. a thread. When one call of a holder gets the lock, all waiting
+                        calls of the holder get it. Read and write: see rlock_read */
     uint32_t lease_ms; /* RLOCK_LEASE_MS_MIN..RLOCK_LEASE_MS_MAX; 0:
                           RLOCK_LEASE_MS_DEFAULT */
-    bool watchdog;     /* renew the lease after each third of it, until the release */
-    rlock_cb on_lost;  /* called once when the watchdog finds the lock lost; the lock is
+    bool watchdog; /* renew the lease whenever a third of it is over, until the release */
+    rlock_cb on_lost; /* called once when the watchdog finds the lock lost; the lock is
                           then no longer held. Never called without the watchdog. May be
                           NULL */
-    void *lost_arg;    /* the `arg` of on_lost; NULL: the `arg` of acquire, which the
+    void *lost_arg;   /* the `arg` of on_lost; NULL: the `arg` of acquire, which the
                           calls of rlock_sync.h do not have */
-    uint32_t wait_ms;  /* how long to wait for another owner, and for the server while it
+    uint32_t wait_ms; /* how long to wait for another owner, and for the server while it
                           is away; 0: one try. The waiter tries again when pub/sub
                           reports a release, when the owner's lease ends or, if
                           spin_max_ms is set, after pauses */
     uint16_t spin_min_ms;      /* the first pause (0: 1 ms); later pauses are longer */
-    uint16_t spin_max_ms;      /* the longest pause. Each pause is shortened at random,
-                                  to between half and all of its length */
+    uint16_t spin_max_ms;      /* the longest pause. Each pause lasts between half of its
+                                  length and all of it, at random */
     uint8_t replicas;          /* number of replicas that must confirm the grant; 0 in a
                                   cluster */
     uint16_t replicas_wait_ms; /* how long to wait for the replicas: at least 1, less than
                                   the client's timeout_ms. The wait delays later commands
                                   of the client, including the heartbeats of kind fair */
-    uint32_t hold_min_ms; /* only of kind plain, at most lease_ms: the name stays taken
+    uint32_t hold_min_ms; /* only for kind plain; at most lease_ms. The name stays taken
                                   for at least this time after the grant, even if the lock
-                                  is released earlier. Waiters may notice the end of this
-                                  time up to two seconds late */
-    uint32_t hold_max_ms; /* with the watchdog: the lock is renewed for this long after
-                                  the grant. At the next renewal it counts as lost, and
-                                  on_lost is called; the lease ends by itself, at most one
-                                  lease after hold_max_ms. An extension does not change
-                                  this. 0: renewed until the release */
+                                  is released earlier. Waiters may notice up to two seconds
+                                  late that the name is free */
+    uint32_t hold_max_ms; /* the watchdog renews the lock for at most this time after
+                                  the grant. When the next renewal is due, the lock counts
+                                  as lost, and on_lost is called. The lease ends by itself,
+                                  at most one lease after hold_max_ms. An extension does
+                                  not change this. 0: no limit */
 };
 
 #define RLOCK_TIME_BUCKETS 17
@@ -372,7 +377,7 @@ void rlock_client_stats(const struct rlock_client *client, struct rlock_stats *r
 const struct rlock_err *rlock_client_why(const struct rlock_client *client);
 
 /**
- * The reason of a RLOCK_REFUSED.
+ * Return why a call ended with RLOCK_REFUSED.
  *
  * @err  the result of rlock_client_why() during the callback, or what a function of
  *       rlock_sync.h has put into its `reterr`
@@ -420,7 +425,7 @@ void rlock_acquire(struct rlock_client *client, struct rlock *lock, const char *
 
 /**
  * End the rlock_acquire() in progress: its callback soon gets RLOCK_CANCELLED, and a
- * grant is released. Without effect on a lock that is not being acquired.
+ * grant is released. Does nothing if the lock is not being acquired.
  */
 void rlock_cancel(struct rlock_client *client, struct rlock *lock);
 
@@ -484,7 +489,7 @@ bool rlock_is_held(const struct rlock *lock);
 int64_t rlock_fence(const struct rlock *lock);
 
 /**
- * Raise the fence counter of the server above `above`, and above its clock in
+ * Raise the fence counter of the server above `above`, and above the server's clock in
  * microseconds. Call this when the protected resource has refused a fence as stale,
  * because another client had a greater fence. The grants of later calls have greater
  * fences.
@@ -495,9 +500,9 @@ int64_t rlock_fence(const struct rlock *lock);
 void rlock_raise_fences(struct rlock_client *client, int64_t above);
 
 /**
- * Microseconds for which the lease of a held lock surely still runs: counted from when
- * the call was sent, minus an allowance for clock drift. 0 or less: do not rely on the
- * lock.
+ * Return for how many microseconds the lease of a held lock surely still runs. The lease
+ * counts from the sending of the call, and an allowance for clock drift is subtracted. If
+ * the result is 0 or less, do not rely on the lock.
  *
  * @now_us  of CLOCK_BOOTTIME, which goes on while the machine is suspended. Not
  *          uv_hrtime(), which stands still then
@@ -512,8 +517,8 @@ struct rlock_info {
     const char *name, *owner; /* rlock_inspect(): the owner whose lease ends first */
     size_t name_len, owner_len;
     int64_t remaining_ms; /* -1: the key does not expire */
-    int64_t count;        /* reentrant: how often its owner holds it; semaphore, read,
-                             write: how many hold it; else 1 */
+    int64_t count;        /* reentrant: how often the owner holds the lock; semaphore,
+                             read, write: number of owners; other kinds: 1 */
     int64_t waiters;      /* clients that wait by pub/sub; -1: not known */
     bool is_ours;         /* the owner belongs to this client */
     bool is_near; /* the owner's host has the same name as ours; ids of clients begin with

@@ -50,8 +50,8 @@ typedef void (*rlock_group_cb)(struct rlock_group *group, enum rlock_status stat
                                void *arg);
 
 struct rlock_group_options {
-    const struct rlock_kind *kind; /* of all members; not a semaphore; NULL:
-                                      &rlock_plain */
+    const struct rlock_kind *kind; /* kind of all members, but no semaphore;
+                                      NULL: &rlock_plain */
     uint64_t holder;
     uint32_t lease_ms; /* lease_ms, `watchdog` and `wait_ms` mean the same as in
                           rlock_acquire_options, with the same defaults */
@@ -124,17 +124,17 @@ void rlock_group_extend(struct rlock_group *group, uint32_t lease_ms,
 /**
  * Release all members.
  *
- * @callback  gets RLOCK_OK: as many as needed were still ours; RLOCK_LOST: fewer were;
- *            RLOCK_NOT_OWNER: not held, or in another call. If neither OK nor LOST is
- *            certain: the first other status of a member, as for rlock_release()
+ * @callback  gets RLOCK_OK: as many members as needed were still ours; RLOCK_LOST: fewer
+ *            members were; RLOCK_NOT_OWNER: not held, or in another call; others as for
+ *            rlock_release(): the replies do not show whether enough members were ours
  */
 void rlock_group_release(struct rlock_group *group, rlock_group_cb callback, void *arg);
 
 bool rlock_group_is_held(const struct rlock_group *group);
 
 /**
- * Microseconds for which enough members surely last: all of them, or with
- * RLOCK_GROUP_MAJORITY a majority. 0 or less: do not rely on it.
+ * Return for how many microseconds enough members are surely held: all members, or with
+ * RLOCK_GROUP_MAJORITY a majority. If this is 0 or less, do not rely on the group.
  *
  * @now_us  of CLOCK_BOOTTIME
  */
@@ -174,7 +174,7 @@ void rlock_group_inspect(const struct rlock_group *group,
  * Force the release of all members, as rlock_force_release() does. The group may be in any
  * state, or be freed meanwhile. The call flushes its clients by itself.
  *
- * @callback  gets RLOCK_OK: at least one was held; RLOCK_NOT_FOUND: none was; else the
+ * @callback  gets RLOCK_OK: at least one was held; RLOCK_NOT_FOUND: none was; or the
  *            status of the first member whose call failed
  */
 void rlock_group_force_release(const struct rlock_group *group,

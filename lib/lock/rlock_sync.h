@@ -137,7 +137,7 @@ rlock_sync_list(struct rlock_sync *sync, struct rlock_client *client, const char
 
 bool rlock_sync_is_held(struct rlock_sync *sync, const struct rlock *lock);
 
-/** As rlock_safe_for_us(), from now. */
+/** Call rlock_safe_for_us() with the present time. */
 int64_t rlock_sync_safe_for_us(struct rlock_sync *sync, const struct rlock *lock);
 
 /** As rlock_raise_fences(). RLOCK_OK: the grants of later calls, of any thread, have

@@ -14,8 +14,13 @@
  * are busy. If `fence` is equal to the clock, the counter was missing or unusable and has been
  * restarted.
  *
- * The last ARGV is the number of the call (redis/script.h), which the lists below leave
- * out. The script returns it as the first element, or as "number results".
+ * Above each script below stand its KEYS and, after a semicolon, its ARGV. (a, b)... stands
+ * for a and b of each lock; names and owners stand for one of each lock. After -> stands the
+ * reply, unless the script acquires. The keys `queue` and `beats` are the queue of a fair
+ * lock and the heartbeats of its waiters. A serial makes the value of an owner unique.
+ *
+ * The last ARGV, which is left out below, is the number of the call (redis/script.h). The
+ * script returns it as the first element, or as "number results".
  */
 #ifndef LOCK_SCRIPTS_H
 #define LOCK_SCRIPTS_H
@@ -23,9 +28,9 @@
 #include "redis/script.h"
 
 #define RLOCK_WAITING_MAX_MS                                                             \
-    6000 /* lifetime of the waiting key, unless a call sets it again */
+    6000 /* lifetime of the waiting key (internal.h), unless a call sets it again */
 
-/** A constant as text, for literals. */
+/** A constant number as a string literal. */
 #define TEXT_OF(number) #number
 #define TEXT(number)    TEXT_OF(number)
 

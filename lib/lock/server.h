@@ -25,8 +25,9 @@ MUST_CHECK bool rlock_server_saw_fences(struct rlock_server *server, int64_t fen
                                         unsigned count);
 
 /**
- * The server's clock was `clock_us` when it executed a call that was sent at `sent_us`.
- * `is_wrong`: the difference of the clocks that is known so far has proved wrong.
+ * Update the estimate of the server's clock: it was `clock_us` when the server executed a
+ * call that was sent at `sent_us`. `is_wrong`: the present estimate has proved wrong, so it
+ * is replaced.
  */
 void rlock_server_saw_clock(struct rlock_server *server, int64_t clock_us,
                             int64_t sent_us, bool is_wrong);

@@ -1,6 +1,6 @@
 /*
- * state.c - every transition of a lock's state, and what goes with it: the watchdog, the
- * waiter, the copies to release, the statistics, the callback.
+ * state.c - every transition of a lock's state, and its effects on the watchdog, the waiter,
+ * the copies to release, the statistics and the callback.
  *
  * A callback may free its lock, use it again or close the client, so neither lock nor
  * client is touched after the callback.
@@ -15,7 +15,7 @@
 
 #define STALE_MAX    3     /* most repeats of an acquire to get a greater fence */
 #define PASSES_US    10000 /* longest time from setting the lease to passing the lock on */
-#define DRIFT_MIN_US 2000  /* plus 1 % of the lease: clocks differ in speed */
+#define DRIFT_MIN_US 2000  /* 1 % of the lease is added, because clocks differ in speed */
 
 /** Return the time until which a lease that was sent at `sent_us` surely runs. */
 static int64_t safe_until_us(int64_t sent_us, uint32_t lease_ms)
@@ -254,9 +254,9 @@ static void fail_acquire(struct rlock_client *client, struct rlock *lock,
 }
 
 /**
- * Handle a grant with a stale fence. The fence counter was lowered, and is being raised.
- * After the call that raises it, release the grant, and acquire the lock again under
- * another serial.
+ * Release a grant whose fence is stale, and acquire the lock again under another serial. The
+ * fence is stale because the fence counter was lowered. A call that raises the counter has
+ * begun, and the server executes it before the new acquire.
  */
 static void acquire_again(struct rlock_client *client, struct rlock *lock)
 {
@@ -351,7 +351,8 @@ void rlock_state_cancel_renew(struct rlock_client *client UNUSED, struct rlock *
 void rlock_state_extend(struct rlock_client *client, struct rlock *lock)
 {
     rlock_batch_leave(lock); /* the extension replaces a renewal in progress */
-    /* An extension of unknown outcome may have shortened the lease. */
+    /* The lock is not passed on after an extension, because an extension of unknown outcome may
+       have shortened the lease. */
     lock->passes = 0;
     lock->state = RLOCK_STATE_EXTENDING;
     if (client->is_closing) {

@@ -11,6 +11,9 @@
 
 /* -- calls -- */
 
+/* "held -> releasing" means that the lock must be held before the call, and is releasing after
+   it. */
+
 /** Idle or lost -> acquiring. The fields of the lock must be set. */
 void rlock_state_acquire(struct rlock_client *client, struct rlock *lock);
 
@@ -26,7 +29,8 @@ void rlock_state_release(struct rlock_client *client, struct rlock *lock);
 /** Held or lost -> idle at once; if held, a copy is released. No effect in other states. */
 void rlock_state_drop(struct rlock_client *client, struct rlock *lock);
 
-/** Any state but answering -> answering -> idle: the loop calls the callback soon. */
+/** Any state -> answering. Soon the loop makes the lock idle, and calls the callback. The lock may
+ *  not be answering before. */
 void rlock_state_answer(struct rlock_client *client, struct rlock *lock,
                         enum rlock_status status);
 

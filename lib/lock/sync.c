@@ -31,7 +31,7 @@ struct rlock_sync {
     uv_cond_t background_wake;  /* wakes the background thread to end it */
     uv_cond_t idle;             /* signalled when the last thread or client has left */
     struct rlock_link arrived;  /* calls that have not begun */
-    struct rlock_link sleeping; /* calls whose threads sleep, and could lead */
+    struct rlock_link sleeping; /* calls of sleeping threads, each of which could lead */
     uint64_t leads;             /* number of times that the lead was taken */
     unsigned inside;            /* number of threads in a call */
     uv_thread_t leader;         /* valid if is_led */
@@ -205,7 +205,7 @@ void rlock_sync_answer(struct rlock_sync_call *call, enum rlock_status status)
     call->status = status;
     call->is_answered = true;
     list_remove(&call->sleep_link);
-    /* under the mutex, because `call` may be gone once it is unlocked */
+    /* under the mutex, because `call` may be gone after the unlock */
     uv_cond_signal(&call->wake);
     uv_mutex_unlock(&sync->mutex);
 }
@@ -233,7 +233,7 @@ static void sync_run_background(void *arg)
     uv_mutex_unlock(&sync->mutex);
 }
 
-/** Start the background thread with all signals blocked, because they belong to the program.
+/** Start the background thread with all signals blocked, because signals belong to the program.
  *  Returns a code of libuv. */
 static int start_background(struct rlock_sync *sync)
 {
@@ -350,7 +350,8 @@ static void sync_begin_close(struct rlock_sync_call *call)
     }
 }
 
-/** Wait until no thread is inside a call any more. All calls are answered, the mutex is held. */
+/** Wait until no thread is inside a call any more. All calls must have been answered. The mutex is
+ *  held. */
 static void await_leaving(struct rlock_sync *sync)
 {
     while (sync->inside > 0)

@@ -8,7 +8,7 @@
 /** A call of a thread, on that thread's stack. */
 struct rlock_sync_call {
     struct rlock_sync *sync;
-    struct rlock_client *client; /* gives the text of `reterr`; may be NULL */
+    struct rlock_client *client; /* its message is copied to `reterr`; may be NULL */
     struct rlock_err *reterr;    /* may be NULL */
     /* Called once by the thread that leads the loop; must cause one rlock_sync_answer(),
        now or later. */

@@ -273,7 +273,8 @@ static void sync_on_group_answer(struct rlock_group *group, enum rlock_status st
                                  void *arg)
 {
     if (status == RLOCK_INVALID)
-        of(arg)->base.client = group->members[0].client; /* this client has the message */
+        of(arg)->base.client =
+            group->members[0].client; /* the message is taken from this client */
     rlock_sync_answer(arg, status);
 }
 
@@ -296,7 +297,7 @@ static void sync_begin_group_create(struct rlock_sync_call *base)
     rlock_sync_answer(base, status);
 }
 
-/* NOLINTNEXTLINE(readability-function-size): members are two arguments */
+/* NOLINTNEXTLINE(readability-function-size): an array takes two parameters */
 enum rlock_status rlock_sync_group_create(struct rlock_sync *sync,
                                           const struct rlock_member *members,
                                           size_t count, enum rlock_group_need need,

@@ -1,31 +1,31 @@
 /*
  * wait.c - waiting by pub/sub, by the owner's lease and by spinning.
  *
- * A waiter has a timer and, unless it spins, a place in the channel of its lock. The
- * first waiter of a channel tries again when a message arrives and when the owner's lease
- * must have ended; the others only watch their own deadlines, so one release costs one
- * try per process, whatever the number of waiters. A release by this client wakes the
- * first waiter without the message, so that its try leaves in the same write. When the
- * first waiter leaves, the next takes its place; if the first one leaves without the
- * lock, the next tries at once, because the last message may have woken only the one that
- * left. In a queued kind the message names the owner value of the waiter to wake, and
- * each waiter tries every RLOCK_FAIR_BEAT_MS, which is its heartbeat. Where several may
- * hold the lock, the next waiter tries also when the first one has got it.
+ * A waiter has a timer. Unless it spins, it also has a place in the channel of its lock. The
+ * first waiter of a channel tries again when a message arrives, and when the owner's lease
+ * must have ended. The others only watch their own deadlines. So one release costs one try
+ * per process, whatever the number of waiters. A release by this client wakes the first
+ * waiter before the message comes, so that the try leaves in the same write as the release.
+ * When the first waiter leaves, the next one takes its place. If the first waiter leaves
+ * without the lock, the next one tries at once, because the last message may have woken only
+ * the waiter that left. In a queued kind the message names the owner value of the waiter to
+ * wake, and each waiter tries every RLOCK_FAIR_BEAT_MS, which is its heartbeat. If the kind
+ * permits several owners, the next waiter also tries when the first one has got the lock.
  *
- * Without turns, a client could pass a lock from waiter to waiter for ever while another
- * client waits. The reply to a release tells how many clients got its message. While
- * other clients get it, a client yields after TURNS_MAX releases or TURNS_US in a row:
- * none of its calls that can wait tries until another client has had the lock, or the
- * yield is over. A yield lasts YIELD_MIN_US, and twice as long each time that nobody took
- * the lock. The messages of the client's own releases are ignored, since it has woken its
- * waiter already.
+ * A client must not pass a lock from waiter to waiter for ever while another client waits.
+ * The reply to a release tells how many clients got its message. While other clients get the
+ * messages, a client yields after TURNS_MAX releases or TURNS_US in a row: its calls that may
+ * wait do not try until another client has had the lock, or until the yield is over. The
+ * first yield lasts YIELD_MIN_US. If nobody takes the lock during a yield, the next one lasts
+ * twice as long. A client ignores the messages of its own releases, because it has already
+ * woken its waiter.
  *
- * While the channel is not subscribed, its waiters spin. A message may get lost on a
- * connection that lives. Therefore the client checks every CHECK_MS which names are free,
- * with about one command for a hundred names, and wakes their first waiters. The check also
- * renews the waiting key (acquire_wait.lua), which expires soon after the last waiter has died
- * or given up. Where several may hold the lock, its name may exist although a permit is left,
- * so the first waiter tries instead.
+ * While the channel is not subscribed, its waiters spin. A message may get lost although the
+ * connection stays up. Therefore the client checks every CHECK_MS which names are free, with
+ * about one command for a hundred names, and wakes the first waiters of the free names. The
+ * check also renews the waiting key (acquire_wait.lua), which expires soon after the last
+ * waiter has died or given up. If the kind permits several owners, a name may exist although
+ * a permit is left. So the first waiter tries instead of a check.
  *
  * A waiter whose try failed, because the connection was lost or the server accepts no
  * calls for a while, tries again when the connection is up, and after pauses.
@@ -41,7 +41,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SPIN_MAX_MS_DEFAULT 100 /* for a kind without messages */
+#define SPIN_MAX_MS_DEFAULT 100 /* spin_max_ms of a kind that has no messages */
 #define UNSUBSCRIBED_MIN_MS 50  /* shortest pause while no messages arrive */
 #define UNSUBSCRIBED_MAX_MS 500
 #define CHECK_MS            2000 /* a third of RLOCK_WAITING_MAX_MS */
@@ -52,7 +52,7 @@
 #define YIELD_MAX_US 64000
 
 struct rlock_waiter {
-    struct rlock_link link;     /* in its channel, or spare */
+    struct rlock_link link;     /* in the list of its channel, or of spare waiters */
     struct rlock_link all_link; /* in rlock_waits.all */
     uv_timer_t timer;
     struct rlock_client *client;
@@ -94,7 +94,8 @@ static struct rlock_turns *turns_of(struct rlock_client *client, const struct rl
                 .turns[rlock_keys_hash(lock->name, lock->name_len) % RLOCK_TURNS];
 }
 
-/** Return the time until which the waiter leaves the turn to another client; 0: it need not. */
+/** Return the time until which the waiter may not try, because it is the turn of another client;
+ *  0: it may try. */
 static int64_t yields_until_us(const struct rlock_waiter *waiter)
 {
     if (spins(waiter) || waiter->lock->kind->is_queued)
@@ -134,7 +135,8 @@ static void sleep_on(struct rlock_waiter *waiter)
         at_us = sooner(at_us, now_us + (int64_t)RLOCK_FAIR_BEAT_MS * 1000);
     if (yields_until_us(waiter) > now_us && is_first(waiter))
         at_us = sooner(at_us, yields_until_us(waiter));
-    /* The loop's time is that of the start of its turn, so the timer would end early. */
+    /* The clock of the loop stands at the start of the turn. Without an update the timer would end
+       early. */
     uv_update_time(waiter->client->loop);
     uv_timer_start(&waiter->timer, wait_on_timer, clock_ms_until(at_us), 0);
 }
@@ -185,10 +187,10 @@ void rlock_wait_on_check(struct rlock_client *client UNUSED, struct rlock *lock,
                          const struct rlock_result *result)
 {
     if (result->status != RLOCK_BUSY)
-        wake(lock->waiter); /* if the check has failed, a try shows the reason */
+        wake(lock->waiter); /* if the check has failed, the next try finds out why */
 }
 
-/** Check whether the name is still taken, because a message for `waiter` may have been lost. */
+/** Check whether the name is still taken, because the message of a release may have been lost. */
 static void check(struct rlock_waiter *waiter)
 {
     struct rlock *lock = waiter->lock;

@@ -1,20 +1,21 @@
 /*
  * watchdog.c - one timer for all renewals of a client.
  *
- * A lock is due a third of its lease after the last call that set it. Locks whose leases
- * differ by less than an eighth share a bucket, in the order in which they were set. So a
- * bucket is nearly in the order of due times: a lock behind another with a longer lease is
- * renewed at most an eighth later. When the first lock of a bucket is due, the timer moves
- * it, and the locks that are due soon, to `overdue` and puts them in batches. They stay in
- * `overdue` until the server has replied. While `overdue` is not empty, the timer checks it
- * every fiftieth of a lease: it sends failed renewals again, and a lock whose lease has
- * ended by the local clock is lost, with or without a reply. A renewed lock returns to
- * its bucket. A lock that is due after its hold_max_ms is lost instead: the owner may
- * have died without its process. Nothing is sent, since the lease ends soon.
+ * The renewal of a lock is due a third of its lease after the last call that set the lease.
+ * Locks whose leases differ by less than an eighth share a bucket, in the order in which
+ * their leases were set. So a bucket is nearly in the order of due times: a lock behind
+ * another with a longer lease is renewed at most an eighth later.
  *
- * Adding and removing a lock cost one list operation each, and the timer is set again
- * only for an earlier renewal: a lock that is held for a millisecond costs next to
- * nothing.
+ * When the first lock of a bucket is due, the timer moves it, and the locks that are due
+ * soon, to `overdue` and puts them in batches. They stay in `overdue` until the server has
+ * replied. A renewed lock returns to its bucket. While `overdue` is not empty, the timer
+ * checks it every fiftieth of a lease, and sends failed renewals again. A lock whose lease
+ * has ended by the local clock is lost, with or without a reply. A lock whose renewal is due
+ * after its hold_max_ms is lost, too, because its owner may have died without its process.
+ * No release is sent for it, because its lease ends soon.
+ *
+ * Adding and removing a lock cost one list operation each, and the timer is set again only
+ * for an earlier renewal. So a lock that is held for a millisecond costs next to nothing.
  */
 #include "lock/watchdog.h"
 #include "base/clock.h"

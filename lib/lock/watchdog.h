@@ -9,7 +9,7 @@ void rlock_watchdog_init(struct rlock_client *client);
 /** Stop. Calls `on_cancel` of the renewal of each watched lock. */
 void rlock_watchdog_close(struct rlock_client *client);
 
-/** The lease of a held lock was set by a call sent at `sent_us`: watch the lock. */
+/** Watch a held lock whose lease was set by a call that was sent at `sent_us`. */
 void rlock_watchdog_set(struct rlock_client *client, struct rlock *lock, int64_t sent_us);
 
 /** Renew a watched lock now, because the end of its lease is uncertain. */

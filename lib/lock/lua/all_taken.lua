@@ -1,5 +1,6 @@
--- A waiter that tries again usually finds the lock still taken. If all locks are taken, neither the
--- clock nor a fence is needed. The caller cannot have any of them already.
+-- A waiter that tries again usually finds the lock still taken. If all locks are taken, the reply
+-- is made here, without the clock and without a fence. The owners are not checked, because the
+-- waiters surely have none of these locks.
 local left, is_taken = {}, true
 for i = 1, count do
   left[i] = redis.call('PTTL', KEYS[i + 2])

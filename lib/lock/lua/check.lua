@@ -1,6 +1,6 @@
--- Tells which names are free. The names begin with KEYS[first]. Most often none is free, so all are
--- counted at once. If `first` is 2, KEYS[1] is the waiting key. It is set again when a third of its
--- time is over.
+-- Find out which of the names KEYS[first] to KEYS[#KEYS] are free. Most often none is free, so one
+-- EXISTS of all names comes first. If `first` is 2, KEYS[1] is the waiting key, which is set again
+-- when a third of its lifetime is over.
 if first == 2 and redis.call('PTTL', KEYS[1]) < wait * 2 / 3 then
   redis.call('SET', KEYS[1], '', 'PX', wait)
 end

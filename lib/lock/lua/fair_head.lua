@@ -1,12 +1,19 @@
--- `queue` is a sorted set of owners. The score is the time of arrival on the clock of the server,
--- made unique. `beats` has for each owner the time in ms until which it counts as alive, and for ''
--- the time when a waiter was last heard. If no waiter was heard for a while, the server stood still
--- or all waiters are dead: excuse() lets each waiter count as alive for `patience` once more. So
--- the keys are kept for longer than `patience`. head() removes dead waiters, but never `owner`, the
--- caller. If the lock is free but the head of the queue has not taken it yet, the number in the
--- reply is the time for which the head still counts as alive. If the queue key has another type, a
--- release ignores the key, and take() fails before it changes anything. `beat_ms` is
--- RLOCK_FAIR_BEAT_MS. `other` is a second queue with the same beats, or nil.
+-- The queue of a fair lock.
+--   queue    a sorted set of waiting owners; the score is the arrival by the server's clock, made
+--            unique
+--   beats    a sorted set with the time in ms until which each owner counts as alive; the score of
+--            '' is the time when a waiter was last heard
+--   other    a second queue that uses the same `beats`, or nil
+--   beat_ms  RLOCK_FAIR_BEAT_MS, the time between two heartbeats of a waiter
+--
+-- excuse(): If no waiter was heard for a while, either the server stood still or all waiters are
+-- dead. So each waiter counts as alive for `patience` once more. The keys are kept for longer than
+-- that.
+-- head() removes dead waiters, but never `owner`, which makes the call.
+--
+-- If the lock is free but the head of the queue has not taken it yet, the reply to another waiter
+-- has the time for which the head still counts as alive. If the queue key has another type, a
+-- release ignores the key, and take() fails before it changes anything.
 local patience = beat_ms * 3
 local function excuse(queue, beats, ms, other)
   local heard = redis.call('ZSCORE', beats, '') or 0

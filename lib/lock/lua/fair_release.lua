@@ -1,5 +1,5 @@
--- Called for an owner, which is not in the queue, or for a waiter that leaves. Wakes the head of the
--- queue if the name is then free.
+-- Release the lock of an owner, or let a waiter leave the queue. An owner is not in the queue. If
+-- the name is free afterwards, the head of the queue is woken.
 local function now_ms()
   local now = redis.call('TIME')
   return math.floor(now[1] * 1000 + now[2] / 1000)

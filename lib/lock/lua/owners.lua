@@ -1,6 +1,6 @@
 -- add() appends to the reply, for each owner of a lock, {name, owner, remaining ms, count, clients
 -- that wait}, ordered by the ends of the leases. Before them the reply has the cursor of a scan
--- ('0': no more). The owner of a name that a scan has found must look like ours or Redisson's.
+-- ('0': no more). The owner of a name that a scan has found must have our form or that of Redisson.
 local now = redis.call('TIME')
 local clock = now[1] * 1000000 + now[2]
 local reply = {ARGV[#ARGV], '0'}

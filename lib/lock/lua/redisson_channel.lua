@@ -1,4 +1,4 @@
--- As kind_redisson_channel() in kinds.c.
+-- Does the same as kind_redisson_channel() in kinds.c.
 local function redisson_channel(name)
   return 'redisson_lock__channel:' .. (name:find('{', 1, true) and name or '{' .. name .. '}')
 end

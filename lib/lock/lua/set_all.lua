@@ -1,4 +1,5 @@
--- Set the locks. A lock that already has our value is granted: this call was executed before.
+-- Set the locks. A lock that already has our value counts as granted, because an earlier execution
+-- of the same call has set it.
 local each = (#ARGV - 3) / count
 local names, owners = #KEYS - count, 3 - each
 for i = 1, count do
