@@ -48,8 +48,8 @@ struct redis_command;
 typedef void (*redis_command_cb)(struct redis_command *command, enum rlock_status status,
                                  const struct redis_reply *reply);
 
-/** A command, in the caller's memory. It may not move from redis_conn_end() until `done`
- *  is called. */
+/** A command, in the caller's memory. The command may not move from redis_conn_end() until
+ *  `done` is called. */
 struct redis_command {
     struct rlock_link link;
     struct redis_conn *conn;
@@ -147,7 +147,7 @@ MUST_CHECK enum rlock_status redis_conn_end(struct redis_conn *conn,
                                             struct redis_command *command,
                                             redis_command_cb done);
 
-/** Begin, write and end a command. `words` are its arguments, and end with NULL. */
+/** Begin, write and end a command with the arguments `words`, which end with NULL. */
 MUST_CHECK enum rlock_status redis_conn_words(struct redis_conn *conn,
                                               struct redis_command *command,
                                               redis_command_cb done,

@@ -142,7 +142,7 @@ void redis_conn_take_reply(struct redis_conn *conn, const struct redis_reply *re
     conn->is_answering = true;
     if (is_error && conn->url.topology == REDIS_CLUSTER &&
         redis_discovery_moved(reply, &conn->host, &command->conn->moved_to))
-        /* the other commands in progress will get this reply, too */
+        /* the other commands in progress will get the same reply */
         conn->is_moving = true;
     command->done(command, is_error ? RLOCK_REFUSED : RLOCK_OK, reply);
     if (conn->state != CONN_UP)
@@ -155,7 +155,7 @@ void redis_conn_take_reply(struct redis_conn *conn, const struct redis_reply *re
 
 static bool is_pong(const struct redis_reply *reply)
 {
-    /* a subscriber gets {"pong", ""} */
+    /* a subscriber gets {"pong", ""} as the reply to PING */
     const struct redis_reply *first = redis_reply_at(reply, 0);
     const char *text = redis_reply_text(first == NULL ? reply : first, NULL);
 

@@ -37,7 +37,7 @@ struct redis_conn {
     enum conn_state state;
     struct redis_tls *tls;
     struct redis_socket *socket; /* NULL while pausing and resolving */
-    struct rlock_link pending;   /* struct redis_command, in the order sent */
+    struct rlock_link pending;   /* struct redis_command, in the order of sending */
     size_t command_begin;        /* where the unfinished command begins in the wire */
     struct redis_handshake handshake;
     struct redis_command probe;
@@ -54,7 +54,7 @@ struct redis_conn {
     unsigned attempts;
     unsigned next_host;     /* index in url.hosts */
     unsigned tried;         /* hosts of this round that have failed */
-    struct redis_host host; /* host of this or the last attempt */
+    struct redis_host host; /* host of the present attempt or, in a pause, the last */
     bool is_named;          /* a sentinel or a node named `host`, and it has not failed */
 
     struct redis_conn *guide; /* to the sentinels */
@@ -120,7 +120,7 @@ void redis_conn_check_up(struct redis_conn *conn); /* called by the timer */
 
 /* -- conn_guide.c: the connection to the sentinels -- */
 
-/** Set the options for opening the guide. They point to `ret_url`. */
+/** Set the options for opening the guide. The options point to `ret_url`. */
 void redis_guide_options(struct redis_conn *conn, struct redis_conn_options *ret_options,
                          struct redis_url *ret_url);
 

@@ -112,7 +112,7 @@ static void conn_on_failed(const struct rlock_err *why, void *arg)
     redis_conn_lose(arg, RLOCK_IO, why);
 }
 
-/** Return the time limit of an attempt: a part of the timeout if others may follow. */
+/** Return the time limit of an attempt. If there are several hosts, it is a part of the timeout. */
 static int64_t attempt_us(const struct redis_conn *conn)
 {
     bool has_others = conn->url.host_count > 1 || conn->guide != NULL;

@@ -12,7 +12,7 @@
 
 #define PAUSE_MIN_MS   20
 #define PAUSE_MAX_MS   500
-#define GUIDED_MAX_MS  100 /* with sentinels; short, because a failover may end soon */
+#define GUIDED_MAX_MS  100 /* longest pause with sentinels, as a failover may end soon */
 #define CLUSTER_MIN_MS 100 /* siblings that have lost the same master share the pause */
 #define CLUSTER_MAX_MS 700
 #define STEADY_US      1000000 /* after this time in CONN_UP the next pause is short */
@@ -64,7 +64,7 @@ static int64_t next_pause_us(struct redis_conn *conn)
     return INT64_C(1000) * backoff_ms(conn->failures++, min_ms, max_ms, random_u64());
 }
 
-/** Whether `other` has lost the master of `conn` and pauses. */
+/** Whether `other` has lost the same master as `conn`, and pauses. */
 static bool is_pausing_with(const struct redis_conn *conn, const struct redis_conn *other)
 {
     return redis_conn_shares_master(conn, other) && other->state == CONN_PAUSING &&

@@ -23,7 +23,8 @@ struct redis_handshake {
     char lacks[256]; /* the rights that the user lacks, as the script replied */
 };
 
-/** Add the commands to `wire`. `key` is used in a cluster only; `rights` may be empty. */
+/** Add the commands of the handshake to `wire`. `key` is used in a cluster only. `rights` may be
+ *  empty. */
 void redis_handshake_start(struct redis_handshake *handshake, const struct redis_url *url,
                            const char *key, const struct redis_rights *rights,
                            struct redis_wire *wire);

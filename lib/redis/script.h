@@ -36,7 +36,7 @@ struct redis_script_call {
     /* Called once if the server does not have the script. The callback must begin, write
        and end the call again, and flush. If that fails, `done` is not called. */
     void (*send_again)(struct redis_script_call *call);
-    bool with_body;  /* send EVAL at once, because the call must not be sent twice */
+    bool with_body;  /* send the script itself, so that no second call is needed */
     uint64_t number; /* set by script.c */
 };
 

@@ -31,7 +31,7 @@ struct redis_socket_options {
     void *arg;
 };
 
-/** Start to connect. RLOCK_OK, RLOCK_IO, RLOCK_NO_MEMORY. */
+/** Start to connect. Returns RLOCK_OK, RLOCK_IO or RLOCK_NO_MEMORY. */
 MUST_CHECK enum rlock_status redis_socket_open(const struct redis_socket_options *options,
                                                struct redis_socket **ret_socket,
                                                struct rlock_err *reterr);

@@ -1,4 +1,4 @@
-/* url.c - parses a Redis URL, from the outside in. */
+/* url.c - parses a Redis URL by cutting off one part after the other. */
 #include "redis/url.h"
 
 #include <ctype.h>
@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SOCKET_MAX 107 /* sun_path without its NUL */
+#define SOCKET_MAX 107 /* longest path of a Unix socket: sun_path has room for its NUL */
 #define DB_MAX     1000000
 #define TEXT_OF(x) #x
 #define TEXT(x)    TEXT_OF(x)
@@ -250,7 +250,7 @@ static enum rlock_status parse_query(struct parser *parser, struct span query,
     return RLOCK_OK;
 }
 
-/** The login ends at the last @, so a password may contain an unencoded @. */
+/** Cut off the login. It ends at the last @, so a password may contain an unencoded @. */
 static bool cut_login(struct span *rest, struct span *ret_login)
 {
     const char *at = memrchr(rest->begin, '@', (size_t)(rest->end - rest->begin));

@@ -36,8 +36,8 @@ struct redis_url {
     char user[REDIS_USER_MAX + 1];         /* for servers, not for sentinels; "": none */
     char password[REDIS_PASSWORD_MAX + 1]; /* as `user` */
     char master[REDIS_MASTER_MAX + 1];     /* sentinel: the name of the primary */
-    /* Files for TLS. Without cacert: the authorities of the system; without cert and key:
-       no certificate of the client. */
+    /* Files for TLS. Without `cacert` the authorities of the system are used. Without `cert` and
+       `key` the client has no certificate. */
     char cacert[REDIS_PATH_MAX + 1], cert[REDIS_PATH_MAX + 1], key[REDIS_PATH_MAX + 1];
 };
 
