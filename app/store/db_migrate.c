@@ -157,8 +157,8 @@ static enum rlock_status call(struct db *db, const char *sql, const char *value,
     return status;
 }
 
-/* Runs after the commit: a transaction that has written cannot create the replication slot of a
-   subscription. */
+/* Subscribes to a cell, after the commit of the migration: a transaction that has written cannot
+   create the replication slot of a subscription. */
 static enum rlock_status join_cell(struct db *db, const char *url,
                                    struct rlock_err *reterr)
 {
@@ -261,8 +261,9 @@ static enum rlock_status migrate_patiently(const struct run *run,
     return status;
 }
 
-/* A second migration asks for the lock again and again. If it waited within a statement, `create
-   index concurrently` of the first one would wait for the end of that statement. */
+/* Asks for the lock again and again while another migration has it. If this session waited within
+   a statement, `create index concurrently` of the other migration would wait for the end of that
+   statement. */
 static enum rlock_status lock(struct db *db, struct rlock_err *reterr)
 {
     bool is_locked = false;

@@ -55,8 +55,8 @@ struct store_options {
     uint32_t timeout_ms;   /* limit of a call without a deadline of its own */
     unsigned lanes;        /* connections for batches of orders, >= 1 */
     bool expires_orders;   /* expire overdue orders if no other store does */
-    enum durability required; /* a server that promises less is not used */
-    struct metrics *metrics;  /* gets postgres_reconnects and expiry_leader */
+    enum durability required; /* a server whose commits survive less is not used */
+    struct metrics *metrics;  /* its postgres_reconnects and expiry_leader are set */
     /* Called when a voucher has changed. Called with 0 after each connect, because
        notifications may have been lost. */
     void (*on_voucher_changed)(int64_t voucher_id, void *arg);
@@ -91,8 +91,8 @@ void store_check(struct store *store);
  *  id 0. */
 bool store_is_foreign(const struct store *store, int64_t id);
 
-/** Return how many seconds old a list may be; -1: lists are up to date. To be called only in the
- *  callback of the list. */
+/** Return how many seconds old a list may be; -1: lists have no database of their own, so they are
+ *  up to date. To be called only in the callback of a list. */
 int64_t store_lists_age_s(const struct store *store);
 
 /** Print the state of the connections as a JSON object. */
@@ -106,12 +106,12 @@ void store_flush(struct store *store);
 /** One request of a batch, in the caller's memory. */
 struct placement {
     int64_t user_id;
-    int64_t fence;   /* > 0; 0: there is no lock, the fence is not checked */
+    int64_t fence;   /* of the order's lock; 0: there is no lock, nothing is checked */
     struct text key; /* request key; borrowed until the batch is answered */
     bool has_ticket; /* the request has a valid ticket */
     /* the answer, set on RLOCK_OK: */
     enum verdict verdict; /* NONE after a batch: the outcome is unknown */
-    struct order order;   /* full for PLACED and REPEATED; only id for ALREADY_ORDERED */
+    struct order order;   /* PLACED, REPEATED: complete; ALREADY_ORDERED: only the id */
 };
 
 /** The state of a voucher after a batch, for the catalogue. */
@@ -137,8 +137,9 @@ struct store_batch {
     size_t count;        /* 1..10000 */
     int64_t deadline_us; /* clock_mono_us(): the earliest deadline of the requests */
     bool is_slow;        /* the voucher is slow: use a lane for slow vouchers */
-    /* Not NULL: the voucher's row is released before the commit is durable, and then `released`
-       is called. The callback of the batch follows when the commit is durable. */
+    /* If this is not NULL, the voucher's row is released before the commit is durable, and
+       `released` is called at that time. The callback of the batch follows when the commit is
+       durable. */
     void (*released)(void *arg);
     void *arg;
     /* used by the store: */
@@ -156,9 +157,9 @@ unsigned store_batch_room(const struct store *store, bool is_slow);
  *
  * To be called only if store_batch_room() > 0; otherwise the answer is RLOCK_DOWN.
  *
- * @batches  at least one store_batch, linked by `link`; emptied. Each has a different
- *           voucher. If there are several, a voucher whose row is held does not delay the
- *           others: its batch is answered RLOCK_BUSY
+ * @batches  a list of at least one store_batch, linked by `link`. The list is emptied. Each
+ *           batch has a different voucher. If there are several, a voucher whose row is held
+ *           does not delay the others: its batch is answered RLOCK_BUSY
  */
 void store_place_orders(struct store *store, struct rlock_link *batches,
                         store_batch_cb callback);
@@ -260,8 +261,8 @@ struct event_filter {
     int64_t deadline_us; /* clock_mono_us(); 0: timeout_ms from now */
 };
 
-/** @events  in the order of the commits, so no event with a smaller id is added later;
- *           valid during the callback with their texts */
+/** @events  in the order of the commits, so no event with a smaller id is added later. The events
+ *           and their texts are valid during the callback */
 typedef void (*store_events_cb)(enum rlock_status status, const struct event *events,
                                 size_t count, void *arg);
 
@@ -270,7 +271,7 @@ void store_list_events(struct store *store, const struct event_filter *filter,
 
 /* -- vouchers -- */
 
-/** @vouchers  valid during the callback with their texts
+/** @vouchers  valid during the callback, and so are their texts
  *  @now_us    time of the answer by the database's clock */
 typedef void (*store_vouchers_cb)(enum rlock_status status,
                                   const struct voucher *vouchers, size_t count,

@@ -103,9 +103,9 @@ static uint32_t whole_ms(int64_t us)
     return us < 1000 ? 1 : (uint32_t)(us / 1000);
 }
 
-/* Divides the time into three parts. After the first part the server cancels the statement, after
-   the second part the server counts as hung, and the third part is for the look-up of the outcome.
-   The second part has a minimum, so that a busy server does not count as hung. */
+/* Divides the time that a call has left into three parts. After the first part the server cancels
+   the statement. After the second part the server counts as hung. The third part is for the look-up
+   of the outcome. The second part has a minimum, so that a busy server does not count as hung. */
 void store_limit(struct call *call, int64_t left_us)
 {
     uint32_t least_ms = call->store->options.timeout_ms / 4 + GRACE_MS_MIN;

@@ -18,9 +18,9 @@
 #include <string.h>
 
 #define CHANGES_MAX   4096 /* most unanswered changes */
-#define SHARED_MAX    500  /* most changes in a transaction, during which orders wait */
+#define SHARED_MAX    500  /* most changes in a transaction; orders wait for its end */
 #define NEW_VOUCHER   INT64_MAX /* instead of an id, for the queue of new vouchers */
-#define FAILED_US_MIN 10000     /* less than the shortest lock_timeout of a session */
+#define FAILED_US_MIN 10000     /* a failed wait for a row lock takes longer */
 
 /** The changes of one voucher; exists while a change waits or is under way. */
 struct change_queue {
@@ -228,8 +228,8 @@ static void add_change(struct changes_call *call, struct order_change *change)
         call->call.deadline_us = change->deadline_us;
 }
 
-/* Answers the late changes of the call, unless all are late. False: all are late, or the
-   call changes a voucher. */
+/* Takes the late changes out of the call, and answers them. False: nothing was answered, because
+   all changes are late, or because the call changes a voucher. */
 static bool drop_late_changes(struct call *call, int64_t latest_us)
 {
     struct changes_call *orders = changes_of(call);
@@ -266,7 +266,8 @@ static void drop_late(const struct store *store, const struct change_queue *queu
     }
 }
 
-/* Answers a late call as unknown. The connection stays: the server cancels the statement soon. */
+/* Answers a late call: its outcome is unknown. The connection stays open, because the server
+   cancels the statement soon. */
 static void abandon_late(struct store *store, unsigned i, int64_t now_us)
 {
     struct call *call = store->changes.sent[i];

@@ -4,7 +4,8 @@
  *
  * The connection sends prepared statements in pipeline mode. Queries leave in the order of
  * store_conn_send() and are answered in that order, each after the commit of its own
- * transaction. If a proof follows the statement (store_statements.h), the query is answered
+ * transaction. A proof is a second statement, sent behind the first one, which asks the server
+ * which failures the commit survives (store_statements.h). A query with a proof is answered
  * after the proof. The connection opens itself, and reopens itself after a failure: at the
  * next host of the URL, with back-off when all hosts have failed. It leaves a server that is
  * read-only, such as a standby.
@@ -52,7 +53,7 @@ struct store_query {
     PGresult *result;
 };
 
-/** A server process. The start distinguishes it from a later process with the same pid. */
+/** A server process. Its start time tells it apart from a later process with the same pid. */
 struct store_backend {
     int64_t pid;
     int64_t start_us;
@@ -61,7 +62,7 @@ struct store_backend {
 /** Facts that the server reported at the start of the session. Some are updated later. */
 struct store_session {
     struct store_backend backend;
-    int64_t server_start_us;    /* distinguishes the server from others */
+    int64_t server_start_us;    /* when the server started; tells servers apart */
     enum durability durability; /* as the last proof reported */
     int64_t configured_us; /* when the server read its configuration, by the last proof */
     int64_t cell, cells;
@@ -71,13 +72,13 @@ struct store_session {
 struct store_conn_options {
     uv_loop_t *loop;
     const char *database_url; /* valid; borrowed until the connection is closed */
-    enum durability required; /* a server that promises less is refused */
+    enum durability required; /* a server whose commits survive less is refused */
     /* The server may be read-only. STATEMENT_AGE replaces STATEMENT_BARRIER, and no proof
        follows. The statement returns how old the data of the server may be. */
     bool is_reader;
     uint32_t timeout_ms;   /* limit of an attempt to connect; less with several hosts */
     uint32_t statement_ms; /* initial limit of the session, see struct store_query */
-    uint32_t lock_ms;      /* limit of a wait for a lock, then RLOCK_BUSY; 0: unlimited */
+    uint32_t lock_ms;      /* after this wait for a lock: RLOCK_BUSY; 0: no limit */
     uint32_t idle_ms;      /* the server ends a session after this idle time; 0: never */
     const char *listen;    /* a channel, or NULL */
     void (*on_up)(struct store_conn *conn, void *arg);
@@ -102,11 +103,11 @@ bool store_conn_is_up(const struct store_conn *conn);
 /** The last session, even if the connection has ended; during on_down, the session that failed. */
 const struct store_session *store_conn_session(const struct store_conn *conn);
 
-/** Ask the server for a proof, unless queries are under way. */
+/** Send a proof without a statement before it, unless queries are under way. */
 void store_conn_check(struct store_conn *conn);
 
-/** Leave the server, if the connection is up, as if its own proof had failed. The status of
- *  `why` is RLOCK_UNSAFE. */
+/** Leave the server, because a proof on another connection has failed. `why` has the status
+ *  RLOCK_UNSAFE. Does nothing if the connection is not up. */
 void store_conn_leave(struct store_conn *conn, const struct rlock_err *why);
 
 /** Number of queries that were sent and are not answered yet. */

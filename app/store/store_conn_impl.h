@@ -25,7 +25,7 @@ struct store_conn {
     uv_timer_cb on_timer;
     unsigned pending_count;
     unsigned attempts; /* number of failures since the connection was up */
-    unsigned host;     /* host of this or the next attempt */
+    unsigned host;     /* host of the present attempt or, in a pause, the next */
     unsigned host_count;
     struct database_host target;
     struct rlock_err round; /* why this round through the hosts has failed so far */
@@ -89,7 +89,7 @@ void store_connect_continue(struct store_conn *conn, PostgresPollingStatusType n
 /** The time limit of the present step of an attempt. */
 uint32_t store_connect_ms(const struct store_conn *conn);
 
-/** Take an answer of an attempt in STATE_PREPARING. */
+/** Handle a result that arrives in STATE_PREPARING, during an attempt to connect. */
 MUST_CHECK enum rlock_status store_connect_take(struct store_conn *conn,
                                                 const PGresult *result,
                                                 struct rlock_err *reterr);

@@ -159,8 +159,8 @@ void store_connect_continue(struct store_conn *conn, PostgresPollingStatusType n
                             next == PGRES_POLLING_READING ? UV_READABLE : UV_WRITABLE);
 }
 
-/* By default libpq prints notices. One notice says that somebody has cancelled a commit's wait for
-   the standby; the server reports that commit as successful. */
+/* Notes that somebody has cancelled a commit's wait for the standby. Only a notice says so, because
+   the server reports that commit as successful. All other notices are dropped. */
 static void conn_on_notice(void *arg, const PGresult *notice)
 {
     struct store_conn *conn = arg;

@@ -31,7 +31,8 @@
 
 /* -- answers -- */
 
-/* False: libpq failed. Old versions of libpq write at each Sync, new ones at a flush. */
+/* Ends a transaction by the message Sync. An old libpq writes it at once, a new one at the next
+   flush. False: libpq failed. */
 static bool send_sync(struct store_conn *conn)
 {
 #ifdef LIBPQ_HAS_SEND_PIPELINE_SYNC
@@ -69,7 +70,7 @@ static void start_deadline(struct store_conn *conn)
 static enum rlock_status session_after(const char *sqlstate)
 {
     static const struct {
-        const char *begin; /* of the SQLSTATE */
+        const char *begin; /* the first characters of the SQLSTATE */
         enum rlock_status session;
     } transient[] = {
         {"0A000", RLOCK_IO},   /* a migration has invalidated a prepared statement */
@@ -132,7 +133,8 @@ static void keep_result(struct store_conn *conn, PGresult *result)
     query->result = result;
 }
 
-/* Sends the barrier and the proof of the oldest query again. The query becomes the last one. */
+/* Sends the barrier and the proof of the oldest query again, because the server was reconfigured
+   between the last two proofs. The query becomes the last one. */
 static void prove_again(struct store_conn *conn)
 {
     struct store_query *query = LIST_SHIFT(struct store_query, &conn->pending, link);
@@ -144,8 +146,8 @@ static void prove_again(struct store_conn *conn)
         store_conn_fail_later(conn, RLOCK_IO, "send", PQerrorMessage(conn->pg));
 }
 
-/* The outcome of a query that was rolled back is known, so the query is answered whatever the proof
-   says. */
+/* Takes the proof of the oldest query. If the query was rolled back, its outcome is known, so it is
+   answered even if the proof fails. */
 static enum rlock_status take_proof(struct store_conn *conn, const PGresult *result,
                                     struct rlock_err *reterr)
 {
@@ -260,7 +262,7 @@ static void check_deadline(struct store_conn *conn)
 
     if (oldest(conn) == NULL)
         return;
-    /* if there is input, it may be a part of a large answer */
+    /* Unread input may be a part of a large answer, so the answer is not late. */
     if (left_us > 0 || poll(&socket, 1, 0) > 0) {
         store_conn_arm(conn, left_us);
         return;

@@ -17,8 +17,8 @@ struct call {
     enum statement statement;
     struct store_params params;
     int64_t deadline_us;
-    struct rlock_link sent;     /* in a list of calls under way that may be abandoned */
-    unsigned rows;              /* of a read: see store_read() */
+    struct rlock_link sent; /* in a list of calls under way, see store_abandon_late() */
+    unsigned rows;          /* of a read: see store_read() */
     struct change_queue *queue; /* of a change: the queue of its voucher */
     int64_t sent_us;            /* of a change: when it was sent */
 };
@@ -76,7 +76,7 @@ struct suspect {
 /** Overdue batches of orders of one voucher. */
 struct due {
     int64_t voucher_id;
-    size_t first, count; /* the range in expiry.firsts */
+    size_t first, count; /* the part of expiry.firsts with these batches */
 };
 
 #define STORE_RESERVE      128
@@ -94,7 +94,7 @@ struct expiry {
     uint64_t expired;                    /* number of orders */
     struct due due[EXPIRY_DUE_MAX];      /* the result of the last read */
     int64_t firsts[EXPIRY_DUE_MAX];      /* the first order id of each batch */
-    size_t due_count, due_at;            /* due_at: the entry that is being expired */
+    size_t due_count, due_at;            /* due[due_at] is being expired */
     int64_t skipped[EXPIRY_SKIPPED_MAX]; /* vouchers left out for the rest of the run */
     size_t skipped_count;
 };
@@ -105,17 +105,17 @@ struct reads {
     struct rlock_link waiting; /* call */
     struct rlock_link sent;    /* call, linked by call->sent */
     size_t waiting_count;
-    unsigned rows; /* sum over the reads under way */
+    unsigned rows; /* rows of all reads under way */
 };
 
 struct store {
     struct store_options options;
     struct store_conn **conns; /* array of conn_count, indexed by enum role */
     unsigned conn_count;
-    struct store_params params;     /* of the call that is being sent */
+    struct store_params params;     /* for the call that is being sent */
     struct rlock_link unsent;       /* call, answered by unsent_timer */
     struct rlock_link lookup_calls; /* lookup_call, not sent yet */
-    struct rlock_link lookups_sent; /* lookup_call, linked by call.sent */
+    struct rlock_link lookups_sent; /* each lookup_call under way, linked by call.sent */
     struct reads reads[2];          /* of ROLE_READS and ROLE_LISTS */
     struct {
         struct rlock_link
@@ -134,7 +134,7 @@ struct store {
     uv_timer_t deadline_timer; /* runs while calls wait */
     uv_timer_cb on_deadlines;
     bool is_up, is_state_reported;
-    enum rlock_status refusal; /* the last reported reason, if a server gave it */
+    enum rlock_status refusal; /* last reported refusal by a server; RLOCK_OK: none */
     bool is_closed;
     struct rlock_link reserve; /* free blocks of `reserved`, linked by their query */
     struct batch_call reserved[STORE_RESERVE]; /* blocks to use when memory is out */
@@ -147,7 +147,7 @@ struct store {
 
 /**
  * Allocate a zeroed block. When memory is out, the block comes from the reserve of the store,
- * so that every call is answered. Aborts when the reserve is empty.
+ * so that every call is answered. If the reserve is empty, the process aborts.
  */
 void *store_alloc(struct store *store, size_t size);
 void store_free(struct store *store, void *block);
@@ -166,7 +166,7 @@ void store_answer_later(struct call *call, enum rlock_status status);
 /** Answer a call of store->unsent now. */
 void store_answer_unsent(struct call *call);
 
-/** The limits for queries of a role that have no limits of their own. */
+/** The limits of the queries of a role. A query may have limits of its own instead. */
 struct store_limits {
     uint32_t timeout_ms; /* after this time the server counts as hung */
     uint32_t statement_ms, lock_ms;
@@ -198,7 +198,8 @@ void store_abandon_late(enum role role, struct rlock_link *sent, int64_t now_us)
 
 /** Send store->params as soon as the connection has room. Lists use the connection for lists, if there
  *  is one; other reads use the connection for reads.
- *  @rows  maximum number of vouchers; SMALL_ROWS orders or events count as one voucher */
+ *  @rows  how many vouchers the result has at most. In a result of orders or events, SMALL_ROWS of
+ *         them count as one voucher */
 void store_read(struct call *call, enum statement statement, unsigned rows);
 void store_init_reads(struct store *store);
 void store_send_reads(struct store *store);
@@ -220,7 +221,8 @@ void store_set_expiry_leader(struct store *store, bool is_leader);
 void store_send_lookups(struct store *store);
 void store_time_out_lookups(struct store *store, int64_t now_us);
 
-/** Terminate the suspects, then look up the batches that wait until the suspects are gone. */
+/** Terminate the server processes in `suspects`. When they are gone, look up the batches in
+ *  `resolving`. */
 void store_resolve_step(struct store *store);
 
 /** Remember the server process of a lane that failed while batches were under way. */

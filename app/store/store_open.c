@@ -9,7 +9,7 @@
 #include <string.h>
 
 #define EXPIRY_LOGIN_MS_MAX 5000 /* the longest attempt to connect for expiry */
-#define EXPIRY_IDLE_MS      1200 /* then Postgres ends the session of a hung process */
+#define EXPIRY_IDLE_MS      1200 /* Postgres ends a session that is idle for longer */
 
 /* -- connections -- */
 
@@ -67,7 +67,8 @@ static void leave_server(struct store *store, const struct rlock_err *why)
     }
 }
 
-/* All connections use one server, so store_resolve_orders() finds the processes of the lanes. */
+/* Lets the other connections use the server of `conn`, too. store_resolve_orders() needs this: it
+   looks for the processes of the lanes on the server of its own connection. */
 static void store_on_conn_up(struct store_conn *conn, void *arg)
 {
     struct store *store = arg;
@@ -86,7 +87,8 @@ static void store_on_conn_up(struct store_conn *conn, void *arg)
     report_state(store, NULL);
 }
 
-/* Reconnects for expiry are not counted: Postgres ends that session if the process was paused. */
+/* Reconnects of the connection for expiry are not counted, because a paused process is enough for
+   Postgres to end its session. */
 static void store_on_conn_down(struct store_conn *conn, bool was_up,
                                const struct rlock_err *why, void *arg)
 {

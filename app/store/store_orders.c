@@ -17,7 +17,8 @@
 #define LOOKUP_MAX       1000 /* most keys in a query */
 #define LOOKUPS_SENT_MAX 2    /* a look-up is sent while fewer queries are under way */
 
-/* "place" returns a row per batch; "find" and "resolve" one per placement. */
+/* The columns of "place", which returns a row per batch, and below those of "find" and "resolve",
+   which return a row per placement. */
 enum batch_column {
     COLUMN_VERDICTS,
     COLUMN_ORDER_IDS,
@@ -328,7 +329,7 @@ void store_place_orders(struct store *store, struct rlock_link *batches,
 
 /* -- resolving -- */
 
-/* False: the row is malformed. */
+/* Decodes a row of the result of a look-up. False: the row is malformed. */
 static bool decode_found(const PGresult *result, int row, int64_t voucher_id,
                          struct placement *placement)
 {

@@ -12,7 +12,7 @@
 
 #define WAITING_MAX  4096    /* most reads that wait */
 #define SENT_MAX     64      /* most reads under way, abandoned ones included */
-#define ROWS_MAX     256     /* most rows under way, unless one read has more */
+#define ROWS_MAX     256     /* most rows under way; a single read may have more */
 #define LOCK_TIMEOUT "55P03" /* SQLSTATE lock_not_available */
 
 void store_init_reads(struct store *store)

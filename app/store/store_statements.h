@@ -5,8 +5,8 @@
 /* X(enum word, name, what follows). The SQL is sql/queries/NAME.sql; its columns are read by
    number.
 
-   What a statement has changed or read can be lost in a crash until it is durable. So two
-   other statements follow each statement whose result becomes an answer, in the same write:
+   What a statement has changed or read can be lost in a crash until it is durable. So each
+   statement whose result becomes an answer is sent together with two other statements:
      STATEMENT_BARRIER ends the transaction. It makes the commit wait until everything that
      the transaction has changed or read is durable.
      STATEMENT_PROOF is a transaction of its own. It returns what the commit survives. */
@@ -33,11 +33,13 @@
     X(LEAD_EXPIRY,      "lead_expiry",      NOTHING) \
     X(READ_VOUCHER,     "read_voucher",     BARRIER) \
     X(READ_VOUCHERS,    "read_vouchers",    BARRIER) \
-    X(LIST_ORDERS,      "list_orders",      BARRIER) /* up to LIST_ENDED: lists (store_reads.c) */ \
+    /* LIST_ORDERS to LIST_ENDED are lists, see store_reads.c */ \
+    X(LIST_ORDERS,      "list_orders",      BARRIER) \
     X(LIST_VOUCHER_ORDERS, "list_voucher_orders", BARRIER) \
     X(VOUCHER_EVENTS,   "voucher_events",   BARRIER) \
     X(ORDER_EVENTS,     "order_events",     BARRIER) \
-    X(LIST_ANY,         "list_any",         BARRIER) /* 4 rows in order of enum voucher_state */ \
+    /* the next four are in the order of enum voucher_state */ \
+    X(LIST_ANY,         "list_any",         BARRIER) \
     X(LIST_UPCOMING,    "list_upcoming",    BARRIER) \
     X(LIST_OPEN,        "list_open",        BARRIER) \
     X(LIST_ENDED,       "list_ended",       BARRIER) \
@@ -52,13 +54,13 @@ enum statement { STORE_STATEMENTS(X) STATEMENT_COUNT };
 
 enum store_follower {
     STORE_NOTHING,
-    STORE_PROOF,  /* STATEMENT_PROOF, behind the transaction */
-    STORE_BARRIER /* STATEMENT_BARRIER, in the transaction, and then the proof */
+    STORE_PROOF,  /* STATEMENT_PROOF after the transaction */
+    STORE_BARRIER /* STATEMENT_BARRIER in the transaction, and STATEMENT_PROOF after it */
 };
 
 extern const struct store_statement {
     const char *name;
-    const char *path; /* of the SQL, see embed.h */
+    const char *path; /* path of the SQL file, see embed.h */
     enum store_follower follower;
 } store_statements[STATEMENT_COUNT];
 
