@@ -33,16 +33,16 @@ struct catalogue {
     struct rlock_link reading; /* entries of the read under way */
     struct rlock_link missing; /* entries without a voucher, the oldest read first */
     size_t missing_count;
-    struct rlock_link refused; /* waits for which there was no memory */
+    struct rlock_link refused; /* waits that have failed, because memory was out */
     int64_t read_sent_us;
     bool is_reading;
     bool is_clock_due; /* the next read is sent even if it has no ids */
-    /* The database's clock minus clock_mono_us(), the largest error of this estimate, and when it
-       was measured. */
+    /* An estimate of the database's clock minus clock_mono_us(), its largest error, and when it
+       was made. */
     int64_t offset_us;
     int64_t offset_error_us;
     int64_t offset_taken_us; /* 0: there is no estimate */
-    int64_t ids[READ_MAX];   /* of the entries in `reading` */
+    int64_t ids[READ_MAX];   /* ids of the entries in `reading` */
 };
 
 /* -- entries of vouchers that do not exist -- */
@@ -216,7 +216,7 @@ void catalogue_read(struct catalogue *catalogue, int64_t id, struct catalogue_wa
     wait->callback = callback;
     wait->arg = arg;
     if (entry == NULL) {
-        list_append(&catalogue->refused, &wait->link); /* answered by catalogue_turn() */
+        list_append(&catalogue->refused, &wait->link); /* catalogue_turn() answers it */
         return;
     }
     list_append(&entry->waits, &wait->link);

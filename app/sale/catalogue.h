@@ -32,7 +32,7 @@ struct catalogue_entry {
     bool exists; /* false: there is no voucher with this id; other fields are invalid */
     /* private: */
     bool is_used;       /* requested since the last refresh was scheduled */
-    bool is_pending;    /* in the read under way or the next one */
+    bool is_pending;    /* the read under way, or the next one, includes this voucher */
     int64_t read_us;    /* clock_mono_us() before the last read was sent; 0: never */
     int64_t changed_us; /* clock_mono_us() of the last notification; 0: none */
     struct rlock_link waits;
@@ -52,13 +52,14 @@ struct catalogue_wait {
 
 struct catalogue;
 
-/** @store, @metrics  outlive the catalogue, which sets metrics->catalogue_read_us
+/** Create a catalogue; NULL: out of memory.
  *
- * NULL: out of memory. */
+ * @store    outlives the catalogue
+ * @metrics  outlives the catalogue; its catalogue_read_us is set */
 struct catalogue *catalogue_create(uv_loop_t *loop, struct store *store,
                                    struct metrics *metrics);
 
-/** To be called when no wait is open; store_close() answers all waits. The loop frees the
+/** Close the catalogue. Call store_close() before, which answers all waits. The loop frees the
  *  memory in a later turn. Accepts NULL. */
 void catalogue_close(struct catalogue *catalogue);
 

@@ -258,7 +258,8 @@ static void checkout_on_placed(enum rlock_status status,
         break;
     case RLOCK_BUSY:
     case RLOCK_DOWN:
-        if (status == RLOCK_BUSY && !batch->is_bundled) /* bundles do not wait */
+        /* A bundle waits for no row, so its time does not show whether the row is held. */
+        if (status == RLOCK_BUSY && !batch->is_bundled)
             queue_note_time(batch->queue, took_us, true, checkout_timeout_us(checkout));
         batch_requeue(batch);
         batch_end(batch);
@@ -270,7 +271,7 @@ static void checkout_on_placed(enum rlock_status status,
         batch_finish(batch, OUTCOME_UNKNOWN);
         batch_end(batch);
         break;
-    default: /* the outcome is unknown; the queue stays busy */
+    default: /* the outcome is unknown, so the queue stays busy */
         metrics_add(&checkout->options.metrics->outcome_lookups, 1);
         list_append(&checkout->unknown, &batch->link);
     }
@@ -307,8 +308,8 @@ void checkout_send(struct checkout *checkout, struct rlock_link *batches)
 
 /* -- look-up of unknown batches -- */
 
-/* An order without a lock is looked up by its key. If the shopper chose the key, the look-up may
-   find the order of an earlier request. */
+/* Whether a look-up has found the order of an earlier request. This may happen if the order has no
+   lock: then it is looked up by its key, which the shopper may have used before. */
 static bool was_placed_before(const struct item *item, const struct batch *batch)
 {
     return item->placement.verdict == VERDICT_PLACED && item->placement.fence == 0 &&

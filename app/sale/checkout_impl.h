@@ -12,7 +12,7 @@
 
 enum item_state { ITEM_LOCKING, ITEM_QUEUED, ITEM_SENT, ITEM_UNLOCKING };
 
-/* An accepted request. */
+/* An order request that the checkout has accepted. */
 struct item {
     struct rlock_link link;     /* in the list of its state */
     struct rlock_link deadline; /* in checkout->deadlines until it is answered */
@@ -30,7 +30,7 @@ struct item {
     bool is_answered;
     bool was_stale; /* Postgres has refused a fence of the item as stale */
     char key[KEY_BYTES];
-    char trace[CHECKOUT_TRACE_BYTES + 1]; /* "", or ends with a space */
+    char trace[CHECKOUT_TRACE_BYTES + 1]; /* for log lines: "" or "TRACE " */
     struct span span;
 };
 
@@ -52,7 +52,7 @@ struct checkout {
     uv_timer_t timer;
     uv_timer_t turn_timer; /* wakes the loop for checkout_turn() */
     struct queues queues;
-    struct rlock_link unlocking; /* items, by state_since_us */
+    struct rlock_link unlocking; /* items that release their lock, by state_since_us */
     struct rlock_link deadlines; /* items, by arrived_us */
     struct rlock_link unknown;   /* batches whose outcome must be looked up */
     struct rlock_link free_items;
@@ -75,7 +75,7 @@ bool item_may_be_sent(const struct item *item, const struct queue *queue, int64_
  *  the current time. */
 int64_t item_end_stage(struct item *item, enum metrics_stage stage, int64_t began_us);
 
-/** Enter a state; `ended` is the stage that ends. */
+/** Let the item enter `state`. The stage `ended` ends. */
 void item_advance(struct item *item, enum item_state state, enum metrics_stage ended);
 
 /**

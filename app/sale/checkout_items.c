@@ -29,7 +29,7 @@
 #include <string.h>
 
 #define TRIES_MAX      5 /* number of quick failures after which an order is given up */
-#define UNLOCK_WAIT_US 20000 /* longest wait of an answer for the release of its lock */
+#define UNLOCK_WAIT_US 20000 /* an answer waits at most this time for its unlock */
 
 /* -- memory: free lists, so that a running sale allocates nothing -- */
 
@@ -313,7 +313,8 @@ void item_renew_fence(struct item *item)
 
 /* -- acceptance -- */
 
-/* Keeps the list in order of arrival: a request may have waited before it reached the checkout. */
+/* Keeps the list in the order of arrival. The new item need not be the last, because a request may
+   have waited before it reached the checkout. */
 static void insert_deadline(struct item *item)
 {
     struct rlock_link *deadlines = &item->checkout->deadlines;

@@ -15,7 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define TICK_MS          20 /* interval of the checks for deadlines and unknown batches */
+#define TICK_MS          20 /* interval of the checks for deadlines and for unknown outcomes */
 #define PRINT_QUEUES_MAX 20
 #define FORM_AGAIN_US    1000 /* pause after a batch could not be formed */
 

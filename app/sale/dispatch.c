@@ -10,8 +10,9 @@ static bool fits_bundle(const struct dispatch_queue *queue)
     return queue->orders <= DISPATCH_BUNDLED_MAX && !queue->is_slow && !queue->has_half;
 }
 
-/* If bundles release their rows early, a second bundle pays when it is as large as the one under
-   way. Otherwise it pays when it is full. */
+/* Whether the batch waits because a bundle is under way. If bundles release their rows early, the
+   wait ends when as many orders wait as are under way in bundles. Otherwise it ends when the next
+   bundle is full. */
 static bool waits_for_bundle(const struct dispatch *dispatch,
                              const struct dispatch_queue *queue)
 {

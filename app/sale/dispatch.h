@@ -50,7 +50,7 @@ struct dispatch {
 /** The queue of a voucher that has no transaction under way. */
 struct dispatch_queue {
     int64_t since_us; /* when the oldest order was queued */
-    size_t orders;    /* counted up to DISPATCH_BUNDLED_MAX + 1 */
+    size_t orders;    /* queued orders, counted up to DISPATCH_BUNDLED_MAX + 1 */
     bool is_slow;     /* the transactions of the voucher wait for its row */
     bool has_half;    /* the next batch is half of a batch that Postgres has refused */
 };

@@ -5,7 +5,7 @@
 
 #define WINDOW_US      100000
 #define WINDOW_BATCHES 4
-#define IDLE_US        1000000 /* after a second without a batch, the load may have changed */
+#define IDLE_US        1000000 /* after this time without a batch, the load may have changed */
 #define RATE_WEIGHT    4
 #define TRIALS_KEPT    8  /* maximum number of trials in the mean `gain` */
 #define PAUSE_WINDOWS  2  /* windows between two trials, for each trial in the mean */
@@ -50,9 +50,10 @@ static void plan_trial(struct early_release *early, int64_t window_us, int64_t n
                                       (PAUSE_WINDOWS + llabs(early->gain) / GAIN_STEP);
 }
 
-/* The service does not see how long a request waits before it is read. So the rate counts more
-   than the measured waits. If the service is not busy, both rates are equal, and the waits
-   decide. */
+/* Updates the mean gain. The gain combines two differences between the last windows with and
+   without early releases: of the rate of orders and of the mean wait. The rate counts more,
+   because the service does not see how long a request waits before it is read. If the service
+   is not busy, the rates of both windows are equal, and the waits decide. */
 static void judge(struct early_release *early)
 {
     const struct early_window *with = &early->last[true], *without = &early->last[false];
@@ -103,7 +104,8 @@ static void count_batch(struct early_release *early, size_t orders, int64_t wait
     }
     early->waited_us += waited_us;
     early->orders += (int64_t)orders;
-    /* The last condition: the mean wait fits into the window, so most orders arrived in it. */
+    /* If the mean wait is longer than the window, most orders arrived before the window. Then the
+       window goes on. */
     if (took_us >= WINDOW_US && early->batches > WINDOW_BATCHES &&
         took_us * early->orders >= early->waited_us)
         window_end(early, took_us, now_us);

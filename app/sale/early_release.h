@@ -4,10 +4,12 @@
  * A batch with an early release frees its voucher's row before its commit is durable. So the next
  * batch starts sooner, but Postgres executes a second transaction. An early release pays where a
  * commit waits for a disk or a standby, and not where it waits for a core. The duration of a commit
- * does not show what it waits for. So batches are sent with and without early releases in turns,
- * and the way that places more orders is kept. If both place about as many, the way with the
- * shorter waits is kept. All workers share this decision, because they share the rows of the
- * vouchers.
+ * does not show what it waits for. So batches are sent in one of two ways: with or without early
+ * releases. From time to time the other way is tried for a short time (a trial), and the way that
+ * places more orders is kept. If both ways place about as many orders, the way with the shorter
+ * waits is kept. All workers share this decision, because they share the rows of the vouchers.
+ *
+ * A window is a time of at least 100 ms in which one of the ways is measured.
  *
  * Threads: any.
  */
@@ -28,9 +30,9 @@ struct early_release {
     pthread_mutex_t mutex;
     int64_t gain;        /* mean gain of early releases in thousandths; see judge() */
     int trials;          /* number of trials in the mean `gain` */
-    bool is_trial;       /* the way that seems worse is being tried */
+    bool is_trial;       /* a trial of the way that seems worse is under way */
     int64_t trial_at_us; /* when the next trial begins */
-    struct early_window last[2]; /* the last windows without and with early releases */
+    struct early_window last[2]; /* last windows: [0] without, [1] with early release */
     int64_t noted_us;            /* when the last batch was durable */
     int64_t since_us;     /* start of the window; batches sent earlier do not count */
     int64_t window_at_us; /* when the first batch of the window was durable */
@@ -38,7 +40,7 @@ struct early_release {
     int64_t waited_us, orders; /* sums over the batches of the window, except the first */
 };
 
-/** Until the first trial, every batch releases its row early. */
+/** Begin with early releases. The first trial is without them. */
 void early_release_init(struct early_release *early);
 
 /** Whether the next batch releases its row early. */

@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#define FAILED_US_MIN 10000 /* less than the shortest lock_timeout of a transaction */
+#define FAILED_US_MIN 10000 /* a failed wait for a row lock takes longer */
 
 void queues_init(struct queues *queues)
 {
