@@ -19,7 +19,7 @@
 #include <uv.h>
 
 #define HTTP_BODY_BYTES_MAX 65536
-#define HTTP_TRACE_BYTES    160 /* of the text of http_trace(), with the NUL */
+#define HTTP_TRACE_BYTES    160 /* size of the text of http_trace(), with its NUL */
 
 struct http;
 struct http_tls;
@@ -134,9 +134,9 @@ void http_answer_page(struct http_request *request, struct http_page *page);
 
 /* -- answers in parts -- */
 
-/** Answer with a body of unknown length, of which `reply` has the first part. Whenever the client has
- *  received a part, the server calls `next`, which calls http_send_part() once, at once or later. If
- *  the server quiesces, the answer is cut. */
+/** Answer with a body of unknown length. `reply` has its first part. Each time the client has
+ *  received a part, the server calls `next`. Then http_send_part() must be called once, inside
+ *  `next` or later. If the server quiesces, the answer is cut. */
 void http_answer_parts(struct http_request *request, const struct http_reply *reply,
                        void (*next)(struct http_request *request));
 
@@ -169,7 +169,7 @@ struct http_options {
     struct http_tls *tls; /* NULL: plain HTTP; owned by the server after RLOCK_OK */
     const char *tls_priority;
     struct address_networks trusted_proxies;
-    size_t connections_max;         /* including listeners; further ones are closed */
+    size_t connections_max;         /* including listeners; more are refused */
     size_t connections_per_address; /* 0: no limit; trusted proxies have no limit */
     unsigned idle_timeout_s;        /* time for the head of the next request to arrive */
     unsigned request_timeout_s;     /* time for a body to arrive, or an answer to leave */

@@ -220,7 +220,8 @@ static bool drain_begin(struct conns *conns, struct conn *conn)
     const union MHD_ConnectionInfo *info =
         MHD_get_connection_info(conn->connection, MHD_CONNECTION_INFO_CONNECTION_FD);
     struct drain *drain;
-    int unread = 0; /* > 0 after libmicrohttpd itself has refused a head */
+    int unread =
+        0; /* bytes left in the socket, e.g. after libmicrohttpd has refused a head */
 
     (void)ioctl(info->connect_fd, FIONREAD, &unread);
     if (conn->state == CONN_ENDING || conns->is_stopped ||
@@ -237,7 +238,7 @@ static bool drain_begin(struct conns *conns, struct conn *conn)
         free(drain);
         return false;
     }
-    shutdown(drain->fd, SHUT_WR); /* with TLS, libmicrohttpd shuts nothing down */
+    shutdown(drain->fd, SHUT_WR); /* libmicrohttpd does not do this for TLS */
     drain->conns = conns;
     drain->conn = conn;
     drain->poll.data = drain;
@@ -335,7 +336,7 @@ bool conns_sweep(struct conns *conns)
             conn->since_ms < conns->handshakes_since_ms)
             conns->handshakes_since_ms = conn->since_ms;
     }
-    /* A connection without a struct conn may be in a handshake, too. */
+    /* The other connections have no struct conn, and may be in a handshake. */
     if (seen + conns->drained_count < conns->count)
         conns->handshakes_since_ms = 0;
     if (conns->peak_count < SHRINK_FROM || conns->count > conns->peak_count / 2)

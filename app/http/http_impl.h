@@ -95,11 +95,11 @@ struct http {
 /* -- http_framing.c -- */
 
 /** Set the members of the request that describe its framing. To be called when the head has
- *  arrived; `method` and `version` as libmicrohttpd passes them. */
+ *  arrived, with the `method` and the `version` that libmicrohttpd passes. */
 void http_check_head(struct http_request *request, const char *method,
                      const char *version);
 
-/** Check the bytes before a part of a chunked body. */
+/** Check the end of the line that precedes the part `data` of a chunked body. */
 void http_check_chunk(struct http_request *request, const char *data);
 
 /** For MHD_OPTION_URI_LOG_CALLBACK. Cuts off a query that is too long. */

@@ -39,8 +39,8 @@ static bool bind_all(struct addrinfo *address, size_t count, int *ret_fds,
 
     if (probe < 0)
         return false;
-    /* All sockets get the port that the kernel has chosen for the probe. The port has the same
-       offset in IPv4 and IPv6 addresses. */
+    /* All sockets get the port that the kernel has chosen for the probe. In IPv4 and IPv6 addresses
+       the port is at the same offset. */
     getsockname(probe, address->ai_addr, &len);
     *ret_port = ntohs(((struct sockaddr_in *)(void *)address->ai_addr)->sin_port);
     close(probe);

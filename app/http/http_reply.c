@@ -74,7 +74,8 @@ static bool is_last(const struct http_request *request)
     return request->http->is_quiesced || request->is_chunked || request->is_last;
 }
 
-/* Whether the request reads with a token. Browsers and proxies must not store such an answer. */
+/* Whether the request is a GET or HEAD with a token. Browsers and proxies must not store the answer
+   to such a request. */
 static bool is_private(const struct http_request *request)
 {
     return (request->method == HTTP_GET || request->method == HTTP_HEAD) &&
@@ -274,7 +275,7 @@ static enum MHD_Result copy_header(void *arg, enum MHD_ValueKind kind UNUSED,
     return MHD_add_response_header(arg, name, value);
 }
 
-/* Copies a page for an answer with individual headers. */
+/* Copies a page for one answer, which can then have headers of its own. */
 static struct MHD_Response *page_copy(const struct http_page *page)
 {
     struct http_reply body = {.body = page->body, .body_len = page->body_len};

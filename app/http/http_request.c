@@ -128,7 +128,7 @@ void http_client_address(const struct http_request *request, uint8_t ret_address
         return;
     search_values(request, "X-Forwarded-For", MHD_HEADER_KIND, &forwarded);
     kept = forwarded.count < FORWARDED_MAX ? forwarded.count : FORWARDED_MAX;
-    /* The last value comes first, because each proxy appends the address of its peer. */
+    /* Begin with the last value, because each proxy appends the address of its peer. */
     for (size_t i = 1; i <= kept; i++) {
         const struct text *value = &forwarded.last[(forwarded.count - i) % FORWARDED_MAX];
 

@@ -192,8 +192,8 @@ static void server_on_completed(void *arg, struct MHD_Connection *connection UNU
     *request_slot = NULL;
 }
 
-/* Unescapes `text` in place, except %00: a NUL would truncate the path, so two paths would look
-   equal. */
+/* Unescapes `text` in place, but leaves %00 as it is: a NUL would cut the path, so that two
+   different paths would look equal. */
 static size_t unescape(void *arg UNUSED, struct MHD_Connection *connection UNUSED,
                        char *text)
 {
