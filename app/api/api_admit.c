@@ -1,4 +1,5 @@
-/* api_admit.c - finds the voucher of a request for an order or a ticket, and answers an outcome. */
+/* api_admit.c - requests for orders and tickets: finds their voucher, and answers with their
+   outcome. */
 #include "app/api/api_routes.h"
 
 #include <assert.h>

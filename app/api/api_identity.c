@@ -58,7 +58,8 @@ static void check_role(struct api_request *request)
         api_answer_problem(request, PROBLEM_FORBIDDEN);
 }
 
-/* The revocation list cannot be read. Then the token is accepted only if bypass_locks is set. */
+/* Handles a token when the revocation list cannot be read. The token is accepted only if
+   bypass_locks is set. */
 static void pass_unchecked(struct api_request *request)
 {
     if (request->api->options.bypass_locks)

@@ -1,4 +1,4 @@
-/* api_ops.c - for operators: liveness, readiness, metrics, the stats of the dashboard. */
+/* api_ops.c - routes for operators: liveness, readiness, metrics, the stats of the dashboard. */
 #include "app/api/api_routes.h"
 #include "app/ops/health.h"
 #include "base/clock.h"

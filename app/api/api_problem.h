@@ -57,7 +57,7 @@ void api_answer_problem(struct api_request *request, enum api_problem problem);
 /** 400 bad_request. */
 void api_answer_bad_request(struct api_request *request, const char *detail);
 
-/** 400 bad_request, which names the parameter of the query. */
+/** Answer 400 bad_request. The answer names the parameter of the query. */
 void api_answer_unknown_parameter(struct api_request *request, struct text name);
 
 /** 422 invalid. */
@@ -75,7 +75,7 @@ void api_answer_not_started(struct api_request *request, int64_t wait_us);
 void api_answer_rate_limited(struct api_request *request, const char *policy,
                              const struct limiter *limiter, int64_t wait_us);
 
-/** 405 method_not_allowed, or 204 to OPTIONS, with the header Allow. */
+/** Answer 405 method_not_allowed or, to OPTIONS, 204. Both answers have the header Allow. */
 void api_answer_allow(struct api_request *request, const char *allow);
 
 /**

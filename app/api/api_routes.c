@@ -19,7 +19,7 @@ enum callers {
        is not in the catalogue, the caller is identified first. */
     MEMORY_FIRST = 1 << 8,
     READS_BODY = 1 << 9,
-    REFUSES_BODY = 1 << 10, /* except an object without members */
+    REFUSES_BODY = 1 << 10, /* refuses all but an object without members */
     /* Unknown parameters are ignored: a link to a page may have parameters of a campaign. */
     ANY_QUERY = 1 << 11,
 };
@@ -28,7 +28,8 @@ enum callers {
 /* clang-format off */
 #define ROUTE(method, path, tag, callers, handler, ...) {path, HTTP_##method, ROUTE_##tag, callers, handler, {__VA_ARGS__}}
 
-/* The rows of a path are in the order of its Allow header. The parameters of the query come last. */
+/* The rows of a path are in the order of its Allow header. A row ends with the names of the
+   parameters that the query may have. */
 static const struct api_route routes[] = {
     ROUTE(POST,  "/v1/vouchers/{id}/orders",  PLACE,          SHOPPER | MEMORY_FIRST | REFUSES_BODY, api_place_order, NULL),
     ROUTE(POST,  "/v1/vouchers/{id}/ticket",  TICKET,         SHOPPER | MEMORY_FIRST | READS_BODY,   api_make_ticket, NULL),

@@ -89,7 +89,7 @@ api_handler api_create_voucher, api_list_vouchers, api_read_voucher, api_patch_v
 /** A request for a voucher, or, if voucher_id is 0, for a list of vouchers. */
 struct api_reading_key {
     int64_t voucher_id;
-    struct voucher_filter filter; /* limit: one more than the page shows */
+    struct voucher_filter filter; /* filter.limit is one more than the page shows */
 };
 
 /** Answer the request with a read that other requests with an equal key may share. */
@@ -113,7 +113,7 @@ void api_answer_outcome(struct api_request *request, enum outcome outcome,
 void api_answer_uncounted(struct api_request *request, enum outcome outcome,
                           const struct order *order);
 
-/** Answer with an order: 200, or 201 with its Location. */
+/** Answer with an order. `status` is 200, or 201: then the header Location names the order. */
 void api_answer_order(struct api_request *request, unsigned status,
                       const struct order *order);
 

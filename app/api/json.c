@@ -119,7 +119,7 @@ enum rlock_status json_read(struct text body, const struct json_field *fields,
         json_loadb(body.bytes, body.len, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &error);
     if (root == NULL && (json_error_code(&error) == json_error_unknown ||
                          json_error_code(&error) == json_error_out_of_memory))
-        return RLOCK_NO_MEMORY; /* syntax errors have other codes */
+        return RLOCK_NO_MEMORY; /* a syntax error has another code */
     if (!json_is_object(root))
         return RLOCK_INVALID;
     for (const struct json_field *field = fields; field->name != NULL; field++)
@@ -262,7 +262,7 @@ char *json_print_orders(const struct order_page *page)
     return text_document_end(&document);
 }
 
-/* Absent texts are omitted. */
+/* Returns the event as JSON, without members for absent texts. */
 static json_t *event_json(const struct event *event)
 {
     char order_id[24];

@@ -62,7 +62,7 @@ extern const char *const json_status_names[];
 
 #define JSON_ORDER_BYTES 512
 
-/** Returns the length. */
+/** Print the order as JSON. Returns the length of the text. */
 size_t json_print_order(const struct order *order, char ret_text[JSON_ORDER_BYTES]);
 
 /* The following functions return text that the caller frees; NULL: out of memory. */
