@@ -21,8 +21,8 @@ struct key {
 struct auth {
     char *issuer, *audience; /* "": any */
     char *user_claim, *role_claim;
-    char *names;      /* has the kids of the file of keys */
-    json_t *jwks;     /* has the kids of the key set; NULL: there is no set */
+    char *names;      /* text of the file of keys; their kids point into it */
+    json_t *jwks;     /* the key set; the kids of its keys point into it; NULL: none */
     size_t key_count; /* the key without a name, if any, is the last */
     struct key keys[AUTH_KEYS_MAX + 1];
     struct key signer; /* signer.key NULL: no tokens can be issued */
@@ -280,7 +280,8 @@ struct token {
     struct text signature;
 };
 
-/* False: the value is not "Bearer" followed by a text with at least two dots. */
+/* Splits the value of the header at its first and last dot. False: the value is not "Bearer"
+   followed by a text with at least two dots. */
 static bool split_token(struct text authorization, struct token *ret_token)
 {
     static const char scheme[] = "Bearer ";

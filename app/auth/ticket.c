@@ -13,7 +13,7 @@
 #define MAC_BYTES    16
 #define EXPIRY_BYTES 8
 #define RAW_BYTES    (EXPIRY_BYTES + MAC_BYTES)
-#define WORK_BYTES   (TICKET_BYTES + TICKET_NONCE_MAX) /* a colon replaces the NUL */
+#define WORK_BYTES   (TICKET_BYTES + TICKET_NONCE_MAX) /* most bytes of "CHALLENGE:NONCE" */
 
 static_assert(TICKET_BYTES == BASE64_TEXT_BYTES(RAW_BYTES), "the size of a ticket");
 

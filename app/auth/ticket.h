@@ -19,7 +19,7 @@
 
 #include <stdbool.h>
 
-#define TICKET_BYTES            33 /* of the text, with the NUL */
+#define TICKET_BYTES            33 /* size of a ticket as text, with its NUL */
 #define TICKET_NONCE_MAX        64 /* bytes */
 #define TICKET_SECRET_BYTES_MIN 32
 
@@ -39,7 +39,7 @@ struct ticket_subject {
 MUST_CHECK enum rlock_status ticket_check_secret(const char *secret,
                                                  struct rlock_err *reterr);
 
-/** Issue a ticket or challenge. @now_s  seconds since 1970. Returns its expiry time */
+/** Issue a ticket or a challenge, and return when it expires. @now_s  seconds since 1970 */
 int64_t ticket_make(const struct tickets *tickets, const struct ticket_subject *subject,
                     int64_t now_s, char ret_text[TICKET_BYTES]);
 
