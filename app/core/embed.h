@@ -3,8 +3,8 @@
 #define EMBED_H
 
 struct embedded {
-    const char *path;  /* as in the source tree, e.g. "sql/functions/place_orders.sql" */
-    const char *tag;   /* hex digits: a hash of the bytes */
+    const char *path; /* path in the source tree, e.g. "sql/functions/place_orders.sql" */
+    const char *tag;  /* hex digits: a hash of the bytes */
     const char *bytes; /* followed by a NUL */
     const char *end;
 };

@@ -10,7 +10,8 @@
 
 enum log_level { LOG_ERROR, LOG_WARN, LOG_INFO, LOG_DEBUG };
 
-/** Set the least severe level to be logged, before threads start. Initially LOG_INFO. */
+/** Set the least severe level that is logged, initially LOG_INFO. To be called before threads
+ *  start. */
 void log_set_level(enum log_level level);
 
 /** Start a thread that writes the lines. From then on log_event() returns at once, even if the
@@ -45,7 +46,7 @@ void log_event(enum log_level level, const char *event, const char *format, ...)
  *  backslashes and control characters. Returns the copy. */
 const char *log_plain(const char *text, char ret_copy[LOG_TEXT_BYTES]);
 
-/** log_plain() with a copy that is valid in the enclosing block. */
+/** Call log_plain(). The copy is valid in the enclosing block. */
 #define LOG_PLAIN(text) log_plain(text, (char[LOG_TEXT_BYTES]){0})
 
 #endif

@@ -85,7 +85,7 @@ struct metrics {
     _Atomic uint64_t outcomes[OUTCOME_COUNT];
     struct metrics_histogram stages[STAGE_COUNT]; /* us */
     struct metrics_histogram batch_orders;
-    struct metrics_histogram lock_holds; /* us, with the bounds of the lock library */
+    struct metrics_histogram lock_holds; /* in us; buckets as in the lock library */
     /* gauges, and counters that the loop copies from other modules */
     _Atomic uint64_t queue_depth;
     _Atomic uint64_t in_flight;
@@ -122,8 +122,8 @@ struct all_metrics {
     size_t count;
 };
 
-/** Whether the database of the lists is connected; LISTS_NONE: lists have no database of their
- *  own. */
+/** Whether the connection to the database of the lists is up. LISTS_NONE: there is no such
+ *  database. */
 enum lists_state { LISTS_NONE, LISTS_DOWN, LISTS_UP };
 
 /* -- counting: by the owning loop only -- */

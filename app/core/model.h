@@ -70,7 +70,7 @@ enum verdict {
     VERDICT_NONE = 0, /* a look-up found no order, or the answer is malformed */
     VERDICT_PLACED = 1,
     VERDICT_REPEATED = 2,        /* an order with this request key exists */
-    VERDICT_ALREADY_ORDERED = 3, /* order.id names the existing order */
+    VERDICT_ALREADY_ORDERED = 3, /* order.id is the id of the existing order */
     VERDICT_SOLD_OUT = 4,
     VERDICT_NOT_STARTED = 5,
     VERDICT_SALE_ENDED = 6,
@@ -83,8 +83,8 @@ enum verdict {
 enum durability {
     DURABILITY_UNKNOWN, /* not connected yet */
     DURABILITY_NONE,
-    DURABILITY_LOCAL,  /* a crash */
-    DURABILITY_REMOTE, /* the loss of the server; a synchronous standby is attached */
+    DURABILITY_LOCAL,  /* the order survives a crash of the server */
+    DURABILITY_REMOTE, /* the order survives the loss of the server: a standby has it */
 };
 
 /* How an order request ended: X(enum word, name). The name is the label of the metric. If the

@@ -16,7 +16,7 @@
 #include "redis/conn.h"
 
 #define STATS_KEY      "seckill:stats"
-#define STATS_ID_BYTES 44 /* of an entry, "MILLISECONDS-NUMBER", with its NUL */
+#define STATS_ID_BYTES 44 /* size of an entry's id with its NUL */
 
 struct stats;
 
