@@ -1,4 +1,4 @@
-/* lock_probe.c - takes and releases a lock every two seconds; in a cluster, one per bucket. */
+/* lock_probe.c - takes and releases a lock every two seconds, in a cluster one lock per bucket. */
 #include "app/cmd/lock_probe.h"
 
 #include "base/err.h"

@@ -39,7 +39,8 @@ void lock_probe_start(struct lock_probe *probe, uv_loop_t *loop);
 /** A callback for rlock_client_options.on_state. @arg  the struct lock_probe */
 void lock_probe_on_connection(bool is_up, const struct rlock_err *why, void *arg);
 
-/** Stop the probe before `locks` is closed. The loop closes the timer in a later turn. */
+/** Stop the probe. To be called before `locks` is closed. The loop closes the timer in a later
+ *  turn. */
 void lock_probe_close(struct lock_probe *probe);
 
 #endif

@@ -160,7 +160,7 @@ static void worker_on_wake(uv_async_t *wake)
         return;
     if (fresh->tls != NULL)
         http_set_tls(worker->http, fresh->tls);
-    fresh->tls = NULL; /* owned by the HTTP server */
+    fresh->tls = NULL; /* the HTTP server owns it now */
     api_set_auth(worker->api, fresh->auth);
     worker_keys_free(worker->options.keys);
     worker->options.keys = fresh;
@@ -248,8 +248,8 @@ static void publish_state(struct worker *worker, int64_t now_us)
 }
 
 /* Whether all requests are answered, clients had time to receive the answers, and a proxy had time
-   to use its idle connections once more. A proxy that uses a connection learns that it must use
-   another instance. */
+   to use its idle connections once more. The answer on such a connection closes the connection, so
+   the proxy sends the next request to another instance. */
 static bool is_drained(const struct worker *worker, int64_t now_us)
 {
     int64_t for_us = now_us - worker->draining_us;
@@ -283,7 +283,7 @@ static void worker_on_turn_end(uv_prepare_t *prepare)
     now_us = clock_mono_us();
     if (now_us - worker->published_us >= PUBLISH_US) {
         publish_state(worker, now_us);
-        /* Without a transaction, nothing else checks the durability. */
+        /* While there are no transactions, nothing else checks the durability. */
         store_check(worker->store);
     }
     atomic_store_explicit(&worker->last_turn_us, now_us, memory_order_relaxed);
@@ -443,7 +443,7 @@ static enum rlock_status start_http(struct worker *worker, struct rlock_err *ret
     }
     status = http_start(&options, &worker->http, reterr);
     if (status == RLOCK_OK)
-        worker->options.keys->tls = NULL; /* owned by the HTTP server */
+        worker->options.keys->tls = NULL; /* the HTTP server owns it now */
     return status;
 }
 
