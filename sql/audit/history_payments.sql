@@ -1,4 +1,4 @@
--- every payment is the same in the order and in its history
+-- every paid order has the same payment in its row and in its history
 select format('voucher %s: order %s was paid %s with "%s", its history says %s with "%s"',
               o.voucher_id, o.id, coalesce(o.paid_at::text, 'never'), o.payment_ref,
               coalesce(e.at::text, 'never'), e.detail)

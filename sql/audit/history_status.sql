@@ -1,4 +1,4 @@
--- the history of every order ends in its status
+-- the last event of every order leads to the status that the order has
 select format('voucher %s: order %s is %s, its history ends %s',
               o.voucher_id, o.id, o.status, coalesce(e.last, 'unpaid'))
 from voucher_order o

@@ -1,4 +1,4 @@
--- every live order holds a slot within the limit, and no other order holds one
+-- every live order holds a slot within the limit, and no ended order holds a slot
 select format('voucher %s: order %s of shopper %s is %s and has slot %s, the limit is %s',
               o.voucher_id, o.id, o.user_id, o.status, coalesce(o.slot::text, 'none'),
               v.per_user_limit)

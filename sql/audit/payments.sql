@@ -1,4 +1,4 @@
--- every payment has paid one order, unless that is archived
+-- every payment has paid exactly one order, unless the order is archived
 select format('payment_ref "%s": paid %s, belongs to order %s', payment_ref,
               coalesce('orders ' || array_to_string(o.ids[1:5], ' '), 'no order'),
               coalesce(p.order_id::text, 'none'))

@@ -1,4 +1,4 @@
--- every key belongs either to a voucher, or to the request that has created a voucher
+-- a key with voucher_id 0 has the id of the voucher that its request made; other keys have none
 select format('voucher %s: key "%s" of %s has created %s', voucher_id, key, actor,
               coalesce(made_id::text, 'nothing'))
 from used_key

@@ -2,7 +2,7 @@
 -- in another schema. Creates the tables that do not exist. Returns the number of vouchers. Refuses
 -- while one of them is on sale or has an unpaid order.
 --
--- Their payments stay, so that none of them can pay another order.
+-- The payments of these orders stay in this schema, so that no payment can pay another order.
 create or replace function archive_vouchers(p_before bigint, p_schema text) returns bigint
 language plpgsql
 as $$

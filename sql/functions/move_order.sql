@@ -2,7 +2,7 @@
 --   1 done          the order was moved
 --   3 wrong state   the order is not in state p_from
 --   5 no order      there is no such order; `changed` is NULL
--- Numbered as in pay_order().
+-- The numbers are those of pay_order().
 create or replace function move_order(p_voucher bigint, p_order bigint, p_from order_status,
     p_to order_status, p_actor text,
     out verdict smallint, out changed voucher_order)

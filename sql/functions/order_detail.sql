@@ -1,6 +1,6 @@
 -- after unix_us
 --
--- What a reader of an order needs besides its ids, as numbers: price, created, expires, paid
+-- Return the data of an order besides its ids, as numbers: price, created, expires, paid
 -- (0: never), status (0: unpaid).
 create or replace function order_detail(o voucher_order) returns bigint[]
 language sql stable

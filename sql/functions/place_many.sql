@@ -1,16 +1,16 @@
 -- Decide batches of requests for different vouchers in one transaction, each as place_orders()
 -- does.
 --
---   p_vouchers                  of each batch
---   p_firsts, p_lasts           its requests in the arrays that follow
+--   p_vouchers                  the voucher of each batch
+--   p_firsts, p_lasts           the first and last request of each batch in the other arrays
 --   p_users, p_fences, p_keys,
---   p_tickets                   as in place_orders()
+--   p_tickets                   the requests, as in place_orders()
 --
--- Returns a row for each batch as place_orders() does, with the number of the batch. A batch has
--- no row, and was not decided, if the voucher's row is missing or locked by another session. So
--- no voucher makes the others wait. Only calls of this function wait for each other, by an
--- advisory lock of each voucher. Otherwise two instances that sell the same vouchers would often
--- find the rows of these vouchers locked by each other.
+-- Returns a row for each batch as place_orders() does, with the number of the batch. If the row
+-- of a voucher is missing or locked by another session, its batch has no row and was not decided.
+-- So a locked voucher does not delay the others. But calls of this function with the same voucher
+-- wait for each other, by an advisory lock of the voucher. Otherwise two instances that sell the
+-- same vouchers would often find the rows of these vouchers locked by each other.
 --
 -- A batch is plain if there is stock for all its requests, no required ticket is missing, and no
 -- shopper is in it twice or has ordered the voucher before. All requests of plain batches are

@@ -75,7 +75,7 @@ begin
         v_closed := 6;
     end if;
 
-    -- Insert as many orders as there is stock for. Stock that refused requests leave goes to the
+    -- Insert as many orders as there is stock for. If requests are refused, their stock goes to the
     -- requests behind them.
     while v_closed = 4 and v_from <= n and new_stock > 0 loop
         v_to := least(n, v_from + new_stock - 1);
@@ -83,9 +83,9 @@ begin
             array(select nextval('voucher_order_id_seq') * 1048576 + p_voucher % 1048576
                   from generate_series(v_from, v_to));
         -- If no shopper ordered before and none occurs twice, no row can conflict while the
-        -- voucher is locked. This one query saves each row the two-step insert of ON CONFLICT,
-        -- and the batch needs one entry in the index of deadlines. In a small batch the query
-        -- costs more than it saves.
+        -- voucher is locked. Then a plain insert saves each row the two-step insert of ON
+        -- CONFLICT, and the whole batch has one entry in the index of deadlines. In a small batch
+        -- this query costs more than it saves.
         if n >= 16 then
             v_are_new := cardinality(array(select distinct unnest(p_users))) = n
                 and not exists (

@@ -1,6 +1,7 @@
--- Turn this copy of a cell into one of a larger number of cells: 1/2 becomes 1/4 or 3/4. The copy
--- keeps the vouchers of its new number with their orders and history, and loses the others. For the
--- owner, while no instance is connected. Returns how many vouchers were deleted.
+-- Split a cell: this database, a copy of the cell, becomes one cell of a larger number of cells. A
+-- copy of the cell 1/2 becomes 1/4 or 3/4. It keeps the vouchers of its new number with their
+-- orders and history, and loses all others. To be called by the owner, while no instance is
+-- connected. Returns how many vouchers were deleted.
 --
 -- Both table locks last until commit. A session of the service reads the cell when it begins. If
 -- there is a session that has read the old cell, this function fails; a session that begins now

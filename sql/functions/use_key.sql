@@ -2,7 +2,7 @@
 -- before. Otherwise `is_same` tells whether it was used for the same request, and `made_id` is what
 -- that request created. Waits while another session uses the same key.
 --
--- Keys are kept for 7 days. Each new key deletes up to two older than that, so the table stays
+-- Keys are kept for 7 days. Each new key deletes up to two older keys, so the table stays
 -- bounded without a task of its own.
 create or replace function use_key(p_voucher bigint, p_actor text, p_key text, p_request text,
     p_made_id bigint, out is_new boolean, out is_same boolean, out made_id bigint)

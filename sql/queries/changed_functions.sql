@@ -1,5 +1,5 @@
--- The functions to create or to drop: they have changed, are missing, or their file is gone. $1, $2:
--- paths and contents of all files.
+-- Find the functions to create, which have changed or are missing, and the functions to drop, whose
+-- file is gone. $1, $2: paths and contents of all files.
 --
 -- Postgres resolves the calls in the body of an SQL-language function when the function is created,
 -- so its file begins with "-- after NAME" for each function that it calls.

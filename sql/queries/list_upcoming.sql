@@ -1,6 +1,6 @@
 -- At most $3 vouchers that have not begun, the earliest begin first. The list begins after the
 -- voucher with the begin $1 and the id $2.
--- Returns the clock even if there is no voucher. Then the other columns are NULL.
+-- If there is no voucher, returns a row in which only the clock is set.
 select c.*, clock_timestamp()
 from (values (1)) as always
 left join lateral (
