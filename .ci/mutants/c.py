@@ -116,7 +116,7 @@ class Finder:
         line = self.text[self.text.rfind("\n", 0, start) + 1:].split("\n", 1)[0]
         return bool(TLS_FUNCTIONS.fullmatch(self.function) or TLS.search(line))
 
-    def visit(self, node, parent=None):
+    def visit(self, node, parent=None, is_size=False):
         children = list(node.get_children())
         if node.kind in BODIES:
             for child in children[BODIES[node.kind]]:
@@ -129,9 +129,9 @@ class Finder:
         if node.kind == Kind.IF_STMT and not has_tls() and self.is_of_tls(children[0]):
             children = children[2:]
         elif self.is_plain(node):
-            self.change(node, children, parent)
+            self.change(node, children, parent, is_size)
         for child in children:
-            self.visit(child, node)
+            self.visit(child, node, self.is_size(child, node, is_size))
 
     def is_of_tls(self, condition):
         """Whether the condition holds with TLS only."""
@@ -145,12 +145,12 @@ class Finder:
                 if self.is_plain(each):
                     self.enumerator(each)
 
-    def change(self, node, children, parent):
+    def change(self, node, children, parent, is_size):
         if node.kind in CONDITIONS:
             self.negate(children[CONDITIONS[node.kind]])
         elif node.kind == Kind.BINARY_OPERATOR and not self.is_of_extreme(node, parent):
             self.relation(*children)
-        elif node.kind == Kind.INTEGER_LITERAL and not self.is_size(node, parent):
+        elif node.kind == Kind.INTEGER_LITERAL and not is_size:
             self.constant(node)
         elif node.kind == Kind.DECL_REF_EXPR:
             self.enumerator(node)
@@ -218,9 +218,12 @@ class Finder:
         left, right = node.get_children()
         return self.text[self.range(left)[1]:self.range(right)[0]].strip()
 
-    def is_size(self, node, parent):
-        """Whether the node is the size of an array: a larger array is equivalent."""
-        return parent is not None and parent.kind == Kind.VAR_DECL and parent.type.kind == TypeKind.CONSTANTARRAY
+    def is_size(self, node, parent, is_within_size):
+        """Whether the node is the size of an array, or a part of the sum: a larger array is equivalent."""
+        if parent.kind == Kind.VAR_DECL:
+            return parent.type.kind == TypeKind.CONSTANTARRAY
+        return is_within_size and (parent.kind in (Kind.PAREN_EXPR, Kind.UNEXPOSED_EXPR) # a conversion
+                                   or parent.kind == Kind.BINARY_OPERATOR and self.operator_of(parent) in ("+", "*"))
 
     def constant(self, node):
         start, end = self.range(node)
@@ -240,7 +243,8 @@ class Finder:
         start, end = self.range(node)
         if self.text[start:end] != node.spelling or node.spelling == "memory_order_relaxed":
             return # any other memory order promises more
-        names = [each.spelling for each in node.referenced.semantic_parent.get_children()]
+        members = node.referenced.semantic_parent.get_children()
+        names = [each.spelling for each in members if each.spelling] # an attribute has no name
         self.add(start, end, names[(names.index(node.spelling) + 1) % len(names)], "replace the constant")
 
     def swap(self, node):

@@ -125,6 +125,17 @@ class Changes(unittest.TestCase):
         text = "void *malloc(unsigned long);\nvoid *take(unsigned long count)\n{\n    return malloc(count + 1);\n}\n"
         self.assertEqual(shown("lib/base/take.c", text), {(4, "delete the statement: return malloc(count + 1);")})
 
+    def test_c__replaces_the_last_of_an_enum_with_attributes_by_the_first(self):
+        text = ("enum __attribute__((flag_enum, enum_extensibility(open))) set { EMPTY, FULL };\n"
+                "void put(enum set set);\nvoid take(void)\n{\n    put(FULL);\n}\n")
+        self.assertIn((5, "replace the constant: FULL -> EMPTY"), shown("lib/base/take.c", text))
+
+    def test_c__leaves_out_the_size_of_an_array(self):
+        text = ("void put(char *text);\nvoid take(void)\n{\n    char one[7], sum[sizeof(int) + 2 * (sizeof(long) + 3)];\n"
+                "    char less[9 - 1], list[2] = {5};\n    put(one);\n}\n")
+        numbers = {change for _line, change in shown("lib/base/take.c", text) if change.startswith("replace the constant")}
+        self.assertEqual(numbers, {f"replace the constant: {number} -> {number + 1}" for number in (9, 1, 5)})
+
     def test_c__leaves_out_which_of_two_equal_values_is_taken(self):
         text = ("int take(int a, int b, int c)\n{\n    if (a < b)\n        a = b;\n    if (a < b)\n        a = c;\n"
                 "    return a > c ? c : a;\n}\n")
@@ -219,6 +230,20 @@ class Changes(unittest.TestCase):
         self.assertIn("        raise log 'line 8'; raise exception", marked)
         self.assertTrue(sql.is_sql(marked))
         self.assertIn("'line 3') redis.call('DEL'", lua.marked(LUA, lambda line: f"line {line}"))
+
+
+class Compile(unittest.TestCase):
+    def test_compile__needs_an_object_with_sanitizers(self):
+        makefile = ("build/lib/base/take.o: lib/base/take.c\n"
+                    "\t@case '$(CFLAGS)' in *sanitize*) exit 1;; esac; cp $< $@\n")
+        with tempfile.TemporaryDirectory() as root:
+            copy = tree.Tree(root)
+            for path, text in (("Makefile", makefile), ("lib/base/take.c", "new"), ("build/lib/base/take.o", "old")):
+                (copy.root / path).parent.mkdir(parents=True, exist_ok=True)
+                (copy.root / path).write_text(text)
+            change = changes.Change("lib/base/take.c", 1, 0, 3, "other", "replace the text")
+            self.assertEqual(copy.compile(change), "does not compile")
+            self.assertEqual((copy.read("lib/base/take.c"), copy.read("build/lib/base/take.o")), ("new", "old"))
 
 
 class Draw(unittest.TestCase):
