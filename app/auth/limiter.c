@@ -9,9 +9,9 @@
 
 #include <stdlib.h>
 
-#define SET_COUNT 16384 /* a power of two */
-#define WAYS      4
-#define SAMPLED   250 /* sets that limiter_fill() counts; they have 1000 buckets */
+#define SET_BITS 14
+#define WAYS     4
+#define SAMPLED  250 /* sets that limiter_fill() counts; they have 1000 buckets */
 
 struct limiter {
     int64_t rate_per_s;
@@ -20,7 +20,7 @@ struct limiter {
     struct bucket {
         uint64_t key;
         int64_t full_at_us;
-    } buckets[SET_COUNT][WAYS];
+    } buckets[1 << SET_BITS][WAYS];
 };
 
 struct limiter *limiter_create(int64_t rate_per_s)
@@ -45,7 +45,7 @@ void limiter_free(struct limiter *limiter)
 static struct bucket *find(struct limiter *limiter, uint64_t key)
 {
     struct bucket *set =
-        limiter->buckets[(key * UINT64_C(0x9e3779b97f4a7c15)) >> 50 & (SET_COUNT - 1)];
+        limiter->buckets[(key * UINT64_C(0x9e3779b97f4a7c15)) >> (64 - SET_BITS)];
     struct bucket *oldest = &set[0];
 
     for (int way = 0; way < WAYS; way++) {

@@ -64,8 +64,7 @@ int64_t ticket_make(const struct tickets *tickets, const struct ticket_subject *
     int64_t expires_s = now_s + tickets->ttl_s;
     unsigned char raw[RAW_BYTES] = {0}; /* an invalid ticket, if HMAC fails */
 
-    if (!make_raw(tickets, subject, expires_s, raw))
-        memset(raw, 0, sizeof(raw));
+    (void)make_raw(tickets, subject, expires_s, raw);
     base64_encode(raw, sizeof(raw), ret_text);
     return expires_s;
 }
@@ -85,13 +84,13 @@ bool ticket_is_good(const struct tickets *tickets, const struct ticket_subject *
 
 bool ticket_is_proof(struct text challenge, struct text nonce, unsigned bits)
 {
-    unsigned char work[WORK_BYTES], hash[EVP_MAX_MD_SIZE] = {0};
+    unsigned char work[WORK_BYTES], hash[EVP_MAX_MD_SIZE];
     size_t len = challenge.len + 1 + nonce.len;
-    unsigned whole = bits / 8, rest = bits % 8;
+    unsigned whole = bits / 8;
 
     if (bits == 0)
         return true;
-    if (bits > 256 || len > sizeof(work))
+    if (len > sizeof(work))
         return false;
     memcpy(work, challenge.bytes, challenge.len);
     work[challenge.len] = ':';
@@ -102,5 +101,5 @@ bool ticket_is_proof(struct text challenge, struct text nonce, unsigned bits)
         if (hash[i] != 0)
             return false;
     }
-    return rest == 0 || hash[whole] >> (8 - rest) == 0;
+    return hash[whole] >> (8 - bits % 8) == 0;
 }

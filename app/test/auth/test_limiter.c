@@ -66,10 +66,27 @@ UNIT_CASE(test_limiter_take__replaces_the_bucket_that_is_full_first)
         for (int i = 0; i < 2; i++)
             assert_int_equal(limiter_take(limiter, key, 1500000), 0);
     }
+    ASSERT_NUMBER(limiter_fill(limiter, 1500000), ==, 1000); /* none is free */
     for (uint64_t key = 1000; key < 301000; key++)
         forgotten += limiter_take(limiter, key, 1500000) == 0;
     assert_in_range(forgotten, 300000 - 65536, 300000);
     assert_int_equal(limiter_take(limiter, 77, 1500000), 0);
+    limiter_free(limiter);
+}
+
+/* Consecutive keys spread over all sets, so that few of 65536 keys replace another. */
+UNIT_CASE(test_limiter_take__keeps_a_key_in_each_place)
+{
+    struct limiter *limiter = limiter_create(1);
+    int kept = 0;
+
+    for (uint64_t key = 0; key < 65536; key++) {
+        for (int i = 0; i < 2; i++)
+            assert_int_equal(limiter_take(limiter, key, 1000000), 0);
+    }
+    for (uint64_t key = 65536; key-- > 0;)
+        kept += limiter_take(limiter, key, 1000000) > 0;
+    ASSERT_BETWEEN(kept, 60000, 65536);
     limiter_free(limiter);
 }
 
