@@ -54,16 +54,16 @@ static void limit_connections(struct service *service)
 {
     size_t wanted = (size_t)service->config.listeners_max;
     size_t reserved = FILES_RESERVED * (service->count + 1);
-    size_t share = CONNECTIONS_LEAST;
     struct rlimit limit = {0};
+    size_t share;
 
-    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
         limit.rlim_cur = limit.rlim_max;
         if (setrlimit(RLIMIT_NOFILE, &limit) != 0)
             getrlimit(RLIMIT_NOFILE, &limit);
     }
-    if (limit.rlim_cur > reserved)
-        share = MAX(share, (limit.rlim_cur - reserved) / service->count);
+    share = MAX(CONNECTIONS_LEAST,
+                (MAX(limit.rlim_cur, reserved) - reserved) / service->count);
     service->connections_max = share;
     service->listeners_max = MIN(wanted, share / 4 * 3);
     if (service->listeners_max < wanted)

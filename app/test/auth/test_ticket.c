@@ -69,6 +69,19 @@ UNIT_CASE(test_ticket_is_good__refuses_every_change)
     assert_false(is_good(&subject, "", NOW_S));
 }
 
+/* The bytes that are missing may still be in memory, from the check of the whole ticket. */
+UNIT_CASE(test_ticket_is_good__refuses_a_part)
+{
+    char text[TICKET_BYTES];
+
+    ticket_make(&tickets, &subject, NOW_S, text);
+    for (size_t len = 0; len < TICKET_BYTES - 1; len += 4) {
+        assert_true(is_good(&subject, text, NOW_S));
+        assert_false(
+            ticket_is_good(&tickets, &subject, (struct text){text, len}, NOW_S));
+    }
+}
+
 UNIT_CASE(test_ticket_is_proof__counts_the_zero_bits)
 {
     char nonce[24];
