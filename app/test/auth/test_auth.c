@@ -548,6 +548,18 @@ UNIT_CASE(test_auth_check__secrets_of_any_length)
     }
 }
 
+UNIT_CASE(test_auth_parse_role__knows_each_role)
+{
+    for (int wanted = AUTH_SHOPPER; wanted <= AUTH_ADMIN; wanted++) {
+        const char *name = auth_role_names[wanted];
+        enum auth_role role = AUTH_ADMIN;
+
+        assert_true(auth_parse_role((struct text){name, strlen(name)}, &role));
+        assert_int_equal(role, wanted);
+        assert_false(auth_parse_role((struct text){name, strlen(name) - 1}, &role));
+    }
+}
+
 /* -- without memory -- */
 
 static int fails_at; /* the allocation of OpenSSL that fails; 0: none does */
