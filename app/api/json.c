@@ -117,9 +117,8 @@ enum rlock_status json_read(struct text body, const struct json_field *fields,
         return RLOCK_INVALID;
     *ret_document = root =
         json_loadb(body.bytes, body.len, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &error);
-    if (root == NULL && (json_error_code(&error) == json_error_unknown ||
-                         json_error_code(&error) == json_error_out_of_memory))
-        return RLOCK_NO_MEMORY; /* a syntax error has another code */
+    if (root == NULL && json_error_code(&error) == json_error_unknown)
+        return RLOCK_NO_MEMORY; /* syntax errors have other codes */
     if (!json_is_object(root))
         return RLOCK_INVALID;
     for (const struct json_field *field = fields; field->name != NULL; field++)

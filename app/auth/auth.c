@@ -197,7 +197,7 @@ static enum rlock_status add_keys(struct auth *auth, const char *only, const cha
         return err_set(reterr, RLOCK_INVALID,
                        "%s is not set; SECKILL_JWT_ALG requires it%s", variable,
                        auth->alg == CONFIG_HS256 ? ", with 32 bytes or more" : "");
-    if (status == RLOCK_OK && auth->alg == CONFIG_HS256)
+    if (auth->alg == CONFIG_HS256)
         auth->signer = auth->keys[0];
     return status;
 }
@@ -308,7 +308,7 @@ static bool split_token(struct text authorization, struct token *ret_token)
 }
 
 /* RLOCK_REFUSED: the part is not JSON in base64, or an object has a name twice. jansson has a code
-   for each error of syntax, so other codes mean that memory is out. */
+   for each error of syntax, so without a code memory is out. */
 static enum rlock_status read_part(struct text part, json_t **ret_json)
 {
     char bytes[AUTH_TOKEN_BYTES_MAX];
@@ -320,10 +320,8 @@ static enum rlock_status read_part(struct text part, json_t **ret_json)
     *ret_json = json_loadb(bytes, len, JSON_REJECT_DUPLICATES, &error);
     if (*ret_json != NULL)
         return RLOCK_OK;
-    return json_error_code(&error) == json_error_unknown ||
-                   json_error_code(&error) == json_error_out_of_memory
-               ? RLOCK_NO_MEMORY
-               : RLOCK_REFUSED;
+    return json_error_code(&error) == json_error_unknown ? RLOCK_NO_MEMORY
+                                                         : RLOCK_REFUSED;
 }
 
 /* The text is absent if `json` is not a string. */
@@ -437,9 +435,13 @@ static bool is_valid_now(const json_t *expires, const json_t *not_before, int64_
 static bool has_audience(const json_t *audience, const char *wanted)
 {
     bool found = wanted[0] == '\0' || is_string(audience, wanted);
+    const json_t *one;
+    size_t i;
 
-    for (size_t i = 0; !found && i < json_array_size(audience); i++)
-        found = is_string(json_array_get(audience, i), wanted);
+    json_array_foreach(audience, i, one)
+    {
+        found = found || is_string(one, wanted);
+    }
     return found;
 }
 
@@ -507,7 +509,7 @@ static enum rlock_status check_token(const struct auth *auth, const struct token
 enum rlock_status auth_check(const struct auth *auth, struct text authorization,
                              int64_t now_s, struct identity *ret_identity)
 {
-    struct identity identity = {0};
+    struct identity identity = {.jti = ""};
     struct token token;
     enum rlock_status status = RLOCK_REFUSED;
 
@@ -544,9 +546,8 @@ static char *print_claims(const struct auth *auth, const struct identity *identi
 static char *join_token(const struct key *signer, const char *claims)
 {
     unsigned char signature[JWS_SIGNATURE_BYTES_MAX];
-    size_t size = strlen(signer->header) + 1 + BASE64_TEXT_BYTES(strlen(claims)) +
-                  BASE64_TEXT_BYTES(sizeof(signature));
-    char *token = malloc(size);
+    char *token = malloc(strlen(signer->header) + 1 + BASE64_TEXT_BYTES(strlen(claims)) +
+                         BASE64_TEXT_BYTES(sizeof(signature)));
     size_t len, signature_len;
 
     if (token == NULL)

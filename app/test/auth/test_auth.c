@@ -152,6 +152,7 @@ UNIT_CASE(test_auth_check__accepts_tokens_of_auth_make)
 {
     static const struct identity rows[] = {{INT64_MAX, AUTH_SHOPPER, ""},
                                            {INT64_MAX - 1, AUTH_PAYMENT, "t-1"},
+                                           {2, AUTH_SHOPPER, "j"},
                                            {1, AUTH_ADMIN, ""}};
 
     for (size_t i = 0; i < COUNT_OF(rows); i++)
@@ -175,6 +176,7 @@ UNIT_CASE(test_auth_check__requires_the_claims)
         {GOOD ",\"nbf\":\"soon\"", RLOCK_REFUSED},
         {GOOD ",\"role\":\"payment\"", RLOCK_OK},
         {GOOD ",\"role\":\"root\"", RLOCK_REFUSED},
+        {GOOD ",\"role\":\"shopper\"", RLOCK_REFUSED},
         {GOOD ",\"role\":1", RLOCK_REFUSED},
         {GOOD ",\"role\":null", RLOCK_REFUSED},
         {GOOD ",\"jti\":\"a\"", RLOCK_OK},
@@ -231,6 +233,7 @@ UNIT_CASE(test_auth_check__reads_the_header)
         {"{\"alg\":\"HS256\",\"alg\":\"HS256\"}", RLOCK_REFUSED},
         {"{\"alg\":\"none\",\"alg\":\"HS256\"}", RLOCK_REFUSED},
         {"{\"alg\":\"HS256\",\"kid\":\"a\",\"kid\":\"b\"}", RLOCK_REFUSED},
+        {"{\"alg\":\"HS256\",\"kid\":\"of the only key\"}", RLOCK_OK},
         {"{\"alg\":\"HS256\",\"crit\":[\"exp\"]}", RLOCK_REFUSED},
         {"{\"alg\":\"HS256\",\"crit\":[\"b64\"],\"b64\":true}", RLOCK_REFUSED},
         {"{\"alg\":\"HS256\",\"crit\":[]}", RLOCK_REFUSED},
@@ -368,6 +371,7 @@ UNIT_CASE(test_auth_make__signs_with_the_first_key)
     char header[100];
     char *token;
 
+    all.jwt_private_key = "not read with HS256";
     ASSERT_STATUS(auth_create(&all, &maker, NULL), RLOCK_OK);
     ASSERT_STATUS(auth_create(&first, &judge, NULL), RLOCK_OK);
     token = assert_made(maker, judge, &made);
@@ -714,6 +718,7 @@ UNIT_CASE(test_auth_create__refuses_bad_keys_and_shows_none)
         {"", NEW, CONFIG_HS256, "kid: NAME"},
         {"", "kid: a", CONFIG_HS256, "0 bytes"},
         {"", "kid: a\nhunter2", CONFIG_HS256, "7 bytes"},
+        {SECRET, "kid: a\nhunter2", CONFIG_HS256, "7 bytes"},
         {"", "kid: a\n" NEW "\nkid: b\nhunter2", CONFIG_HS256, "7 bytes"},
         {"", "kid: \n" NEW, CONFIG_HS256, "the kid of key 1 must be"},
         {"", "kid: a\n" NEW "\nkid: a\n" OLD, CONFIG_HS256, "key 2"},
@@ -747,7 +752,7 @@ UNIT_CASE(test_auth_create__fails_without_memory_for_its_texts)
     struct config config = config_of(SECRET, "");
     struct auth *auth = NULL;
 
-    for (unsigned number = 1; number <= 4; number++) {
+    for (unsigned number = 1; number <= 6; number++) {
         enum rlock_status status;
 
         torture_fail(number, 0);
@@ -758,6 +763,7 @@ UNIT_CASE(test_auth_create__fails_without_memory_for_its_texts)
     }
 }
 
+/* The key without a name is one more. */
 UNIT_CASE(test_auth_create__limits_the_number_of_keys)
 {
     char keys[(AUTH_KEYS_MAX + 1) * 60];
@@ -766,12 +772,17 @@ UNIT_CASE(test_auth_create__limits_the_number_of_keys)
 
     for (int i = 1; i <= AUTH_KEYS_MAX + 1; i++) {
         struct auth *auth = NULL;
-        struct config config = config_of("", keys);
+        struct config config = config_of(SECRET, keys);
+        bool is_wanted = i <= AUTH_KEYS_MAX;
 
         len += (size_t)snprintf(keys + len, sizeof(keys) - len, "kid: %d\n%s\n", i, NEW);
-        if (auth_create(&config, &auth, &err) !=
-            (i <= AUTH_KEYS_MAX ? RLOCK_OK : RLOCK_INVALID))
+        if (auth_create(&config, &auth, &err) != (is_wanted ? RLOCK_OK : RLOCK_INVALID))
             fail_msg("%d keys: %s", i, err.text);
+        if (is_wanted) {
+            assert_signed(auth, SECRET, HS256, "{" GOOD "}", RLOCK_OK);
+            assert_signed(auth, SECRET, "{\"alg\":\"none\"}", "{" GOOD "}",
+                          RLOCK_REFUSED);
+        }
         auth_free(auth);
     }
     assert_non_null(strstr(err.text, "more than 16 keys"));

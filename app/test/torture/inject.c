@@ -202,8 +202,7 @@ json_t *__wrap_json_loadb(const char *text, size_t len, size_t flags,
     if (!FAILS(json_loadb))
         return __real_json_loadb(text, len, flags, reterr);
     if (reterr != NULL)
-        *reterr = (json_error_t){
-            .line = -1, .text[JSON_ERROR_TEXT_LENGTH - 1] = json_error_out_of_memory};
+        *reterr = (json_error_t){.line = -1};
     return NULL;
 }
 
