@@ -30,15 +30,13 @@ static bool add_security(struct MHD_Response *response, const char *content_type
 {
     static const char html[] = "text/html";
 
-    if (!add_header(response, "X-Content-Type-Options", "nosniff"))
-        return false;
-    if (strncmp(content_type, html, sizeof(html) - 1) != 0)
-        return true;
-    return add_header(response, "Content-Security-Policy",
-                      "default-src 'self'; base-uri 'none'; form-action 'self'; "
-                      "frame-ancestors 'none'; object-src 'none'") &&
-           add_header(response, "X-Frame-Options", "DENY") &&
-           add_header(response, "Referrer-Policy", "no-referrer");
+    return add_header(response, "X-Content-Type-Options", "nosniff") &&
+           (strncmp(content_type, html, sizeof(html) - 1) != 0 ||
+            (add_header(response, "Content-Security-Policy",
+                        "default-src 'self'; base-uri 'none'; form-action 'self'; "
+                        "frame-ancestors 'none'; object-src 'none'") &&
+             add_header(response, "X-Frame-Options", "DENY") &&
+             add_header(response, "Referrer-Policy", "no-referrer")));
 }
 
 /* Adds the headers of the reply to a response, which may be NULL, and returns it. NULL: memory is out,
@@ -136,8 +134,7 @@ static void queue_individual(struct http_request *request, unsigned status,
     bool ok = response != NULL && add_individual(request, response);
 
     http_queue(request, status, ok ? response : NULL);
-    if (response != NULL)
-        MHD_destroy_response(response); /* the connection holds its own reference */
+    MHD_destroy_response(response); /* the connection holds its own reference */
 }
 
 /* To be called before the headers are added, because the log line may generate the id for the
@@ -263,8 +260,7 @@ void http_page_free(struct http_page *page)
     if (page == NULL)
         return;
     http_page_free(page->not_modified);
-    if (page->response != NULL)
-        MHD_destroy_response(page->response);
+    MHD_destroy_response(page->response);
     free(page->body);
     free(page);
 }

@@ -80,6 +80,8 @@ static void handle(struct http_request *request, void *arg UNUSED)
         http_answer_page(request, vouchers);
     else if (strcmp(path, "/html") == 0)
         answer_text(request, 200, "text/html; charset=utf-8", "<p>");
+    else if (strcmp(path, "/htm") == 0)
+        answer_text(request, 200, "text/htm", "<p>");
     else
         answer_text(request, 200, "application/json", "{}");
 }
@@ -159,6 +161,9 @@ UNIT_CASE(test_answer__has_the_headers_of_its_kind)
         {"GET /page", "X-Request-Id: r-1\r\n", "X-Request-Id", "r-1"},
         {"GET /page", "X-Request-Id: r-1\r\n", "Retry-After", "7"},
         {"GET /page", "X-Request-Id: r-1\r\n", "Content-Type", "text/html"},
+        {"GET /page", "If-None-Match: \"v1\"\r\n", "Retry-After", "7"},
+        {"GET /htm", "", "X-Content-Type-Options", "nosniff"},
+        {"GET /htm", "", "Content-Security-Policy", NULL},
         {"GET /json", "", "X-Content-Type-Options", "nosniff"},
         {"GET /json", "", "Content-Security-Policy", NULL},
         {"GET /json", "", "Cache-Control", NULL},
@@ -379,6 +384,7 @@ UNIT_CASE(test_request__body_up_to_its_limit)
         {"POST /", "Expect: 100-continue\r\nContent-Length: 3\r\n\r\n", 3, "2 / q=none body=3 xxx"},
         {"POST /", "Content-Length: 65536\r\n\r\n", 65536, "2 / q=none body=65536 xxxxxxxxx"},
         {"POST /", "Content-Length: 65537\r\n\r\n", 0, "2 / q=none body=0 too large"},
+        {"POST /", "Content-Length: 655360\r\n\r\n", 0, "2 / q=none body=0 too large"},
         {"POST /", "Content-Length: 18446744073709551000\r\n\r\n", 0, "2 / q=none body=0 too large"},
         {"POST /", "Transfer-Encoding: chunked\r\n\r\n3\r\n", 3, "2 / q=none body=3 xxx"},
         {"POST /", "Transfer-Encoding: Chunked\r\n\r\n2\r\nab\r\n2\r\n", 2, "2 / q=none body=4 abxx"},
