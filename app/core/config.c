@@ -187,12 +187,12 @@ static enum rlock_status read_file(const struct setting *setting, const char *pa
     if (memchr(text, '\0', len) != NULL)
         return err_set(reterr, RLOCK_INVALID, "%s is \"%s\"; the file has a NUL byte",
                        setting->name, path);
-    while (len > 0 && (text[len - 1] == '\n' || text[len - 1] == '\r'))
-        len--;
     text[len] = '\0';
     if (config_is_blank(text))
         return err_set(reterr, RLOCK_INVALID, "%s is \"%s\"; the file is blank",
                        setting->name, path);
+    while (text[len - 1] == '\n' || text[len - 1] == '\r')
+        text[--len] = '\0';
     *(const char **)((char *)config + setting->offset) = text;
     return RLOCK_OK;
 }
@@ -240,7 +240,7 @@ static enum rlock_status read_setting(const struct setting *setting,
 
 enum rlock_status config_read(struct config *ret_config, struct rlock_err *reterr)
 {
-    struct config config = {0};
+    struct config config = {.file_count = 0};
     enum rlock_status status = check_names(reterr);
 
     for (size_t i = 0; status == RLOCK_OK && i < SETTING_COUNT; i++)
@@ -261,7 +261,7 @@ void config_clear(struct config *config)
 {
     for (size_t i = 0; i < config->file_count; i++)
         free(config->files[i]);
-    *config = (struct config){0};
+    *config = (struct config){.file_count = 0};
 }
 
 void config_print(FILE *out)

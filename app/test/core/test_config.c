@@ -2,6 +2,7 @@
 #include "app/core/config.h"
 #include "app/core/text.h"
 #include "test/case_list.h"
+#include "test/torture.h"
 
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -203,6 +204,7 @@ CASE(test_read__invalid_files)
     } rows[] = {
         {"s", 0, 0600, "allowed is a file of 1 to 65536 bytes"},
         {"s", FILE_BYTES_MAX + 1, 0600, "allowed is a file of 1 to 65536 bytes"},
+        {"s", FILE_BYTES_MAX + 2, 0600, "allowed is a file of 1 to 65536 bytes"},
         {"\n", 2, 0600, "the file is blank"},
         {" \t\r\n", 4, 0600, "the file is blank"},
         {"s", 1, 0620,
@@ -221,6 +223,11 @@ CASE(test_read__invalid_files)
         assert_refused(wanted);
     }
     write_file("s", 1, 0600);
+    torture_fail(1, 0);
+    snprintf(wanted, sizeof(wanted), "SECKILL_JWT_KEYS_FILE is \"%s\"; %s", path,
+             rows[0].why);
+    assert_refused(wanted);
+    assert_true(torture_stop());
     file = fopen(path, "we");
     assert_non_null(file);
     assert_int_equal(fwrite("a\0b", 1, 3, file), 3);
