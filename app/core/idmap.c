@@ -43,7 +43,7 @@ static bool grow(struct idmap *map)
     struct idmap bigger = *map;
 
     bigger.capacity = map->capacity == 0 ? CAPACITY_MIN : map->capacity * 2;
-    if (map->capacity == 0 && !random_fill(bigger.key, sizeof(bigger.key)))
+    if (!random_fill(bigger.key, sizeof(bigger.key)))
         return false;
     bigger.slots = calloc(bigger.capacity, sizeof(*bigger.slots));
     if (bigger.slots == NULL)

@@ -18,6 +18,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/param.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -65,8 +66,7 @@ static size_t format_line(char *line, enum log_level level, const char *event,
     len =
         (size_t)snprintf(line, LINE_BYTES, "ts=%s level=%s event=%s%s%s", now,
                          level_names[level], event, fields[0] != '\0' ? " " : "", fields);
-    if (len > LINE_BYTES - 1)
-        len = LINE_BYTES - 1;
+    len = MIN(len, LINE_BYTES - 1);
     line[len] = '\n';
     return len + 1;
 }

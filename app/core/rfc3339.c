@@ -14,7 +14,7 @@ static void civil_from_days(int64_t days, int *ret_year, int *ret_month, int *re
     int64_t era, day_of_era, year_of_era, day_of_year, month_from_march;
 
     days += 719468;
-    era = (days >= 0 ? days : days - 146096) / 146097;
+    era = days / 146097;
     day_of_era = days - era * 146097;
     year_of_era =
         (day_of_era - day_of_era / 1460 + day_of_era / 36524 - day_of_era / 146096) / 365;

@@ -11,7 +11,7 @@
 #define RFC3339_BYTES 32 /* the longest text that is printed, with its NUL */
 
 /** Print microseconds since 1970 UTC in UTC; the fraction is omitted when it is 0.
- *  Returns the length. Years 0000..9999. */
+ *  Returns the length. From March 0000 to the end of 9999. */
 size_t rfc3339_print(int64_t us, char ret_text[RFC3339_BYTES]);
 
 /**

@@ -47,6 +47,7 @@ UNIT_CASE(test_span_begin__is_traced_if_it_is_sampled)
         {PARENTS "-03", true},
         {PARENTS "-00", false},
         {PARENTS "-02", false},
+        {PARENTS "-10", false},
         {"request_id=7 traceparent=01-" TRACE "-" PARENT "-01",
          false}, /* another version */
         {"request_id=traceparent=00-" TRACE "-" PARENT "-01", false},
