@@ -38,7 +38,7 @@ static bool parse_options(int argc, char **argv, struct token_options *options)
         else if (option == 'c')
             ok = text_parse_id(value, &options->count);
         else
-            ok = option == 'j' && value.len > 0 && value.len <= AUTH_ID_BYTES_MAX &&
+            ok = value.len > 0 && value.len <= AUTH_ID_BYTES_MAX &&
                  stpcpy(options->first.jti, optarg) != NULL;
         if (!ok && option != '?')
             fprintf(stderr, "seckill token: invalid value \"%s\"\n", optarg);

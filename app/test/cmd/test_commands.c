@@ -481,6 +481,7 @@ CASE(test_token__arguments)
         {"token --user 1 --count 3", {1, AUTH_SHOPPER, ""}, 86400, 3},
         {"token --role admin --user 5 --ttl 60", {5, AUTH_ADMIN, ""}, 60, 1},
         {"token --user 5 --ttl 2147483646", {5, AUTH_SHOPPER, ""}, 2147483646, 1},
+        {"token --user 9223372036854775806", {INT64_MAX - 1, AUTH_SHOPPER, ""}, 86400, 1},
         {"token --user 5 --jti j", {5, AUTH_SHOPPER, "j"}, 86400, 1},
         {"token --user 9223372036854775806", {INT64_MAX - 1, AUTH_SHOPPER, ""}, 86400, 1},
     };
@@ -506,6 +507,8 @@ CASE(test_token__invalid_arguments)
         {"token", 64, "", "", "", ""},
         {"token --user 1 what", 64, "", "", "", ""},
         {"token --user 0", 64, "", "seckill token: invalid value \"0\"\n", "", ""},
+        {"token --user 0 --user 1", 64, "", "seckill token: invalid value \"0\"\n", "",
+         ""},
         {"token --user 1 --role x", 64, "", "seckill token: invalid value \"x\"\n", "",
          ""},
         {"token --user 1 --ttl x", 64, "", "seckill token: invalid value \"x\"\n", "",

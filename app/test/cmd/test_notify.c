@@ -2,6 +2,7 @@
 #include "app/cmd/notify.h"
 #include "test/case_list.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,7 +33,9 @@ static void assert_reached(const char *name, char first)
     assert_return_code(bind(manager_fd, (const struct sockaddr *)&address, len), 0);
     setenv("NOTIFY_SOCKET", name, 1);
     ASSERT_STATUS(notify_init(&notify, NULL), RLOCK_OK);
-    notify_send(&notify, "READY=1");
+    assert_int_equal(fcntl(notify.fd, F_GETFD), FD_CLOEXEC);
+    for (int i = 0; i < 1000; i++) /* more than the socket keeps */
+        notify_send(&notify, "READY=1");
     notify_clear(&notify);
     assert_int_equal(notify.fd, -1);
     assert_int_equal(recv(manager_fd, received, sizeof(received), MSG_DONTWAIT), 7);
@@ -57,15 +60,18 @@ CASE(test_notify_init__without_a_manager)
 {
     struct notify notify;
 
-    assert_int_equal(notify_init(&notify, NULL), RLOCK_OK);
-    assert_false(notify.fd >= 0);
-    notify_send(&notify, "READY=1");
-    notify_clear(&notify);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(notify_init(&notify, NULL), RLOCK_OK);
+        assert_false(notify.fd >= 0);
+        notify_send(&notify, "READY=1");
+        notify_clear(&notify);
+        setenv("NOTIFY_SOCKET", "", 1);
+    }
 }
 
 CASE(test_notify_init__refuses_invalid_names)
 {
-    char too_long[200];
+    char too_long[sizeof(((struct sockaddr_un *)NULL)->sun_path) + 1]; /* by the NUL */
     const char *const rows[] = {"relative", "vsock:2:1", too_long};
     struct notify notify;
     struct rlock_err err = {0};
