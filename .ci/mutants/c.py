@@ -219,7 +219,10 @@ class Finder:
         return self.text[self.range(left)[1]:self.range(right)[0]].strip()
 
     def is_size(self, node, parent, is_within_size):
-        """Whether the node is the size of an array, or a part of the sum: a larger array is equivalent."""
+        """Whether the node is the size of an array, or a part of the sum: a larger array is equivalent.
+        In a parameter the size says nothing to the compiler."""
+        if parent.kind == Kind.PARM_DECL:
+            return True
         if parent.kind == Kind.VAR_DECL:
             return parent.type.kind == TypeKind.CONSTANTARRAY
         return is_within_size and (parent.kind in (Kind.PAREN_EXPR, Kind.UNEXPOSED_EXPR) # a conversion

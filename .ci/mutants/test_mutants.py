@@ -131,7 +131,7 @@ class Changes(unittest.TestCase):
         self.assertIn((5, "replace the constant: FULL -> EMPTY"), shown("lib/base/take.c", text))
 
     def test_c__leaves_out_the_size_of_an_array(self):
-        text = ("void put(char *text);\nvoid take(void)\n{\n    char one[7], sum[sizeof(int) + 2 * (sizeof(long) + 3)];\n"
+        text = ("void put(char *text);\nvoid take(char given[3])\n{\n    char one[7], sum[sizeof(int) + 2 * (sizeof(long) + 3)];\n"
                 "    char less[9 - 1], list[2] = {5};\n    put(one);\n}\n")
         numbers = {change for _line, change in shown("lib/base/take.c", text) if change.startswith("replace the constant")}
         self.assertEqual(numbers, {f"replace the constant: {number} -> {number + 1}" for number in (9, 1, 5)})
