@@ -450,6 +450,19 @@ execute grants(null);
 --> select grant_service('seckill_service')
 rollback;
 
+-- test_beat__writes_every_few_seconds_and_waits_for_no_disk
+update cell set alive_at = now() - interval '5 s';
+begin;
+select beat(), current_setting('synchronous_commit') = 'off';
+--> 0|t
+select alive_at > now() - interval '1 s' from cell;
+--> t
+commit;
+begin;
+select beat(), current_setting('synchronous_commit') = 'off';
+--> 0|f
+commit;
+
 -- Others may not call the functions that write.
 -- test_functions__are_not_for_public
 select string_agg(proname, ' ' order by proname) from pg_proc

@@ -325,18 +325,19 @@ select stock_left from voucher;
 
 -- -- look-ups --
 
--- The order "a" of shopper 1 has ended.
+-- The orders "a" and "d" of shopper 1 have ended, "d" in another voucher.
 -- test_resolve_orders__finds_the_order_of_a_fence_or_a_key
 select new_voucher(9, 2), new_voucher(9, 2);
 select place(101, '{1,1,2,3}', '{5,6,5,0}', '{a,b,e,k}'), free_slot(101, 1, 1),
-       place(101, '{1}', '{8}', '{c}'), place(102, '{1}', '{9}', '{d}');
---> 1 1 1 1|1|1|1
+       place(101, '{1}', '{8}', '{c}'), place(102, '{1}', '{9}', '{d}'), free_slot(102, 1, 1),
+       place(102, '{1}', '{10}', '{f}');
+--> 1 1 1 1|1|1|1|1|1
 select string_agg(verdict || coalesce(request_key, ''), ' ' order by pos)
-from resolve_orders(101, '{1,1,1,1,2,2,1,3,3,3,1,1,2,1}',
-                    '{6,8,5,7,5,6,9,0,0,0,0,7,0,0}',
-                    '{NULL,NULL,NULL,NULL,NULL,NULL,NULL,k,NULL,x,a,a,a,d}')
+from resolve_orders(101, '{1,1,1,1,2,2,1,1,3,3,3,1,1,2,1}',
+                    '{6,8,5,7,5,6,9,10,0,0,0,0,7,0,0}',
+                    '{NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,k,NULL,x,a,a,a,d}')
 left join voucher_order on id = order_id;
---> 1b 1c 1a 0 1e 0 0 1k 0 0 1a 0 0 0
+--> 1b 1c 1a 0 1e 0 0 0 1k 0 0 1a 0 0 0
 
 -- Otherwise each of these calls would read the orders of all shoppers, on 350 pages.
 -- test_functions__find_the_orders_of_a_shopper_by_an_index
