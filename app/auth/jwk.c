@@ -55,7 +55,7 @@ static bool read_number(const json_t *jwk, const char *name, char *bytes,
                         struct text *ret_number)
 {
     const json_t *text = json_object_get(jwk, name);
-    size_t len = 0;
+    size_t len;
 
     if (!json_is_string(text) ||
         !base64_decode(json_string_value(text), json_string_length(text), bytes,

@@ -220,6 +220,18 @@ UNIT_CASE(test_jwks__takes_keys_that_verify)
     }
 }
 
+UNIT_CASE(test_jwks__may_have_a_number_of_one_byte)
+{
+    struct pair pair = {.alg = CONFIG_RS256, .second = "Aw"}; /* the exponent 3 */
+    struct auth *auth = NULL;
+    char set[SET_MAX];
+
+    memcpy(pair.first, given.rsa.first, sizeof(pair.first));
+    snprintf(set, sizeof(set), "{\"keys\":[%s]}", jwk(&pair, "k", ""));
+    ASSERT_STATUS(create(CONFIG_RS256, set, "sub", "role", &auth, NULL), RLOCK_OK);
+    auth_free(auth);
+}
+
 UNIT_CASE(test_jwks__is_refused)
 {
     static const char n[] = "\"kid\":\"a\",\"kty\":\"RSA\"";
