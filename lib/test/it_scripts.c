@@ -13,6 +13,7 @@
 #include "lock/rlock.h"
 #include "lock/scripts.h"
 #include "test/fixture.h"
+#include "test/it_scripts_rw.h"
 
 #include <hiredis/hiredis.h>
 #include <stdio.h>
@@ -27,12 +28,6 @@
 extern const char it_scripts_text[];
 __asm__(".pushsection .rodata\nit_scripts_text:\n.incbin \"lib/test/it_scripts.lua\"\n"
         ".byte 0\n.popsection");
-
-struct step {
-    const char *script; /* or another step */
-    const char *keys, *args;
-    const char *wanted; /* NULL: no error */
-};
 
 /** What the next script finds at the server. */
 struct server_state {
@@ -455,137 +450,6 @@ static const struct step semaphores[] = {
     {"redis", "", "ZADD k t+5000 A:1:3", NULL},
     {"fair_semaphore_release", "k s kb", "A:1 3 7",
      "7 1 |  | k deleted"},
-};
-
-static const struct step read_write_locks[] = {
-    {"new", "", "", NULL},
-    {"redis", "", "SET F 100", NULL},
-    {"read_acquire", "F n nq nb nr", "1h t+0 A:1 1 1000 0 7",
-     "{7 t+0 100 1 {101}} |  | F=101, n={A:1:1 t+3600000000}/1h"},
-    {"read_acquire", "F n nq nb nr", "2h t+0 B:1 1 1000 0 7",
-     "{7 t+0 101 1 {102}} |  | F=102, n={A:1:1 t+3600000000 B:1:1 t+7200000000}/2h"},
-    {"read_acquire", "F n nq nb nr", "3h t+0 B:1 1 1000 0 7",
-     "{7 t+0 102 1 {103}} |  | F=103, n={A:1:1 t+3600000000 B:1:1 t+10800000000}/3h"},
-    {"clock", "", "1000", NULL},
-    {"write_acquire", "F n nq nb nr", "1h t+0 C:1 1 0 0 7",
-     "{7 t+0 103 0 {10799999}} |  | F=104"},
-    {"write_acquire", "F n nq nb nr", "1h t+0 C:1 1 1000 0 7",
-     "{7 t+0 104 0 {10799999}} |  | F=105, nb={'' m+0 C:1 m+1500}/1h, nq={C:1 t+0}/1h"},
-    {"write_acquire", "F n nq nb nr", "1h t+0 A:1 2 1000 0 7",
-     "{7 t+0 105 X {106}} |  | F=106"},
-    {"write_acquire", "F n nq nb nr", "1h t+0 A:0 3 1000 0 7",
-     "{7 t+0 106 0 {10799999}} |  | F=107, nb={'' m+0 A:3 m+1500 C:1 m+1500}/1h, nq={C:1 t+0 A:3 t+1}/1h"},
-    {"read_acquire", "F n nq nb nr", "1h t+0 C:2 2 0 0 7",
-     "{7 t+0 107 0 {1500}} |  | F=108"},
-    {"read_acquire", "F n nq nb nr", "1h t+0 C:2 2 1000 0 7",
-     "{7 t+0 108 0 {1500}} |  | F=109, nb={'' m+0 A:3 m+1500 C:1 m+1500 C:2 m+1500}/1h, nr={C:2 t+0}/1h"},
-    {"read_acquire", "F n nq nb nr", "1h t+0 A:1 4 1000 0 7",
-     "{7 t+0 109 1 {110}} |  | F=110, n={A:1:1 t+3599999000 A:1:4 t+3600000000 B:1:1 t+10799999000}/3h"},
-    {"permit_renew", "n", "A:1 4 2h 7",
-     "7 1 |  | n={A:1:1 t+3599999000 A:1:4 t+7200000000 B:1:1 t+10799999000}/3h"},
-    {"rw_release", "n nq nb nr", "A:1 1 7",
-     "7 1 |  | n={A:1:4 t+7200000000 B:1:1 t+10799999000}/3h"},
-    {"rw_release", "n nq nb nr", "A:1 4 7",
-     "7 1 |  | n={B:1:1 t+10799999000}/3h"},
-    {"rw_release", "n nq nb nr", "B:1 1 7",
-     "7 1 | rlock:n=C:1 | n deleted"},
-    {"clock", "", "1000", NULL},
-    {"read_acquire", "F n nq nb nr", "1h t+0 C:2 2 1000 0 7",
-     "{7 t+0 110 0 {1499}} |  | F=111, nb={'' m+0 A:3 m+1499 C:1 m+1499 C:2 m+1500}/1h"},
-    {"write_acquire", "F n nq nb nr", "1h t+0 A:0 3 1000 0 7",
-     "{7 t+0 111 0 {1499}} |  | F=112, nb={'' m+0 C:1 m+1499 A:3 m+1500 C:2 m+1500}/1h"},
-    {"write_acquire", "F n nq nb nr", "1h t+0 B:2 5 0 0 7",
-     "{7 t+0 112 0 {1499}} |  | F=113"},
-    {"write_acquire", "F n nq nb nr", "1h t+0 C:1 1 1000 0 7",
-     "{7 t+0 113 1 {114}} |  | F=114, n={C:1:1 -t+3600000000}/1h, nb={'' m+0 A:3 m+1500 C:2 m+1500 - t-1000}/1h, nq={A:3 t-999}/1h"},
-    {"write_acquire", "F n nq nb nr", "2h t+0 C:1 1 1000 0 7",
-     "{7 t+0 114 1 {115}} |  | F=115, n={C:1:1 -t+7200000000}/2h"},
-    {"permit_renew", "n", "C:1 1 3h 7",
-     "7 1 |  | n={C:1:1 -t+10800000000}/3h"},
-    {"read_acquire", "F n nq nb nr", "1h t+0 C:1 6 1000 0 7",
-     "{7 t+0 115 X {116}} |  | F=116"},
-    {"read_acquire", "F n nq nb nr", "1h t+0 B:3 7 1000 0 7",
-     "{7 t+0 116 0 {3h}} |  | F=117, nb={'' m+0 A:3 m+1500 B:7 m+1500 C:2 m+1500 - t-1000}/1h, nr={C:2 t-1000 B:7 t+0}/1h"},
-    {"read_acquire", "F n nq nb nr", "1h t+0 B:3 8 0 0 7",
-     "{7 t+0 117 0 {3h}} |  | F=118"},
-    {"write_acquire", "F n nq nb nr", "1h t+0 C:1 9 1000 0 7",
-     "{7 t+0 118 X {119}} |  | F=119"},
-    {"rw_release", "n nq nb nr", "B:3 99 7",
-     "7 0 |  | "},
-    {"rw_release", "n nq nb nr", "C:1 1 7",
-     "7 1 | rlock:n='' | n deleted"},
-    {"write_acquire", "F n nq nb nr", "1h t+0 A:0 3 1000 0 7",
-     "{7 t+0 119 0 {1500}} |  | F=120"},
-    {"read_acquire", "F n nq nb nr", "1h t+0 B:3 7 1000 0 7",
-     "{7 t+0 120 0 {1500}} |  | F=121"},
-    {"read_acquire", "F n nq nb nr", "1h t+0 C:2 2 1000 0 7",
-     "{7 t+0 121 1 {122}} |  | F=122, n={C:2:2 t+3600000000}/1h, nb={'' m+0 A:3 m+1500 B:7 m+1500 - t-1000}/1h, nr={B:7 t+0}/1h"},
-    {"rw_release", "n nq nb nr", "C:2 2 7",
-     "7 1 | rlock:n=A:3 | n deleted"},
-    {"write_acquire", "F n nq nb nr", "1h t+0 A:0 3 1000 0 7",
-     "{7 t+0 122 1 {123}} |  | F=123, n={A:0:3 -t+3600000000}/1h, nb={'' m+0 B:7 m+1500 - t+0}/1h, nq deleted"},
-    {"rw_release", "n nq nb nr", "A:0 3 7",
-     "7 1 | rlock:n='' | n deleted"},
-    {"read_acquire", "F n nq nb nr", "1h t+0 B:3 7 1000 0 7",
-     "{7 t+0 123 1 {124}} |  | F=124, n={B:3:7 t+3600000000}/1h, nb deleted, nr deleted"},
-    {"rw_release", "n nq nb nr", "B:3 7 7",
-     "7 1 |  | n deleted"},
-    /* a writer that is queued already waits for a read lock of its own holder */
-    {"new", "", "", NULL},
-    {"redis", "", "SET F 100", NULL},
-    {"write_acquire", "F n nq nb nr", "1h t+0 B:1 1 1000 0 7",
-     "{7 t+0 100 1 {101}} |  | F=101, n={B:1:1 -t+3600000000}/1h"},
-    {"write_acquire", "F n nq nb nr", "1h t+0 A:1 2 1000 0 7",
-     "{7 t+0 101 0 {1h}} |  | F=102, nb={'' m+0 A:2 m+1500}/1h, nq={A:2 t+0}/1h"},
-    {"redis", "", "DEL n", NULL},
-    {"redis", "", "ZADD n t+3600000000 A:1:9", NULL},
-    {"write_acquire", "F n nq nb nr", "1h t+0 A:1 2 1000 0 7",
-     "{7 t+0 102 0 {1h}} |  | F=103"},
-    /* and a reader that is queued already waits for a writer, though its holder reads */
-    {"new", "", "", NULL},
-    {"redis", "", "SET F 100", NULL},
-    {"write_acquire", "F n nq nb nr", "1h t+0 B:1 1 1000 0 7",
-     "{7 t+0 100 1 {101}} |  | F=101, n={B:1:1 -t+3600000000}/1h"},
-    {"read_acquire", "F n nq nb nr", "1h t+0 B:1 3 1000 0 7",
-     "{7 t+0 101 X {102}} |  | F=102"},
-    {"read_acquire", "F n nq nb nr", "1h t+0 A:1 2 1000 0 7",
-     "{7 t+0 102 0 {1h}} |  | F=103, nb={'' m+0 A:2 m+1500}/1h, nr={A:2 t+0}/1h"},
-    {"write_acquire", "F n nq nb nr", "1h t+0 C:1 3 1000 0 7",
-     "{7 t+0 103 0 {1h}} |  | F=104, nb={'' m+0 A:2 m+1500 C:3 m+1500}/1h, nq={C:3 t+0}/1h"},
-    {"redis", "", "DEL n", NULL},
-    {"redis", "", "ZADD n t+3600000000 A:1:9", NULL},
-    {"read_acquire", "F n nq nb nr", "1h t+0 A:1 2 1000 0 7",
-     "{7 t+0 104 0 {1500}} |  | F=105"},
-    /* a writer leaves */
-    {"new", "", "", NULL},
-    {"redis", "", "SET F 100", NULL},
-    {"read_acquire", "F n nq nb nr", "1h t+0 A:1 1 1000 0 7",
-     "{7 t+0 100 1 {101}} |  | F=101, n={A:1:1 t+3600000000}/1h"},
-    {"write_acquire", "F n nq nb nr", "1h t+0 B:1 1 1000 0 7",
-     "{7 t+0 101 0 {1h}} |  | F=102, nb={'' m+0 B:1 m+1500}/1h, nq={B:1 t+0}/1h"},
-    {"read_acquire", "F n nq nb nr", "1h t+0 C:1 1 1000 0 7",
-     "{7 t+0 102 0 {1500}} |  | F=103, nb={'' m+0 B:1 m+1500 C:1 m+1500}/1h, nr={C:1 t+0}/1h"},
-    {"rw_release", "n nq nb nr", "B:1 1 7",
-     "7 0 | rlock:n='' | nb={'' m+0 C:1 m+1500}/1h, nq deleted"},
-    {"read_acquire", "F n nq nb nr", "1h t+0 C:1 1 1000 0 7",
-     "{7 t+0 103 1 {104}} |  | F=104, n={A:1:1 t+3600000000 C:1:1 t+3600000000}/1h, nb deleted, nr deleted"},
-    {"clock", "", "3600000000", NULL},
-    {"write_acquire", "F n nq nb nr", "1h t+0 B:1 2 1000 0 7",
-     "{7 t+0 104 1 {105}} |  | F=105, n={B:1:2 -t+3600000000}/1h"},
-    {"write_acquire", "F n nq nb nr", "1h t+0 C:1 3 1000 0 7",
-     "{7 t+0 105 0 {1h}} |  | F=106, nb={'' m+0 C:3 m+1500}/1h, nq={C:3 t+0}/1h"},
-    {"rw_release", "n nq nb nr", "B:1 2 7",
-     "7 1 | rlock:n=C:3 | n deleted"},
-    {"rw_release", "n nq nb nr", "B:1 2 7",
-     "7 0 | rlock:n=C:3 | "},
-    {"redis", "", "LPUSH l x", NULL},
-    {"redis", "", "SET s x", NULL},
-    {"write_acquire", "F l lq lb lr k s kb kr j jq s jr i iq ib s", "1h t+0 B:1 2 1 0 B:1 3 1 0 B:1 4 1 0 B:1 5 1 0 7",
-     "{7 t+0 106 EEEE {107 108 109 110}} |  | F=110"},
-    {"read_acquire", "F l lq lb lr k s kb kr j jq s jr i iq ib s", "1h t+0 B:1 2 1 0 B:1 3 1 0 B:1 4 1 0 B:1 5 1 0 7",
-     "{7 t+0 110 EEEE {111 112 113 114}} |  | F=114"},
-    {"rw_release", "l lq lb lr k s kb kr", "B:1 2 B:1 3 7",
-     "7 00 |  | "},
 };
 
 static const struct step queries[] = {
