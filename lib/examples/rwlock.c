@@ -1,5 +1,6 @@
 /*
- * rwlock.c - many readers or one writer, and a resource that checks their fences.
+ * rwlock.c - many readers or one writer, and a resource that checks their fences. A writer
+ * becomes a reader, so it reads what it has written.
  *
  *   rwlock [REDIS_URL]
  */
@@ -34,27 +35,27 @@ static enum rlock_status change(struct rlock_sync *sync, struct rlock_client *cl
                                 struct rlock_err *err)
 {
     struct rlock_acquire_options options = {.lease_ms = 5000, .wait_ms = 2000};
-    struct rlock lock = {0};
+    struct rlock write = {0}, read = {0};
     int price = 0;
     enum rlock_status status;
 
     options.kind = &rlock_write;
-    status = rlock_sync_acquire(sync, client, &lock, "catalog", 7, &options, err);
+    status = rlock_sync_acquire(sync, client, &write, "catalog", 7, &options, err);
     if (status != RLOCK_OK)
         return status;
-    if (write_price(rlock_fence(&lock), 2))
+    if (write_price(rlock_fence(&write), 2))
         printf("written\n");
-    status = rlock_sync_release(sync, client, &lock, err);
-    if (status != RLOCK_OK)
-        return status;
 
     options.kind = &rlock_read;
-    status = rlock_sync_acquire(sync, client, &lock, "catalog", 7, &options, err);
+    status = rlock_sync_acquire(sync, client, &read, "catalog", 7, &options, err);
     if (status != RLOCK_OK)
         return status;
-    if (read_price(rlock_fence(&lock), &price))
+    status = rlock_sync_release(sync, client, &write, err);
+    if (status != RLOCK_OK)
+        return status;
+    if (read_price(rlock_fence(&read), &price))
         printf("the price is %d\n", price);
-    return rlock_sync_release(sync, client, &lock, err);
+    return rlock_sync_release(sync, client, &read, err);
 }
 
 int main(int argc, char **argv)

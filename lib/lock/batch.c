@@ -334,7 +334,7 @@ static enum rlock_status read_status(const struct rlock_batch *batch, char resul
         return RLOCK_UNSAFE;
     case MISUSED:
         return err_set(why, RLOCK_INVALID,
-                       "holder: has the lock already, to read or to write");
+                       "holder: has the lock to read, so it cannot get it to write");
     case REFUSED:
         return err_set(why, RLOCK_REFUSED,
                        "WRONGTYPE the key holds no lock of this kind");

@@ -140,9 +140,14 @@ extern const struct rlock_kind rlock_fair_semaphore;
  * writers that arrived before it, and for the readers that go before each of these writers
  * and before itself.
  *
- * A `holder` other than 0 that has the lock may not acquire the other kind, nor write
- * twice, because it would wait for itself: the call ends with RLOCK_INVALID at once. A
- * holder may read twice, also while a writer waits.
+ * A `holder` other than 0 may have several grants of the lock. Each has its own lease and
+ * is released on its own; the name is free after the last release. A holder that writes
+ * may write again and may read, also while others wait. All these grants have the fence
+ * of the first one. A holder that reads may read again, also while a writer waits. It may
+ * not write, because it would wait for itself: the call ends with RLOCK_INVALID at once.
+ *
+ * To become a reader, a writer acquires rlock_read and then releases rlock_write. No other
+ * writer gets in between. At this release other readers get in, and writers wait on.
  *
  * The fence of a reader is greater than the fences of earlier writers and smaller than
  * the fences of later writers. The resource must refuse a read whose fence is smaller
@@ -518,7 +523,7 @@ struct rlock_info {
     size_t name_len, owner_len;
     int64_t remaining_ms; /* -1: the key does not expire */
     int64_t count;        /* reentrant: how often the owner holds the lock; semaphore,
-                             read, write: number of owners; other kinds: 1 */
+                             read, write: number of grants; other kinds: 1 */
     int64_t waiters;      /* clients that wait by pub/sub; -1: not known */
     bool is_ours;         /* the owner belongs to this client */
     bool is_near; /* the owner's host has the same name as ours; ids of clients begin with

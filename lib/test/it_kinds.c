@@ -151,6 +151,46 @@ FIXTURE_CASE(test_acquire__of_a_lock_of_another_is_busy_and_changes_nothing)
     }
 }
 
+FIXTURE_CASE(test_acquire__again_by_the_holder_of_the_lock)
+{
+    /* clang-format off */
+    static const struct {
+        const struct rlock_kind *outer, *inner;
+        enum rlock_status wanted;
+    } pairs[] = {
+        {&rlock_plain,          &rlock_plain,          RLOCK_BUSY},
+        {&rlock_cohort,         &rlock_cohort,         RLOCK_BUSY},
+        {&rlock_reentrant,      &rlock_reentrant,      RLOCK_OK},
+        {&rlock_fair,           &rlock_fair,           RLOCK_BUSY},
+        {&rlock_semaphore,      &rlock_semaphore,      RLOCK_BUSY},
+        {&rlock_fair_semaphore, &rlock_fair_semaphore, RLOCK_BUSY},
+        {&rlock_read,           &rlock_read,           RLOCK_OK},
+        {&rlock_read,           &rlock_write,          RLOCK_INVALID},
+        {&rlock_write,          &rlock_read,           RLOCK_OK},
+        {&rlock_write,          &rlock_write,          RLOCK_OK},
+        {&rlock_getset,         &rlock_getset,         RLOCK_BUSY},
+    };
+    /* clang-format on */
+    struct fixture *fixture = *state;
+    struct rlock_client *client = fixture_client(fixture);
+
+    for (size_t i = 0; i < sizeof(pairs) / sizeof(*pairs); i++) {
+        struct rlock_acquire_options outer = waiting(pairs[i].outer, 1, 0);
+        struct rlock_acquire_options inner = waiting(pairs[i].inner, 1, 0);
+        struct call held = {0}, nested = {0};
+
+        ASSERT_STATUS(acquire_with(fixture, client, &held, NAME, &outer), RLOCK_OK);
+        asserts_about("pair %zu", i);
+        ASSERT_STATUS(acquire_with(fixture, client, &nested, NAME, &inner),
+                      pairs[i].wanted);
+        ASSERT_STATUS(release(fixture, client, &held), RLOCK_OK);
+        assert_int_equal(rlock_is_held(&nested.lock), pairs[i].wanted == RLOCK_OK);
+        if (pairs[i].wanted == RLOCK_OK)
+            ASSERT_STATUS(release(fixture, client, &nested), RLOCK_OK);
+        assert_nothing_left(fixture);
+    }
+}
+
 FIXTURE_CASE(test_expiry__lets_another_in_and_the_late_owner_has_lost)
 {
     struct fixture *fixture = *state;

@@ -17,7 +17,8 @@ local function owners_of(name, type)
     local owners, found = {}, redis.call('ZRANGE', name, 0, -1, 'WITHSCORES')
     for i = 1, #found, 2 do
       local left_us = math.abs(found[i + 1]) - clock
-      if left_us > 0 then owners[#owners + 1] = {found[i], math.ceil(left_us / 1000)} end
+      local owner = found[i + 1] + 0 < 0 and found[i]:match('^(.*):') or found[i]
+      if left_us > 0 then owners[#owners + 1] = {owner, math.ceil(left_us / 1000)} end
     end
     for _, owner in ipairs(owners) do owner[3] = #owners end
     return owners

@@ -3,8 +3,7 @@
 local now = redis.call('TIME')
 local clock = now[1] * 1000000 + now[2]
 local function release(name, holder, serial, ...)
-  live(name, clock)
-  local is_ours = redis.call('ZREM', name, holder .. ':' .. serial) == 1
+  local is_ours = redis.call('ZREM', name, (find(name, holder .. ':' .. serial, clock))) == 1
   local is_done, result = pcall(leave, is_ours, clock, holder:sub(1, 37) .. serial, name, ...)
   return is_done and result or is_ours and '1' or '0'
 end

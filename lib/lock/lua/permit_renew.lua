@@ -1,10 +1,11 @@
 local now = redis.call('TIME')
 local clock = now[1] * 1000000 + now[2]
 local function renew(name, member, lease)
-  live(name, clock)
+  local first
+  member, first = find(name, member, clock)
   local ends = redis.call('ZSCORE', name, member)
   if not ends then return '0' end
-  hold(name, member, (clock + lease * 1000) * (ends + 0 < 0 and -1 or 1))
+  hold(name, member, (clock + lease * 1000) * (ends + 0 < 0 and -1 or 1), first < 0)
   return '1'
 end
 local results = {}

@@ -2,6 +2,10 @@
 -- score is the end of the lease in us on the clock of the server, negative for a writer. A lease that
 -- has ended does not count, and the key expires with the last lease. A name that may be the key of a
 -- queue is refused, because a queue is a sorted set, too.
+--
+-- The member of a writer has one number more, "client:holder:serial:fence". All grants to write that
+-- a holder has at a time have one fence, that of the first. find() returns the member of a grant, and
+-- as live() the lowest score, which is negative while there is a writer.
 local is_of_queue = {[':queue'] = true, [':beats'] = true, [':readers'] = true}
 local function check(name)
   local first = redis.call('ZRANGE', name, 0, 0)[1]
@@ -15,8 +19,22 @@ local function live(name, clock)
   local first = redis.call('ZRANGE', name, 0, 0, 'WITHSCORES')
   return first[1], tonumber(first[2])
 end
-local function hold(name, member, until_us)
+local function find(name, member, clock)
+  local _, ends = live(name, clock)
+  if ends and ends < 0 then
+    for _, writer in ipairs(redis.call('ZRANGE', name, '-inf', '(0', 'BYSCORE')) do
+      if writer:find(member .. ':', 1, true) == 1 then return writer, ends end
+    end
+  end
+  return member, ends
+end
+local function last_end(name, is_written)
+  local last = math.abs(redis.call('ZRANGE', name, -1, -1, 'WITHSCORES')[2])
+  local first = is_written and redis.call('ZRANGE', name, 0, 0, 'WITHSCORES')[2] or 0
+  return math.max(last, -first)
+end
+local function hold(name, member, until_us, is_written)
   redis.call('ZADD', name, string.format('%.0f', until_us), member)
-  local last = redis.call('ZRANGE', name, -1, -1, 'WITHSCORES')[2]
-  redis.call('PEXPIREAT', name, string.format('%.0f', math.floor(math.abs(last) / 1000)))
+  local until_ms = math.floor(last_end(name, is_written) / 1000)
+  redis.call('PEXPIREAT', name, string.format('%.0f', until_ms))
 end

@@ -6,3 +6,9 @@ local function holds(name, holder)
   end
   return false
 end
+-- The fence with which this holder writes already; of holder 0, only by this grant. `writer` is any
+-- writer.
+local function own_fence(writer, holder, serial)
+  local own = holder .. ':' .. (holder:sub(-2) == ':0' and serial .. ':' or '')
+  return writer:find(own, 1, true) == 1 and writer:match('%d+$')
+end

@@ -80,6 +80,10 @@ refute semaphore 'invalid end state' UNLEASED
 
 verify rwlock-turns rwlock
 verify rwlock-fences rwlock -DFENCES
+verify rwlock-nested-turns rwlock -DNESTED
+verify rwlock-nested-fences rwlock -DNESTED -DFENCES
 refute rwlock 'assertion violated .*<=due' READERS_FIRST
 refute rwlock 'assertion violated (passed\[_pid\]<=1)' WRITERS_FIRST
 refute rwlock 'assertion violated (base==value)' READS_UNSEEN -DFENCES
+refute rwlock 'assertion violated .*fence>=seen' NESTED_FRESH -DNESTED -DFENCES
+refute rwlock 'assertion violated (base==value)' NESTED_LATE -DNESTED -DFENCES

@@ -1,11 +1,14 @@
 /*
  * rwlock.pml - a read/write lock whose owners have leases and fences, for the model checker
  * SPIN; check.sh runs it, once for the turns of waiters and once for the fences (-DFENCES),
- * which do not depend on each other.
+ * which do not depend on each other, and once more each with nested grants (-DNESTED).
  *
  * Between any two steps of a client the others may take any number of steps, its lease may
  * expire, or it may die, also while it waits: the server then forgets it, since it sends no
  * heartbeat.
+ *
+ * With -DNESTED one of the writers may read with its fence (a nested grant), and go on reading
+ * after it has released the lease to write.
  *
  * Guarantees:
  * - A reader waits for at most one writer that was granted after its arrival.
@@ -13,18 +16,32 @@
  *   was granted.
  * - No one waits forever for one that died: spin checks this as invalid end states.
  * - No write is based on a replaced value, and what a reader reads is of one state.
+ * - What a writer reads after its release to read is what it has written, and the resource
+ *   refuses nothing because of another grant of the same holder.
  *
  * spin finds a run that breaks one of them if it is given
  *   -DREADERS_FIRST  a reader is granted while any reader has the lock
  *   -DWRITERS_FIRST  readers wait for all writers
  *   -DFENCES -DREADS_UNSEEN  the resource forgets the fences of reads
+ *   -DFENCES -DNESTED -DNESTED_FRESH  a nested grant has a fence of its own
+ *   -DFENCES -DNESTED -DNESTED_LATE   the lease to write is released before the one to
+ *                            read is acquired
  */
 #define READERS 2
 #define CLIENTS 4 /* the others write */
-#define GRANTS  4 /* in total; then a run ends */
+
+/* Grants in total; then a run ends. */
+#ifdef NESTED
+#define GRANTS 3
+#define NESTS  (_pid == READERS)
+#else
+#define GRANTS 4
+#define NESTS  false
+#endif
 
 /* Redis. */
 bool has_lease[CLIENTS];
+bool still_reads; /* the writer that nests, by its nested grant */
 byte arrival[CLIENTS]; /* of waiters; 0: it does not wait */
 byte arrivals;
 byte due; /* the last arrival when a writer was granted: readers up to it go first */
@@ -38,7 +55,7 @@ byte seen, written;
 /* For the guarantees: writers granted since the arrival of a reader. */
 byte passed[READERS];
 
-#define IS_READ    (has_lease[0] || has_lease[1])
+#define IS_READ    (has_lease[0] || has_lease[1] || still_reads)
 #define IS_WRITTEN (has_lease[2] || has_lease[3])
 #define HAS_WRITER (arrival[2] > 0 || arrival[3] > 0) /* that waits */
 #define IS_DUE(r)  (arrival[r] > 0 && arrival[r] <= due)
@@ -63,7 +80,20 @@ byte passed[READERS];
 #ifdef FENCES
 #define JOIN
 #define GIVE_UP false
+#define READ_ONCE_MORE                                                    \
+    atomic {                                                              \
+        if                                                                \
+        :: nested < written                                               \
+        :: else ->                                                        \
+           assert(base == value); /* a guarantee */                       \
+           if                                                             \
+           :: nested > seen -> seen = nested                              \
+           :: else                                                        \
+           fi                                                             \
+        fi                                                                \
+    };
 #else
+#define READ_ONCE_MORE
 #define JOIN atomic { arrivals++; arrival[_pid] = arrivals };
 #define GIVE_UP true
 #endif
@@ -124,7 +154,7 @@ active [READERS] proctype reader()
 
 active [CLIENTS - READERS] proctype writer()
 {
-    byte fence, base;
+    byte fence, base, nested;
 
     do
     :: counter < GRANTS ->
@@ -151,18 +181,54 @@ active [CLIENTS - READERS] proctype writer()
               fi
            fi
        };
+#endif
+#ifndef NESTED_LATE
+       if
+       :: atomic { NESTS && has_lease[_pid] -> /* acquire the nested lease */
+              still_reads = true;
+              nested = fence;
+#ifdef NESTED_FRESH
+              counter++;
+              nested = counter;
+              seen = nested /* it reads */
+#endif
+          }
+       :: true
+       fi;
+#endif
+#ifdef FENCES
        atomic { /* write: checked and executed in one step */
+           assert(!has_lease[_pid] || fence >= seen); /* a guarantee */
            if
            :: fence < seen
            :: else ->
               assert(base == value); /* a guarantee */
               value++;
+              base = value;
               seen = fence;
               written = fence
            fi
        };
-release:
 #endif
+       if
+       :: nested > 0 ->
+          has_lease[_pid] = false; /* the release script */
+          READ_ONCE_MORE
+          atomic { still_reads = false; nested = 0; fence = 0; base = 0 } /* the release script */
+#ifdef NESTED_LATE
+       :: nested == 0 && NESTS ->
+          has_lease[_pid] = false;
+          atomic { !IS_WRITTEN ->
+              still_reads = true;
+              counter++;
+              nested = counter
+          };
+          READ_ONCE_MORE
+          atomic { still_reads = false; nested = 0 }
+#endif
+       :: else
+       fi;
+release:
        if
        :: atomic { has_lease[_pid] = false; fence = 0; base = 0 } /* the release script */
        :: break /* it died */
@@ -180,6 +246,7 @@ active proctype server()
 end:
     do
     EXPIRE(0) EXPIRE(1) EXPIRE(2) EXPIRE(3)
+    :: atomic { still_reads -> still_reads = false }
     FORGET(0) FORGET(1) FORGET(2) FORGET(3)
     od
 }
