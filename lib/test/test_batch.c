@@ -221,15 +221,15 @@ CLIENT_CASE(test_batch__is_of_one_lease_and_leaves_in_the_order_of_classes)
     reply(0, "*4 +# :6000000 :200 +10");
     reply(0, "*4 +# :6000000 :202 +E");
     reply(0, "*4 +# :6000000 :203 +X");
-    EXPECT(
-        "event lost b 0\n1 lost\nevent lost a 0\n0 lost\nevent granted c 0\n"
-        "2 ok fence 201 safe 988000\nevent busy e 0\n4 busy\nevent failed d 0\n"
-        "3 refused: WRONGTYPE the key holds no lock of this kind\nevent failed f 0\n"
-        "5 invalid: holder: has the lock to read, so it cannot get it to write\n"
-        "stats: granted+1 busy+1 lost+2 failed+2 waits[0]+1 holds[0]+1\n"
-        "lost: 'lost'\n"
-        "invalid of another kind: 'holder: has the lock to read, so it cannot get it to write'\n"
-        "refused: 'WRONGTYPE the key holds no lock of this kind'\n");
+    EXPECT("event lost b 0\n1 lost\nevent lost a 0\n0 lost\nevent granted c 0\n"
+           "2 ok fence 201 safe 988000\nevent busy e 0\n4 busy\nevent failed d 0\n"
+           "3 refused: WRONGTYPE the key holds no lock of this kind\nevent failed f 0\n"
+           "5 invalid: holder: has the lock to read, so it cannot get it to write\n"
+           "stats: granted+1 busy+1 lost+2 failed+2 waits[0]+1 holds[0]+1\n"
+           "lost: 'lost'\n"
+           "invalid of another kind: 'holder: has the lock to read, so it cannot get it "
+           "to write'\n"
+           "refused: 'WRONGTYPE the key holds no lock of this kind'\n");
 }
 
 static void client_test_on_query(enum rlock_status status, void *arg)
