@@ -17,7 +17,7 @@
 
 #define ENTRIES_MAX           262144
 #define MISSING_MAX           4096
-#define READ_MAX              10000 /* most ids in a query */
+#define READ_MAX              10000 /* maximum ids in a query */
 #define TICK_MS               200
 #define REFRESH_AFTER_US      (CATALOGUE_FRESH_US / 2)
 #define EVICT_AFTER_US        INT64_C(30000000)

@@ -28,9 +28,9 @@ struct checkout_options {
     uint32_t lease_ms;
     uint32_t lock_wait_ms;
     uint32_t timeout_ms;                 /* from a request's arrival to its answer */
-    size_t batch_max;                    /* most orders of a voucher in a transaction */
-    size_t vouchers_max;                 /* most vouchers in a transaction */
-    size_t queue_max;                    /* most requests in flight */
+    size_t batch_max;                    /* maximum orders of a voucher per transaction */
+    size_t vouchers_max;                 /* maximum vouchers per transaction */
+    size_t queue_max;                    /* maximum requests in flight */
     bool bypass_locks;                   /* sell without locks while Redis is down */
     struct early_release *early_release; /* shared by the workers; NULL: off */
 };

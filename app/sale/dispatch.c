@@ -21,8 +21,8 @@ static bool waits_for_bundle(const struct dispatch *dispatch,
     return fits_bundle(queue) && dispatch->bundled > 0 && dispatch->waiting < enough;
 }
 
-/* The longest time from the queueing of the oldest order until the batch is sent. If both rules
-   apply, the longer delay counts. */
+/* Returns the longest time from the queueing of the oldest order until the batch is sent. A batch
+   that waits for a bundle may wait longer than one that waits for more input. */
 static int64_t longest_delay_us(const struct dispatch *dispatch,
                                 const struct dispatch_queue *queue)
 {

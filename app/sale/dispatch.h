@@ -32,7 +32,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define DISPATCH_BUNDLED_MAX 63 /* most orders of a batch in a bundle */
+#define DISPATCH_BUNDLED_MAX 63 /* maximum orders of a batch in a bundle */
 #define DISPATCH_LATER       INT64_MAX
 
 /** The work of the loop that is under way or waits. All times are those of clock_mono_us(). */
@@ -44,7 +44,7 @@ struct dispatch {
     bool is_early;          /* batches release their rows before they are durable */
     size_t waiting;         /* orders in all queues */
     size_t bundled;         /* orders under way in bundles */
-    size_t transaction_max; /* orders of a full bundle */
+    size_t transaction_max; /* number of orders in a full bundle */
 };
 
 /** The queue of a voucher that has no transaction under way. */
