@@ -178,7 +178,7 @@ typedef void (*store_key_cb)(enum rlock_status status, const struct placement *p
 
 /** A look-up of a request key, in the caller's memory until it is answered. */
 struct key_lookup {
-    struct placement placement; /* user_id and key are the input; the answer is set */
+    struct placement placement; /* the caller sets user_id and key, the store the rest */
     int64_t deadline_us;        /* clock_mono_us(); 0: timeout_ms from now */
     /* used by the store: */
     struct rlock_link link;

@@ -119,7 +119,7 @@ static void note_time(const struct store *store, struct change_queue *queue,
     queue->is_slow = took_us >= slow_us;
 }
 
-/* The time that a change must have left to take part in the next transaction. */
+/* Returns how long before its deadline a change must be sent. */
 static int64_t needs_us(const struct store *store, const struct change_queue *queue)
 {
     int64_t least_us = request_timeout_us(store) / 50;

@@ -201,7 +201,8 @@ struct result_array result_array(const PGresult *result, int row, int column)
     struct result_array array = {.next = bytes + len, .end = bytes + len};
     int64_t count;
 
-    /* dimensions, flag, type; then length and first index of the only dimension */
+    /* The head has five numbers of 4 bytes: the number of dimensions, a flag and the type; then the
+       length and the first index of the only dimension. */
     if (len < 20 || decode_int(bytes, 4) != 1)
         return array;
     count = decode_int(bytes + 12, 4);

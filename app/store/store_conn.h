@@ -64,9 +64,9 @@ struct store_session {
     struct store_backend backend;
     int64_t server_start_us;    /* when the server started; tells servers apart */
     enum durability durability; /* as the last proof reported */
-    int64_t configured_us; /* when the server read its configuration, by the last proof */
+    int64_t configured_us; /* when the server read its configuration: see proof.sql */
     int64_t cell, cells;
-    int64_t age_s; /* of a reader: how old the data of the last answer may be */
+    int64_t age_s; /* how old the data of the last answer may be; readers only */
 };
 
 struct store_conn_options {

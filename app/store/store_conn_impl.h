@@ -33,10 +33,10 @@ struct store_conn {
     unsigned resolve_host; /* the host whose name is being resolved */
     bool is_resolving;
     bool is_wait_cancelled; /* somebody cancelled a commit's wait for the standby */
-    bool is_committed;      /* the oldest pending query waits for its proof */
+    bool is_committed;      /* the oldest pending query waits for STATEMENT_PROOF */
     bool is_reconfigured;   /* the server was reconfigured between the last two proofs */
     uint32_t statement_ms;  /* the session's statement_timeout for the next query */
-    int64_t deadline_us;    /* of the oldest pending query */
+    int64_t deadline_us;    /* deadline of the oldest pending query */
     enum state state;
     struct store_session session;
     struct store_query check; /* see store_conn_check() */

@@ -11,7 +11,7 @@ struct call {
     struct store_query query; /* query.link also links the call in lists of the store */
     struct store *store;
     enum rlock_status status; /* status of an answer that is not given yet */
-    struct reads *reads;      /* of a read: the reads of its connection */
+    struct reads *reads;      /* the reads of the connection; set for a read */
     /* only used if the call may wait for its connection: */
     store_query_cb done; /* answers and frees the call; query.done calls it */
     enum statement statement;
@@ -50,7 +50,7 @@ struct rows_call {
         store_events_cb events;
         store_vouchers_cb vouchers;
     } callback;
-    unsigned limit; /* most orders of a page */
+    unsigned limit; /* maximum orders of a page */
     void *arg;
 };
 
@@ -80,7 +80,7 @@ struct due {
 };
 
 #define STORE_RESERVE      128
-#define EXPIRY_DUE_MAX     500 /* most batches in a read */
+#define EXPIRY_DUE_MAX     500 /* maximum batches in a read */
 #define EXPIRY_SKIPPED_MAX 1000
 
 /** The state of store_expiry.c. */
@@ -120,11 +120,11 @@ struct store {
     struct {
         struct rlock_link
             queues;           /* change_queue; a queue that was served moves to the end */
-        struct call *sent[2]; /* on ROLE_CHANGES and ROLE_SLOW_CHANGES; NULL: none */
+        struct call *sent[2]; /* call on ROLE_CHANGES, on ROLE_SLOW_CHANGES; or NULL */
         size_t count;         /* changes not answered yet */
     } changes;
     struct expiry *expiry;
-    struct rlock_link resolving; /* batch_call, waiting until the suspects are gone */
+    struct rlock_link resolving; /* batch_call; they wait until no suspect is left */
     struct rlock_link suspects;
     size_t
         retiring; /* retire_query ends this many suspects, the first ones of the list */

@@ -22,7 +22,7 @@ bool store_is_up(const struct store *store)
     return true;
 }
 
-/* Whether a server refused the session for another reason than the reported one. If one of
+/* Whether a server refused the session for a reason that has not been reported. If one of
    several hosts is a standby, it refuses because it is read-only (RLOCK_BUSY). This does not
    replace the reason of the primary. */
 static bool is_new_refusal(const struct store *store, enum rlock_status refusal)
@@ -267,7 +267,7 @@ static void store_on_closed(void *owner)
     params_clear(&store->params);
     free(store->conns);
     free(store->expiry);
-    free((char *)(uintptr_t)store->options.database_url); /* copied by store_new() */
+    free((char *)(uintptr_t)store->options.database_url); /* a copy of store_new() */
     free(store);
     if (closed != NULL)
         closed(closed_arg);

@@ -14,7 +14,7 @@
 
 #define MALFORMED        "malformed answer of the database"
 #define RETIRE_AGAIN_MS  5
-#define LOOKUP_MAX       1000 /* most keys in a query */
+#define LOOKUP_MAX       1000 /* maximum keys in a query */
 #define LOOKUPS_SENT_MAX 2    /* a look-up is sent while fewer queries are under way */
 
 /* The columns of "place", which returns a row per batch, and below those of "find" and "resolve",
@@ -571,8 +571,8 @@ void store_read_order(struct store *store, int64_t order_id, int64_t user_id,
 
 /* -- listing -- */
 
-/* Decodes the rows. A row after the page shows that another page follows. So does a row
-   with an id only, see list_voucher_orders.sql. */
+/* Decodes the rows. Another page follows if there is a row after the page, or a row that has only
+   an id (see list_voucher_orders.sql). */
 static enum rlock_status decode_page(const PGresult *result, unsigned limit,
                                      struct order *orders, struct order_page *page)
 {

@@ -15,7 +15,7 @@
     X(PLACE,            "place",            BARRIER) \
     X(PLACE_EARLY,      "place_early",      NOTHING) /* BARRIER follows as a separate query */ \
     X(PLACE_MANY,       "place_many",       BARRIER) \
-    X(PLACE_MANY_EARLY, "place_many_early", NOTHING) /* as with PLACE_EARLY */ \
+    X(PLACE_MANY_EARLY, "place_many_early", NOTHING) /* BARRIER follows separately */ \
     X(BARRIER,          "barrier",          PROOF) \
     X(PROOF,            "proof",            NOTHING) \
     X(AGE,              "age",              NOTHING) \
@@ -24,7 +24,7 @@
     X(RETIRE,           "retire",           NOTHING) \
     X(READ_ORDER,       "read_order",       BARRIER) \
     X(SEARCH_ORDER,     "search_order",     BARRIER) \
-    X(PAY_ORDER,        "pay_order",        BARRIER) /* 4 rows in order of enum change */ \
+    X(PAY_ORDER,        "pay_order",        BARRIER) /* these 4 in order of enum change */ \
     X(CANCEL_ORDER,     "cancel_order",     BARRIER) \
     X(REFUND_ORDER,     "refund_order",     BARRIER) \
     X(REDEEM_ORDER,     "redeem_order",     BARRIER) \
