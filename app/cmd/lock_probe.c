@@ -27,8 +27,8 @@ static void report(struct lock_probe *probe)
     probe->on_state(state, &probe->why, probe->arg);
 }
 
-/** If no reply came, this failure has no text, and the client's last failure may be an
- *  older one. */
+/** A failure without a reply sets no text in the client. Then the client still has the text of an
+ *  older failure, and the name of the status is used instead. */
 static void note_failure(struct lock_probe *probe, enum rlock_status status)
 {
     const struct rlock_err *why = rlock_client_why(probe->locks);

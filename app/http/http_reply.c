@@ -9,7 +9,7 @@
 #include <sys/param.h>
 #include <time.h>
 
-#define PART_BYTES 8192 /* most bytes that libmicrohttpd takes of a part at once */
+#define PART_BYTES 8192 /* maximum bytes that libmicrohttpd takes of a part at once */
 
 struct http_page {
     struct MHD_Response *response;

@@ -17,7 +17,7 @@
 
 struct http_tls {
     struct http_tls *older; /* the predecessor, which handshakes may still use */
-    uint64_t replaced_ms;   /* end of use, by the loop's clock */
+    uint64_t replaced_ms;   /* when a newer one replaced it, by the loop's clock */
     gnutls_pcert_st chain[CHAIN_MAX];
     unsigned chain_count;
     gnutls_privkey_t key;
