@@ -21,7 +21,7 @@
 
 #define RLOCK_BATCH_MAX 128
 
-#define SEARCH_MAX 8 /* most batches that are searched for a free place */
+#define SEARCH_MAX 8 /* maximum batches that are searched for a free place */
 
 /* The result of one lock: a result of a script, see scripts.h, or UNSAFE. */
 enum result {

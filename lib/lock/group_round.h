@@ -87,7 +87,7 @@ void rlock_round_undo(struct rlock_group *group);
 /** Send all calls. If there are none, the round ends in the next turn of the loop. */
 void rlock_round_run(struct rlock_group *group, uint64_t ms);
 
-/** Run a round without calls, for `ms`. */
+/** Run a round that makes no call and ends after `ms`. */
 void rlock_round_pause(struct rlock_group *group, uint64_t ms);
 
 /** Return the status of the round. A member with the status `denied` counts as a refusal. */

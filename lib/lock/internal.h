@@ -41,7 +41,7 @@ struct rlock_result {
     enum rlock_status status; /* RLOCK_TIMEOUT, RLOCK_IO: the outcome is not known */
     bool is_stale;            /* the grant has a smaller fence than an earlier grant */
     int64_t sent_us;          /* when the operation was first sent */
-    int64_t fence;            /* of a grant */
+    int64_t fence;            /* the fence of a grant */
     int64_t granted_us;       /* when the client got the reply */
     int64_t remaining_ms;     /* rest of the owner's lease; < 0: not known */
     unsigned receivers;       /* clients that got the message of a release */
@@ -80,7 +80,7 @@ enum rlock_word {
     RLOCK_ARG_LEASE_MS,
     RLOCK_ARG_WAIT_MS, /* how long the lock still waits */
     RLOCK_ARG_PERMITS,
-    RLOCK_ARG_HOLD_MS, /* the rest of hold_min_ms, plus 1 */
+    RLOCK_ARG_HOLD_MS, /* how many ms of hold_min_ms are left, plus 1 */
     RLOCK_ARG_PASSES,  /* how often the lock may be passed on */
     RLOCK_ARG_NOW_MS,  /* this machine's clock; it becomes the serial, too */
 };

@@ -234,7 +234,7 @@ struct rlock {
 enum rlock_event {
     RLOCK_EVENT_GRANTED,
     RLOCK_EVENT_BUSY,
-    RLOCK_EVENT_FAILED, /* an acquire or release failed; not: BUSY, LOST, CANCELLED */
+    RLOCK_EVENT_FAILED, /* an acquire or release failed, except BUSY, LOST, CANCELLED */
     RLOCK_EVENT_RENEWED,
     RLOCK_EVENT_RELEASED, /* also for a grant that the library itself released */
     RLOCK_EVENT_LOST,

@@ -184,7 +184,7 @@ rlock_sync_group_force_release(struct rlock_sync *sync, struct rlock_group *grou
 /** End the rlock_sync_group_acquire() of another thread, as rlock_sync_cancel() does. */
 void rlock_sync_group_cancel(struct rlock_sync *sync, struct rlock_group *group);
 
-/** As rlock_group_safe_for_us(), from now; 0 when the group is not held. */
+/** Return rlock_group_safe_for_us() for the present time; 0: the group is not held. */
 int64_t rlock_sync_group_safe_for_us(struct rlock_sync *sync, struct rlock_group *group);
 int64_t rlock_sync_group_fence(struct rlock_sync *sync, struct rlock_group *group,
                                size_t index);

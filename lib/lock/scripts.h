@@ -45,7 +45,7 @@
     X(ACQUIRE_AGAIN, acquire_again)                                                         \
     /* waiting key, names -> results: 1 if the name is free */                              \
     X(CHECK, check)                                                                         \
-    X(REENTRANT_CHECK, reentrant_check) /* as CHECK, without the waiting key */              \
+    X(REENTRANT_CHECK, reentrant_check) /* names -> results, as CHECK */                   \
     /* waiting key, names; owners -> results */                                             \
     X(RELEASE, release)                                                                     \
     /* names; (owner, lease ms)... -> results */                                            \
@@ -65,7 +65,7 @@
     /* fence key, names or (name, queue, beats)...; lease ms, latest us, (holder, serial,   \
        wait ms, permits)... */                                                              \
     X(SEMAPHORE_ACQUIRE, semaphore_acquire)                                                 \
-    /* fence key, (name, queue, beats, readers)...; as semaphore_acquire */                 \
+    /* fence key, (name, queue, beats, readers)...; arguments of SEMAPHORE_ACQUIRE */       \
     X(READ_ACQUIRE, read_acquire)                                                           \
     X(WRITE_ACQUIRE, write_acquire)                                                         \
     /* keys of the acquire without the fence key; (holder, serial)... -> results */         \

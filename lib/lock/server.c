@@ -31,7 +31,8 @@ static void raise_fence(struct rlock_server *server)
     server->raise = (struct redis_script_call){
         .script = &server->client->scripts[RLOCK_SCRIPT_RAISE],
         .done = server_on_raised,
-        /* If the call were sent again after NOSCRIPT, acquires would precede it. */
+        /* The script is sent in full. A digest may get the error NOSCRIPT, and acquires would be
+           executed before the call is sent again. */
         .with_body = true,
     };
     server->raise_sent_us = clock_mono_us();

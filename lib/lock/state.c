@@ -13,7 +13,7 @@
 #include "lock/wait.h"
 #include "lock/watchdog.h"
 
-#define STALE_MAX    3     /* most repeats of an acquire to get a greater fence */
+#define STALE_MAX    3     /* maximum repeats of an acquire to get a greater fence */
 #define PASSES_US    10000 /* longest time from setting the lease to passing the lock on */
 #define DRIFT_MIN_US 2000  /* 1 % of the lease is added, because clocks differ in speed */
 

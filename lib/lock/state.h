@@ -37,7 +37,7 @@ void rlock_state_answer(struct rlock_client *client, struct rlock *lock,
 /**
  * Have the loop call `callback` for `lock`. The state and the call in progress do not change.
  *
- * @reason  of RLOCK_INVALID: a static text for rlock_client_why(); else NULL
+ * @reason  a static text for rlock_client_why() with RLOCK_INVALID; otherwise NULL
  */
 void rlock_state_answer_unchanged(struct rlock_client *client, struct rlock *lock,
                                   enum rlock_status status, const char *reason,

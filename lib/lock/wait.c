@@ -46,7 +46,7 @@
 #define UNSUBSCRIBED_MAX_MS 500
 #define CHECK_MS            2000 /* a third of RLOCK_WAITING_MAX_MS */
 
-#define TURNS_MAX    16 /* most releases in a row; for a cohort, also most passes */
+#define TURNS_MAX    16 /* maximum releases in a row; in a cohort, also passes */
 #define TURNS_US     10000
 #define YIELD_MIN_US 2000
 #define YIELD_MAX_US 64000
@@ -271,7 +271,7 @@ static struct rlock_waiter *first_waiter(const struct rlock_channel *channel)
 }
 
 /** Whether the server would queue `lock` but not the waiters of its name, or the reverse.
- *  Then neither would be woken for the other. */
+ *  Then a release of `lock` would not wake these waiters, and theirs would not wake `lock`. */
 static bool is_mixed(struct rlock_client *client, const struct rlock *lock)
 {
     const struct rlock_channel *channel = NULL;

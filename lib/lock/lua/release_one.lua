@@ -1,5 +1,5 @@
--- Reads the waiting key and the locks. MGET returns nil, not an error, for a key of another type. One
--- lock for which nobody waits, which is the most frequent call, needs nothing of what follows.
+-- Reads the waiting key and the locks. MGET returns nil, not an error, for a key of another type.
+-- The most frequent call releases one lock that has no waiters. It ends here.
 local found = redis.call('MGET', unpack(KEYS))
 if #KEYS == 2 and not found[1] then
   if found[2] ~= ARGV[1] then return ARGV[2] .. ' 0' end
