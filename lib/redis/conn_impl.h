@@ -11,7 +11,7 @@
 
 enum conn_state {
     CONN_PAUSING,
-    CONN_ASKING, /* waits until the guide names the primary */
+    CONN_ASKING, /* waits until the guide (conn_guide.c) names the primary */
     CONN_RESOLVING,
     CONN_CONNECTING,
     CONN_HANDSHAKE,
@@ -41,7 +41,7 @@ struct redis_conn {
     size_t command_begin;        /* where the unfinished command begins in the wire */
     struct redis_handshake handshake;
     struct redis_command probe;
-    struct rlock_err broken;   /* why a write or the carrier failed */
+    struct rlock_err broken;   /* why a write, or the carrier, has failed */
     struct rlock_err reported; /* the last reason given to on_state */
     struct rlock_err round;    /* the reasons why the hosts of this round have failed */
 
@@ -57,14 +57,14 @@ struct redis_conn {
     struct redis_host host; /* host of the present attempt or, in a pause, the last */
     bool is_named;          /* a sentinel or a node named `host`, and it has not failed */
 
-    struct redis_conn *guide; /* to the sentinels */
+    struct redis_conn *guide; /* connection to a sentinel, see conn_guide.c */
     struct redis_command ask, ask_replicas, subscribe;
     bool is_answered;           /* the sentinel of the guide has replied */
     bool is_answering;          /* a reply has come since the timer last fired */
     struct redis_host moved_to; /* cluster: the node that has the slot now */
     struct redis_host master;   /* cluster: the last known master of the key */
     bool is_moving;             /* goes to `moved_to` when no command is pending */
-    unsigned moves;             /* MOVED replies since the last host of the URL */
+    unsigned moves;             /* MOVED replies since `host` was taken from the URL */
     uint64_t last_number;
     uv_getaddrinfo_t resolve;
     bool is_resolving;
