@@ -59,8 +59,8 @@ static void limit_connections(struct service *service)
 
     if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
         limit.rlim_cur = limit.rlim_max;
-        if (setrlimit(RLIMIT_NOFILE, &limit) != 0)
-            getrlimit(RLIMIT_NOFILE, &limit);
+        (void)setrlimit(RLIMIT_NOFILE, &limit);
+        getrlimit(RLIMIT_NOFILE, &limit);
     }
     share = MAX(CONNECTIONS_LEAST,
                 (MAX(limit.rlim_cur, reserved) - reserved) / service->count);
@@ -280,8 +280,8 @@ static struct timespec check_period(const struct service *service)
     int64_t watchdog_us = service->notify.watchdog_us;
     int64_t us = service->was_ready ? CHECK_US : CHECK_STARTUP_US;
 
-    if (watchdog_us > 0 && us > watchdog_us / 4)
-        us = watchdog_us / 4;
+    if (watchdog_us > 0)
+        us = MIN(us, watchdog_us / 4);
     return (struct timespec){.tv_sec = us / 1000000, .tv_nsec = us % 1000000 * 1000};
 }
 

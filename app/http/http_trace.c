@@ -39,7 +39,7 @@ static const char *find_sent(const struct http_request *request, const char *nam
     size_t len = 0;
     const char *value = http_lookup(request, name, &len);
 
-    return value != NULL && is_valid(value, len) ? value : NULL;
+    return is_valid(value, len) ? value : NULL; /* no value is valid with 0 bytes */
 }
 
 static const char *sent_request_id(const struct http_request *request)

@@ -18,10 +18,15 @@ static struct {
 /* NOLINTBEGIN(readability-inconsistent-declaration-parameter-name) */
 // NOLINTNEXTLINE(readability-function-size)
 void rlock_acquire(struct rlock_client *client UNUSED, struct rlock *lock,
-                   const char *name UNUSED, size_t name_len UNUSED,
+                   const char *name, size_t name_len,
                    const struct rlock_acquire_options *options UNUSED, rlock_cb callback,
                    void *arg)
 {
+    const char wanted[] = {'l', 'o', 'c', 'k', ':', 'p',
+                           'r', 'o', 'b', 'e', ':', (char)('A' + fake.count)};
+
+    assert_int_equal(name_len, sizeof(wanted));
+    assert_memory_equal(name, wanted, sizeof(wanted));
     fake.asked[fake.count++] = lock;
     fake.callback = callback;
     fake.arg = arg;
@@ -64,6 +69,8 @@ static void assert_says(struct lock_probe *probe, enum rlock_status first,
     assert_int_equal(fake.count, 2);
     fake.callback(fake.asked[0], first, fake.arg);
     assert_string_equal(fake.said, "");
+    lock_probe_on_connection(true, NULL, probe);
+    assert_int_equal(fake.count, 2);
     fake.callback(fake.asked[1], second, fake.arg);
     if (strcmp(fake.said, wanted) != 0)
         fail_msg("%s and %s: expected \"%s\", got \"%s\"", rlock_status_name(first),

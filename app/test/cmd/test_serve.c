@@ -506,6 +506,9 @@ CASE(test_serve__refuses_invalid_settings)
     config.jwt_secret = "short";
     assert_served(EXIT_USAGE, &err);
     ASSERT_CONTAINS(err.text, "SECKILL_JWT_SECRET");
+    config.tls_cert = "x"; /* not read then */
+    assert_served(EXIT_USAGE, &err);
+    ASSERT_CONTAINS(err.text, "SECKILL_JWT_SECRET");
     setup(NULL);
     config.ticket_secret = "short";
     assert_served(EXIT_USAGE, &err);
@@ -613,6 +616,11 @@ CASE(test_serve__warns_of_exposed_files)
     config.jwt_alg = CONFIG_RS256;
     assert_served(EXIT_USAGE, &err); /* none is set */
     assert_null(strstr(fake.trace, "secret_exposed"));
+    config.exposed[0] = "SECKILL_TLS_KEY_FILE";
+    config.jwt_jwks = JWKS;
+    config.jwt_alg = CONFIG_ES256;
+    assert_served(EXIT_FINE, &err);
+    ASSERT_CONTAINS(fake.trace, "1 secret_exposed setting=SECKILL_TLS_KEY_FILE ");
     setup(NULL);
     fd = mkstemp(path);
     assert_int_equal(write(fd, SECRET, 32), 32);

@@ -133,7 +133,8 @@ UNIT_CASE(test_page__is_not_created_without_memory)
 
 UNIT_CASE(test_page__is_not_created_with_a_header_of_two_lines)
 {
-    struct http_reply reply = {200, "text/html", "x", 1, 1, {{"Link", "a\nb"}}};
+    struct http_reply reply = {200, "text/html", "x",
+                               1,   2,           {{"Link", "a\nb"}, {"ETag", "\"v1\""}}};
 
     assert_null(http_page_create(&reply));
 }

@@ -145,7 +145,8 @@ UNIT_CASE(test_listen__takes_a_host_of_255_bytes)
 /* Also where there is no IPv6. */
 UNIT_CASE(test_listen__takes_an_address_in_brackets)
 {
-    static const char *const rows[] = {"[::1]:0", "[::ffff:127.0.0.1]:0"};
+    static const char *const rows[] = {"[::1]:0", "[::ffff:127.0.0.1]:0",
+                                       "127.0.0.1:65535"};
     struct rlock_err err = {0};
     unsigned port = 0;
 
@@ -157,7 +158,8 @@ UNIT_CASE(test_listen__takes_an_address_in_brackets)
         if (fd >= 0)
             close(fd);
     }
-    ASSERT_STATUS(http_listen("[127.0.0.1:0", 1, &(int){-1}, &port, &err), RLOCK_INVALID);
+    ASSERT_STATUS(http_listen("[127.0.0.10:0", 1, &(int){-1}, &port, &err),
+                  RLOCK_INVALID);
     ASSERT_STATUS(http_listen("127.0.0.1]:0", 1, &(int){-1}, &port, &err), RLOCK_INVALID);
 }
 
