@@ -21,9 +21,6 @@ begin
             order by o.id limit 1
             for no key update skip locked
         ) due);
-    if cardinality(v_due) = 0 then
-        return 0;
-    end if;
     return move_orders(p_voucher, v_due, 'unpaid', 'expired', v_at, 'system');
 end
 $$;

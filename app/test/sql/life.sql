@@ -159,8 +159,8 @@ select user_id, due_to_id is null from voucher_order where voucher_id = 101 orde
 -- test_life__a_shopper_may_order_again_after_an_end
 select new_voucher(1, 1);
 select place(101, '{7}', '{10}'), place(101, '{7}', '{11}'), cancel(101, 7),
-       place(101, '{7}', '{10}');
---> 1|3|1|7
+       place(101, '{7}', '{10}'), place(101, '{7}', '{1}');
+--> 1|3|1|7|7
 select place(101, '{7}', '{20}'), place(101, '{7}', '{21}'), make_due(101, 7), expire(101, 7),
        place(101, '{7}', '{20}');
 --> 1|3||1|7

@@ -364,6 +364,10 @@ where name in ('default_transaction_isolation', 'enable_bitmapscan', 'enable_has
                'lock_timeout', 'plan_cache_mode', 'statement_timeout');
 --> read committed off off off off off 10003 off 10002 force_generic_plan 10001
 
+-- test_unix_us__counts_microseconds
+select unix_us('1970-01-01 00:00:01.000002+00');
+--> 1000002
+
 -- A process that began later may have the same pid.
 -- test_retire__ends_the_process_that_began_then
 select prepare('retire');
