@@ -27,6 +27,11 @@ begin
 
     foreach v_table in array array['stock_event', 'order_event', 'voucher_order', 'voucher'] loop
         execute format('create table if not exists %I.%I (like %2$I)', p_schema, v_table);
+        if v_table = 'voucher_order' and not exists (
+                select from pg_attribute
+                where attrelid = format('%I.%I', p_schema, v_table)::regclass and attname = 'follows') then
+            execute format('alter table %I.%I add column follows boolean', p_schema, v_table);
+        end if;
         execute format('with moved as (delete from %1$I where %2$I < $1 returning *)'
                        ' insert into %3$I.%1$I table moved',
                        v_table, case v_table when 'voucher' then 'id' else 'voucher_id' end,

@@ -21,7 +21,8 @@ begin
                             'patch_voucher', 'restock_voucher',
                             'pay_order', 'cancel_order', 'refund_order', 'redeem_order',
                             'create_voucher_once', 'restock_voucher_once', 'change_order',
-                            'expire_orders', 'expire_batches', 'beat'))
+                            'expire_orders', 'expire_batches', 'beat', 'advance_feed',
+                            'feed_events'))
     loop
         execute format('grant execute on function %s to %I', f, p_role);
     end loop;

@@ -84,8 +84,8 @@ begin
                   from generate_series(v_from, v_to));
         -- If no shopper ordered before and none occurs twice, no row can conflict while the
         -- voucher is locked. Then a plain insert saves each row the two-step insert of ON
-        -- CONFLICT, and the whole batch has one entry in the index of deadlines. In a small batch
-        -- this query costs more than it saves.
+        -- CONFLICT, and the whole batch has one entry in the index of deadlines and one in that of
+        -- the feed. In a small batch this query costs more than it saves.
         if n >= 16 then
             v_are_new := cardinality(array(select distinct unnest(p_users))) = n
                 and not exists (
@@ -98,9 +98,10 @@ begin
         end if;
         if v_are_new then
             insert into voucher_order (voucher_id, id, user_id, fence, price_cents, created_at,
-                                       expires_at, slot, request_key, due_to_id)
+                                       expires_at, slot, request_key, due_to_id, follows)
             select p_voucher, order_ids[i], p_users[i], nullif(p_fences[i], 0), price, decided_at,
-                   expiry, 1, p_keys[i], case when i = v_from then order_ids[v_to] end
+                   expiry, 1, p_keys[i], case when i = v_from then order_ids[v_to] end,
+                   case when i > v_from then true end
             from generate_series(v_from, v_to) i;
         else
             insert into voucher_order (voucher_id, id, user_id, fence, price_cents, created_at,

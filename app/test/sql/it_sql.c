@@ -4,7 +4,7 @@
 int main(void)
 {
     static const char *const names[] = {"audit", "queries", "place", "many", "life",
-                                        "keys",  "lists",   "cells", "race"};
+                                        "keys",  "lists",   "cells", "race", "feed"};
 
     return run_scripts(names, COUNT_OF(names));
 }

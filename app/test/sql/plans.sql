@@ -33,7 +33,13 @@ insert into question values
     ('voucher_events', '1, 240000 * 1048576::bigint, 21'),
     ('voucher_events', '1, 9000000 * 1048576::bigint, 21'),
     ('order_events', '1, 0, 21, 100000 * 1048576::bigint + 1'),
+    ('feed_events', '9000000, 9000000, 9000000, 21'),
     ('due_batches', '500, ''{}''');
+-- Of each change, up to 10 rows behind it are read.
+insert into question values
+    ('feed_events', '0, 0, 9000000, 21', 250),
+    ('feed_events', '150000, 150000, 9000000, 21', 250),
+    ('feed_events', '350000, 350000, 9000000, 21', 250);
 -- Behind the last voucher. Half of the index voucher_end_begin is read, see sql/migrations.
 insert into question values ('list_open', 'now() + interval ''501 min'', 5, 21', 1000);
 -- The bounds are found with 126 orders. The last list reads 10,000 orders of 200,000.
