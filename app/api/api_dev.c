@@ -69,5 +69,6 @@ void api_make_dev_token(struct api_request *request)
     if (auth_parse_role(login.role, &identity.role))
         answer_token(request, &identity);
     else
-        api_answer_invalid_field(request, "role", "must be shopper, payment or admin");
+        api_answer_invalid_field(request, "role",
+                                 "must be shopper, payment, admin or auditor");
 }

@@ -30,11 +30,11 @@ struct auth {
     bool has_kids;
 };
 
-const char *const auth_role_names[] = {"shopper", "payment", "admin"};
+const char *const auth_role_names[] = {"shopper", "payment", "admin", "auditor"};
 
 bool auth_parse_role(struct text name, enum auth_role *ret_role)
 {
-    for (int role = AUTH_SHOPPER; role <= AUTH_ADMIN; role++) {
+    for (int role = AUTH_SHOPPER; role <= AUTH_AUDITOR; role++) {
         if (text_is(name, auth_role_names[role])) {
             *ret_role = (enum auth_role)role;
             return true;
@@ -377,7 +377,7 @@ static bool parse_user(const struct auth *auth, const json_t *claims, int64_t *r
     return *ret_id > 0;
 }
 
-/* The list may also have roles of other services. False: the list has "payment" and "admin", so
+/* The list may also have roles of other services. False: the list has two roles of this one, so
    the rights of the token are unclear. */
 static bool parse_roles(const json_t *roles, enum auth_role *ret_role)
 {

@@ -27,7 +27,7 @@
 #define AUTH_KEYS_MAX         16
 #define AUTH_ID_BYTES_MAX     64 /* of a kid or jti */
 
-enum auth_role { AUTH_SHOPPER, AUTH_PAYMENT, AUTH_ADMIN };
+enum auth_role { AUTH_SHOPPER, AUTH_PAYMENT, AUTH_ADMIN, AUTH_AUDITOR };
 
 struct identity {
     int64_t user_id; /* > 0 */
@@ -35,7 +35,7 @@ struct identity {
     char jti[AUTH_ID_BYTES_MAX + 1]; /* the id of the token; "": none */
 };
 
-/** Indexed by enum auth_role: "shopper", "payment", "admin". */
+/** Indexed by enum auth_role: "shopper", "payment", "admin", "auditor". */
 extern const char *const auth_role_names[];
 
 /** False: `name` is not the name of a role. */

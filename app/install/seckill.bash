@@ -6,7 +6,7 @@ _seckill()
     if [ "$COMP_CWORD" -eq 1 ]; then
         words="serve migrate token audit lock top version --help"
     elif [ "$before" = --role ]; then
-        words="shopper payment admin"
+        words="shopper payment admin auditor"
     else
         case ${COMP_WORDS[1]} in
         serve) words="--help" ;;

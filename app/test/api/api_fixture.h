@@ -16,11 +16,11 @@
 
 /* -- fake tokens: "Bearer ROLE ID" or "Bearer ROLE ID JTI" -- */
 
-const char *const auth_role_names[] = {"shopper", "payment", "admin"};
+const char *const auth_role_names[] = {"shopper", "payment", "admin", "auditor"};
 
 bool auth_parse_role(struct text name, enum auth_role *ret_role)
 {
-    for (int role = AUTH_SHOPPER; role <= AUTH_ADMIN; role++) {
+    for (int role = AUTH_SHOPPER; role <= AUTH_AUDITOR; role++) {
         if (text_is(name, auth_role_names[role])) {
             *ret_role = (enum auth_role)role;
             return true;

@@ -471,7 +471,7 @@ API_CASE(test_dev_token__is_for_local_hosts)
         {"POST /v1/dev/token", NULL, "Host: localhost\n", "{\"user_id\":0,\"role\":\"\"}", "",
          "422 invalid: user_id must be an integer, 1 to 999999999999: role must be a string of 1 to 10 characters without NUL"},
         {"POST /v1/dev/token", NULL, "Host: localhost\n", "{\"user_id\":1,\"role\":\"1234567890\"}", "",
-         "422 invalid: role must be shopper, payment or admin"},
+         "422 invalid: role must be shopper, payment, admin or auditor"},
         {"POST /v1/dev/token", NULL, "Host: localhost\n", "{}", "", "422 invalid: user_id is required: role is required"},
     };
     /* clang-format on */

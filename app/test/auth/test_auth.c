@@ -153,7 +153,8 @@ UNIT_CASE(test_auth_check__accepts_tokens_of_auth_make)
     static const struct identity rows[] = {{INT64_MAX, AUTH_SHOPPER, ""},
                                            {INT64_MAX - 1, AUTH_PAYMENT, "t-1"},
                                            {2, AUTH_SHOPPER, "j"},
-                                           {1, AUTH_ADMIN, ""}};
+                                           {1, AUTH_ADMIN, ""},
+                                           {2, AUTH_AUDITOR, "t-2"}};
 
     for (size_t i = 0; i < COUNT_OF(rows); i++)
         free(assert_made(*state, *state, &rows[i]));
@@ -175,6 +176,7 @@ UNIT_CASE(test_auth_check__requires_the_claims)
         {GOOD ",\"nbf\":1900000000.5", RLOCK_REFUSED},
         {GOOD ",\"nbf\":\"soon\"", RLOCK_REFUSED},
         {GOOD ",\"role\":\"payment\"", RLOCK_OK},
+        {GOOD ",\"role\":\"auditor\"", RLOCK_OK},
         {GOOD ",\"role\":\"root\"", RLOCK_REFUSED},
         {GOOD ",\"role\":\"shopper\"", RLOCK_REFUSED},
         {GOOD ",\"role\":1", RLOCK_REFUSED},
