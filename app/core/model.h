@@ -124,9 +124,15 @@ enum change_verdict {
     CHANGE_KEY_USED = 7, /* the key belongs to another request */
 };
 
+/* An id of an order or event is its number, which all vouchers share, and this number of low bits of
+   the id of the voucher. */
+#define EVENT_VOUCHER_BITS 20
+
 /* A row of a voucher's history: a change of an order, or of the stock. */
 struct event {
     int64_t id; /* increases in the commit order of a voucher's events */
+    int64_t
+        first; /* of the feed: the number by which the event is ordered; otherwise 0 */
     int64_t voucher_id;
     int64_t order_id; /* 0: a change of the stock */
     int64_t at_us;

@@ -269,6 +269,31 @@ typedef void (*store_events_cb)(enum rlock_status status, const struct event *ev
 void store_list_events(struct store *store, const struct event_filter *filter,
                        store_events_cb callback, void *arg);
 
+/* -- the feed of all vouchers, in the order of sql/functions/feed_events.sql -- */
+
+typedef void (*store_feed_cb)(enum rlock_status status, bool is_complete, void *arg);
+
+/** Learn up to which number all changes have committed or are lost: store_feed_until(). `is_complete`: no
+ *  greater number was taken. To be called again only after the callback. */
+void store_advance_feed(struct store *store, store_feed_cb callback, void *arg);
+
+/** The number that store_advance_feed() has learnt. 0: none yet on this connection. */
+int64_t store_feed_until(const struct store *store);
+
+struct feed_position {
+    int64_t first;  /* see struct event; 0: from the start */
+    int64_t number; /* of the id of the event */
+};
+
+struct feed_filter {
+    struct feed_position after;
+    unsigned limit;
+};
+
+/** List the events of all vouchers up to store_feed_until(). */
+void store_list_feed(struct store *store, const struct feed_filter *filter,
+                     store_events_cb callback, void *arg);
+
 /* -- vouchers -- */
 
 /** @vouchers  valid during the callback, and so are their texts

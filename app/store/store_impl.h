@@ -49,6 +49,7 @@ struct rows_call {
         store_orders_cb orders;
         store_events_cb events;
         store_vouchers_cb vouchers;
+        store_feed_cb feed;
     } callback;
     unsigned limit; /* maximum orders of a page */
     void *arg;
@@ -123,6 +124,11 @@ struct store {
         struct call *sent[2]; /* call on ROLE_CHANGES, on ROLE_SLOW_CHANGES; or NULL */
         size_t count;         /* changes not answered yet */
     } changes;
+    /* The last answer of advance_feed() in sql/, on the connection to this server process. */
+    struct {
+        struct store_backend backend;
+        int64_t last_number, xid, until;
+    } feed;
     struct expiry *expiry;
     struct rlock_link resolving; /* batch_call; they wait until no suspect is left */
     struct rlock_link suspects;

@@ -33,6 +33,8 @@
     X(LEAD_EXPIRY,      "lead_expiry",      NOTHING) \
     X(READ_VOUCHER,     "read_voucher",     BARRIER) \
     X(READ_VOUCHERS,    "read_vouchers",    BARRIER) \
+    X(ADVANCE_FEED,     "advance_feed",     BARRIER) \
+    X(FEED_EVENTS,      "feed_events",      BARRIER) \
     /* LIST_ORDERS to LIST_ENDED are lists, see store_reads.c */ \
     X(LIST_ORDERS,      "list_orders",      BARRIER) \
     X(LIST_VOUCHER_ORDERS, "list_voucher_orders", BARRIER) \

@@ -224,6 +224,8 @@ static inline void on_events(enum rlock_status status, const struct event *event
             e->from_status != NULL ? e->from_status : "-",
             e->to_status != NULL ? e->to_status : "-",
             e->detail != NULL ? e->detail : "-");
+        if (e->first != 0)
+            SAY(" first %lld", (long long)e->first);
     }
     SAY(";");
 }
