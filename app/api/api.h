@@ -14,6 +14,7 @@
 #include "app/ops/stats.h"
 #include "app/sale/catalogue.h"
 #include "app/sale/checkout.h"
+#include "app/sale/feed.h"
 #include "app/store/store.h"
 
 /* In a cluster the keys of revoked tokens begin with this tag, so one server has all of them. */
@@ -27,6 +28,7 @@ struct api_options {
     struct redis_conn *revocations; /* for look-ups of revoked tokens */
     struct catalogue *catalogue;
     struct checkout *checkout;
+    struct feed *feed;
     struct store *store;
     struct stats *stats;
     struct tickets tickets;

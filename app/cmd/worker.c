@@ -18,6 +18,7 @@
 #include "app/ops/stats.h"
 #include "app/sale/catalogue.h"
 #include "app/sale/checkout.h"
+#include "app/sale/feed.h"
 #include "app/store/store.h"
 #include "base/clock.h"
 #include "lock/rlock.h"
@@ -46,6 +47,7 @@ struct worker {
     struct api *api;
     struct checkout *checkout;
     struct catalogue *catalogue;
+    struct feed *feed;
     struct store *store;
     struct rlock_client *locks;
     struct lock_probe lock_probe;
@@ -126,6 +128,7 @@ static void close_all(struct worker *worker)
     lock_probe_close(&worker->lock_probe);
     rlock_client_close(worker->locks, NULL, NULL);
     catalogue_close(worker->catalogue);
+    feed_close(worker->feed);
     checkout_close(worker->checkout);
     redis_conn_close(worker->revocations, NULL, NULL);
     redis_conn_close(worker->stats_conn, NULL, NULL);
@@ -155,6 +158,7 @@ static void worker_on_wake(uv_async_t *wake)
     if (atomic_load(&worker->is_stopping) && worker->draining_us == 0) {
         worker->draining_us = clock_mono_us();
         http_quiesce(worker->http);
+        feed_drain(worker->feed);
     }
     if (fresh == NULL)
         return;
@@ -377,9 +381,11 @@ static enum rlock_status create_sale(struct worker *worker)
     worker->stats = stats_open(&stats);
     worker->catalogue =
         catalogue_create(&worker->loop, worker->store, worker->options.metrics);
+    worker->feed = feed_open(&worker->loop, worker->store, worker->options.metrics);
     checkout.catalogue = worker->catalogue;
     worker->checkout = checkout_create(&checkout);
-    if (worker->stats == NULL || worker->catalogue == NULL || worker->checkout == NULL)
+    if (worker->stats == NULL || worker->catalogue == NULL || worker->feed == NULL ||
+        worker->checkout == NULL)
         return RLOCK_NO_MEMORY;
     return RLOCK_OK;
 }
@@ -392,6 +398,7 @@ static enum rlock_status create_api(struct worker *worker)
         .revocations = worker->revocations,
         .tickets = {.secret = config->ticket_secret, .ttl_s = config->ticket_ttl_s},
         .catalogue = worker->catalogue,
+        .feed = worker->feed,
         .checkout = worker->checkout,
         .store = worker->store,
         .stats = worker->stats,

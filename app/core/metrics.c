@@ -244,6 +244,23 @@ static void print_catalogue_age(const struct printer *printer)
             (double)(now_us - oldest_us) / 1e6);
 }
 
+static void print_feed(const struct printer *printer)
+{
+    int64_t now_us = clock_mono_us();
+    int64_t first_us = now_us;
+
+    for (size_t i = 0; i < printer->all->count; i++) {
+        int64_t since_us = atomic_load(&printer->all->loops[i]->feed_held_since_us);
+
+        if (since_us != 0 && since_us < first_us)
+            first_us = since_us;
+    }
+    print_head(printer, "seckill_feed_held_seconds", "gauge",
+               "For how long readers of the feed have waited for an open transaction.");
+    fprintf(printer->out, "seckill_feed_held_seconds %g\n",
+            (double)(now_us - first_us) / 1e6);
+}
+
 static void print_clock(const struct printer *printer)
 {
     print_head(printer, "seckill_clock_difference_seconds", "gauge",
@@ -262,6 +279,7 @@ void metrics_print(FILE *out, const struct all_metrics *all)
     print_value(&printer, "seckill_queue_depth", "gauge", printer.sum.queue_depth, "Orders that hold their lock and wait for a transaction.");
     print_value(&printer, "seckill_in_flight", "gauge", printer.sum.in_flight, "Order requests accepted and not yet completed.");
     print_value(&printer, "seckill_connections", "gauge", printer.sum.connections, "Open HTTP connections.");
+    print_value(&printer, "seckill_feed_readers", "gauge", printer.sum.feed_readers, "Requests that read the feed or wait for it.");
     print_value(&printer, "seckill_log_dropped_total", "counter", printer.sum.log_dropped, "Log lines that could not be written to standard error in time.");
     print_value(&printer, "seckill_locks_held", "gauge", printer.sum.locks_held, "Locks held now.");
     print_value(&printer, "seckill_lock_failed_total", "counter", printer.sum.lock_failed, "Acquires and releases of locks that Redis refused or did not answer.");
@@ -275,6 +293,7 @@ void metrics_print(FILE *out, const struct all_metrics *all)
     print_dependencies(&printer);
     print_durability(&printer);
     print_catalogue_age(&printer);
+    print_feed(&printer);
     print_clock(&printer);
 }
 

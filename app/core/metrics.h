@@ -32,6 +32,7 @@
     X(REDEEM,         "/v1/orders/{id}/redeem") \
     X(ORDER_EVENTS,   "/v1/orders/{id}/events") \
     X(VOUCHER_EVENTS, "/v1/vouchers/{id}/events") \
+    X(FEED,           "/v1/events") \
     X(HEALTHZ,        "/healthz") \
     X(STATS,          "/v1/stats") \
     X(DEBUG_STATE,    "/v1/debug/state") \
@@ -105,10 +106,13 @@ struct metrics {
     _Atomic uint64_t bypassing;
     _Atomic uint64_t expiry_leader;
     _Atomic uint64_t connections;
+    _Atomic uint64_t feed_readers;
     _Atomic uint64_t log_dropped;
     _Atomic int64_t started_us;        /* clock_real_us() at the start of the service */
     _Atomic int64_t catalogue_read_us; /* clock_mono_us() of the last read; 0: none */
-    _Atomic uint64_t durability;       /* enum durability; read from the first loop */
+    _Atomic int64_t
+        feed_held_since_us; /* clock_mono_us(); 0: no transaction holds the feed back */
+    _Atomic uint64_t durability; /* enum durability; read from the first loop */
     /* the database's clock minus this machine's; read from the first loop */
     _Atomic int64_t clock_difference_us;
     /* state of the instance, used in the first loop only: see metrics_note_conditions() */

@@ -31,6 +31,7 @@
 struct api { int unused; };
 struct auth { const char *name; };
 struct catalogue { int unused; };
+struct feed { int unused; };
 struct checkout { int unused; };
 struct http { int unused; };
 struct http_tls { const char *name; };
@@ -48,6 +49,7 @@ static struct {
     size_t limiter_count, conn_count;
     struct api api;
     struct catalogue catalogue;
+    struct feed feed;
     struct checkout checkout;
     struct http http;
     struct limiter limiters[2];
@@ -222,6 +224,7 @@ enum rlock_status rlock_client_open(const struct rlock_client_options *options,
 
 CLOSES(api_free, api)
 CLOSES(catalogue_close, catalogue)
+CLOSES(feed_close, feed)
 CLOSES(checkout_close, checkout)
 CLOSES(http_free, http)
 CLOSES(http_stop, http)
@@ -231,6 +234,7 @@ CLOSES_LATER(rlock_client_close, rlock_client, client, "locks_close ")
 CLOSES_LATER(store_close, store, store, "store_close ")
 CALLED(catalogue_turn, catalogue)
 CALLED(checkout_turn, checkout)
+CALLED(feed_drain, feed)
 CALLED(http_quiesce, http)
 CALLED(http_turn, http)
 CALLED(store_check, store)
@@ -345,6 +349,15 @@ struct catalogue *catalogue_create(uv_loop_t *loop, struct store *store,
     return fails("catalogue") ? NULL : &fake.catalogue;
 }
 
+struct feed *feed_open(uv_loop_t *loop, struct store *store, struct metrics *metrics)
+{
+    assert_ptr_equal(loop, fake.store_options.loop);
+    assert_ptr_equal(store, &fake.store);
+    assert_ptr_equal(metrics, fake.store_options.metrics);
+    DID("feed ");
+    return fails("feed") ? NULL : &fake.feed;
+}
+
 void catalogue_invalidate(struct catalogue *catalogue, int64_t id)
 {
     assert_ptr_equal(catalogue, &fake.catalogue);
@@ -423,6 +436,7 @@ struct api *api_create(const struct api_options *options)
 {
     assert_ptr_equal(options->catalogue, &fake.catalogue);
     assert_ptr_equal(options->checkout, &fake.checkout);
+    assert_ptr_equal(options->feed, &fake.feed);
     assert_ptr_equal(options->store, &fake.store);
     assert_ptr_equal(options->stats, &fake.stats);
     assert_ptr_equal(options->metrics, fake.store_options.metrics);

@@ -70,13 +70,15 @@ static enum rlock_status start(size_t index, struct worker **ret_worker,
 #define OPENED                                                                           \
     "locks(redis://r,2500) probe(1) conn({revoked:},2500) conn(seckill:stats,2500) "     \
     "store(db,none,2500,4,1,2) "
-#define SALE     "stats(seckill:stats,1) catalogue checkout(catalogue,1,2,5000,3,4,5,0,0) "
+#define SALE                                                                             \
+    "stats(seckill:stats,1) catalogue feed checkout(catalogue,1,2,5000,3,4,5,0,0) "
 #define LIMITERS "limiter(1) limiter(12) "
 #define API      LIMITERS "api(auth0,{revoked:},secret,6,1,12,5000,5,0,0) "
 #define KEYS     "auth_free(auth0) tls_free(tls0) "
 #define HTTP     "http(77,tls0,priority,100,7,20,8,9,40,1) "
 #define CLOSED                                                                           \
-    "http_stop store_close probe_close locks_close catalogue_close checkout_close "      \
+    "http_stop store_close probe_close locks_close catalogue_close feed_close "          \
+    "checkout_close "                                                                    \
     "close({revoked:}) close(seckill:stats) stats_close "
 #define FREED "http_free api_free limiter_free(1) limiter_free(12) "
 #define TURN                                                                             \
@@ -140,8 +142,9 @@ CASE(test_start__gives_each_part_its_settings)
     assert_trace(OPENED SALE API HTTP);
     worker_stop(worker);
     worker_join(worker);
-    assert_trace(TURN "clock_differs(0,0) store_check http_quiesce " TURN CLOSED FREED
-                      "auth_free(auth0) ");
+    assert_trace(
+        TURN "clock_differs(0,0) store_check http_quiesce feed_drain " TURN CLOSED FREED
+             "auth_free(auth0) ");
     pthread_getname_np(pthread_self(), name, sizeof(name));
     assert_string_equal(name, "loop 0");
     metrics_publish_state(&metrics, NULL);
@@ -162,12 +165,12 @@ CASE(test_start__of_another_worker_and_other_settings)
     assert_int_equal(start(3, &worker, NULL), RLOCK_OK);
     assert_trace("locks(redis-cluster://r,2500) probe(16) conn({revoked:},2500) "
                  "conn(seckill:stats,2500) store(db,lists,2500,4,0,3) "
-                 "stats(seckill:stats,0) catalogue "
+                 "stats(seckill:stats,0) catalogue feed "
                  "checkout(catalogue,1,2,5000,3,4,5,1,0) "
                  "limiter(1) api(auth0,{revoked:},secret,6,0,1,5000,5,1,1) " HTTP);
     worker_stop(worker);
     worker_join(worker);
-    assert_trace(TURN "store_check http_quiesce " TURN CLOSED
+    assert_trace(TURN "store_check http_quiesce feed_drain " TURN CLOSED
                       "http_free api_free limiter_free(1) "
                       "auth_free(auth0) ");
     pthread_getname_np(pthread_self(), name, sizeof(name));
@@ -193,15 +196,21 @@ CASE(test_start__that_fails_closes_what_it_opened)
         {"store", "locks_close close({revoked:}) close(seckill:stats) " KEYS,
          "store failed", RLOCK_IO},
         {"stats",
-         "store_close probe_close locks_close catalogue_close checkout_close "
+         "store_close probe_close locks_close catalogue_close feed_close checkout_close "
          "close({revoked:}) close(seckill:stats) " KEYS,
          "", RLOCK_NO_MEMORY},
         {"catalogue",
-         "store_close probe_close locks_close checkout_close close({revoked:}) "
+         "store_close probe_close locks_close feed_close checkout_close "
+         "close({revoked:}) "
          "close(seckill:stats) stats_close " KEYS,
          "", RLOCK_NO_MEMORY},
+        {"feed",
+         "store_close probe_close locks_close catalogue_close checkout_close "
+         "close({revoked:}) close(seckill:stats) stats_close " KEYS,
+         "", RLOCK_NO_MEMORY},
         {"checkout",
-         "store_close probe_close locks_close catalogue_close close({revoked:}) "
+         "store_close probe_close locks_close catalogue_close feed_close "
+         "close({revoked:}) "
          "close(seckill:stats) stats_close " KEYS,
          "", RLOCK_NO_MEMORY},
         {"user_limiter", "stats_close limiter_free(12) " KEYS, "", RLOCK_NO_MEMORY},
@@ -209,9 +218,10 @@ CASE(test_start__that_fails_closes_what_it_opened)
         {"api", "stats_close limiter_free(1) limiter_free(12) " KEYS, "",
          RLOCK_NO_MEMORY},
         {"http",
-         HTTP "store_close probe_close locks_close catalogue_close checkout_close "
-              "close({revoked:}) close(seckill:stats) stats_close api_free "
-              "limiter_free(1) limiter_free(12) " KEYS,
+         HTTP
+         "store_close probe_close locks_close catalogue_close feed_close checkout_close "
+         "close({revoked:}) close(seckill:stats) stats_close api_free "
+         "limiter_free(1) limiter_free(12) " KEYS,
          "http failed", RLOCK_IO},
         {"thread", HTTP CLOSED FREED "auth_free(auth0) ",
          "cannot start a thread: Resource temporarily unavailable", RLOCK_NO_MEMORY},
@@ -443,7 +453,7 @@ CASE(test_set_keys__replaces_them_in_the_next_turn)
     fake.trace[0] = '\0';
     worker_stop(worker);
     worker_join(worker);
-    ASSERT_CONTAINS(fake.trace, "http_quiesce set_tls(tls2) ");
+    ASSERT_CONTAINS(fake.trace, "http_quiesce feed_drain set_tls(tls2) ");
     ASSERT_CONTAINS(fake.trace, "limiter_free(12) auth_free(auth2) ");
     metrics_publish_state(&metrics, NULL);
 }

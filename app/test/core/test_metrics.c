@@ -83,17 +83,18 @@ CASE(test_print__sums_the_loops)
     FILL(expiry_leader, 15);
     FILL(postgres_reconnects, 16);
     FILL(redis_reconnects, 17);
+    FILL(feed_readers, 18);
     ASSERT_METRICS("# HELP seckill_locks_held Locks held now.",
                    "# TYPE seckill_queue_depth gauge\nseckill_queue_depth 33",
                    "seckill_orders_total{outcome=\"placed\"} 11",
                    "seckill_orders_total{outcome=\"repeated\"} 0",
                    "seckill_orders_total{outcome=\"internal\"} 22",
                    "seckill_in_flight 44", "seckill_connections 55",
-                   "seckill_log_dropped_total 66", "seckill_locks_held 77",
-                   "seckill_lock_failed_total 88", "seckill_lock_fence_restarts_total 99",
-                   "seckill_lock_lost_total 121", "seckill_batch_splits_total 132",
-                   "seckill_outcome_lookups_total 143", "seckill_lock_bypassed 154",
-                   "seckill_expiry_leader 165",
+                   "seckill_feed_readers 198", "seckill_log_dropped_total 66",
+                   "seckill_locks_held 77", "seckill_lock_failed_total 88",
+                   "seckill_lock_fence_restarts_total 99", "seckill_lock_lost_total 121",
+                   "seckill_batch_splits_total 132", "seckill_outcome_lookups_total 143",
+                   "seckill_lock_bypassed 154", "seckill_expiry_leader 165",
                    "seckill_reconnects_total{dependency=\"postgres\"} 176",
                    "seckill_reconnects_total{dependency=\"redis\"} 187");
 }
@@ -221,6 +222,32 @@ CASE(test_print__age_of_the_oldest_catalogue)
         ASSERT_CONTAINS(text, "# TYPE seckill_catalogue_age_seconds gauge\n");
         age_s = strtod(strstr(text, "\nseckill_catalogue_age_seconds ") + 31, NULL);
         ASSERT_BETWEEN(age_s, rows[i].age_s, rows[i].age_s + 50);
+        free(text);
+    }
+}
+
+CASE(test_print__how_long_the_feed_is_held)
+{
+    static const struct {
+        int64_t first_s,
+            second_s; /* since a transaction holds back the readers of a loop; -1: none does */
+        int held_s;
+    } rows[] = {{100, 200, 200}, {300, -1, 300}, {-1, 100, 100}, {-1, -1, 0}};
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        int64_t now_us = clock_mono_us();
+        char *text;
+        double held_s;
+
+        first.feed_held_since_us =
+            rows[i].first_s < 0 ? 0 : now_us - rows[i].first_s * 1000000;
+        second.feed_held_since_us =
+            rows[i].second_s < 0 ? 0 : now_us - rows[i].second_s * 1000000;
+        text = printed(metrics_print);
+        ASSERT_CONTAINS(text, "# TYPE seckill_feed_held_seconds gauge\n");
+        held_s = strtod(strstr(text, "\nseckill_feed_held_seconds ") + 27, NULL);
+        ASSERT_BETWEEN(held_s, rows[i].held_s,
+                       rows[i].held_s == 0 ? 0 : rows[i].held_s + 50);
         free(text);
     }
 }
