@@ -81,6 +81,7 @@ struct api_request {
         struct api_change change;
         struct api_list list;
         struct order_filter orders;
+        struct feed_poll feed;
         int64_t stock_add; /* of a restock */
         struct stats_read stats;
     };

@@ -14,6 +14,7 @@ enum callers {
     SHOPPER = 1 << AUTH_SHOPPER,
     PAYMENT = 1 << AUTH_PAYMENT,
     ADMIN = 1 << AUTH_ADMIN,
+    AUDITOR = 1 << AUTH_AUDITOR, /* only reads */
     /* Admission decides before the caller is identified, and before the check whether the service
        is full: a refusal from memory reveals nothing private and costs least. But if the voucher
        is not in the catalogue, the caller is identified first. */
@@ -23,7 +24,7 @@ enum callers {
     /* Unknown parameters are ignored: a link to a page may have parameters of a campaign. */
     ANY_QUERY = 1 << 11,
 };
-#define ROLES ((unsigned)(SHOPPER | PAYMENT | ADMIN))
+#define ROLES ((unsigned)(SHOPPER | PAYMENT | ADMIN | AUDITOR))
 
 /* clang-format off */
 #define ROUTE(method, path, tag, callers, handler, ...) {path, HTTP_##method, ROUTE_##tag, callers, handler, {__VA_ARGS__}}
@@ -39,15 +40,16 @@ static const struct api_route routes[] = {
     ROUTE(GET,   "/v1/vouchers",              VOUCHERS,       ANYONE,                                api_list_vouchers, "state", "limit", "cursor"),
     ROUTE(POST,  "/v1/vouchers",              VOUCHERS,       ADMIN | READS_BODY,                    api_create_voucher, NULL),
     ROUTE(POST,  "/v1/vouchers/{id}/restock", RESTOCK,        ADMIN | READS_BODY,                    api_restock_voucher, NULL),
-    ROUTE(GET,   "/v1/vouchers/{id}/events",  VOUCHER_EVENTS, ADMIN,                                 api_list_voucher_events, "after", "limit"),
-    ROUTE(GET,   "/v1/orders/{id}",           ORDER,          SHOPPER | ADMIN,                       api_read_order, NULL),
-    ROUTE(GET,   "/v1/orders",                ORDERS,         SHOPPER | PAYMENT | ADMIN,             api_list_orders,
+    ROUTE(GET,   "/v1/vouchers/{id}/events",  VOUCHER_EVENTS, ADMIN | AUDITOR,                       api_list_voucher_events, "after", "limit"),
+    ROUTE(GET,   "/v1/orders/{id}",           ORDER,          SHOPPER | ADMIN | AUDITOR,             api_read_order, NULL),
+    ROUTE(GET,   "/v1/orders",                ORDERS,         SHOPPER | PAYMENT | ADMIN | AUDITOR,   api_list_orders,
           "voucher_id", "user_id", "order_id", "payment_ref", "status", "created_after", "created_before", "limit", "cursor"),
     ROUTE(POST,  "/v1/orders/{id}/pay",       PAY,            PAYMENT | READS_BODY,                  api_pay_order, NULL),
     ROUTE(POST,  "/v1/orders/{id}/cancel",    CANCEL,         SHOPPER | ADMIN | REFUSES_BODY,        api_change_order, NULL),
     ROUTE(POST,  "/v1/orders/{id}/refund",    REFUND,         PAYMENT | ADMIN | REFUSES_BODY,        api_change_order, NULL),
     ROUTE(POST,  "/v1/orders/{id}/redeem",    REDEEM,         ADMIN | REFUSES_BODY,                  api_change_order, NULL),
-    ROUTE(GET,   "/v1/orders/{id}/events",    ORDER_EVENTS,   SHOPPER | ADMIN,                       api_list_order_events, "after", "limit"),
+    ROUTE(GET,   "/v1/orders/{id}/events",    ORDER_EVENTS,   SHOPPER | ADMIN | AUDITOR,             api_list_order_events, "after", "limit"),
+    ROUTE(GET,   "/v1/events",                FEED,           ADMIN | AUDITOR,                       api_read_feed, "after", "limit", "wait_s"),
     ROUTE(GET,   "/v1/stats",                 STATS,          ADMIN,                                 api_read_stats, "after"),
     ROUTE(GET,   "/v1/debug/state",           DEBUG_STATE,    ADMIN,                                 api_read_debug_state, NULL),
     ROUTE(POST,  "/v1/dev/token",             DEV_TOKEN,      READS_BODY,                            api_make_dev_token, NULL),

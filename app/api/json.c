@@ -287,6 +287,15 @@ char *json_print_events(const struct event *events, size_t count, size_t limit)
     return print_and_free(list_json(items, count > limit ? cursor : NULL));
 }
 
+char *json_print_feed(const struct event *events, size_t count, const char *next_cursor)
+{
+    json_t *items = json_array();
+
+    for (size_t i = 0; i < count; i++)
+        items = append(items, event_json(&events[i]));
+    return print_and_free(list_json(items, next_cursor));
+}
+
 char *json_print_problem(const struct json_problem *problem)
 {
     const struct json_errors *errors = problem->errors;

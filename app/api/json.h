@@ -76,6 +76,9 @@ char *json_print_orders(const struct order_page *page);
  *  is the id of the last event that is printed. */
 char *json_print_events(const struct event *events, size_t count, size_t limit);
 
+/** @next_cursor  of the page that follows, which there always is */
+char *json_print_feed(const struct event *events, size_t count, const char *next_cursor);
+
 struct json_problem {
     unsigned status;
     const char *code;

@@ -87,6 +87,10 @@ struct text http_query_other(const struct http_request *request,
  *  the last address in X-Forwarded-For that is not a trusted proxy. */
 void http_client_address(const struct http_request *request, uint8_t ret_address[16]);
 
+/** Whether the client has closed the connection, or its side of it. For requests that wait for long, because
+ *  the server does not look at a connection whose request is not answered yet. */
+bool http_is_gone(const struct http_request *request);
+
 /**
  * Return a text that identifies the request in logs: "request_id=ID", and "traceparent=..." if
  * the client sent a traceparent. ID is the client's X-Request-Id if that has 1 to 64 letters,

@@ -1,6 +1,7 @@
 /* http_request.c - looks up headers, parameters of the query, and the client's address. */
 #include "app/http/http_impl.h"
 
+#include <poll.h>
 #include <string.h>
 #include <strings.h>
 
@@ -134,4 +135,15 @@ void http_client_address(const struct http_request *request, uint8_t ret_address
 
         address_walk_back(trusted, value->bytes, value->len, ret_address);
     }
+}
+
+bool http_is_gone(const struct http_request *request)
+{
+    struct pollfd socket = {.fd =
+                                MHD_get_connection_info(request->connection,
+                                                        MHD_CONNECTION_INFO_CONNECTION_FD)
+                                    ->connect_fd,
+                            .events = POLLRDHUP};
+
+    return poll(&socket, 1, 0) == 1;
 }

@@ -351,6 +351,22 @@ void store_list_events(struct store *store UNUSED, const struct event_filter *fi
              arg);
 }
 
+bool feed_read(struct feed *feed UNUSED, struct feed_poll *poll)
+{
+    static const struct event events[2] = {
+        {.id = 72 << 20 | 7, .voucher_id = 7, .first = 70, .actor = "system"},
+        {.id = 73 << 20 | 7, .voucher_id = 7, .first = 71, .actor = "system"}};
+
+    DID("feed %" PRId64 " %" PRId64 " %u for %" PRId64 "%s;", poll->after.first,
+        poll->after.number, poll->limit, left_ms(poll->end_us),
+        poll->is_gone(poll) ? " gone" : "");
+    if (fake.count > 2)
+        return false;
+    poll->done(poll, fake.status, fake.status == RLOCK_OK ? events : NULL,
+               fake.status == RLOCK_OK ? fake.count : 0);
+    return true;
+}
+
 void store_read_voucher(struct store *store UNUSED, int64_t voucher_id,
                         store_vouchers_cb callback, void *arg)
 {
@@ -549,6 +565,7 @@ static inline void assert_rows(const struct row *rows, size_t count)
 #define SHOPPER "shopper 5"
 #define ADMIN   "admin 1"
 #define PAYMENT "payment 3"
+#define AUDITOR "auditor 8"
 #define PLACE   "POST /v1/vouchers/7/orders"
 #define LIMITED "limit shopper 5;"
 #define SUBMIT  LIMITED "submit 7 5 key \"\" sent_id=r;"

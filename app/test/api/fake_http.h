@@ -38,7 +38,7 @@ static struct {
     bool is_checkout_full;
     int64_t age_s, rate_wait_us;
     size_t pending;
-    bool is_foreign;
+    bool is_foreign, is_gone;
     struct health health;
     const void *auth;            /* of the last call of auth_check() */
     bool keeps_streams, is_kept; /* is_kept: the last request was */
@@ -129,6 +129,11 @@ const char *http_trace(struct http_request *request UNUSED)
 const char *http_trace_sent(struct http_request *request UNUSED)
 {
     return "sent_id=r";
+}
+
+bool http_is_gone(const struct http_request *request UNUSED)
+{
+    return fake.is_gone;
 }
 
 bool http_stream(struct http_request *request UNUSED, int64_t id)

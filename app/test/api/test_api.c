@@ -5,7 +5,7 @@
 
 /* -- routes -- */
 
-/* The letters stand for shopper, payment and admin; "": everyone, also without a token. */
+/* The letters stand for shopper, payment, admin and reader (an auditor); "": everyone, also without a token. */
 /* clang-format off */
 static const struct {
     const char *line, *callers, *body;
@@ -19,14 +19,15 @@ static const struct {
     {"POST /v1/vouchers/7/restock", "a", "{\"add\":1}"},
     {"POST /v1/vouchers/7/orders", "s", NULL},
     {"POST /v1/vouchers/7/ticket", "s", NULL},
-    {"GET /v1/vouchers/7/events", "a", NULL},
-    {"GET /v1/orders/71", "sa", NULL},
-    {"GET /v1/orders?user_id=5", "spa", NULL},
+    {"GET /v1/vouchers/7/events", "ar", NULL},
+    {"GET /v1/orders/71", "sar", NULL},
+    {"GET /v1/orders?user_id=5", "spar", NULL},
     {"POST /v1/orders/71/pay", "p", "{\"payment_ref\":\"p\",\"amount_cents\":1}"},
     {"POST /v1/orders/71/cancel", "sa", NULL},
     {"POST /v1/orders/71/refund", "pa", NULL},
     {"POST /v1/orders/71/redeem", "a", NULL},
-    {"GET /v1/orders/71/events", "sa", NULL},
+    {"GET /v1/orders/71/events", "sar", NULL},
+    {"GET /v1/events", "ar", NULL},
     {"GET /v1/stats", "a", NULL},
     {"GET /v1/debug/state", "a", NULL},
     {"GET /", "", NULL},
@@ -43,12 +44,12 @@ API_CASE(test_routes__are_open_to_their_callers)
 {
     static const struct {
         const char *token, *letter;
-    } callers[] = {
-        {NULL, "-"}, {"stranger 5", "-"}, {SHOPPER, "s"}, {PAYMENT, "p"}, {ADMIN, "a"}};
+    } callers[] = {{NULL, "-"},    {"stranger 5", "-"}, {SHOPPER, "s"},
+                   {PAYMENT, "p"}, {ADMIN, "a"},        {AUDITOR, "r"}};
 
     fake.health.is_ready = true;
-    for (size_t i = 0; i < ACCESS_ROWS * 5; i++) {
-        size_t row = i / 5, who = i % 5;
+    for (size_t i = 0; i < ACCESS_ROWS * 6; i++) {
+        size_t row = i / 6, who = i % 6;
         const char *permitted = access_rows[row].callers;
         unsigned refusal = who < 2 ? 401 : 403;
         bool may_call = permitted[0] == '\0' || strstr(permitted, callers[who].letter);

@@ -283,6 +283,69 @@ API_CASE(test_life__answers_each_verdict)
     }
 }
 
+/* -- the feed -- */
+
+#define FEED_ITEM(id, more)                                                              \
+    "{\"id\":\"" id "\",\"voucher_id\":\"7\",\"at\":\"1970-01-01T00:00:00Z\","           \
+    "\"stock_change\":0,\"actor\":\"system\"}" more
+#define BAD_CURSOR "400 bad_request: after must be a next_cursor of this list."
+#define BAD_WAIT   "400 bad_request: wait_s must be one integer, 1 or greater."
+
+API_CASE(test_feed__reads_behind_the_cursor)
+{
+    /* clang-format off */
+    static const struct row rows[] = {
+        {"GET /v1/events", ADMIN, NULL, NULL, "feed 0 0 20 for 0;", "200 {\"items\":[" FEED_ITEM("75497479", "") "],\"next_cursor\":\"70_72\"}"},
+        {"GET /v1/events?after=0_0&wait_s=0&limit=1", AUDITOR, NULL, NULL, "feed 0 0 1 for 0;", NULL},
+        {"GET /v1/events?after=70_72&wait_s=30&limit=100", ADMIN, NULL, NULL, "feed 70 72 100 for 30000;", NULL},
+        {"GET /v1/events?after=8796093022207_8796093022207", ADMIN, NULL, NULL, "feed 8796093022207 8796093022207 20 for 0;", NULL},
+        {"GET /v1/events?after=8796093022207_8796093022208", ADMIN, NULL, NULL, "", BAD_CURSOR},
+        {"GET /v1/events?after=70", ADMIN, NULL, NULL, "", BAD_CURSOR},
+        {"GET /v1/events?after=_70", ADMIN, NULL, NULL, "", BAD_CURSOR},
+        {"GET /v1/events?after=70_", ADMIN, NULL, NULL, "", BAD_CURSOR},
+        {"GET /v1/events?after=", ADMIN, NULL, NULL, "", BAD_CURSOR},
+        {"GET /v1/events?after=x_70", ADMIN, NULL, NULL, "", BAD_CURSOR},
+        {"GET /v1/events?after=72_70", ADMIN, NULL, NULL, "", BAD_CURSOR},
+        {"GET /v1/events?after=70_72&after=70_72", ADMIN, NULL, NULL, "", BAD_CURSOR},
+        {"GET /v1/events?wait_s=31", ADMIN, NULL, NULL, "", "422 invalid: wait_s must be 0 to 30"},
+        {"GET /v1/events?wait_s=x", ADMIN, NULL, NULL, "", BAD_WAIT},
+        {"GET /v1/events?wait_s=0&wait_s=0", ADMIN, NULL, NULL, "", BAD_WAIT},
+        {"GET /v1/events?limit=101", ADMIN, NULL, NULL, "", "422 invalid: limit must be 1 to 100"},
+        {"GET /v1/events?cursor=70_72", ADMIN, NULL, NULL, "", NULL},
+    };
+    /* clang-format on */
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        ask(rows[i].line, rows[i].as, NULL, NULL);
+        ASSERT_TEXT(did, rows[i].did);
+        if (rows[i].answer != NULL)
+            ASSERT_TEXT(answer, rows[i].answer);
+    }
+}
+
+API_CASE(test_feed__names_the_next_cursor)
+{
+    fake.count = 2;
+    ask("GET /v1/events?after=69_69", ADMIN, NULL, NULL);
+    ASSERT_CONTAINS(answer, FEED_ITEM("75497479", ",")
+                                FEED_ITEM("76546055", "]") ",\"next_cursor\":\"71_73\"}");
+    fake.count = 0;
+    ASSERT_TEXT(ask("GET /v1/events?after=69_71", ADMIN, NULL, NULL),
+                "200 {\"items\":[],\"next_cursor\":\"69_71\"}");
+    ASSERT_TEXT(ask("GET /v1/events", ADMIN, NULL, NULL),
+                "200 {\"items\":[],\"next_cursor\":\"0_0\"}");
+    fake.is_gone = true;
+    ask("GET /v1/events", ADMIN, NULL, NULL);
+    ASSERT_TEXT(did, "feed 0 0 20 for 0 gone;");
+    fake.count = 3;
+    ASSERT_TEXT(ask("GET /v1/events", ADMIN, NULL, NULL),
+                "503 Retry-After: 1 overloaded");
+    fake.count = 0;
+    fake.status = RLOCK_DOWN;
+    ASSERT_TEXT(ask("GET /v1/events", ADMIN, NULL, NULL),
+                "503 Retry-After: 1 unavailable");
+}
+
 API_CASE(test_keys__reach_the_store)
 {
     /* clang-format off */
