@@ -179,8 +179,10 @@ static int64_t remaining_us(const struct key *key)
 int64_t sim_keys_held_us(int64_t user_id)
 {
     for (size_t i = 0; i < now.count; i++) {
-        if (now.keys[i].user_id == user_id && remaining_us(&now.keys[i]) > 0)
-            return sim_now_us();
+        int64_t left_us = remaining_us(&now.keys[i]);
+
+        if (now.keys[i].user_id == user_id)
+            return sim_now_us() + (left_us > 0 ? 0 : left_us);
     }
     return free_since_us[user_id % SHOPPERS];
 }
