@@ -18,6 +18,7 @@ static int print_usage(FILE *out, int code)
     for (size_t i = 0; i < COMMAND_COUNT; i++)
         fprintf(out, "  %-8s  %s\n", commands[i]->name, commands[i]->summary);
     fputs(
+        "\n`seckill --version` is `seckill version`."
         "\nSee `seckill COMMAND --help`, and `seckill serve --help` for the settings.\n",
         out);
     return code;
@@ -71,6 +72,8 @@ int main(int argc, char **argv)
         return EXIT_FAILED;
     if (argc < 2)
         return print_usage(stderr, EXIT_USAGE);
+    if (strcmp(argv[1], "--version") == 0)
+        return run(&command_version, argc - 1, argv + 1);
     for (size_t i = 0; i < COMMAND_COUNT; i++) {
         if (strcmp(argv[1], commands[i]->name) == 0)
             return run(commands[i], argc - 1, argv + 1);

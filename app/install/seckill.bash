@@ -4,7 +4,7 @@ _seckill()
 {
     local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} words=
     if [ "$COMP_CWORD" -eq 1 ]; then
-        words="serve migrate token audit lock top version --help"
+        words="serve migrate token audit lock top version --help --version"
     elif [ "$before" = --role ]; then
         words="shopper payment admin auditor"
     else
@@ -14,7 +14,7 @@ _seckill()
         token) words="--user --role --ttl --count --jti --help" ;;
         lock) words="show list --mine release --help" ;;
         top) words="--url --token-file --every --count --help" ;;
-        audit | version) words="--help" ;;
+        audit | version | --version) words="--help" ;;
         esac
     fi
     mapfile -t COMPREPLY < <(compgen -W "$words" -- "$word")

@@ -55,6 +55,11 @@ SERVICE_CASE(test_help__states_the_usage_and_exit_codes)
     ASSERT_CONTAINS(RUN(NULL, "--help")->out, "See `seckill COMMAND --help`");
     ASSERT_CONTAINS(RUN(NULL, "serve", "--help")->out,
                     "\n  SECKILL_WORKERS (0)  [0..256]");
+    ASSERT_CONTAINS(RUN(NULL, "--help")->out, "seckill --version");
+    assert_ended(RUN(NULL, "--version"), 0, "seckill " SECKILL_VERSION "\ncommit ", NULL);
+    assert_ended(RUN(NULL, "--version", "--help"), 0, "usage: seckill version", NULL);
+    assert_ended(RUN(NULL, "--version", "what"), EXIT_USAGE, NULL,
+                 "usage: seckill version");
     assert_null(strstr(RUN(NULL, "audit", "--help")->out, "SECKILL_WORKERS (0)"));
     assert_ended(fixture_run(*state, NULL, (const char *[]){"seckill", NULL}), EXIT_USAGE,
                  NULL, "usage: seckill COMMAND");
