@@ -34,8 +34,9 @@ static void read_integer(const struct json_field *field, const json_t *value,
         *(int64_t *)target = number;
         return;
     }
-    snprintf(message, sizeof(message), "must be an integer, %" PRId64 " to %" PRId64,
-             field->min, field->max);
+    snprintf(message, sizeof(message),
+             "must be a whole number from %" PRId64 " to %" PRId64, field->min,
+             field->max);
     json_errors_add(errors, field->name, message);
 }
 
@@ -55,9 +56,12 @@ static void read_text(const struct json_field *field, const json_t *value, void 
         *(struct text *)target = (struct text){bytes, len};
         return;
     }
-    snprintf(message, sizeof(message),
-             "must be a string of %" PRId64 " to %" PRId64 " characters without NUL",
-             field->min, field->max);
+    if (bytes != NULL && memchr(bytes, '\0', len) != NULL)
+        snprintf(message, sizeof(message), "must not contain the character NUL");
+    else
+        snprintf(message, sizeof(message),
+                 "must be a text of %" PRId64 " to %" PRId64 " characters", field->min,
+                 field->max);
     json_errors_add(errors, field->name, message);
 }
 
@@ -72,7 +76,7 @@ static void read_time(const struct json_field *field, const json_t *value, void 
         *(int64_t *)target = us;
     else
         json_errors_add(errors, field->name,
-                        "must be an RFC 3339 time from 1970 to 9999, e.g. "
+                        "must be a time from 1970 to 9999, such as "
                         "2030-01-01T00:00:00Z");
 }
 

@@ -179,15 +179,13 @@ API_CASE(test_tickets__may_need_a_proof_of_work)
     ASSERT_TEXT(ask(path, "shopper 6", NULL, body),
                 "422 invalid: challenge must be an unexpired challenge of this shopper "
                 "for this voucher");
-    ASSERT_TEXT(
-        ask(path, SHOPPER, NULL,
-            "{\"challenge\":\"" KEY_64 "\",\"nonce\":\"" KEY_64 "5\"}"),
-        "422 invalid: challenge must be a string of 1 to 32 characters without NUL"
-        ": nonce must be a string of 1 to 64 characters without NUL");
-    ASSERT_TEXT(
-        ask(path, SHOPPER, NULL, "{\"challenge\":\"\",\"nonce\":\"\"}"),
-        "422 invalid: challenge must be a string of 1 to 32 characters without NUL"
-        ": nonce must be a string of 1 to 64 characters without NUL");
+    ASSERT_TEXT(ask(path, SHOPPER, NULL,
+                    "{\"challenge\":\"" KEY_64 "\",\"nonce\":\"" KEY_64 "5\"}"),
+                "422 invalid: challenge must be a text of 1 to 32 characters"
+                ": nonce must be a text of 1 to 64 characters");
+    ASSERT_TEXT(ask(path, SHOPPER, NULL, "{\"challenge\":\"\",\"nonce\":\"\"}"),
+                "422 invalid: challenge must be a text of 1 to 32 characters"
+                ": nonce must be a text of 1 to 64 characters");
     ASSERT_TEXT(ask(path, SHOPPER, NULL, "{}"),
                 "422 invalid: challenge is required: nonce is required");
     fake.entry.pow_bits = 0; /* the work was in vain */
@@ -230,15 +228,15 @@ API_CASE(test_life__changes_an_order_that_was_read)
          "read order 71 of 0;pay 7 71 by payment:3 \"r\" 100 in 2000;invalidate 7;", "200 " ORDER},
         {"POST /v1/orders/71/pay", PAYMENT, NULL, "{\"payment_ref\":\"" REF_200 "\",\"amount_cents\":1000000000000}", NULL, "200 " ORDER},
         {"POST /v1/orders/71/pay", PAYMENT, NULL, "{\"payment_ref\":\"" REF_200 "1\",\"amount_cents\":1000000000001}", "",
-         "422 invalid: payment_ref must be a string of 1 to 200 characters without NUL"
-         ": amount_cents must be an integer, 0 to 1000000000000"},
+         "422 invalid: payment_ref must be a text of 1 to 200 characters"
+         ": amount_cents must be a whole number from 0 to 1000000000000"},
         {"POST /v1/orders/71/pay", PAYMENT, NULL, "{\"payment_ref\":\"\xc3\xa4" REF_200 "\",\"amount_cents\":-1}", "",
-         "422 invalid: payment_ref must be a string of 1 to 200 characters without NUL"
-         ": amount_cents must be an integer, 0 to 1000000000000"},
+         "422 invalid: payment_ref must be a text of 1 to 200 characters"
+         ": amount_cents must be a whole number from 0 to 1000000000000"},
         {"POST /v1/orders/71/pay", PAYMENT, NULL, "{\"payment_ref\":\"\xc3\xa4" KEY_64 KEY_64 KEY_64 "0123456\",\"amount_cents\":0}", "",
          "422 invalid: payment_ref must not exceed 200 bytes"},
         {"POST /v1/orders/71/pay", PAYMENT, NULL, "{\"payment_ref\":\"\",\"amount_cents\":0}", "",
-         "422 invalid: payment_ref must be a string of 1 to 200 characters without NUL"},
+         "422 invalid: payment_ref must be a text of 1 to 200 characters"},
         {"POST /v1/orders/71/pay", PAYMENT, NULL, "{}", "", "422 invalid: payment_ref is required: amount_cents is required"},
     };
     /* clang-format on */

@@ -31,16 +31,16 @@ API_CASE(test_vouchers__are_written)
         {WRITE_VOUCHER, ADMIN, NULL, "{}", "", "422 invalid: title is required: begin_at is required: end_at is required"
          ": price_cents is required: face_value_cents is required: stock is required"},
         {WRITE_VOUCHER, ADMIN, NULL, CREATE ",\"per_user_limit\":101,\"pay_within_s\":2592001,\"requires_ticket\":1,\"pow_bits\":33}", "",
-         "422 invalid: pay_within_s must be an integer, 1 to 2592000: requires_ticket must be true or false"
-         ": pow_bits must be an integer, 0 to 32: per_user_limit must be an integer, 1 to 100"},
+         "422 invalid: pay_within_s must be a whole number from 1 to 2592000: requires_ticket must be true or false"
+         ": pow_bits must be a whole number from 0 to 32: per_user_limit must be a whole number from 1 to 100"},
         {WRITE_VOUCHER, ADMIN, NULL, "{\"title\":\"\",\"begin_at\":\"1970-01-01T00:00:00Z\",\"end_at\":\"1970-01-01T00:00:00Z\""
          ",\"price_cents\":-1,\"face_value_cents\":-1,\"stock\":-1,\"per_user_limit\":0,\"pay_within_s\":0,\"pow_bits\":-1}", "",
-         "422 invalid: title must be a string of 1 to 200 characters without NUL"
-         ": begin_at must be an RFC 3339 time from 1970 to 9999, e.g. 2030-01-01T00:00:00Z"
-         ": end_at must be an RFC 3339 time from 1970 to 9999, e.g. 2030-01-01T00:00:00Z"
-         ": pay_within_s must be an integer, 1 to 2592000: pow_bits must be an integer, 0 to 32"
-         ": price_cents must be an integer, 0 to 1000000000000: face_value_cents must be an integer, 0 to 1000000000000"
-         ": stock must be an integer, 0 to 100000000: per_user_limit must be an integer, 1 to 100"},
+         "422 invalid: title must be a text of 1 to 200 characters"
+         ": begin_at must be a time from 1970 to 9999, such as 2030-01-01T00:00:00Z"
+         ": end_at must be a time from 1970 to 9999, such as 2030-01-01T00:00:00Z"
+         ": pay_within_s must be a whole number from 1 to 2592000: pow_bits must be a whole number from 0 to 32"
+         ": price_cents must be a whole number from 0 to 1000000000000: face_value_cents must be a whole number from 0 to 1000000000000"
+         ": stock must be a whole number from 0 to 100000000: per_user_limit must be a whole number from 1 to 100"},
         {WRITE_VOUCHER, ADMIN, NULL, "{\"title\":\"T\",\"begin_at\":\"1970-01-01T00:00:01Z\",\"end_at\":\"1970-01-01T00:00:01Z\""
          ",\"price_cents\":1,\"face_value_cents\":2,\"stock\":3}", "", "422 invalid: end_at must be after begin_at"},
         {WRITE_VOUCHER, ADMIN, BODY "text/plain\n", CREATE "}", "", "415 unsupported_media_type"},
@@ -59,8 +59,8 @@ API_CASE(test_vouchers__are_written)
         {PATCH_VOUCHER, ADMIN, NULL, "{\"stock\":1}", "", "422 invalid: stock unknown field"},
         {RESTOCK, ADMIN, NULL, "{\"add\":100000000}", "restock 7 100000000 by admin:1;invalidate 7;", "200 " V7},
         {RESTOCK, ADMIN, NULL, "{\"add\":-100000000}", "restock 7 -100000000 by admin:1;invalidate 7;", "200 " V7},
-        {RESTOCK, ADMIN, NULL, "{\"add\":100000001}", "", "422 invalid: add must be an integer, -100000000 to 100000000"},
-        {RESTOCK, ADMIN, NULL, "{\"add\":-100000001}", "", "422 invalid: add must be an integer, -100000000 to 100000000"},
+        {RESTOCK, ADMIN, NULL, "{\"add\":100000001}", "", "422 invalid: add must be a whole number from -100000000 to 100000000"},
+        {RESTOCK, ADMIN, NULL, "{\"add\":-100000001}", "", "422 invalid: add must be a whole number from -100000000 to 100000000"},
         {RESTOCK, ADMIN, NULL, "{}", "", "422 invalid: add is required"},
     };
     /* clang-format on */

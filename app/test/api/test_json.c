@@ -124,6 +124,21 @@ UNIT_CASE(test_json_read__names_the_field)
     }
 }
 
+/* Postgres cannot store a NUL. Other errors do not mention it. */
+UNIT_CASE(test_json_read__names_a_nul_where_there_is_one)
+{
+    struct json_errors errors;
+    struct body body = {0};
+
+    ASSERT_STATUS(read_body("{\"number\":1,\"title\":\"a\\u0000\"}", &body, &errors),
+                  RLOCK_OK);
+    assert_string_equal(errors.rows[0].message, "must not contain the character NUL");
+    ASSERT_STATUS(read_body("{\"number\":1,\"title\":\"\"}", &body, &errors), RLOCK_OK);
+    ASSERT_CONTAINS(errors.rows[0].message, "must be a text of ");
+    ASSERT_STATUS(read_body("{\"number\":1,\"title\":7}", &body, &errors), RLOCK_OK);
+    ASSERT_CONTAINS(errors.rows[0].message, "must be a text of ");
+}
+
 UNIT_CASE(test_json_errors_add__is_bounded_and_cut_between_characters)
 {
     struct json_errors errors = {0};
