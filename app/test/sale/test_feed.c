@@ -197,6 +197,26 @@ TEST(test_feed_read__waits_again_after_an_empty_page)
     ASSERT_DONE("0: ok 1;");
 }
 
+/* An empty page of one reader does not delay the next question, for which the other waits. */
+TEST(test_feed_read__does_not_delay_others)
+{
+    wait_at_30(0, SECOND_US);
+    fake.until = 20; /* on a new connection */
+    assert_true(read_at(1, 21, SECOND_US));
+    answer_question(RLOCK_OK, 20, true);
+    answer_question(RLOCK_OK, 20, false);
+    ASSERT_NUMBER(fake.reads, ==, 1); /* the first reader has read up to 30 */
+    pass_us(100000);
+    answer_question(RLOCK_OK, 21, false);
+    ASSERT_NUMBER(fake.reads, ==, 2);
+    pass_us(50000);
+    answer_read(RLOCK_OK, 0);
+    pass_us(50000);
+    ASSERT_NUMBER(fake.questions, ==, 4);
+    feed_drain(feed);
+    answer_question(RLOCK_OK, 21, false);
+}
+
 TEST(test_feed_read__ends_with_an_empty_page)
 {
     wait_at_30(0, 150000);
