@@ -26,8 +26,8 @@ DEFECTS = [
      "        if (PQntuples(query->result) > 0 && store_conn_abandon(conn, query))\n"
      "            query->done(query, RLOCK_OK, oldest(conn)->result, NULL);\n        return true;\n"),
     ("no-look-up", "app/sale/checkout_batches.c",
-     "    case RLOCK_DOWN:\n        if",
-     "    case RLOCK_DOWN:\n    case RLOCK_IO:\n    case RLOCK_TIMEOUT:\n        if"),
+     "    case RLOCK_BUSY:\n    case RLOCK_DOWN:\n",
+     "    case RLOCK_BUSY:\n    case RLOCK_DOWN:\n    case RLOCK_IO:\n    case RLOCK_TIMEOUT:\n"),
     ("look-up-without-retire", "app/store/store_orders.c",
      "    if (!list_is_empty(&store->suspects)) {\n        retire_suspects",
      "    if (store == NULL) {\n        retire_suspects"),
@@ -60,9 +60,9 @@ DEFECTS = [
      "    if (rlock_is_held(&item->lock) && outcome != OUTCOME_SOLD_OUT) {\n"
      "        list_append(&item->checkout->unlocking"),
     ("lock-released-while-sent", "app/sale/checkout_batches.c",
-     "    default: /* the outcome is unknown; the queue stays busy */\n",
-     "    default:\n"
-     "        rlock_release(checkout->options.locks, &batch_item(batch, 0)->lock, NULL, NULL);\n"),
+     "        list_append(&checkout->unknown, &batch->link);\n    }\n",
+     "        rlock_release(checkout->options.locks, &batch_item(batch, 0)->lock, NULL, NULL);\n"
+     "        list_append(&checkout->unknown, &batch->link);\n    }\n"),
     ("fence-not-passed", "app/sale/checkout_items.c",
      "        item->placement.fence = rlock_fence(lock);",
      "        item->placement.fence = rlock_fence(lock) + 1;"),
