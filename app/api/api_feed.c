@@ -42,10 +42,12 @@ static bool read_wait(struct api_request *request, int64_t *ret_wait_s)
     bool is_repeated;
     struct text wait = http_query(request->http, "wait_s", &is_repeated);
 
-    if (wait.bytes == NULL || (!is_repeated && text_is(wait, "0")))
+    if (wait.bytes == NULL)
         return true;
-    if (!api_read_query(request, "wait_s", ret_wait_s))
+    if (is_repeated || !parse_number(wait, ret_wait_s)) {
+        api_answer_bad_request(request, "wait_s must be one integer, 0 or greater.");
         return false;
+    }
     if (*ret_wait_s > WAIT_S_MAX)
         api_answer_invalid_field(request, "wait_s", "must be 0 to 30");
     return *ret_wait_s <= WAIT_S_MAX;
