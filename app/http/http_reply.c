@@ -30,13 +30,15 @@ static bool add_security(struct MHD_Response *response, const char *content_type
 {
     static const char html[] = "text/html";
 
-    return add_header(response, "X-Content-Type-Options", "nosniff") &&
-           (strncmp(content_type, html, sizeof(html) - 1) != 0 ||
-            (add_header(response, "Content-Security-Policy",
-                        "default-src 'self'; base-uri 'none'; form-action 'self'; "
-                        "frame-ancestors 'none'; object-src 'none'") &&
-             add_header(response, "X-Frame-Options", "DENY") &&
-             add_header(response, "Referrer-Policy", "no-referrer")));
+    if (!add_header(response, "X-Content-Type-Options", "nosniff"))
+        return false;
+    if (strncmp(content_type, html, sizeof(html) - 1) != 0)
+        return true;
+    return add_header(response, "Content-Security-Policy",
+                      "default-src 'self'; base-uri 'none'; form-action 'self'; "
+                      "frame-ancestors 'none'; object-src 'none'") &&
+           add_header(response, "X-Frame-Options", "DENY") &&
+           add_header(response, "Referrer-Policy", "no-referrer");
 }
 
 /* Adds the headers of the reply to a response, which may be NULL, and returns it. NULL: memory is out,
@@ -98,13 +100,14 @@ static bool add_individual(const struct http_request *request,
     const struct http *http = request->http;
     char id[HTTP_REQUEST_ID_MAX + 1];
 
-    return (!http_copy_request_id(request, id) ||
-            add_header(response, "X-Request-Id", id)) &&
-           (!is_private(request) || forbid_storing(response)) &&
-           (http->options.tls == NULL ||
-            add_header(response, "Strict-Transport-Security", "max-age=31536000")) &&
-           (!is_last(request) ||
-            add_header(response, MHD_HTTP_HEADER_CONNECTION, "close"));
+    if (http_copy_request_id(request, id) && !add_header(response, "X-Request-Id", id))
+        return false;
+    if (is_private(request) && !forbid_storing(response))
+        return false;
+    if (http->options.tls != NULL &&
+        !add_header(response, "Strict-Transport-Security", "max-age=31536000"))
+        return false;
+    return !is_last(request) || add_header(response, MHD_HTTP_HEADER_CONNECTION, "close");
 }
 
 void http_queue(struct http_request *request, unsigned status,
