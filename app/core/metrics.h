@@ -110,8 +110,8 @@ struct metrics {
     _Atomic uint64_t log_dropped;
     _Atomic int64_t started_us;        /* clock_real_us() at the start of the service */
     _Atomic int64_t catalogue_read_us; /* clock_mono_us() of the last read; 0: none */
-    _Atomic int64_t
-        feed_held_since_us; /* clock_mono_us(); 0: no transaction holds the feed back */
+    /* clock_mono_us() since which a transaction holds the feed back; 0: none does */
+    _Atomic int64_t feed_held_since_us;
     _Atomic uint64_t durability; /* enum durability; read from the first loop */
     /* the database's clock minus this machine's; read from the first loop */
     _Atomic int64_t clock_difference_us;

@@ -220,8 +220,7 @@ static bool drain_begin(struct conns *conns, struct conn *conn)
     const union MHD_ConnectionInfo *info =
         MHD_get_connection_info(conn->connection, MHD_CONNECTION_INFO_CONNECTION_FD);
     struct drain *drain;
-    int unread =
-        0; /* bytes left in the socket, e.g. after libmicrohttpd has refused a head */
+    int unread = 0; /* bytes left in the socket, as after the refusal of a head */
 
     (void)ioctl(info->connect_fd, FIONREAD, &unread);
     if (conn->state == CONN_ENDING || conns->is_stopped ||

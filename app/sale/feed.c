@@ -6,8 +6,9 @@
 #include <stdlib.h>
 
 #define EVERY_MS 100
-/* After so many answers a reader that does not wait gets an empty page, although a transaction is open. The
-   first answer says which changes were begun, and a later one that their transactions have ended. */
+/* While a transaction is open, a reader whose time is over gets an empty page after this many answers.
+   The first answer says which changes had begun. A later answer says that their transactions have
+   ended. */
 #define ANSWERS_MIN 3
 
 struct feed {
@@ -73,8 +74,8 @@ static void wait_for_change(struct feed_poll *poll)
     if (feed->is_draining) {
         answer(poll, RLOCK_OK, NULL, 0);
     } else if (poll->answers == 0) {
-        poll->answers =
-            feed->is_asking ? -1 : 0; /* that answer may be older than the reader */
+        if (feed->is_asking)
+            poll->answers = -1; /* the answer on its way may be older than the reader */
         ask(feed);
     } else {
         schedule(feed);

@@ -40,7 +40,7 @@ struct feed *feed_open(uv_loop_t *loop, struct store *store, struct metrics *met
  *  itself. False: FEED_POLLS_MAX readers read or wait already. */
 MUST_CHECK bool feed_read(struct feed *feed, struct feed_poll *poll);
 
-/** Let no reader wait from now on. Those that wait get no events. */
+/** End the wait of each reader, now and from now on. Its page is then empty. */
 void feed_drain(struct feed *feed);
 
 /** To be called when no reader reads or waits, behind store_close(). The loop frees the memory in a

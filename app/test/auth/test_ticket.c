@@ -70,6 +70,7 @@ UNIT_CASE(test_ticket_is_good__refuses_every_change)
 }
 
 /* The bytes that are missing may still be in memory, from the check of the whole ticket. */
+/* The whole ticket is checked first: its bytes may still be where those of the part are expected. */
 UNIT_CASE(test_ticket_is_good__refuses_a_part)
 {
     char text[TICKET_BYTES];

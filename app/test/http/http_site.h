@@ -23,7 +23,7 @@ static struct {
     struct client_address address;
     uint64_t passed_ms;  /* in addition to the time that has really passed */
     uint64_t stopped_ms; /* the time while the clock stands; 0: it runs */
-    unsigned answered; /* requests that the service was told of when they were answered */
+    unsigned answered;   /* number of calls of site_on_answered() */
 } site;
 
 uint64_t uv_now(const uv_loop_t *loop)
