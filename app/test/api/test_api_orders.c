@@ -336,7 +336,7 @@ API_CASE(test_feed__names_the_next_cursor)
     ASSERT_TEXT(ask("GET /v1/events", ADMIN, NULL, NULL),
                 "503 Retry-After: 1 overloaded");
     fake.count = 0;
-    fake.status = RLOCK_DOWN;
+    fake.status = RLOCK_IO;
     ASSERT_TEXT(ask("GET /v1/events", ADMIN, NULL, NULL),
                 "503 Retry-After: 1 unavailable");
 }

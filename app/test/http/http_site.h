@@ -24,6 +24,7 @@ static struct {
     uint64_t passed_ms;  /* in addition to the time that has really passed */
     uint64_t stopped_ms; /* the time while the clock stands; 0: it runs */
     unsigned answered;   /* number of calls of site_on_answered() */
+    unsigned status;     /* of the last call */
 } site;
 
 uint64_t uv_now(const uv_loop_t *loop)
@@ -50,10 +51,11 @@ static inline bool site_reads_body(struct http_request *request, void *arg UNUSE
     return strcmp(request->path, "/unread") != 0;
 }
 
-static inline void site_on_answered(struct http_request *request UNUSED,
-                                    unsigned status UNUSED, void *arg UNUSED)
+static inline void site_on_answered(struct http_request *request UNUSED, unsigned status,
+                                    void *arg UNUSED)
 {
     site.answered++;
+    site.status = status;
 }
 
 /* Starts a server with a timeout of a minute. Returns 0, or -1. */

@@ -195,6 +195,29 @@ UNIT_CASE(test_answer__has_the_headers_of_its_kind)
     client_close(conn);
 }
 
+UNIT_CASE(test_answer__is_reported_once_with_its_status)
+{
+    static const struct {
+        const char *line, *headers;
+        unsigned status;
+    } rows[] = {
+        {"GET /json", "", 200},
+        {"GET /page", "", 409},
+        {"GET /vouchers", "If-None-Match: \"v1\"\r\n", 304},
+    };
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        struct client *conn = client_open(&site.address);
+        unsigned answered = site.answered;
+
+        ASSERT_NUMBER(ask(conn, rows[i].line, rows[i].headers)->status, ==,
+                      rows[i].status);
+        ASSERT_NUMBER(site.answered, ==, answered + 1);
+        ASSERT_NUMBER(site.status, ==, rows[i].status);
+        client_close(conn);
+    }
+}
+
 UNIT_CASE(test_answer_page__keeps_its_body_and_status)
 {
     struct client *conn = client_open(&site.address);
