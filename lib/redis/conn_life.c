@@ -51,7 +51,6 @@ static void complete_handshake(struct redis_conn *conn)
             (other->on_message == NULL) == (conn->on_message == NULL)) {
             redis_conn_close_socket(conn);
             conn->carrier = other->carrier;
-            break;
         }
     }
     conn->moved_to = conn->master = conn->host;
