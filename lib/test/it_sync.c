@@ -185,6 +185,9 @@ SYNC_CASE(test_rlock_sync_close_client__leaves_the_others)
     rlock_sync_close_client(fixture->sync, fixture->client);
     rlock_sync_close_client(fixture->sync, NULL);
     ASSERT_STATUS(sync_release(&second, &lock), RLOCK_OK);
+    rlock_sync_close_client(fixture->sync, second.client); /* the last one */
+    second.client = sync_fixture_client(fixture);
+    ASSERT_STATUS(sync_acquire(&second, &lock, "a", 0), RLOCK_OK);
 }
 
 /* -- the calls -- */

@@ -570,6 +570,18 @@ CLIENT_CASE(test_close__cancels_what_could_not_be_sent)
     EXPECT("0 cancelled\ns0 close\n");
 }
 
+CLIENT_CASE(test_close__awaits_what_is_not_sent_again)
+{
+    acquire(0, "a", plain);
+    flush();
+    close_client();
+    end_later(0); /* the acquire ends after its release */
+    reply(0, "+#_1");
+    forget_all();
+    reply(0, "-NOSCRIPT_No_matching_script");
+    EXPECT("s0 close\n");
+}
+
 CLIENT_CASE(test_close__by_a_callback_cancels_the_rest_of_the_batch)
 {
     for (unsigned i = 0; i < 3; i++)
