@@ -9,7 +9,10 @@ static enum rlock_status move(struct rlock_sync *sync, struct rlock_client *clie
                               struct rlock_err *err)
 {
     /* Any order will do: a group that waits holds no lock, so there is no deadlock. */
-    struct rlock_member members[] = {{client, "shelf:1", 7}, {client, "shelf:2", 7}};
+    struct rlock_member members[] = {
+        {.client = client, .name = "shelf:1", .name_len = 7},
+        {.client = client, .name = "shelf:2", .name_len = 7},
+    };
     struct rlock_group_options options = {.watchdog = true, .wait_ms = 3000};
     struct rlock_group *both = NULL;
     enum rlock_status status =

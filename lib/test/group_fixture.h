@@ -81,13 +81,19 @@ static inline int tear_down(void **state)
     return 0;
 }
 
+static inline struct rlock_member member_of(struct rlock_client *client, const char *name,
+                                            size_t name_len)
+{
+    return (struct rlock_member){.client = client, .name = name, .name_len = name_len};
+}
+
 static inline void create(struct group_test *test, size_t count,
                           enum rlock_group_need need)
 {
     struct rlock_member members[MEMBERS];
 
     for (size_t i = 0; i < count; i++)
-        members[i] = (struct rlock_member){test->clients[i], "item:7", 6};
+        members[i] = member_of(test->clients[i], "item:7", 6);
     ASSERT_STATUS(rlock_group_create(members, count, need, &test->group, NULL), RLOCK_OK);
 }
 

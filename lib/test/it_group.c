@@ -69,7 +69,8 @@ static void create(struct group_test *test, struct fixture *fixture, int count,
 
     open_clients(test, fixture, count);
     for (int i = 0; i < count; i++)
-        members[i] = (struct rlock_member){test->clients[i], NAME, strlen(NAME)};
+        members[i] = (struct rlock_member){
+            .client = test->clients[i], .name = NAME, .name_len = strlen(NAME)};
     ASSERT_STATUS(rlock_group_create(members, (size_t)count, need, &test->group, NULL),
                   RLOCK_OK);
 }
@@ -83,7 +84,8 @@ static void create_names(struct group_test *test, struct fixture *fixture,
 
     open_clients(test, fixture, 1);
     for (size_t i = 0; i < count; i++)
-        members[i] = (struct rlock_member){test->clients[0], &names[i], 1};
+        members[i] = (struct rlock_member){
+            .client = test->clients[0], .name = &names[i], .name_len = 1};
     ASSERT_STATUS(rlock_group_create(members, count, RLOCK_GROUP_ALL, &test->group, NULL),
                   RLOCK_OK);
 }

@@ -10,8 +10,10 @@
 static struct rlock_group *create(struct sync_fixture *fixture, const char *first,
                                   const char *second)
 {
-    struct rlock_member members[] = {{fixture->client, first, strlen(first)},
-                                     {fixture->client, second, strlen(second)}};
+    struct rlock_member members[] = {
+        {.client = fixture->client, .name = first, .name_len = strlen(first)},
+        {.client = fixture->client, .name = second, .name_len = strlen(second)},
+    };
     struct rlock_group *group = NULL;
 
     if (rlock_sync_group_create(fixture->sync, members, 2, RLOCK_GROUP_ALL, &group,

@@ -22,9 +22,9 @@ GROUP_CASE(test_rlock_group_create__takes_1_to_64_members)
 
     for (int i = 0; i <= RLOCK_GROUP_MAX; i++) {
         names[i] = (char)i;
-        members[i] = (struct rlock_member){test->clients[0], &names[i], 1};
+        members[i] = member_of(test->clients[0], &names[i], 1);
     }
-    members[1] = (struct rlock_member){test->clients[0], longest, RLOCK_NAME_MAX};
+    members[1] = member_of(test->clients[0], longest, RLOCK_NAME_MAX);
     refuse(members, 0, RLOCK_GROUP_ALL, "0 members; must be 1..64");
     refuse(members, RLOCK_GROUP_MAX + 1, RLOCK_GROUP_ALL, "65 members; must be 1..64");
     for (size_t count = 1; count <= RLOCK_GROUP_MAX; count += RLOCK_GROUP_MAX - 1) {
@@ -49,18 +49,22 @@ GROUP_CASE(test_rlock_group_create__refuses_bad_members)
         enum rlock_group_need need;
         const char *words; /* NULL: it is good */
     } cases[] = {
-        {{clients[0], "b", 1}, RLOCK_GROUP_ALL, NULL},
-        {{clients[1], "b", 1}, RLOCK_GROUP_ALL, "members 1 and 2 are the same"},
-        {{clients[2], "b", 1}, RLOCK_GROUP_MAJORITY, NULL},
-        {{clients[0], "b", 1}, RLOCK_GROUP_MAJORITY, "0 and 2 of a quorum share"},
-        {{clients[0], "", 0}, RLOCK_GROUP_ALL, "bad name of member 2"},
-        {{clients[0], longer, sizeof(longer)}, RLOCK_GROUP_ALL, "bad name of member 2"},
-        {{clients[0], NULL, 1}, RLOCK_GROUP_ALL, "bad name of member 2"},
-        {{NULL, "b", 1}, RLOCK_GROUP_ALL, "no client of member 2"},
-        {{&other, "b", 1}, RLOCK_GROUP_ALL, "clients of different loops"},
-        {{clients[2], "b", 1}, (enum rlock_group_need)2, "need: unknown value 2"},
+        {member_of(clients[0], "b", 1), RLOCK_GROUP_ALL, NULL},
+        {member_of(clients[1], "b", 1), RLOCK_GROUP_ALL, "members 1 and 2 are the same"},
+        {member_of(clients[2], "b", 1), RLOCK_GROUP_MAJORITY, NULL},
+        {member_of(clients[0], "b", 1), RLOCK_GROUP_MAJORITY,
+         "0 and 2 of a quorum share"},
+        {member_of(clients[0], "", 0), RLOCK_GROUP_ALL, "bad name of member 2"},
+        {member_of(clients[0], longer, sizeof(longer)), RLOCK_GROUP_ALL,
+         "bad name of member 2"},
+        {member_of(clients[0], NULL, 1), RLOCK_GROUP_ALL, "bad name of member 2"},
+        {member_of(NULL, "b", 1), RLOCK_GROUP_ALL, "no client of member 2"},
+        {member_of(&other, "b", 1), RLOCK_GROUP_ALL, "clients of different loops"},
+        {member_of(clients[2], "b", 1), (enum rlock_group_need)2,
+         "need: unknown value 2"},
     };
-    struct rlock_member members[3] = {{clients[0], "a", 1}, {clients[1], "b", 1}};
+    struct rlock_member members[3] = {member_of(clients[0], "a", 1),
+                                      member_of(clients[1], "b", 1)};
     struct rlock_group *group;
 
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
@@ -82,7 +86,7 @@ GROUP_CASE(test_rlock_group_create__refuses_bad_members)
 GROUP_CASE(test_group__in_a_child_does_nothing)
 {
     struct group_test *test = *state;
-    struct rlock_member member = {test->clients[0], "a", 1};
+    struct rlock_member member = member_of(test->clients[0], "a", 1);
 
     create(test, 2, RLOCK_GROUP_ALL);
     acquire(test, 60000, 0);
