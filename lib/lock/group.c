@@ -124,7 +124,8 @@ static void acquire_member(struct group_member *member, uint32_t wait_ms)
     const struct rlock_group_options *options = &member->group->options;
 
     rlock_round_acquire(member, &(struct rlock_acquire_options){
-                                    .kind = options->kind,
+                                    .kind = member->kind,
+                                    .permits = member->permits,
                                     .holder = options->holder,
                                     .lease_ms = options->lease_ms,
                                     .watchdog = options->watchdog,
@@ -386,6 +387,36 @@ const struct rlock_err *rlock_group_why(const struct rlock_group *group, size_t 
     return index < group->count ? &group->members[index].why : NULL;
 }
 
+static const struct rlock_kind *kind_of(const struct rlock_member *member)
+{
+    return member->kind == NULL ? &rlock_plain : member->kind;
+}
+
+/** Quorums of a semaphore could give more permits than one server does: of 3 permits on each of 3
+ *  servers, any 2 make a quorum, so 4 owners get one. */
+static enum rlock_status check_kind(const struct rlock_member *members, size_t index,
+                                    enum rlock_group_need need, struct rlock_err *reterr)
+{
+    const struct rlock_kind *kind = kind_of(&members[index]);
+
+    if (!kind->can_renew)
+        return err_set(reterr, RLOCK_INVALID,
+                       "lock group: kind of member %zu cannot be renewed or extended",
+                       index);
+    if (kind->has_permits != (members[index].permits > 0))
+        return err_set(reterr, RLOCK_INVALID,
+                       "lock group: permits of member %zu: a semaphore needs at least 1, "
+                       "another kind has none",
+                       index);
+    if (need == RLOCK_GROUP_MAJORITY && kind->has_permits)
+        return err_set(reterr, RLOCK_INVALID,
+                       "lock group: member %zu of a quorum is a semaphore", index);
+    if (need == RLOCK_GROUP_MAJORITY && kind != kind_of(members))
+        return err_set(reterr, RLOCK_INVALID,
+                       "lock group: members 0 and %zu of a quorum differ in kind", index);
+    return RLOCK_OK;
+}
+
 static enum rlock_status check_member(const struct rlock_member *members, size_t index,
                                       enum rlock_group_need need,
                                       struct rlock_err *reterr)
@@ -411,7 +442,7 @@ static enum rlock_status check_member(const struct rlock_member *members, size_t
                            "lock group: members %zu and %zu of a quorum share a client",
                            i, index);
     }
-    return RLOCK_OK;
+    return check_kind(members, index, need, reterr);
 }
 
 static enum rlock_status check(const struct rlock_member *members, size_t count,
@@ -459,6 +490,8 @@ enum rlock_status rlock_group_create(const struct rlock_member *members, size_t 
         group->members[i].client = members[i].client;
         group->members[i].name_len = members[i].name_len;
         memcpy(group->members[i].name, members[i].name, members[i].name_len);
+        group->members[i].kind = kind_of(&members[i]);
+        group->members[i].permits = members[i].permits;
     }
     uv_timer_init(members->client->loop, &group->timer);
     uv_idle_init(members->client->loop, &group->soon);

@@ -35,6 +35,8 @@ struct group_member {
     struct rlock_group *group;
     struct rlock_client *client;
     struct rlock lock;
+    const struct rlock_kind *kind;
+    uint16_t permits;
     enum group_call call; /* the call in progress */
     unsigned round;       /* the last round that awaited the member */
     enum rlock_status

@@ -3,9 +3,11 @@
  * servers.
  *
  * A group with RLOCK_GROUP_ALL holds all of its members or none; they are on one server
- * or on several. A group with RLOCK_GROUP_MAJORITY (a quorum, as in Redlock) has one
- * member on each of several independent servers. It is held while more than half of its
- * members are held, and keeps working while a minority of the servers is unreachable.
+ * or on several. Their kinds may differ: for example a permit of a semaphore, a fair lock
+ * and a plain lock. A group with RLOCK_GROUP_MAJORITY (a quorum, as in Redlock) has one
+ * member on each of several independent servers, all of one kind. It is held while more
+ * than half of its members are held, and keeps working while a minority of the servers is
+ * unreachable.
  *
  * All members are tried at once. If too few are granted, these are released before the
  * group waits for anything, so groups that overlap cannot deadlock. The group tries again
@@ -14,6 +16,9 @@
  * members that have not replied get 50 ms more, or a twentieth of the lease if that is
  * less. If the group is then held, a member that is granted even later counts as held
  * from that moment.
+ *
+ * A group waits for one member at a time. If that member has a queue, the group is in the
+ * queue meanwhile; it leaves its place when another member is busy then.
  *
  * Threads  all calls on a group and its callbacks: the thread of the loop of its clients
  * Blocks   never
@@ -43,6 +48,9 @@ struct rlock_member {
                                     use different servers */
     const char *name;            /* copied */
     size_t name_len;
+    /* NULL: &rlock_plain; never &rlock_getset. A quorum has one kind, and no semaphore */
+    const struct rlock_kind *kind;
+    uint16_t permits; /* of a semaphore: at least 1; of other kinds: 0 */
 };
 
 /** Tells how a call ended. The loop calls it, like rlock_cb. */
@@ -50,9 +58,7 @@ typedef void (*rlock_group_cb)(struct rlock_group *group, enum rlock_status stat
                                void *arg);
 
 struct rlock_group_options {
-    const struct rlock_kind *kind; /* kind of all members, but no semaphore;
-                                      NULL: &rlock_plain */
-    uint64_t holder;
+    uint64_t holder;   /* of the members of kind reentrant, read and write */
     uint32_t lease_ms; /* lease_ms, `watchdog` and `wait_ms` mean the same as in
                           rlock_acquire_options, with the same defaults */
     bool watchdog;
@@ -143,7 +149,8 @@ int64_t rlock_group_safe_for_us(const struct rlock_group *group, int64_t now_us)
 /**
  * The fencing token of the member at `index`; 0 while that member is not held or if there
  * is no such member. Servers count independently, so a resource must check the token of
- * the member that guards it. In a quorum no token grows over all grants.
+ * the member that guards it, by the rules of that member's kind. In a quorum no token grows
+ * over all grants.
  */
 int64_t rlock_group_fence(const struct rlock_group *group, size_t index);
 

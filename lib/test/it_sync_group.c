@@ -7,12 +7,18 @@
 #define STEPS    100
 #define SHORT_MS 3000
 
-static struct rlock_group *create(struct sync_fixture *fixture, const char *first,
-                                  const char *second)
+static struct rlock_group *create_kind(struct sync_fixture *fixture, const char *first,
+                                       const char *second, const struct rlock_kind *kind)
 {
     struct rlock_member members[] = {
-        {.client = fixture->client, .name = first, .name_len = strlen(first)},
-        {.client = fixture->client, .name = second, .name_len = strlen(second)},
+        {.client = fixture->client,
+         .name = first,
+         .name_len = strlen(first),
+         .kind = kind},
+        {.client = fixture->client,
+         .name = second,
+         .name_len = strlen(second),
+         .kind = kind},
     };
     struct rlock_group *group = NULL;
 
@@ -20,6 +26,12 @@ static struct rlock_group *create(struct sync_fixture *fixture, const char *firs
                                 NULL) != RLOCK_OK)
         return NULL;
     return group;
+}
+
+static struct rlock_group *create(struct sync_fixture *fixture, const char *first,
+                                  const char *second)
+{
+    return create_kind(fixture, first, second, NULL);
 }
 
 static enum rlock_status acquire_group(struct sync_fixture *fixture,
@@ -102,9 +114,8 @@ SYNC_CASE(test_rlock_sync_group_acquire__takes_the_thread_as_its_holder)
     const uint64_t holders[] = {0, rlock_sync_holder(), 7};
 
     for (size_t i = 0; i < sizeof(holders) / sizeof(*holders); i++) {
-        struct rlock_group *group = create(fixture, "a", "b");
-        struct rlock_group_options of_group = {.kind = &rlock_reentrant,
-                                               .holder = holders[i]};
+        struct rlock_group *group = create_kind(fixture, "a", "b", &rlock_reentrant);
+        struct rlock_group_options of_group = {.holder = holders[i]};
         struct rlock_acquire_options of_lock = {.kind = &rlock_reentrant};
         struct rlock lock = {0};
 

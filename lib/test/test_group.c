@@ -13,6 +13,19 @@ static void refuse(const struct rlock_member *members, size_t count,
     ASSERT_CONTAINS(err.text, words);
 }
 
+static void expect_created(const struct rlock_member members[2],
+                           enum rlock_group_need need, const char *fault)
+{
+    struct rlock_group *group = NULL;
+
+    if (fault != NULL) {
+        refuse(members, 2, need, fault);
+        return;
+    }
+    ASSERT_STATUS(rlock_group_create(members, 2, need, &group, NULL), RLOCK_OK);
+    rlock_group_free(group);
+}
+
 GROUP_CASE(test_rlock_group_create__takes_1_to_64_members)
 {
     struct rlock_member members[RLOCK_GROUP_MAX + 1];
@@ -81,6 +94,69 @@ GROUP_CASE(test_rlock_group_create__refuses_bad_members)
     members[0].client = NULL;
     refuse(members, 3, RLOCK_GROUP_ALL, "no client of member 0");
     rlock_group_free(NULL);
+}
+
+/** A quorum has one kind, in which owners exclude each other. */
+GROUP_CASE(test_rlock_group_create__checks_kinds_and_permits)
+{
+    struct group_test *test = *state;
+    const struct {
+        const struct rlock_kind *kinds[2];
+        uint16_t permits[2];
+        const char *all, *majority; /* why it is refused; NULL: it is not */
+    } cases[] = {
+        {{NULL, &rlock_plain}, {0, 0}, NULL, NULL},
+        {{&rlock_write, &rlock_write}, {0, 0}, NULL, NULL},
+        {{&rlock_fair, &rlock_cohort},
+         {0, 0},
+         NULL,
+         "members 0 and 1 of a quorum differ"},
+        {{NULL, &rlock_semaphore}, {0, 3}, NULL, "member 1 of a quorum is a semaphore"},
+        {{&rlock_fair_semaphore, &rlock_fair_semaphore},
+         {1, UINT16_MAX},
+         NULL,
+         "member 0 of a quorum is a semaphore"},
+        {{&rlock_semaphore, NULL}, {0, 0}, "permits of member 0", "permits of member 0"},
+        {{&rlock_read, NULL}, {0, 1}, "permits of member 1", "permits of member 1"},
+        {{NULL, &rlock_getset}, {0, 0}, "kind of member 1", "kind of member 1"},
+    };
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        struct rlock_member members[2];
+
+        for (int m = 0; m < 2; m++) {
+            members[m] = member_of(test->clients[m], "a", 1);
+            members[m].kind = cases[i].kinds[m];
+            members[m].permits = cases[i].permits[m];
+        }
+        expect_created(members, RLOCK_GROUP_ALL, cases[i].all);
+        expect_created(members, RLOCK_GROUP_MAJORITY, cases[i].majority);
+    }
+}
+
+/** Each member is acquired as its own kind, and the holder is that of the options. */
+GROUP_CASE(test_rlock_group_acquire__gives_each_member_its_kind)
+{
+    struct group_test *test = *state;
+    struct rlock_group_options options = {.holder = 7, .lease_ms = 60000};
+    struct rlock_member members[2] = {member_of(test->clients[0], "a", 1),
+                                      member_of(test->clients[1], "b", 1)};
+    const struct group_member *found;
+
+    members[0].kind = &rlock_semaphore;
+    members[0].permits = 3;
+    ASSERT_STATUS(rlock_group_create(members, 2, RLOCK_GROUP_ALL, &test->group, NULL),
+                  RLOCK_OK);
+    rlock_group_acquire(test->group, &options, on_answer, test);
+    found = test->group->members;
+    assert_ptr_equal(found[0].lock.kind, &rlock_semaphore);
+    assert_int_equal(found[0].lock.permits, 3);
+    assert_ptr_equal(found[1].lock.kind, &rlock_plain);
+    assert_int_equal(found[1].lock.permits, 0);
+    assert_int_equal(found[1].lock.holder, 7);
+    answer_all(test, "gg");
+    EXPECT_ANSWER(test, RLOCK_OK);
+    free_group(test);
 }
 
 GROUP_CASE(test_group__in_a_child_does_nothing)
