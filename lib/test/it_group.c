@@ -75,17 +75,21 @@ static void create(struct group_test *test, struct fixture *fixture, int count,
                   RLOCK_OK);
 }
 
-/** A group with RLOCK_GROUP_ALL on the first server; each letter of `names` is a lock. */
+/** A group with RLOCK_GROUP_ALL on the first server; each letter of `names` is a lock, and `kinds`
+ *  has the kinds of the letters from `a` on. */
 static void create_names(struct group_test *test, struct fixture *fixture,
-                         const char *names)
+                         const char *names, const struct rlock_kind *const *kinds)
 {
     struct rlock_member members[SERVERS];
     size_t count = strlen(names);
 
     open_clients(test, fixture, 1);
     for (size_t i = 0; i < count; i++)
-        members[i] = (struct rlock_member){
-            .client = test->clients[0], .name = &names[i], .name_len = 1};
+        members[i] = (struct rlock_member){.client = test->clients[0],
+                                           .name = &names[i],
+                                           .name_len = 1,
+                                           .kind = kinds[names[i] - 'a'],
+                                           .permits = permits_of(kinds[names[i] - 'a'])};
     ASSERT_STATUS(rlock_group_create(members, count, RLOCK_GROUP_ALL, &test->group, NULL),
                   RLOCK_OK);
 }
@@ -296,17 +300,23 @@ static bool have_done_laps(void *arg)
 GROUP_CASE(test_acquire__of_groups_that_contend_makes_progress)
 {
     static const char *const names[RACERS] = {"ab", "ba", "bc", "ca"};
+    static const struct rlock_kind *const kinds[][3] = {
+        {NULL},
+        {&rlock_plain, &rlock_plain, &rlock_plain},
+        {&rlock_fair, &rlock_semaphore, &rlock_write},
+        {&rlock_cohort, &rlock_reentrant, &rlock_fair_semaphore},
+    };
     static struct racer racers[RACERS];
 
-    for (int is_majority = 0; is_majority <= 1; is_majority++) {
+    for (size_t k = 0; k < sizeof(kinds) / sizeof(*kinds); k++) {
         memset(racers, 0, sizeof(racers));
         for (int i = 0; i < RACERS; i++) {
             struct group_test *test = &racers[i].test;
 
-            if (is_majority)
+            if (kinds[k][0] == NULL)
                 create(test, *state, 3, RLOCK_GROUP_MAJORITY);
             else
-                create_names(test, *state, names[i]);
+                create_names(test, *state, names[i], kinds[k]);
             begin_acquire(test,
                           (struct rlock_group_options){.wait_ms = RLOCK_WAIT_FOREVER});
         }

@@ -7,19 +7,21 @@
 #define STEPS    100
 #define SHORT_MS 3000
 
-static struct rlock_group *create_kind(struct sync_fixture *fixture, const char *first,
-                                       const char *second, const struct rlock_kind *kind)
+static struct rlock_member member_of(struct sync_fixture *fixture, const char *name,
+                                     const struct rlock_kind *kind)
 {
-    struct rlock_member members[] = {
-        {.client = fixture->client,
-         .name = first,
-         .name_len = strlen(first),
-         .kind = kind},
-        {.client = fixture->client,
-         .name = second,
-         .name_len = strlen(second),
-         .kind = kind},
-    };
+    return (struct rlock_member){.client = fixture->client,
+                                 .name = name,
+                                 .name_len = strlen(name),
+                                 .kind = kind,
+                                 .permits = permits_of(kind)};
+}
+
+static struct rlock_group *create_members(struct sync_fixture *fixture,
+                                          struct rlock_member first,
+                                          struct rlock_member second)
+{
+    struct rlock_member members[] = {first, second};
     struct rlock_group *group = NULL;
 
     if (rlock_sync_group_create(fixture->sync, members, 2, RLOCK_GROUP_ALL, &group,
@@ -31,7 +33,8 @@ static struct rlock_group *create_kind(struct sync_fixture *fixture, const char 
 static struct rlock_group *create(struct sync_fixture *fixture, const char *first,
                                   const char *second)
 {
-    return create_kind(fixture, first, second, NULL);
+    return create_members(fixture, member_of(fixture, first, NULL),
+                          member_of(fixture, second, NULL));
 }
 
 static enum rlock_status acquire_group(struct sync_fixture *fixture,
@@ -114,7 +117,9 @@ SYNC_CASE(test_rlock_sync_group_acquire__takes_the_thread_as_its_holder)
     const uint64_t holders[] = {0, rlock_sync_holder(), 7};
 
     for (size_t i = 0; i < sizeof(holders) / sizeof(*holders); i++) {
-        struct rlock_group *group = create_kind(fixture, "a", "b", &rlock_reentrant);
+        struct rlock_group *group =
+            create_members(fixture, member_of(fixture, "a", &rlock_reentrant),
+                           member_of(fixture, "b", &rlock_plain));
         struct rlock_group_options of_group = {.holder = holders[i]};
         struct rlock_acquire_options of_lock = {.kind = &rlock_reentrant};
         struct rlock lock = {0};
@@ -170,14 +175,18 @@ SYNC_CASE(test_on_lost__of_a_group_is_called_while_nobody_calls)
 
 static long counter; /* plain memory: the groups order the threads */
 
-/** Each worker takes two of the three names, in one order or the other. */
+/** Each worker takes two of the three names, in one order or the other. Its `arg` has the kinds of
+ *  the names. */
 static void count_by_pairs(struct sync_worker *worker)
 {
-    static const char *const names[] = {"a", "b", "c", "a"};
-    unsigned at = worker->index % 3;
+    static const char *const names[] = {"a", "b", "c"};
+    const struct rlock_kind *const *kinds = worker->arg;
+    unsigned at = worker->index % 3, next = (at + 1) % 3;
+    struct rlock_member first = member_of(worker->fixture, names[at], kinds[at]);
+    struct rlock_member second = member_of(worker->fixture, names[next], kinds[next]);
     struct rlock_group *group = worker->index % 2 == 0
-                                    ? create(worker->fixture, names[at], names[at + 1])
-                                    : create(worker->fixture, names[at + 1], names[at]);
+                                    ? create_members(worker->fixture, first, second)
+                                    : create_members(worker->fixture, second, first);
 
     for (int i = 0; i < STEPS && group != NULL; i++) {
         long seen;
@@ -196,12 +205,22 @@ static void count_by_pairs(struct sync_worker *worker)
 /* Any two of the pairs share a name. */
 SYNC_CASE(test_groups__that_overlap_exclude_and_progress)
 {
-    struct sync_worker workers[6] = {0};
+    static const struct rlock_kind *const kinds[][3] = {
+        {&rlock_plain, &rlock_plain, &rlock_plain},
+        {&rlock_fair, &rlock_semaphore, &rlock_write},
+        {&rlock_cohort, &rlock_reentrant, &rlock_fair_semaphore},
+    };
 
-    counter = 0;
-    sync_begin(*state, workers, 6, count_by_pairs);
-    assert_int_equal(sync_end(workers, 6), 0);
-    assert_int_equal(counter, 6 * STEPS);
+    for (size_t k = 0; k < sizeof(kinds) / sizeof(*kinds); k++) {
+        struct sync_worker workers[6] = {0};
+
+        for (int i = 0; i < 6; i++)
+            workers[i].arg = (void *)kinds[k];
+        counter = 0;
+        sync_begin(*state, workers, 6, count_by_pairs);
+        assert_int_equal(sync_end(workers, 6), 0);
+        assert_int_equal(counter, 6 * STEPS);
+    }
 }
 
 static void wait_long(struct sync_worker *worker)
