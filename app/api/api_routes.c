@@ -20,7 +20,7 @@ enum callers {
        is not in the catalogue, the caller is identified first. */
     MEMORY_FIRST = 1 << 8,
     READS_BODY = 1 << 9,
-    REFUSES_BODY = 1 << 10, /* refuses all but an object without members */
+    REFUSES_BODY = 1 << 10, /* a body must be an object without members */
     /* Unknown parameters are ignored: a link to a page may have parameters of a campaign. */
     ANY_QUERY = 1 << 11,
 };

@@ -8,8 +8,9 @@
 #define PERIOD_MS 2000
 #define LEASE_MS  1000
 
-/* All instances use the same locks, so RLOCK_BUSY proves as much as a grant. In a cluster each
-   bucket has one lock. */
+/* All instances use the same locks, so RLOCK_BUSY proves as much as a grant. In a cluster the lock
+   library divides the names into 16 buckets by a hash, see lib/lock/keys.h. The letters are chosen
+   so that each bucket gets one of the names. */
 static const char prefix[] = "lock:probe:", letters[] = "ABCDEFGHIJKLMNOP";
 
 _Static_assert(sizeof(letters) == LOCK_PROBE_LOCKS + 1, "a lock for each letter");

@@ -106,8 +106,9 @@ const char *http_trace_sent(struct http_request *request);
 
 #define HTTP_REPLY_HEADERS_MAX 6
 
-/** The server adds X-Content-Type-Options if there is a body, Strict-Transport-Security over
- *  TLS, and to text/html the headers that isolate a page. */
+/** The server adds X-Content-Type-Options to a reply with a body, Strict-Transport-Security to
+ *  a reply over TLS, and to text/html also Content-Security-Policy, X-Frame-Options and
+ *  Referrer-Policy. */
 struct http_reply {
     unsigned status;
     const char *content_type; /* NULL: no body */

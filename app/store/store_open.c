@@ -22,9 +22,9 @@ bool store_is_up(const struct store *store)
     return true;
 }
 
-/* Whether a server refused the session for a reason that has not been reported. If one of
-   several hosts is a standby, it refuses because it is read-only (RLOCK_BUSY). This does not
-   replace the reason of the primary. */
+/* Whether a server refused the session for a reason that differs from the one reported last. A
+   standby among the hosts refuses sessions with RLOCK_BUSY, because it is read-only. This is not
+   reported after another reason, which tells more: why the primary refuses. */
 static bool is_new_refusal(const struct store *store, enum rlock_status refusal)
 {
     return refusal != RLOCK_OK && refusal != store->refusal &&

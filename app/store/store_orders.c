@@ -15,7 +15,7 @@
 #define MALFORMED        "malformed answer of the database"
 #define RETIRE_AGAIN_MS  5
 #define LOOKUP_MAX       1000 /* maximum keys in a query */
-#define LOOKUPS_SENT_MAX 2    /* a look-up is sent while fewer queries are under way */
+#define LOOKUPS_SENT_MAX 2 /* no look-up is sent while so many queries have no answer */
 
 /* The columns of "place", which returns a row per batch, and below those of "find" and "resolve",
    which return a row per placement. */

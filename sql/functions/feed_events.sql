@@ -1,5 +1,5 @@
--- At most p_limit changes of all vouchers, behind a position of the feed and up to the number p_until,
--- which advance_feed() has returned.
+-- Return the changes of all vouchers that come after a position of the feed, at most p_limit of them.
+-- Changes with numbers above p_until, which advance_feed() has returned, are left out.
 --
 -- The feed is in the order of the numbers of the changes. But the orders of a large batch stay together,
 -- at the number of the first one: only this order is in the index, and the others follow it. So a

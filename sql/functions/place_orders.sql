@@ -6,12 +6,15 @@
 --   p_tickets                   whether the request came with a valid ticket. NULL: all did
 --   verdicts   1 placed, 2 repeated, 3 already ordered, 4 sold out, 5 not started,
 --              6 sale ended, 7 stale fence, 8 no such voucher, 9 ticket required
---   order_ids  of 1, 2 and 3, otherwise NULL
---   details    NULL, or for each 2 its position followed by its order_detail()
---   the rest   the voucher after this batch; NULL if it does not exist
+--   order_ids  the id of the order for the verdicts 1, 2 and 3, NULL for the others
+--   details    for each request with the verdict 2: its position, then the order_detail() of its
+--              order. NULL if there is no such request
+--   decided_at the database's clock after the voucher's row was locked; created_at of the orders
+--   expiry     until when the new orders must be paid
+--   the rest   the voucher after this batch
 --
--- `decided_at` is the database's clock after the voucher's row was locked; it is also the
--- orders' created_at. Only inserted rows take stock.
+-- If the voucher does not exist, only verdicts, order_ids and decided_at are set. Only inserted rows
+-- take stock.
 drop function if exists place_orders(bigint, bigint[], bigint[], text[]); -- without p_tickets
 
 create or replace function place_orders(p_voucher bigint, p_users bigint[], p_fences bigint[],
