@@ -58,7 +58,7 @@ static void feed_on_timer(uv_timer_t *timer)
 
 static void schedule(struct feed *feed)
 {
-    if (feed->is_asking || feed->is_scheduled || list_is_empty(&feed->waiting))
+    if (feed->is_scheduled || list_is_empty(&feed->waiting))
         return;
     feed->is_scheduled = true;
     uv_timer_start(&feed->timer, feed_on_timer, EVERY_MS, 0);

@@ -765,6 +765,32 @@ UNIT_CASE(test_auth_create__fails_without_memory_for_its_texts)
     }
 }
 
+/* The first six allocations are those of the test before. */
+UNIT_CASE(test_auth_make__fails_without_the_header_of_its_key)
+{
+    const struct identity made = {.user_id = 7};
+    struct config config = config_of(SECRET, "");
+    unsigned headless = 0;
+
+    for (unsigned number = 7;; number++) {
+        struct auth *auth = NULL;
+        enum rlock_status status;
+        char *token = NULL;
+
+        torture_fail(number, 0);
+        status = auth_create(&config, &auth, NULL);
+        if (!torture_stop())
+            break;
+        if (status == RLOCK_OK) {
+            headless++;
+            ASSERT_STATUS(auth_make(auth, &made, NOW_S, 10, &token, NULL),
+                          RLOCK_NO_MEMORY);
+        }
+        auth_free(auth);
+    }
+    ASSERT_NUMBER(headless, >, 0);
+}
+
 /* The key without a name is one more. */
 UNIT_CASE(test_auth_create__limits_the_number_of_keys)
 {

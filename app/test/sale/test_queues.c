@@ -1,6 +1,7 @@
 /* test_queues.c - when a queue is slow, and how much time its next transaction needs. */
 #include "app/sale/queues.h"
 #include "test/case_list.h"
+#include "test/torture.h"
 
 #define SECOND INT64_C(1000000)
 
@@ -61,6 +62,21 @@ UNIT_CASE(test_queues_update__frees_a_queue_whose_orders_are_gone)
     assert_ptr_equal(queues_get(&queues, 8), queue);
     assert_int_equal(queue->voucher_id, 8);
     queues_clear(&queues);
+}
+
+/* The places in the map are random. In 50 rounds each place has been in use. */
+UNIT_CASE(test_queues_clear__frees_every_queue)
+{
+    struct queues queues;
+    long before = torture_blocks();
+
+    for (int round = 0; round < 50; round++) {
+        queues_init(&queues);
+        for (int64_t voucher = 1; voucher <= 100; voucher++)
+            assert_non_null(queues_get(&queues, voucher));
+        queues_clear(&queues);
+    }
+    torture_expect_blocks(before);
 }
 
 int main(void)
