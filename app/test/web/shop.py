@@ -62,7 +62,7 @@ def test_shelf__has_what_can_be_bought_first(world):
     shop.buy()
     world.browser.wait_text(f"{shop.card} .stock", "25 of 40 left")
     world.browser.open(world.url, afresh=False)
-    world.browser.wait("all are there", lambda: len(world.browser.all(".voucher")) >= 3)
+    world.browser.wait("all are there", lambda: len(world.browser.all(".voucher[data-id]")) >= 3)
     shown = [each.get_attribute("id") for each in world.browser.all(".voucher h3")][:3]
     assert shown == [f"voucher-{each}" for each in (shop.voucher, soon, gone)]
     world.browser.one(f"{shop.card} > button").click()
