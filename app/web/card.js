@@ -1,8 +1,8 @@
 /* card.js - a voucher with its countdown, its stock and the button. */
 import {buy} from '/web/buy.js';
-import {clock, element, setText} from '/web/common.js';
+import {call, clock, element, setText} from '/web/common.js';
 import {duration, hasText, moment, money, number, percent, text} from '/web/i18n.js';
-import {showOrder, titles} from '/web/orders.js';
+import {focusOrder, liveOrders, showOrder, titles} from '/web/orders.js';
 import {shopper, signOut} from '/web/shopper.js';
 import {Ticket} from '/web/ticket.js';
 
@@ -103,6 +103,7 @@ export class Card {
         this.badge.className = `badge ${badgeOf[state]}`;
         setText(this.badge, text(state));
         this.showTime(state);
+        this.showOwn();
         if (hasOpened)
             this.showMessage('now_open', {}, 'good');
         if (!this.isBuying)
@@ -148,6 +149,17 @@ export class Card {
         setText(this.time, duration((state === 'upcoming' ? beginMs : endMs) - clock.now()));
     }
 
+    /* Of a shopper who has reached the limit, the button leads to the order. */
+    showOwn() {
+        const had = this.own;
+        const orders = liveOrders(this.voucher.id);
+        this.own = orders.length < this.voucher.per_user_limit ? null
+            : orders.find(({status}) => status === 'unpaid') ?? orders.at(-1);
+        this.element.classList.toggle('own', this.own !== null);
+        if (had && !this.own)
+            this.showMessage(''); /* it said that there is an order */
+    }
+
     showButton(state) {
         const price = money(this.voucher.price_cents);
         const labels = {
@@ -156,8 +168,9 @@ export class Card {
             ended: () => text('ended'),
             sold_out: () => text('sold_out'),
         };
-        setText(this.button, labels[state]());
-        this.button.setAttribute('aria-disabled', String(state !== 'open'));
+        const canPay = this.own?.status === 'unpaid' && shopper.isDev;
+        setText(this.button, this.own ? text(canPay ? 'own_unpaid' : 'own') : labels[state]());
+        this.button.setAttribute('aria-disabled', String(state !== 'open' && !this.own));
     }
 
     showMessage(name, values = {}, tone = '') {
@@ -168,6 +181,10 @@ export class Card {
     async press() {
         if (this.isBuying)
             return;
+        if (this.own) {
+            focusOrder(this.own.id);
+            return;
+        }
         if (this.state === 'upcoming' || this.state === 'ended') {
             this.showOutcome(this.state === 'upcoming' ? 'not_started' : 'sale_ended', {});
             return;
@@ -186,11 +203,22 @@ export class Card {
                                       (name, values) => this.showMessage(name, values, 'warn')));
         } catch (problem) {
             this.showOutcome(problem.gave_up ? 'gave_up' : problem.code, problem);
+            if (problem.code === 'already_ordered')
+                await this.readOrder(problem.body.order_id);
         }
         this.isBuying = false;
         this.button.removeAttribute('aria-busy');
         this.tick();
         document.dispatchEvent(new Event('stock'));
+    }
+
+    /* An order of another tab or device. */
+    async readOrder(id) {
+        try {
+            showOrder(await call('GET', `/v1/orders/${id}`, {token: shopper.token}));
+        } catch {
+            /* the list of orders brings it later */
+        }
     }
 
     showPlaced(order) {

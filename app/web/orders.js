@@ -1,4 +1,5 @@
-/* orders.js - the shopper's orders. What changes stock dispatches the event "stock" at the document. */
+/* orders.js - the shopper's orders. A change dispatches the event "orders" at the document, and what
+   changes stock the event "stock". */
 import {call, clock, devToken, element, setText} from '/web/common.js';
 import {duration, hasText, money, text} from '/web/i18n.js';
 import {shopper, signOut} from '/web/shopper.js';
@@ -9,12 +10,13 @@ const orders = new Map(); /* order id: Row */
 /** Voucher id: title, as far as the page knows them. */
 export const titles = new Map();
 
+const live = ['unpaid', 'paid', 'redeemed'];
 const orderBadge = {unpaid: 'warn', paid: 'good', redeemed: 'good', cancelled: '', expired: 'bad', refunded: ''};
 
 class Row {
     constructor(order) {
         const name = `order-${order.id}`;
-        this.title = element('h3', {});
+        this.title = element('h3', {tabindex: -1});
         this.badge = element('span', {class: 'badge'});
         this.time = element('span', {class: 'small muted number'});
         this.pay = element('button', {type: 'button', class: 'small main', 'aria-describedby': name,
@@ -47,6 +49,12 @@ class Row {
         setText(this.time, isUnpaid ? (left > 0 ? text('pay_within', {time: duration(left)}) : text('time_over')) : '');
         this.pay.hidden = !isUnpaid || !shopper.isDev;
         this.cancel.hidden = !isUnpaid;
+    }
+
+    /* Move to what can be done with the order. */
+    focus() {
+        this.element.scrollIntoView({block: 'center'});
+        (this.pay.hidden ? this.title : this.pay).focus({preventScroll: true});
     }
 
     async doPay() {
@@ -98,6 +106,16 @@ export function showOrder(order) {
     byId('orders').prepend(orders.get(order.id).element);
 }
 
+/** The live orders of a voucher, as far as the page knows them. */
+export function liveOrders(voucherId) {
+    return [...orders.values()].map((row) => row.order)
+        .filter((order) => order.voucher_id === voucherId && live.includes(order.status));
+}
+
+export function focusOrder(id) {
+    orders.get(id).focus();
+}
+
 export async function refreshOrders() {
     if (shopper.token === null)
         return 0;
@@ -107,6 +125,7 @@ export async function refreshOrders() {
             showOrder(order);
         if (orders.size === 0 && !byId('orders').firstChild)
             byId('orders').append(element('li', {class: 'empty'}, text('no_orders')));
+        document.dispatchEvent(new Event('orders'));
     } catch (problem) {
         if (problem.code === 'unauthenticated')
             signOut();

@@ -132,11 +132,16 @@ document.addEventListener('shopper', () => {
     for (const card of cards.values()) {
         card.showMessage('');
         card.renewTicket();
+        card.tick();
     }
     showShopper();
     refreshOrders();
 });
 document.addEventListener('stock', refreshVouchers);
+document.addEventListener('orders', () => {
+    for (const card of cards.values())
+        card.tick();
+});
 function enter() {
     if (!byId('signin').open)
         byId('signin').showModal();

@@ -65,8 +65,7 @@ def test_shelf__has_what_can_be_bought_first(world):
     world.browser.wait("all are there", lambda: len(world.browser.all(".voucher[data-id]")) >= 3)
     shown = [each.get_attribute("id") for each in world.browser.all(".voucher h3")][:3]
     assert shown == [f"voucher-{each}" for each in (shop.voucher, soon, gone)]
-    world.browser.one(f"{shop.card} > button").click()
-    world.browser.wait_text(shop.message, "already")
+    world.browser.wait_text(f"{shop.card} > button", "Ordered: pay now")
     world.browser.screenshot("shop")
 
 
@@ -138,13 +137,54 @@ def test_buy__places_one_order_and_tells_its_number_and_time(world):
     world.browser.screenshot("shop-placed")
 
 
-def test_buy__again_says_already_yours(world):
+def test_buy__says_already_yours_of_an_order_from_elsewhere(world):
+    shop = Shop(world, stock=5)
+    with world.browser.blocked("*/v1/orders?*"): # the page cannot list it
+        order = world.place(shop.voucher, int(shop.shopper()))
+        shop.press()
+        world.browser.wait_text(shop.message, f"You have already ordered this voucher: order {order}")
+        world.browser.wait_text(f"{shop.card} > button", "Ordered: pay now")
+    assert world.stock_left(shop.voucher) == 4
+
+
+def in_view(browser, element):
+    return browser.js("const {top, bottom} = arguments[0].getBoundingClientRect();"
+                      "return top >= 0 && bottom <= innerHeight", element)
+
+
+def test_bought__leads_to_the_order_and_sells_nothing_more(world):
+    for _ in range(6):
+        world.voucher()
+    browser = world.browser
+    browser.resize(PHONE)
+    try:
+        shop = Shop(world, stock=1)
+        order = shop.buy()
+        browser.wait_text(f"{shop.card} > button", "Ordered: pay now")
+        browser.wait("it is sold out", lambda: shop.state() == "sold_out")
+        assert not in_view(browser, browser.one(shop.row(order)))
+        shop.press()
+        pay = browser.one(f"{shop.row(order)} button")
+        assert browser.driver.switch_to.active_element == pay and in_view(browser, pay)
+        browser.screenshot("shop-own")
+        pay.click()
+        browser.wait_text(f"{shop.card} > button", "Ordered: see the order")
+        shop.press()
+        assert browser.driver.switch_to.active_element == browser.one(f"{shop.row(order)} h3")
+        assert len(browser.js("return keysSent")) == 1
+        browser.open(world.url, afresh=False)
+        browser.wait_text(f"{shop.card} > button", "Ordered: see the order")
+    finally:
+        browser.resize(DESK)
+
+
+def test_bought__and_cancelled_sells_again(world):
     shop = Shop(world, stock=5)
     order = shop.buy()
-    shop.press()
-    world.browser.wait_text(shop.message, f"You have already ordered this voucher: order {order}")
-    assert world.stock_left(shop.voucher) == 4
-    assert len(set(world.browser.js("return keysSent"))) == 2 # each press has a new key
+    world.browser.wait_text(f"{shop.card} > button", "Ordered: pay now")
+    world.call("POST", f"/v1/orders/{order}/cancel", world.service.token(int(shop.shopper())))
+    world.browser.wait_text(f"{shop.card} > button", "Buy")
+    assert world.browser.text(shop.message) == ""
 
 
 def test_stock__is_followed_without_reading_the_vouchers(world):
@@ -164,15 +204,20 @@ def test_stock__is_read_where_no_stream_passes(world):
 
 
 def test_buy__gives_as_many_as_one_may_have(world):
-    shop = Shop(world, stock=5, per_user_limit=2)
-    world.browser.wait_text(f"{shop.card} .stock", "limit 2 per shopper")
+    shop = Shop(world, stock=5, per_user_limit=3)
+    world.browser.wait_text(f"{shop.card} .stock", "limit 3 per shopper")
     first = shop.buy()
+    world.browser.wait_text(f"{shop.card} > button", "Buy")
     shop.press()
     world.browser.wait("another order", lambda: len(world.browser.all(".order")) == 2)
-    shop.press()
-    world.browser.wait_text(shop.message, "You have reached the limit")
-    assert world.stock_left(shop.voucher) == 3
-    assert len(world.browser.all(shop.row(first))) == 1
+    with world.browser.blocked("*/v1/orders?*"):
+        world.place(shop.voucher, int(shop.shopper()))
+        shop.press()
+        world.browser.wait_text(shop.message, "You have reached the limit")
+    world.browser.wait_text(f"{shop.card} > button", "Ordered: pay now")
+    assert world.stock_left(shop.voucher) == 2
+    assert len(world.browser.all(".order")) == 3 and len(world.browser.all(shop.row(first))) == 1
+    assert len(set(world.browser.js("return keysSent"))) == 3 # each press has a new key
 
 
 def test_buy__says_sold_out_and_opens_again_when_stock_returns(world):
