@@ -246,8 +246,6 @@ struct http_page *http_page_create(const struct http_reply *reply)
     if (ok && reply->status != MHD_HTTP_NOT_MODIFIED && etag_of(page) != NULL) {
         not_modified.status = MHD_HTTP_NOT_MODIFIED;
         not_modified.content_type = NULL;
-        not_modified.body = "";
-        not_modified.body_len = 0;
         page->not_modified = http_page_create(&not_modified);
         ok = page->not_modified != NULL;
     }

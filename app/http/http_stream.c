@@ -118,8 +118,7 @@ static bool take_socket(struct http_request *request, struct stream *stream)
         MHD_get_connection_info(request->connection, MHD_CONNECTION_INFO_CONNECTION_FD)
             ->connect_fd;
     int copy = fd >= 0 ? fcntl(taken, F_DUPFD_CLOEXEC, 0) : -1;
-    bool is_watched =
-        copy >= 0 && uv_poll_init(request->http->options.loop, &stream->poll, copy) == 0;
+    bool is_watched = uv_poll_init(request->http->options.loop, &stream->poll, copy) == 0;
 
     if (is_watched) {
         if (!request->is_suspended)

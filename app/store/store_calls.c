@@ -88,8 +88,7 @@ void store_answer_later(struct call *call, enum rlock_status status)
     call->status = status;
     list_remove(&call->sent);
     list_append(&store->unsent, &call->query.link);
-    if (!store->is_closed)
-        uv_timer_start(&store->unsent_timer, store_on_unsent_timer, 0, 0);
+    uv_timer_start(&store->unsent_timer, store_on_unsent_timer, 0, 0);
 }
 
 int64_t store_deadline_us(const struct store *store, int64_t given_us)

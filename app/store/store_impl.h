@@ -141,7 +141,6 @@ struct store {
     uv_timer_cb on_deadlines;
     bool is_up, is_state_reported;
     enum rlock_status refusal; /* last reported refusal by a server; RLOCK_OK: none */
-    bool is_closed;
     struct rlock_link reserve; /* free blocks of `reserved`, linked by their query */
     struct batch_call reserved[STORE_RESERVE]; /* blocks to use when memory is out */
     struct closing closing;

@@ -301,7 +301,6 @@ void store_close(struct store *store, void (*closed)(void *arg), void *arg)
     }
     store->closed = closed;
     store->closed_arg = arg;
-    store->is_closed = true;
     closing_start(&store->closing, store_on_closed, store);
     for (unsigned i = 0; store->conns != NULL && i < store->conn_count; i++) {
         if (store->conns[i] != NULL)

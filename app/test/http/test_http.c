@@ -249,6 +249,7 @@ UNIT_CASE(test_answer_page__is_not_modified_if_its_tag_is_known)
 
         ASSERT_NUMBER(reply->status, ==, rows[i].status);
         assert_string_equal(reply->body, rows[i].status == 200 ? "[]" : "");
+        assert_string_equal(client_header(reply, "Content-Length"), "2");
         assert_string_equal(client_header(reply, "ETag"), "\"v1\"");
         assert_non_null(client_header(reply, "Cache-Control"));
     }

@@ -104,6 +104,22 @@ TEST_WITH(test_checkout__second_bundle_is_sent_after_an_early_one, .is_early = t
     assert_int_equal(submit_two_bundles(), 6);
 }
 
+/* The fourth order waits while more orders than one hold rows. */
+TEST_WITH(test_checkout__orders_of_an_early_bundle_stop_counting_one_by_one,
+          .is_early = true)
+{
+    submit_bundle(4);
+    set_room(1);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(fake_store.count, 3);
+        fake_store.calls[i].released(fake_store.calls[i].arg);
+        turn();
+    }
+    assert_int_equal(fake_store.count, 4);
+    answer_all();
+    assert_answered(4, OUTCOME_PLACED);
+}
+
 /* A commit under way may take long. The next bundle waits at most 10 ms for it. */
 TEST(test_checkout__gathers_for_10_ms_at_most)
 {
