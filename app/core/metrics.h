@@ -43,13 +43,15 @@
     X(OPENAPI,        "/openapi.yaml")
 
 /* The stages of an order. Each is measured from the end of the stage before; total is from the
-   arrival of the request to its answer. */
+   arrival of the request to its answer by the checkout. An order of a connection of another loop has
+   two handovers: of the request to the checkout, and of the answer back. */
 #define METRICS_STAGES(X) \
-    X(LOCK,   "lock") \
-    X(QUEUE,  "queue") \
-    X(COMMIT, "commit") \
-    X(UNLOCK, "unlock") \
-    X(TOTAL,  "total")
+    X(HANDOVER, "handover") \
+    X(LOCK,     "lock") \
+    X(QUEUE,    "queue") \
+    X(COMMIT,   "commit") \
+    X(UNLOCK,   "unlock") \
+    X(TOTAL,    "total")
 
 /* Problems that the dashboard shows. For each problem, the stats say when it began. */
 #define METRICS_CONDITIONS(X) \

@@ -147,7 +147,7 @@ CASE(test_observe__a_bound_is_in_its_bucket)
         "seckill_order_stage_seconds_count{stage=\"queue\"} 8\n"
         "seckill_order_stage_seconds_bucket{stage=\"commit\",le=\"0.0001\"} 0",
         "# TYPE seckill_order_stage_seconds histogram\n"
-        "seckill_order_stage_seconds_bucket{stage=\"lock\",le=\"0.0001\"} 0",
+        "seckill_order_stage_seconds_bucket{stage=\"handover\",le=\"0.0001\"} 0",
         "seckill_order_stage_seconds_count{stage=\"total\"} 0\n"
         "# HELP seckill_batch_orders Orders per transaction.\n"
         "# TYPE seckill_batch_orders histogram\n"
@@ -277,7 +277,8 @@ CASE(test_print_stats__of_a_sale)
         metrics_print_stats,
         "{\"started_ms\":1234,\"loops\":2,\"requests\":1,"
         "\"outcomes\":{\"placed\":11,\"internal\":22},"
-        "\"stages\":{\"lock\":{\"sum\":650,\"buckets\":[1,0,0,1]},"
+        "\"stages\":{\"handover\":{\"sum\":0,\"buckets\":[]},"
+        "\"lock\":{\"sum\":650,\"buckets\":[1,0,0,1]},"
         "\"queue\":{\"sum\":1,\"buckets\":[2]},\"commit\":{\"sum\":0,\"buckets\":[]},"
         "\"unlock\":{\"sum\":0,\"buckets\":[]},\"total\":{\"sum\":0,\"buckets\":[]}},"
         "\"batches\":{\"sum\":10001,\"buckets\":[0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,1]},"
