@@ -1,7 +1,7 @@
 /*
- * checkout.h - the orders of one loop: lock, batch, commit, unlock, answer.
+ * checkout.h - the orders of an instance: lock, batch, commit, unlock, answer.
  *
- * Threads: the owning loop's only.
+ * Threads: the owning loop's only, except checkout_reserve().
  */
 #ifndef CHECKOUT_H
 #define CHECKOUT_H
@@ -43,8 +43,9 @@ struct checkout_request {
     struct text key;    /* Idempotency-Key, up to REQUEST_KEY_MAX; copied; NULL: none */
     bool has_ticket;    /* the request has a valid ticket */
     int64_t arrived_us; /* clock_mono_us() at the arrival */
-    const char *trace;  /* more fields for the log, up to CHECKOUT_TRACE_BYTES - 1 bytes;
-                           copied; NULL: none */
+    int64_t handed_us; /* clock_mono_us() when another loop handed it over; 0: none did */
+    const char *trace; /* more fields for the log, up to CHECKOUT_TRACE_BYTES - 1 bytes;
+                          copied; NULL: none */
 };
 
 /** @order  set as in struct placement for OUTCOME_PLACED, _REPEATED and
@@ -65,10 +66,20 @@ MUST_CHECK bool checkout_submit(struct checkout *checkout,
                                 const struct checkout_request *request,
                                 checkout_cb callback, void *arg);
 
+/** Reserve a place for a request that another loop is about to hand over. False: queue_max requests
+ *  are in flight. Threads: any. */
+MUST_CHECK bool checkout_reserve(struct checkout *checkout);
+
+/** As checkout_submit(), for a request with a place. False: memory is out, and the place is free. */
+MUST_CHECK bool checkout_submit_reserved(struct checkout *checkout,
+                                         const struct checkout_request *request,
+                                         checkout_cb callback, void *arg);
+
 /** Form and send batches; to be called once per turn of the loop. */
 void checkout_turn(struct checkout *checkout);
 
-/** Number of accepted requests; an answered one counts until its lock is released. */
+/** Number of accepted requests and of reserved places. An answered request counts until its lock is
+ *  released. */
 size_t checkout_in_flight(const struct checkout *checkout);
 
 /** Print up to 20 queues that are not empty, as JSON objects separated by commas. */

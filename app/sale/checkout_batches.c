@@ -279,7 +279,7 @@ static void checkout_on_placed(enum rlock_status status,
 
 bool checkout_releases_early(const struct checkout *checkout)
 {
-    return checkout->options.early_release != NULL && checkout->in_flight > 1 &&
+    return checkout->options.early_release != NULL && checkout_in_flight(checkout) > 1 &&
            early_release_is_on(checkout->options.early_release);
 }
 

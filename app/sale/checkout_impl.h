@@ -57,9 +57,10 @@ struct checkout {
     struct rlock_link unknown;   /* batches whose outcome must be looked up */
     struct rlock_link free_items;
     struct rlock_link free_batches;
-    size_t in_flight; /* items that exist */
-    size_t queued;    /* items in QUEUED */
-    size_t bundled;   /* orders under way in bundles */
+    _Atomic size_t in_flight; /* items, and places for requests that are handed over */
+    size_t items;             /* items that exist */
+    size_t queued;            /* items in QUEUED */
+    size_t bundled;           /* orders under way in bundles */
 };
 
 /* -- items; see checkout_items.c -- */

@@ -43,7 +43,7 @@ static struct item *item_create(struct checkout *checkout)
         return NULL;
     *item = (struct item){.checkout = checkout};
     list_init(&item->link);
-    checkout->in_flight++;
+    checkout->items++;
     return item;
 }
 
@@ -53,7 +53,8 @@ static void item_free(struct item *item)
 
     list_remove(&item->link);
     list_append(&checkout->free_items, &item->link);
-    checkout->in_flight--;
+    checkout->items--;
+    atomic_fetch_sub(&checkout->in_flight, 1);
 }
 
 int64_t checkout_timeout_us(const struct checkout *checkout)
@@ -326,16 +327,37 @@ static void insert_deadline(struct item *item)
     list_insert_after(last, &item->deadline);
 }
 
+size_t checkout_in_flight(const struct checkout *checkout)
+{
+    return atomic_load(&checkout->in_flight);
+}
+
+bool checkout_reserve(struct checkout *checkout)
+{
+    if (atomic_fetch_add(&checkout->in_flight, 1) < checkout->options.queue_max)
+        return true;
+    atomic_fetch_sub(&checkout->in_flight, 1);
+    return false;
+}
+
 bool checkout_submit(struct checkout *checkout, const struct checkout_request *request,
                      checkout_cb callback, void *arg)
 {
-    struct item *item = NULL;
+    return checkout_reserve(checkout) &&
+           checkout_submit_reserved(checkout, request, callback, arg);
+}
+
+bool checkout_submit_reserved(struct checkout *checkout,
+                              const struct checkout_request *request,
+                              checkout_cb callback, void *arg)
+{
+    struct item *item = item_create(checkout);
 
     assert(request->key.len <= REQUEST_KEY_MAX);
-    if (checkout->in_flight < checkout->options.queue_max)
-        item = item_create(checkout);
-    if (item == NULL)
+    if (item == NULL) {
+        atomic_fetch_sub(&checkout->in_flight, 1);
         return false;
+    }
     item->callback = callback;
     item->arg = arg;
     item->voucher_id = request->voucher_id;
@@ -351,6 +373,8 @@ bool checkout_submit(struct checkout *checkout, const struct checkout_request *r
         snprintf(item->trace, sizeof(item->trace), "%s ", request->trace);
         item->span = span_begin(request->trace);
     }
+    if (request->handed_us != 0)
+        item_end_stage(item, STAGE_HANDOVER, request->handed_us);
     insert_deadline(item);
     item_lock(item);
     return true;

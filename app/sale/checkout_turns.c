@@ -70,12 +70,12 @@ static struct queue *next_queue(struct checkout *checkout)
     return queue;
 }
 
-/* Whether the loop has input to read. */
+/* Whether the loop has input to read, or another loop is handing a request over. */
 static bool has_input(const struct checkout *checkout)
 {
     struct pollfd loop = {.fd = uv_backend_fd(checkout->options.loop), .events = POLLIN};
 
-    return poll(&loop, 1, 0) > 0;
+    return checkout_in_flight(checkout) > checkout->items || poll(&loop, 1, 0) > 0;
 }
 
 static struct dispatch observe(const struct checkout *checkout)
@@ -165,7 +165,7 @@ void checkout_turn(struct checkout *checkout)
         queues_update(&checkout->queues, delayed);
     wake_in(checkout, turn.delay_us);
     metrics_set(&checkout->options.metrics->queue_depth, checkout->queued);
-    metrics_set(&checkout->options.metrics->in_flight, checkout->in_flight);
+    metrics_set(&checkout->options.metrics->in_flight, checkout_in_flight(checkout));
 }
 
 /* -- deadlines -- */
@@ -184,11 +184,6 @@ static void checkout_on_tick(uv_timer_t *timer)
 }
 
 /* -- interface -- */
-
-size_t checkout_in_flight(const struct checkout *checkout)
-{
-    return checkout->in_flight;
-}
 
 void checkout_print_queues(const struct checkout *checkout, FILE *out)
 {
@@ -246,7 +241,7 @@ void checkout_close(struct checkout *checkout)
 {
     if (checkout == NULL)
         return;
-    assert(checkout->in_flight == 0);
+    assert(checkout_in_flight(checkout) == 0);
     closing_start(&checkout->closing, checkout_on_closed, checkout);
     closing_handle(&checkout->closing, (uv_handle_t *)&checkout->turn_timer);
     closing_handle(&checkout->closing, (uv_handle_t *)&checkout->timer);

@@ -247,6 +247,61 @@ TEST(test_checkout__outcome_of_each_verdict)
     assert_int_equal(fake_log.unknown, 1);
 }
 
+/* A place is free again when its request has ended, or when it was refused without memory. */
+TEST(test_checkout_reserve__counts_in_queue_max)
+{
+    struct checkout_request request = {.voucher_id = 7, .arrived_us = clock_mono_us()};
+
+    for (int user = 1; user < QUEUE_MAX; user++)
+        assert_true(checkout_reserve(fixture.checkout));
+    assert_int_equal(checkout_in_flight(fixture.checkout), QUEUE_MAX - 1);
+    assert_true(submit(QUEUE_MAX, 7));
+    assert_false(checkout_reserve(fixture.checkout));
+    assert_false(submit(QUEUE_MAX + 1, 7));
+    assert_int_equal(checkout_in_flight(fixture.checkout), QUEUE_MAX);
+    torture_fail(1, 0);
+    assert_false(checkout_submit_reserved(fixture.checkout, &request, on_answer, NULL));
+    assert_true(torture_stop());
+    assert_int_equal(checkout_in_flight(fixture.checkout), QUEUE_MAX - 1);
+    for (int user = 1; user < QUEUE_MAX - 1; user++) {
+        request.user_id = user;
+        assert_true(checkout_submit_reserved(fixture.checkout, &request, on_answer,
+                                             &fixture.shoppers[user]));
+    }
+    answer_locks(RLOCK_BUSY);
+    assert_all_answered(1, QUEUE_MAX - 2, OUTCOME_IN_PROGRESS);
+    assert_true(checkout_reserve(fixture.checkout));
+    assert_true(checkout_submit_reserved(fixture.checkout, &request, on_answer,
+                                         &fixture.shoppers[QUEUE_MAX + 1]));
+    answer_locks(RLOCK_BUSY);
+}
+
+TEST(test_checkout_turn__delays_2_ms_while_a_request_is_handed_over)
+{
+    const struct checkout_request request = {
+        .voucher_id = 7, .user_id = 2, .arrived_us = clock_mono_us()};
+
+    assert_true(checkout_reserve(fixture.checkout));
+    submit_locked(1, 7);
+    assert_int_equal(fake_store.count, 0);
+    pass_us(1000);
+    assert_true(checkout_submit_reserved(fixture.checkout, &request, on_answer,
+                                         &fixture.shoppers[2]));
+    answer_locks(RLOCK_OK);
+    assert_sent(1, 2);
+    answer_store(RLOCK_OK, VERDICT_PLACED);
+    assert_true(checkout_reserve(fixture.checkout));
+    submit_locked(3, 7);
+    pass_us(1999);
+    assert_int_equal(fake_store.count, 0);
+    pass_us(1);
+    assert_sent(3, 3);
+    answer_store(RLOCK_OK, VERDICT_PLACED);
+    assert_true(checkout_submit_reserved(fixture.checkout, &request, on_answer,
+                                         &fixture.shoppers[4]));
+    answer_locks(RLOCK_BUSY);
+}
+
 TEST(test_checkout_submit__refuses_above_queue_max)
 {
     for (int user = 1; user <= QUEUE_MAX; user++)
@@ -350,10 +405,12 @@ TEST(test_checkout__measures_each_stage)
         .voucher_id = 7,
         .user_id = 1,
         .arrived_us = clock_mono_us(),
+        .handed_us = clock_mono_us() + 10,
         .trace = "request_id=r traceparent=00-4bf92f3577b34da6a3ce929d0e0e4736-"
                  "00f067aa0ba902b7-01"};
 
     fake_locks.is_slow = true;
+    pass_us(60);
     assert_true(submit_request(&request));
     pass_us(100);
     set_room(0);
@@ -364,20 +421,23 @@ TEST(test_checkout__measures_each_stage)
     answer_store(RLOCK_OK, VERDICT_PLACED);
     pass_us(4);
     answer_releases();
+    assert_stage(STAGE_HANDOVER, 50);
     assert_stage(STAGE_LOCK, 100);
     assert_stage(STAGE_QUEUE, 20);
     assert_stage(STAGE_COMMIT, 3000);
     assert_stage(STAGE_UNLOCK, 4);
-    assert_stage(STAGE_TOTAL, 3124);
+    assert_stage(STAGE_TOTAL, 3184);
     assert_string_equal(fake_log.spans,
-                        "name=lock start_us=1700000000000001 duration_us=100;"
-                        "name=queue start_us=1700000000000101 duration_us=20;"
-                        "name=commit start_us=1700000000000121 duration_us=3000;"
-                        "name=unlock start_us=1700000000003121 duration_us=4;"
-                        "name=order start_us=1700000000000001 duration_us=3124;");
+                        "name=handover start_us=1700000000000011 duration_us=50;"
+                        "name=lock start_us=1700000000000061 duration_us=100;"
+                        "name=queue start_us=1700000000000161 duration_us=20;"
+                        "name=commit start_us=1700000000000181 duration_us=3000;"
+                        "name=unlock start_us=1700000000003181 duration_us=4;"
+                        "name=order start_us=1700000000000001 duration_us=3184;");
     place(2, 7, VERDICT_PLACED); /* the memory of a traced order is used again */
     answer_releases();
-    assert_null(strstr(fake_log.spans, ";name=order start_us=1700000000003125"));
+    assert_stage(STAGE_HANDOVER, 50);
+    assert_null(strstr(fake_log.spans, ";name=order start_us=1700000000003185"));
 }
 
 /* Each transaction and each wait for a lock counts. */
