@@ -91,6 +91,14 @@ static struct catalogue_entry *entry_create(struct catalogue *catalogue, int64_t
     return NULL;
 }
 
+/* Returns the entry, which may be new. NULL: out of memory. */
+static struct catalogue_entry *entry_of(struct catalogue *catalogue, int64_t id)
+{
+    struct catalogue_entry *entry = idmap_get(&catalogue->entries, id);
+
+    return entry != NULL ? entry : entry_create(catalogue, id);
+}
+
 static void sample_clock(struct catalogue *catalogue, int64_t database_now_us)
 {
     int64_t now_us = clock_mono_us();
@@ -209,10 +217,8 @@ const struct catalogue_entry *catalogue_get(struct catalogue *catalogue, int64_t
 void catalogue_read(struct catalogue *catalogue, int64_t id, struct catalogue_wait *wait,
                     catalogue_cb callback, void *arg)
 {
-    struct catalogue_entry *entry = idmap_get(&catalogue->entries, id);
+    struct catalogue_entry *entry = entry_of(catalogue, id);
 
-    if (entry == NULL)
-        entry = entry_create(catalogue, id);
     wait->callback = callback;
     wait->arg = arg;
     if (entry == NULL) {
@@ -225,18 +231,36 @@ void catalogue_read(struct catalogue *catalogue, int64_t id, struct catalogue_wa
 }
 
 void catalogue_update(struct catalogue *catalogue,
-                      const struct voucher_snapshot *snapshot)
+                      const struct voucher_snapshot *snapshot, int64_t taken_us)
 {
     struct catalogue_entry *entry = idmap_get(&catalogue->entries, snapshot->voucher_id);
 
     if (entry == NULL || snapshot->version < entry->version ||
-        entry->read_us <= entry->changed_us)
+        entry->read_us <= entry->changed_us || taken_us < entry->read_us)
         return;
     entry->version = snapshot->version;
     entry->stock_left = snapshot->stock_left;
     entry->begin_us = snapshot->begin_us;
     entry->end_us = snapshot->end_us;
-    entry->read_us = clock_mono_us();
+    entry->read_us = taken_us;
+}
+
+int64_t catalogue_share(struct catalogue *catalogue, int64_t id,
+                        struct voucher_snapshot *ret_snapshot)
+{
+    const struct catalogue_entry *entry = catalogue_get(catalogue, id);
+    struct catalogue_entry *unread = entry == NULL ? entry_of(catalogue, id) : NULL;
+
+    if (unread != NULL)
+        request_read(catalogue, unread);
+    if (entry == NULL)
+        return 0;
+    *ret_snapshot = (struct voucher_snapshot){.voucher_id = id,
+                                              .version = entry->version,
+                                              .stock_left = entry->stock_left,
+                                              .begin_us = entry->begin_us,
+                                              .end_us = entry->end_us};
+    return entry->exists ? entry->read_us : 0;
 }
 
 void catalogue_invalidate(struct catalogue *catalogue, int64_t id)

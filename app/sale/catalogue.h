@@ -75,9 +75,18 @@ void catalogue_read(struct catalogue *catalogue, int64_t id, struct catalogue_wa
 /** Send the reads that this turn has requested; to be called once per turn of the loop. */
 void catalogue_turn(struct catalogue *catalogue);
 
-/** Update the entry of a voucher with the snapshot that a batch of orders returned. */
+/**
+ * Update the entry of a voucher with a snapshot, unless the entry was read later.
+ *
+ * @taken_us  clock_mono_us() when a batch returned the snapshot, or as catalogue_share() says
+ */
 void catalogue_update(struct catalogue *catalogue,
-                      const struct voucher_snapshot *snapshot);
+                      const struct voucher_snapshot *snapshot, int64_t taken_us);
+
+/** Take a snapshot for the catalogue of another loop. Returns the time of the snapshot. 0: the
+ *  catalogue has no valid entry of a voucher, and reads it in the next turn. */
+int64_t catalogue_share(struct catalogue *catalogue, int64_t id,
+                        struct voucher_snapshot *ret_snapshot);
 
 /** Make the entry of a changed voucher invalid; `id` 0: all entries. */
 void catalogue_invalidate(struct catalogue *catalogue, int64_t id);

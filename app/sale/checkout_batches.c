@@ -239,7 +239,7 @@ static void checkout_on_placed(enum rlock_status status,
     if (!batch->is_released)
         batch_leave_bundle(batch);
     if (snapshot != NULL)
-        catalogue_update(checkout->options.catalogue, snapshot);
+        catalogue_update(checkout->options.catalogue, snapshot, clock_mono_us());
     if (batch->is_bundled && must_be_alone(batch, status)) {
         batch->queue->is_slow = true; /* keeps the queue out of bundles */
         batch_requeue(batch);

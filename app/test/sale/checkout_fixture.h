@@ -125,9 +125,10 @@ void store_resolve_orders(struct store *store UNUSED, struct store_batch *batch,
 }
 
 void catalogue_update(struct catalogue *catalogue UNUSED,
-                      const struct voucher_snapshot *snapshot)
+                      const struct voucher_snapshot *snapshot, int64_t taken_us)
 {
     assert_int_equal(snapshot->voucher_id, 7);
+    assert_int_equal(taken_us, clock_mono_us());
     fake_store.snapshots++;
 }
 

@@ -82,6 +82,12 @@ static const struct catalogue_entry *get(int64_t id)
     return catalogue_get(fixture.catalogue, id);
 }
 
+/* A batch has returned the snapshot. */
+static void update(const struct voucher_snapshot *snapshot)
+{
+    catalogue_update(fixture.catalogue, snapshot, clock_mono_us());
+}
+
 /* A wait for an entry, and the answer. */
 struct reader {
     struct catalogue_wait wait;
@@ -279,13 +285,13 @@ TEST(test_catalogue__unused_entries_are_evicted_after_30_s)
     pass_us(600000); /* read once more, since it was used */
     answer_with_stock(7, 5);
     pass_us(29800000);
-    catalogue_update(fixture.catalogue, &snapshot);
+    update(&snapshot);
     assert_int_equal(get(7)->stock_left, 4); /* still there */
     pass_us(600000);
     answer_with_stock(7, 4);
     pass_us(30400000);
     assert_null(fake_store.callback);
-    catalogue_update(fixture.catalogue, &snapshot);
+    update(&snapshot);
     assert_null(get(7));
 }
 
@@ -295,18 +301,76 @@ TEST(test_catalogue_update__counts_as_a_read)
         .voucher_id = 7, .version = 2, .stock_left = 3, .begin_us = 11, .end_us = 22};
     struct reader reader;
 
-    catalogue_update(fixture.catalogue, &snapshot); /* of an unknown voucher: ignored */
+    update(&snapshot); /* of an unknown voucher: ignored */
     assert_null(get(7));
     read_voucher(7, 5);
     start_read(7, &reader);
     turn();
     pass_us(700000);
-    catalogue_update(fixture.catalogue, &snapshot);
+    update(&snapshot);
     assert_int_equal(get(7)->stock_left, 3);
     assert_int_equal(get(7)->begin_us, 11);
     assert_int_equal(get(7)->end_us, 22);
     answer_with_stock(7, 5); /* ignored: its version is older */
     assert_int_equal(reader.stock_left, 3);
+}
+
+/* What the catalogue of another loop knew before the read, the read knows as well. */
+TEST(test_catalogue_update__with_a_snapshot_of_another_loop)
+{
+    struct voucher_snapshot snapshot = {.voucher_id = 7, .version = 2, .stock_left = 3};
+
+    pass_us(5000);
+    read_voucher(7, 5);
+    catalogue_update(fixture.catalogue, &snapshot, clock_mono_us() - 1);
+    assert_int_equal(get(7)->stock_left, 5);
+    pass_us(300000);
+    catalogue_update(fixture.catalogue, &snapshot, clock_mono_us() - 100000);
+    assert_int_equal(get(7)->stock_left, 3);
+    pass_us(699999); /* the entry is valid for 0.8 s from the time of the snapshot */
+    assert_non_null(get(7));
+    pass_us(1);
+    assert_null(get(7));
+    answer_with_stock(7, 3);
+}
+
+TEST(test_catalogue_share__of_a_valid_entry)
+{
+    const struct voucher_snapshot update_of_batch = {
+        .voucher_id = 7, .version = 2, .stock_left = 3, .begin_us = 11, .end_us = 22};
+    struct voucher_snapshot snapshot = {.version = 99};
+
+    assert_int_equal(catalogue_share(fixture.catalogue, 7, &snapshot), 0);
+    assert_int_equal(snapshot.version, 99);
+    turn();
+    assert_int_equal(fake_store.count, 1);
+    pass_us(1000);
+    answer_with_stock(7, 5);
+    assert_int_equal(catalogue_share(fixture.catalogue, 7, &snapshot),
+                     clock_mono_us() - 1000);
+    assert_int_equal(snapshot.stock_left, 5);
+    pass_us(2);
+    update(&update_of_batch);
+    assert_int_equal(catalogue_share(fixture.catalogue, 7, &snapshot), clock_mono_us());
+    assert_memory_equal(&snapshot, &update_of_batch, sizeof(snapshot));
+    pass_us(1);
+    catalogue_invalidate(fixture.catalogue, 7);
+    assert_int_equal(catalogue_share(fixture.catalogue, 7, &snapshot), 0);
+    pass_us(1);
+    answer_read(RLOCK_OK, NULL);
+    assert_false(get(7)->exists);
+    assert_int_equal(catalogue_share(fixture.catalogue, 7, &snapshot), 0);
+}
+
+TEST(test_catalogue_share__without_memory)
+{
+    struct voucher_snapshot snapshot;
+
+    torture_fail(1, 0);
+    assert_int_equal(catalogue_share(fixture.catalogue, 7, &snapshot), 0);
+    assert_true(torture_stop());
+    turn();
+    assert_null(fake_store.callback);
 }
 
 /* A promoted standby may lack the last changes of the old primary. */
@@ -316,7 +380,7 @@ TEST(test_catalogue_read__believes_a_database_that_knows_less)
 
     read_voucher(7, 5);
     pass_us(1);
-    catalogue_update(fixture.catalogue, &snapshot);
+    update(&snapshot);
     assert_int_equal(get(7)->stock_left, 0);
     pass_us(1);
     catalogue_invalidate(fixture.catalogue, 0);
@@ -325,7 +389,7 @@ TEST(test_catalogue_read__believes_a_database_that_knows_less)
     assert_int_equal(get(7)->stock_left, 2);
     snapshot.version = 1;
     snapshot.stock_left = 1;
-    catalogue_update(fixture.catalogue, &snapshot);
+    update(&snapshot);
     assert_int_equal(get(7)->stock_left, 1);
 }
 
