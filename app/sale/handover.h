@@ -1,0 +1,52 @@
+/*
+ * handover.h - lets all loops of an instance sell through the checkout of one loop, the seller.
+ *
+ * A request of a connection of the seller goes straight to the checkout. A request of another loop
+ * takes a place in the checkout, or is refused at once. At the end of the turn, the loop hands all
+ * these requests to the seller in one go. The answers come back in the same way. Each answer brings
+ * the newest snapshot of its voucher that the seller has, for the catalogue of the loop.
+ *
+ * The time limit of a request counts from its arrival, so a handover does not prolong it.
+ *
+ * Threads: the owning loop's only. The seller outlives the other loops: see handover_is_idle().
+ */
+#ifndef HANDOVER_H
+#define HANDOVER_H
+
+#include "app/core/metrics.h"
+#include "app/sale/catalogue.h"
+#include "app/sale/checkout.h"
+
+#include <uv.h>
+
+struct handover;
+
+/** All pointers are borrowed and outlive the handover. */
+struct handover_options {
+    uv_loop_t *loop;
+    struct handover
+        *seller; /* the handover of the seller; NULL: this loop is the seller */
+    struct checkout *checkout; /* of the seller; otherwise NULL */
+    struct catalogue *catalogue;
+    struct metrics *metrics;
+};
+
+/** NULL: out of memory. Threads: any, before the loop runs. */
+struct handover *handover_create(const struct handover_options *options);
+
+/** As checkout_submit(), for a request of this loop. The callback is called on this loop. */
+MUST_CHECK bool handover_submit(struct handover *handover,
+                                const struct checkout_request *request,
+                                checkout_cb callback, void *arg);
+
+/** Post the requests or the answers of this turn; to be called once per turn of the loop. */
+void handover_turn(struct handover *handover);
+
+/** Whether the handover may be closed: all its requests are answered, and on the seller, all other
+ *  handovers are closed. The loop is woken when this becomes true. */
+bool handover_is_idle(const struct handover *handover);
+
+/** Close a handover that is idle. The loop frees the memory in a later turn. Accepts NULL. */
+void handover_close(struct handover *handover);
+
+#endif
