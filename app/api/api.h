@@ -13,8 +13,8 @@
 #include "app/http/http.h"
 #include "app/ops/stats.h"
 #include "app/sale/catalogue.h"
-#include "app/sale/checkout.h"
 #include "app/sale/feed.h"
+#include "app/sale/handover.h"
 #include "app/store/store.h"
 
 /* In a cluster the keys of revoked tokens begin with this tag, so one server has all of them. */
@@ -27,7 +27,7 @@ struct api_options {
     const struct auth *auth;
     struct redis_conn *revocations; /* for look-ups of revoked tokens */
     struct catalogue *catalogue;
-    struct checkout *checkout;
+    struct handover *handover; /* for orders */
     struct feed *feed;
     struct store *store;
     struct stats *stats;

@@ -55,7 +55,7 @@ static void submit(struct api_request *request)
 
     if (request->place.needs_ticket && !order.has_ticket)
         api_answer_uncounted(request, OUTCOME_TICKET_REQUIRED, NULL);
-    else if (!checkout_submit(request->api->options.checkout, &order, orders_on_outcome,
+    else if (!handover_submit(request->api->options.handover, &order, orders_on_outcome,
                               request))
         api_answer_uncounted(request, OUTCOME_OVERLOADED, NULL);
 }

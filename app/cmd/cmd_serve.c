@@ -219,6 +219,8 @@ static enum rlock_status start_workers(struct service *service, struct rlock_err
                                          .all_metrics = &service->all_metrics};
         enum rlock_status status = keys_create(&service->config, &options.keys, reterr);
 
+        if (i > 0)
+            options.seller = worker_handover(service->workers[0]);
         if (service->config.early_release == CONFIG_AUTO)
             options.early_release = &service->early_release;
         if (status == RLOCK_OK)

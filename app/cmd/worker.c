@@ -6,7 +6,8 @@
  * collected, in one write.
  *
  * Shutdown: worker_stop() makes the HTTP server accept no more connections. When no
- * request is in flight, close_all() closes the parts and the loop ends.
+ * request is in flight, close_all() closes the parts and the loop ends. The seller also waits for
+ * the end of the workers that it sells for.
  */
 #include "app/cmd/worker.h"
 
@@ -19,6 +20,7 @@
 #include "app/sale/catalogue.h"
 #include "app/sale/checkout.h"
 #include "app/sale/feed.h"
+#include "app/sale/handover.h"
 #include "app/store/store.h"
 #include "base/clock.h"
 #include "lock/rlock.h"
@@ -45,10 +47,12 @@ struct worker {
     pthread_t thread;
     struct http *http;
     struct api *api;
-    struct checkout *checkout;
+    struct handover *handover;
     struct catalogue *catalogue;
     struct feed *feed;
     struct store *store;
+    /* of the seller; NULL in other workers: */
+    struct checkout *checkout;
     struct rlock_client *locks;
     struct lock_probe lock_probe;
     struct redis_conn *revocations, *stats_conn;
@@ -118,6 +122,16 @@ static void worker_on_locks_state(enum lock_probe_state state,
                 !is_up && worker->options.config->redis_down == CONFIG_BYPASS);
 }
 
+/* A worker without locks needs Redis for revoked tokens. */
+static void worker_on_revocations_state(bool is_up, const struct rlock_err *why,
+                                        void *arg)
+{
+    struct worker *worker = arg;
+
+    report_dependency(worker, "redis", is_up, why);
+    metrics_set(&worker->options.metrics->redis_up, is_up);
+}
+
 /* -- shutdown -- */
 
 /* The loop ends when all parts have closed. */
@@ -130,6 +144,7 @@ static void close_all(struct worker *worker)
     catalogue_close(worker->catalogue);
     feed_close(worker->feed);
     checkout_close(worker->checkout);
+    handover_close(worker->handover);
     redis_conn_close(worker->revocations, NULL, NULL);
     redis_conn_close(worker->stats_conn, NULL, NULL);
     stats_close(worker->stats);
@@ -231,7 +246,8 @@ static void publish_state(struct worker *worker, int64_t now_us)
     struct text_document document;
 
     worker->published_us = now_us;
-    copy_lock_metrics(worker);
+    if (worker->locks != NULL)
+        copy_lock_metrics(worker);
     if (!text_document_begin(&document))
         return;
     fprintf(document.out,
@@ -240,7 +256,8 @@ static void publish_state(struct worker *worker, int64_t now_us)
             clock_real_us() / 1000, catalogue_count(worker->catalogue),
             limiter_fill(worker->user_limiter, now_us),
             limiter_fill(worker->address_limiter, now_us));
-    checkout_print_queues(worker->checkout, document.out);
+    if (worker->checkout != NULL)
+        checkout_print_queues(worker->checkout, document.out);
     fputs("],\"http\":", document.out);
     http_print(worker->http, document.out);
     fputs(",\"postgres\":", document.out);
@@ -259,10 +276,17 @@ static bool is_drained(const struct worker *worker, int64_t now_us)
     int64_t for_us = now_us - worker->draining_us;
     struct http_counts http = http_counts(worker->http);
 
-    return http.pending == 0 && checkout_in_flight(worker->checkout) == 0 &&
+    return http.pending == 0 && handover_is_idle(worker->handover) &&
+           (worker->checkout == NULL || checkout_in_flight(worker->checkout) == 0) &&
            (http.connections == 0 ||
             (for_us >= worker->options.config->drain_s * INT64_C(1000000) &&
              (http.open == 0 || for_us > SLOW_CLIENT_US)));
+}
+
+static void flush_locks(struct worker *worker)
+{
+    if (worker->locks != NULL)
+        rlock_flush(worker->locks);
 }
 
 static void worker_on_turn_end(uv_prepare_t *prepare)
@@ -271,11 +295,13 @@ static void worker_on_turn_end(uv_prepare_t *prepare)
     struct metrics *metrics = worker->options.metrics;
     int64_t now_us;
 
-    rlock_flush(worker->locks);
+    flush_locks(worker);
     http_turn(worker->http);
-    rlock_flush(worker->locks); /* sends the requests for locks that http_turn() caused */
+    flush_locks(worker); /* sends the requests for locks that http_turn() caused */
     catalogue_turn(worker->catalogue);
-    checkout_turn(worker->checkout);
+    if (worker->checkout != NULL)
+        checkout_turn(worker->checkout);
+    handover_turn(worker->handover);
     redis_conn_flush(worker->revocations);
     redis_conn_flush(worker->stats_conn);
     store_flush(worker->store);
@@ -297,33 +323,49 @@ static void worker_on_turn_end(uv_prepare_t *prepare)
 
 /* -- start -- */
 
-static enum rlock_status open_redis(struct worker *worker, uint32_t timeout_ms,
-                                    struct rlock_err *reterr)
+static enum rlock_status open_locks(struct worker *worker, uint32_t timeout_ms,
+                                    const struct redis_url *url, struct rlock_err *reterr)
 {
-    const char *redis_url = worker->options.config->redis_url;
-    struct redis_url url;
-    struct redis_conn_options conn = {
-        .loop = &worker->loop, .url = &url, .timeout_ms = timeout_ms};
     const struct rlock_client_options locks = {.loop = &worker->loop,
-                                               .redis_url = redis_url,
+                                               .redis_url =
+                                                   worker->options.config->redis_url,
                                                .timeout_ms = timeout_ms,
                                                .on_state = lock_probe_on_connection,
                                                .arg = &worker->lock_probe};
     enum rlock_status status = rlock_client_open(&locks, &worker->locks, reterr);
 
-    if (status == RLOCK_OK)
-        status = redis_url_parse(redis_url, &url, reterr);
     if (status != RLOCK_OK)
         return status;
-    worker->lock_probe =
-        (struct lock_probe){.locks = worker->locks,
-                            .count = url.topology == REDIS_CLUSTER ? LOCK_PROBE_LOCKS : 1,
-                            .on_state = worker_on_locks_state,
-                            .arg = worker};
+    worker->lock_probe = (struct lock_probe){
+        .locks = worker->locks,
+        .count = url->topology == REDIS_CLUSTER ? LOCK_PROBE_LOCKS : 1,
+        .on_state = worker_on_locks_state,
+        .arg = worker};
     lock_probe_start(&worker->lock_probe, &worker->loop);
-    conn.key = API_REVOKED_TAG;
-    status = redis_conn_open(&conn, &worker->revocations, reterr);
+    return RLOCK_OK;
+}
+
+static enum rlock_status open_redis(struct worker *worker, uint32_t timeout_ms,
+                                    struct rlock_err *reterr)
+{
+    bool is_seller = worker->options.seller == NULL;
+    struct redis_url url;
+    struct redis_conn_options conn = {.loop = &worker->loop,
+                                      .url = &url,
+                                      .timeout_ms = timeout_ms,
+                                      .key = API_REVOKED_TAG,
+                                      .on_state =
+                                          is_seller ? NULL : worker_on_revocations_state,
+                                      .arg = worker};
+    enum rlock_status status =
+        redis_url_parse(worker->options.config->redis_url, &url, reterr);
+
+    if (status == RLOCK_OK && is_seller)
+        status = open_locks(worker, timeout_ms, &url, reterr);
+    if (status == RLOCK_OK)
+        status = redis_conn_open(&conn, &worker->revocations, reterr);
     conn.key = STATS_KEY;
+    conn.on_state = NULL;
     if (status == RLOCK_OK)
         status = redis_conn_open(&conn, &worker->stats_conn, reterr);
     return status;
@@ -336,19 +378,19 @@ static enum rlock_status open_servers(struct worker *worker, struct rlock_err *r
        failure. */
     uint32_t timeout_ms = (uint32_t)config->order_timeout_ms / 2;
     const char *lists_url = config->lists_url[0] != '\0' ? config->lists_url : NULL;
-    const struct store_options store = {.loop = &worker->loop,
-                                        .database_url = config->database_url,
-                                        .lists_url = lists_url,
-                                        .timeout_ms = timeout_ms,
-                                        .lanes = ORDER_LANES,
-                                        .expires_orders = worker->options.index == 0,
-                                        .required = DURABILITY_LOCAL +
-                                                    (unsigned)config->require_durability,
-                                        .metrics = worker->options.metrics,
-                                        .on_voucher_changed = worker_on_voucher_changed,
-                                        .on_state = worker_on_store_state,
-                                        .on_lists_state = worker_on_lists_state,
-                                        .arg = worker};
+    const struct store_options store = {
+        .loop = &worker->loop,
+        .database_url = config->database_url,
+        .lists_url = lists_url,
+        .timeout_ms = timeout_ms,
+        .lanes = worker->options.seller == NULL ? ORDER_LANES : 0,
+        .expires_orders = worker->options.index == 0,
+        .required = DURABILITY_LOCAL + (unsigned)config->require_durability,
+        .metrics = worker->options.metrics,
+        .on_voucher_changed = worker_on_voucher_changed,
+        .on_state = worker_on_store_state,
+        .on_lists_state = worker_on_lists_state,
+        .arg = worker};
     enum rlock_status status = open_redis(worker, timeout_ms, reterr);
 
     if (status == RLOCK_OK)
@@ -357,12 +399,13 @@ static enum rlock_status open_servers(struct worker *worker, struct rlock_err *r
     return status;
 }
 
-static enum rlock_status create_sale(struct worker *worker)
+static enum rlock_status create_checkout(struct worker *worker)
 {
     const struct config *config = worker->options.config;
     struct checkout_options checkout = {.loop = &worker->loop,
                                         .locks = worker->locks,
                                         .store = worker->store,
+                                        .catalogue = worker->catalogue,
                                         .metrics = worker->options.metrics,
                                         .lease_ms = (uint32_t)config->lock_lease_ms,
                                         .lock_wait_ms = (uint32_t)config->lock_wait_ms,
@@ -373,6 +416,26 @@ static enum rlock_status create_sale(struct worker *worker)
                                         .bypass_locks =
                                             config->redis_down == CONFIG_BYPASS,
                                         .early_release = worker->options.early_release};
+
+    worker->checkout = checkout_create(&checkout);
+    return worker->checkout != NULL ? RLOCK_OK : RLOCK_NO_MEMORY;
+}
+
+static enum rlock_status create_handover(struct worker *worker)
+{
+    const struct handover_options handover = {.loop = &worker->loop,
+                                              .seller = worker->options.seller,
+                                              .checkout = worker->checkout,
+                                              .catalogue = worker->catalogue,
+                                              .metrics = worker->options.metrics};
+
+    worker->handover = handover_create(&handover);
+    return worker->handover != NULL ? RLOCK_OK : RLOCK_NO_MEMORY;
+}
+
+static enum rlock_status create_sale(struct worker *worker)
+{
+    enum rlock_status status = RLOCK_OK;
     const struct stats_options stats = {.loop = &worker->loop,
                                         .conn = worker->stats_conn,
                                         .all_metrics = worker->options.all_metrics,
@@ -382,12 +445,11 @@ static enum rlock_status create_sale(struct worker *worker)
     worker->catalogue =
         catalogue_create(&worker->loop, worker->store, worker->options.metrics);
     worker->feed = feed_open(&worker->loop, worker->store, worker->options.metrics);
-    checkout.catalogue = worker->catalogue;
-    worker->checkout = checkout_create(&checkout);
-    if (worker->stats == NULL || worker->catalogue == NULL || worker->feed == NULL ||
-        worker->checkout == NULL)
+    if (worker->stats == NULL || worker->catalogue == NULL || worker->feed == NULL)
         return RLOCK_NO_MEMORY;
-    return RLOCK_OK;
+    if (worker->options.seller == NULL)
+        status = create_checkout(worker);
+    return status == RLOCK_OK ? create_handover(worker) : status;
 }
 
 static enum rlock_status create_api(struct worker *worker)
@@ -399,7 +461,7 @@ static enum rlock_status create_api(struct worker *worker)
         .tickets = {.secret = config->ticket_secret, .ttl_s = config->ticket_ttl_s},
         .catalogue = worker->catalogue,
         .feed = worker->feed,
-        .checkout = worker->checkout,
+        .handover = worker->handover,
         .store = worker->store,
         .stats = worker->stats,
         .metrics = worker->options.metrics,
@@ -514,6 +576,11 @@ enum rlock_status worker_start(const struct worker_options *options,
     close_all(worker);
     worker_free(worker);
     return status;
+}
+
+struct handover *worker_handover(const struct worker *worker)
+{
+    return worker->handover;
 }
 
 void worker_wake(struct worker *worker)

@@ -1,7 +1,10 @@
 /*
  * worker.h - one event loop on its own thread, with everything it owns: an HTTP server,
- * connections to Redis and Postgres, a catalogue and a checkout. Workers share nothing but
- * the counters, which every worker may read.
+ * connections to Redis and Postgres, and a catalogue.
+ *
+ * The first worker of an instance, the seller, also has the locks and the checkout. The other
+ * workers hand their orders over to it. Otherwise workers share nothing but the counters, which
+ * every worker may read.
  */
 #ifndef WORKER_H
 #define WORKER_H
@@ -22,7 +25,9 @@ struct worker_options {
     const struct config *config;
     struct worker_keys *keys; /* owned by the worker, also when worker_start() fails */
     size_t index;             /* for the log */
-    int listen_fd;            /* owned by the worker */
+    struct handover
+        *seller;   /* of the first worker, if this is another one; otherwise NULL */
+    int listen_fd; /* owned by the worker */
     size_t connections_max;
     size_t listeners_max; /* at most SECKILL_LISTENERS_MAX */
     struct metrics *metrics;
@@ -47,6 +52,9 @@ void worker_set_keys(struct worker *worker, struct worker_keys *keys);
 
 void worker_keys_free(struct worker_keys *keys); /* accepts NULL */
 
+/** To be passed to the other workers as their seller. */
+struct handover *worker_handover(const struct worker *worker);
+
 /** Make the loop complete a turn, even without events. Returns at once; any thread. */
 void worker_wake(struct worker *worker);
 
@@ -54,7 +62,8 @@ void worker_wake(struct worker *worker);
 int64_t worker_last_turn_us(const struct worker *worker);
 
 /** Start to drain: accept no more connections, answer the requests in flight, release the
- *  locks, end the thread. Returns at once; any thread. */
+ *  locks, end the thread. The thread of the seller ends after those of all workers that it sells
+ *  for. Returns at once; any thread. */
 void worker_stop(struct worker *worker);
 
 /** Wait for the end of the thread, then free the worker. */

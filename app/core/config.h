@@ -48,7 +48,7 @@ enum config_early_release { CONFIG_AUTO, CONFIG_OFF };
     NUMBER(    "SECKILL_ORDER_TIMEOUT_MS",     order_timeout_ms, "5000", 100, 60000, "maximum time from an order request to its answer") \
     NUMBER(    "SECKILL_BATCH_MAX",            batch_max, "1024", 1, 10000, "maximum number of orders of a voucher in one transaction") \
     NUMBER(    "SECKILL_BATCH_VOUCHERS",       batch_vouchers, "128", 1, 1000, "maximum number of vouchers in one transaction, which those with few orders share") \
-    NUMBER(    "SECKILL_QUEUE_MAX",            queue_max, "10000", 1, 1000000, "orders in flight per worker; above this the answer is 503 overloaded") \
+    NUMBER(    "SECKILL_QUEUE_MAX",            queue_max, "10000", 1, 1000000, "orders in flight per instance; above this the answer is 503 overloaded") \
     NUMBER(    "SECKILL_RATE_PER_USER",        rate_per_user, "10", 0, 1000000, "requests/s of one shopper per worker, burst twice that; 0: unlimited") \
     NUMBER(    "SECKILL_RATE_PER_IP",          rate_per_ip, "0", 0, 1000000, "requests/s of one address per worker, burst twice that; 0: unlimited") \
     TEXT(      "SECKILL_TICKET_SECRET",        ticket_secret, "", "signs purchase tickets: at least 32 bytes, equal on all instances; empty: no tickets") \

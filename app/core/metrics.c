@@ -287,7 +287,7 @@ void metrics_print(FILE *out, const struct all_metrics *all)
     print_value(&printer, "seckill_lock_lost_total", "counter", printer.sum.lock_lost, "Locks lost before their release.");
     print_value(&printer, "seckill_batch_splits_total", "counter", printer.sum.batch_splits, "Batches split in two because Postgres refused one of their rows.");
     print_value(&printer, "seckill_outcome_lookups_total", "counter", printer.sum.outcome_lookups, "Batches whose connection was lost and whose outcome was looked up.");
-    print_value(&printer, "seckill_lock_bypassed", "gauge", printer.sum.bypassing, "Loops that currently sell without Redis.");
+    print_value(&printer, "seckill_lock_bypassed", "gauge", printer.sum.bypassing, "1 while the instance sells without Redis.");
     print_value(&printer, "seckill_expiry_leader", "gauge", printer.sum.expiry_leader, "1 in the instance that expires unpaid orders.");
     /* clang-format on */
     print_dependencies(&printer);

@@ -105,7 +105,7 @@ struct metrics {
     _Atomic uint64_t postgres_up;
     _Atomic uint64_t postgres_failure; /* enum rlock_status, while Postgres is down */
     _Atomic uint64_t lists;            /* enum lists_state */
-    _Atomic uint64_t bypassing;
+    _Atomic uint64_t bypassing;        /* of the first loop, which sells for all */
     _Atomic uint64_t expiry_leader;
     _Atomic uint64_t connections;
     _Atomic uint64_t feed_readers;

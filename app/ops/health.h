@@ -7,8 +7,8 @@
 struct health {
     bool has_postgres; /* in all loops, because any loop may receive orders */
     enum rlock_status postgres_failure; /* why a loop is not connected */
-    bool has_redis;
-    bool has_locks; /* at least some locks can be granted */
+    bool has_redis;                     /* in all loops */
+    bool has_locks;                     /* at least some locks can be granted */
     bool is_ready;
 };
 

@@ -53,8 +53,8 @@ struct store_options {
     const char *database_url; /* libpq URI or keyword string; see database_url.h */
     const char *lists_url; /* the database of the lists; borrowed; NULL: database_url */
     uint32_t timeout_ms;   /* limit of a call without a deadline of its own */
-    unsigned lanes;        /* connections for batches of orders, >= 1 */
-    bool expires_orders;   /* expire overdue orders if no other store does */
+    unsigned lanes;      /* connections for batches of orders; 0: there are no batches */
+    bool expires_orders; /* expire overdue orders if no other store does */
     enum durability required; /* a server whose commits survive less is not used */
     struct metrics *metrics;  /* its postgres_reconnects and expiry_leader are set */
     /* Called when a voucher has changed. Called with 0 after each connect, because

@@ -173,7 +173,7 @@ void log_event(enum log_level level UNUSED, const char *event, const char *forma
     DID("log %s %s;", event, words);
 }
 
-/* -- fake catalogue and checkout -- */
+/* -- fake catalogue and handover -- */
 
 const struct catalogue_entry *catalogue_get(struct catalogue *catalogue UNUSED,
                                             int64_t id)
@@ -200,7 +200,7 @@ int64_t catalogue_now_us(const struct catalogue *catalogue UNUSED, int64_t *ret_
     return clock_real_us();
 }
 
-bool checkout_submit(struct checkout *checkout UNUSED,
+bool handover_submit(struct handover *handover UNUSED,
                      const struct checkout_request *request, checkout_cb callback,
                      void *arg)
 {

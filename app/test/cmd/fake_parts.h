@@ -13,6 +13,7 @@
 #include "app/cmd/lock_probe.h"
 #include "app/core/log.h"
 #include "app/http/http.h"
+#include "app/sale/handover.h"
 #include "app/test/append.h"
 #include "base/clock.h"
 #include "test/case_list.h"
@@ -33,6 +34,7 @@ struct auth { const char *name; };
 struct catalogue { int unused; };
 struct feed { int unused; };
 struct checkout { int unused; };
+struct handover { int unused; };
 struct http { int unused; };
 struct http_tls { const char *name; };
 struct limiter { int64_t rate; };
@@ -51,6 +53,7 @@ static struct {
     struct catalogue catalogue;
     struct feed feed;
     struct checkout checkout;
+    struct handover handover, seller;
     struct http http;
     struct limiter limiters[2];
     struct redis_conn conns[2];
@@ -60,6 +63,7 @@ static struct {
     /* what the parts are given */
     struct http_options http_options;
     struct store_options store_options;
+    struct redis_conn_options redis_options; /* of a connection whose state is reported */
     struct lock_probe *probe;
     void *(*thread)(void *);
     void *thread_arg;
@@ -67,6 +71,7 @@ static struct {
     struct http_counts counts;
     struct rlock_stats lock_stats;
     size_t in_flight;
+    bool is_handing_over;
     enum durability durability;
     bool clock_differs;
 } fake;
@@ -226,6 +231,7 @@ CLOSES(api_free, api)
 CLOSES(catalogue_close, catalogue)
 CLOSES(feed_close, feed)
 CLOSES(checkout_close, checkout)
+CLOSES(handover_close, handover)
 CLOSES(http_free, http)
 CLOSES(http_stop, http)
 CLOSES(stats_close, stats)
@@ -235,6 +241,7 @@ CLOSES_LATER(store_close, store, store, "store_close ")
 CALLED(catalogue_turn, catalogue)
 CALLED(checkout_turn, checkout)
 CALLED(feed_drain, feed)
+CALLED(handover_turn, handover)
 CALLED(http_quiesce, http)
 CALLED(http_turn, http)
 CALLED(store_check, store)
@@ -308,6 +315,8 @@ enum rlock_status redis_conn_open(const struct redis_conn_options *options,
         *ret_conn = &fake.conns[fake.conn_count++];
         (*ret_conn)->key = options->key;
     }
+    if (options->on_state != NULL)
+        fake.redis_options = *options;
     DID("conn(%s,%u) ", options->key, options->timeout_ms);
     return status;
 }
@@ -393,6 +402,22 @@ struct checkout *checkout_create(const struct checkout_options *options)
     return fails("checkout") ? NULL : &fake.checkout;
 }
 
+struct handover *handover_create(const struct handover_options *options)
+{
+    assert_ptr_equal(options->loop, fake.store_options.loop);
+    assert_ptr_equal(options->metrics, fake.store_options.metrics);
+    assert_ptr_equal(options->catalogue, &fake.catalogue);
+    DID("handover(%s,%s) ", options->seller == &fake.seller ? "seller" : "none",
+        options->checkout == &fake.checkout ? "checkout" : "none");
+    return fails("handover") ? NULL : &fake.handover;
+}
+
+bool handover_is_idle(const struct handover *handover)
+{
+    assert_ptr_equal(handover, &fake.handover);
+    return !fake.is_handing_over;
+}
+
 size_t checkout_in_flight(const struct checkout *checkout)
 {
     assert_ptr_equal(checkout, &fake.checkout);
@@ -435,7 +460,7 @@ const size_t api_context_bytes = 40;
 struct api *api_create(const struct api_options *options)
 {
     assert_ptr_equal(options->catalogue, &fake.catalogue);
-    assert_ptr_equal(options->checkout, &fake.checkout);
+    assert_ptr_equal(options->handover, &fake.handover);
     assert_ptr_equal(options->feed, &fake.feed);
     assert_ptr_equal(options->store, &fake.store);
     assert_ptr_equal(options->stats, &fake.stats);

@@ -283,6 +283,7 @@ enum rlock_status worker_start(const struct worker_options *options,
     snprintf(name, sizeof(name), "worker%zu", options->index);
     worker_keys_free(options->keys);
     assert_int_equal(options->metrics->started_us, 5000000);
+    assert_ptr_equal(options->seller, options->index == 0 ? NULL : &fake.workers[0]);
     assert_ptr_equal(options->all_metrics->loops[options->index], options->metrics);
     add("start(%zu,%d,%zu,%zu,%s,%s)%s", options->index, options->listen_fd,
         options->connections_max, options->listeners_max,
@@ -294,6 +295,12 @@ enum rlock_status worker_start(const struct worker_options *options,
     fake.worker_count++;
     *ret_worker = worker;
     return RLOCK_OK;
+}
+
+struct handover *worker_handover(const struct worker *worker)
+{
+    assert_int_equal(worker->index, 0);
+    return (struct handover *)(uintptr_t)worker;
 }
 
 void worker_stop(struct worker *worker)

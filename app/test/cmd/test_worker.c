@@ -57,6 +57,7 @@ static enum rlock_status start(size_t index, struct worker **ret_worker,
     const struct worker_options options = {.config = &config,
                                            .keys = make_keys(0, true),
                                            .index = index,
+                                           .seller = index == 0 ? NULL : &fake.seller,
                                            .listen_fd = 77,
                                            .connections_max = 100,
                                            .listeners_max = 20,
@@ -71,19 +72,27 @@ static enum rlock_status start(size_t index, struct worker **ret_worker,
     "locks(redis://r,2500) probe(1) conn({revoked:},2500) conn(seckill:stats,2500) "     \
     "store(db,none,2500,4,1,2) "
 #define SALE                                                                             \
-    "stats(seckill:stats,1) catalogue feed checkout(catalogue,1,2,5000,3,4,5,0,0) "
+    "stats(seckill:stats,1) catalogue feed checkout(catalogue,1,2,5000,3,4,5,0,0) "      \
+    "handover(none,checkout) "
 #define LIMITERS "limiter(1) limiter(12) "
 #define API      LIMITERS "api(auth0,{revoked:},secret,6,1,12,5000,5,0,0) "
 #define KEYS     "auth_free(auth0) tls_free(tls0) "
 #define HTTP     "http(77,tls0,priority,100,7,20,8,9,40,1) "
 #define CLOSED                                                                           \
     "http_stop store_close probe_close locks_close catalogue_close feed_close "          \
-    "checkout_close "                                                                    \
+    "checkout_close handover_close "                                                     \
     "close({revoked:}) close(seckill:stats) stats_close "
 #define FREED "http_free api_free limiter_free(1) limiter_free(12) "
 #define TURN                                                                             \
-    "rlock_flush http_turn rlock_flush catalogue_turn checkout_turn flush({revoked:}) "  \
-    "flush(seckill:stats) store_flush "
+    "rlock_flush http_turn rlock_flush catalogue_turn checkout_turn handover_turn "      \
+    "flush({revoked:}) flush(seckill:stats) store_flush "
+/* of a worker that hands its orders over */
+#define OTHER_TURN                                                                       \
+    "http_turn catalogue_turn handover_turn flush({revoked:}) flush(seckill:stats) "     \
+    "store_flush "
+#define OTHER_CLOSED                                                                     \
+    "http_stop store_close catalogue_close feed_close handover_close "                   \
+    "close({revoked:}) close(seckill:stats) stats_close "
 
 static struct worker *started(size_t index)
 {
@@ -122,6 +131,7 @@ static void end(struct worker *worker)
     char name[16];
 
     fake.in_flight = 0;
+    fake.is_handing_over = false;
     fake.counts = (struct http_counts){0};
     worker_stop(worker);
     fake.trace[0] = '\0';
@@ -163,16 +173,15 @@ CASE(test_start__of_another_worker_and_other_settings)
     config.rate_per_user = 0;
     config.rate_per_ip = 1;
     assert_int_equal(start(3, &worker, NULL), RLOCK_OK);
-    assert_trace("locks(redis-cluster://r,2500) probe(16) conn({revoked:},2500) "
-                 "conn(seckill:stats,2500) store(db,lists,2500,4,0,3) "
-                 "stats(seckill:stats,0) catalogue feed "
-                 "checkout(catalogue,1,2,5000,3,4,5,1,0) "
+    assert_trace("conn({revoked:},2500) conn(seckill:stats,2500) "
+                 "store(db,lists,2500,0,0,3) "
+                 "stats(seckill:stats,0) catalogue feed handover(seller,none) "
                  "limiter(1) api(auth0,{revoked:},secret,6,0,1,5000,5,1,1) " HTTP);
     worker_stop(worker);
     worker_join(worker);
-    assert_trace(TURN "store_check http_quiesce feed_drain " TURN CLOSED
-                      "http_free api_free limiter_free(1) "
-                      "auth_free(auth0) ");
+    assert_trace(OTHER_TURN "store_check http_quiesce feed_drain " OTHER_TURN OTHER_CLOSED
+                            "http_free api_free limiter_free(1) "
+                            "auth_free(auth0) ");
     pthread_getname_np(pthread_self(), name, sizeof(name));
     assert_string_equal(name, "loop 3");
     assert_int_equal(metrics.log_dropped, 0);
@@ -196,22 +205,26 @@ CASE(test_start__that_fails_closes_what_it_opened)
         {"store", "locks_close close({revoked:}) close(seckill:stats) " KEYS,
          "store failed", RLOCK_IO},
         {"stats",
-         "store_close probe_close locks_close catalogue_close feed_close checkout_close "
+         "store_close probe_close locks_close catalogue_close feed_close "
          "close({revoked:}) close(seckill:stats) " KEYS,
          "", RLOCK_NO_MEMORY},
         {"catalogue",
-         "store_close probe_close locks_close feed_close checkout_close "
+         "store_close probe_close locks_close feed_close "
          "close({revoked:}) "
          "close(seckill:stats) stats_close " KEYS,
          "", RLOCK_NO_MEMORY},
         {"feed",
-         "store_close probe_close locks_close catalogue_close checkout_close "
+         "store_close probe_close locks_close catalogue_close "
          "close({revoked:}) close(seckill:stats) stats_close " KEYS,
          "", RLOCK_NO_MEMORY},
         {"checkout",
          "store_close probe_close locks_close catalogue_close feed_close "
          "close({revoked:}) "
          "close(seckill:stats) stats_close " KEYS,
+         "", RLOCK_NO_MEMORY},
+        {"handover",
+         "store_close probe_close locks_close catalogue_close feed_close checkout_close "
+         "close({revoked:}) close(seckill:stats) stats_close " KEYS,
          "", RLOCK_NO_MEMORY},
         {"user_limiter", "stats_close limiter_free(12) " KEYS, "", RLOCK_NO_MEMORY},
         {"address_limiter", "stats_close limiter_free(1) " KEYS, "", RLOCK_NO_MEMORY},
@@ -220,7 +233,7 @@ CASE(test_start__that_fails_closes_what_it_opened)
         {"http",
          HTTP
          "store_close probe_close locks_close catalogue_close feed_close checkout_close "
-         "close({revoked:}) close(seckill:stats) stats_close api_free "
+         "handover_close close({revoked:}) close(seckill:stats) stats_close api_free "
          "limiter_free(1) limiter_free(12) " KEYS,
          "http failed", RLOCK_IO},
         {"thread", HTTP CLOSED FREED "auth_free(auth0) ",
@@ -332,6 +345,26 @@ CASE(test_locks_state__is_logged_and_counted)
     end(worker);
 }
 
+/* A worker that hands its orders over has no locks. */
+CASE(test_revocations_state__is_that_of_redis)
+{
+    struct worker *worker = started(1);
+    const struct redis_conn_options *conn = &fake.redis_options;
+    const struct rlock_err why = {.text = "gone", .status = RLOCK_IO};
+
+    config.redis_down = CONFIG_BYPASS;
+    assert_string_equal(conn->key, "{revoked:}");
+    fake.log[0] = '\0';
+    conn->on_state(true, NULL, conn->arg);
+    assert_log("2 dependency_up dependency=redis worker=1\n");
+    assert_int_equal(metrics.redis_up, 1);
+    conn->on_state(false, &why, conn->arg);
+    assert_log("1 dependency_down dependency=redis worker=1 why=\"gone\"\n");
+    assert_int_equal(metrics.redis_up, 0);
+    assert_int_equal(metrics.bypassing, 0);
+    end(worker);
+}
+
 /* -- turns -- */
 
 CASE(test_turn__publishes_the_state_once_a_second)
@@ -422,7 +455,7 @@ CASE(test_turn__of_another_worker_notes_no_database)
     fake.durability = DURABILITY_LOCAL;
     fake.clock_differs = true;
     wake(worker);
-    assert_trace(TURN "store_check ");
+    assert_trace(OTHER_TURN "store_check ");
     assert_log("");
     assert_int_equal(metrics.log_dropped, 0);
     assert_int_equal(metrics.durability, DURABILITY_UNKNOWN);
@@ -441,14 +474,14 @@ CASE(test_set_keys__replaces_them_in_the_next_turn)
     assert_trace("");
     assert_woken();
     turn();
-    assert_trace(TURN "set_tls(tls1) set_auth(auth1) auth_free(auth0) ");
+    assert_trace(OTHER_TURN "set_tls(tls1) set_auth(auth1) auth_free(auth0) ");
     wake(worker);
-    assert_trace(TURN);
+    assert_trace(OTHER_TURN);
     worker_set_keys(worker, make_keys(2, true));
     worker_set_keys(worker, make_keys(0, false)); /* before those were used */
     assert_trace("auth_free(auth2) tls_free(tls2) ");
     turn();
-    assert_trace(TURN "set_auth(auth0) auth_free(auth1) ");
+    assert_trace(OTHER_TURN "set_auth(auth0) auth_free(auth1) ");
     worker_set_keys(worker, make_keys(2, true));
     fake.trace[0] = '\0';
     worker_stop(worker);
@@ -466,16 +499,18 @@ CASE(test_stop__waits_for_requests_and_clients)
         struct http_counts http;
         size_t in_flight;
         int64_t for_us;
+        bool is_handing_over;
         bool is_drained;
     } rows[] = {
-        {{.pending = 1}, 0, 60 * S, false},
-        {{0}, 1, 60 * S, false},
-        {{0}, 0, 0, true},
-        {{.connections = 1}, 0, 2 * S - 1, false},
-        {{.connections = 1}, 0, 2 * S, true},
-        {{.connections = 1, .open = 1}, 0, 5 * S, false},
-        {{.connections = 1, .open = 1}, 0, 5 * S + 1, true},
-        {{.pending = 1, .connections = 1, .open = 1}, 0, 60 * S, false},
+        {{.pending = 1}, 0, 60 * S, false, false},
+        {{0}, 1, 60 * S, false, false},
+        {{0}, 0, 60 * S, true, false},
+        {{0}, 0, 0, false, true},
+        {{.connections = 1}, 0, 2 * S - 1, false, false},
+        {{.connections = 1}, 0, 2 * S, false, true},
+        {{.connections = 1, .open = 1}, 0, 5 * S, false, false},
+        {{.connections = 1, .open = 1}, 0, 5 * S + 1, false, true},
+        {{.pending = 1, .connections = 1, .open = 1}, 0, 60 * S, false, false},
     };
 
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
@@ -486,6 +521,7 @@ CASE(test_stop__waits_for_requests_and_clients)
         worker = started(0);
         fake.counts = rows[i].http;
         fake.in_flight = rows[i].in_flight;
+        fake.is_handing_over = rows[i].is_handing_over;
         turn();
         assert_null(strstr(fake.trace, "store_close")); /* not stopped yet */
         fake.counts.pending = 1;

@@ -15,8 +15,7 @@ UNIT_CASE(test_health_of__needs_every_loop)
     } rows[] = {
         {1, 1, 0, false, {true, RLOCK_OK, true, true, true}},
         {1, 0, 1, false, {true, RLOCK_OK, false, true, true}},
-        {1, 0, 0, false, {true, RLOCK_OK, false, false, false}},
-        {1, 0, 0, true, {true, RLOCK_OK, false, false, true}},
+        {1, 0, 0, false, {true, RLOCK_OK, false, true, true}},
         {0, 1, 0, true, {false, RLOCK_REFUSED, true, true, false}},
     };
 
@@ -39,8 +38,14 @@ UNIT_CASE(test_health_of__needs_every_loop)
                      found.has_postgres, rlock_status_name(found.postgres_failure),
                      found.has_redis, found.has_locks, found.is_ready);
     }
-    second.postgres_up = 1;
+    second.postgres_up = second.redis_up = 1;
     assert_true(health_of(&all, false).has_postgres);
+    first.redis_up = 0;
+    assert_false(health_of(&all, false).has_redis);
+    assert_false(health_of(&all, false).is_ready);
+    assert_true(health_of(&all, true).is_ready);
+    first.redis_degraded = 1;
+    assert_true(health_of(&all, false).is_ready);
     first.postgres_up = 0;
     assert_false(health_of(&all, false).has_postgres);
 }

@@ -25,6 +25,8 @@ struct sim_handle {
     uv_poll_cb on_poll;
     int events;
     struct sim_descriptor *descriptor;
+    uv_async_cb on_async;
+    struct sim_input wake; /* of an async handle that was sent */
     uv_close_cb on_closed;
 };
 
@@ -307,6 +309,7 @@ static struct sim_handle *handle_init(uv_loop_t *uv_loop, uv_handle_t *uv)
 
     handle->uv = uv;
     handle->loop = loop;
+    list_init(&handle->wake.link);
     uv->loop = uv_loop;
     uv->u.reserved[0] = handle;
     list_append(&loop->handles, &handle->link);
@@ -364,6 +367,32 @@ int uv_idle_stop(uv_idle_t *idle)
     return 0;
 }
 
+static void handle_on_wake(struct sim_input *wake)
+{
+    struct sim_handle *handle = list_item(wake, struct sim_handle, wake);
+
+    handle->on_async((uv_async_t *)handle->uv);
+}
+
+int uv_async_init(uv_loop_t *loop, uv_async_t *async, uv_async_cb callback)
+{
+    struct sim_handle *handle = handle_init(loop, (uv_handle_t *)async);
+
+    handle->on_async = callback;
+    handle->wake.on_ready = handle_on_wake;
+    return 0;
+}
+
+int uv_async_send(uv_async_t *async)
+{
+    struct sim_handle *handle = inside((uv_handle_t *)async);
+
+    if (handle->is_closed)
+        sim_fail("a loop is woken after its handle was closed");
+    sim_loop_ready(handle->loop, &handle->wake);
+    return 0;
+}
+
 int uv_poll_init(uv_loop_t *loop, uv_poll_t *poll, int number)
 {
     struct sim_handle *handle = handle_init(loop, (uv_handle_t *)poll);
@@ -401,6 +430,7 @@ void uv_close(uv_handle_t *uv, uv_close_cb callback)
     handle->on_closed = callback;
     if (handle->descriptor != NULL && handle->descriptor->poll == handle)
         handle->descriptor->poll = NULL;
+    sim_loop_forget(&handle->wake);
     list_remove(&handle->link);
     list_append(&handle->loop->closing, &handle->link);
     sim_loop_wake(handle->loop);

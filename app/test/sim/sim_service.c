@@ -25,6 +25,7 @@ struct sim_service {
     struct store *store;
     struct catalogue *catalogue;
     struct checkout *checkout;
+    struct handover *handover;
     struct api api;
     bool is_stopping, is_closed;
 };
@@ -61,6 +62,7 @@ static void close_parts(struct sim_service *service)
     rlock_client_close(service->locks, service_on_closed, NULL);
     catalogue_close(service->catalogue);
     checkout_close(service->checkout);
+    handover_close(service->handover);
 }
 
 static void service_on_turn_end(void *arg)
@@ -74,6 +76,7 @@ static void service_on_turn_end(void *arg)
     rlock_flush(service->locks);
     catalogue_turn(service->catalogue);
     checkout_turn(service->checkout);
+    handover_turn(service->handover);
     store_flush(service->store);
     if (service->is_stopping && checkout_in_flight(service->checkout) == 0 &&
         service->options.pending(service) == 0)
@@ -135,12 +138,17 @@ static void start_sale(struct sim_service *service)
         .queue_max = options->queue_max,
         .bypass_locks = options->bypass_locks,
         .early_release = options->early_release ? &early_release : NULL};
+    struct handover_options handover = {.loop = &service->loop.uv,
+                                        .metrics = &service->metrics};
 
     early_release_init(&early_release);
     service->catalogue =
         catalogue_create(&service->loop.uv, service->store, &service->metrics);
     checkout.catalogue = service->catalogue;
     service->checkout = checkout_create(&checkout);
+    handover.checkout = service->checkout;
+    handover.catalogue = service->catalogue;
+    service->handover = handover_create(&handover);
 }
 
 static struct api_problems *problems(void)
@@ -186,7 +194,7 @@ struct sim_service *sim_service_start(const struct sim_service_options *options)
         sim_fail("start of a service: %s", err.text);
     start_sale(service);
     service->api.options = (struct api_options){.catalogue = service->catalogue,
-                                                .checkout = service->checkout,
+                                                .handover = service->handover,
                                                 .store = service->store,
                                                 .metrics = &service->metrics,
                                                 .timeout_ms = options->order_timeout_ms,
