@@ -9,7 +9,6 @@
 #include "app/http/address.h"
 #include "app/http/http.h"
 #include "app/ops/health.h"
-#include "app/sale/early_release.h"
 #include "base/clock.h"
 
 #include <pthread.h>
@@ -37,7 +36,6 @@ struct service {
     int listen_fds[WORKERS_MAX];
     struct metrics *metrics[WORKERS_MAX];
     struct all_metrics all_metrics;
-    struct early_release early_release;
     struct worker *workers[WORKERS_MAX];
     struct notify notify;
     const char *reported; /* the last readiness message; NULL: none */
@@ -202,7 +200,6 @@ static void reload(struct service *service)
 
 static enum rlock_status start_workers(struct service *service, struct rlock_err *reterr)
 {
-    early_release_init(&service->early_release);
     for (size_t i = 0; i < service->count; i++) {
         service->metrics[i] = calloc(1, sizeof(*service->metrics[i]));
         if (service->metrics[i] == NULL)
@@ -221,8 +218,6 @@ static enum rlock_status start_workers(struct service *service, struct rlock_err
 
         if (i > 0)
             options.seller = worker_handover(service->workers[0]);
-        if (service->config.early_release == CONFIG_AUTO)
-            options.early_release = &service->early_release;
         if (status == RLOCK_OK)
             status = worker_start(&options, &service->workers[i], reterr);
         if (status != RLOCK_OK)

@@ -402,20 +402,20 @@ static enum rlock_status open_servers(struct worker *worker, struct rlock_err *r
 static enum rlock_status create_checkout(struct worker *worker)
 {
     const struct config *config = worker->options.config;
-    struct checkout_options checkout = {.loop = &worker->loop,
-                                        .locks = worker->locks,
-                                        .store = worker->store,
-                                        .catalogue = worker->catalogue,
-                                        .metrics = worker->options.metrics,
-                                        .lease_ms = (uint32_t)config->lock_lease_ms,
-                                        .lock_wait_ms = (uint32_t)config->lock_wait_ms,
-                                        .timeout_ms = (uint32_t)config->order_timeout_ms,
-                                        .batch_max = (size_t)config->batch_max,
-                                        .vouchers_max = (size_t)config->batch_vouchers,
-                                        .queue_max = (size_t)config->queue_max,
-                                        .bypass_locks =
-                                            config->redis_down == CONFIG_BYPASS,
-                                        .early_release = worker->options.early_release};
+    struct checkout_options checkout = {
+        .loop = &worker->loop,
+        .locks = worker->locks,
+        .store = worker->store,
+        .catalogue = worker->catalogue,
+        .metrics = worker->options.metrics,
+        .lease_ms = (uint32_t)config->lock_lease_ms,
+        .lock_wait_ms = (uint32_t)config->lock_wait_ms,
+        .timeout_ms = (uint32_t)config->order_timeout_ms,
+        .batch_max = (size_t)config->batch_max,
+        .vouchers_max = (size_t)config->batch_vouchers,
+        .queue_max = (size_t)config->queue_max,
+        .bypass_locks = config->redis_down == CONFIG_BYPASS,
+        .early_release = config->early_release == CONFIG_AUTO};
 
     worker->checkout = checkout_create(&checkout);
     return worker->checkout != NULL ? RLOCK_OK : RLOCK_NO_MEMORY;

@@ -32,7 +32,6 @@ struct worker_options {
     size_t listeners_max; /* at most SECKILL_LISTENERS_MAX */
     struct metrics *metrics;
     const struct all_metrics *all_metrics;
-    struct early_release *early_release; /* NULL: off */
 };
 
 /**

@@ -9,7 +9,6 @@
 #include "app/core/metrics.h"
 #include "app/core/model.h"
 #include "app/sale/catalogue.h"
-#include "app/sale/early_release.h"
 #include "app/store/store.h"
 #include "base/attributes.h"
 #include "lock/rlock.h"
@@ -27,12 +26,12 @@ struct checkout_options {
     struct metrics *metrics;
     uint32_t lease_ms;
     uint32_t lock_wait_ms;
-    uint32_t timeout_ms;                 /* from a request's arrival to its answer */
-    size_t batch_max;                    /* maximum orders of a voucher per transaction */
-    size_t vouchers_max;                 /* maximum vouchers per transaction */
-    size_t queue_max;                    /* maximum requests in flight */
-    bool bypass_locks;                   /* sell without locks while Redis is down */
-    struct early_release *early_release; /* shared by the workers; NULL: off */
+    uint32_t timeout_ms; /* from a request's arrival to its answer */
+    size_t batch_max;    /* maximum orders of a voucher per transaction */
+    size_t vouchers_max; /* maximum vouchers per transaction */
+    size_t queue_max;    /* maximum requests in flight */
+    bool bypass_locks;   /* sell without locks while Redis is down */
+    bool early_release;  /* release rows early where this makes a sale faster */
 };
 
 #define CHECKOUT_TRACE_BYTES 160

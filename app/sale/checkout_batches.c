@@ -209,14 +209,14 @@ static void checkout_on_released(void *arg)
     queues_update(&checkout->queues, queue);
 }
 
-static void note_waits(const struct checkout *checkout, const struct batch *batch)
+static void note_waits(struct checkout *checkout, const struct batch *batch)
 {
     int64_t now_us = clock_mono_us();
     int64_t waited_us = 0;
 
     for (size_t i = 0; i < batch->orders.count; i++)
         waited_us += now_us - batch_item(batch, i)->arrived_us;
-    early_release_note(checkout->options.early_release, batch->orders.count, waited_us,
+    early_release_note(&checkout->early_release, batch->orders.count, waited_us,
                        batch->sent_us, now_us);
 }
 
@@ -251,7 +251,7 @@ static void checkout_on_placed(enum rlock_status status,
         PROBE(batch_committed, batch->orders.voucher_id, batch->orders.count, took_us);
         if (!batch->is_released)
             queue_note_time(batch->queue, took_us, false, checkout_timeout_us(checkout));
-        if (checkout->options.early_release != NULL)
+        if (checkout->options.early_release)
             note_waits(checkout, batch);
         batch_apply_verdicts(batch);
         batch_end(batch);
@@ -279,8 +279,8 @@ static void checkout_on_placed(enum rlock_status status,
 
 bool checkout_releases_early(const struct checkout *checkout)
 {
-    return checkout->options.early_release != NULL && checkout_in_flight(checkout) > 1 &&
-           early_release_is_on(checkout->options.early_release);
+    return checkout->options.early_release && checkout_in_flight(checkout) > 1 &&
+           early_release_is_on(&checkout->early_release);
 }
 
 void checkout_send(struct checkout *checkout, struct rlock_link *batches)

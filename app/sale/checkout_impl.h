@@ -5,6 +5,7 @@
 #include "app/core/span.h"
 #include "app/sale/checkout.h"
 #include "app/sale/dispatch.h"
+#include "app/sale/early_release.h"
 #include "app/sale/queues.h"
 #include "base/closing.h"
 
@@ -52,6 +53,7 @@ struct checkout {
     uv_timer_t timer;
     uv_timer_t turn_timer; /* wakes the loop for checkout_turn() */
     struct queues queues;
+    struct early_release early_release;
     struct rlock_link unlocking; /* items that release their lock, by state_since_us */
     struct rlock_link deadlines; /* items, by arrived_us */
     struct rlock_link unknown;   /* batches whose outcome must be looked up */

@@ -13,22 +13,12 @@
 
 void early_release_init(struct early_release *early)
 {
-    *early = (struct early_release){.mutex = PTHREAD_MUTEX_INITIALIZER};
+    *early = (struct early_release){0};
 }
 
-static bool is_on(const struct early_release *early)
+bool early_release_is_on(const struct early_release *early)
 {
     return (early->gain >= 0) != early->is_trial;
-}
-
-bool early_release_is_on(struct early_release *early)
-{
-    bool is_early;
-
-    pthread_mutex_lock(&early->mutex);
-    is_early = is_on(early);
-    pthread_mutex_unlock(&early->mutex);
-    return is_early;
 }
 
 static void window_begin(struct early_release *early, int64_t now_us)
@@ -76,7 +66,7 @@ static void restart_trials(struct early_release *early, int64_t now_us)
 
 static void window_end(struct early_release *early, int64_t took_us, int64_t now_us)
 {
-    struct early_window *last = &early->last[is_on(early)];
+    struct early_window *last = &early->last[early_release_is_on(early)];
     int64_t mean_us = early->waited_us / early->orders;
     bool is_other = mean_us > 2 * last->mean_us || 2 * mean_us < last->mean_us;
 
@@ -114,7 +104,6 @@ static void count_batch(struct early_release *early, size_t orders, int64_t wait
 void early_release_note(struct early_release *early, size_t orders, int64_t waited_us,
                         int64_t sent_us, int64_t now_us)
 {
-    pthread_mutex_lock(&early->mutex);
     if (now_us - early->noted_us >= IDLE_US) {
         early->is_trial = false;
         restart_trials(early, now_us);
@@ -123,5 +112,4 @@ void early_release_note(struct early_release *early, size_t orders, int64_t wait
     early->noted_us = now_us;
     if (sent_us >= early->since_us)
         count_batch(early, orders, waited_us, now_us);
-    pthread_mutex_unlock(&early->mutex);
 }

@@ -7,16 +7,13 @@
  * does not show what it waits for. So batches are sent in one of two ways: with or without early
  * releases. From time to time the other way is tried for a short time (a trial), and the way that
  * places more orders is kept. If both ways place about as many orders, the way with the shorter
- * waits is kept. All workers share this decision, because they share the rows of the vouchers.
+ * waits is kept.
  *
  * A window is a time of at least 100 ms in which one of the ways is measured.
- *
- * Threads: any.
  */
 #ifndef EARLY_RELEASE_H
 #define EARLY_RELEASE_H
 
-#include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -27,7 +24,6 @@ struct early_window {
 };
 
 struct early_release {
-    pthread_mutex_t mutex;
     int64_t gain;        /* mean gain of early releases in thousandths; see judge() */
     int trials;          /* number of trials in the mean `gain` */
     bool is_trial;       /* a trial of the way that seems worse is under way */
@@ -44,7 +40,7 @@ struct early_release {
 void early_release_init(struct early_release *early);
 
 /** Whether the next batch releases its row early. */
-bool early_release_is_on(struct early_release *early);
+bool early_release_is_on(const struct early_release *early);
 
 /** Count a batch that was sent at `sent_us` and is durable at `now_us`. `waited_us` is the sum
  *  of the times since its orders arrived. */

@@ -398,7 +398,7 @@ struct checkout *checkout_create(const struct checkout_options *options)
         options->catalogue == &fake.catalogue ? "catalogue" : "none", options->lease_ms,
         options->lock_wait_ms, options->timeout_ms, options->batch_max,
         options->vouchers_max, options->queue_max, options->bypass_locks,
-        options->early_release != NULL);
+        options->early_release);
     return fails("checkout") ? NULL : &fake.checkout;
 }
 

@@ -285,9 +285,8 @@ enum rlock_status worker_start(const struct worker_options *options,
     assert_int_equal(options->metrics->started_us, 5000000);
     assert_ptr_equal(options->seller, options->index == 0 ? NULL : &fake.workers[0]);
     assert_ptr_equal(options->all_metrics->loops[options->index], options->metrics);
-    add("start(%zu,%d,%zu,%zu,%s,%s)%s", options->index, options->listen_fd,
-        options->connections_max, options->listeners_max,
-        options->early_release != NULL ? "early" : "late", options->config->listen,
+    add("start(%zu,%d,%zu,%zu,%s)%s", options->index, options->listen_fd,
+        options->connections_max, options->listeners_max, options->config->listen,
         options->config->dev_login == 1 ? ";tokens" : "");
     if (fails(name))
         return err_set(reterr, RLOCK_IO, "%s failed", name);
@@ -357,8 +356,7 @@ static int setup(void **state UNUSED)
                              .tls_key = "",
                              .tls_priority = "NORMAL",
                              .listeners_max = 100,
-                             .log_level = LOG_DEBUG,
-                             .early_release = CONFIG_AUTO};
+                             .log_level = LOG_DEBUG};
     unsetenv("SECKILL_WORKERS");
     unsetenv("SECKILL_JWT_SECRET_FILE");
     unsetenv("SECKILL_JWT_ALG");
@@ -392,9 +390,8 @@ static void assert_served(int code, struct rlock_err *reterr)
                  fake.fails == NULL ? "" : fake.fails, code, found, reterr->text);
 }
 
-#define BEGIN "sigmask(1,1110);listen(127.0.0.1:0,2);"
-#define STARTED                                                                          \
-    "start(0,30,49904,100,early,127.0.0.1:0);start(1,31,49904,100,early,127.0.0.1:0);"
+#define BEGIN   "sigmask(1,1110);listen(127.0.0.1:0,2);"
+#define STARTED "start(0,30,49904,100,127.0.0.1:0);start(1,31,49904,100,127.0.0.1:0);"
 #define SERVING "2 serving listen=127.0.0.1:0 port=81 workers=2;"
 #define END                                                                              \
     "2 draining signal=15;send(STOPPING=1\nSTATUS=draining);stop(0);stop(1);join(0);"    \
@@ -419,9 +416,6 @@ CASE(test_serve__runs_until_a_signal)
     setup(NULL);
     assert_served(EXIT_FINE, &err);
     assert_trace(BEGIN STARTED SERVING "wait;" END);
-    config.early_release = CONFIG_OFF;
-    assert_served(EXIT_FINE, &err);
-    ASSERT_CONTAINS(fake.trace, "start(1,31,49904,100,late,");
 }
 
 /* The service manager learns each change of the readiness once. */
@@ -483,7 +477,7 @@ CASE(test_serve__fails_with_a_reason)
         {"log", EXIT_FAILED, "log failed", "sigmask(1,1110);"},
         {"listen", EXIT_FAILED, "SECKILL_LISTEN: listen failed", BEGIN "log_stop;"},
         {"worker0", EXIT_FAILED, "worker0 failed",
-         BEGIN "start(0,30,49904,100,early,127.0.0.1:0);notify_clear;log_stop;"},
+         BEGIN "start(0,30,49904,100,127.0.0.1:0);notify_clear;log_stop;"},
         {"worker1", EXIT_FAILED, "worker1 failed",
          BEGIN STARTED "stop(0);join(0);notify_clear;log_stop;"},
     };

@@ -35,6 +35,7 @@ static int setup(void **state UNUSED)
                              .batch_max = 3,
                              .batch_vouchers = 4,
                              .queue_max = 5,
+                             .early_release = CONFIG_OFF,
                              .ticket_secret = "secret",
                              .ticket_ttl_s = 6,
                              .tls_priority = "priority",
@@ -53,7 +54,6 @@ static int setup(void **state UNUSED)
 static enum rlock_status start(size_t index, struct worker **ret_worker,
                                struct rlock_err *reterr)
 {
-    static struct early_release *const none = NULL;
     const struct worker_options options = {.config = &config,
                                            .keys = make_keys(0, true),
                                            .index = index,
@@ -62,8 +62,7 @@ static enum rlock_status start(size_t index, struct worker **ret_worker,
                                            .connections_max = 100,
                                            .listeners_max = 20,
                                            .metrics = &metrics,
-                                           .all_metrics = &all_metrics,
-                                           .early_release = none};
+                                           .all_metrics = &all_metrics};
 
     return worker_start(&options, ret_worker, reterr);
 }
@@ -186,6 +185,19 @@ CASE(test_start__of_another_worker_and_other_settings)
     assert_string_equal(name, "loop 3");
     assert_int_equal(metrics.log_dropped, 0);
     metrics_publish_state(&metrics, NULL);
+}
+
+CASE(test_start__of_a_seller_with_other_settings)
+{
+    struct worker *worker;
+
+    config.redis_url = "redis-cluster://r";
+    config.redis_down = CONFIG_BYPASS;
+    config.early_release = CONFIG_AUTO;
+    assert_int_equal(start(0, &worker, NULL), RLOCK_OK);
+    ASSERT_CONTAINS(fake.trace, "locks(redis-cluster://r,2500) probe(16) ");
+    ASSERT_CONTAINS(fake.trace, "checkout(catalogue,1,2,5000,3,4,5,1,1) ");
+    end(worker);
 }
 
 /* What has been opened is closed, and nothing else. */

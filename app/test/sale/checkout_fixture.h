@@ -254,7 +254,6 @@ struct opening {
 
 static inline int open_checkout(void **state)
 {
-    static struct early_release early;
     const struct opening *opening = *state;
     struct checkout_options options = {
         .loop = &fixture.loop,
@@ -266,9 +265,8 @@ static inline int open_checkout(void **state)
         .vouchers_max = 3,
         .queue_max = QUEUE_MAX,
         .bypass_locks = opening->bypass,
-        .early_release = opening->is_early ? &early : NULL};
+        .early_release = opening->is_early};
 
-    early_release_init(&early);
     fixture = (struct fixture){.test = opening->test};
     memset(&fake_store, 0, sizeof(fake_store));
     memset(&fake_locks, 0, sizeof(fake_locks));

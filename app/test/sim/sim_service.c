@@ -123,25 +123,22 @@ void sim_services_begin(void)
 
 static void start_sale(struct sim_service *service)
 {
-    static struct early_release early_release;
     const struct sim_service_options *options = &service->options;
-    struct checkout_options checkout = {
-        .loop = &service->loop.uv,
-        .locks = service->locks,
-        .store = service->store,
-        .metrics = &service->metrics,
-        .lease_ms = options->lease_ms,
-        .lock_wait_ms = options->lock_wait_ms,
-        .timeout_ms = options->order_timeout_ms,
-        .batch_max = options->batch_max,
-        .vouchers_max = options->vouchers_max,
-        .queue_max = options->queue_max,
-        .bypass_locks = options->bypass_locks,
-        .early_release = options->early_release ? &early_release : NULL};
+    struct checkout_options checkout = {.loop = &service->loop.uv,
+                                        .locks = service->locks,
+                                        .store = service->store,
+                                        .metrics = &service->metrics,
+                                        .lease_ms = options->lease_ms,
+                                        .lock_wait_ms = options->lock_wait_ms,
+                                        .timeout_ms = options->order_timeout_ms,
+                                        .batch_max = options->batch_max,
+                                        .vouchers_max = options->vouchers_max,
+                                        .queue_max = options->queue_max,
+                                        .bypass_locks = options->bypass_locks,
+                                        .early_release = options->early_release};
     struct handover_options handover = {.loop = &service->loop.uv,
                                         .metrics = &service->metrics};
 
-    early_release_init(&early_release);
     service->catalogue =
         catalogue_create(&service->loop.uv, service->store, &service->metrics);
     checkout.catalogue = service->catalogue;
