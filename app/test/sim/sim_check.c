@@ -315,7 +315,7 @@ static void check_already_ordered(const struct sim_attempt *attempt, int64_t ord
 
 static void check_busy(const struct sim_attempt *attempt)
 {
-    const struct grant *grant = find_grant(attempt->user_id, 0, attempt->service);
+    const struct grant *grant = find_grant(attempt->user_id, 0, attempt->seller);
     int64_t held_us = sim_keys_held_us(attempt->user_id);
 
     /* A request that waits for another of its service need not ask Redis. */

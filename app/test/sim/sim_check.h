@@ -27,7 +27,8 @@ void sim_check_begin(const struct sim_check_options *options);
 
 /** A request of a shopper for an order. */
 struct sim_attempt {
-    unsigned service; /* number of the service */
+    unsigned service; /* number of the worker that has the connection */
+    unsigned seller;  /* number of the worker that sells for it */
     int64_t user_id;
     int64_t voucher_id;
     struct text key;

@@ -11,6 +11,7 @@
 
 #define DESCRIPTORS_MAX  128
 #define DESCRIPTOR_FIRST 1000
+#define CORE_WAIT_US     1000
 #define EPOCH_US         (INT64_C(1700000000) * S) /* of clock_real_us() */
 
 /* The simulator's data of a handle, to which the handle's u.reserved[0] points. */
@@ -163,8 +164,9 @@ static void loop_on_turn(void *subject, uint64_t number)
     loop->turn_at_us = INT64_MAX;
     if (loop->is_stopped)
         return;
-    if (sim_chance(25)) /* the turn takes time */
-        loop->paused_until_us = sim_now_us() + sim_between(0, 40);
+    if (sim_chance(25)) /* the turn takes time, or the thread waits for a core */
+        loop->paused_until_us =
+            sim_now_us() + sim_between(0, sim_chance(5) ? CORE_WAIT_US : 40);
     if (is_busy || !list_is_empty(&loop->ready) || !list_is_empty(&loop->closing))
         plan_turn(loop, sim_now_us());
     timer = next_timer(loop);

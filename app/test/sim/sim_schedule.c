@@ -102,6 +102,7 @@ static void plan_service(void)
         .pending = sim_shoppers_pending,
     };
     plan.service_count = sim_chance(35) ? 2 : 1;
+    plan.service.workers = sim_chance(50) ? 2 : 1;
     plan.commit_us = ONE_OF(1, 1, 5, 20) * MS;
     plan.voucher_count = 1 + sim_below(SIM_VOUCHERS_MAX - 1);
     plan.shopper_count = sim_between(1, 5);
@@ -206,21 +207,50 @@ static void start_service(void)
     sim_service_start(&plan.service);
 }
 
+/* The workers of a random instance. */
+static size_t random_instance(struct sim_service *ret_workers[SIM_SERVICES_MAX])
+{
+    const struct sim_service *chosen = sim_service_random();
+    size_t count = sim_service_all(ret_workers), same = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        if (sim_service_is_same(ret_workers[i], chosen))
+            ret_workers[same++] = ret_workers[i];
+    }
+    return same;
+}
+
+static void stop_service(void)
+{
+    struct sim_service *workers[SIM_SERVICES_MAX];
+    size_t count = random_instance(workers);
+
+    for (size_t i = 0; i < count; i++)
+        sim_service_stop(workers[i]);
+    start_service();
+}
+
 static void kill_service(void)
 {
-    struct sim_service *service = sim_service_random();
+    struct sim_service *workers[SIM_SERVICES_MAX];
+    size_t count = random_instance(workers);
 
-    sim_service_kill(service);
-    sim_shoppers_lose(service);
+    for (size_t i = 0; i < count; i++) {
+        sim_service_kill(workers[i]);
+        sim_shoppers_lose(workers[i]);
+    }
     start_service();
 }
 
 static void pause_service(int64_t until_us)
 {
-    struct sim_service *service = sim_service_random();
+    struct sim_service *workers[SIM_SERVICES_MAX];
+    size_t count = random_instance(workers);
 
-    sim_loop_pause(sim_service_loop(service), until_us);
-    sim_shoppers_pause(service, until_us);
+    for (size_t i = 0; i < count; i++) {
+        sim_loop_pause(sim_service_loop(workers[i]), until_us);
+        sim_shoppers_pause(workers[i], until_us);
+    }
 }
 
 static const char *random_refusal(void)
@@ -330,8 +360,7 @@ static void schedule_on_other_fault(enum fault fault, int64_t until_us)
         pause_service(until_us);
         break;
     case FAULT_STOP:
-        sim_service_stop(sim_service_random());
-        start_service();
+        stop_service();
         break;
     default:
         kill_service();

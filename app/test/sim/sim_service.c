@@ -1,4 +1,4 @@
-/* sim_service.c - start, turn and end of an instance; its log is the trace. */
+/* sim_service.c - start, turn and end of a worker; its log is the trace. */
 #include "app/test/sim/sim_service.h"
 
 #include "app/api/api_problem.h"
@@ -18,6 +18,7 @@
 struct sim_service {
     struct sim_loop loop;
     struct sim_service_options options;
+    struct sim_service *seller; /* itself, or the other worker of its instance */
     unsigned number;
     char url[16];
     struct metrics metrics;
@@ -65,21 +66,28 @@ static void close_parts(struct sim_service *service)
     handover_close(service->handover);
 }
 
+static void flush_locks(struct sim_service *service)
+{
+    if (service->locks != NULL)
+        rlock_flush(service->locks);
+}
+
 static void service_on_turn_end(void *arg)
 {
     struct sim_service *service = arg;
 
     if (service->is_closed)
         return;
-    rlock_flush(service->locks);
+    flush_locks(service);
     service->options.on_requests(service);
-    rlock_flush(service->locks);
+    flush_locks(service);
     catalogue_turn(service->catalogue);
-    checkout_turn(service->checkout);
+    if (service->checkout != NULL)
+        checkout_turn(service->checkout);
     handover_turn(service->handover);
     store_flush(service->store);
-    if (service->is_stopping && checkout_in_flight(service->checkout) == 0 &&
-        service->options.pending(service) == 0)
+    if (service->is_stopping && sim_service_in_flight(service) == 0 &&
+        handover_is_idle(service->handover) && service->options.pending(service) == 0)
         close_parts(service);
 }
 
@@ -141,10 +149,11 @@ static void start_sale(struct sim_service *service)
 
     service->catalogue =
         catalogue_create(&service->loop.uv, service->store, &service->metrics);
-    checkout.catalogue = service->catalogue;
-    service->checkout = checkout_create(&checkout);
-    handover.checkout = service->checkout;
-    handover.catalogue = service->catalogue;
+    checkout.catalogue = handover.catalogue = service->catalogue;
+    if (service->seller == service)
+        handover.checkout = service->checkout = checkout_create(&checkout);
+    else
+        handover.seller = service->seller->handover;
     service->handover = handover_create(&handover);
 }
 
@@ -159,9 +168,10 @@ static struct api_problems *problems(void)
     return all;
 }
 
-struct sim_service *sim_service_start(const struct sim_service_options *options)
+static void open_servers(struct sim_service *service)
 {
-    struct sim_service *service = sim_calloc(sizeof(*service));
+    const struct sim_service_options *options = &service->options;
+    bool is_seller = service->seller == service;
     struct rlock_client_options locks = {.loop = &service->loop.uv,
                                          .redis_url = "redis://127.0.0.1:6379",
                                          .timeout_ms = options->order_timeout_ms / 2,
@@ -170,8 +180,8 @@ struct sim_service *sim_service_start(const struct sim_service_options *options)
     struct store_options store = {.loop = &service->loop.uv,
                                   .database_url = service->url,
                                   .timeout_ms = options->order_timeout_ms / 2,
-                                  .lanes = options->lanes,
-                                  .expires_orders = options->expires_orders,
+                                  .lanes = is_seller ? options->lanes : 0,
+                                  .expires_orders = is_seller && options->expires_orders,
                                   .required = DURABILITY_LOCAL,
                                   .metrics = &service->metrics,
                                   .on_voucher_changed = service_on_voucher_changed,
@@ -179,16 +189,25 @@ struct sim_service *sim_service_start(const struct sim_service_options *options)
                                   .arg = service};
     struct rlock_err err = {0};
 
+    if ((is_seller && rlock_client_open(&locks, &service->locks, &err) != RLOCK_OK) ||
+        store_open(&store, &service->store, &err) != RLOCK_OK)
+        sim_fail("start of a service: %s", err.text);
+}
+
+static struct sim_service *start_worker(const struct sim_service_options *options,
+                                        struct sim_service *seller)
+{
+    struct sim_service *service = sim_calloc(sizeof(*service));
+
     if (service_count == SIM_SERVICES_MAX)
         sim_fail("too many services");
     service->number = service_count;
     services[service_count++] = service;
     service->options = *options;
+    service->seller = seller != NULL ? seller : service;
     snprintf(service->url, sizeof(service->url), "sim:%u", service->number);
     sim_loop_init(&service->loop, service_on_turn_end, service);
-    if (rlock_client_open(&locks, &service->locks, &err) != RLOCK_OK ||
-        store_open(&store, &service->store, &err) != RLOCK_OK)
-        sim_fail("start of a service: %s", err.text);
+    open_servers(service);
     start_sale(service);
     service->api.options = (struct api_options){.catalogue = service->catalogue,
                                                 .handover = service->handover,
@@ -199,6 +218,19 @@ struct sim_service *sim_service_start(const struct sim_service_options *options)
                                                 .bypass_locks = options->bypass_locks};
     service->api.problems = problems();
     return service;
+}
+
+void sim_service_start(const struct sim_service_options *options)
+{
+    struct sim_service *seller = start_worker(options, NULL);
+
+    for (unsigned i = 1; i < options->workers; i++)
+        start_worker(options, seller);
+}
+
+bool sim_service_is_same(const struct sim_service *one, const struct sim_service *other)
+{
+    return one->seller == other->seller;
 }
 
 void sim_service_kill(struct sim_service *service)
@@ -264,6 +296,11 @@ struct sim_service *sim_service_random(void)
     return all[sim_below(count)];
 }
 
+unsigned sim_service_seller(const struct sim_service *service)
+{
+    return service->seller->number;
+}
+
 unsigned sim_service_number(const struct sim_service *service)
 {
     return service->number;
@@ -271,7 +308,8 @@ unsigned sim_service_number(const struct sim_service *service)
 
 bool sim_service_is_up(const struct sim_service *service)
 {
-    return store_is_up(service->store) && rlock_client_is_up(service->locks);
+    return store_is_up(service->store) &&
+           (service->locks == NULL || rlock_client_is_up(service->locks));
 }
 
 size_t sim_service_in_flight(const struct sim_service *service)

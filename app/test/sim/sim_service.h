@@ -1,5 +1,8 @@
 /*
- * sim_service.h - an instance of the service: the real modules, assembled as worker.c does.
+ * sim_service.h - a worker of the service: the real modules, assembled as worker.c does.
+ *
+ * An instance has one worker or two. The first one sells, the second hands its orders over.
+ * Workers are numbered over all instances.
  *
  * Catalogue, checkout, expiry, store and lock client are real, and so is the handler of
  * order requests in app/api. HTTP and authentication are not: sim_shoppers.c calls the
@@ -11,11 +14,12 @@
 #include "app/api/api_request.h"
 #include "app/test/sim/sim_loop.h"
 
-#define SIM_SERVICES_MAX 8
+#define SIM_SERVICES_MAX 20
 
 struct sim_service;
 
 struct sim_service_options {
+    unsigned workers; /* of an instance */
     uint32_t order_timeout_ms;
     uint32_t lease_ms;
     uint32_t lock_wait_ms;
@@ -35,9 +39,13 @@ struct sim_service_options {
 /** Forget all services: a schedule begins. */
 void sim_services_begin(void);
 
-struct sim_service *sim_service_start(const struct sim_service_options *options);
+/** Start an instance. */
+void sim_service_start(const struct sim_service_options *options);
 
-/** Kill the process. Its memory stays until the end of the schedule. */
+/** Whether both are workers of one instance. */
+bool sim_service_is_same(const struct sim_service *one, const struct sim_service *other);
+
+/** Kill a worker. Its memory stays until the end of the schedule. */
 void sim_service_kill(struct sim_service *service);
 
 /** Accept no more requests; close all parts when nothing is in flight. */
@@ -49,6 +57,9 @@ bool sim_services_are_closed(void);
 struct sim_loop *sim_service_loop(struct sim_service *service);
 struct sim_service *sim_service_of(const struct sim_loop *loop);
 struct sim_service *sim_service_by_url(const char *url);
+
+/** The number of the worker that sells for this one. */
+unsigned sim_service_seller(const struct sim_service *service);
 
 /** A random service that accepts requests; all such services. */
 struct sim_service *sim_service_random(void);

@@ -72,6 +72,7 @@ static void request_on_arrival(void *subject, uint64_t number UNUSED)
 
     request->service = sim_service_random();
     request->attempt.service = sim_service_number(request->service);
+    request->attempt.seller = sim_service_seller(request->service);
     put_in_inbox(request);
 }
 
