@@ -49,7 +49,7 @@ SCRIPT(list,              PART("permits") PART("redisson_channel") PART("owners"
 SCRIPT(rights,            PART("rights"));
 SCRIPT(force_release,     FAIR_HEAD PART("permits") PART("redisson_channel") PART("force_release"));
 
-#define HASHES "+hget +hset +hsetnx +hincrby +hexists +hdel"
+#define HASHES "+hget +hmget +hset +hsetnx +hincrby +hdel"
 #define QUEUES "+zadd +zrem +zrange +zscore"
 #define TURNS  "+zadd +zrem +zrange +zscore +zremrangebyscore +pexpireat"
 #define COUNTS "+zadd +zrem +zrange +zscore +zremrangebyscore +pexpireat +zcard"

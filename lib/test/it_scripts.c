@@ -279,6 +279,14 @@ static const struct step reentrant_locks[] = {
     {"redis", "", "HSET b{1} A:1 1 A:1:1 1", NULL},
     {"reentrant_release", "b{1}", "A:1 1 7",
      "7 3 | redisson_lock__channel:b{1}=0 | b{1} deleted"},
+    {"reentrant_acquire", "F p", "1h t+0 A:1 1 7",
+     "{7 t+0 111 1} |  | F=112, p={A:1:1=1 A:1:fence=112 A:1=1}/1h"},
+    {"reentrant_acquire", "F p q", "1h t+0 A:1 2 A:1 1 7",
+     "{7 t+0 112 11 {112 114}} |  | F=114, p={A:1:1=1 A:1:2=1 A:1:fence=112 A:1=2}/1h, q={A:1:1=1 A:1:fence=114 A:1=1}/1h"},
+    {"reentrant_release", "p", "A:1 1 7",
+     "7 1 |  | p={A:1:2=1 A:1:fence=112 A:1=1}/1h"},
+    {"reentrant_release", "p q", "A:1 2 A:1 1 7",
+     "7 33 | redisson_lock__channel:{p}=0, redisson_lock__channel:{q}=0 | p deleted, q deleted"},
 };
 
 static const struct step fair_locks[] = {

@@ -1,7 +1,7 @@
 -- If others hold all locks, neither the clock nor a fence is needed.
 local function look(i)
-  local held = redis.pcall('HGET', KEYS[i + 1], ARGV[2 * i + 1])
-  return held, not held and redis.call('PTTL', KEYS[i + 1])
+  local left = redis.call('PTTL', KEYS[i + 1])
+  return left ~= -2 and redis.pcall('HGET', KEYS[i + 1], ARGV[2 * i + 1]), left
 end
 local held, left, is_taken = {}, {}, true
 for i = 1, count do

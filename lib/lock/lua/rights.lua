@@ -31,7 +31,7 @@ if #lacks > 0 then return redis.error_reply('NOPERM the user lacks ' .. table.co
 if type(counter) ~= 'string' then return '' end
 try(others, KEYS.publish or 'PUBLISH', 'rlock:' .. fences, '')
 for _, command in ipairs({'HKEYS', 'HLEN', 'ZCARD', 'TYPE'}) do try(others, command, fences) end
-for _, command in ipairs({'HGET', 'HDEL', 'HEXISTS', 'ZREM', 'ZSCORE'}) do try(others, command, fences, '') end
+for _, command in ipairs({'HGET', 'HMGET', 'HDEL', 'ZREM', 'ZSCORE'}) do try(others, command, fences, '') end
 for _, command in ipairs({'HSET', 'HSETNX', 'HINCRBY'}) do try(others, command, fences, '', 1) end
 for _, command in ipairs({'ZRANGE', 'ZREMRANGEBYSCORE', 'GETRANGE'}) do try(others, command, fences, 0, 0) end
 try(others, 'ZADD', fences, 1, '')
