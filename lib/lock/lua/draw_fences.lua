@@ -25,4 +25,4 @@ elseif why or fence <= count or fence > most then
   redis.call('SET', KEYS[1], string.format('%.0f', fence))
 end
 fence = fence - count
-local call, lease, results, numbers = redis.pcall, ARGV[1], {}, {}
+local call, lease = redis.pcall, ARGV[1]

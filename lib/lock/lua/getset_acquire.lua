@@ -1,4 +1,5 @@
 -- Since 2001 a time in ms has 13 digits. Any other value is refused.
+local results, numbers = {}, {}
 for i = 1, count do
   local name, now_ms, expiry_ms = KEYS[i + 1], ARGV[2 * i + 1], ARGV[2 * i + 2]
   local found = call('GET', name)

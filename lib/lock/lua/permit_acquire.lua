@@ -1,4 +1,5 @@
 local keys_each = (#KEYS - 1) / count
+local results, numbers = {}, {}
 for i = 1, count do
   local at, first_key = 4 * i - 1, (i - 1) * keys_each + 2
   local is_done, result, ttl = pcall(take, clock, lease * 1000, ARGV[at], ARGV[at + 1],

@@ -10,6 +10,7 @@ if count == 1 and not held[1] then
   set(KEYS[2], ARGV[3], ARGV[3] .. ':' .. ARGV[4], fence + 1)
   return {ARGV[#ARGV], clock, fence, '1'}
 end
+local results, numbers = {}, {}
 for i = 1, count do
   local name, at = KEYS[i + 1], 2 * i + 1
   local holder = ARGV[at]

@@ -2,6 +2,7 @@
 -- of the same call has set it.
 local each = (#ARGV - 3) / count
 local names, owners = #KEYS - count, 3 - each
+local results, numbers = {}, {}
 for i = 1, count do
   local name, owner = KEYS[names + i], ARGV[owners + each * i]
   local set = call('SET', name, owner, 'NX', 'PX', lease)
