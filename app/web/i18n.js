@@ -40,7 +40,7 @@ const languages = {
         offline: 'The shop cannot be reached. This page may be out of date.',
         unpaid: 'Unpaid', paid: 'Paid', redeemed: 'Redeemed', cancelled: 'Cancelled',
         expired: 'Expired', refunded: 'Refunded',
-        order: 'Order {id}', pay_within: '{time} left to pay', time_over: 'the time to pay is over',
+        order: 'Order {id}', placed_at: 'placed {time}', pay_within: '{time} left to pay', time_over: 'the time to pay is over',
         pay: 'Pay (demo)', cancel_short: 'Cancel', cancel: 'Cancel the order', keep: 'Keep it',
         confirm: 'Cancel this order?', confirm_text: '{title} goes back on sale.',
         order_paid: 'Order {id} is paid.', order_cancelled: 'Order {id} is cancelled.',
@@ -76,8 +76,9 @@ const languages = {
         work_stopped: '计算已停止，再次点击抢购即可继续。',
         failed: '请求失败：{detail}', offline: '暂时连不上商店，页面内容可能不是最新的。',
         unpaid: '待付款', paid: '已付款', redeemed: '已使用', cancelled: '已取消',
-        expired: '已过期', refunded: '已退款', order: '订单 {id}', pay_within: '剩余付款时间 {time}',
-        time_over: '已超时', pay: '付款（演示）', cancel_short: '取消', cancel: '取消订单',
+        expired: '已过期', refunded: '已退款', order: '订单 {id}', placed_at: '{time} 下单',
+        pay_within: '剩余付款时间 {time}', time_over: '已超时', pay: '付款（演示）',
+        cancel_short: '取消', cancel: '取消订单',
         keep: '保留', confirm: '取消这个订单？', confirm_text: '{title}：取消后库存将返还。',
         order_paid: '订单 {id} 已付款。', order_cancelled: '订单 {id} 已取消。',
         wrong_state: '订单状态已变化。', voucher_n: '优惠券 {id}',
@@ -110,7 +111,7 @@ const moneyFormat = new Intl.NumberFormat(language, {
 const numberFormat = new Intl.NumberFormat(language);
 const percentFormat = new Intl.NumberFormat(language, {style: 'percent'});
 const timeFormat = new Intl.DateTimeFormat(language, {
-    month: 'short', day: 'numeric', hour: '2-digit', minute: '2-digit',
+    year: 'numeric', month: 'short', day: 'numeric', hour: '2-digit', minute: '2-digit', hourCycle: 'h23',
 });
 
 export const money = (cents) => moneyFormat.format(cents / 100);

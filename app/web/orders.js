@@ -1,7 +1,7 @@
 /* orders.js - the shopper's orders. A change dispatches the event "orders" at the document, and what
    changes stock the event "stock". */
 import {call, clock, devToken, element, setText} from '/web/common.js';
-import {duration, hasText, money, text} from '/web/i18n.js';
+import {duration, hasText, moment, money, text} from '/web/i18n.js';
 import {shopper, signOut} from '/web/shopper.js';
 
 const byId = (id) => document.getElementById(id);
@@ -27,7 +27,9 @@ class Row {
         this.element = element('li', {class: 'order', 'data-order': order.id},
             element('div', {class: 'what'}, this.title,
                 element('p', {class: 'facts'}, this.badge,
-                    element('span', {id: name, class: 'small muted number'}, text('order', {id: order.id})), this.time)),
+                    element('span', {id: name, class: 'small muted number'}, text('order', {id: order.id})),
+                    element('time', {class: 'small muted number', datetime: order.created_at},
+                            text('placed_at', {time: moment(Date.parse(order.created_at))})), this.time)),
             element('div', {class: 'acts'}, this.pay, this.cancel), this.message);
         this.update(order);
     }

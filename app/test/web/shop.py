@@ -69,6 +69,12 @@ def test_shelf__has_what_can_be_bought_first(world):
     world.browser.screenshot("shop")
 
 
+def local(moment):
+    """A time of the service as the page shows it in English."""
+    at = datetime.datetime.fromisoformat(moment).astimezone()
+    return f"{at:%b} {at.day}, {at:%Y, %H:%M}"
+
+
 SHIFTS = """
 window.shifts = [];
 new PerformanceObserver((list) => list.getEntries().forEach(({value, sources}) => {
@@ -131,6 +137,7 @@ def test_buy__places_one_order_and_tells_its_number_and_time(world):
     assert re.search(r"Pay within 1[45]:\d\d", world.browser.text(shop.message)), \
         world.browser.text(shop.message)
     world.browser.wait_text(shop.row(order), "left to pay")
+    assert f"placed {local(world.order(order)['created_at'])}" in world.browser.text(shop.row(order))
     assert world.order(order)["user_id"] == shop.shopper()
     assert world.stock_left(shop.voucher) == 4
     world.browser.wait_text(f"{shop.card} .stock", "4 of 5 left")
@@ -237,6 +244,7 @@ def test_countdown__opens_the_sale_by_itself(world):
     begins = datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(seconds=40)
     shop = Shop(world, stock=5, begin_at=begins.strftime("%Y-%m-%dT%H:%M:%S.%fZ"))
     assert shop.state() == "upcoming"
+    assert world.browser.text(f"{shop.card} > button") == f"Opens {local(begins.isoformat())}"
     world.browser.wait_text(f"{shop.card} header", "00:")
     world.browser.screenshot("shop-countdown")
     shop.press()
@@ -445,6 +453,7 @@ def test_chinese__by_the_language_of_the_browser(world):
         world.browser.wait_text(f"{shop.card} > button", "立即抢购")
         shop.press()
         world.browser.wait_text(shop.message, "抢到了！订单")
+        assert re.search(r"20\d\d年.* 下单", world.browser.text(".order"))
         world.browser.screenshot("shop-chinese")
         left = world.browser.js("return document.body.innerText")
         assert not re.search(r"\b(Buy|Order|left|Sold)\b", left), left
