@@ -34,7 +34,7 @@ export class Card {
         this.time = element('strong', {class: 'number', role: 'timer', 'aria-live': 'off'});
         this.title = element('h3', {id: title});
         this.text = element('p', {class: 'text'});
-        this.more = element('button', {type: 'button', class: 'more small', 'aria-describedby': title,
+        this.more = element('button', {type: 'button', class: 'more small', 'aria-describedby': title, hidden: '',
                                        onclick: () => this.showAll()}, text('more'));
         this.price = element('strong', {class: 'number'});
         this.worth = element('span', {class: 'muted'});
@@ -52,12 +52,13 @@ export class Card {
         this.message = element('p', {class: 'message', role: 'status'});
         this.element = element('article', {class: 'card voucher', 'data-id': voucher.id, 'aria-labelledby': title},
             element('header', {}, this.badge, element('span', {class: 'small muted'}, this.timeName, ' ', this.time)),
-            this.title, element('div', {class: 'about'}, this.text, this.more),
+            element('div', {class: 'what'}, this.title, element('div', {class: 'about'}, this.text, this.more)),
             element('p', {class: 'price'}, this.price, this.worth, this.off),
             element('div', {class: 'supply'},
                 element('div', {class: 'track', 'aria-hidden': 'true'}, this.fill),
-                element('p', {class: 'stock'}, this.left, this.limit), this.work),
-            this.button, element('div', {class: 'outcome'}, this.message, this.note));
+                element('p', {class: 'stock'}, this.left, this.limit)),
+            this.button,
+            element('div', {class: 'after'}, this.work, element('div', {class: 'outcome'}, this.message, this.note)));
         this.voucher = {id: voucher.id};
         this.renewTicket();
         this.update(voucher);

@@ -6,7 +6,7 @@ import signal
 import subprocess
 
 import harness
-from browser import DESK, PHONE
+from browser import DESK, NARROW, PHONE
 
 EXPIRY_LOCK = 5265717970 # see sql/queries/lead_expiry.sql
 
@@ -122,6 +122,29 @@ def test_edit__changes_the_voucher(world):
     after = world.read(voucher)
     assert (after["title"], after["pay_within_s"]) == (title, 60)
     assert (after["begin_at"], after["end_at"]) == (before["begin_at"], before["end_at"])
+
+
+# The width of an input, and the width that its content needs.
+WIDTHS = """
+const input = document.getElementById(arguments[0]), width = () => input.getBoundingClientRect().width;
+const now = width();
+input.style.width = 'auto';
+const needed = width();
+input.style.width = '';
+return [now, needed];"""
+
+
+def test_form__shows_times_to_the_end(world):
+    browser = open_dashboard(world)
+    browser.one("#create").click()
+    try:
+        for size in (DESK, (500, 800), PHONE, NARROW):
+            browser.resize(size)
+            for name in ("f-begin_at", "f-end_at"):
+                now, needed = browser.js(WIDTHS, name)
+                assert 100 < needed <= now, (size, now, needed)
+    finally:
+        browser.resize(DESK)
 
 
 def test_restock__adds_and_refuses_more_than_is_left(world):

@@ -69,6 +69,28 @@ def test_shelf__has_what_can_be_bought_first(world):
     world.browser.screenshot("shop")
 
 
+# The gaps between the title and the text, and between the stock and the button.
+GAPS = """
+const card = document.querySelector(arguments[0]);
+const gap = (above, below) => Math.round(card.querySelector(below).getBoundingClientRect().top
+                                         - card.querySelector(above).getBoundingClientRect().bottom);
+return [gap('h3', '.text'), gap('.stock', '.main')];"""
+
+
+def test_card__beside_a_long_one_has_no_hole(world):
+    soon = world.voucher(begin_at=harness.moment(3000))
+    bare = world.voucher(description="")
+    shop = Shop(world, title="A long title " * 8, description="Long. " * 100, requires_ticket=True, pow_bits=8)
+    browser = world.browser
+    cards = [f'[data-id="{each}"]' for each in (shop.voucher, bare, soon)]
+    assert len({browser.one(each).rect["y"] for each in cards}) == 1 # one row
+    gaps = browser.js(GAPS, cards[0])
+    assert gaps == browser.js(GAPS, cards[1]) == browser.js(GAPS, cards[2])
+    assert browser.one(f"{cards[0]} .more").is_displayed()
+    assert not browser.one(f"{cards[1]} .more").is_displayed()
+    browser.screenshot("shop-row", DESK[1])
+
+
 def local(moment):
     """A time of the service as the page shows it in English."""
     at = datetime.datetime.fromisoformat(moment).astimezone()
