@@ -1,7 +1,7 @@
 /*
  * checkout_fixture.h - a checkout with a scripted store, scripted locks and simulated time.
  *
- * The fakes keep each call until the test answers it. Everything else is real. Each test program
+ * The fakes keep each call until the test answers it. All other code is real. Each test program
  * includes this file once.
  */
 #ifndef CHECKOUT_FIXTURE_H
@@ -26,7 +26,7 @@
 
 static struct {
     unsigned room, slow_room;
-    int64_t created_us; /* created_us of the orders in the answers */
+    int64_t created_us; /* when the orders in the answers were created */
     size_t count;
     struct call {
         int64_t voucher_id;
@@ -35,29 +35,30 @@ static struct {
         store_batch_cb callback;
         void *arg;
         bool is_lookup, is_slow;
-        bool is_behind; /* shares the transaction of the call before it */
+        bool is_behind; /* shares the transaction of the call before it in `calls` */
         void (*released)(void *arg);
         int64_t deadline_us;
     } calls[CALLS_MAX];
-    bool has_snapshot; /* the next answer has a snapshot */
+    bool has_snapshot; /* the next answer has a snapshot of the voucher */
     size_t snapshots;  /* number of snapshots that the catalogue received */
 } fake_store;
 
 static struct {
     size_t count; /* locks requested and not yet answered */
     struct rlock *requested[CALLS_MAX];
-    char name[40]; /* this and the options are of the last request */
+    char name[40]; /* `name` and `options` are of the last request */
     struct rlock_acquire_options options;
     bool is_down;
     int64_t fence;
     size_t held;
     size_t released;
     size_t flushes;
-    bool is_slow; /* releases wait for answer_releases() */
+    bool is_slow; /* a release waits for answer_releases() */
     enum rlock_status release_status;
     size_t releasing_count;
     struct rlock *releasing[CALLS_MAX];
-    int64_t raised_above; /* argument of the last raise; 0: none */
+    /* argument of the last call of rlock_raise_fences(); 0: it was not called */
+    int64_t raised_above;
 } fake_locks;
 
 enum { LOCK_FREE, LOCK_REQUESTED, LOCK_HELD };
@@ -66,8 +67,8 @@ enum { LOCK_FREE, LOCK_REQUESTED, LOCK_HELD };
 
 static struct {
     size_t unknown;   /* lines of the event outcome_unknown */
-    char fields[400]; /* of the last line */
-    char spans[1000]; /* of each line of the event span: its name and times, then ";" */
+    char fields[400]; /* the fields of the last line */
+    char spans[1000]; /* for each line of the event span: its name and times, then ";" */
 } fake_log;
 
 void log_event(enum log_level level UNUSED, const char *event, const char *format, ...)
@@ -244,12 +245,12 @@ static inline void on_answer(enum outcome outcome, const struct order *order, vo
     shopper->answered_us = clock_mono_us();
 }
 
-/* How a test opens its checkout. */
+/* The options of the checkout of a test. */
 struct opening {
     void (*test)(void **state);
     bool bypass, is_early;
     size_t batch_max;      /* 0: 8 */
-    uint32_t lock_wait_ms; /* 0: longer than the timeout */
+    uint32_t lock_wait_ms; /* 0: no limit */
 };
 
 static inline int open_checkout(void **state)
@@ -286,7 +287,7 @@ static inline void turn(void)
     checkout_turn(fixture.checkout);
 }
 
-/* Runs a test and checks that it ends with nothing in flight, nothing queued and no lock held. */
+/* Runs a test. Fails if an order is in flight, an order is queued, or a lock is held at its end. */
 static inline void run_and_check(void **state)
 {
     fixture.test(state);
@@ -306,7 +307,8 @@ static inline void run_and_check(void **state)
     fixture.has_passed = true;
 }
 
-/* A checkout with orders in flight, which a failed test leaves, cannot be closed. */
+/* Only a checkout without orders in flight can be closed. So the checkout of a failed test stays
+   open. */
 static inline int close_checkout(void **state UNUSED)
 {
     if (!fixture.has_passed)
@@ -334,7 +336,7 @@ static inline bool submit_request(const struct checkout_request *request)
     return checkout_submit(fixture.checkout, request, on_answer, shopper);
 }
 
-/* Shopper `user` orders a voucher. `user` is also the index of the answer. */
+/* Shopper `user` orders a voucher. `user` is also the index in fixture.shoppers. */
 static inline bool submit_with_key(int user, int64_t voucher_id, struct text key)
 {
     struct checkout_request request = {.voucher_id = voucher_id,
@@ -377,14 +379,14 @@ static inline void submit_locked(int user, int64_t voucher_id)
     answer_locks(RLOCK_OK);
 }
 
-/* Lets this number of connections be idle. */
+/* Sets how many connections are idle. */
 static inline void set_room(unsigned room)
 {
     fake_store.room = room;
     turn();
 }
 
-/* Answers the oldest call. */
+/* Answers the oldest call of the store. */
 static inline void answer_store(enum rlock_status status, enum verdict verdict)
 {
     const struct rlock_err why = {.status = status, .text = "scripted"};
@@ -412,7 +414,7 @@ static inline void answer_all(void)
         answer_store(RLOCK_OK, VERDICT_PLACED);
 }
 
-/* The shopper gets the lock, and the answer of the store. */
+/* The shopper gets the lock, orders the voucher, and the store answers with the verdict. */
 static inline void place(int user, int64_t voucher_id, enum verdict verdict)
 {
     submit_locked(user, voucher_id);
@@ -454,7 +456,8 @@ static inline void assert_unanswered(int user)
                  metrics_outcome_names[fixture.shoppers[user].outcome]);
 }
 
-/* Asserts that the oldest call has the orders of these shoppers, in this order. */
+/* Asserts that the oldest call has the orders of shoppers first_user to last_user, in this
+   order. */
 static inline void assert_sent(int first_user, int last_user)
 {
     const struct call *call = &fake_store.calls[0];
@@ -473,7 +476,7 @@ static inline void assert_sent(int first_user, int last_user)
                  first_user, last_user, len > 0 ? sent : " none");
 }
 
-/* A test with a checkout that is opened in this way. */
+/* Defines a test. The arguments after the name are members of its struct opening. */
 #define TEST_WITH(name, ...)                                                             \
     static void name(void **state);                                                      \
     static struct opening name##_opening = {.test = (name), __VA_ARGS__};                \

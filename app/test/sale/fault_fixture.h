@@ -1,5 +1,5 @@
 /*
- * fault_fixture.h - orders that wait while a row is held, and bursts of orders with a fault.
+ * fault_fixture.h - orders that wait for a locked row, and bursts of orders with a fault.
  *
  * Each test program includes this file once.
  */
@@ -27,7 +27,7 @@ static inline int close_fixture(void **state UNUSED)
     return fixture_close(fixture);
 }
 
-/* A voucher that both services know. */
+/* Creates a voucher, and waits until the other service knows it as well. */
 static inline void make_known(struct service *service, struct service *other,
                               int64_t stock, char *ret_id)
 {
@@ -44,7 +44,8 @@ struct attempt {
     int64_t user_id;
 };
 
-/* Whether the shopper has an order, perhaps of an earlier attempt whose answer was lost. */
+/* Orders again. Whether the shopper has an order now, perhaps from an attempt whose answer was
+   lost. */
 static inline bool is_complete(void *arg)
 {
     const struct attempt *attempt = arg;
@@ -75,7 +76,7 @@ static inline void release_rows(void)
     sql_session(fixture, NULL);
 }
 
-/* Sends a request on a new connection. The answer is not read. */
+/* Sends a request on a new connection and does not wait for the answer. */
 static inline struct client *send_request(struct service *service, const char *method,
                                           const char *target, const char *token)
 {
@@ -89,7 +90,8 @@ static inline struct client *send_request(struct service *service, const char *m
     return client;
 }
 
-/* Shoppers first_user, first_user + 1, ... order. Another request lets the service read the orders. */
+/* Sends an order of each of `count` shoppers, first_user, first_user + 1, and so on. When /healthz
+   has been answered, the service has read the orders. */
 static inline void send_orders(struct service *service, const char *voucher_id,
                                int64_t first_user, struct client **ret_clients,
                                size_t count)
@@ -103,7 +105,7 @@ static inline void send_orders(struct service *service, const char *voucher_id,
     EXPECT(request(service, NULL, NULL, "GET /healthz"), 200, NULL);
 }
 
-/* Reads the answers to requests that were sent, which must all be this one. */
+/* Reads the answers to the requests of `clients`. Each must have this status and code. */
 static inline void expect_answers(struct client **clients, size_t count, int status,
                                   const char *code)
 {
@@ -148,7 +150,8 @@ static inline void run_burst(struct service *service, size_t count,
     assert_int_equal(load_run(&plan), count);
 }
 
-/* Compares the answers with the rows. Then the shoppers without an order try again. */
+/* Compares the answers with the rows in Postgres. Then the shoppers without an order try again, and
+   each must get one. */
 static inline void finish_burst(struct service *service)
 {
     service_await(service, "/readyz", 200);

@@ -1,10 +1,10 @@
-/* it_fault_bounds.c - deadlines and queue limits: every request is answered. */
+/* it_fault_bounds.c - every request is answered, even if a row is locked or the queue is full. */
 #include "app/test/sale/fault_fixture.h"
 
 #define CLIENTS 100
 
-static struct service *patient; /* creates the vouchers */
-static struct service *service; /* started by the running test */
+static struct service *patient; /* creates the vouchers; it has the default settings */
+static struct service *service; /* started by the running test, with low limits */
 
 static int setup(void **state)
 {
@@ -13,7 +13,7 @@ static int setup(void **state)
     return 0;
 }
 
-/* The row of the voucher is locked until all orders are answered. */
+/* The row of the voucher stays locked until all orders are answered. */
 SERVICE_CASE(test_deadline__answers_an_order_that_hangs)
 {
     const char *const env[] = {"SECKILL_ORDER_TIMEOUT_MS=700", NULL};
@@ -35,13 +35,13 @@ SERVICE_CASE(test_deadline__answers_an_order_that_hangs)
     release_rows();
     service_await(service, "/readyz", 200);
     for (attempt.user_id = 1; attempt.user_id <= CLIENTS; attempt.user_id++)
-        AWAIT(is_complete, &attempt); /* the service recovers */
+        AWAIT(is_complete, &attempt); /* the service works again */
     assert_int_equal(sql_live_orders(fixture, attempt.voucher_id), CLIENTS);
     assert_int_equal(service_stop(service), 0);
 }
 
 struct refusals {
-    struct client *clients[CLIENTS]; /* NULL: refused */
+    struct client *clients[CLIENTS]; /* NULL: the request was refused */
     size_t count;
 };
 

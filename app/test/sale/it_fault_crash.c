@@ -1,5 +1,5 @@
 /*
- * it_fault_crash.c - the service killed or stopped during a sale, and started while Redis and
+ * it_fault_crash.c - the service is killed or stopped during a sale, or is started while Redis and
  * Postgres are down.
  */
 #include "app/test/sale/fault_fixture.h"
@@ -11,7 +11,7 @@
 #define KEYS    50
 
 static const char *const lease_2_s[] = {"SECKILL_LOCK_LEASE_MS=2000", NULL};
-static struct service *victim; /* the service that dies or stops */
+static struct service *victim; /* the service that is killed or stopped */
 
 static int mend(void **state)
 {
@@ -31,7 +31,8 @@ static void kill_and_respawn(size_t answered)
     service_await(victim, "/readyz", 200);
 }
 
-/* Orders of the dead process are possible again when the leases of its locks have ended. */
+/* The locks of the dead process stay until their leases end. Until then their shoppers cannot
+   order. */
 CRASH_CASE(test_kill__loses_no_acknowledged_order)
 {
     victim = fixture_serve(fixture, lease_2_s);
@@ -41,7 +42,7 @@ CRASH_CASE(test_kill__loses_no_acknowledged_order)
     assert_int_equal(service_stop(victim), 0);
 }
 
-/* One restock of each key, which adds 1. */
+/* KEYS requests, each with its own key, restock a voucher by one piece each. */
 struct restocks {
     char voucher_id[ID_SIZE], target[64];
     struct client *clients[KEYS];
@@ -70,7 +71,8 @@ static bool has_restocked(void *arg)
                       restocks->voucher_id) >= 1 + KEYS / 10;
 }
 
-/* Some restocks are committed and some are not when the process dies. No client has read an answer. */
+/* When the process dies, some restocks are committed and some are not. No client has read an
+   answer. Every client then repeats its request. */
 CRASH_CASE(test_kill__a_repeated_key_restocks_once)
 {
     struct restocks restocks;
@@ -96,7 +98,8 @@ CRASH_CASE(test_kill__a_repeated_key_restocks_once)
     assert_int_equal(service_stop(victim), 0);
 }
 
-/* The locks of a stopped process expire. When it continues, it must not sell twice. */
+/* The locks of a stopped process expire, and the shoppers order at another instance. When the
+   process continues, it must not sell to them again. */
 CRASH_CASE(test_stop__longer_than_the_lease)
 {
     struct client *clients[STOPPED];
@@ -109,7 +112,7 @@ CRASH_CASE(test_stop__longer_than_the_lease)
     hold_row(attempt.voucher_id);
     send_orders(victim, attempt.voucher_id, 1, clients, STOPPED);
     service_signal(victim, SIGSTOP);
-    release_rows(); /* Postgres commits the batch; the locks expire */
+    release_rows(); /* Postgres commits the batch; then the locks expire */
     for (; attempt.user_id <= STOPPED; attempt.user_id++)
         AWAIT(is_complete, &attempt);
     service_signal(victim, SIGCONT);

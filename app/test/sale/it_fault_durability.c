@@ -1,10 +1,11 @@
 /*
- * it_fault_durability.c - an administrator makes Postgres less durable during a sale. From then on
- * no order is acknowledged; no acknowledged order is lost in a crash; the sale continues when the
- * setting is restored.
+ * it_fault_durability.c - an administrator makes Postgres less durable during a sale.
  *
- * A commit takes 10 ms. The WAL writer is so slow that a crash loses a commit that does not wait
- * for the flush.
+ * From then on no order may be acknowledged. The crash that follows may lose no acknowledged order.
+ * When the setting is restored, the sale must continue.
+ *
+ * The setup makes a commit take 10 ms. It also makes the WAL writer so slow that a crash loses
+ * every commit that did not wait for the flush.
  */
 #include "app/test/sale/fault_fixture.h"
 
@@ -16,10 +17,10 @@
 #define CONNECTIONS  64
 #define VOUCHERS_MAX 20
 
-/* With early release, without it, and with a synchronous standby. */
+/* Three services: with early release, without it, and with a synchronous standby. */
 static struct service *early, *plain, *replicated;
 
-/* The process that receives the WAL as a standby does, until the test ends it. */
+/* The process that receives the WAL as a standby does. */
 static pid_t standby;
 
 static void administer(const char *const *statements)
@@ -62,7 +63,7 @@ static int setup(void **state)
     return 0;
 }
 
-/* Restores the settings after each test, also if it failed. */
+/* Restores the settings after each test, even if the test failed. */
 static int mend(void **state)
 {
     static const char *const raise[] = {"alter system reset synchronous_commit",
@@ -80,10 +81,11 @@ static int mend(void **state)
 /* -- a sale during which the server becomes less durable -- */
 
 static struct sale_run {
-    const char *setting, *value; /* what makes the server less durable */
+    /* the setting that is changed, and the value that makes the server less durable */
+    const char *setting, *value;
     size_t vouchers;
     char voucher_ids[VOUCHERS_MAX][ID_SIZE];
-    char *lowered_at; /* time by the clock of the database */
+    char *lowered_at; /* when the setting was changed, by the clock of the database */
     struct order_burst orders;
     enum tally each[REQUESTS];
 } run;
@@ -121,8 +123,8 @@ static bool is_not_durable(void *service)
     return reply->status == 503 && strstr(reply->body, "not_durable") != NULL;
 }
 
-/* `rows` has a digit for each shopper. 0: no order, 1: an order created before the lowering, 2: an
-   order created after it. */
+/* `rows` has one digit for each shopper. 0: the shopper has no order. 1: the order was created
+   before the setting was lowered. 2: the order was created after that. */
 static void check_acknowledged(void)
 {
     char *rows = sql_text(fixture,
@@ -203,7 +205,7 @@ DURABILITY_CASE(test_lowered__without_early_release)
     raise_and_sell(state, plain);
 }
 
-/* There are no orders, so only the periodic check of the service can notice the change. */
+/* No orders are placed, so only the periodic check of the service can notice the change. */
 DURABILITY_CASE(test_lowered__while_idle)
 {
     char voucher_id[ID_SIZE];
@@ -219,7 +221,7 @@ DURABILITY_CASE(test_lowered__while_idle)
     raise_and_sell(state, plain);
 }
 
-/* An operator, or Patroni, drops a standby that has failed. */
+/* An operator or Patroni removes a failed standby from synchronous_standby_names. */
 DURABILITY_CASE(test_lowered__the_standby_is_dropped)
 {
     static const char *const name_it[] = {

@@ -1,6 +1,8 @@
 /*
- * it_fault_isolation.c - slow work delays no other work: vouchers whose rows are held, expiry,
- * heavy reads. All requests go to one event loop.
+ * it_fault_isolation.c - slow work does not delay other work.
+ *
+ * Slow are the orders of vouchers whose rows are locked, the expiry of their orders, and heavy
+ * reads. Each service has one event loop.
  */
 #include "app/test/sale/fault_fixture.h"
 
@@ -18,8 +20,7 @@ static const char *const env_60_s[] = {"SECKILL_WORKERS=1", TIMEOUT("60"), NULL}
 
 static struct service *service; /* started by the running test */
 
-/* Vouchers whose rows a session holds. Shoppers 1, 2, ... have one order each, for one voucher
-   each. */
+/* Vouchers whose rows a session locks. Shoppers 1, 2, ... each order a different one of them. */
 static struct held {
     char voucher_ids[HELD_MAX][ID_SIZE];
     char order_ids[HELD_MAX][ID_SIZE];
@@ -28,7 +29,7 @@ static struct held {
 
 static int mend(void **state)
 {
-    release_rows(); /* also after a failed test */
+    release_rows(); /* needed if the test has failed */
     return fixture_end_test(state);
 }
 
@@ -63,7 +64,8 @@ static void hold_rows(size_t count)
     sql_session(fixture, statement);
 }
 
-/* Sends a request for each held voucher, each on a new connection, without waiting for answers. */
+/* Sends a request for each held voucher, each on a new connection. Does not wait for the
+   answers. */
 static void send_to_held(const char *pattern, char ids[][ID_SIZE])
 {
     char target[64];
@@ -149,7 +151,7 @@ ISOLATION_CASE(test_orders__of_held_vouchers_delay_no_other)
 
 #define HELD_BATCHES 1200
 
-/* Makes all orders of this voucher overdue. */
+/* Makes all orders of the voucher overdue by `hours`. */
 static void make_overdue(const char *voucher_id, int hours)
 {
     sql_do(fixture,
@@ -165,7 +167,8 @@ static bool are_overdue(void *arg)
            *(const int64_t *)arg;
 }
 
-/* More batches of the held voucher are due than one query returns, and they are due first. */
+/* More batches of the locked voucher are due than one query returns, and they are due before the
+   batch of the other voucher. */
 ISOLATION_CASE(test_expiry__of_a_held_voucher_delays_no_other)
 {
     char voucher_id[ID_SIZE], order_id[ID_SIZE];
@@ -201,7 +204,8 @@ static void assert_expiry_works(int64_t user_id)
     make_order(user_id, voucher_id, order_id);
     make_overdue(voucher_id, 1);
     AWAIT(are_overdue, &(int64_t){0});
-    AWAIT(one_session_expires, NULL); /* the session of a stopped leader has ended */
+    /* The session of a leader that was stopped has ended. */
+    AWAIT(one_session_expires, NULL);
 }
 
 static bool is_leader(void *arg)
@@ -210,7 +214,8 @@ static bool is_leader(void *arg)
     return metric("seckill_expiry_leader") == 1;
 }
 
-/* @arg  two instances; the leader becomes the first */
+/* Whether exactly one of the two instances in `arg` expires orders. This leader becomes the first
+   of the two. */
 static bool one_leads(void *arg)
 {
     struct service **instances = arg, *other = instances[1];
@@ -234,7 +239,7 @@ ISOLATION_CASE(test_expiry__one_instance_does_it_another_takes_over)
     AWAIT(one_leads, instances);
     leader = instances[0];
     service = instances[1];
-    service_signal(leader, SIGSTOP); /* its connections stay open */
+    service_signal(leader, SIGSTOP); /* its connections to Postgres stay open */
     assert_expiry_works(2);
     AWAIT(is_leader, service);
     service_signal(leader, SIGCONT);
@@ -281,7 +286,7 @@ static void mix_answer(size_t k, const struct client_reply *reply, void *arg)
         mix->listed++;
 }
 
-/* Reads lists of vouchers with long descriptions while others order. Each list has 400 KB. */
+/* Clients read lists of 100 vouchers with long descriptions (400 KB each) while others order. */
 ISOLATION_CASE(test_reads__more_than_can_be_served_delay_no_order)
 {
     struct mix mix = {.orders = {.first_user = 1}};
@@ -305,7 +310,7 @@ ISOLATION_CASE(test_reads__more_than_can_be_served_delay_no_order)
     assert_no_reconnects();
 }
 
-/* Reads that wait for a table lock. */
+/* The reads of events wait for a table lock. Requests that do not read events must succeed. */
 ISOLATION_CASE(test_reads__slow_ones_fail_alone)
 {
     char voucher_id[ID_SIZE], order_id[ID_SIZE];

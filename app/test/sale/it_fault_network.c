@@ -1,6 +1,7 @@
 /*
- * it_fault_network.c - lost answers of Postgres and Redis. The server has executed the command, and
- * the service must find out.
+ * it_fault_network.c - answers of Postgres and of Redis are lost.
+ *
+ * The server has executed the command, and the service must find out that it has.
  */
 #include "app/test/fixture_proxy.h"
 #include "app/test/sale/fault_fixture.h"
@@ -28,7 +29,7 @@ static void lose_answers(size_t answered)
         proxy_drop(&proxy, 0);
 }
 
-/* `name` is the setting with the URL of the server whose answers are lost. */
+/* `name` is the setting that has the URL of the server whose answers are lost. */
 static void sell_through_proxy(const char *name, const char *url)
 {
     char setting[400];
@@ -41,7 +42,8 @@ static void sell_through_proxy(const char *name, const char *url)
     for (int round = 0; round < ROUNDS; round++) {
         run_burst(service, BURST, lose_answers);
         assert_int_equal(burst.orders.tally[TALLY_LOST], 0);
-        assert_int_equal(burst.orders.tally[TALLY_UNKNOWN], 0); /* looked up at once */
+        /* Each unknown outcome was looked up at once. */
+        assert_int_equal(burst.orders.tally[TALLY_UNKNOWN], 0);
         finish_burst(service);
     }
 }

@@ -1,13 +1,16 @@
 /*
- * it_fault_postgres.c - Postgres killed, stopped, hung, or its connections cut, during a
- * sale: no acknowledged order is lost, no answer is false, and the sale continues.
+ * it_fault_postgres.c - Postgres fails during a sale.
+ *
+ * Postgres is killed, stopped or paused, or its connections are cut. No acknowledged order may be
+ * lost, no answer may be false, and the sale must continue.
  */
 #include "app/test/sale/fault_fixture.h"
 #include "base/clock.h"
 
 #define TIMEOUT_MS 2000
 
-/* `impatient` has a short timeout; the timeout of `patient` is longer than any outage here. */
+/* The timeout of `impatient` is shorter than the long outage of these tests. The timeout of
+   `patient` is longer than any outage. */
 static struct service *impatient, *patient;
 
 static int setup(void **state)
@@ -21,7 +24,7 @@ static int setup(void **state)
     return 0;
 }
 
-/* Makes Postgres run again, also after a failed test. */
+/* Makes Postgres run again, even if the test failed. */
 static int mend(void **state)
 {
     fixture_mend(fixture, "postgres");
@@ -81,9 +84,10 @@ POSTGRES_CASE(test_down__killed)
 static const struct outage {
     const char *name;
     struct service **service;
-    size_t placed_min, unknown_max; /* orders */
-    const char *down, *up; /* how Postgres is treated after a tenth of the orders */
-    const char *function;  /* else called for each session again and again */
+    size_t placed_min, unknown_max; /* bounds of the numbers of orders */
+    const char *down, *up; /* commands for Postgres after a tenth of the orders */
+    /* NULL, or a function that is called for each session again and again */
+    const char *function;
 } outages[] = {
     {"killed", &patient, BURST / 10, BURST, "kill", "start", NULL},
     {"stopped", &patient, BURST / 10, BURST, "stop", "start", NULL},
@@ -92,7 +96,7 @@ static const struct outage {
     {"connections cut", &patient, 0, 0, NULL, NULL, "pg_terminate_backend"},
     {"statements cancelled", &patient, 0, 0, NULL, NULL, "pg_cancel_backend"},
 };
-static const struct outage *outage; /* of the burst */
+static const struct outage *outage; /* the outage of the running burst */
 
 static bool time_is_over(void *arg)
 {
@@ -111,7 +115,7 @@ static void strike(size_t answered)
     if (outage->function != NULL || answered != BURST / 10)
         return;
     fixture_servers(fixture, outage->down, "postgres");
-    if (outage->service == &impatient) /* longer than its timeout */
+    if (outage->service == &impatient) /* the outage is longer than the timeout */
         becomes_true(time_is_over, &until_us);
     fixture_servers(fixture, outage->up, "postgres");
 }
@@ -134,7 +138,8 @@ POSTGRES_CASE(test_burst__goes_on_after_each_outage)
 
 #define NEIGHBOURS 60
 
-/* While the voucher's row is locked, the orders queue up, so they share batches. */
+/* While the row of the voucher is locked, orders gather in its queue. So the refused orders are in
+   batches with others. */
 POSTGRES_CASE(test_poison__fails_alone)
 {
     struct client *clients[NEIGHBOURS];

@@ -1,4 +1,8 @@
-/* it_fault_redis.c - Redis killed, hung, refusing writes; reject and bypass. */
+/*
+ * it_fault_redis.c - Redis is killed, paused, or refuses writes.
+ *
+ * SECKILL_REDIS_DOWN decides whether the service then rejects orders or bypasses the locks.
+ */
 #include "app/test/sale/fault_fixture.h"
 #include "base/clock.h"
 
@@ -6,13 +10,13 @@
 
 #define BURST 3000
 
-/* A leaked lock blocks its shopper for longer than a test waits. */
+/* With this lease, a lock that is not released blocks its shopper for longer than a test waits. */
 #define LONG_LEASE "SECKILL_LOCK_LEASE_MS=600000"
 
 static const char *const bypassing[] = {"SECKILL_ORDER_TIMEOUT_MS=10000",
                                         "SECKILL_REDIS_DOWN=bypass", LONG_LEASE, NULL};
-/* Both reject orders while Redis is down. `impatient` has a short timeout; the timeout of `patient`
-   is longer than any outage here. */
+/* Both services reject orders while Redis is down. The timeout of `impatient` is short. The timeout
+   of `patient` is longer than any outage in these tests. */
 static struct service *impatient, *patient;
 
 static int setup(void **state)
@@ -32,7 +36,7 @@ static void await_both(void)
     service_await(patient, "/readyz", 200);
 }
 
-/* Makes Redis run again, also after a failed test. */
+/* Makes Redis run again, even if the test failed. */
 static int mend(void **state)
 {
     fixture_mend(fixture, "redis");
@@ -44,7 +48,7 @@ static int mend(void **state)
 
 /* -- reject -- */
 
-/* Asserts how requests of shoppers 1 to 4 are answered while Redis is down. */
+/* Asserts how orders of shoppers 1 to 4 are answered while Redis is down. */
 static void assert_rejected(const char *voucher_id)
 {
     const struct client_reply *reply;
@@ -82,8 +86,8 @@ REDIS_CASE(test_reject__killed)
     assert_sells_again(voucher_id);
 }
 
-/* Redis grants a lock after the service has given up. The service must release this orphan before
-   its lease ends. */
+/* Redis grants a lock after the service has given up waiting for it. The service must release such
+   an orphan before the lease ends. */
 REDIS_CASE(test_reject__hung_leaves_no_lock_behind)
 {
     struct attempt attempt = {.service = patient, .user_id = 1};
@@ -94,11 +98,11 @@ REDIS_CASE(test_reject__hung_leaves_no_lock_behind)
     fixture_servers(fixture, "resume", "redis");
     for (; attempt.user_id <= 4; attempt.user_id++)
         AWAIT(is_complete, &attempt);
-    AWAIT(no_locks, NULL); /* long before the leases end */
+    AWAIT(no_locks, NULL); /* the leases end much later */
     assert_false(service_has_logged(impatient, "dependency=redis worker=0 why=\"\""));
 }
 
-/* Redis is connected. It answers with an error and does nothing. */
+/* Redis accepts connections, but answers every write with an error. */
 REDIS_CASE(test_reject__refusing_writes)
 {
     char voucher_id[ID_SIZE];
@@ -110,7 +114,8 @@ REDIS_CASE(test_reject__refusing_writes)
     assert_sells_again(voucher_id);
 }
 
-/* The key of the fence counter belongs to another program: nothing is overwritten. */
+/* The key of the fence counter holds a hash of another program. The service must not overwrite
+   it. */
 REDIS_CASE(test_reject__a_fence_of_another_type)
 {
     char voucher_id[ID_SIZE];
@@ -122,7 +127,7 @@ REDIS_CASE(test_reject__a_fence_of_another_type)
     assert_string_equal(redis_do(fixture, "HGET lock:fence field"), "7");
     redis_do(fixture, "DEL lock:fence");
     assert_sells_again(voucher_id);
-    /* the greatest fence of all orders is at most a minute ahead of the clock */
+    /* The fences go on from the clock of Redis, so the greatest one is near the present time. */
     ASSERT_NUMBER(sql_number(fixture, "select max(fence) from voucher_order"), <=,
                   clock_real_us() + 60000000);
 }
@@ -135,7 +140,7 @@ static void kill_and_start(size_t answered)
     fixture_servers(fixture, "start", "redis");
 }
 
-/* Cuts connections and flushes Redis again and again, at any point of the orders. */
+/* Cuts the connections, flushes the scripts and flushes the data, again and again. */
 static void cut_and_flush(size_t answered)
 {
     if (answered < BURST / 10)
@@ -169,7 +174,7 @@ REDIS_CASE(test_reject__connections_cut_in_a_burst)
 
 /* -- bypass -- */
 
-#define IN_A_ROW 16 /* requests that very likely reach every loop of a service */
+#define IN_A_ROW 16 /* so many requests very likely reach every loop of a service */
 
 static bool all_loops_are(struct service *service, bool is_bypassed)
 {
@@ -216,7 +221,8 @@ REDIS_CASE(test_bypass__sells_without_redis)
     EXPECT(place_order(at, 2, voucher_id, "k"), 409, "already_ordered");
     EXPECT(place_order(at, 21, voucher_id, NULL), 409, "sold_out");
     assert_bypassed(at);
-    late = fixture_serve(fixture, bypassing); /* it has never seen Redis */
+    /* This instance was never connected to Redis. */
+    late = fixture_serve(fixture, bypassing);
     make_voucher(late, &(struct sale){.stock = 20}, foreign);
     EXPECT(place_order(late, 1, foreign, NULL), 201, NULL);
     assert_bypassed(late);

@@ -1,4 +1,4 @@
-/* it_topologies.c - Redis behind a sentinel, and as a cluster: all uses. */
+/* it_topologies.c - the service with Redis behind a sentinel, and with a Redis cluster. */
 #include "app/test/sale/fault_fixture.h"
 #include "test/port.h"
 
@@ -8,14 +8,14 @@
 #include <time.h>
 #include <unistd.h>
 
-/** Starts another server with this configuration; `mode` is an additional argument, or NULL. */
+/** Starts a server with this configuration. `mode` is an additional argument or NULL. */
 static pid_t start_server(unsigned port, const char *config, const char *mode)
 {
     char path[160], number[8];
     FILE *file;
     pid_t pid;
 
-    /* A file of its own, since another server may start before this one has read it. */
+    /* Each server has its own file: the next one may start before this one has read its file. */
     snprintf(path, sizeof(path), "%s/%u.conf", fixture->dir, port);
     snprintf(number, sizeof(number), "%u", port);
     file = fopen(path, "w");
@@ -47,7 +47,7 @@ static struct service *serve(const char *url)
     return fixture_serve(fixture, env);
 }
 
-/** Whether the service has published its stats, which it reads from Redis. */
+/** Whether the service has published its stats. The service reads them from Redis. */
 static bool has_published(void *arg)
 {
     const struct client_reply *reply = request(arg, admin(), NULL, "GET /v1/stats");
@@ -56,7 +56,7 @@ static bool has_published(void *arg)
            strstr(reply->body, "[[") != NULL;
 }
 
-/** Run a command of two or three words in the server at this URL. */
+/** Runs a command of two or three words in the server at this URL. */
 static void redis_cli(const char *url, const char *verb, const char *key,
                       const char *value)
 {
@@ -117,14 +117,15 @@ SERVICE_CASE(test_serve__behind_a_sentinel)
     stop_server(sentinel);
 }
 
-/** The masters of a cluster. The second has only the hash slot of shopper 5's lock, {1}. */
+/** The masters of a cluster. The second has only the hash slot of the lock of shopper 5, whose hash
+ *  tag is {1}. */
 static struct node {
     unsigned port;
     char config[200], url[40];
     pid_t pid;
 } nodes[2];
 
-/** Run `redis-cli WORDS` in a node; whether its output contains `expected`. */
+/** Whether the output of `redis-cli WORDS` at the node contains `expected`. */
 static bool says(const struct node *node, const char *expected, const char *words)
 {
     char copy[100], *rest = copy;

@@ -1,4 +1,4 @@
-/* test_admission.c - the sale window and the stock at their limits. */
+/* test_admission.c - admission at the limits of the sale window and of the stock. */
 #include "app/sale/admission.h"
 #include "test/case_list.h"
 
@@ -6,7 +6,7 @@
 
 static int64_t clock_error_us;
 
-/* The database's clock shows 1000. */
+/* The clock of the database shows 1000 us. The rows below say how wrong it may be. */
 int64_t catalogue_now_us(const struct catalogue *catalogue UNUSED, int64_t *ret_error_us)
 {
     *ret_error_us = clock_error_us;
@@ -23,9 +23,10 @@ UNIT_CASE(test_admission_check__at_its_limits)
         {1001, 2000, 1, 0, OUTCOME_NOT_STARTED},
         {0, 1000, 1, 0, OUTCOME_SALE_ENDED},
         {0, 2000, 0, 0, OUTCOME_SOLD_OUT},
-        {1010, 2000, 1, 10, ADMITTED}, /* perhaps it has begun: Postgres decides */
+        /* within the error of the clock: Postgres decides */
+        {1010, 2000, 1, 10, ADMITTED},
         {1011, 2000, 1, 10, OUTCOME_NOT_STARTED},
-        {0, 991, 1, 10, ADMITTED}, /* perhaps it has not ended */
+        {0, 991, 1, 10, ADMITTED}, /* the same */
         {0, 990, 1, 10, OUTCOME_SALE_ENDED},
     };
 

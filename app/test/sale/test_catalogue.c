@@ -23,7 +23,7 @@ void store_read_vouchers(struct store *store UNUSED, const int64_t *ids, size_t 
                          store_vouchers_cb callback, void *arg)
 {
     assert_null(fake_store.callback);
-    assert_in_range(count, 0, 10000); /* as store.h demands */
+    assert_in_range(count, 0, 10000); /* the limits in store.h */
     fake_store.reads++;
     fake_store.ids = ids;
     fake_store.count = count;
@@ -114,7 +114,7 @@ static void start_read(int64_t id, struct reader *reader)
 {
     *reader = (struct reader){0};
     catalogue_read(fixture.catalogue, id, &reader->wait, on_entry, reader);
-    assert_int_equal(reader->answers, 0); /* never from inside the call */
+    assert_int_equal(reader->answers, 0); /* the callback never runs inside the call */
 }
 
 static void answer_read(enum rlock_status status, const struct voucher *voucher)
@@ -187,7 +187,8 @@ TEST(test_catalogue_read__failure_is_answered)
     assert_null(get(7));
 }
 
-/* Requests for random ids must not fill the catalogue: it keeps the latest 4,096 missing ids. */
+/* Requests for random ids must not fill the catalogue. It keeps only the latest 4,096 ids that have
+   no voucher. */
 TEST(test_catalogue_read__of_more_vouchers_than_fit)
 {
     struct reader *readers = calloc(ENTRIES_MAX, sizeof(*readers));
@@ -197,7 +198,7 @@ TEST(test_catalogue_read__of_more_vouchers_than_fit)
     for (int64_t id = 1; id <= ENTRIES_MAX; id++)
         start_read(id, &readers[id - 1]);
     start_read(ENTRIES_MAX + 1, &reader);
-    turn(); /* answers the one that does not fit */
+    turn(); /* answers the request for which there was no room */
     assert_int_equal(reader.answers, 1);
     assert_int_equal(reader.status, RLOCK_NO_MEMORY);
     while (fake_store.callback != NULL)
@@ -214,7 +215,7 @@ TEST(test_catalogue_read__of_more_vouchers_than_fit)
 
 /* -- age -- */
 
-/* The age of an entry counts from the start of its read. */
+/* The age of an entry counts from the start of its read, not from its end. */
 TEST(test_catalogue_get__valid_for_800_ms)
 {
     struct reader reader;
@@ -224,7 +225,7 @@ TEST(test_catalogue_get__valid_for_800_ms)
     assert_int_equal(get(7)->stock_left, 5);
     pass_us(1);
     assert_null(get(7));
-    answer_with_stock(7, 5); /* the refresh under way */
+    answer_with_stock(7, 5); /* answers the read that get(7) has started */
     start_read(8, &reader);
     turn();
     pass_us(800000);
@@ -244,7 +245,7 @@ TEST(test_catalogue_invalidate__ends_validity)
     pass_us(1);
     read_voucher(7, 4);
     assert_int_equal(get(7)->stock_left, 4);
-    catalogue_invalidate(fixture.catalogue, 0); /* any voucher */
+    catalogue_invalidate(fixture.catalogue, 0); /* 0: every voucher */
     assert_null(get(7));
 }
 
@@ -264,7 +265,8 @@ TEST(test_catalogue_invalidate__during_a_read_repeats_it)
     assert_int_equal(reader.stock_left, 4);
 }
 
-/* During a sale no request waits for a read, and reads are few. */
+/* An entry is read again before it becomes invalid. So during a sale no request waits for a
+   read. */
 TEST(test_catalogue__entries_in_use_stay_valid)
 {
     read_voucher(7, 5);
@@ -282,7 +284,7 @@ TEST(test_catalogue__unused_entries_are_evicted_after_30_s)
     const struct voucher_snapshot snapshot = {.voucher_id = 7, .stock_left = 4};
 
     read_voucher(7, 5);
-    pass_us(600000); /* read once more, since it was used */
+    pass_us(600000); /* the entry was used, so it is read once more */
     answer_with_stock(7, 5);
     pass_us(29800000);
     update(&snapshot);
@@ -311,7 +313,7 @@ TEST(test_catalogue_update__counts_as_a_read)
     assert_int_equal(get(7)->stock_left, 3);
     assert_int_equal(get(7)->begin_us, 11);
     assert_int_equal(get(7)->end_us, 22);
-    answer_with_stock(7, 5); /* ignored: its version is older */
+    answer_with_stock(7, 5); /* ignored: the version is older */
     assert_int_equal(reader.stock_left, 3);
 }
 
@@ -385,7 +387,7 @@ TEST(test_catalogue_read__believes_a_database_that_knows_less)
     pass_us(1);
     catalogue_invalidate(fixture.catalogue, 0);
     pass_us(1);
-    read_voucher(7, 2); /* version 0 */
+    read_voucher(7, 2); /* this row has version 0 */
     assert_int_equal(get(7)->stock_left, 2);
     snapshot.version = 1;
     snapshot.stock_left = 1;
@@ -421,23 +423,24 @@ TEST(test_catalogue_now__keeps_the_best_sample_for_10_s)
     assert_int_equal(catalogue_now_us(fixture.catalogue, &error_us), 5001000);
     assert_int_equal(error_us, 1000);
     simulated_us += 9000000;
-    read_clock(4000, 14100000); /* less exact */
+    read_clock(4000, 14100000); /* less exact: ignored */
     assert_int_equal(catalogue_now_us(fixture.catalogue, &error_us), 14005000);
     assert_int_equal(error_us, 1000);
     simulated_us += 1000000;
-    read_clock(4000, 15100000); /* less exact, but the other reading is too old */
+    read_clock(4000, 15100000); /* less exact, but the first reading is too old */
     assert_int_equal(catalogue_now_us(fixture.catalogue, &error_us), 15102000);
     assert_int_equal(error_us, 2000);
     read_clock(2000, 15200000); /* more exact */
     assert_int_equal(catalogue_now_us(fixture.catalogue, &error_us), 15201000);
     assert_int_equal(error_us, 1000);
     catalogue_invalidate(fixture.catalogue, 0);
-    read_clock(4000, 14000000); /* less exact, but perhaps of another server */
+    read_clock(4000, 14000000); /* less exact, but the server may have changed */
     assert_int_equal(catalogue_now_us(fixture.catalogue, &error_us), 14002000);
     assert_int_equal(error_us, 2000);
 }
 
-/* @difference_us  the clock of the database minus the clock of this machine */
+/* Whether the clocks of the database and of this machine count as different. The database's clock
+   is ahead by difference_us. */
 static bool differs(int64_t difference_us, bool did_differ)
 {
     int64_t told_us = -1;
@@ -451,7 +454,8 @@ static bool differs(int64_t difference_us, bool did_differ)
     return result;
 }
 
-/* The error of the clock is 1000 us. */
+/* The reading of the clock may be wrong by 1000 us. Clocks differ from 1 s on, and agree again
+   below 0.5 s. */
 TEST(test_catalogue_clock__differs_by_more_than_a_second)
 {
     for (int64_t sign = -1; sign <= 1; sign += 2) {
@@ -471,8 +475,8 @@ TEST(test_catalogue_clock__is_unknown_before_a_read)
     assert_int_equal(difference_us, 7);
 }
 
-/* The clock is read at once even if the machine has just booted, and again soon if the read
-   fails. */
+/* The clock is read at once even if the machine has just booted, when clock_mono_us() is small. If
+   the read fails, it is repeated soon. */
 TEST(test_catalogue_clock__is_read_at_the_start)
 {
     for (size_t reads = 1; reads <= 3; reads++) {

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 static bool has_no_random;
-static uint64_t next_number; /* 0: random numbers */
+static uint64_t next_number; /* what getrandom() returns next; 0: real random numbers */
 
 // NOLINTNEXTLINE(readability-inconsistent-declaration-parameter-name): those of the C library
 ssize_t getrandom(void *buffer, size_t count, unsigned flags)
@@ -26,7 +26,7 @@ ssize_t getrandom(void *buffer, size_t count, unsigned flags)
 
 /* -- batches -- */
 
-/* The orders of shoppers 1 and 2 are one batch. */
+/* Shoppers 1 and 2 order. Their orders form one batch. */
 static struct call *submit_pair(void)
 {
     assert_true(submit(1, 7) && submit(2, 7));
@@ -59,7 +59,8 @@ TEST_WITH(test_checkout_turn__looks_up_what_was_released_and_lost, .is_early = t
     const struct idmap *queues = &fixture.checkout->queues.map;
 
     pair->released(pair->arg);
-    assert_non_null(idmap_get(queues, 7)); /* until its batch is durable */
+    /* The queue stays until its batch is durable. */
+    assert_non_null(idmap_get(queues, 7));
     answer_store(RLOCK_IO, 0);
     submit_locked(3, 7);
     pass_ms(TICK_MS);
@@ -70,7 +71,7 @@ TEST_WITH(test_checkout_turn__looks_up_what_was_released_and_lost, .is_early = t
     assert_null(idmap_get(queues, 7));
 }
 
-/* How long the row was held decides, not how long the commit took. */
+/* A voucher becomes slow if its row was held for long. How long the commit took does not matter. */
 TEST_WITH(test_checkout_turn__is_slow_if_the_row_was_held_long, .is_early = true)
 {
     static const struct {
@@ -99,13 +100,15 @@ TEST_WITH(test_checkout_turn__is_slow_if_the_row_was_held_long, .is_early = true
         answer_store(RLOCK_OK, VERDICT_PLACED);
         submit_locked(4, 7);
         pass_ms(2);
-        assert_false(fake_store.calls[1].is_slow); /* the row was free at once */
+        /* The row was free at once, so the voucher is fast again. */
+        assert_false(fake_store.calls[1].is_slow);
         answer_all();
         memset(fixture.shoppers, 0, sizeof(fixture.shoppers));
     }
 }
 
-/* Is a batch early? Its answer comes after as many ms. */
+/* Sends a batch and answers it after early_ms or plain_ms, depending on whether the batch may
+   release its row early. Returns whether it may. */
 static bool is_early_if(int early_ms, int plain_ms)
 {
     bool is_early = submit_pair()->released != NULL;
@@ -121,8 +124,8 @@ TEST(test_checkout_turn__releases_early_only_if_it_may)
     assert_false(is_early_if(0, 0));
 }
 
-/* First no other order waits. Then commits are slow because Postgres is busy, so that a second
-   transaction makes them slower. */
+/* The first order is the only one, so an early release is of no use. Then early batches take longer
+   than plain ones, as on a busy Postgres. So the checkout must choose plain release. */
 TEST_WITH(test_checkout_turn__releases_early_only_if_that_is_faster, .is_early = true)
 {
     submit_locked(1, 7);
@@ -156,12 +159,12 @@ TEST(test_checkout_turn__serves_vouchers_in_turns)
     for (int user = 1; user <= 20; user++)
         submit_locked(user, 7);
     submit_locked(21, 8);
-    answer_store(RLOCK_OK, VERDICT_PLACED); /* the first batch of voucher 7 */
+    answer_store(RLOCK_OK, VERDICT_PLACED); /* answers the first batch of voucher 7 */
     assert_int_equal(fake_store.calls[0].voucher_id, 8);
     answer_store(RLOCK_OK, VERDICT_PLACED);
     assert_answered(21, OUTCOME_PLACED);
     assert_int_equal(fake_store.calls[0].voucher_id, 7);
-    assert_int_equal(fake_store.calls[0].count, 8); /* batch_max */
+    assert_int_equal(fake_store.calls[0].count, 8); /* as many as batch_max */
     answer_all();
     assert_answered(20, OUTCOME_PLACED);
 }
@@ -170,7 +173,8 @@ static void on_input(uv_async_t *input UNUSED)
 {
 }
 
-/* The delay must not put a slow voucher among the others. */
+/* Voucher 7 is slow. While the batch of voucher 8 is delayed, voucher 7 must stay among the slow
+   vouchers, which need slow_room. */
 TEST(test_checkout_turn__delays_2_ms_while_input_waits)
 {
     uv_async_t input;
@@ -178,23 +182,24 @@ TEST(test_checkout_turn__delays_2_ms_while_input_waits)
     submit_locked(1, 7);
     pass_ms(TIMEOUT_MS / 100);
     fake_store.slow_room = 0;
-    answer_store(RLOCK_BUSY, 0); /* voucher 7 is slow now */
+    answer_store(RLOCK_BUSY, 0); /* makes voucher 7 slow */
     fake_store.slow_room = 1;
     uv_async_init(&fixture.loop, &input, on_input);
-    uv_run(&fixture.loop, UV_RUN_NOWAIT); /* watches the descriptor from now on */
+    uv_run(&fixture.loop, UV_RUN_NOWAIT); /* begins to watch the descriptor of `input` */
     uv_async_send(&input);
     submit_locked(2, 8);
     assert_int_equal(fake_store.count, 0);
     fake_store.slow_room = 0;
-    assert_null(
-        simulated_timer_next(clock_mono_us() + 1999)); /* the loop wakes in time */
+    /* The loop does not wake too early. */
+    assert_null(simulated_timer_next(clock_mono_us() + 1999));
     assert_non_null(simulated_timer_next(clock_mono_us() + 2000));
     pass_us(1999);
     assert_int_equal(fake_store.count, 0);
     pass_us(1);
     assert_sent(2, 2);
     pass_ms(1);
-    assert_null(simulated_timer_next(clock_mono_us() + 9000)); /* it wakes only once */
+    /* The loop wakes only once. */
+    assert_null(simulated_timer_next(clock_mono_us() + 9000));
     answer_store(RLOCK_OK, VERDICT_PLACED);
     assert_int_equal(fake_store.count, 0);
     fake_store.slow_room = 1;
@@ -229,7 +234,7 @@ TEST(test_checkout__outcome_of_each_verdict)
         enum verdict verdict;
         enum outcome outcome;
     } rows[] = {
-        {VERDICT_NONE, OUTCOME_UNKNOWN}, /* the store did not understand the answer */
+        {VERDICT_NONE, OUTCOME_UNKNOWN}, /* the store could not read the answer */
         {VERDICT_PLACED, OUTCOME_PLACED},
         {VERDICT_REPEATED, OUTCOME_REPEATED},
         {VERDICT_ALREADY_ORDERED, OUTCOME_ALREADY_ORDERED},
@@ -350,7 +355,7 @@ TEST(test_checkout_submit__copies_the_key)
 TEST(test_checkout__batch_has_the_earliest_deadline)
 {
     for (int first = 1; first <= 4;
-         first += 3) { /* the second batch reuses the memory of the first */
+         first += 3) { /* The second batch uses the memory of the first one again. */
         int64_t deadline_us = clock_mono_us() + TIMEOUT_MS * INT64_C(1000);
 
         set_room(0);
@@ -387,7 +392,7 @@ TEST(test_checkout__log_lines_name_the_request)
     answer_store(RLOCK_OK, VERDICT_NONE);
     assert_string_equal(fake_log.fields, "request_id=r voucher_id=7 user_id=1 fence=101");
     assert_string_equal(fake_log.spans, "");
-    place(3, 7, VERDICT_NONE); /* the memory of an earlier request is used again */
+    place(3, 7, VERDICT_NONE); /* reuses the memory of a request with a request id */
     assert_string_equal(fake_log.fields, "voucher_id=7 user_id=3 fence=102");
 }
 
@@ -398,7 +403,7 @@ static void assert_stage(enum metrics_stage stage, uint64_t expected_us)
                  (uintmax_t)expected_us, (uintmax_t)fixture.metrics.stages[stage].sum);
 }
 
-/* The order is traced, so its stages are spans, too. */
+/* The order is traced, so its stages are logged as spans, too. */
 TEST(test_checkout__measures_each_stage)
 {
     const struct checkout_request request = {
@@ -440,7 +445,8 @@ TEST(test_checkout__measures_each_stage)
     assert_null(strstr(fake_log.spans, ";name=order start_us=1700000000003185"));
 }
 
-/* Each transaction and each wait for a lock counts. */
+/* If an order is tried again, STAGE_COMMIT has the time of all its transactions, and STAGE_LOCK the
+   time of all its waits for a lock. */
 TEST(test_checkout__measures_the_stages_of_repetitions)
 {
     assert_true(submit(1, 7));
@@ -462,7 +468,7 @@ TEST(test_checkout__measures_the_stages_of_repetitions)
 TEST(test_checkout__counts_locks_that_expired)
 {
     place(1, 7, VERDICT_PLACED);
-    assert_int_equal(fake_locks.flushes, 1); /* the release is sent at once */
+    assert_int_equal(fake_locks.flushes, 1); /* the release was sent at once */
     assert_int_equal(fixture.metrics.lock_lost, 0);
     fake_locks.release_status = RLOCK_LOST;
     place(2, 7, VERDICT_PLACED);
@@ -470,7 +476,7 @@ TEST(test_checkout__counts_locks_that_expired)
     assert_answered(2, OUTCOME_PLACED);
 }
 
-/* The caller frees the text. */
+/* Returns a text that the caller frees. */
 static char *print_queues(void)
 {
     char *text = NULL;
@@ -518,10 +524,11 @@ TEST(test_checkout_print_queues__prints_twenty_at_most)
     answer_all();
 }
 
-/* An order whose lock is held elsewhere must be answered "in progress", not "unavailable". */
+/* If another request of the shopper holds the lock, the answer must be "in progress". After the
+   deadline it would be "unavailable". */
 TEST(test_checkout__lock_wait_ends_before_the_deadline)
 {
-    fake_locks.is_down = true; /* it waits for Redis, too */
+    fake_locks.is_down = true; /* the lock request waits for Redis, too */
     assert_true(submit(1, 7));
     ASSERT_NUMBER(fake_locks.options.wait_ms, ==, TIMEOUT_MS * 9 / 10);
     assert_string_equal(fake_locks.name, "lock:order:1");
@@ -550,14 +557,14 @@ TEST_WITH(test_checkout__bypass_waits_only_while_redis_is_up, .bypass = true)
 
 TEST_WITH(test_checkout__bypass_needs_a_shopper_who_waits, .bypass = true)
 {
-    set_room(0); /* a queued order would wait for a connection */
+    set_room(0); /* without bypass the order would now wait in the queue */
     assert_true(submit(1, 7));
     pass_ms(TIMEOUT_MS);
     assert_answered(1, OUTCOME_UNAVAILABLE);
     answer_locks(RLOCK_DOWN);
     ASSERT_NUMBER(checkout_in_flight(fixture.checkout), ==, 0);
     assert_true(submit(2, 7));
-    answer_locks(RLOCK_CANCELLED); /* the service ends */
+    answer_locks(RLOCK_CANCELLED); /* the client of the locks is closed */
     assert_answered(2, OUTCOME_UNAVAILABLE);
     assert_true(submit(3, 7));
     answer_locks(RLOCK_BUSY);
@@ -565,7 +572,8 @@ TEST_WITH(test_checkout__bypass_needs_a_shopper_who_waits, .bypass = true)
     ASSERT_NUMBER(fake_store.count, ==, 0);
 }
 
-/* A queue needs random bytes for its map, and an order without lock and key for its key. */
+/* The map of the queues needs random bytes when the first queue is created. An order that has
+   neither a lock nor an Idempotency-Key needs random bytes for a key. */
 TEST_WITH(test_checkout__without_random_bytes_orders_are_refused, .bypass = true)
 {
     static const struct {
@@ -595,7 +603,8 @@ TEST_WITH(test_checkout__without_random_bytes_orders_are_refused, .bypass = true
     }
 }
 
-/* The keys are random numbers; here they count, and the map of the queues takes 5 and 6. */
+/* The keys are random numbers. In this test getrandom() returns 1, 2, 3, ... The map of the queues
+   takes 5 and 6. */
 TEST_WITH(test_checkout__bypass_replaces_the_fence_by_a_key, .bypass = true)
 {
     static const char *const keys[] = {
@@ -627,14 +636,15 @@ TEST(test_checkout__stale_fence_is_renewed_once)
     fence = fake_store.calls[0].placements[0]->fence;
     answer_store(RLOCK_OK, VERDICT_STALE_FENCE);
     assert_unanswered(1);
-    assert_int_equal(fake_locks.raised_above, fence); /* raised before the lock request */
+    /* The fence was raised before the lock was requested. */
+    assert_int_equal(fake_locks.raised_above, fence);
     answer_locks(RLOCK_OK);
     assert_true(fake_store.calls[0].placements[0]->fence > fence);
     answer_store(RLOCK_OK, VERDICT_STALE_FENCE);
     assert_answered(1, OUTCOME_UNAVAILABLE);
 }
 
-/* Nothing was placed, so the outcome is not unknown. */
+/* A stale fence means that nothing was placed. So the outcome is not unknown. */
 TEST(test_checkout__deadline_while_a_fence_is_renewed)
 {
     place(1, 7, VERDICT_STALE_FENCE);
@@ -648,7 +658,8 @@ TEST(test_checkout__deadline_while_a_fence_is_renewed)
     pass_ms(TIMEOUT_MS);
     assert_answered(2, OUTCOME_UNAVAILABLE);
     answer_releases();
-    assert_int_equal(fake_locks.count, 0); /* a retry of the shopper needs it */
+    /* No lock is requested for an order that is already answered. */
+    assert_int_equal(fake_locks.count, 0);
 }
 
 TEST(test_checkout__lock_lost_in_the_queue_places_nothing)
@@ -666,7 +677,7 @@ TEST(test_checkout__lock_lost_in_the_queue_places_nothing)
     assert_int_equal(fake_store.count, 0);
 }
 
-/* In a transaction the fence and the constraints decide. */
+/* After the order was sent, Postgres decides: it checks the fence and the constraints. */
 TEST(test_checkout__lock_lost_in_a_transaction_is_taken_again)
 {
     submit_locked(1, 7);
@@ -686,7 +697,8 @@ TEST(test_checkout__expired_lease_is_not_sent)
     set_room(0);
     submit_locked(1, 7);
     submit_locked(2, 7);
-    fake_locks.requested[0]->safe_until_us = clock_mono_us() + 1; /* of shopper 2 */
+    /* The lock of shopper 2. */
+    fake_locks.requested[0]->safe_until_us = clock_mono_us() + 1;
     set_room(1);
     assert_int_equal(fake_store.calls[0].count, 2);
     answer_store(RLOCK_OK, VERDICT_PLACED);
@@ -699,7 +711,8 @@ TEST(test_checkout__expired_lease_is_not_sent)
     assert_answered(3, OUTCOME_UNAVAILABLE);
 }
 
-/* The tick checks the time, so the answer may be a tick later. */
+/* A tick of the checkout's timer finds releases that take longer than 20 ms. So an answer may be
+   late by one tick. */
 TEST(test_checkout__slow_release_delays_the_answer_20_ms)
 {
     fake_locks.is_slow = true;
@@ -715,27 +728,28 @@ TEST(test_checkout__slow_release_delays_the_answer_20_ms)
     pass_ms(TICK_MS);
     assert_answered(2, OUTCOME_PLACED);
     answer_releases();
-    assert_answered(1, OUTCOME_PLACED); /* still one answer */
+    assert_answered(1, OUTCOME_PLACED); /* not answered a second time */
 }
 
 /* -- deadlines -- */
 
 TEST(test_checkout__deadline_in_each_state)
 {
-    assert_true(submit(1, 7)); /* LOCKING */
+    assert_true(submit(1, 7)); /* LOCKING at the deadline */
     pass_ms(TIMEOUT_MS + TICK_MS);
     assert_answered(1, OUTCOME_UNAVAILABLE);
     set_room(0);
-    answer_locks(RLOCK_OK); /* too late: released at once */
+    answer_locks(RLOCK_OK); /* too late: the lock is released at once */
     assert_int_equal(fake_locks.held, 0);
     fake_store.room = 1;
 
-    submit_locked(2, 7); /* SENT */
-    submit_locked(3, 7); /* QUEUED */
+    submit_locked(2, 7); /* SENT at the deadline */
+    submit_locked(3, 7); /* QUEUED at the deadline */
     pass_ms(TIMEOUT_MS + TICK_MS);
     assert_answered(2, OUTCOME_UNKNOWN);
     assert_answered(3, OUTCOME_UNAVAILABLE);
-    assert_int_equal(fake_locks.held, 1); /* the lock of 2, until its commit ends */
+    /* Shopper 2 keeps the lock until the transaction has ended. */
+    assert_int_equal(fake_locks.held, 1);
     assert_int_equal(fake_log.unknown, 1);
     answer_store(RLOCK_OK, VERDICT_PLACED);
     assert_answered(2, OUTCOME_UNKNOWN);
@@ -745,7 +759,8 @@ TEST(test_checkout__deadline_in_each_state)
     answer_store(RLOCK_OK, VERDICT_NONE);
     submit_locked(5, 7);
     pass_ms(TIMEOUT_MS + TICK_MS);
-    answer_store(RLOCK_OK, VERDICT_STALE_FENCE); /* answered: no new fence is needed */
+    /* The order is answered, so no new fence is needed. */
+    answer_store(RLOCK_OK, VERDICT_STALE_FENCE);
     assert_int_equal(fake_log.unknown, 3);
     assert_int_equal(fake_locks.raised_above, 0);
 }
@@ -757,7 +772,8 @@ TEST(test_checkout__deadline_while_a_lock_is_released)
     pass_ms(TIMEOUT_MS - TICK_MS / 2);
     answer_store(RLOCK_OK, VERDICT_PLACED);
     assert_unanswered(1);
-    pass_ms(TICK_MS / 2); /* the release has not taken 20 ms */
+    /* The deadline comes before the 20 ms of the release are over. */
+    pass_ms(TICK_MS / 2);
     assert_answered(1, OUTCOME_PLACED);
     assert_int_equal(fake_log.unknown, 0);
     answer_releases();
@@ -776,7 +792,8 @@ TEST(test_checkout__sends_only_with_a_fiftieth_of_the_time_left)
     answer_store(RLOCK_OK, VERDICT_PLACED);
 }
 
-/* The requests of shoppers 3 and 4 waited elsewhere before they were submitted. */
+/* Shoppers 3 and 4 arrived earlier or later than they were submitted, so their deadlines are not in
+   the order of the calls. */
 TEST(test_checkout__deadlines_are_in_order_of_arrival)
 {
     int64_t now_us = clock_mono_us();
@@ -802,7 +819,7 @@ TEST(test_checkout__deadlines_are_in_order_of_arrival)
     answer_locks(RLOCK_OK);
 }
 
-/* Not before the deadline, and at most a tick of 20 ms after it. */
+/* Every answer comes at the deadline or at most one tick of 20 ms later. */
 TEST(test_checkout__deadline_is_met_within_a_tick)
 {
     for (int user = 1; user <= QUEUE_MAX; user++) {
@@ -821,7 +838,7 @@ TEST(test_checkout__deadline_is_met_within_a_tick)
     answer_locks(RLOCK_BUSY);
 }
 
-/* AddressSanitizer calls this function: calloc() must return NULL for an impossible batch. */
+/* AddressSanitizer calls this function. calloc() must return NULL for a batch that is too large. */
 // NOLINTBEGIN(bugprone-reserved-identifier, readability-identifier-naming)
 const char *__asan_default_options(void);
 const char *__asan_default_options(void)

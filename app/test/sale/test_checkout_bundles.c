@@ -1,7 +1,8 @@
-/* test_checkout_bundles.c - the checkout: vouchers that share a transaction. */
+/* test_checkout_bundles.c - the checkout sends bundles: batches of several vouchers in a
+   transaction. */
 #include "app/test/sale/checkout_fixture.h"
 
-#define LONG 64 /* a queue of this length shares no transaction with other vouchers */
+#define LONG 64 /* a queue of this length is not bundled */
 
 /* Shoppers 1, 2, ... order vouchers 7, 8, ... at the same time. */
 static void submit_bundle(int vouchers)
@@ -34,7 +35,7 @@ TEST(test_checkout__short_queues_share_a_transaction)
     assert_answered(3, OUTCOME_PLACED);
 }
 
-/* In this test a bundle has at most three vouchers. */
+/* The options of the fixture allow three vouchers in a bundle. */
 TEST(test_checkout__a_transaction_has_a_bounded_number_of_vouchers)
 {
     submit_bundle(6);
@@ -47,7 +48,8 @@ TEST(test_checkout__a_transaction_has_a_bounded_number_of_vouchers)
     assert_answered(6, OUTCOME_PLACED);
 }
 
-/* In this test a bundle has at most eight orders. The next bundle waits for the first. */
+/* The options of the fixture allow eight orders in a transaction. The next bundle waits for the
+   first one. */
 TEST(test_checkout__a_transaction_has_a_bounded_number_of_orders)
 {
     set_room(0);
@@ -77,7 +79,8 @@ TEST_WITH(test_checkout__bundle_leaves_the_last_lane_to_itself, .batch_max = QUE
     assert_answered(1 + LONG, OUTCOME_PLACED);
 }
 
-/* Returns how many vouchers have an order under way 1 ms later. */
+/* Returns the number of vouchers that have an order under way 1 ms after the second bundle was
+   queued. */
 static size_t submit_two_bundles(void)
 {
     size_t count;
@@ -134,7 +137,7 @@ TEST(test_checkout__gathers_for_10_ms_at_most)
     assert_answered(4, OUTCOME_PLACED);
 }
 
-/* A lost connection does not mean that a row is held, so the vouchers go on sharing a
+/* A lost connection does not mean that a row is locked. So the vouchers still share a
    transaction. */
 TEST(test_checkout__lost_connections_keep_vouchers_together)
 {
@@ -148,7 +151,8 @@ TEST(test_checkout__lost_connections_keep_vouchers_together)
     assert_answered(2, OUTCOME_PLACED);
 }
 
-/* Sent alone, the voucher waits for its row, and no other voucher waits with it. */
+/* Voucher 8 was left out of three bundles because its row was locked. Sent alone, its transaction
+   waits for the row, and no other voucher has to wait with it. */
 TEST(test_checkout__voucher_left_out_three_times_is_sent_alone)
 {
     submit_bundle(2);
@@ -168,8 +172,8 @@ TEST(test_checkout__voucher_left_out_three_times_is_sent_alone)
     assert_all_answered(1, 5, OUTCOME_PLACED);
 }
 
-/* The bundle waited for a transaction of another instance. Sent one by one, the vouchers would wait
-   longer. */
+/* The bundle was refused late, because it had waited for a transaction of another instance. If its
+   vouchers were sent one by one, they would wait even longer. */
 TEST(test_checkout__vouchers_of_a_late_bundle_remain_together)
 {
     submit_bundle(3);

@@ -1,4 +1,4 @@
-/* test_checkout_failures.c - the checkout: transactions that fail, slow vouchers, unknown outcomes. */
+/* test_checkout_failures.c - the checkout when transactions fail, wait for rows, or end unknown. */
 #include "app/test/sale/checkout_fixture.h"
 
 /* -- transactions that fail -- */
@@ -27,12 +27,13 @@ TEST(test_checkout__rolled_back_orders_are_tried_again)
     submit_locked(2, 7);
     answer_store(RLOCK_BUSY, 0);
     assert_unanswered(1);
-    assert_sent(1, 2); /* in the same order as before */
+    assert_sent(1, 2); /* in the order in which they were sent before */
     answer_store(RLOCK_OK, VERDICT_PLACED);
     assert_all_answered(1, 2, OUTCOME_PLACED);
 }
 
-/* An order that reuses the memory of a completed one has new counts. */
+/* Each item counts its transactions. When its memory is used for another order, the count must
+   begin again. */
 TEST(test_checkout__fails_after_5_transactions)
 {
     for (int user = 1; user <= 3; user++) {
@@ -63,7 +64,7 @@ TEST(test_checkout__slow_voucher_leaves_room_for_others)
     submit_locked(1, 7);
     fake_store.slow_room = 0;
     fail_slowly();
-    assert_int_equal(fake_store.count, 0); /* there is room only for fast vouchers */
+    assert_int_equal(fake_store.count, 0); /* a slow voucher needs slow_room */
     submit_locked(2, 8);
     assert_int_equal(fake_store.calls[0].voucher_id, 8);
     answer_store(RLOCK_OK, VERDICT_PLACED);
@@ -84,7 +85,7 @@ TEST(test_checkout__slow_voucher_becomes_fast_again)
     assert_answered(2, OUTCOME_PLACED);
     assert_int_equal(fake_store.calls[0].count, 1);
     assert_false(fake_store.calls[0].is_slow);
-    pass_ms(TIMEOUT_MS / 10); /* slow, although it succeeds */
+    pass_ms(TIMEOUT_MS / 10); /* slow, although the transaction succeeds */
     submit_locked(4, 7);
     answer_store(RLOCK_OK, VERDICT_PLACED);
     assert_true(fake_store.calls[0].is_slow);
@@ -102,23 +103,24 @@ TEST(test_checkout__waits_for_a_row_until_the_deadline)
     assert_in_range(transactions, 90, 100);
 }
 
-/* The statement was cancelled at its time limit. Repeated, it would be cancelled again. */
+/* The statement was cancelled because it took too long. A repetition would be cancelled as well. */
 TEST(test_checkout__repeats_nothing_that_takes_too_long)
 {
     submit_locked(1, 7);
     pass_ms(TIMEOUT_MS * 2 / 5);
     submit_locked(2, 7);
-    fake_store.slow_room = 0; /* it is known before a connection is free */
+    /* The first order is answered before a connection is free. */
+    fake_store.slow_room = 0;
     answer_store(RLOCK_BUSY, 0);
     assert_answered(1, OUTCOME_UNAVAILABLE);
     fake_store.slow_room = 1;
     turn();
-    assert_int_equal(fake_store.calls[0].count, 1); /* the other one has time */
+    assert_int_equal(fake_store.calls[0].count, 1); /* the second order has enough time */
     answer_store(RLOCK_OK, VERDICT_PLACED);
     assert_answered(2, OUTCOME_PLACED);
 }
 
-/* Nothing was placed, so the outcome is not unknown. */
+/* The transaction has failed, so nothing was placed. So the outcome is not unknown. */
 TEST(test_checkout__deadline_after_a_failed_transaction)
 {
     submit_locked(1, 7);
@@ -129,7 +131,7 @@ TEST(test_checkout__deadline_after_a_failed_transaction)
     assert_int_equal(fake_log.unknown, 0);
 }
 
-/* Only a transaction that has waited for its row shows that a voucher is slow. */
+/* A voucher is slow only if a transaction has waited for its row. */
 TEST(test_checkout__lost_connection_makes_no_voucher_slow)
 {
     submit_locked(1, 7);
@@ -143,7 +145,7 @@ TEST(test_checkout__lost_connection_makes_no_voucher_slow)
     answer_store(RLOCK_OK, VERDICT_PLACED);
 }
 
-/* When the service ends, the store cancels calls that are not sent or not answered. */
+/* When the service ends, the store cancels all calls that are not answered. */
 TEST(test_checkout__cancelled_orders_are_unknown)
 {
     submit_locked(1, 7);
@@ -152,7 +154,7 @@ TEST(test_checkout__cancelled_orders_are_unknown)
     submit_locked(2, 7);
     answer_store(RLOCK_IO, 0);
     pass_ms(TICK_MS);
-    answer_store(RLOCK_CANCELLED, 0); /* the look-up */
+    answer_store(RLOCK_CANCELLED, 0); /* the look-up is cancelled */
     assert_answered(2, OUTCOME_UNKNOWN);
     assert_int_equal(fake_store.count, 0);
 }
@@ -174,8 +176,8 @@ TEST(test_checkout__unknown_commit_is_looked_up)
     assert_answered(2, OUTCOME_PLACED);
 }
 
-/* An order without a lock is looked up after a lost commit. The row is `age_us` older than an order
-   placed by this request can be. */
+/* Places an order without a lock. Its commit is lost, and the look-up finds a row. With age_us = 0
+   the row is as old as an order of this request can be; otherwise it is older by age_us. */
 static void bypass_and_look_up(int user, struct text key, int64_t age_us)
 {
     assert_true(submit_with_key(user, 7, key));
@@ -187,8 +189,8 @@ static void bypass_and_look_up(int user, struct text key, int64_t age_us)
     answer_store(RLOCK_OK, VERDICT_PLACED);
 }
 
-/* The order has no fence, so the look-up uses its key, which may find an order that an earlier
-   request has placed. */
+/* The order has no fence, so it is looked up by its key. The key may also be that of an earlier
+   request, whose order is then found. */
 TEST_WITH(test_checkout__bypassed_order_of_earlier_is_repeated, .bypass = true)
 {
     const struct text key = {"key", 3}, none = {0};
@@ -197,7 +199,8 @@ TEST_WITH(test_checkout__bypassed_order_of_earlier_is_repeated, .bypass = true)
     assert_answered(1, OUTCOME_REPEATED);
     bypass_and_look_up(2, key, 0);
     assert_answered(2, OUTCOME_PLACED);
-    bypass_and_look_up(3, none, 1000000); /* the clock was set; its own key is unique */
+    /* The clock was set back; the key is random, so the order is its own. */
+    bypass_and_look_up(3, none, 1000000);
     assert_answered(3, OUTCOME_PLACED);
 }
 
@@ -222,7 +225,8 @@ TEST(test_checkout__unknown_outcome_is_answered_unknown)
     assert_unanswered(1);
     pass_ms(TIMEOUT_MS);
     assert_answered(1, OUTCOME_UNKNOWN);
-    assert_int_equal(fake_locks.held, 1); /* until the look-up has ended */
+    /* The lock is held until the look-up has ended. */
+    assert_int_equal(fake_locks.held, 1);
     answer_store(RLOCK_DOWN, 0);
 }
 

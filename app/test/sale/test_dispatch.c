@@ -1,4 +1,4 @@
-/* test_dispatch.c - when a batch is sent: a table of situations. */
+/* test_dispatch.c - when a batch is sent, as a table of situations. */
 #include "app/sale/dispatch.h"
 #include "test/case_list.h"
 
@@ -8,8 +8,8 @@
 #define NOW INT64_C(1000000)
 #define MS  INT64_C(1000)
 
-/* A situation, the queue of a voucher, and the decision about its next batch. A transaction has up
-   to 100 orders. */
+/* Each row has a situation, the queue of a voucher, and the decision about the next batch of the
+   queue. A full bundle has 100 orders. */
 /* clang-format off */
 static const struct {
     const char *situation;

@@ -1,4 +1,9 @@
-/* test_early_release.c - whether early or plain release is chosen, how often, and how soon. */
+/*
+ * test_early_release.c - when early release is chosen, and how soon.
+ *
+ * A trial uses the other way of release for a short time, to compare it with the way in use. Each
+ * way is measured in windows of 100 ms or more.
+ */
 #include "app/sale/early_release.h"
 #include "test/case_list.h"
 
@@ -6,7 +11,8 @@
 #define SECOND (1000 * MS)
 #define ORDERS 100
 
-/* Early or plain release: a batch becomes durable every `cycle_us`, its orders wait `wait_us`. */
+/* How fast a way of release is: a batch becomes durable every cycle_us, and its orders wait for
+   wait_us. */
 struct way {
     int64_t cycle_us, wait_us;
 };
@@ -21,7 +27,7 @@ static void note(const struct way *way)
                        now_us);
 }
 
-/* Returns the percentage of the time in which rows are released early. */
+/* Returns for how many per cent of the time early release was on. */
 static int run_ways(int64_t seconds, struct way early_way, struct way plain_way)
 {
     int64_t begin_us = now_us, early_us = 0;
@@ -35,7 +41,7 @@ static int run_ways(int64_t seconds, struct way early_way, struct way plain_way)
     return (int)(100 * early_us / (now_us - begin_us));
 }
 
-/* Each batch is full, so a batch becomes durable once per wait. */
+/* Each batch waits for one cycle, as under full load. */
 static int run(int64_t seconds, int64_t early_us, int64_t plain_us)
 {
     return run_ways(seconds, (struct way){early_us, early_us},
@@ -62,11 +68,12 @@ static int reset(void **state)
 /* clang-format off */
 static const struct {
     const char *load;
-    bool is_new;             /* after a start, else after the row before */
-    int64_t idle_s, first_s; /* before the percentage is measured */
+    /* the row begins without a history; otherwise it goes on after the row before */
+    bool is_new;
+    int64_t idle_s, first_s; /* the times that pass first, without and with orders */
     struct way early_way, plain_way;
     int64_t measured_s;
-    int least, most; /* percentage of early releases */
+    int least, most; /* limits of the percentage of early releases */
 } rows[] = {
     {"a slow disk", true, 0, 20, {10 * MS, 10 * MS}, {20 * MS, 20 * MS}, 300, 98, 99},
     {"a busy Postgres", true, 0, 20, {20 * MS, 20 * MS}, {10 * MS, 10 * MS}, 300, 0, 2},
@@ -76,14 +83,17 @@ static const struct {
     {"the same rate, early waits longer", true, 0, 20, {10 * MS, 20 * MS}, {10 * MS, 10 * MS}, 60, 0, 5},
     {"the same rate, plain waits longer", true, 0, 20, {10 * MS, 10 * MS}, {10 * MS, 20 * MS}, 60, 95, 100},
     {"the rate counts more than waits", true, 0, 20, {11 * MS, 16 * MS}, {10 * MS, 18 * MS}, 60, 0, 6},
-    /* the waits of the kept way change, so a trial starts before it is due */
+    /* In each pair of rows the first row makes the pause between trials long. In the second row the
+       waits of a way change by a factor of three or more. The way in use notices the change, so the
+       next trial comes sooner than it was planned. */
     {"before a change", true, 0, 59, {10 * MS, 10 * MS}, {30 * MS, 30 * MS}, 1, 0, 100},
     {"early becomes slower", false, 0, 4, {90 * MS, 90 * MS}, {30 * MS, 30 * MS}, 1, 0, 0},
     {"before the next change", false, 0, 59, {90 * MS, 90 * MS}, {30 * MS, 30 * MS}, 1, 0, 100},
     {"plain becomes slower", false, 0, 10, {90 * MS, 90 * MS}, {270 * MS, 270 * MS}, 1, 100, 100},
     {"before the last change", false, 0, 59, {90 * MS, 90 * MS}, {270 * MS, 270 * MS}, 1, 0, 100},
     {"plain becomes faster", false, 0, 4, {30 * MS, 30 * MS}, {10 * MS, 10 * MS}, 4, 0, 20},
-    /* after an idle second a new sale may begin, with a different load */
+    /* After a second without orders a new sale may begin, with a different load. So the next trial
+       comes soon. */
     {"before an idle second", true, 0, 59, {10 * MS, 10 * MS}, {30 * MS, 30 * MS}, 1, 0, 100},
     {"after an idle second", false, 1, 4, {10 * MS, 10 * MS}, {5 * MS, 5 * MS}, 1, 0, 0},
 };
@@ -105,7 +115,7 @@ TEST(test_early_release__follows_the_load)
     }
 }
 
-/* The first trial begins after two windows. */
+/* The first trial begins after the second window. */
 TEST(test_early_release__decides_within_half_a_second)
 {
     for (int64_t end_us = now_us + 500 * MS; now_us < end_us;)
@@ -113,7 +123,8 @@ TEST(test_early_release__decides_within_half_a_second)
     assert_false(early_release_is_on(&early));
 }
 
-/* A trial after a stall would be compared with the stall. */
+/* A stall makes the waits of early release longer. A trial right after the stall would be compared
+   with these waits, and plain release would win. */
 TEST(test_early_release__a_stall_changes_nothing)
 {
     struct way stall = {300 * MS, 300 * MS};
@@ -137,7 +148,7 @@ TEST(test_early_release__one_bad_trial_changes_nothing)
     assert_int_equal(run(1, 10 * MS, 30 * MS), 100);
 }
 
-/* A window counts only batches that were sent in it, because earlier ones were sent in the other
+/* A window counts only the batches that were sent in it. Earlier batches were sent the other
    way. */
 TEST(test_early_release__counts_batches_sent_in_its_window)
 {
@@ -164,7 +175,7 @@ TEST(test_early_release__does_not_judge_by_rare_orders)
     }
 }
 
-/* In a shorter window most orders would have waited before it began. */
+/* If the window ended earlier, most orders would have begun to wait before it. */
 TEST(test_early_release__window_is_longer_than_the_waits)
 {
     struct way way = {10 * MS, 500 * MS};
@@ -200,7 +211,7 @@ TEST(test_early_release__does_not_judge_by_a_short_time)
     }
 }
 
-/* The waits before an idle time are not compared with those after it. */
+/* The waits before an idle second are not compared with the waits after it. */
 TEST(test_early_release__ends_a_trial_when_idle)
 {
     struct way way = {10 * MS, 10 * MS};

@@ -1,4 +1,9 @@
-/* test_feed.c - readers of the feed, with a scripted store and simulated time. */
+/*
+ * test_feed.c - readers of the feed, with a scripted store and simulated time.
+ *
+ * A question is a call of store_advance_feed(), which says up to which number changes can be read.
+ * A read is a call of store_list_feed().
+ */
 #include "app/sale/feed.h"
 
 #include "app/test/append.h"
@@ -15,10 +20,10 @@
 
 static struct {
     int64_t until;
-    int questions; /* number so far */
+    int questions; /* number of questions so far */
     store_feed_cb asked;
     void *asked_arg;
-    int reads; /* number so far */
+    int reads; /* number of reads so far */
     struct feed_filter filter;
     store_events_cb listed[FEED_POLLS_MAX];
     void *listed_args[FEED_POLLS_MAX];
@@ -32,7 +37,7 @@ int64_t store_feed_until(const struct store *store UNUSED)
 
 void store_advance_feed(struct store *store UNUSED, store_feed_cb callback, void *arg)
 {
-    assert_null(fake.asked); /* as store.h demands */
+    assert_null(fake.asked); /* one question at a time, as store.h demands */
     fake.questions++;
     fake.asked = callback;
     fake.asked_arg = arg;
@@ -77,7 +82,7 @@ static struct metrics metrics;
 static struct feed *feed;
 static struct feed_poll polls[FEED_POLLS_MAX + 1];
 static bool is_gone;
-static char done[2000]; /* "NUMBER OF THE READER: STATUS COUNT;" */
+static char done[2000]; /* "READER: STATUS COUNT;" for each reader that was answered */
 
 static bool test_is_gone(const struct feed_poll *poll)
 {
@@ -131,7 +136,7 @@ static bool read_at(int reader, int64_t first, int64_t wait_us)
     return feed_read(feed, &polls[reader]);
 }
 
-/* The reader waits, because nothing is behind 30. */
+/* The reader waits, because there is no change after number 30. */
 static void wait_at_30(int reader, int64_t wait_us)
 {
     fake.until = 30;
@@ -153,7 +158,8 @@ static void pass_us(int64_t us)
 TEST(test_feed_read__of_what_is_known_asks_nothing)
 {
     fake.until = 30;
-    assert_true(read_at(0, 30, 0)); /* the rest of a batch may be behind 30 */
+    /* The changes of a batch share the number 30, so more of them may follow. */
+    assert_true(read_at(0, 30, 0));
     ASSERT_NUMBER(fake.reads, ==, 1);
     ASSERT_NUMBER(fake.filter.after.first, ==, 30);
     ASSERT_NUMBER(fake.filter.limit, ==, 20);
@@ -179,10 +185,11 @@ TEST(test_feed_read__waits_for_the_next_change)
     answer_read(RLOCK_OK, 1);
     ASSERT_DONE("0: ok 1;");
     pass_us(SECOND_US);
-    ASSERT_NUMBER(fake.questions, ==, 2); /* nobody waits */
+    ASSERT_NUMBER(fake.questions, ==, 2); /* nobody waits, so nothing is asked */
 }
 
-/* Numbers that were rolled back have no event. */
+/* The change with number 31 was rolled back, so the page up to 31 is empty. The reader must wait
+   again. */
 TEST(test_feed_read__waits_again_after_an_empty_page)
 {
     assert_true(read_at(0, 30, SECOND_US));
@@ -197,15 +204,16 @@ TEST(test_feed_read__waits_again_after_an_empty_page)
     ASSERT_DONE("0: ok 1;");
 }
 
-/* An empty page of one reader does not delay the next question, for which the other waits. */
+/* One reader gets an empty page and must ask again. This must not delay the next question, which
+   the other reader needs. */
 TEST(test_feed_read__does_not_delay_others)
 {
     wait_at_30(0, SECOND_US);
-    fake.until = 20; /* on a new connection */
+    fake.until = 20; /* as after the connection was replaced */
     assert_true(read_at(1, 21, SECOND_US));
     answer_question(RLOCK_OK, 20, true);
     answer_question(RLOCK_OK, 20, false);
-    ASSERT_NUMBER(fake.reads, ==, 1); /* the first reader has read up to 30 */
+    ASSERT_NUMBER(fake.reads, ==, 1); /* only reader 0 has read; reader 1 still waits */
     pass_us(100000);
     answer_question(RLOCK_OK, 21, false);
     ASSERT_NUMBER(fake.reads, ==, 2);
@@ -230,7 +238,8 @@ TEST(test_feed_read__ends_with_an_empty_page)
     ASSERT_DONE("0: ok 0;");
 }
 
-/* The first answer is all that a reader needs if no change is under way. */
+/* If no change is under way, the first answer is enough. Otherwise the reader gets three
+   answers. */
 TEST(test_feed_read__without_a_wait)
 {
     wait_at_30(0, 0);
@@ -246,7 +255,8 @@ TEST(test_feed_read__without_a_wait)
     ASSERT_DONE("0: ok 0;");
 }
 
-/* A reader that comes while a question is under way needs the answer to the next one. */
+/* A question that was sent before a reader came does not help this reader. The reader needs the
+   answer to the next question. */
 TEST(test_feed_read__shares_questions)
 {
     wait_at_30(0, SECOND_US);
@@ -257,7 +267,8 @@ TEST(test_feed_read__shares_questions)
     ASSERT_NUMBER(fake.questions, ==, 2);
     answer_question(RLOCK_OK, 30, true);
     ASSERT_DONE("1: ok 0;");
-    assert_true(read_at(2, 20, SECOND_US)); /* it has more to read */
+    /* This reader need not ask, because changes after 20 are known. */
+    assert_true(read_at(2, 20, SECOND_US));
     answer_read(RLOCK_OK, 3);
     ASSERT_DONE("2: ok 3;");
     pass_us(100000);
@@ -284,7 +295,7 @@ TEST(test_feed_read__has_a_limit)
         wait_at_30(i, SECOND_US);
     assert_false(read_at(FEED_POLLS_MAX, 30, SECOND_US));
     ASSERT_NUMBER(metrics.feed_readers, ==, FEED_POLLS_MAX);
-    is_gone = true; /* the first reader */
+    is_gone = true; /* the client of the first reader has disconnected */
     answer_question(RLOCK_OK, 30, true);
     ASSERT_DONE("0: ok 0;");
     is_gone = false;
@@ -293,7 +304,7 @@ TEST(test_feed_read__has_a_limit)
     assert_non_null(strstr(done, "64: ok 0;"));
 }
 
-/* A reader that reads while the service drains does not wait afterwards. */
+/* A reader whose read is answered after the drain has begun does not wait any more. */
 TEST(test_feed_drain__ends_all_waits)
 {
     fake.until = 30;
@@ -310,11 +321,11 @@ TEST(test_feed_drain__ends_all_waits)
     ASSERT_NUMBER(fake.questions, ==, 1);
 }
 
-/* For operators: since when a transaction holds the feed back. */
+/* The metric says since when a transaction has held the feed back. It is for operators. */
 TEST(test_feed__notes_what_holds_it_back)
 {
     wait_at_30(0, 10 * SECOND_US);
-    answer_question(RLOCK_OK, 30, false); /* a change was begun */
+    answer_question(RLOCK_OK, 30, false); /* a transaction has begun a change */
     ASSERT_NUMBER(metrics.feed_held_since_us, ==, 0);
     pass_us(100000);
     answer_question(RLOCK_OK, 30, false);

@@ -1,4 +1,5 @@
-/* test_queues.c - when a queue is slow, and how much time its next transaction needs. */
+/* test_queues.c - when a queue is slow, how much time its next transaction needs, and when it is
+   freed. */
 #include "app/sale/queues.h"
 #include "test/case_list.h"
 #include "test/torture.h"
@@ -15,7 +16,7 @@ UNIT_CASE(test_queue_note_time__at_its_limits)
         {20 * SECOND, 2 * SECOND, false, true},
         {20 * SECOND, SECOND / 5 - 1, true, false},
         {20 * SECOND, SECOND / 5, true, true},
-        {SECOND / 2, 9999, true, false}, /* shorter than any wait for a row lock */
+        {SECOND / 2, 9999, true, false}, /* too short to have waited for a row lock */
         {SECOND / 2, 10000, true, true},
     };
 
@@ -37,7 +38,8 @@ UNIT_CASE(test_queue_needs_us__twice_the_last_transaction)
     queue.took_us++;
     assert_int_equal(queue_needs_us(&queue, 20 * SECOND), 2 * SECOND / 5 + 2);
     queue.took_us = 0;
-    assert_int_equal(queue_needs_us(&queue, 20 * SECOND), 2 * SECOND / 5); /* at least */
+    /* This is the minimum. */
+    assert_int_equal(queue_needs_us(&queue, 20 * SECOND), 2 * SECOND / 5);
 }
 
 UNIT_CASE(test_queues_update__frees_a_queue_whose_orders_are_gone)
@@ -54,7 +56,8 @@ UNIT_CASE(test_queues_update__frees_a_queue_whose_orders_are_gone)
     queues_update(&queues, queue);
     list_remove(&order);
     queues_update(&queues, queue);
-    assert_ptr_equal(queues_get(&queues, 7), queue); /* its transaction is under way */
+    /* The transaction of the queue is under way. */
+    assert_ptr_equal(queues_get(&queues, 7), queue);
     queue->unflushed = 0;
     queues_update(&queues, queue);
     if (queues_next(&queues, false) != NULL)
