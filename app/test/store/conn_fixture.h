@@ -1,5 +1,5 @@
 /*
- * conn_fixture.h - one connection of the store, whose callbacks say what they got.
+ * conn_fixture.h - one connection of the store, whose callbacks record what they got in `said`.
  *
  * To be included by one source of a test program, because fake_libpq.h defines functions of libpq
  * and libuv.
@@ -18,8 +18,10 @@
 #define CONNECT(url, address, port)                                                      \
     "connect fallback_application_name=seckill dbname=" url " host=" address             \
     " hostaddr= port=" port " client_encoding=UTF8 target_session_attrs=any 1;poll W;"
-/* The session: pid 7, started at 8, may place orders, server of 9, cell 1 of 2. Its proof: local,
-   writable, configured at 5. */
+/* The rows that the server returns at the start of a session. SESSION: the pid is 7, the process
+   started at 8, the role may place orders, the server started at 9, the server is cell 1 of 2.
+   PROOF: the durability is DURABILITY_LOCAL, the server is not read-only, its configuration was
+   read at 5. */
 #define SESSION "7 8 1 9 1 2;"
 #define PROOF   "2 0 5;"
 #define PLACED  "place 42;barrier;sync;proof;sync;"
@@ -29,7 +31,7 @@ static struct store_conn *conn;
 static struct store_conn_options options;
 static struct closing owner;
 static bool is_closed;
-static void (*in_answer)(void); /* called by the next answer */
+static void (*in_answer)(void); /* called by the next answer; NULL: nothing */
 static struct query {
     struct store_query query;
     const char *name;
@@ -154,7 +156,7 @@ static inline int end(void **state UNUSED)
     return 0;
 }
 
-/* Send place(42). */
+/* Sends a query with the statement `place` and the parameter 42. */
 static inline void place(struct query *query)
 {
     struct store_params params = {0};
@@ -177,7 +179,7 @@ static inline void pass_ms(int64_t ms)
     simulated_time_pass_us(ms * 1000, fake_turn);
 }
 
-/* Connects, and sends place(42) once or twice. */
+/* Connects, and sends one or two queries with place(). */
 static inline void come_up_and_place(unsigned count)
 {
     come_up();
@@ -187,7 +189,7 @@ static inline void come_up_and_place(unsigned count)
     said[0] = '\0';
 }
 
-/* Between the rows of a table. */
+/* Closes the connection and opens a new one, for the next row of a table. */
 static inline void start_again(void)
 {
     end(NULL);

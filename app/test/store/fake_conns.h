@@ -2,9 +2,8 @@
  * fake_conns.h - connections of a store that keep each query until the test answers it.
  *
  * To be included by one source of a test program: it defines the functions of store_conn.h and
- * PQresultErrorField() in place of the real ones.
- *
- * Parameters and rows are written as in said.h.
+ * PQresultErrorField() in place of the real ones. said.h describes how parameters and rows are
+ * written.
  */
 #ifndef FAKE_CONNS_H
 #define FAKE_CONNS_H
@@ -25,10 +24,10 @@ struct store_conn {
     unsigned pending;
 };
 
-/* What was sent and is not answered yet. */
+/* A query that was sent and is not answered yet. */
 struct fake_query {
     struct store_conn *conn;
-    struct store_query *query; /* NULL: it was abandoned */
+    struct store_query *query; /* NULL: the query was abandoned */
     enum statement statement;
     char words[WORDS_BYTES]; /* the parameters */
 };
@@ -38,8 +37,9 @@ static size_t fake_opened;
 static struct fake_query *fake_sent[FAKE_QUERIES_MAX];
 static size_t fake_sent_count;
 static bool fake_cannot_abandon;
-static size_t fake_opened_max;                      /* opening more connections fails */
-static const char *fake_sqlstate, *fake_constraint; /* used by the next answers */
+static size_t fake_opened_max; /* the limit of fake_opened */
+/* of the errors in the next answers */
+static const char *fake_sqlstate, *fake_constraint;
 
 /* -- parameters as words -- */
 
@@ -68,7 +68,7 @@ static inline bool fake_is_array(const char *bytes, size_t len)
     return len >= 20 && fake_int(bytes, 4) == 1 && fake_int(bytes + 16, 4) == 1;
 }
 
-/* Prints the elements of an array, and asserts that the rest of its format is right. */
+/* Prints the elements of an array in binary format, and checks the rest of the format. */
 static inline void fake_print_array(char *text, const char *bytes, size_t len)
 {
     int64_t type = fake_int(bytes + 8, 4), count = fake_int(bytes + 12, 4);
@@ -127,7 +127,8 @@ static inline const char *fake_role(const struct store_conn *conn)
     return lane;
 }
 
-/* The oldest query that is not answered, with its connection, statement, limits and parameters. */
+/* Returns the oldest query that is not answered: its connection, statement, time limits and
+   parameters. */
 static inline const char *fake_print_oldest(void)
 {
     static char text[WORDS_BYTES + 200];
@@ -142,7 +143,8 @@ static inline const char *fake_print_oldest(void)
     return text;
 }
 
-/* Assert that the oldest query is, for example, "reads read_voucher 251/1000: 7". */
+/* Asserts that the oldest query is, for example, "reads read_voucher 251/1000: 7". 251 ms is the
+   limit of the statement in Postgres, and 1000 ms is the limit of the answer. */
 #define ASSERT_SENT(wanted) assert_string_equal(fake_print_oldest(), wanted)
 
 static inline struct fake_query fake_take(size_t at)
@@ -157,7 +159,8 @@ static inline struct fake_query fake_take(size_t at)
     return taken;
 }
 
-/* Answer the oldest query. @rows  RLOCK_OK: the rows; otherwise an SQLSTATE or NULL */
+/* Answers the oldest query. With RLOCK_OK, `rows` has the rows of the answer; otherwise an SQLSTATE
+   or NULL. */
 static inline void fake_answer(enum rlock_status status, const char *rows)
 {
     struct rlock_err why = {.status = status, .text = "why"};
@@ -173,7 +176,7 @@ static inline void fake_answer(enum rlock_status status, const char *rows)
     PQclear(result);
 }
 
-/* Answer all queries of a connection. A callback may send or end other queries. */
+/* Answers all queries of a connection. A callback may send or end other queries. */
 static inline void fake_end_queries(struct store_conn *conn, const struct rlock_err *why)
 {
     for (size_t at = 0; at < fake_sent_count;) {
@@ -190,7 +193,8 @@ static inline void fake_end_queries(struct store_conn *conn, const struct rlock_
     }
 }
 
-/* The connection is lost: all its queries are answered, after on_down. */
+/* The connection is lost. First on_down is called, then all queries of the connection are
+   answered. */
 static inline void fake_lose(struct store_conn *conn, enum rlock_status status)
 {
     struct rlock_err why = {.status = status, .text = "lost"};
@@ -279,7 +283,7 @@ void store_conn_follow(struct store_conn *conn, const struct store_conn *leader)
     conn->leader = leader;
 }
 
-/* The number of parameters in the SQL of a statement. */
+/* The number of parameters of a statement: the highest number behind a "$" in its SQL. */
 static inline int fake_param_count(enum statement statement)
 {
     const char *at = embedded_find(store_statements[statement].path)->bytes;

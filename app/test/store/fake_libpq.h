@@ -1,10 +1,12 @@
 /*
- * fake_libpq.h - the connections of libpq and the sockets of libuv, which say what they are
- * called for, and get what the test lets arrive.
+ * fake_libpq.h - replaces the connections of libpq and the sockets of libuv.
  *
- * To be included by one source of a test program: it defines these functions in place of the real
- * ones. Results are those of the real libpq. What arrives is written as words: a row as in said.h,
- * "ok", "sync", or "!40001", an error with its SQLSTATE. A ";" ends each.
+ * The fakes record in `said` what they are called for. A test writes what arrives from the server
+ * as words, each followed by ";": a row as in said.h, "ok", "sync", or "!" and the SQLSTATE of an
+ * error ("!40001"). Results have the types of the real libpq.
+ *
+ * To be included by one source of a test program, because it defines these functions in place of
+ * the real ones.
  */
 #ifndef FAKE_LIBPQ_H
 #define FAKE_LIBPQ_H
@@ -26,18 +28,19 @@ struct pg_conn {
     void *notice_arg;
 };
 
-static const char *fake_failing;            /* the call that fails, or "" */
-static unsigned fake_failing_at;            /* after so many that succeed */
-static struct pg_conn *fake_pg;             /* NULL: none is open */
-static const char *fake_encoding;           /* of the server */
-static PostgresPollingStatusType fake_next; /* step of connecting */
-static int fake_unsent;                     /* what PQflush() leaves */
-static int fake_statements;                 /* prepared */
-static int fake_socket[2]; /* a pipe: the end of libpq, the end of the server */
+static const char *fake_failing;            /* the call that fails, or "" if none does */
+static unsigned fake_failing_at;            /* how many of these calls succeed before */
+static struct pg_conn *fake_pg;             /* the open connection, or NULL */
+static const char *fake_encoding;           /* encoding of the server */
+static PostgresPollingStatusType fake_next; /* result of the next PQconnectPoll() */
+static int fake_unsent;                     /* result of PQflush(): 1 if data are left */
+static int fake_statements;                 /* number of prepared statements */
+/* a pipe: first the end of libpq, then the end of the server */
+static int fake_socket[2];
 static uv_poll_t *fake_poll;
 static uv_poll_cb fake_on_poll;
-static PGresult
-    *fake_arriving[FAKE_ARRIVALS_MAX]; /* NULL: the end of a statement's results */
+/* NULL marks the end of the results of a statement */
+static PGresult *fake_arriving[FAKE_ARRIVALS_MAX];
 static size_t fake_arrived, fake_taken;
 static struct {
     const PGresult *result;
@@ -45,7 +48,8 @@ static struct {
 } fake_errors[FAKE_ARRIVALS_MAX];
 static size_t fake_error_count;
 static PGnotify *fake_notify;
-static unsigned fake_nulls; /* that a dead connection may return; 0: it is alive */
+/* how many NULL results a dead connection still returns; 0: it is alive */
+static unsigned fake_nulls;
 static struct {
     uv_handle_t *handle;
     uv_close_cb closed;
@@ -54,7 +58,7 @@ static size_t fake_closing_count;
 static uv_getaddrinfo_t *fake_resolve;
 static uv_getaddrinfo_cb fake_on_resolved;
 
-/* Whether this call fails. */
+/* Whether this call fails now. */
 static inline bool fake_fails(const char *call)
 {
     return strcmp(fake_failing, call) == 0 && fake_failing_at-- == 0;
@@ -66,7 +70,7 @@ static inline void fake_fail(const char *call, unsigned at)
     fake_failing_at = at;
 }
 
-/* In how many milliseconds the timer is due; -1: it is stopped. */
+/* In how many milliseconds the timer is due; -1: the timer is stopped. */
 static inline int64_t fake_due_ms(void)
 {
     return simulated_timers[0].callback == NULL
@@ -81,7 +85,8 @@ static inline void fake_arrive_one(PGresult *result)
     assert_true(fake_arrived < FAKE_ARRIVALS_MAX);
     fake_arriving[fake_arrived++] = result;
     for (size_t i = 0; i < fake_error_count; i++) {
-        if (fake_errors[i].result == result) /* that one was freed */
+        /* The earlier result was freed, so its address is used again. */
+        if (fake_errors[i].result == result)
             fake_errors[i].result = NULL;
     }
 }
@@ -97,7 +102,7 @@ static inline void fake_arrive_error(const char *sqlstate)
     fake_errors[fake_error_count++].result = result;
 }
 
-/* Nothing is read yet. */
+/* Adds results to those that arrive. Nothing is read yet. */
 static inline void fake_arrive(const char *words)
 {
     char row[200];
@@ -126,7 +131,7 @@ static inline void fake_turn(void)
     fake_closing_count = 0;
 }
 
-/* The socket is ready for these events. */
+/* Tells the connection that the socket is ready for these events. */
 static inline void fake_ready(int events)
 {
     assert_non_null(fake_poll);
@@ -134,7 +139,7 @@ static inline void fake_ready(int events)
     fake_turn();
 }
 
-/* Results that nobody has taken. */
+/* Frees the results that the connection has not taken. */
 static inline void fake_drop_arrivals(void)
 {
     for (; fake_taken < fake_arrived; fake_taken++)
@@ -142,7 +147,7 @@ static inline void fake_drop_arrivals(void)
     fake_taken = fake_arrived = 0;
 }
 
-/* All of it is read, unless the connection fails, which leaves the rest. */
+/* Lets results arrive and be read. Asserts that all are read, unless the connection has failed. */
 static inline void fake_read(const char *words)
 {
     fake_arrive(words);
@@ -179,7 +184,7 @@ static inline void fake_end(void)
     close(fake_socket[1]);
 }
 
-/* A notification with this payload arrives. */
+/* A notification with this payload arrives with the next read. */
 static inline void fake_notify_of(char *payload)
 {
     fake_notify = calloc(1, sizeof(*fake_notify));
@@ -213,7 +218,7 @@ void PQfinish(PGconn *pg)
     if (pg == NULL)
         return;
     assert_ptr_equal(pg, fake_pg);
-    assert_null(fake_poll); /* libpq closes the socket */
+    assert_null(fake_poll); /* libpq closes the socket, so nothing may watch it */
     SAY("finish;");
     free(pg);
     fake_pg = NULL;
@@ -227,7 +232,7 @@ ConnStatusType PQstatus(const PGconn *pg)
 PostgresPollingStatusType PQconnectPoll(PGconn *pg)
 {
     assert_ptr_equal(pg, fake_pg);
-    assert_null(fake_poll); /* libpq may close the socket */
+    assert_null(fake_poll); /* libpq may close the socket, so nothing may watch it */
     return fake_next;
 }
 
@@ -271,7 +276,8 @@ int PQenterPipelineMode(PGconn *pg)
     return !fake_fails("pipeline");
 }
 
-/* Only the first and the last one are said. All must come in their order. */
+/* Asserts that the statements are prepared in the order of store_statements[]. Only the first and
+   the last one are recorded. */
 int PQsendPrepare(PGconn *pg, const char *name, const char *sql, int types_count,
                   const Oid *types)
 {
@@ -319,7 +325,7 @@ int PQsendQueryPrepared(PGconn *pg, const char *name, int count,
     return !fake_fails(name);
 }
 
-/* The settings of a session are a long statement; its name is said. */
+/* The statement for the settings of a session is long, so it is recorded as "session". */
 int PQsendQueryParams(PGconn *pg, const char *sql, int count, const Oid *types,
                       const char *const *values, const int *lengths, const int *formats,
                       int result_format)
@@ -397,7 +403,8 @@ char *PQresultErrorMessage(const PGresult *result UNUSED)
     return text;
 }
 
-static PGresult *fake_notice; /* from SyncRepWaitForLSN() */
+/* the notice that comes from SyncRepWaitForLSN(), or NULL */
+static PGresult *fake_notice;
 
 char *PQresultErrorField(const PGresult *result, int field)
 {
@@ -457,7 +464,8 @@ int uv_poll_stop(uv_poll_t *poll)
 
 void uv_close(uv_handle_t *handle, uv_close_cb closed)
 {
-    assert_true(handle != (uv_handle_t *)fake_poll); /* it was stopped */
+    /* uv_poll_stop() was called before */
+    assert_true(handle != (uv_handle_t *)fake_poll);
     assert_true(handle->type == UV_TIMER || handle->type == UV_POLL);
     if (handle->type == UV_TIMER)
         simulated_timers[0] = (struct simulated_timer){.timer = NULL};
@@ -469,7 +477,7 @@ int uv_getaddrinfo(uv_loop_t *of UNUSED, uv_getaddrinfo_t *request,
                    uv_getaddrinfo_cb callback, const char *name, const char *service,
                    const struct addrinfo *hints)
 {
-    assert_null(fake_resolve); /* one at a time */
+    assert_null(fake_resolve); /* one request at a time */
     assert_null(service);
     ASSERT_NUMBER(hints->ai_socktype, ==, SOCK_STREAM);
     SAY("resolve %s;", name);
@@ -488,7 +496,7 @@ static inline void fake_resolve_ends(int error, struct addrinfo *found)
     fake_on_resolved(request, error, found);
 }
 
-/* The name has these addresses of this machine. */
+/* The resolver answers that the name has these addresses. */
 static inline void fake_resolved(const char *const *addresses, size_t count)
 {
     struct addrinfo *found = NULL;

@@ -1,8 +1,8 @@
 /*
  * it_store.c - the store with a real server: what its unit tests assume of libpq and Postgres.
  *
- * A commit that must be durable waits for a synchronous standby. The tests name one that does not
- * exist.
+ * To hold back commits, the tests name a synchronous standby that does not exist. A commit that
+ * must be durable then waits for this standby.
  */
 #include "app/core/embed.h"
 #include "app/store/store.h"
@@ -21,23 +21,23 @@
 #include <unistd.h>
 #include <uv.h>
 
-#define UNHURRIED_MS 600000 /* a timeout of the store that never elapses in a test */
+#define UNHURRIED_MS 600000 /* a timeout that does not pass during a test */
 
 static struct sandbox *sandbox;
 static struct fixture *fixture;
 static PGconn *superuser;
-static int64_t voucher; /* of the test */
+static int64_t voucher; /* the voucher of the test */
 
 /* -- the store -- */
 
 static struct shop {
     uv_loop_t loop;
-    uv_timer_t tick; /* limits the waits */
+    uv_timer_t tick; /* wakes the loop, so that a wait can fail */
     struct store *store;
     struct metrics metrics;
     uint32_t timeout_ms;
     bool is_up;
-    struct rlock_err down_why; /* the last reason */
+    struct rlock_err down_why; /* the last reason why the store was down */
 } shop;
 
 static void shop_on_state(bool is_up, const struct rlock_err *why, void *arg UNUSED)
@@ -75,7 +75,7 @@ static void shop_open_at(const char *url, uint32_t timeout_ms, enum durability r
         fail_msg("%s", err.text);
 }
 
-/* Runs the loop until `is_true`, and fails the test when that takes too long. */
+/* Runs the loop until `is_true` returns true. Fails the test if this takes too long. */
 static void await(bool (*is_true)(const void *arg), const void *arg)
 {
     int64_t deadline_us = clock_mono_us() + DEADLINE_MS * INT64_C(1000);
@@ -124,7 +124,7 @@ static void shop_close(void)
 
 /* -- orders -- */
 
-/* A batch of one order. */
+/* A batch of one order, and its answer. */
 struct basket {
     struct placement placement, *pointer;
     struct store_batch batch;
@@ -166,7 +166,7 @@ static void basket_prepare(struct basket *basket, int64_t user_id)
                   .arg = basket}};
 }
 
-/* @released  NULL: without early release */
+/* `released` is NULL: the batch is sent without early release. */
 static void basket_send(struct basket *basket, int64_t user_id,
                         void (*released)(void *arg))
 {
@@ -180,7 +180,7 @@ static void basket_send(struct basket *basket, int64_t user_id,
     store_flush(shop.store);
 }
 
-/* Looks up the order of a shopper. */
+/* Looks up the order of a shopper, once. */
 static enum rlock_status basket_resolve_once(struct basket *basket, int64_t user_id)
 {
     basket_prepare(basket, user_id);
@@ -189,7 +189,7 @@ static enum rlock_status basket_resolve_once(struct basket *basket, int64_t user
     return basket->status;
 }
 
-/* Asserts what the look-up finds when it succeeds. */
+/* Looks up the order of a shopper until a look-up succeeds. Asserts what it has found. */
 static void assert_resolved(int64_t user_id, int verdict)
 {
     struct basket basket;
@@ -208,7 +208,8 @@ static int64_t orders(void)
 
 /* -- the server -- */
 
-/* Executes a statement as superuser. Returns the first value, which is valid until the next call. */
+/* Executes a statement as superuser. Returns the first value, which is valid until the next
+   call. */
 static const char *administer_text(const char *sql)
 {
     static PGresult *result;
@@ -225,7 +226,7 @@ static int64_t administer(const char *sql)
     return strtoll(administer_text(sql), NULL, 10);
 }
 
-/* A reload takes effect some time after the call. */
+/* Names the synchronous standby. The server reloads its configuration some time after the call. */
 static void set_standby(const char *name)
 {
     char sql[80];
@@ -251,8 +252,8 @@ static void await_held_back(int count)
     await(are_held_back, &count);
 }
 
-/* Names a standby that does not exist. Waits until it holds back a commit of a new connection, which
-   shows that the reload has taken effect. */
+/* Names a standby that does not exist, and waits until it holds back a commit of a new connection.
+   This commit shows that the server has reloaded its configuration. */
 static void name_standby(void)
 {
     PGconn *probe = sandbox_connect(sandbox);
@@ -324,9 +325,10 @@ STORE_CASE(test_store_place_orders__releases_the_row_before_it_answers)
     await(is_set, &first.is_released);
     await_held_back(1);
     store_list_orders(shop.store, &filter, on_orders, &is_listed);
-    await_held_back(2); /* the read has seen an order that may be lost */
+    await_held_back(2); /* the read has seen an order that a crash would lose */
     basket_send(&next, 2, basket_on_released);
-    await(is_set, &next.is_released); /* the row of the voucher is free */
+    /* The row of the voucher is free before the commit is durable. */
+    await(is_set, &next.is_released);
     assert_false(first.is_answered || is_listed);
 
     set_standby("");
@@ -338,7 +340,8 @@ STORE_CASE(test_store_place_orders__releases_the_row_before_it_answers)
     shop_close();
 }
 
-/* The server reports a commit whose wait was cancelled as successful, with a warning. */
+/* If the wait of a commit is cancelled, Postgres reports success with a warning. The store must not
+   report the order as placed. */
 STORE_CASE(test_store_place_orders__is_unknown_if_its_wait_is_cancelled)
 {
     shop_open(UNHURRIED_MS);
@@ -361,8 +364,8 @@ STORE_CASE(test_store_place_orders__is_unknown_if_its_wait_is_cancelled)
     shop_close();
 }
 
-/* A commit that waits for its standby is not terminated, because it would become visible
-   without having been replicated. */
+/* The commit waits for its standby, and the store gives up waiting. The look-up must not terminate
+   the server process, because the order would become visible without being replicated. */
 STORE_CASE(test_store_resolve_orders__waits_for_the_standby)
 {
     struct basket basket;
@@ -374,14 +377,15 @@ STORE_CASE(test_store_resolve_orders__waits_for_the_standby)
     assert_int_equal(basket.status, RLOCK_TIMEOUT);
     assert_int_not_equal(basket_resolve_once(&basket, 1), RLOCK_OK);
     assert_int_equal(commits_held_back(), 1);
-    assert_int_equal(orders(), 0); /* it is not visible */
+    assert_int_equal(orders(), 0); /* the order is not visible yet */
     set_standby("");
     assert_resolved(1, VERDICT_PLACED);
     shop_close();
 }
 
-/* The commit returns while no standby is named. When the session reads the configuration, a standby
-   is named again. */
+/* While the session is stopped, the standby is removed from the configuration, which ends the wait
+   of the commit. Then the standby is named again. When the session goes on, it reads the new
+   configuration, so the store must wait for the standby before it answers the order. */
 STORE_CASE(test_store_place_orders__waits_again_after_a_reload)
 {
     struct basket basket;
@@ -395,7 +399,7 @@ STORE_CASE(test_store_place_orders__waits_again_after_a_reload)
                              " where wait_event = 'SyncRep'");
     kill(lane, SIGSTOP);
     set_standby("");
-    /* This commit waits until the reload has taken effect. */
+    /* This commit waits until the server has reloaded its configuration. */
     sandbox_do(sandbox, "select pg_logical_emit_message(true, '', '')");
     name_standby();
     kill(lane, SIGCONT);
@@ -419,25 +423,25 @@ static const char *bytes_of(const char *query)
 }
 
 struct proof_row {
-    const char *standby, *level; /* of commits */
+    const char *standby, *level; /* synchronous_standby_names and synchronous_commit */
     bool is_superuser;
     const char *wanted;
 };
 
-/* Executes a statement with the rights of the row. Returns the first value. */
+/* Executes a statement as superuser or as the owner of the tables. Returns the first value. */
 static const char *execute_as(const struct proof_row *row, const char *sql)
 {
     return row->is_superuser ? administer_text(sql) : sandbox_text(sandbox, "%s", sql);
 }
 
-/* Whether the session of the row has read the name of the standby. */
+/* Whether the session has read the new synchronous_standby_names. */
 static bool is_named(void *row)
 {
     return strcmp(execute_as(row, "show synchronous_standby_names"),
                   ((const struct proof_row *)row)->standby) == 0;
 }
 
-/* Whether the sender of WAL has read the name, too. */
+/* Whether the WAL sender has read them, too. */
 static bool is_sent(void *row)
 {
     static const char format[] = "select count(*) from pg_stat_replication"
@@ -449,7 +453,8 @@ static bool is_sent(void *row)
     return administer(sql) == 1;
 }
 
-/* The first transaction of a round leaves all WAL on disk. */
+/* After the first transaction of a round all WAL is on disk. The barrier must write to the WAL all
+   the same, because only a commit that has written WAL waits for the standby. */
 STORE_CASE(test_barrier__writes_for_a_standby_even_if_all_is_on_disk)
 {
     struct proof_row row = {.standby = "absent"};
@@ -465,12 +470,12 @@ STORE_CASE(test_barrier__writes_for_a_standby_even_if_all_is_on_disk)
         sandbox_do(sandbox, "%s", bytes_of("barrier"));
         assert_string_not_equal(
             sandbox_text(sandbox, "select pg_current_xact_id_if_assigned()"), "");
-        sandbox_do(sandbox, "rollback"); /* a commit would wait */
+        sandbox_do(sandbox, "rollback"); /* a commit would wait for the standby */
     }
 }
 
-/* A receiver of WAL counts if commits wait for it. Only a superuser sees whether they do; to others
-   each one counts. */
+/* A receiver of WAL counts as a standby only if commits wait for it. Only a superuser can see
+   whether they do. For other roles every receiver counts. */
 STORE_CASE(test_proof__counts_a_standby_that_commits_wait_for)
 {
     struct proof_row rows[] = {
@@ -501,7 +506,7 @@ STORE_CASE(test_proof__counts_a_standby_that_commits_wait_for)
 
 /* -- servers that are left -- */
 
-/* A new session and one that notices the change report the same. */
+/* A session that notices the lowered setting and a new session report the same reason. */
 STORE_CASE(test_store__leaves_a_server_that_is_unsafe)
 {
     static const struct {
@@ -534,7 +539,7 @@ STORE_CASE(test_store__leaves_a_server_that_is_unsafe)
 
 /* -- hosts -- */
 
-/* "*.test" is this machine. */
+/* Resolves each name that contains ".test" to this machine. */
 // NOLINTNEXTLINE(readability-inconsistent-declaration-parameter-name): those of the C library
 int getaddrinfo(const char *name, const char *service, const struct addrinfo *hints,
                 struct addrinfo **ret_found)
@@ -545,7 +550,7 @@ int getaddrinfo(const char *name, const char *service, const struct addrinfo *hi
                 service, hints, ret_found);
 }
 
-/* Makes Postgres serve TLS. Writes its certificate, which is for db.test, to `path`. */
+/* Makes Postgres serve TLS with a certificate for db.test, which is written to `path`. */
 static void start_tls(const char *path)
 {
     FILE *file = fopen(path, "we");
@@ -562,7 +567,8 @@ static void start_tls(const char *path)
     fclose(file);
 }
 
-/* The URL of the service with these hosts, in which "{}" is the port, and with this certificate. */
+/* Returns the URL of the service with other hosts and with the certificate. In `hosts` the port is
+   written as "{}". */
 static const char *url_of(const char *hosts, const char *certificate)
 {
     static char url[2048];
@@ -577,7 +583,8 @@ static const char *url_of(const char *hosts, const char *certificate)
     return url;
 }
 
-/* A host that is down, one with the name of another certificate, and the right one. */
+/* The first host is down, the certificate is not for the second host, and the third host is
+   right. */
 STORE_CASE(test_store__verifies_the_name_of_the_host)
 {
     char certificate[160];
@@ -604,7 +611,7 @@ STORE_CASE(test_store__verifies_the_name_of_the_host)
 
 /* -- unknown outcomes -- */
 
-/* The rows of the answer arrive before the commit fails. */
+/* Postgres sends the rows of the answer, and then the commit fails. */
 STORE_CASE(test_store_place_orders__a_failing_commit_is_a_refusal)
 {
     struct basket basket;
@@ -634,7 +641,8 @@ static bool is_to_server(int fd)
            peer.sin_family == AF_INET && ntohs(peer.sin_port) == strtol(port, NULL, 10);
 }
 
-/* Reads what the server has sent on all sockets from `first_fd` on, and shuts them down. */
+/* Reads and drops what the server has sent on all sockets from first_fd on. Then shuts the sockets
+   down. */
 static void lose_answers(int first_fd)
 {
     for (int fd = first_fd; fd < 1024; fd++) {
@@ -648,13 +656,13 @@ static void lose_answers(int first_fd)
     }
 }
 
-/* The order is committed, and the answer is lost. */
+/* The order is committed, but its answer is lost. */
 STORE_CASE(test_store_resolve_orders__finds_what_was_committed)
 {
     int first_fd = dup(0);
     struct basket basket;
 
-    close(first_fd); /* all later descriptors are at least first_fd */
+    close(first_fd); /* later descriptors are at least first_fd */
     shop_open(UNHURRIED_MS);
     basket_send(&basket, 1, NULL);
     while (orders() == 0)
@@ -667,8 +675,8 @@ STORE_CASE(test_store_resolve_orders__finds_what_was_committed)
     shop_close();
 }
 
-/* The server process would commit after its client has given up. The look-up must end the process
-   first; otherwise its answer may soon be false. */
+/* The server process would still commit after its client has given up. So the look-up must first
+   end the process. Otherwise it could find no order, and the commit would come later. */
 STORE_CASE(test_store_resolve_orders__ends_the_process_first)
 {
     struct basket basket;
@@ -686,7 +694,8 @@ STORE_CASE(test_store_resolve_orders__ends_the_process_first)
     assert_int_equal(administer("select count(*) from pg_stat_activity"
                                 " where wait_event = 'PgSleep'"),
                      0);
-    sandbox_do(sandbox, "drop function dawdle cascade"); /* waits for its users */
+    /* Waits until no transaction uses it. */
+    sandbox_do(sandbox, "drop function dawdle cascade");
     assert_int_equal(orders(), 0);
     shop_close();
 }

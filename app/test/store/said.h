@@ -1,8 +1,8 @@
 /*
- * said.h - what the code under test calls, and the rows that it gets, as words.
+ * said.h - records calls of the code under test as words, and makes rows from words.
  *
- * A number is a bigint, 'x' a text, {1,2} an array, and null. A ";" ends a row. Times are counted
- * from 2000, as Postgres sends them.
+ * A number is a bigint, 'x' is a text, {1,2} is an array, and null is NULL. A ";" ends a row. Times
+ * are microseconds since 2000, as Postgres sends them.
  */
 #ifndef SAID_H
 #define SAID_H
@@ -13,15 +13,16 @@
 
 #include <stdlib.h>
 
-#define SAID_BYTES       131072
-#define WORDS_BYTES      16384 /* of a row, or of the parameters of a query */
+#define SAID_BYTES 131072
+/* size of a row, or of the parameters of a query, as words */
+#define WORDS_BYTES      16384
 #define SAID_COLUMNS_MAX 16
 
-static char said[SAID_BYTES]; /* each call ends with ";" */
+static char said[SAID_BYTES]; /* what was recorded; each call ends with ";" */
 
 #define SAY(...) append(said, sizeof(said), __VA_ARGS__)
 
-/* Asserts what was said since the last time. */
+/* Asserts what was recorded since the last ASSERT_SAID. */
 #define ASSERT_SAID(wanted) assert_said(wanted, __FILE__, __LINE__)
 
 static inline void assert_said(const char *wanted, const char *file, int line)
@@ -38,7 +39,7 @@ static inline void words_put_int(char *bytes, size_t *len, int64_t value, size_t
         bytes[(*len)++] = (char)((uint64_t)value >> 8 * (width - 1 - i));
 }
 
-/* Sets a value to the word at `word`. Returns where the word ends. */
+/* Sets a value of a result from the text at `word`. Returns where the word ends. */
 static inline const char *words_set_value(PGresult *result, int row, int column,
                                           const char *word)
 {
@@ -76,7 +77,7 @@ static inline const char *words_set_value(PGresult *result, int row, int column,
     return end;
 }
 
-/* The number of words of the first row. */
+/* Returns the number of words in the first row. */
 static inline int words_count(const char *rows)
 {
     int count = 0;
@@ -92,7 +93,7 @@ static inline int words_count(const char *rows)
     return count;
 }
 
-/* @format  0: text, 1: binary */
+/* `format` is that of the values: 0 for text, 1 for binary. */
 static inline PGresult *words_result(ExecStatusType status, int format, const char *rows)
 {
     static char name[] = "column";

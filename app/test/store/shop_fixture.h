@@ -1,6 +1,6 @@
 /*
- * shop_fixture.h - a store with fake connections, in simulated time, and callbacks that record
- * their arguments.
+ * shop_fixture.h - a store with fake connections, in simulated time. Callbacks record their
+ * arguments.
  *
  * To be included by one source of a test program.
  */
@@ -18,7 +18,7 @@ static uv_loop_t loop;
 static struct store *shop;
 static struct metrics metrics;
 
-/* Used only for the store's timers, which are simulated. */
+/* The store calls this function only for its timers, which are simulated. */
 int uv_is_active(const uv_handle_t *handle)
 {
     for (size_t i = 0; i < SIMULATED_TIMERS_MAX; i++) {
@@ -118,11 +118,11 @@ static inline int close_shop(void **state UNUSED)
 {
     store_close(shop, NULL, NULL);
     uv_run(&loop, UV_RUN_DEFAULT);
-    ASSERT_NUMBER(uv_loop_close(&loop), ==, 0); /* no handle is left */
+    ASSERT_NUMBER(uv_loop_close(&loop), ==, 0); /* no handle was left open */
     return 0;
 }
 
-/* Lists are read from another database, and overdue orders expire. */
+/* Opens a store that reads lists from another database and expires overdue orders. */
 static inline void open_with_lists(void)
 {
     struct store_options options = options_of_shop();
@@ -149,7 +149,7 @@ static inline void say_text(struct text text)
         SAY(" '%.*s'", (int)text.len, text.bytes);
 }
 
-/* A time since 2000; small values remain as they are. */
+/* Returns the time in microseconds since 2000. Small numbers are not converted. */
 static inline long long short_us(int64_t us)
 {
     return us >= EPOCH_US ? us - EPOCH_US : us;

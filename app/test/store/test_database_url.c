@@ -1,4 +1,4 @@
-/* test_database_url.c - the database URL: its hosts, and lists that are refused. */
+/* test_database_url.c - the hosts of a database URL, and lists of hosts that are refused. */
 #include "app/store/database_url.h"
 
 #include "test/case_list.h"

@@ -1,4 +1,5 @@
-/* test_db.c - the blocking connection, the audit and the migration: every call of libpq, in order. */
+/* test_db.c - the blocking connection, the audit and the migration: every call of libpq, in
+   order. */
 #include "app/store/database_url.h"
 #include "app/store/db.h"
 #include "app/store/db_impl.h"
@@ -14,21 +15,23 @@ struct pg_conn {
     ConnStatusType status;
 };
 
-static const char *hosts;    /* of each attempt: u: up, b: refused, n: out of memory */
-static const char *encoding; /* of the server */
-static int failing_at;       /* this statement fails; -1: none does */
-static bool is_lost;         /* with the connection */
-static unsigned opened;      /* connections that are not closed */
-static bool is_null;         /* all values of rows are */
-static const char *kind;     /* of the steps of all plans; NULL: see answers[] */
-static const char *sqlstate; /* of failures */
-static int locks_refused;    /* attempts at the advisory lock that fail */
+/* one letter for each attempt to connect. u: up, b: refused, n: out of memory */
+static const char *hosts;
+static const char *encoding; /* encoding of the server */
+static int failing_at;   /* the number of the statement that fails, from 0 on; -1: none */
+static bool is_lost;     /* a statement that fails loses the connection, too */
+static unsigned opened;  /* connections that are not closed yet */
+static bool is_null;     /* all values in rows are null */
+static const char *kind; /* the kind of all steps of a plan; NULL: as in answers[] */
+static const char *sqlstate; /* SQLSTATE of failures */
+static int locks_refused;    /* how many attempts to get the advisory lock fail */
 static const char *refused;  /* a statement that fails each time; NULL: none */
-static int pauses;           /* between attempts */
+static int pauses;           /* number of pauses of 0.1 s or more between attempts */
 static int warnings;
-static long patience_ms; /* the sum of all lock_timeout */
+static long patience_ms; /* the sum of all values of lock_timeout */
 static PQnoticeProcessor on_notice;
-static PGresult *arriving[4]; /* from the last one to the first one */
+/* results that have not been taken; the last element comes first */
+static PGresult *arriving[4];
 static int arriving_count;
 
 static int reset(void **state UNUSED)
@@ -106,7 +109,8 @@ PQnoticeProcessor PQsetNoticeProcessor(PGconn *pg, PQnoticeProcessor processor, 
     return NULL;
 }
 
-/* Whether this statement fails. A file is said by its path. */
+/* Records a statement, and returns whether it fails. The SQL of a file is recorded as the name of
+   the file. */
 static bool statement_fails(PGconn *pg, const char *sql)
 {
     const char *name = sql;
@@ -141,7 +145,8 @@ static int64_t big_endian(const char *bytes, size_t len)
     return (int64_t)value;
 }
 
-/* The array of texts in the binary format: dimensions, has nulls, type, count, first index. */
+/* Records an array of texts. The binary format begins with five numbers of four bytes: the number
+   of dimensions, whether there are nulls, the type, the count, and the first index. */
 static void say_texts(const char *bytes, int len)
 {
     int at = 20;
@@ -159,7 +164,8 @@ static void say_texts(const char *bytes, int len)
     ASSERT_NUMBER(at, ==, len);
 }
 
-/* The paths, the contents, and whether it is a dry run. */
+/* Records the parameters of a plan: the paths and contents of the files, and whether it is a dry
+   run. */
 static void say_files(const char *const *values, const int *lengths, const int *formats,
                       const Oid *types)
 {
@@ -178,11 +184,11 @@ static void say_files(const char *const *values, const int *lengths, const int *
     SAY(" %d", (int)big_endian(values[2], 8));
 }
 
-/* The rows of each statement that returns some, all the same. */
+/* The rows that a statement returns. All rows of a statement are equal. */
 struct answer {
-    const char *statement; /* a part of it */
+    const char *statement; /* a part of the statement */
     int rows;
-    const char *kind, *rest; /* the values, as words; kind may be NULL */
+    const char *kind, *rest; /* the values of a row, as words; kind may be NULL */
 };
 static const struct answer answers[] = {
     {"prepare_migrations.sql", 1, "step", "'the preparation' 'prepare tables'"},
@@ -191,7 +197,7 @@ static const struct answer answers[] = {
     {"grants.sql", 1, NULL, "'grant rights'"},
     {"publish_cell($1)", 1, NULL, "'the cell'"},
     {"join_aggregate($1::json)", 1, NULL, "'subscribe'"},
-    {"set_cell($1)", 1, NULL, "''"}, /* void */
+    {"set_cell($1)", 1, NULL, "''"}, /* the function returns void */
 };
 
 static PGresult *rows_of(ExecStatusType status, const struct answer *answer)
@@ -292,7 +298,7 @@ PGresult *PQgetResult(PGconn *pg)
     assert_non_null(pg);
     if (arriving_count == 0)
         return NULL;
-    if (failing_at-- == 0) { /* the last row is an error */
+    if (failing_at-- == 0) { /* an error comes instead of the next row */
         while (arriving_count > 0)
             PQclear(arriving[--arriving_count]);
         return PQmakeEmptyPGresult(NULL, PGRES_FATAL_ERROR);
@@ -411,7 +417,7 @@ static char title[200];
 static void on_step(const char *check, unsigned done, unsigned of, void *arg)
 {
     ASSERT_NUMBER(done, ==, steps++);
-    ASSERT_NUMBER(of, ==, 21); /* the files of sql/audit */
+    ASSERT_NUMBER(of, ==, 21); /* number of files in sql/audit */
     snprintf(title, sizeof(title), "%s", check);
     assert_ptr_equal(arg, &steps);
     if (done == 0)
@@ -452,7 +458,8 @@ DB_CASE(test_db_audit__runs_every_check_in_one_snapshot)
     db_close(db);
 }
 
-/* The snapshot, a query, its mode, and each of its results; then nothing more is asked. */
+/* First the snapshot fails, then the query of a check, then its single-row mode, then each of its
+   results. After a failure nothing more may be asked. */
 DB_CASE(test_db_audit__stops_at_a_failure)
 {
     static const struct {
@@ -523,7 +530,7 @@ static const struct embedded files[] = {
     "begin;begin_migration.sql;prepare_migrations.sql " FILES " " is_dry_run ";rollback" \
     ";"
 
-/* What a migration executes, one after the other. */
+/* What a migration executes, in this order. */
 static const char *const migration[] = {
     LOCK,
     "begin;",
@@ -549,7 +556,8 @@ static const char *const migration[] = {
     "subscribe;",
 };
 
-/* The first rollback ends the plan of the preparations in any case. */
+/* Places in migration[]. The rollback behind LAST_IN_PLAN always follows, because the plan of the
+   preparations is only read. */
 enum {
     FIRST_IN_PLAN = 1,
     LAST_IN_PLAN = 3,
@@ -597,7 +605,7 @@ DB_CASE(test_db_migrate__executes_the_steps)
     db_close(db);
 }
 
-/* No right to grant, and a cell that has joined before. */
+/* There is no right to grant, and the cell joined the aggregate before. */
 DB_CASE(test_db_migrate__may_have_nothing_to_do)
 {
     struct db *db = open_one();
@@ -643,13 +651,13 @@ DB_CASE(test_db_migrate__waits_for_another_migration)
     db_close(db);
 }
 
-#define FIRST_CHANGE 12 /* in migration[] */
+#define FIRST_CHANGE 12 /* the first change of a table in migration[] */
 #define UNTIL_CHANGE                                                                     \
     "begin;begin_migration.sql;grants.sql the role;schema_rights.sql " FILES             \
     " 0;new_migrations.sql " FILES " 0;(step: the step)change tables;"
 
-/* Only a deadlock and a lock that is not available may end. The transaction is tried again after
-   a pause; if the pause fails, the migration has failed. */
+/* Only a deadlock (40P01) and an unavailable lock (55P03) can go away. Then the transaction is
+   tried again after a pause. If the pause fails, the migration fails. */
 DB_CASE(test_db_migrate__tries_again_while_tables_are_in_use)
 {
     static const struct {
@@ -677,7 +685,8 @@ DB_CASE(test_db_migrate__tries_again_while_tables_are_in_use)
     }
 }
 
-/* 180 attempts, which wait 0.2, 0.4, 0.6 and then 0.8 s for a lock. */
+/* There are 180 attempts. They wait for a lock for 0.2, 0.4 and 0.6 s, and all later ones for 0.8
+   s. */
 DB_CASE(test_db_migrate__ends_while_tables_are_in_use)
 {
     struct db *db = open_one();
@@ -692,7 +701,8 @@ DB_CASE(test_db_migrate__ends_while_tables_are_in_use)
     db_close(db);
 }
 
-/* Each statement fails once: what follows is rolled back, or left out behind the commit. */
+/* Each statement fails once. Before the commit everything is rolled back. After it the rest is left
+   out. */
 DB_CASE(test_db_migrate__stops_at_a_failure)
 {
     int statement = 0;
@@ -709,7 +719,7 @@ DB_CASE(test_db_migrate__stops_at_a_failure)
         failing_at = statement++;
         if (strncmp(migration[i], "rollback", 8) == 0) {
             db_close(db);
-            continue; /* what it should roll back is gone with the connection */
+            continue; /* the connection is lost, and the server has rolled back */
         }
         for (size_t k = 0; k < i; k++)
             append(wanted, sizeof(wanted), "%s", migration[k]);

@@ -1,4 +1,4 @@
-/* test_store_calls.c - what reads send and how they are answered; limits, state and expiry. */
+/* test_store_calls.c - reads, limits, the state of the store, and expiry. */
 #include "app/test/store/shop_fixture.h"
 #include "test/torture.h"
 
@@ -155,12 +155,13 @@ STORE_CASE(test_read__sends_its_parameters_and_decodes_the_rows)
         fake_answer(RLOCK_OK, row->rows);
         ASSERT_SAID(row->said);
         ASSERT_SENT("nothing");
-        pass_ms(TIMEOUT_MS + 20); /* there is no second answer */
+        pass_ms(TIMEOUT_MS + 20); /* the call is not answered a second time */
         ASSERT_SAID("");
     }
 }
 
-/* Each call uses a block of the reserve and returns it. */
+/* A call that gets no memory uses a block of the reserve. Each block must come back, since there
+   are more calls than blocks. */
 STORE_CASE(test_read__is_answered_without_memory)
 {
     for (int i = 0; i < 2 * STORE_RESERVE; i++) {
@@ -183,7 +184,7 @@ STORE_CASE(test_list__is_answered_without_memory_for_its_rows)
     ASSERT_SAID("no_memory;");
 }
 
-/* A failed read has no rows, whatever the result contains. */
+/* Even if the result has rows, a failed read must not return them. */
 STORE_CASE(test_read__fails_with_the_connection)
 {
     for (size_t i = 0; i < sizeof(read_rows) / sizeof(read_rows[0]); i++) {
@@ -226,7 +227,7 @@ STORE_CASE(test_reads__have_256_rows_under_way)
     list_limited(101);
     list_limited(101);
     list_limited(55);
-    list_limited(54); /* does not overtake an earlier read */
+    list_limited(54); /* must not overtake an earlier read */
     ASSERT_NUMBER(conn_of(ROLE_READS)->pending, ==, 2);
     fake_answer(RLOCK_OK, NO_VOUCHER);
     store_flush(shop);
@@ -239,11 +240,11 @@ STORE_CASE(test_reads__have_256_rows_under_way)
     ASSERT_NUMBER(conn_of(ROLE_READS)->pending, ==, 3);
     while (fake_sent_count > 0)
         fake_answer(RLOCK_OK, NO_VOUCHER);
-    list_limited(1000); /* alone */
+    list_limited(1000); /* larger than the limit: it is sent alone */
     ASSERT_NUMBER(conn_of(ROLE_READS)->pending, ==, 1);
 }
 
-/* A row of an order or event counts as an eighth of a row of a voucher. */
+/* A row of an order or of an event counts as an eighth of the row of a voucher. */
 STORE_CASE(test_reads__of_orders_count_less)
 {
     static void (*const calls[])(void) = {call_list_orders_filtered,
@@ -271,7 +272,8 @@ STORE_CASE(test_reads__sixty_four_are_under_way)
     ASSERT_NUMBER(conn_of(ROLE_READS)->pending, ==, 64);
 }
 
-/* Reads under way are answered "timeout", and a read that was not sent "no_memory". */
+/* At their deadline, reads that were sent are answered "timeout". A read that could not be sent is
+   answered "no_memory". */
 STORE_CASE(test_reads__are_answered_at_their_deadline)
 {
     for (int i = 0; i < 65; i++)
@@ -288,7 +290,8 @@ STORE_CASE(test_reads__are_answered_at_their_deadline)
     said[0] = '\0';
     fake_answer(RLOCK_OK, "71 7 5 {100,11,12,13,1};"); /* the late answer is dropped */
     ASSERT_SAID("");
-    assert_false(uv_is_active((uv_handle_t *)&shop->deadline_timer)); /* nothing waits */
+    /* No read waits any more. */
+    assert_false(uv_is_active((uv_handle_t *)&shop->deadline_timer));
 }
 
 STORE_CASE(test_reads__wait_for_a_table_lock_behind_the_others)
@@ -300,11 +303,12 @@ STORE_CASE(test_reads__wait_for_a_table_lock_behind_the_others)
     ASSERT_SAID("");
     store_flush(shop);
     ASSERT_SENT("reads read_voucher 251/1000: 7");
-    fake_answer(RLOCK_BUSY, "57014"); /* not a lock timeout */
+    /* The statement was cancelled, but not because of a lock. */
+    fake_answer(RLOCK_BUSY, "57014");
     ASSERT_SAID("busy now 0:;");
     ASSERT_SENT("reads read_order 251/1000: 71 5");
     fake_answer(RLOCK_BUSY, "55P03");
-    conn_of(ROLE_READS)->pending += 64; /* no room to send it again */
+    conn_of(ROLE_READS)->pending += 64; /* no room to send the read again */
     pass_ms(TIMEOUT_MS);
     ASSERT_SAID("busy;");
     conn_of(ROLE_READS)->pending -= 64;
@@ -331,7 +335,7 @@ STORE_CASE(test_reads__without_a_connection_are_down)
     conn_of(ROLE_READS)->is_up = false;
     call_read_order();
     call_read_vouchers();
-    ASSERT_SAID(""); /* never inside the call */
+    ASSERT_SAID(""); /* no callback runs inside the call */
     pass_ms(0);
     ASSERT_SAID("down;down;");
     fake_answer(RLOCK_OK, NO_VOUCHER);
@@ -390,7 +394,8 @@ STORE_CASE(test_store_open__gives_each_connection_its_limits)
         reset(NULL);
         options.timeout_ms = rows[i].timeout_ms;
         open_store(&options);
-        assert_ptr_not_equal(conn_of(ROLE_MAIN)->options.database_url, url); /* a copy */
+        /* The URL was copied. */
+        assert_ptr_not_equal(conn_of(ROLE_MAIN)->options.database_url, url);
         ASSERT_NUMBER(fake_opened, ==, 8);
         assert_options(rows[i].role, rows[i].wanted);
         close_shop(NULL);
@@ -472,12 +477,13 @@ STORE_CASE(test_state__is_reported_when_it_changes)
     fake_lose(lane, RLOCK_TIMEOUT);
     fake_lose(lane, RLOCK_IO);
     ASSERT_SAID("");
-    fake_lose(lane, RLOCK_REFUSED); /* a new reason */
+    fake_lose(lane, RLOCK_REFUSED); /* the reason has changed, so it is reported */
     ASSERT_SAID("down refused;");
     fake_lose(lane, RLOCK_REFUSED);
     ASSERT_SAID("");
     ASSERT_NUMBER(metrics.postgres_reconnects, ==, 1);
-    fake_lose(lane, RLOCK_BUSY); /* another host, which is read-only */
+    /* As from another host, which is a standby; not reported. */
+    fake_lose(lane, RLOCK_BUSY);
     fake_lose(lane, RLOCK_IO);
     ASSERT_SAID("");
     fake_lose(lane, RLOCK_UNSAFE);
@@ -488,7 +494,8 @@ STORE_CASE(test_state__is_reported_when_it_changes)
     ASSERT_SAID("changed 0;");
 }
 
-/* A standby is found before it is promoted; then no other standby is there. */
+/* The service finds a standby, which is read-only. After its promotion the server has no standby of
+   its own, so it is not durable. Both reasons must be reported. */
 STORE_CASE(test_state__tells_that_a_promoted_server_is_not_durable)
 {
     fake_lose(conn_of(ROLE_LANE), RLOCK_BUSY);
@@ -513,7 +520,7 @@ STORE_CASE(test_state__is_reported_when_the_first_attempts_have_failed)
     close_shop(NULL);
     reset(NULL);
     ASSERT_STATUS(store_open(&options, &shop, &err), RLOCK_OK);
-    fake_come_up(conn_of(ROLE_READS)); /* the others are still connecting */
+    fake_come_up(conn_of(ROLE_READS)); /* the other connections are not up yet */
     ASSERT_SAID("");
     fake_lose(conn_of(ROLE_MAIN), RLOCK_IO);
     ASSERT_SAID("down io;");
@@ -522,7 +529,7 @@ STORE_CASE(test_state__is_reported_when_the_first_attempts_have_failed)
 #define DUE    "expiry due_batches 3750/5000: 500 "
 #define EXPIRE "expiry expire_batches 3750/5000: "
 
-/* A run starts every 600 ms, unless the last one goes on. */
+/* A run starts every 600 ms, unless the last one has not ended. */
 STORE_CASE(test_expiry__is_of_the_leader_with_one_query_at_a_time)
 {
     open_with_lists();
@@ -577,7 +584,7 @@ STORE_CASE(test_expiry__leaves_out_vouchers_without_progress)
     fake_answer(RLOCK_OK, "");
     ASSERT_SENT("nothing");
     ASSERT_SAID("log orders_expired count=3;");
-    run_expiry("7 {70};"); /* the next run tries them again */
+    run_expiry("7 {70};"); /* the next run tries voucher 7 again */
     fake_answer(RLOCK_OK, "0 1;");
     ASSERT_SENT(DUE "{}");
     fake_answer(RLOCK_OK, "9 {90};");
@@ -619,7 +626,7 @@ STORE_CASE(test_expiry__a_refusal_is_logged_once)
     }
 }
 
-/* Vouchers `first`, `first` + 1, ..., each with one due batch. */
+/* Rows for vouchers first, first + 1, and so on. Each has one due batch. */
 static const char *due_rows(int first, int count)
 {
     static char rows[WORDS_BYTES];
@@ -643,7 +650,7 @@ STORE_CASE(test_expiry__has_bounds)
     ASSERT_CONTAINS(fake_print_oldest(), DUE "{1,2,");
     fake_answer(RLOCK_OK, due_rows(2000, 2));
     fake_answer(RLOCK_OK, "0 0;");
-    fake_answer(RLOCK_OK, "0 0;"); /* at most a thousand vouchers are left out */
+    fake_answer(RLOCK_OK, "0 0;"); /* a run leaves out a thousand vouchers at most */
     ASSERT_SENT("nothing");
     ASSERT_SAID("log orders_expired count=1;");
     run_expiry("1 {1,2};2 {3};");
@@ -666,7 +673,7 @@ STORE_CASE(test_state__connections_follow_the_one_that_came_up)
     assert_ptr_equal(conn_of(ROLE_MAIN)->leader, conn_of(ROLE_CHANGES));
 }
 
-/* One connection seeks a server; the others wait for it. */
+/* Only the main connection looks for a server. The other connections wait until it is up. */
 STORE_CASE(test_state__others_rest_while_the_main_connection_is_down)
 {
     fake_lose(conn_of(ROLE_LANE), RLOCK_IO);
@@ -677,7 +684,8 @@ STORE_CASE(test_state__others_rest_while_the_main_connection_is_down)
     assert_true(conn_of(ROLE_CHANGES)->is_resting);
 }
 
-/* A connection that breaks while another one comes up reports the reason a moment later. */
+/* The main connection breaks while another one comes up. Its reason is known a moment later, and
+   only then the loss is reported. */
 STORE_CASE(test_state__no_loss_is_reported_without_its_reason)
 {
     conn_of(ROLE_MAIN)->is_up = false;
@@ -692,7 +700,8 @@ STORE_CASE(test_state__an_unsafe_server_is_left_by_all_but_lists)
 {
     open_with_lists();
     fake_lose(conn_of(ROLE_LANE), RLOCK_IO);
-    fake_lose(conn_of(ROLE_LANE), RLOCK_UNSAFE); /* it only tried another server */
+    /* A lane that is not up was only trying a server. */
+    fake_lose(conn_of(ROLE_LANE), RLOCK_UNSAFE);
     for (size_t i = 0; i < fake_opened; i++)
         assert_false(fake_conns[i].is_left);
     fake_come_up(conn_of(ROLE_LANE));
@@ -716,7 +725,8 @@ STORE_CASE(test_state__is_that_of_the_main_session)
     assert_true(store_is_foreign(shop, 6));
     conn_of(ROLE_MAIN)->session = (struct store_session){.cells = 1};
     assert_false(store_is_foreign(shop, 6));
-    conn_of(ROLE_MAIN)->session = (struct store_session){0}; /* never connected */
+    /* As before the first connection. */
+    conn_of(ROLE_MAIN)->session = (struct store_session){0};
     assert_false(store_is_foreign(shop, 6));
     conn_of(ROLE_MAIN)->session = (struct store_session){.cells = 2, .cell = 1};
     assert_true(store_is_foreign(shop, 6));

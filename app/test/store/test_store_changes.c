@@ -6,7 +6,7 @@
 static struct order_change changes[5000];
 static const struct author author = {.actor = "admin:1"}, keyed = {"admin:1", {"key", 3}};
 
-/* @left_ms  time until the deadline; 0: the default */
+/* `left_ms` is the time until the deadline; 0: the timeout of the store. */
 static void change_order(size_t at, enum change change, int64_t voucher_id,
                          int64_t left_ms)
 {
@@ -81,10 +81,11 @@ static void call_redeem(void) { change_order(0, CHANGE_REDEEM, 7, 0); }
 static void call_keyed(void)
 {
     change_order(0, CHANGE_REFUND, 7, 0);
-    changes[0].key = (struct text){"key", 3}; /* read when it is sent */
+    /* The key is read when the change is sent. */
+    changes[0].key = (struct text){"key", 3};
 }
 
-/* rows: those of RLOCK_OK; with another status the SQLSTATE */
+/* `rows` has the rows of the answer if the status is RLOCK_OK, otherwise its SQLSTATE. */
 static const struct change_row {
     void (*call)(void);
     const char *sent;
@@ -143,7 +144,7 @@ STORE_CASE(test_change__sends_its_parameters_and_decodes_the_row)
         fake_answer(row->status, row->rows);
         ASSERT_SAID(row->said);
         ASSERT_NUMBER(shop->changes.count, ==, 0);
-        pass_ms(TIMEOUT_MS + 20); /* there is no second answer */
+        pass_ms(TIMEOUT_MS + 20); /* the change is not answered a second time */
         ASSERT_SAID("");
     }
 }
@@ -158,7 +159,7 @@ STORE_CASE(test_changes__of_one_kind_and_voucher_share_a_transaction)
     change_order(4, CHANGE_PAY, 7, 0);
     change_order(5, CHANGE_PAY, 7, 0);
     store_flush(shop);
-    ASSERT_NUMBER(fake_sent_count, ==, 1); /* one statement per voucher */
+    ASSERT_NUMBER(fake_sent_count, ==, 1); /* one statement per voucher at a time */
     ASSERT_NUMBER(shop->changes.count, ==, 6);
     fake_answer(RLOCK_OK, "1 1 71 7 5 {100,11,12,0,3};");
     store_flush(shop);
@@ -205,7 +206,7 @@ STORE_CASE(test_changes__of_two_vouchers_are_under_way)
 {
     call_create();
     change_order(0, CHANGE_CANCEL, 8, 0);
-    call_create(); /* all creations share one queue */
+    call_create(); /* all creations are in one queue */
     change_order(1, CHANGE_CANCEL, 9, 0);
     store_flush(shop);
     ASSERT_NUMBER(fake_sent_count, ==, 2);
@@ -217,12 +218,12 @@ STORE_CASE(test_changes__of_two_vouchers_are_under_way)
     ASSERT_SENT("changes cancel_order 562/862: 9 {72} {'admin:1'} {null}");
 }
 
-/* A change that waited for a lock is sent again, on the connection for slow vouchers. */
+/* A change that waited for a row lock is sent again, on the connection for slow vouchers. */
 STORE_CASE(test_changes__that_waited_for_a_lock_are_tried_again)
 {
     call_cancel();
     store_flush(shop);
-    pass_ms(19); /* too short for a lock timeout */
+    pass_ms(19); /* too short to be the end of a wait for a lock */
     fake_answer(RLOCK_BUSY, "55P03");
     ASSERT_SAID("change busy;");
     call_cancel();
@@ -232,24 +233,24 @@ STORE_CASE(test_changes__that_waited_for_a_lock_are_tried_again)
     fake_answer(RLOCK_BUSY, "55P03");
     ASSERT_SAID("");
     store_flush(shop);
-    ASSERT_SENT(
-        "slow changes cancel_order 551/851: 7 {71} {'admin:1'} {null}"); /* before 72 */
+    /* The first order goes before the second, 72. */
+    ASSERT_SENT("slow changes cancel_order 551/851: 7 {71} {'admin:1'} {null}");
     fake_answer(RLOCK_OK, "1 1 71 7 5 {100,11,12,0,3};");
     said[0] = '\0';
     store_flush(shop);
-    ASSERT_SENT(
-        "changes redeem_order 551/851: 7 {72} {'admin:1'} {null}"); /* fast again */
+    /* The voucher is fast again. */
+    ASSERT_SENT("changes redeem_order 551/851: 7 {72} {'admin:1'} {null}");
     fake_answer(RLOCK_IO, NULL);
     ASSERT_SAID("change io;");
 }
 
-/* Changes of slow vouchers use only one of the two connections. */
+/* Changes of slow vouchers never use both connections, so other vouchers are not delayed. */
 STORE_CASE(test_changes__of_slow_vouchers_use_one_connection)
 {
     for (size_t i = 0; i < 2; i++) {
         change_order(i, CHANGE_CANCEL, 7 + (int64_t)i, 0);
         store_flush(shop);
-        pass_ms(200); /* a tenth of the time of a request */
+        pass_ms(200); /* a tenth of the timeout, so the voucher is slow */
         change_order(2 + i, CHANGE_CANCEL, 7 + (int64_t)i, 0);
         fake_answer(RLOCK_OK, "1 5 null null null null;");
     }
@@ -259,8 +260,8 @@ STORE_CASE(test_changes__of_slow_vouchers_use_one_connection)
     ASSERT_NUMBER(conn_of(ROLE_CHANGES)->pending, ==, 0);
 }
 
-/* A change is too late if the time until its deadline is below a fiftieth of the timeout of a
-   request, or below twice the duration of the last transaction. */
+/* A change is too late if the time until its deadline is below a fiftieth of the timeout, or below
+   twice the duration of the last transaction. */
 STORE_CASE(test_changes__without_time_for_a_transaction_are_busy)
 {
     change_order(0, CHANGE_CANCEL, 7, 40);
@@ -331,7 +332,7 @@ STORE_CASE(test_changes__need_one_of_two_connections)
     change_order(1, CHANGE_CANCEL, 8, 0);
     conn_of(ROLE_SLOW_CHANGES)->is_up = false;
     store_flush(shop);
-    ASSERT_SAID(""); /* never inside the call */
+    ASSERT_SAID(""); /* no callback runs inside the call */
     call_restock();
     pass_ms(0);
     ASSERT_SAID("change down;down now 0:;");
@@ -424,11 +425,11 @@ STORE_CASE(test_store_find_by_key__alone_ends_at_the_deadline)
     store_flush(shop);
     fake_answer(RLOCK_IO, NULL);
     ASSERT_SAID("key io;");
-    pass_ms(120); /* there is no second answer */
+    pass_ms(120); /* the look-up is not answered a second time */
     ASSERT_SAID("");
 }
 
-/* The earliest deadline of the look-ups that share a query counts. */
+/* Look-ups that share a query end at the earliest of their deadlines. */
 STORE_CASE(test_store_find_by_key__ends_at_the_deadline)
 {
     find_by_key(0, 7, 500);

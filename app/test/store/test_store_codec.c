@@ -9,7 +9,7 @@
 
 #define EPOCH_US INT64_C(946684800000000)
 
-/* One row with one value in binary format. */
+/* Returns a result of one row with one binary value. */
 static PGresult *result_with(const void *bytes, int len)
 {
     PGresAttDesc column = {.name = (char[]){"x"}, .format = 1, .typlen = -1};
@@ -56,7 +56,7 @@ UNIT_CASE(test_result_time__counts_from_1970_and_is_clamped)
     assert_int_equal(decoded_time(NULL), 0);
 }
 
-/* What params_time() writes is what result_time() reads. */
+/* result_time() must read what params_time() has written. */
 UNIT_CASE(test_params_time__is_read_back_unchanged)
 {
     static const int64_t times[] = {0, 1, -1, EPOCH_US, INT64_MAX - EPOCH_US};
@@ -144,14 +144,14 @@ UNIT_CASE(test_result_array__reads_what_was_written)
     assert_int_equal(result_array_next(&array), 0);
     assert_int_equal(array.count, 0);
     PQclear(result);
-    params.bytes[3] = 2; /* dimensions */
+    params.bytes[3] = 2; /* the number of dimensions */
     result = result_with(params.bytes, (int)params.used);
     assert_int_equal(result_array(result, 0, 0).count, 0);
     PQclear(result);
     params_clear(&params);
 }
 
-/* Arrays that are truncated or malformed must not cause reads beyond the end. */
+/* An array that is truncated or malformed must not be read beyond its end. */
 UNIT_CASE(test_result_array__refuses_malformed_text)
 {
     static const char claims_more[] = "\0\0\0\1\0\0\0\0\0\0\0\x14\0\0\1\0\0\0\0\1"

@@ -1,5 +1,5 @@
-/* test_store_conn.c - queries on a connection: every call of libpq, in order, with what arrives and
-   when. */
+/* test_store_conn.c - queries on a connection: what is called in libpq, in order, and what is
+   answered. */
 #include "app/test/store/conn_fixture.h"
 
 /* -- queries -- */
@@ -108,7 +108,8 @@ CONN_CASE(test_send__sets_the_time_limit)
 /* clang-format off */
 static void place_first(void)    { place(&first); }
 static void check(void)          { store_conn_check(conn); }
-static void read_new_proof(void) { fake_read("11;12;sync;2 0 6;sync;"); } /* see below */
+/* see test_proof__is_repeated_after_a_new_configuration */
+static void read_new_proof(void) { fake_read("11;12;sync;2 0 6;sync;"); }
 /* clang-format on */
 
 static void place_with_limit(void)
@@ -117,7 +118,8 @@ static void place_with_limit(void)
     place(&first);
 }
 
-/* Each call of libpq that may fail: the query is answered by the timer. */
+/* In each row one call of libpq fails while a query is sent. The failure is not reported during the
+   call. The timer, which is then due in 0 ms, closes the connection and answers the query. */
 CONN_CASE(test_send__fails_later)
 {
     static const struct {
@@ -167,12 +169,12 @@ CONN_CASE(test_send__fails_later)
 #define ENDS(status, sqlstate)                                                           \
     "down 1 " status " 'session: words of the server (" sqlstate ")';"
 
-/* What a query gets, and why the session ends behind it. */
+/* What arrives, what the query is answered, and why the session ends afterwards. */
 CONN_CASE(test_answer__of_one_query)
 {
     /* clang-format off */
     static const struct {
-        const char *arrives, *said, *ends; /* "": it goes on */
+        const char *arrives, *said, *ends; /* "": the session goes on */
     } rows[] = {
         {ERROR("0A000"), SAYS("busy", "0A000"), ENDS("io", "0A000")},
         {ERROR("0A001"), SAYS("refused", "0A001"), ""},
@@ -185,9 +187,9 @@ CONN_CASE(test_answer__of_one_query)
         {ERROR("57014"), SAYS("busy", "57014"), ""},
         {ERROR("58030"), SAYS("busy", "58030"), ""},
         {ERROR("23505"), SAYS("refused", "23505"), ""},
-        /* the commit fails: its error replaces the rows */
+        /* the commit fails, so its error replaces the rows */
         {"11;12;" ERROR("40001"), SAYS("busy", "40001"), ""},
-        /* the outcome of what was rolled back is known, whatever the proof says */
+        /* A refused transaction was rolled back. This outcome is known, whatever the proof says. */
         {"!23505;sync;1 0 5;sync;", SAYS("refused", "23505"), "down 1 unsafe 'session: durability is none, see"},
         {"!23505;sync;2 0 6;sync;", SAYS("refused", "23505"), ""},
     };
@@ -207,8 +209,8 @@ CONN_CASE(test_answer__of_one_query)
     }
 }
 
-/* A pooler that has lost its server, or a server that is left because of its proof: all outcomes are
-   unknown. */
+/* Either a pooler has lost its server, or the store leaves the server because of its proof. In both
+   cases all outcomes are unknown. */
 CONN_CASE(test_answer__is_unknown)
 {
     static const struct {
@@ -230,7 +232,8 @@ CONN_CASE(test_answer__is_unknown)
         ASSERT_CONTAINS(said, "no result;second io '");
         ASSERT_NUMBER(store_conn_pending(conn), ==, 0);
         pass_ms(10);
-        come_up_and_place(1); /* on the next server, nothing of the first one is left */
+        /* A session with the next server starts without anything of the first one. */
+        come_up_and_place(1);
         fake_read("11;12;sync;" PROOF "sync;");
         ASSERT_SAID("first ok 11;");
         start_again();
@@ -264,7 +267,8 @@ CONN_CASE(test_answer__a_cancelled_wait_is_unknown)
 
 /* -- proofs -- */
 
-/* The server was reconfigured: barrier and proof again, behind what was sent. */
+/* The proof shows that the server has read its configuration again. So the barrier and the proof
+   are sent again, behind the queries that were already sent. */
 CONN_CASE(test_proof__is_repeated_after_a_new_configuration)
 {
     come_up();
@@ -307,7 +311,7 @@ CONN_CASE(test_check__asks_for_a_proof)
     fake_read("1;sync;");
     ASSERT_SAID("retire;sync;first ok 1;");
     store_conn_check(conn);
-    fake_read("!40001;sync;"); /* an error says nothing of the server */
+    fake_read("!40001;sync;"); /* an error of a proof says nothing about the server */
     assert_true(store_conn_is_up(conn));
     store_conn_check(conn);
     said[0] = '\0';
@@ -337,7 +341,8 @@ CONN_CASE(test_deadline__starts_when_a_query_is_the_oldest)
                 "second timeout 'no answer within 5000 ms' no result;");
 }
 
-/* The answer of the first query does not start the time of the second one, which failed. */
+/* The second query has failed, so the timer is due now. The answer of the first query must not
+   delay it. */
 CONN_CASE(test_deadline__delays_no_failure)
 {
     come_up();
@@ -350,7 +355,7 @@ CONN_CASE(test_deadline__delays_no_failure)
     ASSERT_NUMBER(fake_due_ms(), ==, 0);
 }
 
-/* The process was paused: what has arrived is read before a server counts as hung. */
+/* The process was paused. What has arrived meanwhile is read before the server counts as hung. */
 CONN_CASE(test_deadline__reads_what_has_arrived)
 {
     come_up_and_place(1);
@@ -364,7 +369,7 @@ CONN_CASE(test_deadline__reads_what_has_arrived)
     ASSERT_SAID("");
 }
 
-/* The clock of libuv may be ahead. */
+/* The clock of libuv may be ahead of ours. */
 CONN_CASE(test_deadline__the_timer_may_be_early)
 {
     come_up_and_place(1);
@@ -373,13 +378,13 @@ CONN_CASE(test_deadline__the_timer_may_be_early)
     assert_true(store_conn_is_up(conn));
     ASSERT_NUMBER(fake_due_ms(), ==, TIMEOUT_MS - 100);
     ASSERT_SAID("");
-    fake_fail("consume", 0); /* when it is read at the deadline */
+    fake_fail("consume", 0); /* the failing call is the read at the deadline */
     pass_ms(TIMEOUT_MS - 100);
     ASSERT_SAID("backoff 0 40 250;finish;down 1 io 'connection lost: words of libpq';"
                 "first io 'connection lost: words of libpq' no result;");
 }
 
-/* A large answer is arriving: the timer looks again in the next turn. */
+/* A large answer is arriving. The timer looks again in the next turn of the loop. */
 CONN_CASE(test_deadline__waits_for_an_answer_that_is_arriving)
 {
     char byte;
@@ -409,7 +414,7 @@ CONN_CASE(test_input__answers_before_the_end_of_the_stream)
     come_up();
     fake_pg->status = CONNECTION_BAD;
     fake_read("");
-    /* a new round, since it was up */
+    /* the delays begin again, since the connection was up */
     ASSERT_SAID("backoff 0 40 250;finish;down 1 io 'connection lost: words of libpq';");
 }
 
@@ -421,18 +426,18 @@ CONN_CASE(test_input__passes_notifications_on)
     fake_ready(UV_WRITABLE);
     said[0] = '\0';
     fake_notify_of(payload);
-    fake_ready(UV_READABLE); /* before the connection is up */
+    fake_ready(UV_READABLE); /* the connection is not up yet */
     ASSERT_SAID("");
     fake_read(SESSION PROOF "sync;");
     ASSERT_SAID("up;notify 17;");
     fake_notify_of(payload);
-    fake_ready(UV_WRITABLE); /* nothing to read */
+    fake_ready(UV_WRITABLE); /* only writable: the notification is not read */
     ASSERT_SAID("flush;");
     fake_ready(UV_READABLE | UV_WRITABLE);
     ASSERT_SAID("flush;notify 17;");
 }
 
-/* libpq says that it is not busy, and has no result. */
+/* If the connection is dead, libpq is not busy but has no result. */
 CONN_CASE(test_input__ends_at_a_dead_connection)
 {
     come_up_and_place(1);
@@ -494,7 +499,8 @@ CONN_CASE(test_abandon__nobody_is_answered)
     fake_read("21;22;sync;2 0 6;sync;");
     ASSERT_SAID("barrier;sync;proof;sync;");
     assert_true(store_conn_abandon(conn, &second.query));
-    fake_read("!40001;sync;"); /* still in doubt */
+    /* The proof of the query that was abandoned is still needed. */
+    fake_read("!40001;sync;");
     ASSERT_CONTAINS(said, "down 1 io 'words of the server';");
     assert_null(strstr(said, "second"));
 }
@@ -523,7 +529,7 @@ CONN_CASE(test_rest__waits_for_the_leader)
     options.database_url = THREE_HOSTS;
     open_conn();
     store_conn_rest(conn);
-    ASSERT_NUMBER(fake_due_ms(), ==, TIMEOUT_MS / 5); /* it is connecting */
+    ASSERT_NUMBER(fake_due_ms(), ==, TIMEOUT_MS / 5); /* the connection attempt goes on */
     fake_next = PGRES_POLLING_FAILED;
     fake_ready(UV_WRITABLE);
     store_conn_rest(conn);
@@ -533,7 +539,7 @@ CONN_CASE(test_rest__waits_for_the_leader)
     ASSERT_NUMBER(fake_due_ms(), ==, 0);
     pass_ms(0);
     ASSERT_SAID(CONNECT(THREE_HOSTS, "10.0.0.3", "5003"));
-    store_conn_follow(conn, &leader); /* while it is connecting */
+    store_conn_follow(conn, &leader); /* the connection is already connecting */
     ASSERT_SAID("");
 }
 

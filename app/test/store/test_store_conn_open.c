@@ -56,12 +56,13 @@ CONN_CASE(test_connect__a_reader_needs_no_proof)
         ONE_HOST, "10.0.0.1",
         "5001") "nonblocking 1;pipeline;session '1000' '200' '9000';prepare place;"
                 "prepare restock_voucher;sync;flush;poll R;");
-    fake_encoding = NULL;            /* a pooler does not say it */
-    fake_read("7 8 0 9 -1 0;sync;"); /* of an aggregate, where it may not place */
+    fake_encoding = NULL; /* a pooler does not report the encoding */
+    /* As in an aggregate, in which no orders are placed. */
+    fake_read("7 8 0 9 -1 0;sync;");
     ASSERT_SAID("up;");
 }
 
-/* What fails, and what is said then. */
+/* Each row has a call that fails or an unsuitable answer, and the reason that is reported. */
 CONN_CASE(test_connect__fails)
 {
     /* clang-format off */
@@ -141,7 +142,8 @@ CONN_CASE(test_connect__takes_the_hosts_in_turn)
     ASSERT_NUMBER(fake_due_ms(), ==, 20);
 }
 
-/* The second host refuses: that is said of the round, whichever failure is the last. */
+/* One of three hosts answers, and refuses the session. The round reports this refusal, even if it
+   is not the last failure. */
 CONN_CASE(test_connect__reports_a_host_that_answered)
 {
     options.database_url = THREE_HOSTS;
@@ -157,7 +159,7 @@ CONN_CASE(test_connect__reports_a_host_that_answered)
                 pass_ms(0);
         }
         ASSERT_CONTAINS(said, "down 0 busy 'the server is read-only';");
-        /* the next round begins anew */
+        /* the next round forgets the refusal */
         fake_next = PGRES_POLLING_FAILED;
         for (unsigned i = 0; i < 3; i++) {
             pass_ms(10);
@@ -171,7 +173,7 @@ CONN_CASE(test_connect__reports_a_host_that_answered)
     conn = NULL;
 }
 
-/* Of several that answered, the last one. */
+/* If several hosts answer, the round reports the last refusal. */
 CONN_CASE(test_connect__reports_the_last_host_that_answered)
 {
     options.database_url = THREE_HOSTS;
@@ -207,7 +209,8 @@ static const struct {
     uint32_t timeout_ms, part_ms;
 } parts[] = {{5000, 1000}, {1010, 202}, {1005, 201}, {1000, 1000}, {500, 500}};
 
-/* One host of several has a part of the time, but the session all of it. */
+/* With several hosts, an attempt to connect has a part of the timeout. The start of the session has
+   the whole timeout. */
 CONN_CASE(test_connect_ms__is_a_part_of_several_hosts)
 {
     options.database_url = THREE_HOSTS;
@@ -277,10 +280,11 @@ CONN_CASE(test_resolve__fails)
     pass_ms(10);
     ASSERT_SAID("resolve one;backoff 1 40 250;down 0 io 'one: not enough memory';");
     pass_ms(20);
-    ASSERT_SAID("resolve one;"); /* the failed request is not waited for */
+    ASSERT_SAID("resolve one;"); /* no answer to the failed request is awaited */
 }
 
-/* One request at a time: its late answer is not that of the next host. */
+/* Only one name is resolved at a time. A late answer must not be taken for the answer about the
+   next host. */
 CONN_CASE(test_resolve__an_answer_may_be_late)
 {
     static const char *const ones[] = {"10.1.0.1"};
@@ -297,11 +301,12 @@ CONN_CASE(test_resolve__an_answer_may_be_late)
     fake_next = PGRES_POLLING_FAILED;
     fake_ready(UV_WRITABLE);
     said[0] = '\0';
-    pass_ms(10); /* one, unanswered */
+    pass_ms(10); /* "one" is resolved again; no answer comes */
     pass_ms(TIMEOUT_MS / 5);
     pass_ms(TIMEOUT_MS / 5);
     ASSERT_CONTAINS(said, "resolve one;backoff 1 40 250;down 0 timeout");
-    fake_resolve_ends(UV_EAI_NONAME, NULL); /* while it waits for the next attempt */
+    /* Arrives while the next attempt is awaited. */
+    fake_resolve_ends(UV_EAI_NONAME, NULL);
     said[0] = '\0';
     pass_ms(20);
     ASSERT_CONTAINS(said, "resolve one;");

@@ -1,4 +1,4 @@
-/* test_store_feed.c - the feed of all vouchers, on connections that the test answers. */
+/* test_store_feed.c - the feed of all vouchers, with fake connections. */
 #include "app/test/store/shop_fixture.h"
 
 static void on_feed(enum rlock_status status, bool is_complete, void *arg)
@@ -25,7 +25,7 @@ static void list(const char *sent, const char *rows)
     fake_answer(rows != NULL ? RLOCK_OK : RLOCK_IO, rows);
 }
 
-/* Each call passes what the last one has returned. */
+/* Each call passes what the last successful call has returned. */
 STORE_CASE(test_advance_feed__remembers_its_answer)
 {
     ASSERT_NUMBER(store_feed_until(shop), ==, 0);
@@ -51,7 +51,9 @@ STORE_CASE(test_list_feed__reads_what_is_complete)
                 "unpaid - first 5;io;");
 }
 
-/* Another server may not know the numbers that the first one has given. */
+/* A new connection may lead to another server, which may not have the changes up to the number that
+   the old server returned. So store_feed_until() is 0 until the new session has called
+   advance_feed(). */
 STORE_CASE(test_advance_feed__begins_anew_on_another_connection)
 {
     struct store_session *session = &conn_of(ROLE_READS)->session;

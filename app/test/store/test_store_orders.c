@@ -1,4 +1,4 @@
-/* test_store_orders.c - placing and resolving batches of orders, and closing. */
+/* test_store_orders.c - placing batches of orders, looking them up, and closing the store. */
 #include "app/test/store/shop_fixture.h"
 
 /* -- placing -- */
@@ -9,7 +9,7 @@ static struct placement orders[] = {{.user_id = 1, .fence = 5, .key = {"k", 1}},
 static struct placement *placements[] = {&orders[0], &orders[1], &orders[2]};
 static struct store_batch batches[2];
 
-/* The first batch has the first two placements, the second batch has the third. */
+/* The first batch has the first two placements, and the second batch has the third. */
 static struct rlock_link *batches_of(size_t count, int64_t left_ms)
 {
     static struct rlock_link list;
@@ -35,7 +35,8 @@ static void say_placement(const struct placement *placement)
     SAY(";");
 }
 
-#define PLACED   "100 3 4 29 5 1 9 1;" /* columns from the price to the batch number */
+/* the columns from the price to the number of the batch */
+#define PLACED   "100 3 4 29 5 1 9 1;"
 #define SENT_ONE "{1,2} {5,0} {'k',null} {0,1}"
 #define SNAPSHOT "first ok snapshot 7 5 29 1 9;"
 
@@ -67,7 +68,8 @@ STORE_CASE(test_place__sends_a_batch_and_decodes_its_row)
             say_placement(&orders[1]);
         }
         ASSERT_SAID(rows[i].said);
-        ASSERT_NUMBER(orders[2].order.price_cents, ==, 0); /* not in the batch */
+        /* This placement is not in the batch. */
+        ASSERT_NUMBER(orders[2].order.price_cents, ==, 0);
     }
 }
 
@@ -98,7 +100,7 @@ STORE_CASE(test_place__sends_batches_of_several_vouchers)
     }
 }
 
-/* If no request has a key, the server gets NULL instead of an array. */
+/* If no request of a batch has a key, the array of keys is NULL. */
 STORE_CASE(test_place__without_keys_sends_null)
 {
     struct rlock_link *list = batches_of(1, 3200);
@@ -150,7 +152,8 @@ STORE_CASE(test_place__one_lane_is_for_all_vouchers)
     ASSERT_NUMBER(store_batch_room(shop, false), ==, 1);
 }
 
-/* The first answer says that the row is released, the second that the orders are durable. */
+/* The first answer says that the voucher's row is free, and the second one that the orders are
+   durable. */
 STORE_CASE(test_place_early__is_answered_after_its_barrier)
 {
     /* clang-format off */
@@ -245,7 +248,8 @@ static void lose_lane(enum role role, int64_t pid)
     said[0] = '\0';
 }
 
-/* Only a lane that was placing orders may still commit some. */
+/* If a lane is lost while it has orders under way, its server process may still commit them. The
+   process is then a suspect. */
 STORE_CASE(test_resolve__suspects_lanes_under_way)
 {
     lose_lane(ROLE_READS, 11);
@@ -255,12 +259,13 @@ STORE_CASE(test_resolve__suspects_lanes_under_way)
     ASSERT_NUMBER(list_count(&shop->suspects), ==, 1);
 }
 
-/* The look-up is sent when no server process works on the batch any more. */
+/* A look-up is sent only when no suspect is left, because a suspect could commit after the
+   look-up. */
 STORE_CASE(test_resolve__waits_until_the_suspects_are_gone)
 {
     static char second[] = "second";
 
-    fake_lose(conn_of(ROLE_READS), RLOCK_IO); /* no order was under way */
+    fake_lose(conn_of(ROLE_READS), RLOCK_IO); /* not a lane: no orders were under way */
     lose_lane(ROLE_LANE, 11);
     lose_lane(ROLE_LANE + 1, 21);
     resolve();
@@ -268,7 +273,7 @@ STORE_CASE(test_resolve__waits_until_the_suspects_are_gone)
     batches[1] = batches[0];
     list_init(&batches[1].link);
     batches[1].arg = second;
-    store_resolve_orders(shop, &batches[1], on_batch); /* waits, too */
+    store_resolve_orders(shop, &batches[1], on_batch); /* this look-up waits, too */
     ASSERT_NUMBER(fake_sent_count, ==, 1);
     fake_answer(RLOCK_OK, "1;");
     ASSERT_SENT("nothing");
@@ -326,7 +331,7 @@ static void on_closed(void *arg)
     closed++;
 }
 
-/* Calls that wait are cancelled too. Each call is answered once. */
+/* Calls that wait are cancelled, too. Each call is answered once. */
 STORE_CASE(test_store_close__cancels_all_calls)
 {
     struct key_lookup lookup = {.placement = {.user_id = 1, .key = {"k", 1}}};
