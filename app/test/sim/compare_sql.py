@@ -1,8 +1,8 @@
 #!/usr/bin/python3 -B
-"""compare_sql.py SECKILL SIMULATE - compare the model of sql/ in the simulator with Postgres.
+"""compare_sql.py SECKILL SIMULATE - compares the model of sql/ in the simulator with Postgres.
 
-The simulator prints random statements with the results of its model. They run in a private
-Postgres, whose results must be the same."""
+The simulator prints random statements with the results of its model. The statements run in a
+Postgres of this test, whose results must be the same."""
 
 import os
 import subprocess

@@ -1,12 +1,12 @@
 #!/usr/bin/python3 -B
-"""defects.py BUILD COUNT [NAME...] - plant each defect, and require that the simulator finds it.
+"""defects.py BUILD COUNT [NAME...] - plants each defect, and checks that the simulator finds it.
 
-Each defect replaces a text of a source by another. The changed source is compiled and linked
-before the archive with the original. The simulator then runs COUNT schedules at most, always
-from the same seed. Prints after how many schedules a check failed, and which. COUNT 0: only check
-that each defect can still be planted.
+A defect replaces a text in a source. The changed source is compiled, and linked before the archive
+that has the original. The simulator then runs up to COUNT schedules, always from the same seed.
+Prints after how many schedules a check failed, and which check. With COUNT 0, only checks that each
+defect can still be planted.
 
-The environment has the commands: COMPILE, and LINK with its objects and libraries."""
+The environment has the commands COMPILE, and LINK with its objects and libraries."""
 
 import os
 import pathlib
@@ -171,7 +171,7 @@ def plant(build, name, source, text, replacement):
 
 
 def link(build, source, changed):
-    """Link the program with the changed object. Returns its path."""
+    """Link the program with the changed object. Returns the path of the program."""
     replaced = str(build / pathlib.Path(source).with_suffix(".o"))
     words = [word for word in shlex.split(os.environ["LINK"]) if word != replaced]
     program = changed.parent / "simulate"
@@ -182,7 +182,7 @@ def link(build, source, changed):
 
 
 def run(program, count):
-    """Run the simulator. Returns the number of the schedule that failed, or 0, and the message."""
+    """Run the simulator. Returns the number of the schedule that failed, or 0, and a message."""
     done = subprocess.run([program, SEED, str(count)], stdout=subprocess.DEVNULL,
                           stderr=subprocess.PIPE, text=True)
     found = re.search(r"schedule (\d+): (.*)", done.stderr)

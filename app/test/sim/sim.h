@@ -1,8 +1,9 @@
 /*
  * sim.h - the core of the simulator: random numbers, time, events, failure, trace.
  *
- * Everything that happens in a schedule is an event at a simulated time. All choices are
- * made by one generator of random numbers, so a schedule is a function of its seed.
+ * A schedule is one run of the simulated services and servers. Everything that happens in it is an
+ * event at a simulated time. One generator of random numbers makes all choices, so a schedule
+ * depends on its seed alone.
  *
  * Threads: one.
  */
@@ -15,17 +16,17 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define MS INT64_C(1000) /* in microseconds */
+#define MS INT64_C(1000) /* a millisecond and a second, in microseconds */
 #define S  INT64_C(1000000)
 
-/** Start a schedule: no events; the time and all choices depend on `seed` alone. */
+/** Start a schedule. There are no events yet. The time and all choices depend only on `seed`. */
 void sim_begin(uint64_t seed);
 
 /* -- random numbers -- */
 
 uint64_t sim_random(void);
 
-/** 0 .. limit - 1 */
+/** A random number from 0 to limit - 1. */
 uint64_t sim_below(uint64_t limit);
 
 /** A random number from `low` to `high`, both included. */
@@ -36,7 +37,7 @@ bool sim_chance(unsigned percent);
 
 /* -- time and events -- */
 
-/** The simulated clock, monotonic. */
+/** The simulated clock, which never goes back. */
 int64_t sim_now_us(void);
 
 /** Microseconds since the schedule began. */
@@ -44,17 +45,17 @@ int64_t sim_elapsed_us(void);
 
 typedef void (*sim_event_cb)(void *subject, uint64_t number);
 
-/** Call `callback` at `at_us`, or now if that time has passed. Events cannot be cancelled; by the
- *  number the callback finds out whether its subject still expects the event. */
+/** Call `callback` at `at_us`, or now if this time has passed. An event cannot be cancelled. So the
+ *  callback gets `number`, by which it can find out whether its subject still expects the event. */
 void sim_at(int64_t at_us, sim_event_cb callback, void *subject, uint64_t number);
 
-/** Run the next event. If there is none until `until_us`, set the time to `until_us` and return
+/** Run the next event. If no event is due until `until_us`, set the time to `until_us` and return
  *  false. */
 bool sim_step(int64_t until_us);
 
 /* -- failure and trace -- */
 
-/** A check has failed: print the message and the seed, and end the program. */
+/** To be called when a check has failed: print the message and the seed, and end the program. */
 void sim_fail(const char *format, ...) PRINTF_LIKE(1, 2) __attribute__((noreturn));
 
 extern bool sim_is_tracing;
@@ -65,7 +66,7 @@ void sim_print_trace(const char *format, ...) PRINTF_LIKE(1, 2);
             sim_print_trace(__VA_ARGS__);                                                \
     } while (0)
 
-/** How many schedules have begun. */
+/** The number of schedules that have begun. */
 uint64_t sim_count(void);
 
 #endif

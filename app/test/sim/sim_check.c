@@ -11,10 +11,12 @@
 
 #define STATES_MAX 512
 #define GRANTS_MAX 1024
-#define SLACK_US   (25 * MS) /* the checkout checks deadlines this often */
-#define WAKE_US    (40 * MS) /* until a waiter learns that a lock is free */
-#define TRIES_MAX  12        /* transactions of one order, with those of split batches */
-#define SLOW_US    (10 * MS) /* a failed transaction this long does not count as a try */
+/* how late an answer may be: the checkout looks for passed deadlines this often */
+#define SLACK_US (25 * MS)
+#define WAKE_US  (40 * MS) /* how long a waiter may need to learn that a lock is free */
+/* how many transactions an order may have, including those of split batches */
+#define TRIES_MAX 12
+#define SLOW_US   (10 * MS) /* a failed transaction that took so long is not counted */
 
 static struct {
     struct sim_check_options options;
@@ -28,9 +30,9 @@ static struct {
     struct grant {
         int64_t user_id, fence;
         unsigned service;
-        int64_t busy_us; /* fence 0: when the lock was last found busy */
+        int64_t busy_us; /* only if the fence is 0: when the lock was last found busy */
         bool is_released;
-        unsigned tries; /* transactions */
+        unsigned tries; /* number of transactions with this grant */
         int64_t first_try_us;
     } grants[GRANTS_MAX];
     uint64_t expired, reported_expired;
@@ -45,8 +47,8 @@ void sim_check_begin(const struct sim_check_options *options)
 
 /* -- locks -- */
 
-/* Returns the latest grant of a fence. Redis may grant a fence twice if it lost the first grant and
-   its clock was set back. */
+/* Returns the latest grant with this fence. Redis may grant a fence twice if the first grant was
+   lost in a restart and the clock of the server was set back. */
 static struct grant *find_grant(int64_t user_id, int64_t fence, unsigned service)
 {
     for (size_t i = check.grant_count; i-- > 0;) {
@@ -175,7 +177,7 @@ void sim_check_reported_expired(uint64_t count)
 
 /* -- refusals: a state of the voucher that a catalogue may remember must explain each -- */
 
-/* The time by the clock of the database. */
+/* Converts a simulated time to the clock of the database. */
 static int64_t database_us(int64_t at_us)
 {
     return sim_sql_now_us() - (sim_now_us() - at_us);
@@ -196,9 +198,9 @@ static bool explains(const struct sim_voucher *row, const struct sim_attempt *at
     }
 }
 
-/* Whether a catalogue may hold this state of the voucher. The state may have ended before the
-   request arrived: by up to the validity of an entry, and the time that a batch needed to report
-   it. */
+/* Whether a catalogue may have used this state of the voucher. A later state may have replaced it
+   before the request arrived. But an entry stays valid for some time, and the batch that reports
+   the later state may take as long as an order. */
 static bool is_remembered(size_t state, const struct sim_attempt *attempt)
 {
     int64_t from_us = attempt->arrived_us - CATALOGUE_FRESH_US -
@@ -250,7 +252,8 @@ static struct sim_order *named_order(const struct sim_attempt *attempt, int64_t 
 static bool has_key(const struct sim_order *order, struct text key)
 {
     if (key.bytes == NULL)
-        return order->key_len == 0 || order->key_len > REQUEST_KEY_MAX; /* generated */
+        /* The checkout made the key. */
+        return order->key_len == 0 || order->key_len > REQUEST_KEY_MAX;
     return order->key_len == key.len && memcmp(order->key, key.bytes, key.len) == 0;
 }
 
@@ -318,7 +321,9 @@ static void check_busy(const struct sim_attempt *attempt)
     const struct grant *grant = find_grant(attempt->user_id, 0, attempt->seller);
     int64_t held_us = sim_keys_held_us(attempt->user_id);
 
-    /* A request that waits for another of its service need not ask Redis. */
+    /* A request may wait behind another request of the same shopper in the same service, and then
+       does not ask Redis itself. So the service may have found the lock busy for either of them, if
+       that was after the request arrived. */
     if (held_us < attempt->arrived_us &&
         (grant == NULL || grant->busy_us < attempt->arrived_us))
         sim_fail("shopper %" PRId64 " was answered order_in_progress, and the lock was "
@@ -328,7 +333,8 @@ static void check_busy(const struct sim_attempt *attempt)
         sim_fail("shopper %" PRId64 " waited for a lock that was free", attempt->user_id);
 }
 
-/* A service that was stopped may need one more call of a server. */
+/* A service that was stopped may need one more call of a server. So it has half a timeout from the
+   end of the pause. */
 void sim_check_deadline(int64_t user_id, int64_t arrived_us, int64_t paused_until_us)
 {
     int64_t timeout_us = (int64_t)check.options.order_timeout_ms * 1000;

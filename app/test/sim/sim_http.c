@@ -1,7 +1,7 @@
 /*
  * sim_http.c - replaces app/http/http.h and the identification of callers, for sim_shoppers.c.
  *
- * It parses each answer that a handler has rendered.
+ * The functions here parse each answer that a handler has rendered.
  */
 #include "app/api/api_routes.h"
 #include "app/test/sim/sim.h"
@@ -45,7 +45,7 @@ static void *owner_of(const struct http_request *request)
 
 /* -- answers -- */
 
-/* The string of a member in a JSON text; "" if it has none. */
+/* Sets ret_value to the string of a member in a JSON text, or to "" if there is no such member. */
 static void read_member(const char *body, size_t len, const char *name, char *ret_value)
 {
     char text[1024];
@@ -81,7 +81,7 @@ void http_answer(struct http_request *request, const struct http_reply *reply)
 
 struct http_page *http_page_create(const struct http_reply *reply)
 {
-    static struct http_page pages[128]; /* never freed */
+    static struct http_page pages[128]; /* these pages are used until the program ends */
     static size_t count;
 
     if (count == sizeof(pages) / sizeof(pages[0]))
@@ -138,7 +138,7 @@ void http_answer_parts(struct http_request *request UNUSED,
                        const struct http_reply *reply UNUSED,
                        void (*next)(struct http_request *request) UNUSED)
 {
-    abort(); /* shoppers ask for no lists */
+    abort(); /* shoppers read no lists */
 }
 
 void http_send_part(struct http_request *request UNUSED, char *part UNUSED,

@@ -1,8 +1,9 @@
 /*
  * sim_libpq.c - the functions of libpq that the store calls, over the simulated network.
  *
- * A connection collects statements up to a Sync and sends them as a segment at PQflush().
- * Results are available as soon as they arrive; PQconsumeInput() only reports a lost connection.
+ * A connection collects statements up to a Sync message. PQflush() sends them as one segment.
+ * Results are available as soon as they arrive; PQconsumeInput() only reports that a connection is
+ * lost.
  */
 #include "app/test/sim/sim.h"
 #include "app/test/sim/sim_loop.h"
@@ -19,11 +20,11 @@ struct pg_conn {
     struct sim_stream to_client;
     struct sim_backend *backend;
     enum { CONN_STARTING, CONN_LOGGING_IN, CONN_READY, CONN_LOST } state;
-    bool is_accepted;                /* the server has accepted the connection */
-    struct rlock_link building;      /* sim_segment_statement, up to the next Sync */
-    struct rlock_link unsent;        /* sim_request */
-    struct rlock_link results;       /* struct arrived */
-    struct rlock_link notifications; /* struct arrived */
+    bool is_accepted;           /* the server has accepted the connection */
+    struct rlock_link building; /* list of sim_segment_statement, up to the next Sync */
+    struct rlock_link unsent;   /* list of sim_request */
+    struct rlock_link results;  /* list of struct arrived */
+    struct rlock_link notifications; /* list of struct arrived */
     const char *error;
 };
 
@@ -91,7 +92,7 @@ static void conn_on_arrival(void *owner, struct sim_message *message)
     sim_descriptor_changed(&conn->descriptor);
 }
 
-/* The URL is "sim:" followed by the number of the service. */
+/* The URL is "sim:" and the number of the service. */
 PGconn *PQconnectStartParams(const char *const *keywords, const char *const *values,
                              int expand_dbname UNUSED)
 {
@@ -204,7 +205,7 @@ static struct sim_statement *add_statement(PGconn *conn, enum sim_statement_kind
     return &added->statement;
 }
 
-/* The first number behind `word` in a text; 0: there is none. */
+/* Returns the first number behind `word` in a text, or 0 if the text does not contain `word`. */
 static int64_t number_behind(const char *text, const char *word)
 {
     const char *at = strstr(text, word);

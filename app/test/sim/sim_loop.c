@@ -1,4 +1,4 @@
-/* sim_loop.c - turns, timers, idle and poll handles; the clocks. */
+/* sim_loop.c - turns of a loop, timers, idle and poll handles, and the clocks. */
 #include "app/test/sim/sim_loop.h"
 
 #include "app/test/sim/sim.h"
@@ -14,9 +14,10 @@
 #define CORE_WAIT_US     1000
 #define EPOCH_US         (INT64_C(1700000000) * S) /* of clock_real_us() */
 
-/* The simulator's data of a handle, to which the handle's u.reserved[0] points. */
+/* What the simulator knows of a handle of libuv. The member u.reserved[0] of the handle points
+   here. */
 struct sim_handle {
-    struct rlock_link link; /* in loop->handles or loop->closing */
+    struct rlock_link link; /* in loop->handles or in loop->closing */
     uv_handle_t *uv;
     struct sim_loop *loop;
     bool is_active, is_closed;
@@ -116,7 +117,8 @@ static void run_timers(struct sim_loop *loop)
     }
 }
 
-/* Runs the idle handlers. Returns whether one is active; then the loop must not sleep. */
+/* Runs the idle handlers. Returns whether one is still active, because then the loop must not
+   sleep. */
 static bool run_idle(struct sim_loop *loop)
 {
     bool is_any = false;
@@ -174,7 +176,7 @@ static void loop_on_turn(void *subject, uint64_t number)
         plan_turn(loop, (int64_t)timer->due_ms * 1000);
 }
 
-/* Plan a turn at `at_us` or earlier. */
+/* Plans a turn of the loop at `at_us`, unless an earlier one is planned. */
 static void plan_turn(struct sim_loop *loop, int64_t at_us)
 {
     if (at_us < loop->paused_until_us)
@@ -450,10 +452,11 @@ void uv_update_time(uv_loop_t *uv)
 
 int uv_backend_fd(const uv_loop_t *uv)
 {
-    return (int)(sim_loop_of(uv)->turn_number & 1); /* poll() below ignores it */
+    /* Our poll() does not use the descriptor. */
+    return (int)(sim_loop_of(uv)->turn_number & 1);
 }
 
-/* Whether a loop has input to read. The answer is random, as any answer is possible. */
+/* Whether a loop has input to read. The answer is random, because either answer is possible. */
 int poll(struct pollfd *fds UNUSED, nfds_t nfds UNUSED, int timeout UNUSED)
 {
     return sim_chance(20);

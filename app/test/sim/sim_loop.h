@@ -1,12 +1,11 @@
 /*
  * sim_loop.h - a simulated event loop in place of libuv, the clocks and poll().
  *
- * sim_loop.c defines the functions of libuv that the service calls, those of base/clock.h
- * and base/random.h, and poll(). A function of libuv that is missing there is an error of
- * the linker.
+ * sim_loop.c defines poll(), the functions of base/clock.h and base/random.h, and the functions of
+ * libuv that the service calls. If the service calls another function of libuv, the linker fails.
  *
- * A turn of the loop runs the input that is ready, in random order, the timers that are
- * due, the idle handlers, and then `on_turn_end`, as a prepare handle would.
+ * A turn of the loop first runs the input that is ready, in random order. Then come the timers that
+ * are due, the idle handlers, and `on_turn_end`, which stands for a prepare handle.
  */
 #ifndef SIM_LOOP_H
 #define SIM_LOOP_H
@@ -19,32 +18,32 @@
 
 /** A source of input, such as a socket. */
 struct sim_input {
-    struct rlock_link link; /* in loop->ready */
+    struct rlock_link link; /* in the list `ready` of a loop */
     void (*on_ready)(struct sim_input *input);
 };
 
 struct sim_loop {
-    uv_loop_t uv; /* its `data` points to this struct */
+    uv_loop_t uv; /* uv.data points to this struct */
     void (*on_turn_end)(void *arg);
     void *arg;
     /* private: */
-    struct rlock_link ready;   /* sim_input */
+    struct rlock_link ready;   /* list of sim_input */
     struct rlock_link handles; /* all open handles */
     struct rlock_link closing;
     int64_t paused_until_us;
-    int64_t turn_at_us; /* INT64_MAX: no turn is planned */
+    int64_t turn_at_us; /* time of the next turn; INT64_MAX: no turn is planned */
     uint64_t turn_number;
     uint64_t timer_orders;
-    uint64_t now_ms; /* the time that libuv would cache */
+    uint64_t now_ms; /* the time that libuv caches in each turn */
     bool is_stopped;
 };
 
 void sim_loop_init(struct sim_loop *loop, void (*on_turn_end)(void *arg), void *arg);
 
-/** The loop to which a loop of libuv belongs. */
+/** The simulated loop to which a loop of libuv belongs. */
 struct sim_loop *sim_loop_of(const uv_loop_t *uv);
 
-/** Input has arrived: let the loop read it in its next turn. */
+/** Input has arrived. The loop reads it in its next turn. */
 void sim_loop_ready(struct sim_loop *loop, struct sim_input *input);
 
 /** The input is closed. */
@@ -53,22 +52,22 @@ void sim_loop_forget(struct sim_input *input);
 /** Run a turn as soon as possible. */
 void sim_loop_wake(struct sim_loop *loop);
 
-/** The process is stopped until `until_us`. */
+/** Stop the process until `until_us`. */
 void sim_loop_pause(struct sim_loop *loop, int64_t until_us);
 
-/** The process is killed: no turn follows. */
+/** Kill the process: no turn follows. */
 void sim_loop_stop(struct sim_loop *loop);
 
 bool sim_loop_is_stopped(const struct sim_loop *loop);
 
-/** All handles have been closed and their callbacks have run. */
+/** Whether all handles have been closed and their callbacks have run. */
 bool sim_loop_is_done(const struct sim_loop *loop);
 
-/** A socket that is watched by a uv_poll_t. */
+/** A socket that a uv_poll_t watches. */
 struct sim_descriptor {
     struct sim_input input;
     struct sim_loop *loop;
-    struct sim_handle *poll; /* NULL: not watched */
+    struct sim_handle *poll; /* NULL: no uv_poll_t watches the socket */
     int number;
     bool is_readable, is_writable;
 };
@@ -79,7 +78,7 @@ void sim_descriptor_close(struct sim_descriptor *descriptor);
 /** Forget the descriptors that killed processes have left open. */
 void sim_descriptors_reset(void);
 
-/** The descriptor has become readable or writable. */
+/** To be called when the descriptor has become readable or writable. */
 void sim_descriptor_changed(struct sim_descriptor *descriptor);
 
 #endif

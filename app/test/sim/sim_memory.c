@@ -1,4 +1,4 @@
-/* sim_memory.c - the blocks of a schedule are in a list. */
+/* sim_memory.c - a list of the memory blocks that a schedule has allocated. */
 #include "app/test/sim/sim_memory.h"
 
 #include "base/list.h"
@@ -14,8 +14,11 @@
 
 struct block {
     struct rlock_link link;
-    void *caller;  /* NULL: a block of the simulator, which is not counted */
-    uint64_t mark; /* distinguishes it from the blocks that the C library allocates */
+    /* address of the code that called malloc(); NULL: a block of the simulator, which is not
+       counted */
+    void *caller;
+    /* MARK; distinguishes the block from blocks that the C library allocates */
+    uint64_t mark;
     char bytes[];
 };
 
@@ -130,8 +133,8 @@ void *__wrap_realloc(void *bytes, size_t size)
     return grown;
 }
 
-/* Whether the block is in the list. The 8 bytes before a block of the C library are its size, or are
-   poisoned under ASan. */
+/* Whether the block is in the list. Before a block of the C library there are 8 bytes with its
+   size, or under ASan 8 bytes that must not be read. */
 __attribute__((no_sanitize("address"))) static bool is_marked(void *bytes)
 {
     return block_of(bytes)->mark == MARK;

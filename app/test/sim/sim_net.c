@@ -1,4 +1,4 @@
-/* sim_net.c - each message has a time of arrival, not before that of the message ahead of it. */
+/* sim_net.c - each message has a time of arrival. No message overtakes the one before it. */
 #include "app/test/sim/sim_net.h"
 
 #include "app/test/sim/sim.h"

@@ -1,9 +1,9 @@
 /*
- * sim_net.h - the simulated network: streams that deliver messages in order, late.
+ * sim_net.h - the simulated network: streams that deliver messages late but in order.
  *
- * A connection is two streams. A loss that TCP would repair is a delay. A loss that it cannot
- * repair is a stream that is held until its reader gives up, or that is cut. A message may still
- * arrive after its sender has closed the connection.
+ * A connection has two streams. A loss that TCP would repair is a delay. A loss that TCP cannot
+ * repair is a stream that is cut, or that is held until its reader gives up. A message may arrive
+ * even after its sender has closed the connection.
  */
 #ifndef SIM_NET_H
 #define SIM_NET_H
@@ -22,13 +22,14 @@ struct sim_net_options {
 
 void sim_net_begin(const struct sim_net_options *options);
 
-/** The head of a message, in memory from sim_alloc(). */
+/** The head of a message. The message is in memory from sim_alloc(). */
 struct sim_message {
     struct rlock_link link;
     int64_t at_us;
 };
 
-/** In memory that lasts until the end of the schedule. */
+/** A stream from one end of a connection to the other. Its memory must last until the end of the
+ *  schedule. */
 struct sim_stream {
     void (*deliver)(void *owner, struct sim_message *message);
     void *owner;
@@ -44,10 +45,10 @@ void sim_stream_init(struct sim_stream *stream,
                      void *owner);
 void sim_stream_send(struct sim_stream *stream, struct sim_message *message);
 
-/** Nothing arrives before `until_us`. */
+/** Deliver nothing before `until_us`. */
 void sim_stream_hold(struct sim_stream *stream, int64_t until_us);
 
-/** Nothing arrives any more. */
+/** Deliver nothing any more. */
 void sim_stream_close(struct sim_stream *stream);
 
 #endif

@@ -2,8 +2,9 @@
  * sim_postgres.c - the server processes of the simulated Postgres.
  *
  * States of a process: STARTING -> IDLE -> RUNNING (a statement) or WAITING (for a row lock) ->
- * COMMITTING -> IDLE, and DEAD. Each transition has a new number `step`; an event with an older
- * number is ignored. One process may hold the advisory lock of expiry until it ends.
+ * COMMITTING -> IDLE, and DEAD. Each transition gives the process a new number `step`. An event
+ * with an older number is ignored. One process may hold the advisory lock of expiry until the
+ * process ends.
  */
 #include "app/test/sim/sim_postgres_impl.h"
 
@@ -14,7 +15,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#define PIDS          100 /* few, so that process ids are reused */
+#define PIDS          100 /* so few that process ids are used again */
 #define WAL_WRITER_US 600000
 
 struct sim_postgres sim_postgres;
@@ -95,7 +96,7 @@ static void release_rows(struct sim_backend *backend)
     }
 }
 
-/* Locks the free ones of these rows, as "for update skip locked" does. */
+/* Locks those of the rows that are free, as "for update skip locked" does. */
 static void lock_free_rows(struct sim_backend *backend, unsigned rows)
 {
     for (int row = 0; row < SIM_VOUCHERS_MAX; row++) {
@@ -106,7 +107,7 @@ static void lock_free_rows(struct sim_backend *backend, unsigned rows)
     }
 }
 
-/* Returns whether the lock is held; otherwise the process waits. */
+/* Returns true if the lock is held now. Otherwise the process waits for the lock. */
 static bool lock_row(struct sim_backend *backend, int row)
 {
     if (row < 0 || (backend->rows >> row & 1))
@@ -157,7 +158,7 @@ static bool is_place(const struct sim_statement *statement)
     return statement->kind == SQL_PLACE || statement->kind == SQL_PLACE_MANY;
 }
 
-/* The index of the parameter with the shoppers. */
+/* The index of the parameter that is the array of shoppers. */
 static int users_of(const struct sim_statement *statement)
 {
     return statement->kind == SQL_PLACE ? 1 : 3;
@@ -215,7 +216,7 @@ static void fail_statement(struct sim_backend *backend, const char *sqlstate)
     end_statement(backend, sim_result_error(sqlstate));
 }
 
-/* pg_terminate_backend() for each process that the parameters name by pid and start time. */
+/* Calls pg_terminate_backend() for each process whose pid and start time are in the parameters. */
 static PGresult *retire(const struct sim_params *params)
 {
     int64_t found = 0;
@@ -247,9 +248,9 @@ static PGresult *settings(struct sim_backend *backend,
     sim_result_begin(6);
     sim_result_int(backend->pid, 8);
     sim_result_time(backend->start_us);
-    sim_result_int(1, 4); /* may call place_orders() */
-    sim_result_time(0);   /* there is one server */
-    sim_result_int(0, 8); /* the only cell */
+    sim_result_int(1, 4); /* the role may call place_orders() */
+    sim_result_time(0);   /* start of the server, which does not change */
+    sim_result_int(0, 8); /* cell 0 of 1 */
     sim_result_int(1, 8);
     return sim_result_end();
 }
@@ -269,7 +270,7 @@ static PGresult *proof(void)
     return sim_result_end();
 }
 
-/* pg_try_advisory_lock() */
+/* As pg_try_advisory_lock() does for the lock of expiry. */
 static PGresult *lead_expiry(const struct sim_backend *backend)
 {
     if (sim_postgres.expiry_leader == NULL)
@@ -317,7 +318,8 @@ static void count_tries(const struct sim_statement *statement)
                         sim_param_element(params, users + 1, i));
 }
 
-/* The statement has its locks. Compute its result, which takes time. */
+/* The statement has its locks. Computes its result, which is sent when the statement has taken its
+   time. */
 static void begin_running(struct sim_backend *backend)
 {
     const struct sim_statement *statement = statement_of(backend);
@@ -433,7 +435,7 @@ static void notify(int64_t voucher_id)
     }
 }
 
-/* The server flushes the WAL from time to time, also if no commit waits. */
+/* The WAL writer flushes the WAL from time to time, even if no commit waits for it. */
 static void wal_writer(void *subject UNUSED, uint64_t step UNUSED)
 {
     if (!is_hung() && !sim_postgres_is_lowered())
@@ -460,7 +462,8 @@ static void apply(struct sim_backend *backend)
     else if (txn != NULL)
         sim_at(sim_now_us() + sim_between(0, WAL_WRITER_US), wal_writer, NULL, 0);
     if (txn != NULL && sim_postgres_is_lowered() && sim_chance(30))
-        sim_postgres.lowered_until_us = sim_now_us(); /* before the proof is read */
+        /* The level is restored before the proof is read. */
+        sim_postgres.lowered_until_us = sim_now_us();
     backend->is_flushing = false;
     release_rows(backend);
 }
@@ -497,7 +500,7 @@ static void next_segment(struct sim_backend *backend)
     run_statement(backend);
 }
 
-/* The present state ends. */
+/* The time of the present state has passed. */
 static void backend_on_step(void *subject, uint64_t step)
 {
     struct sim_backend *backend = subject;
@@ -520,8 +523,7 @@ static void backend_on_step(void *subject, uint64_t step)
         break;
     case IDLE:
         if (list_is_empty(&backend->segments))
-            sim_backend_die(
-                backend); /* its client is gone, or has been silent for too long */
+            sim_backend_die(backend); /* the client is gone, or was silent for too long */
         else
             next_segment(backend);
         break;

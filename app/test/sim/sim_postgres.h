@@ -1,11 +1,12 @@
 /*
  * sim_postgres.h - a simulated Postgres server: processes, row locks, commits, faults.
  *
- * A server process executes the segments of its connection in order. A segment is what a client
- * sends up to a Sync; it is one transaction. A process goes on with its segment after its client
- * has gone, so the store terminates the process before it looks up an order. A commit takes time,
- * and is durable and visible at its end. Uncommitted changes are lost with the process or the
- * server.
+ * A segment is what a client sends up to a Sync message. It is one transaction. A server process
+ * executes the segments of its connection in order.
+ *
+ * A process finishes its segment even if the client has gone, so the store terminates the process
+ * before it looks up an order. A commit takes time, and is durable and visible at its end.
+ * Uncommitted changes are lost with the process or the server.
  */
 #ifndef SIM_POSTGRES_H
 #define SIM_POSTGRES_H
@@ -18,10 +19,10 @@
 struct sim_segment_statement {
     struct rlock_link link;
     struct sim_statement statement;
-    char bytes[]; /* of the parameters */
+    char bytes[]; /* the parameters */
 };
 
-/** From a client. */
+/** A message from a client. */
 struct sim_request {
     struct sim_message head;
     enum sim_request_kind {
@@ -30,10 +31,10 @@ struct sim_request {
         REQUEST_SEGMENT,
         REQUEST_END,
     } kind;
-    struct rlock_link statements; /* sim_segment_statement */
+    struct rlock_link statements; /* list of sim_segment_statement */
 };
 
-/** To a client. */
+/** A message to a client. */
 struct sim_answer {
     struct sim_message head;
     enum sim_answer_kind {
@@ -44,61 +45,64 @@ struct sim_answer {
         ANSWER_NOTIFY,
         ANSWER_END,
     } kind;
-    int64_t voucher_id; /* of a notification */
+    int64_t voucher_id; /* the voucher of a notification */
     size_t count;
-    PGresult *results[]; /* NULL: the end of the results of a statement */
+    PGresult *results[]; /* NULL marks the end of the results of a statement */
 };
 
 struct sim_backend;
 
-/** The server's end of a new connection; `to_client` is the client's input. */
+/** Open the server's end of a new connection. The server writes to `to_client`. */
 struct sim_backend *sim_backend_open(struct sim_stream *to_client, unsigned service);
 
-/** The input of the process. */
+/** The stream from which the process reads. */
 struct sim_stream *sim_backend_stream(struct sim_backend *backend);
 
 /* -- the server, for the schedule -- */
 
 struct sim_postgres_options {
-    int64_t run_least_us, run_most_us;       /* of a statement */
-    int64_t commit_least_us, commit_most_us; /* of a commit that has changed rows */
+    int64_t run_least_us, run_most_us; /* how long a statement takes */
+    /* how long a commit takes if it has changed rows */
+    int64_t commit_least_us, commit_most_us;
 };
 
 void sim_postgres_begin(const struct sim_postgres_options *options);
 
-/** Statements and commits may take up to `us` until `until_us`. */
+/** Until `until_us`, statements and commits may take up to `us`. */
 void sim_postgres_slow(int64_t us, int64_t until_us);
 
 /** No process goes on before `until_us`. */
 void sim_postgres_hang(int64_t until_us);
 
-/** All processes end at once; connections are refused until `up_us`. */
+/** All processes end at once. Connections are refused until `up_us`. */
 void sim_postgres_crash(int64_t up_us);
 
-/** For a random process: terminate it, cut its connection, or hold one direction of it. */
+/** Each of these chooses a process at random. The first terminates it, the second cuts its
+ *  connection, and the third holds one direction of the connection. */
 void sim_postgres_terminate(void);
 void sim_postgres_cut(void);
 void sim_postgres_hold(int64_t until_us);
 
-/** Hold all messages of a service in one direction, chosen at random, until `until_us`. */
+/** Choose a direction at random, and hold all messages of a service in this direction until
+ *  `until_us`. */
 void sim_postgres_part(unsigned service, int64_t until_us);
 
-/** A session of the simulator: hold a row, or change a voucher. */
+/** Run a statement in a session of the simulator: lock a row for a time, or change a voucher. */
 void sim_postgres_run(enum sim_statement_kind kind, size_t voucher, int64_t number);
 
-/** `percent` of the writing statements fail with `sqlstate` until `until_us`. */
+/** Until `until_us`, `percent` of the statements that write fail with `sqlstate`. */
 void sim_postgres_fail(const char *sqlstate, unsigned percent, int64_t until_us);
 
-/** Until `until_us` commits do not wait for the disk, and proofs report this. */
+/** Until `until_us`, commits do not wait for the disk, and proofs report this. */
 void sim_postgres_lower(int64_t until_us);
 
-/** Each row of this shopper is refused. 0: none */
+/** Refuse each row of this shopper; 0: refuse no rows. */
 void sim_postgres_refuse_shopper(int64_t user_id);
 
-/** `percent` of the notifications are lost. */
+/** Lose `percent` of the notifications. */
 void sim_postgres_lose_notifications(unsigned percent);
 
-/** The process of a service was killed: its connections end. */
+/** The process of a service was killed: end its connections. */
 void sim_postgres_end_service(unsigned service);
 
 /** End all faults. */

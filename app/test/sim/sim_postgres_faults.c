@@ -25,7 +25,7 @@ void sim_postgres_crash(int64_t up_us)
     sim_sql_crash();
 }
 
-/* A process with a connection of a service; NULL: there is none. */
+/* A process that has a connection to a service, chosen at random; NULL if there is none. */
 static struct sim_backend *random_backend(void)
 {
     size_t count = 0;
@@ -52,7 +52,7 @@ void sim_postgres_terminate(void)
         sim_backend_step_in(backend, backend->state, 0);
 }
 
-/* The client notices the cut at once, the server process when it reads. */
+/* The client notices the cut at once. The server process notices it when it reads. */
 void sim_postgres_cut(void)
 {
     struct sim_backend *backend = random_backend();
@@ -153,5 +153,6 @@ void sim_postgres_heal(void)
     if (sim_postgres_is_lowered())
         sim_postgres.lowered_until_us = sim_now_us();
     if (sim_postgres.hung_until_us > sim_now_us())
-        sim_postgres.hung_until_us = sim_now_us(); /* planned steps are not moved */
+        /* Steps that were planned for the end of the hang stay. */
+        sim_postgres.hung_until_us = sim_now_us();
 }

@@ -11,27 +11,28 @@ enum backend_state { STARTING, IDLE, RUNNING, WAITING, COMMITTING, DEAD };
 
 struct sim_backend {
     struct sim_stream to_server;
-    struct sim_stream *to_client; /* NULL: a session of the simulator */
+    struct sim_stream *to_client; /* NULL: the session belongs to the simulator */
     unsigned service;
     int64_t pid, start_us;
     enum backend_state state;
     uint64_t step;
-    struct rlock_link segments;   /* sim_request that have not begun */
-    struct sim_request *segment;  /* under way */
-    struct rlock_link *statement; /* under way, a link of segment->statements */
-    struct rlock_link row_wait;   /* in rows[].waiting */
-    unsigned rows;                /* bit i: row i is locked */
-    int64_t timeout_us;           /* statement_timeout; 0: none */
-    int64_t lock_us;              /* lock_timeout; 0: none */
-    int64_t idle_us;              /* idle_session_timeout; 0: none */
-    int64_t deadline_us;          /* of the statement */
-    PGresult *result;             /* of the statement */
-    size_t output_count;          /* results that have not been sent */
+    struct rlock_link segments;  /* list of sim_request that have not begun */
+    struct sim_request *segment; /* the segment under way */
+    /* the statement under way, a link in segment->statements */
+    struct rlock_link *statement;
+    struct rlock_link row_wait; /* link in rows[].waiting */
+    unsigned rows;              /* bit i: the process has locked row i */
+    int64_t timeout_us;         /* statement_timeout; 0: none */
+    int64_t lock_us;            /* lock_timeout; 0: none */
+    int64_t idle_us;            /* idle_session_timeout; 0: none */
+    int64_t deadline_us;        /* when the statement ends by its time limit */
+    PGresult *result;           /* the result of the statement */
+    size_t output_count;        /* number of results that have not been sent */
     PGresult *output[OUTPUT_MAX];
     struct sim_txn *txn;
-    bool is_aborted;    /* the transaction */
-    bool is_flushing;   /* its commit makes all commits before it durable */
-    bool is_terminated; /* asked to end */
+    bool is_aborted;    /* the transaction has failed */
+    bool is_flushing;   /* the commit makes all earlier commits durable, too */
+    bool is_terminated; /* the process was asked to end */
     bool is_client_gone;
     bool is_listening;
 };
@@ -45,7 +46,8 @@ extern struct sim_postgres {
         struct rlock_link waiting;
     } rows[SIM_VOUCHERS_MAX];
     int64_t hung_until_us, down_until_us, slow_until_us, failing_until_us;
-    int64_t lowered_us, lowered_until_us; /* durability */
+    /* times between which the durability is or was lowered */
+    int64_t lowered_us, lowered_until_us;
     int64_t slow_us;
     unsigned fail_percent, lost_percent;
     const char *sqlstate;
@@ -53,17 +55,17 @@ extern struct sim_postgres {
     const struct sim_backend *expiry_leader; /* NULL: none */
 } sim_postgres;
 
-/** Create a process without a connection, in no state yet. */
+/** Create a process that has no connection and no state yet. */
 struct sim_backend *sim_backend_create(unsigned service);
 
-/** Enter a state, and take the next step `in_us` from now. */
+/** Enter a state, whose time ends `in_us` from now. */
 void sim_backend_step_in(struct sim_backend *backend, enum backend_state state,
                          int64_t in_us);
 
 void sim_backend_die(struct sim_backend *backend);
 void sim_backend_answer(struct sim_backend *backend, enum sim_answer_kind kind);
 
-/** Whether commits currently do not wait for the disk. */
+/** Whether commits do not wait for the disk now. */
 bool sim_postgres_is_lowered(void);
 
 #endif

@@ -1,4 +1,4 @@
-/* sim_redis.c - one thread executes the commands of all connections as they arrive. */
+/* sim_redis.c - executes the commands of all connections in the order of their arrival. */
 #include "app/test/sim/sim_redis.h"
 
 #include "app/test/sim/sim.h"
@@ -16,14 +16,15 @@
 struct sim_peer {
     struct sim_stream to_server;
     struct sim_stream *to_client;
-    struct rlock_link unread; /* sim_message, while the server hangs */
+    /* list of sim_message that arrived while the server hangs */
+    struct rlock_link unread;
     unsigned service;
     bool is_open;
     enum disturb {
         DISTURB_NOT,
         DISTURB_LOSE,
         DISTURB_DOUBLE
-    } disturb; /* fault of the next reply */
+    } disturb; /* the fault of the next reply */
     size_t channel_count;
     char channels[CHANNELS_MAX][CHANNEL_BYTES];
 };
@@ -135,7 +136,7 @@ static redisReply *run_eval(const struct sim_peer *peer, size_t in_flight,
     if (is_refusing())
         return error_line(redis.refusal);
     if (key_count == 0)
-        return bulk(""); /* the script of the handshake: no right is missing */
+        return bulk(""); /* the script of the handshake; no right is missing */
     reply = sim_script_run(&call);
     if (reply == NULL)
         return error_line("NOSCRIPT No matching script. Please use EVAL.");
@@ -206,7 +207,7 @@ static redisReply *run_command(struct sim_peer *peer, size_t in_flight,
              command->args[0].at);
 }
 
-/* Reads the number behind a type byte, and moves `at` behind the line end. */
+/* Reads the number behind the byte `type`. Moves `at` behind the end of the line. */
 static size_t read_length(const char **at, char type)
 {
     char *end;
@@ -253,7 +254,7 @@ static void cut(struct sim_peer *peer)
     send_reply(peer, REPLY_END, NULL);
 }
 
-/* A close may be a reset, which discards commands that the server has not read. */
+/* The end of a connection may be a reset. It discards commands that the server has not read. */
 static void take_end(struct sim_peer *peer)
 {
     peer->is_open = false;
@@ -355,7 +356,7 @@ void sim_redis_refuse(const char *error, int64_t until_us)
     redis.refusing_until_us = until_us;
 }
 
-/* A random open connection; NULL: none is open. */
+/* A random open connection; NULL if none is open. */
 static struct sim_peer *random_peer(void)
 {
     size_t count = 0;

@@ -1,8 +1,9 @@
 /*
  * sim_redis_scripts.c - runs the Lua scripts of clients over the simulated keys.
  *
- * The scripts are the texts that the clients send. Only the commands that orders need are modelled.
- * The locks that were granted or found busy are known by the reply of a script.
+ * The scripts are the texts that the clients send. Only the Redis commands that these scripts call
+ * for orders are modelled. The reply of a script shows which locks were granted and which were
+ * busy.
  */
 #include "app/test/sim/sim_redis_scripts.h"
 
@@ -21,7 +22,8 @@
 #define KEYS_MAX    128
 #define NAME_BYTES  64
 #define VALUE_BYTES 64
-#define EPOCH_US    (INT64_C(1700000000) * S) /* of the server's clock */
+/* the server's clock at the simulated time 0 */
+#define EPOCH_US    (INT64_C(1700000000) * S)
 #define LOCK_PREFIX "lock:order:"
 #define SCRIPTS_MAX 16
 
@@ -30,8 +32,8 @@ struct key {
     size_t name_len;
     char value[VALUE_BYTES];
     size_t value_len;
-    int64_t expires_us; /* by the server's clock; 0: never */
-    /* of a lock: */
+    int64_t expires_us; /* by the server's clock; 0: the key does not expire */
+    /* members of a lock: */
     int64_t user_id; /* 0: the key is no lock */
     int64_t fence;
     int64_t lease_us;
@@ -39,12 +41,12 @@ struct key {
 
 struct script {
     struct redis_script text;
-    int function; /* compiled; a reference of Lua */
+    int function; /* the compiled script, as a reference of Lua */
     bool is_known;
 };
 
 static struct {
-    lua_State *lua; /* outlives the schedules */
+    lua_State *lua; /* one interpreter for all schedules */
     sim_publish_cb publish;
     size_t script_count;
     struct script scripts[SCRIPTS_MAX];
@@ -57,7 +59,7 @@ static struct sim_keys {
 
 static int64_t clock_ahead_us;
 
-/* When the lock of a shopper was last deleted or found expired, by user_id % SHOPPERS. */
+/* For each shopper (user_id % SHOPPERS): when the lock was last deleted or found expired. */
 static int64_t free_since_us[SHOPPERS];
 
 /* -- replies -- */
@@ -206,7 +208,7 @@ static int64_t number_of(struct sim_bytes text)
     return strtoll(digits, NULL, 10);
 }
 
-/* 0: the key is no lock. */
+/* Returns the shopper of a lock, or 0 if the key is no lock. */
 static int64_t user_of(struct sim_bytes name)
 {
     const size_t len = strlen(LOCK_PREFIX);
@@ -239,7 +241,7 @@ static struct sim_bytes argument(lua_State *lua, int at)
     return text;
 }
 
-/* Number `at` of the arguments, which may be missing. */
+/* Whether argument number `at` is this word. The argument may be missing. */
 static bool is_word(lua_State *lua, int at, const char *word)
 {
     return lua_isstring(lua, at) && strcmp(lua_tostring(lua, at), word) == 0;
@@ -345,7 +347,7 @@ static void run_publish(lua_State *lua)
     lua_pushinteger(lua, (lua_Integer)receivers);
 }
 
-/* SET key value [NX] [PX ms] */
+/* The command SET key value [NX] [PX ms]. */
 static void run_set(lua_State *lua)
 {
     struct key *key = find(argument(lua, 2));
@@ -375,7 +377,7 @@ static void run_time(lua_State *lua)
     lua_rawseti(lua, -2, 2);
 }
 
-/* redis.call() and redis.pcall(), which do not differ: no command fails. */
+/* redis.call() and redis.pcall(). They do not differ, because no command fails. */
 static int scripts_on_call(lua_State *lua)
 {
     static const struct {
@@ -435,7 +437,7 @@ static struct script *compile(struct sim_bytes body)
     return script;
 }
 
-/* Returns NULL if the server does not know the digest. */
+/* Returns NULL if the call has a digest that the server does not know. */
 static struct script *find_script(const struct sim_script_call *call)
 {
     for (size_t i = 0; i < engine.script_count; i++) {
@@ -459,7 +461,7 @@ static void set_list(const char *name, const struct sim_bytes *items, size_t cou
     lua_setglobal(engine.lua, name);
 }
 
-/* Takes a value from the stack of Lua. */
+/* Takes a value from the stack of Lua, and returns it as a reply. */
 static redisReply *pop_reply(void)
 {
     redisReply *reply;
@@ -484,8 +486,8 @@ static redisReply *pop_reply(void)
     return reply;
 }
 
-/* Reports the locks to sim_check.c. Reads {number, clock us, fence, results, numbers}, where
-   `numbers` may be missing, or {number, results, numbers}. */
+/* Reports the locks of a reply to sim_check.c. The reply is {number, clock us, fence, results},
+   with `numbers` as a fifth element in some scripts, or {number, results, numbers}. */
 static void check_acquired(const struct sim_script_call *call, const redisReply *reply)
 {
     const redisReply *results = reply->element[reply->elements > 3 ? 3 : 1];

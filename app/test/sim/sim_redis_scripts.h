@@ -12,7 +12,7 @@ struct sim_bytes {
 };
 
 struct sim_script_call {
-    struct sim_bytes script; /* its digest or its text */
+    struct sim_bytes script; /* the digest or the text of the script */
     bool is_sha;
     const struct sim_bytes *keys;
     size_t key_count;
@@ -28,7 +28,7 @@ typedef size_t (*sim_publish_cb)(const char *channel, struct sim_bytes text);
 void sim_scripts_begin(sim_publish_cb publish);
 void sim_scripts_forget(void);
 
-/** Returns NULL if the script is sent as a digest that the server does not know. */
+/** Returns NULL if the call has a digest that the server does not know. */
 redisReply *sim_script_run(const struct sim_script_call *call);
 
 /* -- keys: they expire by the server's own clock, which may be stepped -- */
@@ -42,7 +42,7 @@ void sim_keys_step_clock(int64_t by_us);
 
 /** The number of lock keys that have not expired. */
 size_t sim_keys_count_locks(void);
-/** The last time at which the lock of a shopper was held, which may be now; -1: never. */
+/** When the lock of a shopper was last held: the present time if it is held now; -1: never. */
 int64_t sim_keys_held_us(int64_t user_id);
 
 /* -- replies -- */

@@ -1,4 +1,4 @@
-/* sim_result.c - a result is a table of cells, each an offset into its bytes. */
+/* sim_result.c - a result is a table of cells. A cell is an offset into the bytes of the result. */
 #include "app/test/sim/sim_result.h"
 
 #include "app/test/sim/sim.h"
@@ -110,9 +110,9 @@ void sim_result_array_end(void)
     size_t end = build.used;
 
     build.used = build.array_at;
-    put_int(build.array_count > 0, 4); /* dimensions */
+    put_int(build.array_count > 0, 4); /* number of dimensions */
     put_int(1, 4);
-    put_int(20, 4); /* the type is not read */
+    put_int(20, 4); /* the type, which the store does not read */
     put_int(build.array_count, 4);
     put_int(1, 4);
     build.used = end;

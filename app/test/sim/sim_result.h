@@ -1,8 +1,8 @@
 /*
  * sim_result.h - results and parameters of statements in the binary format of Postgres.
  *
- * struct pg_result is libpq's PGresult: sim_result.c defines the functions that read it.
- * One result is built at a time, cell by cell, row by row.
+ * struct pg_result is libpq's PGresult. sim_result.c defines the functions that read it. Only one
+ * result is built at a time, cell by cell and row by row.
  */
 #ifndef SIM_RESULT_H
 #define SIM_RESULT_H
@@ -21,7 +21,7 @@ void sim_result_null(void);
 void sim_result_int(int64_t value, unsigned width_bytes);
 void sim_result_time(int64_t unix_us);
 
-/** Add an array of integers, which sim_result_array_end() ends. */
+/** Begin an array of integers. sim_result_array_end() ends it. */
 void sim_result_array_begin(unsigned width_bytes);
 void sim_result_array_int(int64_t value);
 void sim_result_array_null(void);
@@ -29,7 +29,7 @@ void sim_result_array_end(void);
 
 PGresult *sim_result_end(void);
 
-/** A result without rows: COMMAND_OK, PIPELINE_SYNC, PIPELINE_ABORTED. */
+/** A result without rows. Its status is COMMAND_OK, PIPELINE_SYNC or PIPELINE_ABORTED. */
 PGresult *sim_result_of(ExecStatusType status);
 PGresult *sim_result_error(const char *sqlstate);
 
@@ -39,13 +39,13 @@ PGresult *sim_result_error(const char *sqlstate);
 
 struct sim_params {
     int count;
-    const char *values[SIM_PARAMS_MAX]; /* NULL: SQL null */
+    const char *values[SIM_PARAMS_MAX]; /* NULL: an SQL null */
     int lengths[SIM_PARAMS_MAX];
 };
 
 int64_t sim_param_int(const struct sim_params *params, int at);
 
-/** The number of elements of an array; 0 for SQL null. */
+/** The number of elements of an array; 0 for an SQL null. */
 size_t sim_param_count(const struct sim_params *params, int at);
 int64_t sim_param_element(const struct sim_params *params, int at, size_t element);
 struct text sim_param_text_element(const struct sim_params *params, int at,

@@ -1,10 +1,10 @@
 /*
  * sim_schedule.c - plans a schedule and runs it.
  *
- * A schedule begins with requests and faults. Then all faults end, and everything must drain: all
- * requests are answered, nothing is in flight, no lock is left, overdue orders have expired. A new
- * order must be placed at each service. When the services have closed, all their memory must be
- * free.
+ * A schedule begins with requests and faults. Then all faults end, and the services must drain: all
+ * requests are answered, nothing is in flight, no lock is left, and overdue orders have expired.
+ * After that, each service must place a new order. When the services have closed, all their memory
+ * must be free.
  */
 #include "app/test/sim/sim_schedule.h"
 
@@ -23,8 +23,8 @@
 #include <string.h>
 
 #define WARM_UP_US    (40 * MS) /* time for the connections to come up */
-#define RECOVERY_US   (3 * S)   /* from the last fault to normal service */
-#define EXPIRY_US     (2 * S)   /* an overdue order expires within this time */
+#define RECOVERY_US   (3 * S)   /* maximum time from the last fault to normal service */
+#define EXPIRY_US     (2 * S)   /* an overdue order must expire within this time */
 #define PROBE_USER    9000
 #define PROBE_VOUCHER (SIM_VOUCHERS_MAX - 1)
 
@@ -54,11 +54,11 @@ static struct plan {
     struct sim_net_options net;
     struct sim_shoppers_options shoppers;
     size_t service_count, voucher_count;
-    int64_t faults_end_us; /* since the start of the schedule */
+    int64_t faults_end_us; /* counted from the start of the schedule */
     int64_t shopper_count;
-    int64_t refused_user_id; /* by POSTGRES_REFUSE */
+    int64_t refused_user_id; /* the shopper of POSTGRES_REFUSE */
     int64_t commit_us;
-    int64_t span_us; /* from the first request to the last */
+    int64_t span_us; /* from the first request to the last one */
     bool has_slow_net;
     bool is_duel;
     bool has_fault[FAULT_COUNT];
@@ -111,7 +111,8 @@ static void plan_service(void)
         plan.span_us = 3 * S; /* longer than an entry of the catalogue is valid */
 }
 
-/* A duel: one shopper orders one voucher at two services that lose locks, so the fences decide. */
+/* In a duel one shopper orders one voucher at two services. Both lose locks, so only the fences
+   decide. */
 static void plan_duel(void)
 {
     plan.is_duel = sim_chance(8);
@@ -384,7 +385,7 @@ static void schedule_on_fault(void *subject UNUSED, uint64_t number)
         schedule_on_other_fault(fault, until_us);
 }
 
-/* The time of a fault. Most faults happen during the requests. */
+/* Chooses the time of a fault. Most faults happen during the requests. */
 static int64_t fault_us(void)
 {
     int64_t last_us = WARM_UP_US + plan.span_us + 20 * MS;
@@ -400,7 +401,7 @@ static void plan_fault(enum fault fault, int64_t at_us)
     sim_at(at_us, schedule_on_fault, NULL, (uint64_t)fault);
 }
 
-/* A service cannot reach Postgres, and at about the same time a lock is lost. */
+/* A service cannot reach Postgres. At about the same time a lock is lost. */
 static void plan_duel_faults(void)
 {
     static const enum fault losses[] = {FAULT_REDIS_CLOCK, FAULT_REDIS_RESTART,
@@ -519,7 +520,7 @@ static void run_for(int64_t us)
         ;
 }
 
-/* Run until `is_done`, for `us` at most. */
+/* Runs events until `is_done` returns true. Fails if that takes longer than `us`. */
 static void run_until(bool (*is_done)(void), int64_t us, const char *what)
 {
     int64_t until_us = sim_now_us() + us;
@@ -533,7 +534,7 @@ static void run_until(bool (*is_done)(void), int64_t us, const char *what)
     }
 }
 
-/* After the faults an order must soon be placed, without a restart of the services. */
+/* Soon after the faults each service must place an order, without a restart. */
 static void probe(void)
 {
     int64_t until_us = sim_now_us() + RECOVERY_US;
@@ -566,8 +567,8 @@ static void stop_services(void)
     sim_fail("%zu blocks of memory are not free", sim_memory_blocks());
 }
 
-/* How long a lock may outlive the last request. A lock lasts until its lease ends if its client has
-   given up twice before Redis grants it, or if its owner was killed. */
+/* How long a lock may last after the last request. A lock lasts until its lease ends if its owner
+   was killed, or if its client has given up twice before Redis granted it. */
 static int64_t lock_life_us(void)
 {
     int64_t lease_us = (int64_t)plan.service.lease_ms * 1000;

@@ -1,13 +1,12 @@
 /*
- * sim_schedule.h - one schedule: what its seed decides, from the start of the service to
- * the check of its memory.
+ * sim_schedule.h - one schedule, from the start of the services to the check of their memory.
  */
 #ifndef SIM_SCHEDULE_H
 #define SIM_SCHEDULE_H
 
 #include <stdint.h>
 
-/** Run the schedule of `seed`; a check that fails ends the program. */
+/** Run the schedule of `seed`. If a check fails, the program ends. */
 void sim_schedule_run(uint64_t seed);
 
 #endif

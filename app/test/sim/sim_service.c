@@ -159,7 +159,7 @@ static void start_sale(struct sim_service *service)
 
 static struct api_problems *problems(void)
 {
-    static struct api_problems *all; /* never freed */
+    static struct api_problems *all; /* used until the program ends */
 
     sim_memory_keep(true);
     if (all == NULL)

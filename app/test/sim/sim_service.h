@@ -4,9 +4,8 @@
  * An instance has one worker or two. The first one sells, the second hands its orders over.
  * Workers are numbered over all instances.
  *
- * Catalogue, checkout, expiry, store and lock client are real, and so is the handler of
- * order requests in app/api. HTTP and authentication are not: sim_shoppers.c calls the
- * handler.
+ * Catalogue, checkout, expiry, store and lock client are real, and so is the handler of order
+ * requests in app/api. HTTP and authentication are not real: sim_shoppers.c calls the handler.
  */
 #ifndef SIM_SERVICE_H
 #define SIM_SERVICE_H
@@ -30,13 +29,13 @@ struct sim_service_options {
     bool bypass_locks;
     bool early_release;
     bool expires_orders;
-    /* called once per turn, where the HTTP server would run its handlers */
+    /* called once per turn, instead of the handlers of the HTTP server */
     void (*on_requests)(struct sim_service *service);
-    /* the number of requests that were handled and not answered */
+    /* returns the number of requests whose handler has run and that are not answered */
     size_t (*pending)(const struct sim_service *service);
 };
 
-/** Forget all services: a schedule begins. */
+/** Forget all services, at the start of a schedule. */
 void sim_services_begin(void);
 
 /** Start an instance. */
@@ -48,10 +47,10 @@ bool sim_service_is_same(const struct sim_service *one, const struct sim_service
 /** Kill a worker. Its memory stays until the end of the schedule. */
 void sim_service_kill(struct sim_service *service);
 
-/** Accept no more requests; close all parts when nothing is in flight. */
+/** Accept no more requests. When nothing is in flight, close all parts. */
 void sim_service_stop(struct sim_service *service);
 
-/** Whether all services that were stopped have closed all handles. */
+/** Whether all services that were stopped have closed all their handles. */
 bool sim_services_are_closed(void);
 
 struct sim_loop *sim_service_loop(struct sim_service *service);

@@ -1,4 +1,4 @@
-/* sim_shoppers.c - each request waits for its service's turn, then for its answer. */
+/* sim_shoppers.c - each request waits for the next turn of its service, and then for its answer. */
 #include "app/test/sim/sim_shoppers.h"
 
 #include "app/api/api_routes.h"
@@ -14,7 +14,7 @@
 #define REQUESTS_MAX 96
 
 struct request {
-    struct rlock_link link; /* in the inbox of its service */
+    struct rlock_link link; /* in the inbox of the service */
     struct sim_attempt attempt;
     struct sim_purchase purchase;
     struct sim_service *service;
@@ -23,7 +23,7 @@ struct request {
     char key[16];
 };
 
-/* A change of a placed order. */
+/* A payment or cancellation of an order that was placed. */
 struct life {
     struct rlock_link link;
     struct order_change change;
@@ -39,8 +39,9 @@ static struct {
     size_t request_count, life_count;
     struct request *requests[REQUESTS_MAX];
     struct life *lives[REQUESTS_MAX];
-    struct rlock_link inboxes[SIM_SERVICES_MAX];  /* requests to be handled */
-    struct rlock_link outboxes[SIM_SERVICES_MAX]; /* life */
+    struct rlock_link inboxes[SIM_SERVICES_MAX]; /* requests that have arrived */
+    /* list of struct life: changes that are to be sent */
+    struct rlock_link outboxes[SIM_SERVICES_MAX];
     int64_t paused_until_us[SIM_SERVICES_MAX];
     bool is_identified_later;
     bool is_stopped;
@@ -151,7 +152,7 @@ void sim_shoppers_on_requests(struct sim_service *service)
         send_change(life);
 }
 
-/* The service stands for its HTTP server. */
+/* The handlers get a pointer to the service as their HTTP server. */
 struct http *sim_shoppers_http(const void *owner)
 {
     const struct request *request = owner;

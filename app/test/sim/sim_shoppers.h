@@ -1,8 +1,8 @@
 /*
  * sim_shoppers.h - the clients: order requests, repeats, payments, cancellations.
  *
- * A request calls the real handler of app/api; http.h and api_identify() are defined in
- * sim_http.c, which brings the answer back.
+ * A request calls the real handler of app/api. sim_http.c defines http.h and api_identify(), and
+ * brings back the answer.
  */
 #ifndef SIM_SHOPPERS_H
 #define SIM_SHOPPERS_H
@@ -10,16 +10,17 @@
 #include "app/test/sim/sim_service.h"
 
 struct sim_shoppers_options {
-    unsigned retry_percent;  /* share of answers after which the request is repeated */
-    unsigned change_percent; /* share of placed orders that are paid or cancelled */
+    /* percentage of answers after which the request is repeated */
+    unsigned retry_percent;
+    unsigned change_percent; /* percentage of placed orders that are paid or cancelled */
     int64_t pause_us;        /* longest pause before a repeat or a change */
-    size_t requests_max;     /* includes the repeats */
+    size_t requests_max;     /* maximum number of requests, including the repeats */
 };
 
 struct sim_purchase {
     int64_t user_id;
     int64_t voucher_id;
-    unsigned key; /* 0: none; equal numbers are equal keys */
+    unsigned key; /* number of the Idempotency-Key; 0: no key */
 };
 
 void sim_shoppers_begin(const struct sim_shoppers_options *options);
@@ -27,8 +28,8 @@ void sim_shoppers_begin(const struct sim_shoppers_options *options);
 /** Send a request at `at_us` to a random running service. */
 void sim_shoppers_buy(const struct sim_purchase *purchase, int64_t at_us);
 
-/** Callbacks for sim_service_options: handle the requests to `service`; count its unanswered
- *  requests. */
+/** Callbacks for sim_service_options. The first handles the requests that have arrived at the
+ *  service. The second counts its unanswered requests. */
 void sim_shoppers_on_requests(struct sim_service *service);
 
 size_t sim_shoppers_pending(const struct sim_service *service);
@@ -42,10 +43,10 @@ void sim_shoppers_pause(const struct sim_service *service, int64_t until_us);
 /** Stop repeating requests. */
 void sim_shoppers_stop(void);
 
-/** The number of requests and changes without an answer. */
+/** The number of requests and changes that are not answered. */
 size_t sim_shoppers_waiting(void);
 
-/** Check all orders against all answers. */
+/** Compare all orders with all answers. */
 void sim_shoppers_check(void);
 
 /** The outcome of the last request that was answered. */
@@ -55,7 +56,7 @@ enum outcome sim_shoppers_last_outcome(void);
 
 struct http_request;
 
-/** A request that is being handled. */
+/** Create the request that a handler gets. `owner` is passed to the functions below. */
 struct http_request *sim_http_request(void *owner, struct text key);
 void sim_shoppers_on_answer(void *owner, unsigned status, const char *code,
                             int64_t order_id);

@@ -1,8 +1,8 @@
 /*
  * sim_socket.c - lib/redis/socket.h over the simulated network.
  *
- * It replaces lib/redis/socket.c; everything above it is real. TLS and SHA-1 are replaced as well:
- * there is no TLS here, and the digest of a script need only be unique.
+ * This file replaces lib/redis/socket.c; the code that uses the socket is real. TLS and SHA-1 are
+ * replaced as well: there is no TLS here, and the digest of a script need only be unique.
  */
 #include "redis/socket.h"
 
@@ -23,7 +23,7 @@ struct redis_socket {
     struct sim_input input;
     struct sim_stream to_client;
     struct sim_peer *peer;
-    struct rlock_link arrived; /* sim_reply */
+    struct rlock_link arrived; /* list of sim_reply */
     bool is_closed;
 };
 
@@ -143,7 +143,7 @@ void redis_tls_close(struct redis_tls *tls UNUSED)
 {
 }
 
-/* FNV-1a. The texts are static, so each text is hashed only once. */
+/* The digest is FNV-1a. The texts are static, so each text is hashed only once. */
 unsigned char *SHA1(const unsigned char *data, size_t len, unsigned char *md)
 {
     static struct {

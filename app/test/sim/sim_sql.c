@@ -11,19 +11,20 @@
 
 #define EPOCH_US    (INT64_C(1700000000) * S)
 #define VOUCHER_MOD INT64_C(1048576)
-#define CLOCK_ERROR (2 * S) /* largest difference between the clocks of the machines */
+/* largest difference between the clock of the database and ours */
+#define CLOCK_ERROR (2 * S)
 
 struct sim_tables sim_tables;
 
 static struct {
     bool is_behind;     /* there are commits that are not durable */
-    size_t order_count; /* the first orders of the tables are durable */
+    size_t order_count; /* so many orders at the start of sim_tables.orders are durable */
     struct sim_order orders[SIM_ORDERS_MAX];
     struct sim_voucher vouchers[SIM_VOUCHERS_MAX];
 } durable;
 
 static int64_t clock_ahead_us;
-static int64_t last_number; /* last value of voucher_order_id_seq */
+static int64_t last_number; /* the last value of voucher_order_id_seq */
 
 void sim_sql_begin(void)
 {
@@ -186,7 +187,7 @@ static bool is_moved(const struct sim_txn *txn, size_t order)
     return false;
 }
 
-/* In the model each batch has one order. The real place_orders() puts up to 16 new shoppers into
+/* In this model each batch has one order. The real place_orders() puts up to 16 new shoppers into
    one batch. */
 static PGresult *expire_batches(const struct sim_params *params, struct sim_txn *txn)
 {
@@ -220,7 +221,7 @@ static PGresult *expire_batches(const struct sim_params *params, struct sim_txn 
     return sim_result_end();
 }
 
-/* pay_order(), cancel_order() */
+/* pay_order() and cancel_order(). */
 static enum change_verdict change(struct sim_txn *txn, enum sim_statement_kind kind,
                                   size_t order)
 {
@@ -228,7 +229,7 @@ static enum change_verdict change(struct sim_txn *txn, enum sim_statement_kind k
     bool is_payment = kind == SQL_PAY_ORDER;
 
     if (is_payment && before->paid_us != 0 && before->status < ORDER_CANCELLED)
-        return CHANGE_REPEATED; /* in the simulator each order has one payment_ref */
+        return CHANGE_REPEATED; /* an order has only one payment_ref here */
     if (before->status != ORDER_UNPAID || is_moved(txn, order))
         return CHANGE_WRONG_STATE;
     if (is_payment && before->expires_us <= sim_sql_now_us()) {
@@ -414,7 +415,7 @@ static void commit_voucher(const struct sim_txn *txn)
         sim_check_inserted(order, txn->service);
     }
     if (txn->voucher.id == 0)
-        return; /* the transaction changed nothing */
+        return; /* the transaction has changed nothing */
     sim_tables.vouchers[txn->at] = txn->voucher;
     check_stock(&sim_tables.vouchers[txn->at]);
     sim_check_voucher(txn->at);

@@ -2,10 +2,12 @@
  * sim_sql.h - the tables of the simulated Postgres, and a model of the SQL functions.
  *
  * The tables hold committed data. A statement that changes rows is computed while its transaction
- * holds the voucher's row lock. Its changes are in a struct sim_txn, which the commit applies.
- * Every writer takes this lock first, so nothing changes in between.
+ * holds the row lock of the voucher. Its changes are in a struct sim_txn, which the commit applies.
+ * Every writer takes this lock first, so the voucher and its orders do not change between the
+ * computation and the commit.
  *
- * A commit that does not wait for the disk only appends orders and changes its voucher.
+ * The commit of an early release does not wait for the disk. It only adds orders and changes the
+ * vouchers of these orders. It changes no earlier order.
  */
 #ifndef SIM_SQL_H
 #define SIM_SQL_H
@@ -20,8 +22,8 @@
 
 /** The statements that the store sends and the simulator models. */
 enum sim_statement_kind {
-    SQL_SETTINGS, /* of a session */
-    SQL_LIMIT,    /* statement_timeout */
+    SQL_SETTINGS, /* sets the settings of a session */
+    SQL_LIMIT,    /* sets statement_timeout */
     SQL_LISTEN,
     SQL_PREPARE,
     SQL_PLACE,
@@ -40,16 +42,16 @@ enum sim_statement_kind {
     /* of the simulator's own sessions: */
     SQL_HOLD,    /* lock the row for a time */
     SQL_RESTOCK, /* add `number` pieces */
-    SQL_MOVE_END /* the sale ends `number` us from now */
+    SQL_MOVE_END /* let the sale end `number` us from now */
 };
 
 struct sim_statement {
     enum sim_statement_kind kind;
     struct sim_params params;
-    bool is_early;            /* of orders: their commit does not wait for the disk */
-    size_t voucher;           /* of the simulator's own sessions */
-    int64_t number;           /* of settings: statement_timeout in ms */
-    int64_t lock_ms, idle_ms; /* of settings: lock_timeout, idle_session_timeout */
+    bool is_early;  /* only if it places orders: the commit does not wait for the disk */
+    size_t voucher; /* only in the simulator's own sessions: index of the voucher */
+    int64_t number; /* SQL_SETTINGS: statement_timeout in ms */
+    int64_t lock_ms, idle_ms; /* SQL_SETTINGS: lock_timeout, idle_session_timeout */
 };
 
 struct sim_voucher {
@@ -61,7 +63,7 @@ struct sim_voucher {
 
 struct sim_order {
     int64_t id, user_id;
-    size_t voucher; /* index */
+    size_t voucher; /* index of the voucher */
     int64_t fence;  /* 0: NULL */
     int64_t created_us, expires_us, paid_us;
     enum order_status status;
@@ -69,15 +71,16 @@ struct sim_order {
     int64_t due_to_id;
     size_t key_len; /* 0: NULL */
     char key[SIM_KEY_BYTES];
-    int64_t committed_us; /* sim_now_us() */
-    int64_t ended_us;     /* sim_now_us() when it ceased to be live; 0: it is live */
-    bool is_claimed;      /* answered as placed */
-    bool is_unlocked;     /* committed after its lock was released early */
+    int64_t committed_us; /* when the order was committed, by sim_now_us() */
+    /* when the order ceased to be live, by sim_now_us(); 0: it is live */
+    int64_t ended_us;
+    bool is_claimed;  /* a request was answered with this order as placed */
+    bool is_unlocked; /* the order was committed after its lock was released early */
 };
 
 /** The changes of a transaction to one voucher and its orders. */
 struct sim_txn {
-    struct sim_txn *next;       /* changes to another voucher; NULL: none */
+    struct sim_txn *next;       /* the changes to another voucher; NULL: none */
     unsigned rows;              /* bit i: the row of voucher i is locked */
     struct sim_voucher voucher; /* the new state of the voucher */
     size_t at;                  /* index of the voucher */
@@ -89,9 +92,9 @@ struct sim_txn {
         enum order_status to;
     } moves[SIM_BATCH_MAX];
     size_t undue_count;
-    size_t undue[SIM_BATCH_MAX]; /* orders whose due_to_id becomes NULL */
+    size_t undue[SIM_BATCH_MAX]; /* the orders whose due_to_id becomes NULL */
     bool notifies;
-    unsigned service; /* the service that sent the transaction */
+    unsigned service; /* the service that has sent the transaction */
     bool is_expiry;
 };
 
@@ -114,17 +117,17 @@ bool sim_sql_is_live(const struct sim_order *order);
 /** The clock of the database. */
 int64_t sim_sql_now_us(void);
 
-/** The voucher for whose row the statement waits, or -1. */
+/** The index of the voucher for whose row the statement waits, or -1. */
 int sim_sql_row(const struct sim_statement *statement);
 
-/** The vouchers whose rows the statement locks if they are free; bit i: voucher i. */
+/** The vouchers whose rows the statement locks if they are free. Bit i stands for voucher i. */
 unsigned sim_sql_rows_if_free(const struct sim_statement *statement);
 
 /** Execute a statement that reads the committed data. */
 PGresult *sim_sql_read(const struct sim_statement *statement);
 
-/** Execute a statement that changes rows and holds the locks txn->rows. Returns its result and sets
- *  `txn`; the caller ends it with sim_sql_end(). */
+/** Execute a statement that changes rows, while the rows txn->rows are locked. Returns its result
+ *  and sets `txn`. The caller ends `txn` with sim_sql_end(). */
 PGresult *sim_sql_write(const struct sim_statement *statement, struct sim_txn *txn);
 
 /** Apply the changes, and check the constraints. */
@@ -140,10 +143,10 @@ void sim_sql_crash(void);
 
 bool sim_sql_is_durable(const struct sim_order *order);
 
-/** An order by its id; NULL: there is none. */
+/** The order with this id; NULL if there is none. */
 struct sim_order *sim_sql_order(int64_t id);
 
-/** The index of a voucher; -1: there is none. */
+/** The index of the voucher with this id; -1 if there is none. */
 int sim_sql_voucher(int64_t id);
 
 #endif

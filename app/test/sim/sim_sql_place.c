@@ -1,4 +1,4 @@
-/* sim_sql_place.c - place_orders(), place_many(), find_orders() and resolve_orders(). */
+/* sim_sql_place.c - models of place_orders(), place_many(), find_orders() and resolve_orders(). */
 #include "app/test/sim/sim_sql_place.h"
 
 #include "app/test/sim/sim.h"
@@ -66,14 +66,15 @@ static struct found find(const struct sim_txn *txn, size_t voucher, int64_t user
 
 struct place {
     const struct sim_params *params;
-    int users;    /* index of the parameter; fences and keys follow */
-    size_t first; /* first element of these arrays that belongs to the batch */
+    /* index of the parameter with the shoppers; those with the fences and keys follow */
+    int users;
+    size_t first; /* the first element of these arrays that belongs to the batch */
     size_t voucher;
     struct sim_txn *txn;
     int64_t now_us;
     size_t count;
     int verdicts[SIM_BATCH_MAX];
-    const struct sim_order *orders[SIM_BATCH_MAX]; /* NULL: none */
+    const struct sim_order *orders[SIM_BATCH_MAX]; /* NULL: no order */
 };
 
 static int64_t user_at(const struct place *place, size_t at)
@@ -143,7 +144,7 @@ static const struct sim_order *insert(struct place *place, size_t at)
     return order;
 }
 
-/* VERDICT_NONE: an order is placed if there is stock. */
+/* Returns VERDICT_NONE while the sale is open. */
 static int closed_verdict(const struct place *place)
 {
     if (place->now_us < place->txn->voucher.begin_us)
@@ -169,8 +170,9 @@ static struct found place_one(struct place *place, size_t at)
     return (struct found){VERDICT_PLACED, insert(place, at)};
 }
 
-/* The functions of sql/ use queries for whole batches. Their verdicts are those of a decision one
-   request after the other, if a shopper with several requests in a batch has new fences. */
+/* The functions in sql/ decide a whole batch by queries. Their verdicts are the same as if the
+   requests were decided one by one. This holds only if a shopper with several requests in the batch
+   has no old fences. */
 static void place_batch(struct place *place)
 {
     for (size_t i = 0; i < place->count; i++) {
@@ -212,7 +214,7 @@ static void put_details(const struct place *place)
         sim_result_null();
 }
 
-/* A row of the result. */
+/* Adds a row to the result. */
 static void put_placed(const struct place *place, bool exists, int64_t batch)
 {
     const struct sim_voucher *voucher = &place->txn->voucher;
@@ -231,7 +233,7 @@ static void put_placed(const struct place *place, bool exists, int64_t batch)
     sim_result_array_end();
     if (exists)
         put_details(place);
-    for (int i = 0; !exists && i < 2; i++) /* details, price */
+    for (int i = 0; !exists && i < 2; i++) /* details and price */
         sim_result_null();
     if (exists)
         sim_result_int(voucher->price_cents, 8);
@@ -267,7 +269,7 @@ PGresult *sim_sql_place_orders(const struct sim_params *params, struct sim_txn *
     return sim_result_end();
 }
 
-/* Begins the changes of a voucher, behind those of other vouchers. */
+/* Begins the changes to a voucher. They follow the changes to other vouchers in the transaction. */
 static struct sim_txn *begin_voucher(struct sim_txn *txn, struct place *place)
 {
     if (txn->voucher.id != 0) {
@@ -282,7 +284,7 @@ static struct sim_txn *begin_voucher(struct sim_txn *txn, struct place *place)
     return txn;
 }
 
-/* Reads the batch at `at`. False: its voucher is held or missing. */
+/* Reads the batch at `at`. Returns false if its voucher is locked or does not exist. */
 static bool begin_batch(const struct sim_params *params, size_t at, unsigned rows,
                         struct place *ret_place)
 {
@@ -316,7 +318,7 @@ PGresult *sim_sql_place_many(const struct sim_params *params, struct sim_txn *tx
 
 /* -- finding -- */
 
-/* A row of find_orders() or resolve_orders(). */
+/* Adds a row of find_orders() or resolve_orders(). */
 static void put_found(size_t pos, struct found found)
 {
     bool has_detail = found.order != NULL && found.verdict != VERDICT_ALREADY_ORDERED;

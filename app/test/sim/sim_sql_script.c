@@ -1,4 +1,4 @@
-/* sim_sql_script.c - a statement as parameters for the model, and as text for psql. */
+/* sim_sql_script.c - prints a statement as text for psql, and runs it in the model. */
 #include "app/test/sim/sim_sql_script.h"
 
 #include "app/store/store_codec.h"
@@ -15,11 +15,11 @@
 #define SHOPPERS  4
 #define KEYS      4
 #define BATCH_MAX 8
-#define PAID      100 /* cents: the price */
+#define PAID      100 /* cents that are paid for an order: its price */
 #define OVERDUE   "2001-01-01"
 
-/* The two sides draw different ids. So the place of an order among those of its shopper and voucher
-   stands for its id. */
+/* Postgres and the model draw different ids. So an order is identified by its place among the
+   orders of its shopper and voucher. */
 #define PLACE_OF                                                                         \
     "create or replace function pg_temp.place_of(bigint) returns bigint language sql as" \
     " 'select count(*) from voucher_order a join voucher_order b"                        \
@@ -42,7 +42,7 @@ static struct sim_statement statement_of(enum sim_statement_kind kind)
     return statement;
 }
 
-/* Run a statement with the parameters in the model, in a transaction. */
+/* Runs a statement with `params` in the model, as a transaction. */
 static PGresult *run(enum sim_statement_kind kind)
 {
     struct sim_statement statement = statement_of(kind);
@@ -58,7 +58,7 @@ static PGresult *run(enum sim_statement_kind kind)
 
 struct row {
     int64_t user_id, fence; /* 0: no fence */
-    unsigned key;           /* 0: none */
+    unsigned key;           /* 0: no key */
 };
 
 static bool is_alone(const struct row *rows, size_t count, size_t at)
@@ -70,7 +70,8 @@ static bool is_alone(const struct row *rows, size_t count, size_t at)
     return same == 1;
 }
 
-/* Only a shopper with one request in the batch has an old fence, see sim_sql_place.c. */
+/* A shopper with several requests in the batch gets only new fences, see place_batch() in
+   sim_sql_place.c. */
 static void make_rows(struct row *rows, size_t count)
 {
     for (size_t i = 0; i < count; i++)
@@ -98,7 +99,7 @@ static void put_key(const struct row *row)
     params_element_text(&params, &text);
 }
 
-/* Adds the users, fences and keys. */
+/* Adds the shoppers, fences and keys to `params`. */
 static void put_rows(const struct row *rows, size_t count, bool has_fences)
 {
     params_array_begin(&params, PARAMS_INT64, count);
@@ -113,7 +114,7 @@ static void put_rows(const struct row *rows, size_t count, bool has_fences)
         put_key(&rows[i]);
 }
 
-/* The separator before an element. */
+/* The separator before element `at`. */
 static const char *comma(size_t at)
 {
     return at > 0 ? ", " : "";
@@ -139,7 +140,7 @@ static void print_array(const struct sim_params *from, int at)
     printf("]::%s[]", is_text ? "text" : "bigint");
 }
 
-/* Prints a call of the function with the parameters, each of which is a bigint or an array. */
+/* Prints a call of the function with `params`. Each parameter is a bigint or an array. */
 static void print_call(const char *function)
 {
     struct sim_statement statement = statement_of(SQL_PREPARE);
@@ -155,7 +156,7 @@ static void print_call(const char *function)
     putchar(')');
 }
 
-/* Adds the parameters of a batch, whose voucher may not exist. */
+/* Puts a batch into `params`. Its voucher may not exist. */
 static void make_batch(bool has_fences)
 {
     size_t count = (size_t)sim_between(1, BATCH_MAX);
@@ -219,7 +220,7 @@ static void print_place(void)
     PQclear(result);
 }
 
-/* Batches of any number of vouchers, one of which may not exist. */
+/* Prints a call with batches of some vouchers. One of the vouchers may not exist. */
 static void print_place_many(void)
 {
     int64_t vouchers[VOUCHERS + 1], firsts[VOUCHERS + 1], lasts[VOUCHERS + 1];
@@ -297,7 +298,7 @@ static void put_change(const struct sim_order *order)
     params_int64s(&params, &order->id, 1);
 }
 
-/* Prints a query of the id that the order has in Postgres. */
+/* Prints a query that returns the id of the order in Postgres. */
 static void print_id(const struct sim_order *order)
 {
     printf("(select id from voucher_order where voucher_id = %" PRId64
@@ -355,7 +356,7 @@ static void print_vouchers(void)
     putchar('\n');
 }
 
-/* Of one shopper and voucher. */
+/* Prints the orders of one shopper and voucher. */
 static void print_orders_of(size_t voucher, int64_t user_id)
 {
     static const char *const words[] = {"unpaid", "paid", "redeemed", "cancelled",

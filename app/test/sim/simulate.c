@@ -1,11 +1,11 @@
 /*
  * simulate.c - runs schedules: simulate [SEED [COUNT [SECONDS]]].
  *
- * The i-th schedule has the seed SEED + i. Without a seed, or with 0, a fresh one is chosen and
- * printed. The run ends after COUNT schedules or SECONDS; 0 means no limit. With COUNT 1 the
- * schedule is traced.
+ * The first schedule has the seed SEED, the next one SEED + 1, and so on. Without a seed, or with
+ * 0, a fresh seed is chosen and printed. The run ends after COUNT schedules or SECONDS; 0 means no
+ * limit. If COUNT is 1, the schedule is traced.
  *
- * simulate sql SEED COUNT prints COUNT scripts for compare_sql.py.
+ * simulate sql SEED COUNT prints COUNT statements with their results, for compare_sql.py.
  */
 #include "app/test/sim/sim.h"
 #include "app/test/sim/sim_schedule.h"
@@ -19,7 +19,7 @@
 #include <sys/time.h>
 #include <time.h>
 
-#define GROUP 64 /* schedules between two readings of the clock */
+#define GROUP 64 /* number of schedules between two readings of the clock */
 
 static double now_s(void)
 {
@@ -42,7 +42,7 @@ static uint64_t argument(int argc, char **argv, int at)
     return argc > at ? strtoull(argv[at], NULL, 10) : 0;
 }
 
-/* Limits the CPU time to many times what the schedules need. */
+/* Limits the CPU time of a group of schedules to many times what it needs. */
 static void limit_time(void)
 {
     struct itimerval limit = {.it_value.tv_sec = 60};
