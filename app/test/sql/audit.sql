@@ -1,14 +1,16 @@
 -- audit.sql - the audit finds each kind of broken row, and nothing else.
 
 -- test_audit__accepts_times_of_a_clock_that_was_set_back
--- Perhaps by more than the life of an order. Then times decrease, but ids and states are right.
+-- The clock may be set back by more than the life of an order. Then later rows have earlier times,
+-- but their ids and states are right.
 select new_voucher(10, 2), place(101, '{1,2,3}'), pay(101, 1), cancel(101, 2);
 update voucher set created_at = created_at + interval '1 day';
 update voucher_order set paid_at = paid_at - interval '2 days';
 update order_event set at = at - interval '2 days';
 
--- Shoppers 1 to 3 have orders of voucher 101, with fences 1 to 3 and keys. The orders of voucher
--- 102 are in all states. Without constraints, rows can be broken as by a corrupt index or by hand.
+-- Shoppers 1 to 3 have orders of voucher 101, with keys and the fences 1 to 3. The orders of
+-- voucher 102 are in all states. drop_guards() removes the constraints, so that rows can be broken
+-- as by a corrupt index or by hand.
 -- test_audit__finds_what_is_planted
 create function pg_temp.broken() returns table (broken_check text, broken_row text)
 language plpgsql as $$
@@ -38,8 +40,8 @@ begin
     end loop;
     drop index voucher_order_slot, voucher_order_key;
 end $$;
--- Executes a statement, and rolls it back. Returns what the audit finds; nothing if it finds the
--- wanted row.
+-- Executes a statement, lets the audit run, and rolls the statement back. Returns null if the check
+-- p_check finds a row that contains p_says, otherwise what the audit finds.
 create function pg_temp.missed(p_statement text, p_check text, p_says text) returns text
 language plpgsql as $$
 declare
@@ -56,7 +58,7 @@ begin
 exception when raise_exception then
     return null;
 end $$;
--- The check `by_check` finds a row with the text `says`.
+-- For each statement, the check by_check must find a row that contains `says`.
 create temp table planted (statement text, by_check text, says text);
 insert into planted values
     ('update voucher set stock_left = stock_left + 1', 'no_oversell', 'live orders 3'),

@@ -1,6 +1,8 @@
 -- cells.sql - cells, their division, and segments of voucher ids.
 --
--- Cell 0/2 keeps voucher 102, cell 1/2 keeps voucher 101.
+-- Cell N/M is the cell with number N of M cells. It has the vouchers whose ids leave the remainder
+-- N when divided by M. So after a split into two cells, cell 0/2 has voucher 102, and cell 1/2 has
+-- voucher 101.
 
 -- test_split_cell__deletes_an_order_that_is_under_way
 select new_voucher(10, 1);
@@ -28,7 +30,7 @@ b:
 select count(*) from voucher_order;
 --> 0
 
--- A new session reads the cell while it is split; it must not see the old cell.
+-- A session that begins during a split reads the cell. It must wait, and must not see the old cell.
 -- test_split_cell__lets_no_session_read_the_old_cell
 begin;
 select split_cell(0, 2);
@@ -38,8 +40,8 @@ commit;
 b:
 --> 2
 
--- split_cell() recognises a session of the service by its role, and one with the role of the owner
--- by its application_name.
+-- split_cell() recognises a session of the service by its role. If the session has the role of the
+-- owner, split_cell() recognises it by its application_name.
 -- test_split_cell__is_refused_while_the_service_is_connected
 s: select 1;
 select split_cell(0, 2);
@@ -121,10 +123,11 @@ select voucher_id, made_id from used_key order by voucher_id, made_id;
 select number, cells from cell;
 --> 1|2
 
--- Only a superuser can read the subscriptions.
+-- These sessions are of a superuser, because only a superuser can read the subscriptions.
 -- test_join_aggregate__needs_a_new_database_and_cells_of_one_size
 r: set client_min_messages = error;
--- The first is not of a cell, and the second is of another database.
+-- Two subscriptions that do not count. The name of the first is not that of a cell. The second
+-- belongs to another database.
 r: begin;
 r: create subscription mine connection 'dbname=a' publication mine with (connect = false);
 r: create subscription seckill_cell_7 connection 'dbname=a' publication mine with (connect = false);
@@ -153,7 +156,7 @@ r: select in_cell(0, 1, 'join_aggregate(''{"number":0,"cells":2,"url":"dbname=a"
 --> this database holds vouchers of its own: an aggregate ...
 
 -- test_publish_cell__describes_the_cell
--- The server would warn of its wal_level.
+-- Otherwise the server would warn that its wal_level is too low.
 set client_min_messages = error;
 create publication mine for table voucher;
 select publish_cell('u');
@@ -164,7 +167,8 @@ drop publication seckill_cell, mine;
 
 -- -- segments --
 
--- A segment ends when 262,144 orders and events were numbered since its first voucher was created.
+-- A segment ends when 262,144 orders and events have been numbered since its first voucher was
+-- created.
 -- test_next_voucher_id__begins_a_segment_after_many_numbers
 select new_next_voucher(0), new_next_voucher(262143), new_next_voucher(0), new_next_voucher(0),
        new_next_voucher(262144);
@@ -172,7 +176,7 @@ select new_next_voucher(0), new_next_voucher(262143), new_next_voucher(0), new_n
 select segment_of(65535), segment_of(65536), segment_of(131071);
 --> 0|1|1
 
--- The second session waits for the first, and then finds that the segment has begun.
+-- The second session waits for the first one. Then it finds that the new segment has begun.
 -- test_next_voucher_id__begins_a_segment_once
 select new_next_voucher(0);
 begin;
@@ -184,7 +188,9 @@ commit;
 b:
 --> 65537
 
--- Each voucher that was lost had begun a segment.
+-- The worst case of a restore: every voucher that the restore has lost was the first one of a
+-- segment. advance_ids() skips 256 segments (16,777,216 ids), so the next voucher of cell 5/1024
+-- gets an id above all of them.
 -- test_advance_ids__gives_no_voucher_id_again
 update cell set number = 5, cells = 1024;
 select setval('voucher_id_seq', 2048);

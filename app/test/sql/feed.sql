@@ -1,7 +1,11 @@
--- feed.sql - the feed over all vouchers: its order, its pages, and transactions that commit late.
+-- feed.sql - the feed of all vouchers: its order, its pages, and transactions that commit late.
+--
+-- In the feed a change has a number. The changes of one batch of orders have the number of its
+-- first order, `first`, and a number each.
 
--- The changes behind a position, as "FIRST" or "FIRST.NUMBER" with the last digits of the numbers, and how far
--- a session has advanced.
+-- Returns the changes that come after a position of the feed. Each change is "NUMBER+" if it
+-- changes stock, or "NUMBER=STATUS". If the change shares the number of a batch, "FIRST." precedes
+-- its own number. 1000 is subtracted from all numbers.
 -- test_feed_events__are_in_one_order
 create function given.feed(p_first bigint, p_number bigint, p_limit bigint default 100,
                            p_until bigint default 9999) returns text language sql as $$
@@ -22,7 +26,8 @@ from feed_events(1006, 1006, 1008, 9) f;
 --> 1007|101|1004|0|payment:1|unpaid|paid|ref 1|1007
 --> 1008|102||5|admin||||1008
 
--- Only the first order of a large batch is in the index of the feed. Pages may begin and end within it.
+-- Only the first order of a large batch is in the index of the feed. A page may begin or end within
+-- the batch.
 -- test_feed_events__continues_within_a_batch
 select new_voucher(50, 1), place(101, array(select generate_series(1::bigint, 20)));
 select pay(101, 3);
@@ -34,8 +39,8 @@ select feed(0, 0, 4), feed(1002, 1004, 2), feed(1002, 1019, 4), feed(1002, 1021,
 select feed(1001, 1001, 100, 1001), feed(1002, 1021, 9, 1010), feed(1002, 1019, 9, 1010);
 -->||2.20=unpaid 2.21=unpaid
 
--- A step of a reader: it advances, and then reads a page of three. Each of both is a transaction, because
--- advance_feed() begins one.
+-- A step of a reader has two transactions, because advance_feed() refuses a transaction that has an
+-- id. advance() asks how far the feed can be read, and read_page() reads a page of three changes.
 create table given.reader (name text primary key, number bigint default 0, xid bigint default 0, until bigint default 0,
                            first bigint default 0, last bigint default 0, seen text[] default '{}');
 create function given.advance(p_reader text) returns bigint language plpgsql as $$
@@ -69,7 +74,8 @@ begin
     return 0;
 end $$;
 
--- The transaction of b takes the numbers 1003 and 1004, and that of c commits 1005 earlier.
+-- The transaction of session b takes the numbers 1003 and 1004. Session c takes 1005, and commits
+-- before b.
 -- test_advance_feed__waits_for_a_transaction_that_commits_late
 truncate reader;
 insert into reader values ('a');
@@ -118,8 +124,9 @@ select advance_feed(0, 0, 0);
 --> ERROR P0001: the transaction has an id already...
 rollback;
 
--- Eight sessions write to three vouchers, hold their transactions for different times, and roll some of
--- them back. Two others read meanwhile. Both see all changes once, and in the same order.
+-- Eight sessions write to three vouchers, hold their transactions for different times, and roll
+-- some of them back. Two other sessions read meanwhile. Each reader must see all changes once, and
+-- both in the same order.
 -- test_feed__readers_see_each_change_once_and_in_one_order
 create function given.write_feed(p_voucher bigint, p_shopper bigint, p_count bigint) returns void
 language plpgsql as $$
@@ -133,7 +140,7 @@ declare
     v_reader text := case p_call % 10 when 0 then 'x' when 1 then 'y' end;
 begin
     perform set_config('synchronous_commit', 'off', false);
-    commit; -- the number of the call gave the transaction an id
+    commit; -- nextval() gave the transaction an id
     for i in 1 .. case when v_reader is null then 10 else 100 end loop
         if v_reader is not null then
             perform advance(v_reader);

@@ -1,6 +1,9 @@
 -- given.sql - functions for the scripts, in a schema of their own.
 --
--- Vouchers have the ids 101, 102, ... in the order of their creation.
+-- Vouchers have the ids 101, 102, and so on, in the order of their creation. The verdicts of
+-- place_orders(): 1 placed, 2 repeated key, 3 already ordered, 4 sold out, 5 not started, 6 ended,
+-- 7 stale fence, 8 no voucher, 9 ticket required. The verdicts of a change of an order: 1 done, 2
+-- repeated, 3 wrong state, 4 wrong amount, 5 no such order, 6 payment_ref used, 7 key used.
 
 create schema given;
 grant usage on schema given to public;
@@ -14,24 +17,24 @@ begin
             setval('call_number', 0, false);
 end $$;
 
--- For a statement in several sessions: the number of the call, from 0.
+-- Counts the calls of a statement that runs in several sessions, from 0.
 create sequence given.call_number minvalue 0;
 
--- The sale began a minute ago, and ends in an hour.
+-- Creates a voucher whose sale began a minute ago and ends in an hour.
 create function given.new_voucher(p_stock integer, p_limit integer) returns bigint
 language sql as $$
     select id from create_voucher(nextval('voucher_id_seq'), 'title', '', 100, 200, p_stock, p_limit,
                                   now() - interval '1 min', now() + interval '1 h', 900)
 $$;
 
--- A voucher with the next id of its segment, after this many orders and events have been numbered.
+-- Numbers this many orders and events. Then creates a voucher with the next id.
 create function given.new_next_voucher(p_numbers bigint) returns bigint language sql as $$
     select setval('voucher_order_id_seq', last_value + p_numbers) from voucher_order_id_seq;
     select id from create_voucher(next_voucher_id(), 'title', '', 100, 200, 1000000, 1,
                                   now() - interval '1 min', now() + interval '1 h', 900)
 $$;
 
--- Returns the verdicts. Without fences, all are 0.
+-- Places a batch, and returns its verdicts. Without p_fences all fences are 0.
 create function given.place(p_voucher bigint, p_users bigint[], p_fences bigint[] default null,
     p_keys text[] default null, p_tickets boolean[] default null) returns text language sql as $$
     select array_to_string(verdicts, ' ')
@@ -40,8 +43,8 @@ create function given.place(p_voucher bigint, p_users bigint[], p_fences bigint[
                       p_keys, p_tickets)
 $$;
 
--- The same, with the shopper of each order that is named, "-" for none, and the positions of the
--- repeated requests: "VERDICTS / SHOPPERS / POSITIONS".
+-- Places a batch. Returns "VERDICTS / SHOPPERS / POSITIONS". SHOPPERS has the shopper of each order
+-- that was placed or found, or "-". POSITIONS are those of the requests whose key was repeated.
 create function given.placed(p_voucher bigint, p_users bigint[], p_fences bigint[] default null,
     p_keys text[] default null, p_tickets boolean[] default null) returns text
 language plpgsql as $$
@@ -60,13 +63,13 @@ begin
          from unnest(p.details) with ordinality x (d, at) where at % 6 = 1));
 end $$;
 
--- The newest order of a shopper.
+-- Returns the newest order of a shopper.
 create function given.order_of(p_voucher bigint, p_user bigint) returns bigint language sql as $$
     select id from voucher_order where voucher_id = p_voucher and user_id = p_user
     order by id desc limit 1
 $$;
 
--- These change the newest order of a shopper, and return the verdict.
+-- Each of these functions changes the newest order of a shopper, and returns the verdict.
 create function given.pay(p_voucher bigint, p_user bigint, p_ref text default null,
     p_cents bigint default 100) returns smallint language sql as $$
     select verdict from pay_order(p_voucher, order_of(p_voucher, p_user), 'payment:1',
@@ -85,21 +88,22 @@ create function given.expire(p_voucher bigint, p_user bigint) returns bigint lan
     select expire_orders(p_voucher, array[order_of(p_voucher, p_user)])
 $$;
 
--- Cancels the order in a slot.
+-- Cancels the order of a shopper that has this slot.
 create function given.free_slot(p_voucher bigint, p_user bigint, p_slot integer) returns smallint
 language sql as $$
     select c.verdict from voucher_order o, cancel_order(p_voucher, o.id, 'shopper:1') c
     where o.voucher_id = p_voucher and o.user_id = p_user and o.slot = p_slot
 $$;
 
--- The payment deadline of the newest order of a shopper has passed.
+-- Lets the payment deadline of the newest order of a shopper pass.
 create function given.make_due(p_voucher bigint, p_user bigint) returns void language sql as $$
     update voucher_order set created_at = created_at - interval '1 s', expires_at = created_at
     where id = order_of(p_voucher, p_user);
     update voucher set created_at = created_at - interval '2 s' where id = p_voucher;
 $$;
 
--- The result or the error of a call in the cell p_number/p_cells. Nothing is changed.
+-- Calls a function as if this database were the cell p_number/p_cells. Returns its result or its
+-- error, and rolls all changes back.
 create function given.in_cell(p_number integer, p_cells integer, p_call text) returns text
 language plpgsql as $$
 declare
@@ -122,8 +126,8 @@ begin
                    (select bytes from query where folder = 'queries' and name = p_query));
 end $$;
 
--- The first column of each row that a prepared query returns; p_shift 20: the numbers of ids of
--- orders and events.
+-- Returns the first column of the rows of a prepared query. With p_shift = 20 an id of an order or
+-- event is reduced to its number.
 create function given.ids(p_call text, p_shift integer default 0) returns text
 language plpgsql as $$
 declare
@@ -137,14 +141,14 @@ begin
     return v_ids;
 end $$;
 
--- Pages of the tables and indexes that this session has read. Pages of the system catalogs do not
--- count, because they depend on the cache of the session.
+-- Returns how many pages of tables and indexes this session has read. Pages of the system catalogs
+-- are not counted, because they depend on the cache of the session.
 create function given.all_pages_read() returns bigint language sql as $$
     select sum(pg_stat_get_xact_blocks_fetched(oid))::bigint from pg_class
     where relnamespace = current_schema::regnamespace and relkind in ('r', 'i')
 $$;
 
--- Pages that a statement reads.
+-- Returns how many pages a statement reads.
 create function given.pages_read(p_statement text) returns bigint language plpgsql as $$
 declare
     v_before bigint := all_pages_read();
@@ -153,7 +157,7 @@ begin
     return all_pages_read() - v_before;
 end $$;
 
--- Pages that a call reads which returns `p_wanted`.
+-- Returns how many pages a call reads. Fails if the call does not return p_wanted.
 create function given.pages_of(p_call text, p_wanted text) returns bigint language plpgsql as $$
 declare
     v_before bigint := all_pages_read();

@@ -1,35 +1,38 @@
--- growth.sql - calls read as many pages before and after a million orders, in a session that
--- planned them while the tables were empty, and with many ended orders of one shopper. A plan that
--- becomes a scan reads hundreds of times more.
+-- growth.sql - calls must not read more pages when there are a million orders, or many ended orders
+-- of one shopper.
+--
+-- The session has planned the calls while the tables were empty. A plan that scans a table would
+-- read hundreds of times more pages.
 
 -- test_place_orders__costs_the_same_after_a_million_orders
--- The worst case for a planner: no rows, and no statistics of later ones.
+-- Empty tables without later statistics are the worst case for a planner.
 alter table voucher_order set (autovacuum_enabled = off);
 alter table voucher set (autovacuum_enabled = off);
 analyze voucher, voucher_order;
 create function pg_temp.shoppers(p_first bigint, p_count bigint) returns bigint[] language sql as $$
     select array_agg(1 + (p_first + n) * 1000003 % 16777213) from generate_series(0, p_count - 1) n
 $$;
--- Orders of 1000 new shoppers, scattered over the index; every other batch has keys.
+-- Places orders of 1000 new shoppers, whose ids are scattered over the index. Every other batch has
+-- keys.
 create function pg_temp.sell(p_batch bigint) returns bigint language sql as $$
     select cardinality(array_positions(verdicts, 1::smallint))
     from pg_temp.shoppers(p_batch * 1000, 1000) u,
          place_orders(101, u, array_fill(p_batch, '{1000}'),
                       case when p_batch % 2 = 0 then array(select 'k' || n from unnest(u) n) end)
 $$;
--- Repeated orders of the first shoppers: 20 with the key of their order, 20 without a key.
+-- Repeats orders of the first shoppers: 20 with the key of their order, and 20 without a key.
 create function pg_temp.repeat_orders() returns text language sql as $$
     select concat_ws(' ', place(101, u[1:20], null, array(select 'k' || n from unnest(u[1:20]) n)),
                      place(101, u[21:40]))
     from pg_temp.shoppers(0, 40) u
 $$;
--- The service looks up a key before it refuses a request.
+-- Looks up keys, as the service does before it refuses a request. No shopper has an order.
 create function pg_temp.look_up() returns bigint language sql as $$
     select sum(verdict)
     from find_orders(101, array(select generate_series(100000001, 100000040::bigint)),
                      array_fill('k'::text, '{40}'))
 $$;
--- Changes of old orders: a payment, a refund, a cancellation, and an expiry of many.
+-- Changes old orders: one is paid and refunded, one is cancelled, and many expire.
 create function pg_temp.change(p_sample bigint) returns text language sql as $$
     select concat_ws(' ', pay(101, u[1]), refund(101, u[1]), cancel(101, u[2]),
                      expire_orders(101, array(select order_of(101, n) from unnest(u) n)))
@@ -57,14 +60,14 @@ from sample group by call order by call;
 --> look_up()|t
 --> repeat_orders()|t
 --> sell(%s)|t
--- An audit of all orders would take long, also below.
+-- The tables are emptied, because an audit of all orders at the end of the test would take long.
 select begin_test();
 
--- With limit 2, a live order has slot 1.
+-- The limit is 2, and one live order has slot 1.
 -- test_place_orders__costs_the_same_with_ended_orders
 create temp sequence fence start 1000000;
--- Shopper 1 places an order and cancels it. Then a request has the fence of an ended order, and the
--- service looks for an order that was not placed.
+-- Shopper 1 places an order and cancels it. Then a request has the fence of an ended order, and is
+-- refused. Then the service looks up an order that was not placed.
 create function pg_temp.order_again(p_voucher bigint) returns text language sql as $$
     select place(p_voucher, '{1}', array[nextval('fence')]) || cancel(p_voucher, 1)
            || place(p_voucher, '{1}', '{1}')
@@ -99,8 +102,8 @@ order by 1, 2;
 --> 102|400000|t
 select begin_test();
 
--- A new sale writes only to the pages of its segment. A page that is changed for the first time
--- since a checkpoint is written to the WAL as a whole, as a "full page image".
+-- The orders of a new sale may change only the pages of their segment. The first change of a page
+-- after a checkpoint writes the whole page to the WAL, as a full page image (FPI).
 -- test_place_orders__changes_few_pages_beside_many_old_orders
 create function pg_temp.sell(p_voucher bigint, p_batch bigint) returns text language sql as $$
     select place(p_voucher, array(select (p_batch * 100 + i) * 618033 % 200000 + 1

@@ -1,6 +1,6 @@
 /*
- * it_sql.h - a sandbox for tests of sql/: a schema of its own in the fixture's database,
- * migrated, and a session in it.
+ * it_sql.h - a sandbox for tests of sql/: a migrated schema of its own in the database of the
+ * fixture, and a session in it.
  */
 #ifndef TEST_IT_SQL_H
 #define TEST_IT_SQL_H
@@ -12,13 +12,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The schema "given" exists only in the programs of script.h. */
+/* The schema "given" exists only in the programs that use script.h. */
 #define SANDBOX_URL                                                                      \
     "%s?options=-csearch_path%%3D%s%%2Cgiven%%20-cclient_min_messages%%3Dwarning"
 
 struct sandbox {
-    char url[512];         /* as the owner of the tables */
-    char service_url[512]; /* as the service */
+    char url[512];         /* for the owner of the tables */
+    char service_url[512]; /* for the role of the service */
     char superuser_url[512];
     PGconn *conn;
     char value[65536]; /* the last result of sandbox_text() */
@@ -31,7 +31,7 @@ static inline const char *sandbox_text(struct sandbox *sandbox, const char *form
 static inline int64_t sandbox_number(struct sandbox *sandbox, const char *format, ...)
     PRINTF_LIKE(2, 3);
 
-/** A new session in the sandbox. The caller ends it with PQfinish(). */
+/** Opens another session in the sandbox. The caller ends it with PQfinish(). */
 static inline PGconn *sandbox_connect(const struct sandbox *sandbox)
 {
     PGconn *conn = PQconnectdb(sandbox->url);
@@ -70,7 +70,7 @@ static inline void sandbox_do(struct sandbox *sandbox, const char *format, ...)
     sandbox_query(sandbox, statement);
 }
 
-/** The first value of the first row, or "". Valid until the next call. */
+/** Returns the first value of the first row, or "". The value is valid until the next call. */
 static inline const char *sandbox_text(struct sandbox *sandbox, const char *format, ...)
 {
     char statement[4096];
@@ -89,7 +89,8 @@ static inline int64_t sandbox_number(struct sandbox *sandbox, const char *format
     return strtoll(sandbox->value, NULL, 10);
 }
 
-/** A sandbox with an empty schema, without migrations. A name can be used once per program. */
+/** Creates a sandbox whose schema is empty: no migration has run. A program can use a name only
+ *  once. */
 static inline struct sandbox *sandbox_new(struct fixture *fixture, const char *schema)
 {
     struct sandbox *sandbox = calloc(1, sizeof(*sandbox));
@@ -126,7 +127,7 @@ static inline void sandbox_close(struct sandbox *sandbox)
     free(sandbox);
 }
 
-/** A voucher whose sale began a minute ago and ends in an hour. */
+/** Creates a voucher whose sale began a minute ago and ends in an hour. */
 static inline int64_t sandbox_voucher(struct sandbox *sandbox, int stock, int limit)
 {
     return sandbox_number(sandbox,
@@ -141,7 +142,7 @@ static inline void sandbox_print_row(const char *check, const char *row, void *a
     print_error("%s: %s\n", check, row);
 }
 
-/** The number of broken rows that db_audit() finds. */
+/** Returns the number of broken rows that db_audit() finds. */
 static inline int64_t sandbox_audit(struct sandbox *sandbox)
 {
     const struct db_audit audit = {.on_row = sandbox_print_row};

@@ -8,7 +8,7 @@ select id, stock_left from restock_voucher_once('k', 101, 7, 'admin:1');
 --> 101|12
 select restock_voucher_once('k', 101, 8, 'admin:1');
 --> ERROR 23505: the key belongs to another request
--- A key belongs to its actor and voucher.
+-- Another voucher or another actor may use the same key.
 select stock_left from restock_voucher_once('k', 102, 9, 'admin:1');
 --> 14
 select stock_left from restock_voucher_once('k', 101, 8, 'admin:2');
@@ -17,7 +17,7 @@ select stock_left from restock_voucher_once(null, 101, 1, 'admin:1');
 --> 21
 select stock_left from restock_voucher_once(null, 101, 1, 'admin:1');
 --> 22
--- What fails does not keep its key.
+-- A request that fails does not keep its key.
 select restock_voucher_once('no', 101, -23, 'admin:1');
 --> ERROR 23514: ...
 select stock_left from restock_voucher_once('no', 101, -22, 'admin:1');
@@ -63,13 +63,15 @@ select new_voucher(5, 1), place(101, '{1,2}');
 select change('redeem', 1, 'k'), change('pay', 1, 'p', 'ref', 99), change('pay', 1, 'p', 'ref', 100),
        change('pay', 1, 'p', 'ref', 100);
 --> 3 unpaid|4 unpaid|1 paid|2 paid
--- The payment was repeated without its key, and keeps this one, too.
+-- The payment was done with key "p". A repetition with key "q" is recognised by its payment_ref,
+-- and then "q" belongs to it, too.
 select change('pay', 1, 'q', 'ref', 100), change('pay', 1, 'q', 'ref', 99);
 --> 2 paid|7 paid
 select change('refund', 1, 'k'), change('refund', 1, 'k'), change('refund', 1, 'l'),
        change('refund', 1, null);
 --> 1 refunded|2 refunded|3 refunded|3 refunded
--- Without its key, the payment would be refused.
+-- The order was refunded, so the same payment without a key is refused. With its key, it is a
+-- repetition.
 select change('pay', 1, 'p', 'ref', 100), change('pay', 1, null, 'ref', 100);
 --> 2 refunded|3 refunded
 select change('cancel', 2, 'k'), change('pay', 1, 'p', 'ref', 99), change('pay', 1, 'p', 'no', 100);
@@ -78,7 +80,7 @@ select change('cancel', 2, 'c'), change('cancel', 2, 'c'), change('cancel', 3, '
 --> 1 cancelled|2 cancelled|5
 select stock_left from voucher;
 --> 5
--- What fails gives back its own key only.
+-- A request that fails gives back its key. Keys of other vouchers and actors stay.
 select new_voucher(5, 1);
 select restock_voucher_once('x', 102, 1, 'admin:1'), restock_voucher_once('x', 101, 1, 'admin:2');
 select change('redeem', 2, 'x');
@@ -145,7 +147,7 @@ select key from used_key order by 1;
 --> k5
 --> l1
 --> l2
--- A key that is locked, as by its audit, is left.
+-- A key that another session has locked is not deleted, even if it is old.
 update used_key set at = now() - interval '8 days' where key = 'k4';
 b: begin;
 b: select from used_key where key = 'k4' for update;

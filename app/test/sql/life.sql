@@ -1,6 +1,7 @@
--- life.sql - orders after their placement: states, stock, history, rights.
+-- life.sql - orders after they were placed: states, stock, history, rights.
 
--- The verdict of each call in each state, the status after it, and the stock that it has returned.
+-- Each call is made in each state. The result has its verdict, the status after it, and the number
+-- of pieces that it has returned to the stock.
 -- test_life__each_call_in_each_state
 create temp sequence shopper;
 create function pg_temp.after(p_way text[], p_call text) returns text language plpgsql as $$
@@ -58,7 +59,7 @@ from pay_order(101, order_of(101, 1), 'payment:1', 'ref', 100);
 select verdict, (changed).status, (changed).payment_ref, (changed).slot
 from refund_order(101, order_of(101, 1), 'admin:1');
 --> 1|refunded|ref|
--- Without a change the voucher keeps its version.
+-- The call changes nothing, so the version of the voucher stays.
 select cancel(101, 1);
 --> 3
 select version from voucher;
@@ -88,7 +89,8 @@ select expire(101, 1);
 select stock_left from voucher;
 --> 7
 
--- expire_orders() holds the voucher's row lock, so if it waited, the sale would wait too.
+-- expire_orders() holds the row lock of the voucher. If it waited for an order, the sale would
+-- wait, too.
 -- test_expire_orders__does_not_wait_for_locked_orders
 select new_voucher(10, 1), place(101, '{1,2}'), make_due(101, 1), make_due(101, 2);
 b: begin;
@@ -102,7 +104,7 @@ b: rollback;
 select expire(101, 1);
 --> 1
 
--- A voucher of which no order ends keeps its version, so nobody reads it again.
+-- If no order ends, the version of the voucher stays, so no catalogue reads the voucher again.
 -- test_move_orders__of_no_order_leaves_the_voucher
 select new_voucher(5, 1), place(101, '{1}'), pay(101, 1);
 select version from voucher;
@@ -112,8 +114,9 @@ select move_orders(101, array[order_of(101, 1)], 'unpaid', 'cancelled', now(), '
 select version from voucher;
 --> 2
 
--- The number is limited because the sale of the voucher waits during the call. The batch of voucher
--- 101 begins before the order of 102 and ends behind it.
+-- The number of orders is limited, because the sale of the voucher waits during the call. The
+-- update gives the first order of the batch a smaller id than the order of voucher 102, so other
+-- vouchers have ids between those of the batch. They must not count.
 -- test_expire_batches__takes_500_orders_of_its_voucher_at_most
 select new_voucher(999, 1), new_voucher(99, 1), new_voucher(99, 1);
 select place(102, '{1}'), place(101, array(select generate_series(1::bigint, 600)));
@@ -126,8 +129,9 @@ select v, e.* from batch, unnest('{102,103,101,101}'::bigint[]) v, expire_batche
 --> 101|500|0
 --> 101|100|1
 
--- Shopper 3 has until later to pay. A batch that has ended is not counted again. The fence of an order
--- of another voucher does not count.
+-- Shopper 3 still has time to pay, so the batches from that order on have not ended. A batch that
+-- has ended is not counted again. ended_fence is the greatest fence of the ended orders; the fence
+-- of voucher 102 does not count.
 -- test_expire_batches__ends_batches_up_to_one_with_an_unpaid_order
 select new_voucher(9, 1), new_voucher(9, 1);
 select place(101, '{1}', '{9}'), place(101, '{2}', '{5}'), place(101, '{3}', '{11}'),
@@ -147,7 +151,8 @@ select user_id, due_to_id is null from voucher_order where voucher_id = 101 orde
 --> 2|t
 --> 3|f
 
--- A lock older than the ended order is stale.
+-- A fence is stale if it is not greater than the fence of an order of this shopper that has ended.
+-- The fence of the ended order itself is stale, too.
 -- test_life__a_shopper_may_order_again_after_an_end
 select new_voucher(1, 1);
 select place(101, '{7}', '{10}'), place(101, '{7}', '{11}'), cancel(101, 7),
@@ -160,7 +165,7 @@ select place(101, '{7}', '{30}'), place(101, '{7}', '{31}'), pay(101, 7), refund
        place(101, '{7}', '{30}');
 --> 1|3|1|1|7
 
--- Three orders have fences far ahead of the clock; the order of shopper 9 has not.
+-- Three orders have fences far ahead of the clock. The order of shopper 9 has not.
 -- test_repair_fences__lets_shoppers_order_again
 create function pg_temp.order_now(p_user bigint) returns text language sql as $$
     select place(101, array[p_user], array[unix_us(clock_timestamp())])
@@ -192,8 +197,8 @@ select repair_fences();
 select ended_fence from voucher;
 --> 0
 
--- Vouchers 101 and 102 have ended orders with fences far ahead of the clock, and 103 a live one. The
--- order of 104 is less than a day ahead.
+-- Vouchers 101 and 102 have ended orders with fences far ahead of the clock, and voucher 103 has a
+-- live one. The fence of the order of voucher 104 is less than a day ahead, so it is not repaired.
 -- test_repair_fences__locks_the_vouchers_that_it_changes
 select new_voucher(9, 1), new_voucher(9, 1), new_voucher(9, 1), new_voucher(9, 1);
 select place(id, '{1}', array[8999999999999999]), cancel(id, 1) from voucher where id < 103;
@@ -219,7 +224,7 @@ from voucher v join voucher_order o on voucher_id = v.id group by v.id order by 
 --> 103|t|t
 --> 104|t|t
 
--- Each call locks the row of its voucher, and of no other one.
+-- Each call locks the row of its voucher, but not the row of another voucher.
 -- test_life__locks_its_voucher
 select new_voucher(9, 1), new_voucher(9, 1);
 select place(101, '{1,2,3,4,5}'), make_due(101, 2), make_due(101, 3);
@@ -253,7 +258,7 @@ select refund(101, 1);
 b: select 1;
 --> 1
 --> notified 101
--- There was stock left.
+-- The voucher was not sold out, so nobody is notified.
 select cancel(101, 2);
 b: select 1;
 --> 1
@@ -274,9 +279,10 @@ select actor, from_status, to_status, stock_change, detail from voucher_history 
 
 -- -- payments --
 
--- pay_order() checks this before any other reason to refuse, and in every state of the other order.
--- After another refusal the caller would return money that has paid the first order. Shopper 1 pays
--- with "a", shopper 4 with "p", and the order of shopper 5 is cancelled.
+-- A payment_ref that has paid another order is refused before anything else is checked, and in
+-- every state of the order that is to be paid. After another refusal the caller would return money
+-- that belongs to the other order. Shopper 1 has paid with "a", shopper 4 with "p", and the order
+-- of shopper 5 is cancelled.
 -- test_pay_order__refuses_the_ref_of_another_order
 select new_voucher(10, 1), new_voucher(10, 1);
 select place(101, '{1,2,4}'), place(102, '{3,5}'), cancel(102, 5), pay(101, 4, 'p'),
@@ -310,7 +316,7 @@ select new_voucher(10, 1), place(101, '{1,2}');
 select cancel(101, 1), pay(101, 1, 'free'), pay(101, 2, 'free', 99), pay(101, 2, 'free');
 --> 1|3|4|1
 
--- The store sends payments like this.
+-- The store sends several payments in one statement of this form.
 -- test_pay_order__several_in_one_statement
 select new_voucher(10, 1), place(101, '{1,2,3}');
 select user_id, ref, verdict
@@ -321,7 +327,7 @@ cross join lateral pay_order(101, order_of(101, user_id), 'payment:1', ref, 100)
 --> 1|x|2
 --> 3|y|1
 
--- Both sessions look the payment up before either has paid.
+-- Both sessions look up the payment_ref before either has paid.
 -- test_pay_order__one_of_two_sessions_wins
 select new_voucher(10, 1), new_voucher(10, 1), place(101, '{1,2}'), place(102, '{3,4}');
 begin;
@@ -363,7 +369,7 @@ select archive_vouchers(102, 'archive');
 update voucher set end_at = now() where id = 101;
 select archive_vouchers(102, 'archive');
 --> ERROR P0001: voucher 101 is on sale or has an unpaid order
--- The sale of voucher 102 does not wait.
+-- Session b holds the row of voucher 102. The archive of voucher 101 must not wait for it.
 b: begin;
 b: select from voucher where id = 102 for update;
 set lock_timeout = '60s';
@@ -382,14 +388,14 @@ select stock_left, (select count(*) from archive.voucher_order),
 --> 98|5|7|1
 select count(*), archive_vouchers(102, 'archive') from voucher_order;
 --> 5|0
--- "101 1" has paid an archived order.
+-- The payment_ref "101 1" has paid an archived order.
 select pay(102, 5, '101 1'), pay(102, 5, 'new 5'), refund(102, 1), verdict
 from refund_order(101, 1, 'admin:1');
 --> 6|1|1|5
 select place(102, '{1,5,6}', '{11,15,16}'), place(101, '{1}', '{21}');
 --> 1 3 1|8
 update voucher set end_at = now();
--- The archive may be older than this column.
+-- The archive may come from an older release, which did not have this column.
 alter table archive.voucher_order drop column follows;
 select cancel(102, 1), cancel(102, 6), archive_vouchers(103, 'archive');
 --> 1|1|1
@@ -431,7 +437,8 @@ s: select distinct pg_temp.error_of(sql)
                      'create table mine (x integer)']) sql;
 --> 42501
 
--- Only the roles that have the rights of the service get them again.
+-- grant_service() is called again for the roles that may place orders. Neither public nor a
+-- function of another schema counts.
 -- test_grants__are_renewed_for_roles_that_may_place_orders
 select prepare('grants');
 begin;
@@ -457,7 +464,7 @@ select beat(), current_setting('synchronous_commit') = 'off';
 --> 0|f
 commit;
 
--- Others may not call the functions that write.
+-- Only named roles may call the functions that write.
 -- test_functions__are_not_for_public
 select string_agg(proname, ' ' order by proname) from pg_proc
 where pronamespace = current_schema::regnamespace
@@ -476,7 +483,7 @@ from unnest('{given.beat(),next_voucher_id()}'::regprocedure[]) f;
 --> t
 drop function given.beat();
 
--- A table of the caller does not replace the real one.
+-- A temporary table of the caller must not replace the real table.
 -- test_service_role__cannot_replace_tables_of_the_functions
 select new_voucher(5, 1);
 s: create temp table voucher as select * from voucher;

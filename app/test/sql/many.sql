@@ -1,4 +1,5 @@
--- many.sql - place_many(): it decides each batch as place_orders() does.
+-- many.sql - place_many() decides each batch as place_orders() does. The verdicts are explained in
+-- given.sql.
 
 -- test_place_many__places_all_and_takes_the_stock
 select new_voucher(10, 1), new_voucher(10, 1);
@@ -10,7 +11,7 @@ select verdicts, details, price, expiry - decided_at, new_stock, new_version, op
 from placed join voucher on id = 100 + batch order by batch;
 --> {1,1}||100|00:15:00|8|2|t|t|t
 --> {1,1,1}||100|00:15:00|7|2|t|t|t
--- in the order of the requests
+-- The ids are in the order of the requests.
 select voucher_id, user_id, fence, request_key, slot, due_to_id = o.id,
        (created_at, expires_at) = (decided_at, expiry)
 from placed, unnest(order_ids) with ordinality i (id, pos) join voucher_order o using (id)
@@ -44,7 +45,7 @@ select batch, verdicts from place_many('{101,102}', '{1,3}', '{2,4}', '{1,2,1,2}
 --> 1|{9,1}
 --> 2|{1,1}
 
--- A voucher that is sold out, one that has ended, an open one, and one with the key of an order.
+-- Voucher 101 is sold out, 102 has ended, 103 is open, and 104 has an order with the key "k".
 -- test_place_many__a_refused_batch_does_not_change_the_others
 select new_voucher(0, 1), new_voucher(5, 1), new_voucher(5, 1), new_voucher(5, 2);
 select place(104, '{7}', '{1}', '{k}');
@@ -57,7 +58,8 @@ from place_many('{101,102,103,104}', '{1,2,3,4}', '{1,2,3,4}', '{6,6,6,7}', '{5,
 --> 3|{1}
 --> 4|{2}
 
--- The lock of a voucher has the lower 31 bits of its id, an order the lower 20 bits.
+-- The advisory lock of a voucher has the lower 31 bits of the voucher's id. The id of an order has
+-- the lower 20 bits.
 -- test_place_many__locks_each_voucher
 select setval('voucher_id_seq', 2147483648 + 5);
 select new_voucher(5, 1), new_voucher(5, 1);
@@ -75,9 +77,9 @@ select voucher_id % 65536, id % 1048576 from voucher_order order by 1;
 --> 6|6
 --> 7|7
 
--- Each voucher has an order of shopper 99, and shopper 1 has one of another voucher. Orders that are
--- placed together have an entry each in the index of deadlines. A batch that is
--- left to place_orders() has one, if all its shoppers are new.
+-- Each voucher has an order of shopper 99, and shopper 1 has an order of another voucher. Where
+-- place_many() places a batch by itself, each order has an entry in the index of deadlines. Where
+-- it leaves the batch to place_orders(), and all shoppers are new, the batch has one entry.
 -- test_place_many__places_plain_batches_together
 create function pg_temp.entries(p_stock integer, p_is_guarded boolean, p_tickets integer,
     p_begin interval, out entries bigint, out orders bigint) language plpgsql as $$
@@ -95,23 +97,23 @@ begin
 end $$;
 select new_voucher(99, 1);
 select place(101, '{1}');
--- the last ones
+-- The stock is just enough, so place_many() places the batch.
 select * from pg_temp.entries(16, false, 0, '-1 min');
 --> 16|16
--- too little stock
+-- The stock is too small, so place_orders() places the batch.
 select * from pg_temp.entries(15, false, 16, '-1 min');
 --> 1|15
--- all have a ticket
+-- All requests have a ticket.
 select * from pg_temp.entries(99, true, 16, '-1 min');
 --> 16|16
--- one has none, and 15 are few
+-- One request has no ticket, and 15 orders are too few to share an entry.
 select * from pg_temp.entries(99, true, 15, '-1 min');
 --> 15|15
--- not yet
+-- The sale has not begun.
 select * from pg_temp.entries(99, false, 16, '1 min');
 --> 0|0
 
--- A shopper who is in a batch twice, or has ordered before, is decided by place_orders().
+-- A shopper who is in the batch twice or has ordered before is left to place_orders().
 -- test_place_many__finds_shoppers_that_are_not_new
 select new_voucher(99, 1);
 select verdicts from place_many('{101}', '{1}', '{4}', '{1,2,3,3}', '{0,0,0,0}', null);
@@ -119,8 +121,8 @@ select verdicts from place_many('{101}', '{1}', '{4}', '{1,2,3,3}', '{0,0,0,0}',
 select verdicts from place_many('{101}', '{1}', '{4}', '{3,4,5,6}', '{0,0,0,0}', null);
 --> {3,1,1,1}
 
--- Random batches: new shoppers, repeated keys, old fences, little stock. Vouchers 101 to 106 are
--- sold by place_many(), and 107 to 112 by place_orders().
+-- Random batches have new shoppers, repeated keys, old fences and little stock. place_many() sells
+-- vouchers 101 to 106, and place_orders() sells vouchers 107 to 112. The verdicts must be equal.
 -- test_place_many__decides_as_place_orders_does
 create function pg_temp.differences() returns setof text language plpgsql as $$
 declare

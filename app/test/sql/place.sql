@@ -1,4 +1,5 @@
--- place.sql - place_orders(): every verdict, alone and mixed.
+-- place.sql - place_orders(): each verdict, alone and with others. The verdicts are explained in
+-- given.sql.
 
 -- test_place_orders__places_only_with_a_ticket
 select new_voucher(3, 1), new_voucher(3, 1), new_voucher(1, 1);
@@ -7,7 +8,8 @@ select placed(101, '{1,2}', null, '{a,b}', '{f,f}');
 --> 9 9 / - -
 select placed(101, '{1,2,3}', null, '{a,b,c}', '{f,t,f}');
 --> 9 1 9 / - 2 -
--- The position of a repeated key is that of its request.
+-- The position of a repeated key is that of its request in the batch, also if other requests lack a
+-- ticket.
 select placed(101, '{1,3,2,4}', null, '{a,c,b,d}', '{f,t,t,f}');
 --> 9 1 2 9 / - 3 2 - / 3
 select placed(101, '{1,5,2}', null, '{a,e,b}', '{t,t,f}');
@@ -16,7 +18,7 @@ select stock_left from voucher where id = 101;
 --> 0
 select place(102, '{1,2}', null, '{a,b}', '{f,t}');
 --> 1 1
--- An older release calls the function without this parameter.
+-- An older release of the service calls the function without the parameter of tickets.
 select verdicts from place_orders(103, '{1}', '{0}', null);
 --> {1}
 
@@ -27,8 +29,8 @@ select order_ids, details, price, new_stock, new_version, opens < closes, decide
 from place_orders(101, '{1}', '{1}', null, '{f}');
 --> {NULL}||100|3|1|t|t
 
--- A batch with and without tickets returns what one of those with tickets does, and the positions
--- are those of its own requests.
+-- A batch with and without tickets gets the same answer as a batch of only the requests with
+-- tickets. But the positions are those in the whole batch.
 -- test_place_orders__decides_tickets_by_a_batch_of_their_own
 select new_voucher(9, 1), new_voucher(9, 1);
 select place(id, '{1,2}', '{0,0}', '{a,b}') from voucher;
@@ -42,7 +44,8 @@ select verdicts, array_positions(order_ids, null) from answers where at = 1;
 select o.user_id, o.fence, o.request_key from answers, voucher_order o
 where at = 1 and id = order_ids[5];
 --> 3|5|c
--- six numbers of each repeated request; the two vouchers differ by their times
+-- The details have six numbers for each repeated request. The vouchers were created at different
+-- times, so numbers that are times are left out.
 select details[1:2], details[6:8], details[12], cardinality(details) from answers where at = 1;
 --> {2,100}|{0,4,100}|0|12
 select price, expiry - decided_at, new_stock, new_version, opens < decided_at, closes > decided_at
@@ -72,7 +75,8 @@ select user_id, fence, request_key, slot, status, price_cents, paid_at, expires_
 from voucher_order;
 --> 7|5|k|1|unpaid|100||00:15:00|101
 
--- A large batch of new shoppers needs one entry in the index of deadlines.
+-- A large batch of new shoppers has one entry in the index of deadlines. The view shows the sizes
+-- of the batches, and how many batches have this size.
 -- test_place_orders__new_shoppers_share_a_deadline
 create function pg_temp.place_16(p_voucher bigint, p_first bigint, p_last bigint, p_keys text[])
 returns text language sql as $$
@@ -104,9 +108,9 @@ select pg_temp.place_16(101, 601, 601, null);
 select * from pg_temp.entries;
 --> 1|32
 --> 16|2
--- An order of another voucher does not count.
+-- Shoppers of the second batch have orders, but of another voucher.
 select pg_temp.place_16(102, 801, 900, null), pg_temp.place_16(101, 801, 900, null);
--- This batch is small.
+-- This batch is too small to share an entry.
 select place(101, '{901,902}');
 select * from pg_temp.entries;
 --> 1|34
@@ -142,7 +146,7 @@ select place(101, '{1,2,3,4,1,5,6}');
 select stock_left, version from voucher;
 --> 0|3
 
--- Only the lower 20 bits of the voucher's id are in that of an order.
+-- The id of an order has only the lower 20 bits of the voucher's id.
 -- test_place_orders__ids_follow_the_requests
 select setval('voucher_id_seq', 3 * 1048576 + 5);
 select new_voucher(100, 1), new_voucher(100, 1);
@@ -191,7 +195,8 @@ select slot from voucher_order order by id;
 --> 3
 --> 2
 
--- In each way through a batch: while there is stock, when it has run out, when the sale ended.
+-- place_orders() handles a batch in one of three ways: while there is stock, after it has run out,
+-- and after the sale has ended. Each must return the earlier orders.
 -- test_place_orders__names_the_earlier_orders
 select new_voucher(4, 1), new_voucher(2, 2);
 select placed(101, '{1,2,3}', null, '{a,b,c}');
@@ -221,7 +226,7 @@ select place(101, '{1,1,2}', null, '{a,NULL,NULL}');
 select stock_left from voucher;
 --> 9
 
--- A batch that waited for the voucher's row until the sale ended is refused.
+-- A batch that has waited for the voucher's row until the sale ended is refused.
 -- test_place_orders__checks_the_window_under_the_lock
 select new_voucher(10, 1);
 begin;
@@ -254,7 +259,7 @@ select verdicts, order_ids[2:3] = array[order_of(101, 8), order_of(101, 9)], car
 from place_orders(101, '{7,8,9}', '{0,0,0}', '{z,x,y}');
 --> {1,2,2}|t|12|2|{3,100}|1|t
 
--- Repeated keys, shoppers at their limit and a stock that runs out in one batch.
+-- The batch has repeated keys and shoppers at their limit, and the stock runs out within it.
 -- test_place_orders__everything_mixed
 select new_voucher(6, 2);
 select place(101, '{1,1,2}', null, '{a,b,c}');
@@ -269,14 +274,14 @@ select new_voucher(10, 4);
 select place(101, '{1}', '{10}'), place(101, '{1}', '{10}'), place(101, '{1}', '{9}'),
        place(101, '{1}', '{11}');
 --> 1|7|7|1
--- an order without a lock, and then one of another shopper
+-- Fence 0 is an order without a lock. The fence of one shopper does not count for another shopper.
 select place(101, '{1}', '{0}'), place(101, '{1}', '{11}'), place(101, '{2}', '{1}');
 --> 1|7|1
 select stock_left from voucher;
 --> 6
 
--- In the second voucher slot 1 is free. The fence is above the fence of the ended order, but below
--- the fence of the live order in slot 2.
+-- In voucher 102 slot 1 is free. The fence 15 is above the fence of the ended order (10), but below
+-- the fence of the live order in slot 2 (20).
 -- test_place_orders__fence_of_an_ended_order_counts
 select new_voucher(10, 1), new_voucher(10, 2);
 select place(101, '{1}', '{50}'), cancel(101, 1), place(101, '{1}', '{50}'),
@@ -288,14 +293,16 @@ select place(102, '{1}', '{10}'), place(102, '{1}', '{20}'), free_slot(102, 1, 1
        place(102, '{1}', '{21}'), place(102, '{2}', '{15}');
 --> 1|1|1|7|1|1
 
--- Two orders of shopper 1 have ended, and the fence is between theirs or is the newer one.
+-- Two orders of shopper 1 have ended, with fences 50 and 60. A fence between them is stale, and so
+-- is 60 itself.
 -- test_place_orders__newest_of_the_ended_orders_counts
 select new_voucher(10, 1);
 select place(101, '{1}', '{50}'), cancel(101, 1), place(101, '{1}', '{60}'), cancel(101, 1),
        place(101, '{1}', '{55}'), place(101, '{1}', '{60}'), place(101, '{1}', '{61}');
 --> 1|1|1|1|7|7|1
 
--- Shopper 1 has an ended order of the other voucher, and shopper 2 of this one.
+-- Shopper 1 has an ended order of voucher 101 only, and voucher 102 has an ended order of shopper 2
+-- only. Neither fence counts for shopper 1 and voucher 102.
 -- test_place_orders__fence_of_an_ended_order_of_another_voucher_does_not_count
 select new_voucher(10, 1), new_voucher(10, 1);
 select place(101, '{1}', '{50}'), cancel(101, 1), place(102, '{2}', '{60}'), cancel(102, 2),
@@ -325,7 +332,7 @@ select stock_left from voucher;
 
 -- -- look-ups --
 
--- The orders "a" and "d" of shopper 1 have ended, "d" in another voucher.
+-- Shopper 1 has ended orders with the key "a" in voucher 101, and with the key "d" in voucher 102.
 -- test_resolve_orders__finds_the_order_of_a_fence_or_a_key
 select new_voucher(9, 2), new_voucher(9, 2);
 select place(101, '{1,1,2,3}', '{5,6,5,0}', '{a,b,e,k}'), free_slot(101, 1, 1),
@@ -339,7 +346,7 @@ from resolve_orders(101, '{1,1,1,1,2,2,1,1,3,3,3,1,1,2,1}',
 left join voucher_order on id = order_id;
 --> 1b 1c 1a 0 1e 0 0 0 1k 0 0 1a 0 0 0
 
--- Otherwise each of these calls would read the orders of all shoppers, on 350 pages.
+-- Without an index each of these calls would read the orders of all shoppers, which have 350 pages.
 -- test_functions__find_the_orders_of_a_shopper_by_an_index
 select new_voucher(99999, 2), place(101, array(select generate_series(1::bigint, 20000)));
 select call, pages_read('select ' || call) < 200

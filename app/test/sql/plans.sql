@@ -1,8 +1,8 @@
 -- plans.sql - all queries of the service read few pages when the tables are large.
 --
--- A session with the settings of the service plans the queries while the tables are empty, and
--- never again, which is the worst case for a plan. Then each table gets 200,000 rows. A scan of the
--- smallest index would read 500 pages, a scan of a table thousands.
+-- A session with the settings of the service plans the queries while the tables are empty, and does
+-- not plan them again. This is the worst case for a plan. Then each table gets 200,000 rows. A scan
+-- of the smallest index would read 500 pages, and a scan of a table would read thousands.
 
 -- test_queries__read_few_pages_of_large_tables
 alter table voucher set (autovacuum_enabled = off, fillfactor = 100);
@@ -15,7 +15,7 @@ create temp table question (query text, arguments text, most bigint default 50);
 insert into question values
     ('read_order', '100000 * 1048576::bigint + 1, 0'),
     ('list_orders', '0, 9223372036854775807, 21, null, ''-infinity'', ''infinity'', 777'),
-    ('list_orders', '0, 9223372036854775807, 21, null, ''-infinity'', ''infinity'', 200500'), -- has 100
+    ('list_orders', '0, 9223372036854775807, 21, null, ''-infinity'', ''infinity'', 200500'),
     ('search_order', '0, 9223372036854775807, 2, null, ''-infinity'', ''infinity'', 0, '
                      '100000 * 1048576::bigint + 1, null'),
     ('search_order', '0, 9223372036854775807, 2, null, ''-infinity'', ''infinity'', 0, null, ''100000'''),
@@ -35,14 +35,16 @@ insert into question values
     ('order_events', '1, 0, 21, 100000 * 1048576::bigint + 1'),
     ('feed_events', '9000000, 9000000, 9000000, 21'),
     ('due_batches', '500, ''{}''');
--- Of each change, up to 10 rows behind it are read.
+-- For each change, the query reads up to 10 rows that come after it.
 insert into question values
     ('feed_events', '0, 0, 9000000, 21', 250),
     ('feed_events', '150000, 150000, 9000000, 21', 250),
     ('feed_events', '350000, 350000, 9000000, 21', 250);
--- Behind the last voucher. Half of the index voucher_end_begin is read, see sql/migrations.
+-- The query begins behind the last open voucher. It reads half of the index voucher_end_begin, see
+-- sql/migrations.
 insert into question values ('list_open', 'now() + interval ''501 min'', 5, 21', 1000);
--- The bounds are found with 126 orders. The last list reads 10,000 orders of 200,000.
+-- The query reads 126 orders to find the first and the last order of a time. The last of these
+-- lists also reads 10,000 of the 200,000 orders.
 insert into question values
     ('list_voucher_orders', '1, 9223372036854775807, 21, null, ''-infinity'', ''infinity''', 600),
     ('list_voucher_orders', '1, 9223372036854775807, 21, ''unpaid'', ''2020-01-01'', ''infinity''', 600),
@@ -62,9 +64,9 @@ select prepare('session');
 execute session('0', '0', '0');
 select prepare(query) from (select distinct query from question) q;
 select pg_temp.answer(query, arguments) from question;
--- Vouchers 1 to 500 are open; voucher 1 has all orders and events. Half of the others are upcoming
--- and end later than the open ones; half have ended. Shopper 200500 also has an order for each of
--- 100 other vouchers.
+-- Vouchers 1 to 500 are open, and voucher 1 has all orders and events. Of the other vouchers, half
+-- are upcoming and end later than the open ones, and half have ended. Shopper 200500 also has an
+-- order for each of 100 other vouchers.
 insert into voucher (id, price_cents, face_value_cents, stock_total, stock_left, per_user_limit,
                      pay_within_s, title, begin_at, end_at)
 select n, 1, 1, 0, 0, 1, 60, 'voucher',
@@ -90,7 +92,7 @@ where pages not between 1 and most or has_scan;
 -- No audit would accept these rows.
 select begin_test();
 
--- Old keys are deleted, so the test has some.
+-- A new key deletes old keys, so the table has some.
 -- test_use_key__reads_few_pages_of_a_large_table
 select prepare('session');
 execute session('0', '0', '0');
@@ -104,9 +106,10 @@ select pages_read($$select restock_voucher_once('new', 101, 1, 'admin:1')$$) bet
 select count(*) from used_key;
 --> 200000
 
--- Shopper 7 has an order of the first voucher of some segments. A list looks into all segments of a
--- block of 64, if it has a voucher. A look-up reads three pages. The ids in the segments 33569 and
--- 134217727, the last one, are not made by next_voucher_id().
+-- Shopper 7 has an order for the first voucher of some segments. A block is 64 segments. If a block
+-- has a voucher, a list looks into all its segments. A look-up reads three pages. next_voucher_id()
+-- would not yet create vouchers in the segments 33569 and 134217727. The latter is the last
+-- segment.
 -- test_list_orders__looks_into_each_segment_once
 create function pg_temp.fill_segment(p_segment bigint, p_number bigint) returns void
 language sql as $$

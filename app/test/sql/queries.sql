@@ -4,8 +4,9 @@
 select prepare(query)
 from unnest('{list_any,list_upcoming,list_open,list_ended,list_orders,order_events,voucher_events,
               read_order,read_voucher,read_vouchers,due_batches}'::text[]) query;
--- Now now() stands still: vouchers 1 and 2 begin in an hour, 3 begins now, and 5 ends now. The
--- last six are in other segments (of 65,536 ids) and blocks (of 64 segments).
+-- In this transaction now() stands still. Vouchers 1 and 2 begin in an hour, 3 begins now, and 5
+-- ends now. The last six vouchers are in other segments (of 65,536 ids) and blocks (of 64
+-- segments).
 begin;
 insert into voucher (id, begin_at, end_at, price_cents, face_value_cents, stock_total, stock_left,
                      per_user_limit, pay_within_s, title)
@@ -35,8 +36,9 @@ from unnest(array['list_any(7, 9)', 'list_any(3, 9)', 'list_any(7, 2)',
 --> read_voucher(3)|3
 --> read_voucher(99)|
 --> read_vouchers('{3,99}')|3
--- The numbers of the orders of shopper 7 grow against the order of the vouchers.
--- Order N is placed at second N, and 11 and 16 are paid.
+-- If the orders of shopper 7 are sorted by their numbers, their voucher ids are not sorted. So a
+-- query that returns the orders in the sequence of the vouchers fails here. Order N is placed at
+-- second N; the orders 11 and 16 are paid.
 insert into voucher_order (voucher_id, id, user_id, price_cents, created_at, expires_at, slot, status)
 select voucher, number << 20 | (voucher & 1048575), shopper, 1, now() + number * interval '1 s',
        now() + interval '1 h', 1, (case when number in (11, 16) then 'paid' else 'unpaid' end)::order_status
@@ -79,7 +81,7 @@ from unnest(array['list_orders(0, 99::bigint << 20, 9, null, ''-infinity'', ''in
 --> order_events(4, 0, 9, 10::bigint << 20 | 3)|
 --> voucher_events(3, 0, 9)|10 21 30 31 32
 --> voucher_events(3, 21::bigint << 20 | 3, 2)|30 31
--- Order 12 is in the batch of another one, and 13 is not yet due.
+-- Order 12 belongs to the batch of another order, and order 13 is not due yet.
 update voucher_order o
 set due_to_id = case when number <> 12 then id end, expires_at = now() + ends
 from (values (10, interval '0'), (21, '-1 h'), (15, '-2 h'), (12, '-3 h'), (13, '1 us'))
@@ -105,7 +107,7 @@ execute create_voucher('双十一', 'a ''quoted'' \ line', 1000000000000, 1, 100
 --> 101|1|双十一|a 'quoted' \ line|1000000000000|1|100000000|100000000|100|2592000|2030-01-01 00:00:00+00|2030-01-02 00:00:00+00|1|20|20...
 execute read_voucher(101);
 --> 101|1|双十一|a 'quoted' \ line|1000000000000|1|100000000|100000000|100|2592000|2030-01-01 00:00:00+00|2030-01-02 00:00:00+00|1|20|20...
--- The catalogue needs no texts.
+-- The catalogue does not need the title and the description.
 execute read_vouchers('{7,101}');
 --> 101|1|||1000000000000|1|100000000|100000000|100|2592000|2030-01-01 00:00:00+00|2030-01-02 00:00:00+00|1|20|20...
 execute patch_voucher(101, 'new', null, null, '2030-01-03', null, null, null);
@@ -126,7 +128,7 @@ b: select 1;
 select actor, stock_change from stock_event order by id;
 --> admin:1|100000000
 --> admin:2|-1
--- Without a voucher, the time of the server is all.
+-- If there is no voucher, the row has only the time of the server.
 execute read_voucher(7);
 --> ||||||||||||||20...
 execute read_vouchers('{7}');
@@ -144,7 +146,7 @@ execute list_open('-infinity', 7, 9);
 execute list_ended('infinity', 7, 9);
 --> ||||||||||||||20...
 
--- The service explains the first of these errors by the name of its constraint.
+-- The service recognises the first of these errors by the name of its constraint.
 -- test_queries__refuse_invalid_vouchers
 select prepare(name) from query where folder = 'queries'
        and name ~ '(create|patch|restock)_voucher';
@@ -253,7 +255,8 @@ execute lead_expiry;
 b: select pg_try_advisory_lock(5265717970);
 --> f
 
--- The oldest cell counts. The row of an aggregate does not, and a clock may be ahead.
+-- The age is that of the oldest cell. The row of an aggregate (number -1) does not count. A clock
+-- that is ahead gives the age 0.
 -- test_age__is_that_of_the_oldest_cell
 select prepare('age');
 update cell set number = -1, cells = 2, alive_at = 'infinity';
@@ -272,7 +275,8 @@ select ids('age') like '864%',
 from cell;
 --> t|t
 
--- The commit of a transaction that writes the time waits for no disk.
+-- due_batches writes the time to the row of the cell, at most every few seconds. A transaction that
+-- writes it must not wait for the disk when it commits.
 -- test_due_batches__notes_the_time
 select prepare('due_batches');
 update cell set alive_at = clock_timestamp() + interval '1 h';
@@ -294,9 +298,10 @@ select alive_at between now() - interval '1 min' and clock_timestamp() from cell
 
 -- -- sessions --
 
--- Executes the query after a transaction that is on disk, or with p_level off is not. Other
--- processes flush WAL, too. Returns the level of commits, whether a message was written, and
--- whether the transaction has an id.
+-- Executes the barrier in a transaction, after another transaction has committed. With p_level
+-- 'off' the earlier commit is not on disk yet, otherwise it is. The answer has the level of the
+-- commit, whether a message was written, and whether the transaction has an id. Other processes may
+-- write or flush WAL at the same time, so up to 100 attempts are made.
 -- test_barrier__writes_unless_all_is_on_disk
 create procedure pg_temp.try_barrier(p_level text, p_statement text, p_wanted text,
                                      inout answer text) language plpgsql as $$
@@ -331,7 +336,7 @@ call pg_temp.try_barrier('off', 'update cell set alive_at = now()', 'on id', nul
 show synchronous_commit;
 --> off
 
--- With a standby the answer is 3, see it_store.c.
+-- The first column is the durability. With a standby it is 3, see it_store.c.
 -- test_proof__tells_the_level_of_commits
 select prepare('proof');
 execute proof;
@@ -346,7 +351,7 @@ set default_transaction_read_only = on;
 execute proof;
 --> 1|1|...
 
--- The settings outlive the transaction.
+-- The settings must outlive a transaction that is rolled back.
 -- test_session__sets_what_statements_need
 select prepare('session');
 set default_transaction_isolation = serializable;
@@ -368,7 +373,7 @@ where name in ('default_transaction_isolation', 'enable_bitmapscan', 'enable_has
 select unix_us('1970-01-01 00:00:01.000002+00');
 --> 1000002
 
--- A process that began later may have the same pid.
+-- Another process may have the same pid later, but not the same start time.
 -- test_retire__ends_the_process_that_began_then
 select prepare('retire');
 b: set application_name = 'lost';

@@ -1,6 +1,6 @@
--- race.sql - sessions that write at once.
+-- race.sql - sessions that write at the same time.
 
--- Each call places a batch of 40 random shoppers without locks, some of them with keys.
+-- Each call places a batch of 40 random shoppers. They have no locks, and some have keys.
 -- test_place_orders__sessions_share_one_stock
 create function given.buy(p_vouchers bigint[], p_shoppers integer) returns void language sql as $$
     select place(p_vouchers[1 + (random() * (cardinality(p_vouchers) - 1))::integer],
@@ -12,7 +12,7 @@ $$;
 select new_voucher(700, 2), new_voucher(100000, 3), new_voucher(200, 1), new_voucher(200, 1),
        new_voucher(200, 1);
 4x60: select buy('{101}', 2000);
--- Each shopper gets as many as the limit allows.
+-- The stock is large, so each of the 50 shoppers gets as many orders as the limit allows.
 4x60: select buy('{102}', 50);
 4x60: select buy('{103,104,105}', 1000);
 select voucher_id, count(*) from voucher_order where slot is not null group by 1 order by 1;
@@ -22,7 +22,8 @@ select voucher_id, count(*) from voucher_order where slot is not null group by 1
 --> 104|200
 --> 105|200
 
--- Each shopper orders three vouchers four times, with the vouchers in a random order.
+-- Each shopper orders three vouchers four times. Each call has the vouchers in another random
+-- order, so sessions could deadlock.
 -- test_place_many__sessions_wait_for_each_other
 create function given.buy_each() returns void language plpgsql as $$
 declare
@@ -42,8 +43,9 @@ select id, stock_left from voucher order by id;
 --> 102|760
 --> 103|760
 
--- 20 sessions cancel an order while 20 pay it, one expires it, and one lets its deadline pass. A
--- payment that is too late expires the order, too.
+-- For each order, 20 sessions cancel it and 20 sessions pay it. One more lets its deadline pass,
+-- and one expires it. A payment that is too late expires the order, too. Exactly one of these
+-- changes must win.
 -- test_life__cancellations_payments_and_the_expiry
 create table given.won (user_id bigint, call text);
 create function given.end_order() returns void language plpgsql as $$
@@ -69,8 +71,9 @@ where coalesce(call, 'expired') <> status::text
    or (select count(*) from order_event where order_id = o.id) <> 1;
 --> (none)
 
--- Six sessions write for different times, and some of the changes are rolled back. A seventh session
--- reads what is behind its cursor, page by page. Either function of a writer may lock first.
+-- Six sessions write for different times, and roll some of their changes back. A seventh session
+-- reads the events after its cursor, page by page. Each writer has two functions that lock the
+-- voucher, and either may come first.
 -- test_history__a_follower_misses_nothing
 create table given.follower as select 0::bigint as cursor, 0::bigint as seen;
 create function given.follow() returns void language plpgsql as $$

@@ -1,17 +1,18 @@
 /*
  * script.h - runs scripts of SQL: statements, each with the result that it must have.
  *
- *   -- test_name               begins a test; any other comment is skipped
- *   select place(101, '{1}');  a statement ends with a ";" at the end of a line
- *   --> 1|2                    a row that it must return, with "|" between the columns
- *   --> (none)                 or no row
- *   --> ERROR 42501: ...       or its error; "..." matches any text in a line
- *   b: select 1;               a statement in the session b. Of the sessions a to z, r is one of a
- *                              superuser, s one of the service, and the others of the owner
- *   --> waits                  for a lock
- *   b:                         what the session answers when it no longer waits
- *   --> notified 101           behind the rows: it was notified of voucher 101
- *   4x60: select 1;            a statement in 4 sessions at once, 60 times
+ *   -- test_name               begins a test. Other comments are skipped.
+ *   select place(101, '{1}');  is a statement. It ends with a ";" at the end of a line.
+ *   --> 1|2                    is a row that the statement must return, with "|" between columns.
+ *   --> (none)                 The statement must return no row.
+ *   --> ERROR 42501: ...       is the error that the statement must cause. "..." matches any text
+ *                              in a line.
+ *   b: select 1;               is a statement in session b. There are sessions a to z: r is of a
+ *                              superuser, s is of the service, and the others are of the owner.
+ *   --> waits                  The statement must wait for a lock.
+ *   b:                         Session b must have stopped waiting. Its result follows.
+ *   --> notified 101           follows the rows. The session must be notified of voucher 101.
+ *   4x60: select 1;            is executed in 4 sessions at once, 60 times.
  *
  * A statement without a result must succeed. Each test begins with empty tables, and the audit must
  * pass at its end. given.sql defines the functions that the scripts share.
@@ -28,12 +29,12 @@
 #define SCRIPT_TESTS   128
 #define SCRIPT_RACERS  64
 #define SCRIPT_LETTERS ('z' - 'a' + 1)
-#define SCRIPT_MAIN    'a' /* the session of a statement that names none */
+#define SCRIPT_MAIN    'a' /* the session of a statement without a letter */
 
 struct script_test {
-    const char *script;      /* its name */
-    const char *begin, *end; /* of its lines */
-    int line;                /* number of the first one */
+    const char *script;      /* name of the file */
+    const char *begin, *end; /* the lines of the test */
+    int line;                /* number of the first line */
     char name[100];
 };
 
@@ -87,7 +88,7 @@ static inline void script_print_result(char *text, const PGresult *result)
     }
 }
 
-/* What a session answers to the statement that was sent. Valid until the next call. */
+/* Returns what a session answers to the statement that was sent. Valid until the next call. */
 static inline const char *script_answer(PGconn *session)
 {
     static char text[SCRIPT_BYTES];
@@ -106,7 +107,7 @@ static inline const char *script_answer(PGconn *session)
     return text[0] != '\0' ? text : "(none)\n";
 }
 
-/* The same, or "waits" while the session waits for a lock. */
+/* Returns what a session answers, or "waits" while it waits for a lock. */
 static inline const char *script_answer_or_waits(PGconn *session)
 {
     int64_t deadline_us = clock_mono_us() + DEADLINE_MS * INT64_C(1000);
@@ -121,7 +122,7 @@ static inline const char *script_answer_or_waits(PGconn *session)
     return script_answer(session);
 }
 
-/* Whether the text is as wanted, where "..." is any text within a line. */
+/* Whether the text is as wanted. "..." matches any text within a line. */
 static inline bool script_matches(const char *text, const char *wanted)
 {
     const char *any = strstr(wanted, "...");
@@ -140,13 +141,14 @@ static inline bool script_matches(const char *text, const char *wanted)
 /* -- statements -- */
 
 struct script_step {
-    char letter;      /* of the session */
-    int count, times; /* of a statement in several sessions; 0: in one */
+    char letter; /* letter of the session */
+    /* number of sessions, and how often each executes the statement; 0: one session */
+    int count, times;
     char sql[8192], wanted[8192];
 };
 
-/* Runs the statement in several sessions at once, and again when all have answered. Returns an answer
-   that is an error; otherwise "". */
+/* Executes the statement in several sessions at once, and again when all have answered. Returns an
+   answer that is an error, or "" if there is none. */
 static inline const char *script_race(const struct script_step *step)
 {
     PGconn *sessions[SCRIPT_RACERS];
@@ -193,7 +195,7 @@ static inline void script_check(const struct script_test *test, int line,
                  line, found, step->wanted, step->sql);
 }
 
-/* Reads "b:" or "4x60:" at the beginning of a line. Returns the text behind it. */
+/* Reads a prefix such as "b:" or "4x60:" of a line. Returns the text after the prefix. */
 static inline const char *script_read_sessions(const char *line, struct script_step *step)
 {
     char *end;
@@ -210,7 +212,7 @@ static inline const char *script_read_sessions(const char *line, struct script_s
     return line + 2;
 }
 
-/* Whether a statement ends here, and not in the body of a function. */
+/* Whether the statement ends here, which is not so in the body of a function. */
 static inline bool script_is_complete(const char *sql)
 {
     unsigned quotes = 0;
@@ -261,7 +263,7 @@ static inline int script_end_test(void **state UNUSED)
 
 /* -- files -- */
 
-/* Returns the text of app/test/sql/NAME.sql, which is never freed. */
+/* Returns the text of app/test/sql/NAME.sql. It stays in memory until the program ends. */
 static inline const char *script_read(const char *name)
 {
     char *text = calloc(1, SCRIPT_BYTES), path[100];
@@ -278,7 +280,7 @@ static inline const char *script_read(const char *name)
 static struct script_test script_tests[SCRIPT_TESTS];
 static size_t script_count;
 
-/* Adds a test for each "-- test_..." in the file. */
+/* Adds a test for each line "-- test_..." of the file. */
 static inline void script_add_tests(const char *script)
 {
     static const char mark[] = "-- test_";
@@ -300,7 +302,7 @@ static inline void script_add_tests(const char *script)
     }
 }
 
-/* Makes each file of SQL that the program embeds a row of the table given.query. */
+/* Adds each embedded file of SQL to the table given.query. */
 static inline void script_keep_queries(PGconn *session)
 {
     static const char insert[] =
