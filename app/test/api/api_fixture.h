@@ -1,5 +1,5 @@
 /*
- * api_fixture.h - the API of a loop with fake backends, which record their calls.
+ * api_fixture.h - the API of a loop with fake backends, which record their calls in `did`.
  *
  * To be included by one source of a test program: it defines the functions of http.h, store.h and
  * others in place of the real ones.
@@ -155,7 +155,7 @@ bool log_shows(enum log_level level UNUSED)
     return fake.shows_debug;
 }
 
-/* The mark shows that a text is made plain. */
+/* Puts "~" before the text, so a test can see that log_plain() was called. */
 const char *log_plain(const char *text, char ret_copy[LOG_TEXT_BYTES])
 {
     snprintf(ret_copy, LOG_TEXT_BYTES, "~%s", text);
@@ -435,7 +435,7 @@ void store_restock_voucher(struct store *store UNUSED, int64_t voucher_id, int64
 
 static struct metrics metrics;
 static struct http_request
-    *unanswered[UNANSWERED_MAX]; /* no answer when ask() returned */
+    *unanswered[UNANSWERED_MAX]; /* requests that were not answered when ask() returned */
 static size_t unanswered_count;
 
 static inline int open_api(void **state UNUSED)
@@ -500,7 +500,8 @@ static inline void handle(struct http_request *request, const char *body)
     api_handle(request, api);
 }
 
-/* @line  "METHOD PATH" or "METHOD PATH?QUERY"; @as  a token behind "Bearer "; NULL: none */
+/* Sends a request and returns its answer. `line` is "METHOD PATH" or "METHOD PATH?QUERY". `as` is
+   the token after "Bearer "; NULL: none. */
 static inline const char *ask(const char *line, const char *as, const char *headers,
                               const char *body)
 {

@@ -1,8 +1,8 @@
 /*
  * fake_http.h - the state of the fake backends of api_fixture.h, and the fake HTTP server.
  *
- * An answer is printed as text: the status, the headers, and the body. Of a problem only the code and
- * the members that vary are printed.
+ * An answer is printed as text: the status, the headers, and the body. If the body is a problem
+ * (RFC 9457), only its code and the members that vary are printed.
  */
 #ifndef FAKE_HTTP_H
 #define FAKE_HTTP_H
@@ -21,16 +21,16 @@
 
 static struct {
     enum rlock_status status; /* of answers from the store, the catalogue and Redis */
-    enum rlock_status second; /* not OK: the status of a call that follows a read */
-    bool has_no_pages;        /* no memory for pages */
+    enum rlock_status second; /* if not OK: the status of the call that follows a read */
+    bool has_no_pages;        /* there is no memory for pages */
     bool shows_debug;
     bool is_redis_down, is_revoked, is_cluster;
-    bool has_entry; /* the catalogue has entry */
+    bool has_entry; /* the catalogue has `entry` */
     struct catalogue_entry entry;
     struct order order;
     struct voucher voucher;
     size_t count;    /* number of rows; they differ only in their ids */
-    int64_t next_id; /* of the first page of orders */
+    int64_t next_id; /* next_id of the first page of orders; 0: there is no next page */
     bool has_many_events;
     enum change_verdict verdict;
     enum verdict found; /* the result of a look-up by key */
@@ -40,16 +40,16 @@ static struct {
     size_t pending;
     bool is_foreign, is_gone;
     struct health health;
-    const void *auth;            /* of the last call of auth_check() */
-    bool keeps_streams, is_kept; /* is_kept: the last request was */
+    const void *auth;            /* argument of the last call of auth_check() */
+    bool keeps_streams, is_kept; /* is_kept: the last request has become a stream */
     bool holds_reads;            /* reads wait until the test answers them */
     store_vouchers_cb held[4];
     void *held_args[4];
     size_t held_count;
 } fake;
 
-static char did[TEXT_BYTES];    /* calls of the fakes, each ends with ";" */
-static char answer[TEXT_BYTES]; /* the answer */
+static char did[TEXT_BYTES];    /* the calls of the fakes; each ends with ";" */
+static char answer[TEXT_BYTES]; /* the last answer */
 static unsigned answers, status_of_answer;
 
 #define DID(...) append(did, sizeof(did), __VA_ARGS__)
@@ -57,7 +57,7 @@ static unsigned answers, status_of_answer;
 /* -- fake requests -- */
 
 struct sent {
-    const char *query, *headers; /* "NAME: VALUE" lines */
+    const char *query, *headers; /* lines "NAME: VALUE" */
 };
 
 static struct sent sent;
@@ -193,7 +193,7 @@ static inline void print_reply(char *text, const struct http_reply *reply)
         append(text, TEXT_BYTES, " %s: %s", reply->headers[i].name,
                reply->headers[i].value);
     if (reply->body == NULL || type == NULL || strstr(text, "ETag: \"") != NULL)
-        return; /* a file */
+        return; /* the body is a file, which is not printed */
     ASSERT_NUMBER(reply->body_len, ==, strlen(reply->body));
     if (strcmp(type, "application/problem+json") == 0)
         print_problem(text, reply->body);
@@ -214,7 +214,7 @@ void http_answer(struct http_request *request, const struct http_reply *reply)
     take_answer(request, reply->status);
 }
 
-/* Each part is asked for at once. "|" separates the parts. */
+/* Asks for each part at once. In the text "|" separates the parts. */
 static void (*next_part)(struct http_request *request);
 
 void http_answer_parts(struct http_request *request, const struct http_reply *reply,

@@ -1,4 +1,5 @@
-/* it_feed.c - the feed of all vouchers over HTTP, with real servers: waits, held transactions, crashes. */
+/* it_feed.c - the feed of all vouchers over HTTP, with real servers: waits, open transactions,
+   crashes. */
 #include "app/test/fixture.h"
 #include "base/clock.h"
 #include "test/asserts.h"
@@ -46,7 +47,7 @@ static void take_page(const struct client_reply *reply, struct page *page)
     snprintf(page->cursor, sizeof(page->cursor), "%s", reply_text(reply, "next_cursor"));
 }
 
-/* Reads the page behind page->cursor. */
+/* Reads the page that comes after page->cursor. */
 static void read_page(struct service *from, struct page *page, int limit, int wait_s)
 {
     take_page(request(from, auditor(), NULL, "GET /v1/events?after=%s&limit=%d&wait_s=%d",
@@ -64,7 +65,7 @@ static struct page end_of_feed(void)
     return page;
 }
 
-/* Sends a request that waits for what is behind the page. */
+/* Sends a request that waits for changes after the page. */
 static struct client *wait_behind(struct service *at, const struct page *page)
 {
     struct client *client = client_open(&at->address);
@@ -134,7 +135,8 @@ SERVICE_CASE(test_feed__wakes_a_reader)
     assert_true(has_no_reader(service));
 }
 
-/* The held transaction has taken the first number. Its change is not visible, and nothing behind it. */
+/* The open transaction has taken the first number. Its change is not visible, so no change with a
+   later number may be returned. */
 SERVICE_CASE(test_feed__waits_for_a_transaction_that_is_open)
 {
     static const struct client_wait patience = {.timeout_ms = CLIENT_TIMEOUT_MS};
@@ -160,7 +162,8 @@ SERVICE_CASE(test_feed__waits_for_a_transaction_that_is_open)
     client_close(reader);
 }
 
-/* A reader that stores its cursor reads on at any instance, also after a crash of the service. */
+/* A reader that stores its cursor can read on at any instance, even after a crash of the
+   service. */
 SERVICE_CASE(test_feed__continues_after_kill_9)
 {
     struct service *other = fixture_serve(*state, NULL);

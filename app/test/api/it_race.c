@@ -1,4 +1,4 @@
-/* it_race.c - many shoppers at once, on two instances. */
+/* it_race.c - many shoppers order at the same time, at two instances. */
 #include "app/test/load_clients.h"
 
 #include <stdlib.h>
@@ -22,7 +22,7 @@ static int teardown(void **state)
     return fixture_close(*state);
 }
 
-/* Create a voucher at one instance and wait until both know it. */
+/* Creates a voucher at one instance, and waits until the other knows it. */
 static void make_everywhere(const struct sale *sale, char *ret_id)
 {
     char target[64];
@@ -53,12 +53,13 @@ SERVICE_CASE(test_race__a_thousand_for_a_hundred)
     AWAIT(no_locks, *state);
 }
 
-/* Requests of one shopper. All have the same key, or none has one. */
+/* Requests of one shopper. Either all have the same key, or none has a key. */
 struct repeats {
     struct order_burst burst;
     const char *key; /* a header line, or NULL */
     char order_id[ID_SIZE];
-    size_t strangers; /* answers that name another order than the first */
+    /* number of answers that name another order than the first answer */
+    size_t strangers;
 };
 
 static size_t repeats_write(size_t k, char *buf, size_t size, void *arg)
@@ -88,7 +89,8 @@ static void repeats_answer(size_t k, const struct client_reply *reply, void *arg
         repeats->strangers++;
 }
 
-/* Without a key the other answers are already_ordered, with a key they repeat the order. */
+/* One request places the order. Without a key, the other answers are already_ordered. With a key,
+   they repeat the order. */
 SERVICE_CASE(test_race__fifty_requests_of_one_shopper_place_one_order)
 {
     static const struct {

@@ -1,8 +1,8 @@
 /*
- * it_sale.c - the life of vouchers and orders, by HTTP, at two instances with Postgres and Redis.
+ * it_sale.c - the life of vouchers and orders over HTTP, at two instances with Postgres and Redis.
  *
- * The tests of app/sale, app/store and sql show each rule; this program shows that the parts
- * work together.
+ * The tests of app/sale, app/store and sql show each rule. This program shows that the parts work
+ * together.
  */
 #include "app/test/fixture.h"
 
@@ -11,7 +11,7 @@
 #include <string.h>
 
 #define PRICE    "8000"
-#define IN_A_ROW 12 /* requests that very likely reach both loops of an instance */
+#define IN_A_ROW 12 /* so many requests very likely reach both loops of an instance */
 
 static struct service *one, *two;
 static int64_t next_user = 100000; /* a shopper who has not ordered yet */
@@ -97,7 +97,7 @@ SERVICE_CASE(test_create__answers_the_whole_voucher)
            422, "invalid");
     EXPECT(request(one, admin(), "{\"add\":-4}", "POST %s/restock", location), 409,
            "insufficient_stock");
-    /* a change shows at once, also to a client that has the page */
+    /* a client that has the page gets a new one after a change */
     reply = EXPECT(request(one, NULL, NULL, "GET %s", location), 200, NULL);
     snprintf(tag, sizeof(tag), "If-None-Match: %s\r\n", reply_header(reply, "ETag"));
     reply = EXPECT(request(one, admin(), "{\"add\":5}", "POST %s/restock", location), 200,
@@ -164,7 +164,7 @@ SERVICE_CASE(test_place__answers_the_whole_order)
     assert_int_equal(stock_left(voucher), 2);
 }
 
-/* A repeated key finds its order also when nothing is left. */
+/* A repeated key finds its order, even if nothing is left. */
 SERVICE_CASE(test_place__until_all_is_sold)
 {
     char voucher[ID_SIZE], id[ID_SIZE];
@@ -194,7 +194,7 @@ static const struct client_reply *pay(const char *id, const char *ref, const cha
     return request(one, payment(), body, "POST /v1/orders/%s/pay", id);
 }
 
-/* The items as "actor:from>to:change" in one line. */
+/* Returns the items as "actor:from>to:change" in one line. */
 static const char *events_of(const struct client_reply *reply)
 {
     static char text[1024];
@@ -274,7 +274,8 @@ SERVICE_CASE(test_life__of_orders_from_payment_to_refund)
 
 /* -- lists of orders -- */
 
-/* The shoppers of the orders in a list, such as "9 8 ", and "..." if another page follows. */
+/* Returns the shoppers of the orders in a list, such as "9 8 ", and "..." if another page
+   follows. */
 static const char *users_of(const struct client_reply *reply)
 {
     static char text[200];
@@ -331,7 +332,8 @@ SERVICE_CASE(test_list__finds_orders_of_all_shoppers)
     EXPECT(reply, 400, "bad_request");
 }
 
-/* The list has more rows than are read at once. The answer to HTTP/1.0 has no chunks. */
+/* The list has more rows than the service reads at once. The client uses HTTP/1.0, so the answer
+   has no chunks. */
 SERVICE_CASE(test_csv__has_all_rows)
 {
     char voucher[ID_SIZE], text[2000], first[ID_SIZE];
@@ -360,7 +362,8 @@ SERVICE_CASE(test_csv__has_all_rows)
     for (size_t i = 0; i < reply->body_len; i++)
         rows += reply->body[i] == '\n';
     ASSERT_NUMBER(rows, ==, 1201);
-    snprintf(text, sizeof(text), "\r\n%s,%s,", first, voucher); /* the last row */
+    /* The first order is the last row. */
+    snprintf(text, sizeof(text), "\r\n%s,%s,", first, voucher);
     assert_non_null(strstr(reply->body, text));
     client_close(conn);
 }
@@ -387,7 +390,8 @@ SERVICE_CASE(test_key__makes_a_voucher_and_a_restock_once)
     snprintf(id, sizeof(id), "%s",
              reply_text(EXPECT(with_key(admin(), "k", body, "/v1/vouchers"), 201, NULL),
                         "id"));
-    snprintf(body, sizeof(body), new, ",\"per_user_limit\":1"); /* the default */
+    /* The default value does not make it another request. */
+    snprintf(body, sizeof(body), new, ",\"per_user_limit\":1");
     assert_text(EXPECT(with_key(admin(), "k", body, "/v1/vouchers"), 201, NULL), "id",
                 id);
     snprintf(body, sizeof(body), new, ",\"per_user_limit\":2");
@@ -429,7 +433,8 @@ SERVICE_CASE(test_key__makes_a_change_of_an_order_once)
                 "refunded");
     assert_text(EXPECT(with_key(admin(), "k", NULL, refund), 200, NULL), "status",
                 "refunded");
-    /* the payment has changed the order before, so it is repeated although it is refunded */
+    /* The payment has key "k" and was done before the refund. So its repetition gets the order,
+       although the order is refunded now. */
     assert_text(
         EXPECT(with_key(payment(), "k",
                         "{\"payment_ref\":\"once\",\"amount_cents\":" PRICE "}", pays),
@@ -469,7 +474,7 @@ SERVICE_CASE(test_refused__bodies_and_parameters_change_nothing)
 
 /* -- what one instance learns of the other -- */
 
-/* The answer that a service must give to the orders of new shoppers. */
+/* The answer that a service is expected to give to orders of new shoppers. */
 struct look {
     struct service *service;
     const char *voucher_id;
@@ -518,7 +523,7 @@ static void restock(struct fixture *fixture, const char *id)
            id);
 }
 
-/* Neither instance is notified of these changes. */
+/* The changes are made by SQL, so neither instance is notified. */
 SERVICE_CASE(test_change__is_seen_without_a_notification)
 {
     char id[ID_SIZE];
@@ -585,7 +590,7 @@ static bool is_logged(void *arg)
     return fixture_run(search->fixture, NULL, argv)->code == 0;
 }
 
-/* Trace 1 is sampled, trace 0 is not. */
+/* In the first round the traceparent is not sampled, and in the second it is. */
 SERVICE_CASE(test_spans__of_a_sampled_trace_are_logged)
 {
     static const char *const parts[] = {"lock", "queue", "commit", "unlock", "order"};

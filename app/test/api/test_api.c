@@ -5,7 +5,8 @@
 
 /* -- routes -- */
 
-/* The letters stand for shopper, payment, admin and reader (an auditor); "": everyone, also without a token. */
+/* The letters of `callers` are those of the roles that may call: shopper, payment, admin, reader
+   (an auditor). "" means everyone, even without a token. */
 /* clang-format off */
 static const struct {
     const char *line, *callers, *body;
@@ -62,7 +63,7 @@ API_CASE(test_routes__are_open_to_their_callers)
     }
 }
 
-/* The table above must have each operation of the API description. */
+/* Each operation in openapi.yaml must be in the table above. */
 API_CASE(test_routes__are_in_the_table_of_callers)
 {
     char *yaml =
@@ -175,7 +176,8 @@ static bool keeps_body(const char *path, const char *as)
 API_CASE(test_bodies__are_kept_for_permitted_callers)
 {
     assert_true(keeps_body("/v1/vouchers", ADMIN));
-    assert_true(keeps_body("/v1/vouchers", "out of memory")); /* checked later */
+    /* The token cannot be checked yet. */
+    assert_true(keeps_body("/v1/vouchers", "out of memory"));
     assert_false(keeps_body("/v1/vouchers", SHOPPER));
     assert_false(keeps_body("/v1/vouchers", "stranger 1"));
     assert_false(keeps_body_of(HTTP_GET, "/v1/orders", ADMIN));
@@ -189,7 +191,7 @@ API_CASE(test_bodies__are_kept_for_permitted_callers)
     assert_false(keeps_body("/v1/dev/token", "nobody"));
 }
 
-/* A body that is ignored would promise what the service does not do. */
+/* If the service ignored a body, the client could believe that its members have an effect. */
 API_CASE(test_bodies__have_no_members_if_the_route_knows_none)
 {
     static const struct {
@@ -252,7 +254,7 @@ API_CASE(test_queries__have_no_unknown_parameters)
     /* clang-format on */
 
     ASSERT_ROWS(rows);
-    /* a link to a page may carry parameters of others, such as those of a campaign */
+    /* other sites may add parameters to a link to a page, such as those of a campaign */
     ASSERT_CONTAINS(ask("GET /?utm_source=mail", NULL, NULL, NULL), "200 text/html");
 }
 
@@ -311,11 +313,11 @@ API_CASE(test_revocations__are_looked_up_by_the_id_of_the_token)
     fake.is_revoked = true;
     ASSERT_TEXT(ask("GET /v1/orders/71", "shopper 5 abc", NULL, NULL), UNAUTHENTICATED);
     fake.is_revoked = false;
-    fake.status = RLOCK_IO; /* of the EXISTS command; a read would fail too */
+    fake.status = RLOCK_IO; /* the command EXISTS fails, and a read would fail too */
     ASSERT_TEXT(ask("GET /v1/orders/71", "shopper 5 abc", NULL, NULL),
                 "503" RETRY " unavailable");
     ASSERT_TEXT(did, LIMITED "EXISTS {revoked:}abc;");
-    fake.status = RLOCK_BUSY; /* the reply is no number */
+    fake.status = RLOCK_BUSY; /* the reply is not a number */
     ask("GET /v1/orders/71", "shopper 5 abc", NULL, NULL);
     ASSERT_TEXT(did, LIMITED "EXISTS {revoked:}abc;");
     fake.status = RLOCK_OK;
@@ -325,7 +327,7 @@ API_CASE(test_revocations__are_looked_up_by_the_id_of_the_token)
     api->options.bypass_locks = true;
     ASSERT_TEXT(ask("GET /v1/orders/71", "shopper 5 abc", NULL, NULL), "200 " ORDER);
     ASSERT_TEXT(ask("GET /v1/stats", "shopper 5 abc", NULL, NULL), "403 forbidden");
-    fake.entry.stock_left = 0; /* a refusal from memory costs no command */
+    fake.entry.stock_left = 0; /* a refusal from memory needs no command */
     ASSERT_TEXT(ask(PLACE, "shopper 5 abc", NULL, NULL), "409 sold_out");
     ASSERT_TEXT(did, "");
 }
@@ -366,7 +368,8 @@ API_CASE(test_api__answers_without_memory)
          "503" RETRY " overloaded"},
         {"PATCH /v1/vouchers/7", ADMIN, NULL, "{}", "", "503" RETRY " overloaded"},
         {"GET /v1/vouchers?limit=x", NULL, NULL, NULL, "", "503" RETRY " overloaded"},
-        {PLACE, SHOPPER, NULL, NULL, "", "409 Retry-After: 2 not_started"}, /* was printed before */
+        /* this answer was printed before */
+        {PLACE, SHOPPER, NULL, NULL, "", "409 Retry-After: 2 not_started"},
     };
     static const struct row without_pages[] = {
         {"GET /v1/vouchers/7", NULL, NULL, NULL, "read voucher 7;", "503" RETRY " overloaded"},

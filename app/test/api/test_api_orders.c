@@ -29,7 +29,7 @@ API_CASE(test_place__answers_each_outcome)
     }
 }
 
-/* The answers for 1 to 63 s are prepared pages. An answer for a longer time is rendered for each
+/* The answers for 1 to 63 s are prepared pages. The answer for a longer time is rendered for each
    request. */
 API_CASE(test_place__says_when_a_sale_begins)
 {
@@ -94,10 +94,11 @@ API_CASE(test_place__an_unknown_voucher_is_read_for_callers_with_a_token)
     ASSERT_TEXT(ask(PLACE, SHOPPER, NULL, NULL), "503" RETRY " unavailable");
     ASSERT_NUMBER(metrics.outcomes[OUTCOME_UNAVAILABLE], ==, 1);
     ask("POST /v1/vouchers/7/ticket", SHOPPER, NULL, NULL);
-    ASSERT_NUMBER(metrics.outcomes[OUTCOME_UNAVAILABLE], ==, 1); /* orders only */
+    /* A ticket does not count as an order. */
+    ASSERT_NUMBER(metrics.outcomes[OUTCOME_UNAVAILABLE], ==, 1);
 }
 
-/* The key may name an order that was placed before. */
+/* The request may repeat a key with which an order was placed before. */
 API_CASE(test_place__refused_by_memory_is_looked_up_by_key)
 {
     static const char key[] = "Idempotency-Key: k\n";
@@ -188,7 +189,7 @@ API_CASE(test_tickets__may_need_a_proof_of_work)
                 ": nonce must be a text of 1 to 64 characters");
     ASSERT_TEXT(ask(path, SHOPPER, NULL, "{}"),
                 "422 invalid: challenge is required: nonce is required");
-    fake.entry.pow_bits = 0; /* the work was in vain */
+    fake.entry.pow_bits = 0; /* no work is required any more, but was done */
     ASSERT_CONTAINS(ask(path, SHOPPER, NULL, body), "201 {\"ticket\":\"");
     ASSERT_TEXT(ask(path, SHOPPER, NULL, "{\"quantity\":3}"),
                 "422 invalid: challenge is required: nonce is required"
@@ -202,7 +203,8 @@ API_CASE(test_tickets__a_challenge_comes_before_the_sale_opens)
     int64_t ttl_us = api->options.tickets.ttl_s * INT64_C(1000000);
 
     fake.entry.pow_bits = 1;
-    fake.entry.begin_us = clock_real_us() + ttl_us; /* a challenge would have expired */
+    /* A challenge would expire before the sale opens. */
+    fake.entry.begin_us = clock_real_us() + ttl_us;
     ASSERT_TEXT(ask(path, SHOPPER, NULL, NULL), "409 Retry-After: 60 not_started");
     ASSERT_TEXT(did, "");
     fake.entry.begin_us -= 1000000;
@@ -210,7 +212,8 @@ API_CASE(test_tickets__a_challenge_comes_before_the_sale_opens)
     ASSERT_TEXT(ask(path, NULL, NULL, NULL), UNAUTHENTICATED);
     ASSERT_TEXT(ask(path, SHOPPER, NULL, body), "409 Retry-After: 59 not_started");
     ASSERT_TEXT(ask(PLACE, SHOPPER, NULL, NULL), "409 Retry-After: 59 not_started");
-    fake.entry.pow_bits = 0; /* a ticket comes when the sale is open */
+    /* Without work, a ticket is given only when the sale is open. */
+    fake.entry.pow_bits = 0;
     ASSERT_TEXT(ask(path, SHOPPER, NULL, NULL), "409 Retry-After: 59 not_started");
 }
 
@@ -368,14 +371,14 @@ API_CASE(test_keys__reach_the_store)
         "422 invalid: Idempotency-Key belongs to another request of this user");
 }
 
-/* A lost connection leaves the outcome of a write unknown, and is logged. */
+/* After a lost connection the outcome of a write is unknown, and the failure is logged. */
 API_CASE(test_failures__have_their_answers)
 {
     /* clang-format off */
     static const struct {
         const char *of_read, *of_write;
         enum rlock_status status;
-        bool is_logged; /* for a write */
+        bool is_logged; /* if the call is a write */
     } rows[] = {
         {"404 not_found", "404 not_found", RLOCK_NOT_FOUND, false},
         {"503" RETRY " overloaded", "503" RETRY " overloaded", RLOCK_NO_MEMORY, false},
@@ -469,7 +472,7 @@ API_CASE(test_lists__read_one_more_than_the_page)
         {"GET /v1/vouchers/7/events?limit=101", ADMIN, NULL, NULL, "", "422 invalid: limit must be 1 to 100"},
     };
     /* clang-format on */
-    const char *listed = NULL; /* of the rows above */
+    const char *listed = NULL; /* the last answer in the rows above */
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         struct row row = rows[i];
@@ -536,7 +539,7 @@ API_CASE(test_csv__has_all_pages_of_a_list)
     assert_null(strstr(answer, "571,"));
 }
 
-/* The client sees that a list is incomplete: its last chunk is missing. */
+/* The last chunk is missing, so the client sees that the list is incomplete. */
 API_CASE(test_csv__is_cut_when_a_page_fails)
 {
     fake.next_id = 60;

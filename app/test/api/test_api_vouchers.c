@@ -75,7 +75,7 @@ API_CASE(test_vouchers__are_written)
         "422 invalid: requires_ticket requires SECKILL_TICKET_SECRET, which is not set");
     ASSERT_TEXT(ask(PATCH_VOUCHER, ADMIN, NULL, "{\"requires_ticket\":false}"),
                 "200 " V7);
-    fake.status = RLOCK_INVALID; /* a constraint of the table is violated */
+    fake.status = RLOCK_INVALID; /* as if a constraint of the table were violated */
     ASSERT_TEXT(ask(WRITE_VOUCHER, ADMIN, NULL, CREATE "}"),
                 "422 invalid: end_at must be after begin_at");
     ASSERT_TEXT(ask(RESTOCK, ADMIN, NULL, "{\"add\":1}"),
@@ -148,7 +148,7 @@ static void assert_tags(const char *a, const char *b, bool are_equal)
         fail_msg("tags %s and %s: expected equal %d", a, b, are_equal);
 }
 
-/* The tag changes with the vouchers, their versions, and the second. */
+/* The tag must change with the set of vouchers, with a version, and with the second. */
 API_CASE(test_vouchers__have_tags_and_ages)
 {
     char tags[6][60];
@@ -190,21 +190,21 @@ static void assert_starts_a_read(const char *line, size_t reads)
 
 API_CASE(test_readings__are_refused_without_memory)
 {
-    torture_fail(2, 0); /* the first one is of the fixture */
+    torture_fail(2, 0); /* the first allocation is one of the fixture */
     ASSERT_TEXT(ask("GET /v1/vouchers/7", NULL, NULL, NULL),
                 "503 Retry-After: 1 overloaded");
     assert_true(torture_stop());
     ASSERT_TEXT(did, "");
 }
 
-/* At most one read of a page is under way; requests that arrive meanwhile share the next. */
+/* At most one read of a page is under way. Requests that arrive meanwhile share the next read. */
 API_CASE(test_readings__are_shared)
 {
     static const char *const others[] = {
         "GET /v1/vouchers", "GET /v1/vouchers?limit=19", "GET /v1/vouchers?cursor=0_7",
         "GET /v1/vouchers?state=open", "GET /v1/vouchers?state=open&cursor=8_7",
         "GET /v1/vouchers?state=open&cursor=9_7", "GET /v1/vouchers/8",
-        /* in the buckets of others */
+        /* these keys fall into the buckets of other keys */
         "GET /v1/vouchers/71", "GET /v1/vouchers?limit=83",
         "GET /v1/vouchers?cursor=0_71"};
 

@@ -1,4 +1,4 @@
-/* test_json.c - reading bodies by a table of fields, printing JSON. */
+/* test_json.c - reading bodies by a table of fields, and printing JSON. */
 #include "app/api/json.h"
 #include "test/case_list.h"
 
@@ -61,8 +61,8 @@ UNIT_CASE(test_json_read__malformed)
         "{\"number\":1,}",
         "{\"number\":\xff}",
         "{\"title\":\"\xc3\"}",
-        "{\"title\":\"\xc0\xaf\"}",     /* overlong */
-        "{\"title\":\"\xed\xa0\x80\"}", /* a surrogate */
+        "{\"title\":\"\xc0\xaf\"}",     /* an overlong encoding */
+        "{\"title\":\"\xed\xa0\x80\"}", /* a surrogate, which UTF-8 does not have */
         "{\"title\":\"\\ud800\"}",
         "{\"number\":9223372036854775808}",
         "{\"number\":1e999}",
@@ -124,7 +124,7 @@ UNIT_CASE(test_json_read__names_the_field)
     }
 }
 
-/* Postgres cannot store a NUL. Other errors do not mention it. */
+/* Postgres cannot store a NUL, so the message must name it. Other messages must not mention it. */
 UNIT_CASE(test_json_read__names_a_nul_where_there_is_one)
 {
     struct json_errors errors;
@@ -145,7 +145,7 @@ UNIT_CASE(test_json_errors_add__is_bounded_and_cut_between_characters)
     char name[200];
 
     memset(name, 'a', sizeof(name));
-    memcpy(name + 62, "\xe7\xa7\x92", 3); /* byte 63 is inside this character */
+    memcpy(name + 62, "\xe7\xa7\x92", 3); /* byte 63 is in the middle of this character */
     name[199] = '\0';
     for (int i = 0; i < JSON_ERRORS_MAX + 5; i++)
         json_errors_add(&errors, name, "unknown field");
@@ -156,7 +156,8 @@ UNIT_CASE(test_json_errors_add__is_bounded_and_cut_between_characters)
     json_errors_add(&errors, name, "unknown field");
     assert_int_equal(strlen(errors.rows[0].field), sizeof(errors.rows[0].field) - 1);
     errors.count = 0;
-    memset(name, '\x80', sizeof(name) - 1); /* only the rest of a character */
+    /* The middle of a character, without its beginning. */
+    memset(name, '\x80', sizeof(name) - 1);
     json_errors_add(&errors, name, "unknown field");
     assert_string_equal(errors.rows[0].field, "");
 }

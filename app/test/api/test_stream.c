@@ -1,4 +1,4 @@
-/* test_stream.c - what listeners to a voucher receive, with fake backends. */
+/* test_stream.c - what the listeners to a voucher receive, with fake backends. */
 #include "app/test/api/api_fixture.h"
 
 #define SECOND_US INT64_C(1000000)
@@ -14,7 +14,7 @@ static void pass_us(int64_t us)
     simulated_time_pass_us(us, turn);
 }
 
-/* "": none. */
+/* Returns the next event; "": there is none. */
 static const char *next(struct http_listener *listener)
 {
     static char event[HTTP_EVENT_BYTES];
@@ -62,7 +62,7 @@ API_CASE(test_event__comes_when_the_stock_or_the_state_changes)
     assert_next(&listener, "\"state\":\"ended\"");
     pass_us(SECOND_US);
     fake.entry.begin_us = clock_real_us() + SECOND_US;
-    fake.entry.stock_left = 2; /* both changes at once */
+    fake.entry.stock_left = 2; /* the stock and the state change at once */
     assert_next(&listener, "\"state\":\"upcoming\"");
     pass_us(SECOND_US);
     assert_next(&listener, "\"state\":\"ended\"");
@@ -91,10 +91,11 @@ API_CASE(test_event__comes_every_fifteen_seconds_without_a_change)
         assert_next(&listener, "");
         pass_us(1);
         assert_next(&listener, i < 2 ? "data" : ":\n\n");
-        fake.has_entry = i == 0; /* later the entry is old: Postgres does not answer */
+        /* From then on the entry is old, as if Postgres did not answer. */
+        fake.has_entry = i == 0;
     }
     fake.has_entry = true;
-    fake.entry = (struct catalogue_entry){.id = 7}; /* no such voucher */
+    fake.entry = (struct catalogue_entry){.id = 7}; /* as if the voucher did not exist */
     pass_us(SECOND_US / 4);
     assert_next(&listener, "");
     pass_us(15 * SECOND_US);
