@@ -1,8 +1,8 @@
 /*
- * fake_parts.h - the parts of a worker: each call is a word of a trace.
+ * fake_parts.h - the parts of a worker. Each call of a part adds a word to a trace.
  *
- * To be included by one source of a test program, which defines _GNU_SOURCE: the functions of the
- * parts are defined here. The thread of the worker is that of the test, and the clocks stand still.
+ * To be included by one source of a test program, which defines _GNU_SOURCE. The functions of the
+ * parts are defined here. The worker runs in the thread of the test, and the clocks stand still.
  */
 #ifndef TEST_FAKE_PARTS_H
 #define TEST_FAKE_PARTS_H
@@ -60,7 +60,7 @@ static struct {
     struct rlock_client locks;
     struct stats stats;
     struct store store;
-    /* what the parts are given */
+    /* what the parts were given */
     struct http_options http_options;
     struct store_options store_options;
     struct redis_conn_options redis_options; /* of a connection whose state is reported */
@@ -165,7 +165,7 @@ int pthread_create(pthread_t *ret_thread, const pthread_attr_t *attributes UNUSE
     return fails("thread") ? EAGAIN : 0;
 }
 
-/* Runs what the thread would. */
+/* Runs the function of the thread. */
 int pthread_join(pthread_t thread UNUSED, void **ret_value UNUSED)
 {
     fake.thread(fake.thread_arg);
@@ -198,7 +198,7 @@ enum rlock_status rlock_client_open(const struct rlock_client_options *options,
 
 // NOLINTBEGIN(bugprone-macro-parentheses): the arguments are names
 
-/* A part that is closed if it was opened. */
+/* Defines a function that closes a part. NULL is a part that was not opened. */
 #define CLOSES(function, part) \
     void function(struct part *part) \
     { \
@@ -213,7 +213,7 @@ enum rlock_status rlock_client_open(const struct rlock_client_options *options,
             DID(__VA_ARGS__); \
     }
 
-/* A call whose only argument is the part. */
+/* Defines a function whose only argument is the part. */
 #define CALLED(function, part) \
     void function(struct part *part) \
     { \

@@ -27,7 +27,7 @@ static int teardown(void **state)
 
 /* -- main -- */
 
-/* @out, @err  parts of what is printed; NULL: nothing is */
+/* `out` and `err` are parts of what is printed; NULL: nothing is printed. */
 static void assert_ended(const struct command_result *result, int code, const char *out,
                          const char *err)
 {
@@ -68,7 +68,8 @@ SERVICE_CASE(test_help__states_the_usage_and_exit_codes)
     assert_ended(RUN(NULL, "serve", "--what"), EXIT_USAGE, NULL, "usage: seckill serve");
 }
 
-/* The message names the setting and what is allowed, and shows no part of a secret. */
+/* The message must name the setting and what is allowed, and must show no part of a secret
+   ("hunter2"). */
 SERVICE_CASE(test_setting__invalid_stops_the_start_with_a_message)
 {
     static const char *const rows[][2] = {
@@ -96,7 +97,8 @@ SERVICE_CASE(test_setting__invalid_stops_the_start_with_a_message)
     }
 }
 
-/* The next file or socket would get the number of a closed descriptor, and receive the log. */
+/* If a standard descriptor were closed, the next file or socket would get its number, and the log
+   would be written there. */
 SERVICE_CASE(test_main__opens_the_standard_descriptors)
 {
     struct service *service = fixture_serve_by(*state, NULL, "", "<&- >&- 2>&-");
@@ -172,7 +174,8 @@ SERVICE_CASE(test_migrate__needs_the_owner)
 
     snprintf(url, sizeof(url), "SECKILL_DATABASE_URL=%s", fixture->database_url);
     assert_ended(RUN(NULL, "migrate"), EXIT_FAILED, NULL, "seckill migrate: ");
-    assert_ended(RUN(owner, "migrate"), EXIT_HOLDS, "0 applied", NULL); /* no harm */
+    /* A second migration does no harm. */
+    assert_ended(RUN(owner, "migrate"), EXIT_HOLDS, "0 applied", NULL);
     assert_ended(RUN(owner, "migrate", "--dry-run"), EXIT_HOLDS, "0 to apply", NULL);
     assert_ended(RUN(owner, "migrate", "--service-role", "nobody"), EXIT_FAILED, NULL,
                  "nobody");

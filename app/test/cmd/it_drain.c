@@ -1,4 +1,5 @@
-/* it_drain.c - SIGTERM: requests in flight are answered, locks released, exit 0. */
+/* it_drain.c - the drain after SIGTERM: requests in flight are answered, locks are released, and
+   the exit code is 0. */
 #include "app/test/load_clients.h"
 
 #include <signal.h>
@@ -10,7 +11,7 @@
 
 static const struct client_wait patience = {.timeout_ms = CLIENT_TIMEOUT_MS};
 
-/* No timeout of the service ends a request or a connection before the drain does. */
+/* These timeouts of the service end no request or connection before the drain does. */
 static const char *const patient[] = {"SECKILL_ORDER_TIMEOUT_MS=60000",
                                       "SECKILL_IDLE_TIMEOUT_S=3600",
                                       "SECKILL_REQUEST_TIMEOUT_S=600", NULL};
@@ -49,7 +50,8 @@ static void request_all(struct service *service, struct order_burst *burst,
     }
 }
 
-/* Each order must be placed or refused. @may_be  another permitted code of a refusal */
+/* Asserts that each order was placed or refused. may_be is a code of a refusal that is permitted in
+   addition to "unavailable". */
 static void read_answers(struct service *service, struct client **clients, size_t count,
                          const char *may_be)
 {
@@ -64,7 +66,7 @@ static void read_answers(struct service *service, struct client **clients, size_
     assert_int_equal(service_wait(service), 0);
 }
 
-/* Creates a voucher at another service and waits until `hasty` knows it. The timeout of `hasty`
+/* Creates a voucher at another service, and waits until `hasty` knows it. The timeout of `hasty`
    may be too short to create one. */
 static void make_known(struct fixture *fixture, struct service *hasty, char *ret_id)
 {
@@ -100,8 +102,8 @@ SERVICE_CASE(test_drain__answers_requests_in_flight)
     assert_int_equal(sql_live_orders(*state, burst.voucher_id), CLIENTS);
 }
 
-/* A request that has reached a socket before the signal is in flight, even if the service has not
-   read it, or has not accepted its connection. */
+/* A request that has reached a socket before the signal is in flight. This holds even if the
+   service has not read it, or has not accepted its connection. */
 SERVICE_CASE(test_drain__answers_what_has_reached_a_socket)
 {
     static const char hello[] = "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n";
@@ -150,8 +152,9 @@ SERVICE_CASE(test_drain__under_load_loses_nothing)
     assert_int_equal(redis_order_locks(*state), 0);
     burst_check(*state, &burst, 3000);
     assert_true(burst.tally[TALLY_PLACED] >= 1000);
+    /* Each placed order was answered as placed. */
     assert_int_equal(sql_live_orders(*state, burst.voucher_id),
-                     burst.tally[TALLY_PLACED]); /* each was answered */
+                     burst.tally[TALLY_PLACED]);
 }
 
 static bool refuses_connections(void *arg)
@@ -164,7 +167,8 @@ static bool refuses_connections(void *arg)
     return client == NULL;
 }
 
-/* A proxy may have sent a request on each of its idle connections when it learns of the signal. */
+/* When a proxy learns of the signal, it may have sent one more request on each of its idle
+   connections. */
 SERVICE_CASE(test_drain__answers_one_request_on_an_idle_connection)
 {
     const char *const env[] = {"SECKILL_DRAIN_S=30", NULL};
@@ -180,7 +184,8 @@ SERVICE_CASE(test_drain__answers_one_request_on_an_idle_connection)
     EXPECT(client_read(client, &patience), 200, NULL);
     assert_true(client_ends(client, CLIENT_TIMEOUT_MS));
     client_close(client);
-    assert_int_equal(service_wait(service), 0); /* no connection is left to wait for */
+    /* Ends long before the 30 s, because no connection is left. */
+    assert_int_equal(service_wait(service), 0);
 }
 
 SERVICE_CASE(test_drain__does_not_wait_for_idle_or_slow_clients)
@@ -197,7 +202,8 @@ SERVICE_CASE(test_drain__does_not_wait_for_idle_or_slow_clients)
             client_write(clients[i], beginnings[i % 3], strlen(beginnings[i % 3])));
     }
     EXPECT(request(service, NULL, NULL, "GET /healthz"), 200, NULL);
-    assert_int_equal(service_stop(service), 0); /* all clients are still connected */
+    /* Ends although all clients are still connected. */
+    assert_int_equal(service_stop(service), 0);
     for (size_t i = 0; i < COUNT_OF(clients); i++)
         client_close(clients[i]);
 }
@@ -217,14 +223,15 @@ static void drain_without(struct fixture *fixture, const char *which, const char
     read_answers(service, clients, CLIENTS, may_be);
 }
 
-/* A resumed Redis would execute buffered commands, and the locks would last for a lease. */
+/* When Redis resumed, it would execute the lock requests in its buffers. These locks would last for
+   a lease. */
 MEND_CASE(test_drain__ends_while_redis_hangs)
 {
     drain_without(*state, "redis", "");
     fixture_servers(*state, "kill", "redis");
 }
 
-/* On a slow machine some requests still wait for the voucher and hold no lock. */
+/* On a slow machine some requests still wait for the voucher, and hold no lock. */
 MEND_CASE(test_drain__ends_while_postgres_hangs)
 {
     drain_without(*state, "postgres", "outcome_unknown");

@@ -1,11 +1,11 @@
 /*
- * it_loop.c - the event loop under many clients: at the same moment, in lock step, idle, and with
- * clients that leave before the answer.
+ * it_loop.c - the event loop under many clients: clients that send at the same moment, in lock
+ * step, idle clients, and clients that leave before the answer.
  *
- * The epoll threads of libmicrohttpd can wait for ever when exactly a multiple of 128
- * events is ready. Therefore the number of clients is such a multiple, and they send while
- * the service is stopped, so that all events are ready at once. With one worker the number
- * of its events is exact.
+ * The epoll threads of libmicrohttpd can wait for ever when exactly a multiple of 128 events is
+ * ready. Therefore the number of clients is such a multiple, and they send while the service is
+ * stopped, so that all events are ready at once. There is only one worker, so the number of its
+ * events is exact.
  */
 #include "app/test/load_clients.h"
 
@@ -28,7 +28,7 @@ static int setup(void **state)
 
 /* -- lock step -- */
 
-/* Without stock each answer is a refusal from memory, for which no request is suspended. */
+/* If there is no stock, each answer is a refusal from memory, for which no request is suspended. */
 static void run_lock_step(void **state, size_t clients, size_t rounds, int64_t stock)
 {
     static int64_t first_user = 1000;
@@ -82,19 +82,21 @@ static bool nothing_in_flight(void *arg UNUSED)
     const char *at = strstr(reply->body, "\nseckill_in_flight ");
 
     assert_non_null(at);
-    return strtod(at + strlen("\nseckill_in_flight "), NULL) <= 1; /* this request */
+    /* The request for /metrics itself is in flight. */
+    return strtod(at + strlen("\nseckill_in_flight "), NULL) <= 1;
 }
 
 #define ROUND_CLIENTS 2000
 #define ROUNDS_MAX    30
 #define LEVEL_ROUNDS  3
-#define LEVEL_KIB     512 /* less than a leak of 100 bytes for each of 6,000 requests */
+#define LEVEL_KIB     512 /* a leak of 100 bytes for each of 6,000 requests is more */
 
-/* Each order is placed, unless its client reset the connection. The memory kept for reuse depends
-   on the largest number of clients so far, so it grows at first; then it must stay level. */
+/* Each order is placed, unless its client has reset the connection. The service keeps memory for
+   reuse, in proportion to the largest number of clients so far. So its memory grows at first. After
+   that it must not grow during three rounds. */
 SERVICE_CASE(test_leaving__frees_the_memory)
 {
-    /* By default a sanitizer keeps more freed memory, and a call stack of each allocation. */
+    /* By default a sanitizer keeps more freed memory, and the call stack of each allocation. */
     const char *const env[] = {"SECKILL_WORKERS=1",
                                "ASAN_OPTIONS=quarantine_size_mb=1:malloc_context_size=0",
                                NULL};
@@ -129,7 +131,7 @@ SERVICE_CASE(test_leaving__frees_the_memory)
 struct buyer {
     struct service *service;
     char voucher_id[ID_SIZE];
-    int64_t user_id; /* shopper of the last order */
+    int64_t user_id; /* the shopper of the last order */
 };
 
 static bool is_order_placed(void *arg)
@@ -140,7 +142,8 @@ static bool is_order_placed(void *arg)
                ->status == 201;
 }
 
-/* Request a stream. Returns whether it is one, and not an ordinary answer. */
+/* Requests a stream. Returns true if the answer is a stream, and false if it is an ordinary
+   answer. */
 static bool is_kept(struct client *conn, const char *voucher_id)
 {
     struct pollfd readable = {.fd = client_fd(conn), .events = POLLIN};
@@ -163,7 +166,8 @@ static bool is_kept(struct client *conn, const char *voucher_id)
     return strstr(text, "Content-Length: ") == NULL;
 }
 
-/* The service can place orders even if it must reopen all connections to Postgres. */
+/* After many listeners have connected, the service must still have descriptors to reopen all
+   connections to Postgres and to place orders. */
 SERVICE_CASE(test_listeners__leave_descriptors_for_orders)
 {
     struct client *listeners[LISTENERS];

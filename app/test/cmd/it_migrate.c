@@ -1,4 +1,5 @@
-/* it_migrate.c - db_migrate(): fresh databases, upgrades, failures, and several at once. */
+/* it_migrate.c - db_migrate(): fresh databases, upgrades, failures, and several migrations at
+   once. */
 #include "app/core/embed.h"
 #include "app/test/sql/it_sql.h"
 #include "base/clock.h"
@@ -21,8 +22,8 @@
 #define LAST    "sql/migrations/0005_add_note.sql"
 #define UNIX_US "sql/functions/unix_us.sql"
 
-static struct sandbox *sandbox; /* of the case */
-static char schema[20];         /* of the sandbox */
+static struct sandbox *sandbox; /* the sandbox of the running test */
+static char schema[20];         /* the schema of the sandbox */
 
 static int setup(void **state)
 {
@@ -66,9 +67,9 @@ static int close_sandbox(void **state UNUSED)
 
 /* -- files -- */
 
-/* What a program of a later version may hold. */
+/* The migrations and functions of a program, perhaps of a later version. */
 struct files {
-    struct embedded rows[64]; /* ends with a row whose path is NULL */
+    struct embedded rows[64]; /* the path of the last row is NULL */
 };
 
 static struct files built_in_files(void)
@@ -95,7 +96,7 @@ static unsigned count_files(void)
     return count;
 }
 
-/* Replaces a file, or adds one as the last. */
+/* Replaces a file. If the path is new, adds the file as the last one. */
 static void set_file(struct files *files, const char *path, const char *text)
 {
     struct embedded *row = files->rows;
@@ -119,7 +120,7 @@ static void remove_file(struct files *files, const char *path)
 
 struct steps {
     unsigned count;
-    char text[8192]; /* the paths, each followed by a space */
+    char text[8192]; /* the paths of the steps, each followed by a space */
     char warnings[2048];
 };
 
@@ -140,7 +141,7 @@ static void on_warning(const char *text, void *arg)
     snprintf(steps->warnings + used, sizeof(steps->warnings) - used, "%s\n", text);
 }
 
-/* What the last migration has done. */
+/* The result of the last migration in this thread. */
 static _Thread_local struct steps steps;
 static _Thread_local struct rlock_err err;
 
@@ -168,7 +169,8 @@ static enum rlock_status migrate(const struct files *files)
         (struct db_migration){.files = files != NULL ? files->rows : NULL});
 }
 
-/* Migrates with these files. Fails unless the steps are `expected`. */
+/* Migrates with these files; NULL: with those of this program. Fails unless the steps are
+   `expected`. */
 static void assert_migrates(const struct files *files, const char *expected)
 {
     if (migrate(files) != RLOCK_OK)
@@ -176,7 +178,7 @@ static void assert_migrates(const struct files *files, const char *expected)
     assert_string_equal(steps.text, expected);
 }
 
-/* Migrates with these files. Fails unless that is refused with this status and reason. */
+/* Migrates with these files. Fails unless the migration is refused with this status and reason. */
 static void assert_refuses(const struct files *files, enum rlock_status expected,
                            const char *why)
 {
@@ -253,7 +255,8 @@ EMPTY_CASE(test_db_migrate__applies_and_records_or_neither)
 {
     struct files files = built_in_files();
 
-    remove_file(&files, SEGMENTS); /* one migration, so one transaction */
+    /* Only the baseline is left, so there is one transaction. */
+    remove_file(&files, SEGMENTS);
     remove_file(&files, PAYMENTS);
     remove_file(&files, CELLS);
     remove_file(&files, BOUND);
@@ -269,7 +272,7 @@ EMPTY_CASE(test_db_migrate__applies_and_records_or_neither)
     assert_int_equal(count_functions("cancel_order"), 0);
 }
 
-/* Returns the number of steps. */
+/* Returns the number of steps, or 0 if the migration has failed. */
 static void *migrate_in_thread(void *arg UNUSED)
 {
     return migrate(NULL) == RLOCK_OK ? (void *)(uintptr_t)steps.count : NULL;
@@ -310,7 +313,7 @@ EMPTY_CASE(test_db_migrate__dry_run_changes_nothing)
                         NEXT " " UNIX_US " sql/functions/find_orders.sql (dropped) ");
     assert_migrates(NULL, "");
 
-    /* it needs no right to write */
+    /* a dry run needs no right to write */
     used = strlen(sandbox->url);
     snprintf(sandbox->url + used, sizeof(sandbox->url) - used,
              "%%20-cdefault_transaction_read_only%%3Don");
@@ -378,7 +381,8 @@ MIGRATED_CASE(test_db_migrate__applies_the_next_migration)
     assert_migrates(&files, "");
 }
 
-/* Not others, and no system table. */
+/* A migration locks the tables whose names are in its text, here in a comment. Other tables and
+   system tables must not be locked. */
 MIGRATED_CASE(test_db_migrate__locks_the_tables_that_a_migration_names)
 {
     struct files files = built_in_files();
@@ -423,7 +427,7 @@ MIGRATED_CASE(test_db_migrate__the_last_migration_includes_the_functions)
     assert_migrates(NULL, "");
 }
 
-/* Restores the indexes as they were before SEGMENTS. */
+/* Restores the indexes as they were before the migration SEGMENTS. */
 static void undo_segments(void)
 {
     sandbox_do(sandbox, "drop index voucher_order_slot, voucher_order_ended");
@@ -488,7 +492,7 @@ EMPTY_CASE(test_db_migrate__refuses_tables_of_an_unknown_version)
 
 /* -- functions -- */
 
-/* A function that is not its own is kept. */
+/* The migration drops only functions that it has created itself. */
 MIGRATED_CASE(test_db_migrate__drops_a_function_without_a_file)
 {
     struct files files = built_in_files();
@@ -569,8 +573,8 @@ MIGRATED_CASE(test_db_migrate__functions_use_their_own_schema_only)
         0);
 }
 
-/* place_orders() adds seconds as an integer. Postgres would prefer this function to its own,
-   which takes a double precision. */
+/* place_orders() calls make_interval() with an integer. If this function existed, Postgres would
+   call it instead of its own, whose parameter is a double precision. */
 static const char planted_function[] =
     "create function make_interval(secs integer) returns interval language plpgsql as"
     " 'begin raise exception ''called by %'', current_user; end'";
@@ -620,7 +624,7 @@ MIGRATED_CASE(test_db_migrate__warns_of_roles_that_may_plant_a_function)
                 "function make_interval(integer) belongs to role " SERVICE_ROLE);
 }
 
-/* The role that migrates could not revoke the right. */
+/* The schema has another owner, so the role that migrates cannot revoke the right. */
 MIGRATED_CASE(test_db_migrate__warns_of_public_in_the_schema_of_another_owner)
 {
     PGconn *superuser = PQconnectdb(sandbox->superuser_url);
@@ -646,8 +650,8 @@ static void await_blocked(const PGconn *session)
         assert_true(clock_mono_us() < give_up_us);
 }
 
-/* A call that is under way executes the old function. The next call of its session executes the
-   new one. */
+/* A call that is under way executes the old function. The next call in the same session executes
+   the new one. */
 MIGRATED_CASE(test_db_migrate__replaces_a_function_in_use)
 {
     PGconn *session = PQconnectdb(sandbox->service_url);

@@ -1,6 +1,8 @@
 /*
- * it_migrate_load.c - db_migrate() while the previous program sells: from each earlier version of
- * the schema, with sessions that take the locks of orders and of look-ups.
+ * it_migrate_load.c - db_migrate() while the previous program sells.
+ *
+ * The migration starts from each earlier version of the schema. Other sessions take the locks that
+ * orders and look-ups take.
  */
 #include "app/core/embed.h"
 #include "app/test/sql/it_sql.h"
@@ -12,7 +14,7 @@
 
 #define SESSIONS     4
 #define OLD_ORDERS   "50000"
-#define TURNS        20 /* of each session, before the migration and after it */
+#define TURNS        20 /* turns of each session before the migration, and after it */
 #define MIGRATION    "sql/migrations/"
 #define VERSIONS_MAX 64
 
@@ -27,7 +29,7 @@ static int teardown(void **state)
     return fixture_close(*state);
 }
 
-/* The first `version` migrations, without functions. The last row is empty. */
+/* Returns the first `version` migrations, without functions. The last row is empty. */
 static void read_migrations(size_t version, struct embedded *ret_files)
 {
     size_t count = 0;
@@ -68,7 +70,7 @@ struct seller {
     atomic_uint turns;
     unsigned wanted;
     atomic_bool has_failed;
-    char failure[256]; /* valid once has_failed is set */
+    char failure[256]; /* valid when has_failed is set */
 };
 
 static atomic_bool is_over;
@@ -88,7 +90,8 @@ static bool execute(struct seller *seller, const char *statement)
     return is_ok;
 }
 
-/* Both transactions lock the voucher first, as the functions of the service do. */
+/* Sells and changes orders. Both transactions lock the voucher first, as the functions of the
+   service do. */
 static void *sell(void *arg)
 {
     struct seller *seller = arg;

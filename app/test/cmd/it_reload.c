@@ -1,4 +1,4 @@
-/* it_reload.c - SIGHUP: keys of tokens and the certificate are read again by every loop. */
+/* it_reload.c - after SIGHUP every loop reads the keys of tokens and the certificate again. */
 #include "app/test/fixture.h"
 
 #include <signal.h>
@@ -9,7 +9,7 @@
 
 #define OLD      "the old secret, for tokens issued before"
 #define NEW      "the new secret, for tokens issued later"
-#define IN_A_ROW 12 /* requests that very likely reach both loops */
+#define IN_A_ROW 12 /* so many requests very likely reach both loops */
 
 static int setup(void **state)
 {
@@ -75,7 +75,8 @@ static void test_keys__are_reloaded_on_sighup(void **state)
     service = fixture_serve(fixture, env);
     write_file(path, "kid: old\n" OLD "\nkid: new\n" NEW "\n");
     assert_true(has_status(&(struct wish){NULL, service, old, 200}));
-    assert_true(has_status(&(struct wish){NULL, service, new, 401})); /* no signal yet */
+    /* No signal was sent yet. */
+    assert_true(has_status(&(struct wish){NULL, service, new, 401}));
     service_signal(service, SIGHUP);
     AWAIT(has_status, &(struct wish){NULL, service, new, 200});
     AWAIT(has_status, &(struct wish){NULL, service, old, 200});
@@ -87,7 +88,8 @@ static void test_keys__are_reloaded_on_sighup(void **state)
         service_signal(service, SIGHUP);
         EXPECT(request(service, new, NULL, "GET /v1/orders"), 200, NULL);
     }
-    assert_int_equal(service_stop(service), 0); /* under a sanitizer: without a leak */
+    /* Under a sanitizer, a leak would change the exit code. */
+    assert_int_equal(service_stop(service), 0);
 }
 
 /* -- the certificate -- */
@@ -112,7 +114,7 @@ static void make_pair(struct fixture *fixture, const char *name, struct pair *pa
         0);
 }
 
-/* What curl says of a request by HTTPS; "" if it was not answered. */
+/* Returns what curl prints about a request by HTTPS, or "" if the request was not answered. */
 static const char *ask_by_tls(const struct wish *wish)
 {
     const struct command_result *result;
@@ -163,7 +165,8 @@ static void test_certificate__is_reloaded_on_sighup(void **state)
     AWAIT(is_up, &wish);
     assert_true(is_shown(&wish));
     assert_int_equal(rename(second.key, first.key), 0);
-    service_signal(wish.service, SIGHUP); /* the key does not match */
+    /* The new key does not match the old certificate. */
+    service_signal(wish.service, SIGHUP);
     AWAIT(is_refusal_logged, &wish);
     assert_true(is_shown(&wish));
     assert_int_equal(rename(second.cert, first.cert), 0);

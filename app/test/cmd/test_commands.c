@@ -202,7 +202,7 @@ static int setup(void **state UNUSED)
 
 #define CASE(name) DEFINE_CASE(name, name, setup, NULL, NULL)
 
-/* What a command has printed, and how it ended. */
+/* What a command has printed, and how it has ended. */
 struct ended {
     int code;
     char out[100000], err[1000]; /* standard output and error */
@@ -232,7 +232,7 @@ static void restore(int fd, int kept, const char *path, char *ret_text, size_t s
     unlink(path);
 }
 
-/* `line` is the command with its arguments. */
+/* Runs a command. `line` has its name and its arguments. */
 static const struct ended *run(const struct command *command, const char *line)
 {
     static struct ended ended;
@@ -447,7 +447,8 @@ CASE(test_lock__failures)
 
 /* -- token -- */
 
-/* A token whose claims are these, in two forms of time: the seconds may change meanwhile. */
+/* Asserts that a token was made for `wanted`. The token depends on the second in which it was made,
+   so all seconds from from_s until now are tried. */
 static void assert_token(const char *token, const struct identity *wanted, int64_t ttl_s,
                          int64_t from_s)
 {
@@ -534,7 +535,7 @@ CASE(test_token__invalid_arguments)
     config.jwt_secret = "short";
     assert_int_equal(run(&command_token, "token --user 1")->code, EXIT_USAGE);
     config.jwt_secret = SECRET;
-    config.jwt_alg = CONFIG_RS256; /* no private key */
+    config.jwt_alg = CONFIG_RS256; /* there is no private key */
     assert_int_equal(run(&command_token, "token --user 1")->code, EXIT_USAGE);
 }
 

@@ -1,4 +1,4 @@
-/* test_lock_probe.c - what a probe reports of each answer to its locks. */
+/* test_lock_probe.c - what a probe reports after each answer to its locks. */
 #include "app/cmd/lock_probe.h"
 
 #include "test/case_list.h"
@@ -11,7 +11,7 @@ static struct {
     rlock_cb callback;
     void *arg;
     unsigned count, released;
-    struct rlock_err why; /* of the client's last failure */
+    struct rlock_err why; /* reason of the client's last failure */
     char said[300];
 } fake;
 
@@ -58,14 +58,16 @@ static void probe_on_state(enum lock_probe_state state, const struct rlock_err *
     snprintf(fake.said, sizeof(fake.said), "%s %s", words[state], why->text);
 }
 
-/** Probe two locks; what is reported of these answers: "" is nothing. */
+/** Probes two locks, which are answered with these statuses. Asserts what is reported; "":
+ *  nothing. */
 static void assert_says(struct lock_probe *probe, enum rlock_status first,
                         enum rlock_status second, const char *wanted)
 {
     fake.count = 0;
     fake.said[0] = '\0';
     lock_probe_on_connection(true, NULL, probe);
-    lock_probe_on_connection(true, NULL, probe); /* the last probe is not answered yet */
+    /* No second probe before the first is answered. */
+    lock_probe_on_connection(true, NULL, probe);
     assert_int_equal(fake.count, 2);
     fake.callback(fake.asked[0], first, fake.arg);
     assert_string_equal(fake.said, "");
@@ -97,7 +99,8 @@ UNIT_CASE(test_lock_probe__reports_each_change)
     assert_says(&probe, RLOCK_TIMEOUT, RLOCK_TIMEOUT, "");
     fake.why = (struct rlock_err){RLOCK_REFUSED, "out of memory"};
     assert_says(&probe, RLOCK_REFUSED, RLOCK_REFUSED, "down out of memory");
-    assert_says(&probe, RLOCK_DOWN, RLOCK_DOWN, ""); /* the same words */
+    /* Not reported again, since the words are the same. */
+    assert_says(&probe, RLOCK_DOWN, RLOCK_DOWN, "");
     fake.why = (struct rlock_err){RLOCK_IO, "connection reset"};
     assert_says(&probe, RLOCK_DOWN, RLOCK_DOWN, "down connection reset");
     assert_says(&probe, RLOCK_CANCELLED, RLOCK_CANCELLED, "");

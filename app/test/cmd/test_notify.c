@@ -1,4 +1,4 @@
-/* test_notify.c - messages to a socket with a path, and the watchdog's settings. */
+/* test_notify.c - messages to the service manager's socket, and the settings of its watchdog. */
 #include "app/cmd/notify.h"
 #include "test/case_list.h"
 
@@ -19,7 +19,8 @@ static int clear_environment(void **state UNUSED)
 
 #define CASE(name) DEFINE_CASE(name, name, NULL, clear_environment, NULL)
 
-/* @name  as in NOTIFY_SOCKET; @first  the first byte of the address */
+/* Asserts that messages reach the socket `name` (see NOTIFY_SOCKET). `first` is the first byte of
+   its address, which is NUL for an abstract socket. */
 static void assert_reached(const char *name, char first)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -34,7 +35,7 @@ static void assert_reached(const char *name, char first)
     setenv("NOTIFY_SOCKET", name, 1);
     ASSERT_STATUS(notify_init(&notify, NULL), RLOCK_OK);
     assert_int_equal(fcntl(notify.fd, F_GETFD), FD_CLOEXEC);
-    for (int i = 0; i < 1000; i++) /* more than the socket keeps */
+    for (int i = 0; i < 1000; i++) /* more messages than the socket keeps */
         notify_send(&notify, "READY=1");
     notify_clear(&notify);
     assert_int_equal(notify.fd, -1);
@@ -71,7 +72,8 @@ CASE(test_notify_init__without_a_manager)
 
 CASE(test_notify_init__refuses_invalid_names)
 {
-    char too_long[sizeof(((struct sockaddr_un *)NULL)->sun_path) + 1]; /* by the NUL */
+    /* too long by the NUL at its end */
+    char too_long[sizeof(((struct sockaddr_un *)NULL)->sun_path) + 1];
     const char *const rows[] = {"relative", "vsock:2:1", too_long};
     struct notify notify;
     struct rlock_err err = {0};

@@ -1,7 +1,7 @@
 /*
  * test_serve.c - `seckill serve` with fake workers and scripted signals.
  *
- * Each call of a worker, of the service manager and of the log is a word of a trace.
+ * Each call of a worker, of the service manager and of the log adds a word to a trace.
  */
 #include "app/cmd/cmd.h"
 #include "app/cmd/notify.h"
@@ -33,19 +33,20 @@ struct worker {
     int64_t last_turn_us;
 };
 
-/* What happens before a wait for a signal ends. */
+/* What happens while the main thread waits for a signal. */
 struct step {
-    int number;        /* -1: the wait is over */
-    const char *ups;   /* "pr": Postgres and Redis are up in all workers */
-    size_t stands;     /* the number of the worker whose loop stands; 0: none */
-    const char *trace; /* until then; NULL: any */
+    int number;        /* number of the signal; -1: the time of the wait is over */
+    const char *ups;   /* which servers are up in all workers. p: Postgres, r: Redis */
+    size_t stands;     /* the worker whose loop hangs, from 1 on; 0: none */
+    const char *trace; /* the expected trace up to this wait; NULL: any trace */
 };
 
 static struct {
     char trace[8000];
     const char *fails;
-    unsigned reload_fails_at; /* the allocation that fails in a reload; 0: none */
-    const char *jwks;         /* the file that is written again before wait number 3 */
+    /* number of the allocation that fails in a reload; 0: none */
+    unsigned reload_fails_at;
+    const char *jwks; /* the file that is written again before the third wait */
     unsigned waits;
     int64_t mono_us, cores;
     struct worker workers[256];
@@ -108,7 +109,7 @@ int64_t clock_shift_us(int64_t add_us)
 // NOLINTBEGIN(readability-inconsistent-declaration-parameter-name): reserved names
 long __sysconf(int name); // NOLINT: the name in glibc
 
-/* The sanitizers ask for other values before main(). */
+/* Before main() the sanitizers ask for other values. */
 long sysconf(int name)
 {
     return name == _SC_NPROCESSORS_ONLN && fake.steps != NULL ? fake.cores
@@ -418,7 +419,7 @@ CASE(test_serve__runs_until_a_signal)
     assert_trace(BEGIN STARTED SERVING "wait;" END);
 }
 
-/* The service manager learns each change of the readiness once. */
+/* The service manager is told each change of the readiness once. */
 CASE(test_serve__reports_readiness_and_pings)
 {
     static const struct step steps[] = {
@@ -447,7 +448,7 @@ CASE(test_serve__bypasses_locks_when_that_is_set)
     struct rlock_err err;
 
     fake.has_manager = true;
-    fake.watchdog_us = 1000000; /* a fourth of it is the longest period */
+    fake.watchdog_us = 1000000; /* the longest period is a fourth of it */
     config.redis_down = CONFIG_BYPASS;
     assert_int_equal(serve(steps, &err), EXIT_FINE);
     fake.trace[0] = '\0';
@@ -462,7 +463,7 @@ CASE(test_serve__bypasses_locks_when_that_is_set)
     fake.watchdog_us = 1;
     assert_served(EXIT_FINE, &err);
     ASSERT_CONTAINS(fake.trace, "wait(0.000000000);");
-    fake.watchdog_us = 8; /* 2 us */
+    fake.watchdog_us = 8; /* a fourth of it is 2 us */
     assert_served(EXIT_FINE, &err);
     ASSERT_CONTAINS(fake.trace, "wait(0.000002000);");
 }
@@ -507,7 +508,7 @@ CASE(test_serve__refuses_invalid_settings)
     config.jwt_secret = "short";
     assert_served(EXIT_USAGE, &err);
     ASSERT_CONTAINS(err.text, "SECKILL_JWT_SECRET");
-    config.tls_cert = "x"; /* not read then */
+    config.tls_cert = "x"; /* not read, because the secret is refused first */
     assert_served(EXIT_USAGE, &err);
     ASSERT_CONTAINS(err.text, "SECKILL_JWT_SECRET");
     setup(NULL);
@@ -563,13 +564,13 @@ CASE(test_reload__without_memory_keeps_all_keys)
             ASSERT_CONTAINS(fake.trace, "keys(0);keys(1);2 reloaded ;");
         refused += is_refused;
     } while (has_failed);
-    assert_true(refused > 4); /* two copies of the keys have more allocations */
+    assert_true(refused > 4); /* two copies of the keys need more allocations than this */
 }
 
 #define CHECKS "wait(0.050000000);"
 #define PINGS  "send(WATCHDOG=1);wake(0);wake(1);"
 
-/* The file counts as changed at the first check, because it was read before. */
+/* The file is newer than the start, so it counts as changed at the first check. */
 CASE(test_jwks__is_read_again_when_its_file_changes)
 {
     static const struct step steps[] = {
@@ -612,10 +613,11 @@ CASE(test_serve__warns_of_exposed_files)
     ASSERT_CONTAINS(fake.trace, "1 secret_exposed setting=SECKILL_JWT_KEYS_FILE ");
     ASSERT_CONTAINS(fake.trace, "1 secret_exposed setting=SECKILL_TLS_KEY_FILE ");
     setup(NULL);
-    config.exposed[0] = "SECKILL_JWT_KEYS_FILE"; /* public keys */
+    /* The keys in this file are public, so no warning. */
+    config.exposed[0] = "SECKILL_JWT_KEYS_FILE";
     config.exposed_count = 1;
     config.jwt_alg = CONFIG_RS256;
-    assert_served(EXIT_USAGE, &err); /* none is set */
+    assert_served(EXIT_USAGE, &err); /* no key is set */
     assert_null(strstr(fake.trace, "secret_exposed"));
     config.exposed[0] = "SECKILL_TLS_KEY_FILE";
     config.jwt_jwks = JWKS;
@@ -667,7 +669,7 @@ CASE(test_serve__issues_tokens_on_loopback_only)
     assert_null(strstr(fake.trace, "dev_login"));
 }
 
-/* 64 descriptors are reserved for each worker, and for the process. */
+/* 64 descriptors are reserved for each worker, and 64 for the process. */
 CASE(test_serve__divides_the_descriptors)
 {
     static const struct {

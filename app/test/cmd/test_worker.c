@@ -107,7 +107,7 @@ static void turn(void)
     uv_run(fake.store_options.loop, UV_RUN_NOWAIT);
 }
 
-/* The loop does not wait for other events. */
+/* Asserts that the loop has an event, so it does not sleep. */
 static void assert_woken(void)
 {
     struct pollfd events = {.fd = uv_backend_fd(fake.store_options.loop),
@@ -119,12 +119,13 @@ static void assert_woken(void)
 static void wake(struct worker *worker)
 {
     worker_wake(worker);
-    if (worker_last_turn_us(worker) > 0) /* libuv watches from the first turn on */
+    /* Libuv watches the descriptor from the first turn on. */
+    if (worker_last_turn_us(worker) > 0)
         assert_woken();
     turn();
 }
 
-/* With nothing in flight. */
+/* Ends the worker while nothing is in flight. */
 static void end(struct worker *worker)
 {
     char name[16];
@@ -459,7 +460,8 @@ CASE(test_turn__logs_when_the_clocks_differ)
     end(worker);
 }
 
-/* Only the first worker does: there is one log, and one database. */
+/* Only the first worker notes the state of the log and of the database, because all workers share
+   them. */
 CASE(test_turn__of_another_worker_notes_no_database)
 {
     struct worker *worker = started(1);
@@ -490,7 +492,8 @@ CASE(test_set_keys__replaces_them_in_the_next_turn)
     wake(worker);
     assert_trace(OTHER_TURN);
     worker_set_keys(worker, make_keys(2, true));
-    worker_set_keys(worker, make_keys(0, false)); /* before those were used */
+    /* Replaces keys that no turn has used. */
+    worker_set_keys(worker, make_keys(0, false));
     assert_trace("auth_free(auth2) tls_free(tls2) ");
     turn();
     assert_trace(OTHER_TURN "set_auth(auth0) auth_free(auth1) ");
@@ -535,7 +538,8 @@ CASE(test_stop__waits_for_requests_and_clients)
         fake.in_flight = rows[i].in_flight;
         fake.is_handing_over = rows[i].is_handing_over;
         turn();
-        assert_null(strstr(fake.trace, "store_close")); /* not stopped yet */
+        /* The worker is not stopped yet. */
+        assert_null(strstr(fake.trace, "store_close"));
         fake.counts.pending = 1;
         worker_stop(worker);
         assert_woken();
@@ -551,7 +555,8 @@ CASE(test_stop__waits_for_requests_and_clients)
         if (is_drained != rows[i].is_drained)
             fail_msg("row %zu: expected that it is %s", i,
                      rows[i].is_drained ? "drained" : "not drained");
-        assert_null(strstr(fake.trace, "http_quiesce")); /* only once */
+        /* http_quiesce() is called only once */
+        assert_null(strstr(fake.trace, "http_quiesce"));
         if (is_drained) {
             worker_join(worker);
             metrics_publish_state(&metrics, NULL);
