@@ -1,8 +1,8 @@
 /*
  * http_site.h - an HTTP server in the loop of the test, and its clients.
  *
- * To be included by one source of a test program: it defines uv_now() in place of that of
- * libuv, so the test can let the timeouts of the server pass.
+ * To be included by one source of a test program. The file defines uv_now() in place of libuv's
+ * function, so the test can let the timeouts of the server pass.
  */
 #ifndef HTTP_SITE_H
 #define HTTP_SITE_H
@@ -21,10 +21,11 @@ static struct {
     uv_prepare_t turn_end;
     struct http *http;
     struct client_address address;
-    uint64_t passed_ms;  /* in addition to the time that has really passed */
-    uint64_t stopped_ms; /* the time while the clock stands; 0: it runs */
-    unsigned answered;   /* number of calls of site_on_answered() */
-    unsigned status;     /* of the last call */
+    uint64_t passed_ms; /* added to the real time */
+    /* what uv_now() returns while the test has stopped the clock; 0: the clock runs */
+    uint64_t stopped_ms;
+    unsigned answered; /* number of calls of site_on_answered() */
+    unsigned status;   /* status in the last of these calls */
 } site;
 
 uint64_t uv_now(const uv_loop_t *loop)
@@ -58,7 +59,7 @@ static inline void site_on_answered(struct http_request *request UNUSED, unsigne
     site.status = status;
 }
 
-/* Starts a server with a timeout of a minute. Returns 0, or -1. */
+/* Starts a server whose timeouts are a minute. Returns 0, or -1 if the start fails. */
 static inline int site_open(struct http_options options)
 {
     unsigned port = 0;
@@ -96,7 +97,7 @@ static inline bool runs_until(bool (*check)(void *arg), void *arg)
     return check(arg);
 }
 
-/* The next answer. Valid until the connection is closed. */
+/* Returns the next answer. It is valid until the connection is closed. */
 static inline const struct client_reply *read_answer(struct client *conn, bool is_head)
 {
     int64_t end_us = clock_mono_us() + CLIENT_TIMEOUT_MS * INT64_C(1000);
@@ -117,7 +118,7 @@ static inline const struct client_reply *exchange(struct client *conn, const cha
     return read_answer(conn, strncmp(bytes, "HEAD", 4) == 0);
 }
 
-/* @line  "METHOD /target";  @headers  each ended by CRLF */
+/* Sends a request. `line` is "METHOD /target". Each of the `headers` ends with CRLF. */
 static inline const struct client_reply *ask(struct client *conn, const char *line,
                                              const char *headers)
 {

@@ -1,4 +1,4 @@
-/* test_address.c - addresses, networks, X-Forwarded-For. */
+/* test_address.c - addresses, networks, and the header X-Forwarded-For. */
 #include "app/http/address.h"
 #include "test/case_list.h"
 
@@ -36,7 +36,7 @@ UNIT_CASE(test_address_parse__takes_what_proxies_write)
     }
 }
 
-/* The last row is one byte longer than the parser's buffer. */
+/* The last row is one byte longer than the buffer of the parser. */
 UNIT_CASE(test_address_parse__refuses_invalid_text)
 {
     static const char *const rows[] = {"",
@@ -120,7 +120,7 @@ UNIT_CASE(test_address_networks_parse__says_what_is_wrong)
     ASSERT_STATUS(address_networks_parse(many + 4, &most, NULL), RLOCK_OK);
     ASSERT_NUMBER(most.count, ==, ADDRESS_NETWORKS_MAX);
     assert_int_equal(address_networks_parse(many, &networks, &err), RLOCK_INVALID);
-    assert_int_equal(networks.count, 99); /* untouched */
+    assert_int_equal(networks.count, 99); /* unchanged after a failure */
 }
 
 UNIT_CASE(test_address_walk_back__trusts_configured_proxies_only)

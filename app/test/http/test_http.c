@@ -10,7 +10,7 @@
 
 static struct http_page *sold_out, *vouchers;
 
-/* What the server has read of a request. */
+/* Answers with what the server has read of the request. */
 static void echo(struct http_request *request)
 {
     bool is_repeated = false;
@@ -37,7 +37,8 @@ static void echo_unknown(struct http_request *request)
     answer_text(request, 200, "text/plain", body);
 }
 
-/* Two log lines of a request have the same id. */
+/* Answers with http_trace(). Adds ", changed" if a second call returns another text, because all
+   log lines of a request must have one id. */
 static void echo_trace(struct http_request *request)
 {
     bool is_sent = http_trace_sent(request) != NULL;
@@ -59,7 +60,8 @@ static void echo_address(struct http_request *request)
                 inet_ntop(AF_INET6, address, text, sizeof(text)));
 }
 
-/* A request with a defect is answered with it, and one with X-Echo with what was read. */
+/* A request with a defect is answered with the defect. A request with the header X-Echo is answered
+   with what was read. */
 static void handle(struct http_request *request, void *arg UNUSED)
 {
     const char *path = request->path;
@@ -147,7 +149,8 @@ UNIT_CASE(test_answer__has_the_headers_of_its_kind)
 {
     /* clang-format off */
     static const struct {
-        const char *line, *headers, *name, *wanted; /* a part of the value; NULL: no such header */
+        /* a part of the value; NULL: no such header */
+        const char *line, *headers, *name, *wanted;
     } rows[] = {
         {"GET /html", "", "Content-Security-Policy", "default-src 'self'"},
         {"GET /html", "", "Content-Security-Policy", "frame-ancestors 'none'"},
@@ -266,7 +269,7 @@ static size_t count_headers(const struct client_reply *reply, const char *start)
     return count;
 }
 
-/* The answer has one Date, which is now. */
+/* Asserts that the answer has one header Date, with the present time. */
 static void assert_dated_now(struct client *conn, const char *headers)
 {
     time_t now_s = (time_t)(clock_real_us() / 1000000);
@@ -294,7 +297,7 @@ UNIT_CASE(test_answer_page__has_the_date_of_now)
     client_close(conn);
 }
 
-/* The client gets the id, also if the server has invented it. */
+/* The client gets the id of its request, even if the server has made the id. */
 UNIT_CASE(test_trace__has_the_ids_that_were_sent)
 {
     static const struct {
@@ -374,7 +377,7 @@ UNIT_CASE(test_request__method_path_and_query)
         assert_echo(rows[i].line, "\r\n", 0, rows[i].wanted);
 }
 
-/* The parameters q and r are known. */
+/* The handler knows the parameters q and r. */
 UNIT_CASE(test_query__names_the_first_unknown_parameter)
 {
     static const struct {
@@ -423,7 +426,8 @@ UNIT_CASE(test_request__body_up_to_its_limit)
         assert_echo(rows[i].line, rows[i].rest, rows[i].body_len, rows[i].wanted);
 }
 
-/* A part of the body may have been kept before the limit was reached. */
+/* When the limit is reached, a part of the body may have been kept already. It must not be in the
+   request. */
 UNIT_CASE(test_request__a_chunked_body_may_be_too_large)
 {
     static const char head[] = "POST / HTTP/1.1\r\nHost: a\r\nX-Echo: 1\r\n"
@@ -442,7 +446,8 @@ UNIT_CASE(test_request__a_chunked_body_may_be_too_large)
     client_close(conn);
 }
 
-/* Without its bound, libmicrohttpd would not answer. Each parameter counts as 64 bytes. */
+/* libmicrohttpd would not answer if the query did not fit into its memory. In the limit, each
+   parameter counts as 64 bytes. */
 UNIT_CASE(test_request__query_up_to_its_limit)
 {
     static const struct {
@@ -485,11 +490,11 @@ UNIT_CASE(test_address__is_what_trusted_proxies_forward)
     for (size_t i = 0; i < COUNT_OF(rows); i++)
         assert_string_equal(ask(conn, "GET /address", rows[i].headers)->body,
                             rows[i].wanted);
-    for (int i = 1; i <= 17; i++) /* the last 16 headers count */
+    for (int i = 1; i <= 17; i++) /* only the last 16 headers are read */
         len += (size_t)snprintf(many + len, sizeof(many) - len,
                                 "X-Forwarded-For: 10.0.0.%d\r\n", i);
     assert_string_equal(ask(conn, "GET /address", many)->body, "::ffff:10.0.0.2");
-    site.http->options.trusted_proxies.count--; /* leaves 127.0.0.1 */
+    site.http->options.trusted_proxies.count--; /* now only 127.0.0.1 is trusted */
     assert_string_equal(ask(conn, "GET /address", many)->body, "::ffff:10.0.0.17");
     site.http->options.trusted_proxies.count--;
     assert_string_equal(ask(conn, "GET /address", many)->body, "::ffff:127.0.0.1");
@@ -510,8 +515,9 @@ UNIT_CASE(test_address__is_what_trusted_proxies_forward)
 /* clang-format off */
 static const struct bad_frame {
     const char *name;
-    const char *bytes; /* @: a NUL */
-    const char *defect; /* NULL: libmicrohttpd refuses it, with or without an answer */
+    const char *bytes; /* "@" stands for a NUL */
+    /* NULL: libmicrohttpd refuses the request, and may answer or not */
+    const char *defect;
 } bad_frames[] = {
     {"two lengths", POST "Content-Length: 0\r\nContent-Length: 34\r\n\r\n" HEALTHY, LENGTHS},
     {"two equal lengths", POST "Content-Length: 0\r\ncontent-length: 0\r\n\r\n", LENGTHS},
@@ -612,7 +618,8 @@ UNIT_CASE(test_framing__every_valid_head_is_accepted)
 
     for (size_t i = 0; i < COUNT_OF(heads); i++)
         ASSERT_NUMBER(exchange(conn, heads[i], strlen(heads[i]))->status, ==, 200);
-    for (size_t i = 0; i < COUNT_OF(heads); i++) { /* each byte in a packet of its own */
+    /* Each byte is in a packet of its own. */
+    for (size_t i = 0; i < COUNT_OF(heads); i++) {
         for (const char *at = heads[i]; *at != '\0'; at++) {
             assert_true(client_write(conn, at, 1));
             uv_run(&site.loop, UV_RUN_NOWAIT);

@@ -1,8 +1,9 @@
 /*
  * test_http_conn.c - limits, timeouts and draining of connections, on a clock that the test sets.
  *
- * A connection of libmicrohttpd is faked: it has an address, one end of a pair of sockets, and
- * the slot in which the server keeps its state.
+ * To drain a connection means to read and drop what its client still sends, so that the client can
+ * read the answer. The connections of libmicrohttpd are fakes. A fake has an address, one end of a
+ * pair of sockets, and the slot in which the server keeps its state.
  */
 #include "app/http/http_impl.h"
 #include "test/case_list.h"
@@ -23,7 +24,7 @@
 #define DRAIN_COUNT_MAX    1024
 
 struct MHD_Connection {
-    struct sockaddr_in6 address; /* large enough for both families */
+    struct sockaddr_in6 address; /* large enough for IPv4 and IPv6 */
     bool has_address;
     int fd, client_fd;
     void *slot;
@@ -33,7 +34,7 @@ struct MHD_Connection {
 static struct {
     uv_loop_t loop;
     uint64_t now_ms;
-    int recv_errno; /* of recv(); 0: it works */
+    int recv_errno; /* error of recv(); 0: recv() works */
     size_t recv_count;
     struct http_options options;
     struct http http;
@@ -92,7 +93,7 @@ static int setup(void **state UNUSED)
     return 0;
 }
 
-/* Ends the connections that are left, and so finds those that are lost. */
+/* Ends the connections that are left. Then no connection may be counted any more. */
 static int teardown(void **state UNUSED)
 {
     struct conns *conns = &site.http.conns;
@@ -144,7 +145,7 @@ static bool is_accepted(const char *address)
                         sizeof(fake.address)) == MHD_YES;
 }
 
-/* Without a socket. */
+/* Begins a connection that has no socket. */
 static struct MHD_Connection *begin_from(const char *address)
 {
     struct MHD_Connection *fake = &site.fakes[site.fake_count++];
@@ -167,7 +168,7 @@ static struct MHD_Connection *begin(void)
     return fake;
 }
 
-/* As libmicrohttpd does: it notifies, then it closes the socket. */
+/* Ends a connection as libmicrohttpd does: it notifies the server and then closes the socket. */
 static void end(struct MHD_Connection *fake)
 {
     conns_notify(&site.http.conns, fake, &fake->slot, MHD_CONNECTION_NOTIFY_CLOSED);
@@ -184,7 +185,8 @@ static struct conn *begin_in(enum conn_state state)
     return conn;
 }
 
-/* An answer that did not wait for the whole request, whose connection is then closed. */
+/* Begins and ends a connection whose request was answered before all of it was read. The connection
+   is drained. */
 static struct MHD_Connection *begin_drained(void)
 {
     struct MHD_Connection *fake = begin();
@@ -194,7 +196,8 @@ static struct MHD_Connection *begin_drained(void)
     return fake;
 }
 
-/* As "count/peak/drained opening idle reading working writing ending drained stream". */
+/* Asserts the numbers of connections, as "count/peak/drained opening idle reading working writing
+   ending drained stream". */
 static void assert_conns(const char *wanted)
 {
     const struct conns *conns = &site.http.conns;
@@ -222,7 +225,7 @@ static void run_loop(void)
         uv_run(&site.loop, UV_RUN_NOWAIT);
 }
 
-/* Whether the client has read the end. */
+/* Whether the client has read the end of the connection. */
 static bool has_ended(const struct MHD_Connection *fake)
 {
     char byte;
@@ -290,7 +293,7 @@ CASE(test_accept__up_to_the_limit_per_address)
     }
 }
 
-/* The other address keeps the table. */
+/* The table of addresses is kept, because the other address still has a connection. */
 CASE(test_accept__after_an_address_has_left)
 {
     struct MHD_Connection *first;
@@ -324,7 +327,7 @@ CASE(test_conn__is_opening_at_first)
     conn_end(&site.http.conns, conn_of(&site.fakes[0]));
     assert_conns("0/1/0 0 0 0 0 0 0 0 0");
     site.now_ms += 5;
-    fake = begin(); /* takes the memory of the first */
+    fake = begin(); /* reuses the memory of the first connection */
     assert_ptr_equal(fake->slot, site.fakes[0].slot);
     assert_false(conn_of(fake)->is_refused);
     assert_ptr_equal(conn_of(fake)->connection, fake);
@@ -373,7 +376,8 @@ CASE(test_conn__without_memory_is_counted)
 
 /* -- timeouts -- */
 
-/* The kernel discards what a client does not read. */
+/* Asserts that the connection was shut down. If the client did not read its answer, SO_LINGER makes
+   the kernel discard the rest. */
 static void assert_shut_down(struct conn *conn, enum conn_state state)
 {
     struct linger linger = {0};
@@ -396,7 +400,7 @@ CASE(test_sweep__shuts_down_what_is_overdue)
 {
     static const struct {
         enum conn_state state;
-        uint64_t limit_ms; /* 0: none */
+        uint64_t limit_ms; /* 0: no limit */
     } rows[] = {
         {CONN_OPENING, IDLE_TIMEOUT_MS},
         {CONN_IDLE, IDLE_TIMEOUT_MS},
@@ -438,7 +442,7 @@ CASE(test_sweep__runs_every_500_ms)
     assert_conns("1/1/0 0 0 0 0 0 1 0 0");
 }
 
-/* Those that may be in a handshake hold old certificates. */
+/* A connection that may be in a handshake holds an old certificate. */
 CASE(test_sweep__tells_since_when_handshakes_may_last)
 {
     static const struct {
@@ -470,7 +474,7 @@ CASE(test_sweep__tells_since_when_handshakes_may_last)
     assert_false(conns_sweep(conns));
     assert_int_equal(conns->handshakes_since_ms, site.now_ms);
     site.now_ms += 1000;
-    conns->count++; /* one without memory */
+    conns->count++; /* a connection for which there was no memory */
     assert_false(conns_sweep(conns));
     assert_int_equal(conns->handshakes_since_ms, 0);
     conns->count--;
@@ -522,7 +526,7 @@ CASE(test_end__drains_what_the_client_still_sends)
     static const struct {
         enum conn_state state;
         bool is_refused, has_unread, is_stopped, is_drained;
-        size_t drained_count; /* of others */
+        size_t drained_count; /* number of other drained connections */
     } rows[] = {
         {CONN_WRITING, false, false, false, false, 0},
         {CONN_WRITING, true, false, false, true, 0},
@@ -574,7 +578,8 @@ static int open_descriptors(void)
     return count;
 }
 
-/* A closed descriptor cannot be duplicated, a file not watched. */
+/* A closed descriptor cannot be duplicated, and a file cannot be watched. In both cases nothing is
+   drained. */
 CASE(test_end__without_resources_drains_nothing)
 {
     for (int is_file = 0; is_file < 2; is_file++) {

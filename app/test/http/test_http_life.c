@@ -12,14 +12,14 @@
 
 #define LATER_MAX      4
 #define MIB            ((size_t)1 << 20)
-#define MANY           120 /* connections; the server shrinks after at least 100 */
+#define MANY           120 /* connections; memory is freed only after at least 100 */
 #define HALF_MINUTE_MS UINT64_C(30000)
 #define BIG_BYTES      (12 * MIB) /* more than the kernel buffers */
 
 static struct {
-    struct http_request *later[LATER_MAX]; /* the test answers them */
+    struct http_request *later[LATER_MAX]; /* the requests that the test answers */
     size_t later_count;
-    int events_left; /* per listener */
+    int events_left; /* events that a stream still sends */
     int trims;       /* calls of malloc_trim() */
     char *big;
 } shop;
@@ -30,8 +30,8 @@ int malloc_trim(size_t pad UNUSED)
     return 1;
 }
 
-/* "/stream" is a stream if possible; the test answers "/later"; the answer to any other request is
-   its path, or a long text. */
+/* The request "/stream" gets a stream if that is possible. The test answers "/later". Any other
+   request is answered with its path or a long text. */
 static void handle(struct http_request *request, void *arg UNUSED)
 {
     const char *path = request->path;
@@ -87,7 +87,7 @@ static void run_turns(void)
         uv_run(&site.loop, UV_RUN_NOWAIT);
 }
 
-/* What a listener has received. */
+/* What a client has received from a stream. */
 struct heard {
     struct client *conn;
     size_t len;
@@ -113,7 +113,7 @@ static void assert_heard(struct heard *heard, const char *wanted)
         fail_msg("expected %s: %s", wanted, heard->text);
 }
 
-/* Opens a stream of `events` events, and waits for the first one. */
+/* Opens a stream of this number of events, and waits for the first event. */
 static void listen_to(struct heard *heard, int events)
 {
     unsigned answered = site.answered + 1;
@@ -137,7 +137,8 @@ UNIT_CASE(test_connection__answers_pipelined_requests_in_order)
 
     assert_string_equal(exchange(conn, requests, sizeof(requests) - 1)->body, "/a");
     ASSERT_NUMBER(read_answer(conn, true)->status, ==, 200);
-    assert_string_equal(read_answer(conn, false)->body, "/c"); /* HEAD had no body */
+    /* So the answer to HEAD had no body. */
+    assert_string_equal(read_answer(conn, false)->body, "/c");
     client_close(conn);
 }
 
@@ -184,7 +185,8 @@ UNIT_CASE(test_memory__returns_when_most_clients_have_left)
     struct client *conns[MANY];
     int trims = shop.trims + 1;
 
-    site.stopped_ms = uv_now(&site.loop); /* no sweep comes before the last has left */
+    /* No sweep comes before the last client has left. */
+    site.stopped_ms = uv_now(&site.loop);
     for (size_t i = 0; i < MANY; i++) {
         conns[i] = client_open(&site.address);
         ASSERT_NUMBER(ask(conns[i], "GET /", "")->status, ==, 200);
@@ -204,7 +206,8 @@ static bool is_handled(void *arg)
     return shop.later_count == *(size_t *)arg;
 }
 
-/* Answers may come in another order than their requests, and when the client has left. */
+/* Answers may come in another order than their requests. They may come after the client has
+   left. */
 UNIT_CASE(test_answer__may_come_later)
 {
     static const char request[] = "GET /later HTTP/1.1\r\nHost: a\r\n\r\n";
@@ -257,7 +260,8 @@ static bool has_hung_up(void *arg)
     return poll(arg, 1, 0) == 1;
 }
 
-/* A client must act in each state but "working", and a byte now and then is not enough. */
+/* In each state but "working" a client must act within a time. A single byte now and then is not
+   enough. */
 UNIT_CASE(test_time__of_each_state_is_limited)
 {
     static const struct {
@@ -304,7 +308,7 @@ UNIT_CASE(test_time__of_each_state_is_limited)
 struct upload {
     struct client *conn;
     size_t left;
-    bool is_cut; /* the server takes no more */
+    bool is_cut; /* the server reads no more */
 };
 
 static void send_all(struct upload *upload)
@@ -322,7 +326,8 @@ static void send_all(struct upload *upload)
     }
 }
 
-/* A client that sends its whole body first receives the answer, but an endless body is cut. */
+/* A client that sends its whole body before it reads gets the answer. An endless body is cut
+   off. */
 UNIT_CASE(test_body__too_large_is_answered_after_all_was_sent)
 {
     static const struct {
@@ -377,7 +382,7 @@ UNIT_CASE(test_stream__lasts_until_the_client_leaves)
     assert_true(runs_until(is_alone, NULL));
 }
 
-/* The answer is an ordinary one, which ends the connection. */
+/* The third stream gets an ordinary answer, after which the connection is closed. */
 UNIT_CASE(test_stream__beyond_the_limit_is_not_kept)
 {
     struct client *other = client_open(&site.address);
@@ -401,7 +406,8 @@ static bool is_connected(void *arg)
     return !is_alone(arg);
 }
 
-/* The unread events fill the client's receive buffer and the service's send buffer. */
+/* The events that the client does not read fill its receive buffer, and then the send buffer of the
+   service. */
 UNIT_CASE(test_stream__of_a_client_that_does_not_read_ends)
 {
     struct sockaddr_in peer = {.sin_family = AF_INET,
@@ -418,7 +424,8 @@ UNIT_CASE(test_stream__of_a_client_that_does_not_read_ends)
     close(fd);
 }
 
-/* The second client could still read events. */
+/* A client that shuts down its side of the connection could still read events, but its stream ends
+   as well. */
 UNIT_CASE(test_stream__of_a_client_that_sends_or_shuts_down_ends)
 {
     struct heard heard;
@@ -433,14 +440,15 @@ UNIT_CASE(test_stream__of_a_client_that_sends_or_shuts_down_ends)
     client_close(heard.conn);
 }
 
-/* The kernel keeps what a listener sends until the loop sees it, but at most 64 KB. */
+/* The kernel keeps what a listener sends until the loop sees it. The kernel may keep at most 64
+   KB. */
 UNIT_CASE(test_stream__buffers_little_of_a_client)
 {
     static const char junk[4096];
     struct heard heard;
     struct pollfd writable = {.events = POLLOUT};
     size_t sent = 0;
-    int unsent = 0; /* bytes in the client's send buffer */
+    int unsent = 0; /* bytes in the send buffer of the client */
 
     listen_to(&heard, 1);
     writable.fd = client_fd(heard.conn);
@@ -455,7 +463,7 @@ UNIT_CASE(test_stream__buffers_little_of_a_client)
     client_close(heard.conn);
 }
 
-/* This test is the last, because the server accepts no connection afterwards. */
+/* This test is the last one, because the server accepts no connections afterwards. */
 UNIT_CASE(test_stream__ends_when_the_server_quiesces)
 {
     struct client *other = client_open(&site.address);

@@ -1,4 +1,4 @@
-/* test_http_listen.c - which addresses are accepted, and what the sockets are. */
+/* test_http_listen.c - which addresses are accepted, and the options of the sockets. */
 #include "app/http/http.h"
 #include "test/case_list.h"
 
@@ -23,7 +23,7 @@ static int option_of(int fd, int name)
 
 static unsigned port_of(int fd)
 {
-    struct sockaddr_in6 address = {0}; /* large enough for both families */
+    struct sockaddr_in6 address = {0}; /* large enough for IPv4 and IPv6 */
     socklen_t len = sizeof(address);
 
     assert_int_equal(getsockname(fd, (struct sockaddr *)&address, &len), 0);
@@ -119,7 +119,7 @@ UNIT_CASE(test_listen__closes_its_sockets_if_descriptors_are_short)
     assert_int_equal(open_descriptors(), before);
 }
 
-/* The address 127.1.2.34 with so many zeros that it is `len` bytes long. */
+/* Listens on 127.1.2.34, written with so many zeros that the host is `len` bytes long. */
 static enum rlock_status listen_to_long_host(size_t len)
 {
     static const char end[] = "7f.1.2.34:0";
@@ -142,7 +142,7 @@ UNIT_CASE(test_listen__takes_a_host_of_255_bytes)
     ASSERT_STATUS(listen_to_long_host(256), RLOCK_INVALID);
 }
 
-/* Also where there is no IPv6. */
+/* On a machine without IPv6 these are addresses as well, even if no socket can use them. */
 UNIT_CASE(test_listen__takes_an_address_in_brackets)
 {
     static const char *const rows[] = {"[::1]:0", "[::ffff:127.0.0.1]:0",

@@ -8,8 +8,8 @@
 #define PART_LEN 20000 /* more than libmicrohttpd takes at once */
 
 static struct {
-    struct http_request *waiting; /* for its next part */
-    int asked;                    /* calls of next_part() */
+    struct http_request *waiting; /* the request that waits for its next part */
+    int asked;                    /* number of calls of next_part() */
 } shop;
 
 static char *part_of(char byte)
@@ -55,7 +55,7 @@ static int teardown(void **state UNUSED)
 /* What a client has received. */
 struct got {
     struct client *conn;
-    size_t len, parts_len; /* parts_len: the number of b's */
+    size_t len, parts_len; /* parts_len is the number of b's */
     char text[400000];
     bool has_ended;
 };
@@ -150,8 +150,8 @@ UNIT_CASE(test_send_part__may_come_later)
     struct got *got = get_until_waiting();
 
     ASSERT_NUMBER(http_counts(site.http).pending, ==, 1);
-    site.passed_ms +=
-        600000; /* the client may wait for longer than for an answer to leave */
+    /* the time limit of an answer does not count while the client waits for a part */
+    site.passed_ms += 600000;
     for (int i = 0; i < 5; i++)
         uv_run(&site.loop, UV_RUN_NOWAIT);
     assert_false(receive(got));
@@ -165,7 +165,7 @@ UNIT_CASE(test_send_part__may_come_later)
     client_close(got->conn);
 }
 
-/* The client sees that the answer is incomplete: the last chunk, which is empty, is missing. */
+/* The last chunk, which is empty, is missing. So the client sees that the answer is incomplete. */
 UNIT_CASE(test_send_part__without_a_part_cuts_the_answer)
 {
     struct got *got = get_until_waiting();
@@ -189,7 +189,7 @@ UNIT_CASE(test_send_part__to_a_client_that_has_left)
     assert_null(shop.waiting);
 }
 
-/* A client that reads nothing is asked for no further part, and has a limited time. */
+/* A client that does not read gets no further part, and has a limited time. */
 UNIT_CASE(test_answer_parts__wait_for_the_client)
 {
     struct got *got = get("/later", "HTTP/1.1");
@@ -215,7 +215,7 @@ UNIT_CASE(test_answer_parts__wait_for_the_client)
     client_close(got->conn);
 }
 
-/* The last test: the server accepts no connection afterwards. */
+/* This test is the last one, because the server accepts no connections afterwards. */
 UNIT_CASE(test_answer_parts__is_cut_when_the_server_quiesces)
 {
     struct got *got = get_until_waiting();

@@ -1,6 +1,7 @@
 /*
- * test_http_tls.c - handshakes, and certificates that are replaced while handshakes are under
- * way; server and client run in the loop of the test.
+ * test_http_tls.c - handshakes, and certificates that are replaced during a handshake.
+ *
+ * The server and the client run in the loop of the test.
  */
 #define _GNU_SOURCE // NOLINT(readability-identifier-naming): RTLD_NEXT
 #include "app/core/config.h"
@@ -21,13 +22,14 @@
 #define RSA_ONLY      ONE_VERSION "1.2:-KX-ALL:+RSA"
 
 struct pair {
-    gnutls_datum_t cert, key; /* PEM */
+    gnutls_datum_t cert, key; /* in PEM format */
 };
 
 static struct pair pairs[2];
-static int freed; /* certificates */
+static int freed; /* number of freed certificates */
 
-/* Replaces the function of GnuTLS, to count freed keys. Each certificate has one key. */
+/* Replaces the function of GnuTLS, to count the keys that are freed. Each certificate has one
+   key. */
 void gnutls_privkey_deinit(gnutls_privkey_t key)
 {
     void (*real)(gnutls_privkey_t);
@@ -42,7 +44,7 @@ static void handle(struct http_request *request, void *arg UNUSED)
     http_answer(request, &(const struct http_reply){.status = 204});
 }
 
-/* A self-signed certificate with an RSA key. */
+/* Makes a self-signed certificate with an RSA key. */
 static void make_pair(struct pair *pair)
 {
     gnutls_x509_privkey_t key;
@@ -119,7 +121,7 @@ struct tls_client {
     gnutls_certificate_credentials_t credentials;
 };
 
-/* Sends the first message. */
+/* Sends the first message of a handshake. */
 static void begin_handshake(struct tls_client *client, const char *priority)
 {
     client->conn = client_open(&site.address);
@@ -236,21 +238,22 @@ CASE(test_set_tls__frees_the_old_certificates)
     assert_answered(&client); /* the connection stays open */
     for (int i = 0; i < REPLACED; i++)
         next[i] = new_tls();
-    freed = 0; /* new_tls() has made GnuTLS free keys too */
+    freed = 0; /* new_tls() has made GnuTLS free keys, too */
     for (int i = 0; i < REPLACED; i++)
         http_set_tls(site.http, next[i]);
     await_freed(REPLACED);
     client_end(&client);
 }
 
-/* An RSA handshake uses the key at its end. */
+/* An RSA handshake uses the key at its end, so the old key must be kept until then. */
 CASE(test_set_tls__keeps_a_certificate_during_the_handshake)
 {
     struct tls_client client;
     struct http_tls *next = new_tls();
 
     begin_handshake(&client, RSA_ONLY);
-    assert_true(runs_until(is_readable, &client)); /* the server's certificate is sent */
+    /* The server has sent its certificate. */
+    assert_true(runs_until(is_readable, &client));
     freed = 0;
     http_set_tls(site.http, next);
     for (int i = 0; i < 5; i++) {
