@@ -75,8 +75,8 @@ static size_t encode(const char *json, char *to)
     return base64_encode(json, strlen(json), to);
 }
 
-/* The value of an Authorization header with a token of these parts, which may be malformed. The
-   caller frees it. */
+/* Returns the value of an Authorization header. Its token has these parts, which may be malformed.
+   The caller frees the text. */
 static char *sign_by(const EVP_MD *digest, const char *secret, const char *header,
                      const char *claims)
 {
@@ -131,7 +131,7 @@ static void assert_checked(const struct auth *auth, const char *header,
     assert_signed(auth, SECRET, header, braced, wanted);
 }
 
-/* Makes a token, and checks it by another object. The caller frees the token. */
+/* Makes a token with one object, and checks it with another. The caller frees the token. */
 static char *assert_made(const struct auth *maker, const struct auth *judge,
                          const struct identity *made)
 {
@@ -160,12 +160,14 @@ UNIT_CASE(test_auth_check__accepts_tokens_of_auth_make)
         free(assert_made(*state, *state, &rows[i]));
 }
 
-/* now is NOW_S: a token has expired when now >= exp, and is valid when now >= nbf */
+/* The time of the checks is NOW_S. A token has expired if the time is not before exp, and is valid
+   from nbf on. */
 UNIT_CASE(test_auth_check__requires_the_claims)
 {
     /* clang-format off */
     static const struct {
-        const char *claims; /* behind those of GOOD */
+        /* the claims of the token; GOOD has those that are required */
+        const char *claims;
         enum rlock_status status;
     } rows[] = {
         {GOOD, RLOCK_OK},
@@ -210,7 +212,7 @@ UNIT_CASE(test_auth_check__requires_the_claims)
         {SUB "\" 1\"", RLOCK_REFUSED},
         {SUB "\"1.0\"", RLOCK_REFUSED},
         {SUB "\"\"", RLOCK_REFUSED},
-        /* ambiguous */
+        /* two members have the same name, or more follows the object */
         {GOOD ",\"sub\":\"2\"", RLOCK_REFUSED},
         {"\"sub\":\"1\",\"exp\":1,\"exp\":1900000001", RLOCK_REFUSED},
         {GOOD ",\"role\":\"admin\",\"role\":\"payment\"", RLOCK_REFUSED},
@@ -331,7 +333,7 @@ UNIT_CASE(test_auth_check__uses_the_key_that_the_token_names)
         const char *kid;
         const char *secret;
         enum rlock_status status;
-        enum rlock_status status_with_only; /* if SECKILL_JWT_SECRET is set too */
+        enum rlock_status status_with_only; /* if SECKILL_JWT_SECRET is set, too */
     } rows[] = {
         {",\"kid\":\"new\"", NEW, RLOCK_OK, RLOCK_OK},
         {",\"kid\":\"2026-01\"", OLD, RLOCK_OK, RLOCK_OK},
@@ -385,8 +387,8 @@ UNIT_CASE(test_auth_make__signs_with_the_first_key)
 }
 
 struct pair {
-    char *private_key, *public_key; /* PEM */
-    char *locked;                   /* the private key with a passphrase */
+    char *private_key, *public_key; /* in PEM format */
+    char *locked;                   /* the private key, encrypted with a passphrase */
 };
 
 static char *text_of(BIO *bio)
@@ -428,13 +430,14 @@ static void check_pair(enum config_alg alg, const struct pair *pair)
     struct identity found;
 
     ASSERT_STATUS(create_with(alg, pair->private_key, pair->public_key, &auth), RLOCK_OK);
-    for (int i = 0; i < 50; i++) { /* some numbers of a signature begin with zeros */
+    for (int i = 0; i < 50; i++) { /* some numbers in signatures begin with zeros */
         char header[AUTH_TOKEN_BYTES_MAX];
         char *token = assert_made(auth, auth, &made);
 
-        if (alg == CONFIG_ES256) /* 64 bytes, RFC 7518 */
+        if (alg == CONFIG_ES256) /* 64 bytes, see RFC 7518 */
             assert_int_equal(strlen(strrchr(token, '.') + 1), 86);
-        snprintf(header, sizeof(header), "Bearer %sA", token); /* one byte more */
+        /* The signature is one byte too long. */
+        snprintf(header, sizeof(header), "Bearer %sA", token);
         ASSERT_STATUS(check(auth, header, &found), RLOCK_REFUSED);
         memcpy(strrchr(header, '.'), ".AAAA", sizeof(".AAAA"));
         ASSERT_STATUS(check(auth, header, &found), RLOCK_REFUSED);
@@ -442,7 +445,7 @@ static void check_pair(enum config_alg alg, const struct pair *pair)
         ASSERT_STATUS(check(auth, header, &found), RLOCK_REFUSED);
         free(token);
     }
-    /* the public key must not work as a secret */
+    /* The public key must not be accepted as a secret. */
     assert_signed(auth, pair->public_key, HS256, "{" GOOD "}", RLOCK_REFUSED);
     auth_free(auth);
     auth = NULL;
@@ -451,7 +454,7 @@ static void check_pair(enum config_alg alg, const struct pair *pair)
     ASSERT_STATUS(auth_make(auth, &made, NOW_S, 10, NULL, NULL), RLOCK_INVALID);
     auth_free(auth);
     ASSERT_STATUS(create_with(alg, pair->private_key, "", &auth),
-                  RLOCK_OK); /* signs only */
+                  RLOCK_OK); /* this object can only sign */
     auth_free(auth);
 }
 
@@ -489,7 +492,7 @@ UNIT_CASE(test_auth_make__key_pairs)
     "eyJpc3MiOiJqb2UiLA0KICJleHAiOjEzMDA4MTkzODAsDQogImh0dHA6Ly9leGFtcGxlLmNvbS9pc19yb2" \
     "90Ijp0cnVlfQ"
 
-/* RFC 7515, appendices A.2 and A.3 */
+/* The examples in appendices A.2 and A.3 of RFC 7515. */
 UNIT_CASE(test_jws_verify__the_examples_of_the_rfc)
 {
     /* clang-format off */
@@ -538,7 +541,7 @@ UNIT_CASE(test_jws_verify__the_examples_of_the_rfc)
     }
 }
 
-/* A secret that is longer than a block of SHA-256 is hashed. */
+/* HMAC hashes a secret first if it is longer than a block of SHA-256. */
 UNIT_CASE(test_auth_check__secrets_of_any_length)
 {
     char secret[100] = "";
@@ -568,7 +571,7 @@ UNIT_CASE(test_auth_parse_role__knows_each_role)
 
 /* -- without memory -- */
 
-static int fails_at; /* the allocation of OpenSSL that fails; 0: none does */
+static int fails_at; /* which allocation of OpenSSL fails, from 1 on; 0: none */
 
 static bool fails(void)
 {
@@ -597,7 +600,8 @@ static void openssl_free(void *memory, const char *file UNUSED, int line UNUSED)
         (const char *)(array), count                                                     \
     }
 
-/* Whether the n-th allocation was reached. The first five are of the signature's numbers. */
+/* Fails allocation n of a verification. Returns whether there were so many. The first five
+   allocations are for the numbers of the signature. */
 static bool verify_without(int n, const struct jws_key *key, struct text signature,
                            bool is_good)
 {
@@ -653,7 +657,8 @@ static void *no_memory(size_t size UNUSED)
     return NULL;
 }
 
-/* A valid token is not refused: its client would have to get another one. */
+/* If memory is out, a valid token must not be refused, because its client would then get another
+   one. */
 UNIT_CASE(test_auth_check__refuses_no_token_without_memory)
 {
     static const struct identity made = {.user_id = 3};
@@ -765,7 +770,8 @@ UNIT_CASE(test_auth_create__fails_without_memory_for_its_texts)
     }
 }
 
-/* The first six allocations are those of the test before. */
+/* The first six allocations are those of the test before. If a later one fails, auth_create() may
+   succeed with a key that has no header. Then auth_make() must fail. */
 UNIT_CASE(test_auth_make__fails_without_the_header_of_its_key)
 {
     const struct identity made = {.user_id = 7};
@@ -791,7 +797,7 @@ UNIT_CASE(test_auth_make__fails_without_the_header_of_its_key)
     ASSERT_NUMBER(headless, >, 0);
 }
 
-/* The key without a name is one more. */
+/* The key without a name is in addition to these. */
 UNIT_CASE(test_auth_create__limits_the_number_of_keys)
 {
     char keys[(AUTH_KEYS_MAX + 1) * 60];

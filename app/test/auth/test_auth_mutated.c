@@ -1,6 +1,8 @@
 /*
- * test_auth_mutated.c - mutated tokens get the same answer from auth_check() and from a check
- * that parses every header, decodes bit by bit and computes the whole HMAC.
+ * test_auth_mutated.c - auth_check() compared with a slow check, for mutated tokens.
+ *
+ * The slow check parses every header, decodes bit by bit, and computes the whole HMAC. Both must
+ * give the same answer.
  *
  * Usage: test_auth_mutated [TOKENS]
  */
@@ -143,7 +145,8 @@ static size_t sign(const char *secret, const struct parts *parts, char *text)
     return len + base64_encode(mac, mac_len, text + len);
 }
 
-/* One byte is changed before the token is signed, after it, both or neither. */
+/* Makes a token. One byte is changed before the signature is made, or after it, or both, or
+   neither. */
 static size_t make_token(char *text)
 {
     struct parts parts = seeds[below(seed_count)];
@@ -165,7 +168,7 @@ static size_t make_token(char *text)
     case 1:
         text[strlen("Bearer ") + below(len - strlen("Bearer "))] = "AQgw.-_=a"[below(9)];
         break;
-    case 2: /* unused bits of the last character */
+    case 2: /* bits of the last character that base64 does not use */
         text[len - 1] = (char)(text[len - 1] ^ (int)(1 + below(7)));
         break;
     default:

@@ -18,11 +18,11 @@
 #define SET_MAX     8000
 #define COUNT_OF(a) (sizeof(a) / sizeof((a)[0]))
 
-/* A key pair: it signs tokens, and a set publishes it. */
+/* A key pair. Its private key signs tokens. A set has its public key. */
 struct pair {
     enum config_alg alg;
     struct jws_key *signer;
-    char first[1400], second[1400]; /* the numbers of the public key, in base64 */
+    char first[1400], second[1400]; /* the two numbers of the public key, in base64 */
 };
 
 static struct {
@@ -120,7 +120,7 @@ static enum rlock_status check(const struct auth *auth, const struct pair *pair,
     return auth_check(auth, (struct text){token, len}, NOW_S, ret_identity);
 }
 
-/* A key as a set has it. `more` are members before the numbers. */
+/* Returns the public key as a member of a set. `more` has members before the numbers. */
 static const char *jwk(const struct pair *pair, const char *kid, const char *more)
 {
     static char texts[4][SET_MAX / 2];
@@ -154,7 +154,7 @@ static void assert_checked(const struct auth *auth, enum config_alg alg,
                  rlock_status_name(status));
 }
 
-/* A set as Keycloak publishes it: it has keys for encryption and of other algorithms, too. */
+/* A set as Keycloak publishes it. It also has keys for encryption and keys of other algorithms. */
 UNIT_CASE(test_jwks__of_a_provider)
 {
     static const struct row rows[] = {
@@ -182,7 +182,7 @@ UNIT_CASE(test_jwks__of_a_provider)
     }
 }
 
-/* Which of the members exclude a key; the set then has no key. */
+/* If the members exclude the key, the set has no key, so it is refused. */
 UNIT_CASE(test_jwks__takes_keys_that_verify)
 {
     static const struct {
@@ -222,7 +222,8 @@ UNIT_CASE(test_jwks__takes_keys_that_verify)
 
 UNIT_CASE(test_jwks__may_have_a_number_of_one_byte)
 {
-    struct pair pair = {.alg = CONFIG_RS256, .second = "Aw"}; /* the exponent 3 */
+    /* the public exponent is 3 */
+    struct pair pair = {.alg = CONFIG_RS256, .second = "Aw"};
     struct auth *auth = NULL;
     char set[SET_MAX];
 
@@ -265,7 +266,7 @@ UNIT_CASE(test_jwks__is_refused)
              given.ec.first);
     snprintf(sets[i++], SET_MAX, "{\"keys\":[{%s,\"x\":\"AQAB\",\"y\":\"%s\"}]}", x,
              given.ec.second);
-    /* x twice: no point of the curve */
+    /* the x coordinate is used twice, so the point is not on the curve */
     snprintf(sets[i++], SET_MAX, "{\"keys\":[{%s,\"x\":\"%s\",\"y\":\"%s\"}]}", x,
              given.ec.first, given.ec.first);
     assert_int_equal(i, COUNT_OF(rows));
@@ -333,7 +334,7 @@ UNIT_CASE(test_claims__of_other_names)
     }
 }
 
-/* `seckill token` writes the claims that the service reads. */
+/* `seckill token` must write the claims that the service reads. */
 UNIT_CASE(test_claims__of_other_names_are_issued)
 {
     struct config config = {.jwt_secret = "0123456789abcdef0123456789abcdef",

@@ -52,8 +52,9 @@ UNIT_CASE(test_limiter_take__many_keys_do_not_free_a_busy_one)
     limiter_free(limiter);
 }
 
-/* The table has four places for each key. A key whose bucket was replaced begins with a full
-   bucket. The table never keeps more buckets than it has places. */
+/* The table has sets of four places. A key belongs to one set, and its bucket is in one of the four
+   places. If the bucket is replaced, the key begins again with a full one. The table never keeps
+   more buckets than it has places. */
 UNIT_CASE(test_limiter_take__replaces_the_bucket_that_is_full_first)
 {
     struct limiter *limiter = limiter_create(1);
@@ -61,12 +62,12 @@ UNIT_CASE(test_limiter_take__replaces_the_bucket_that_is_full_first)
 
     while (limiter_take(limiter, 77, 1000000) == 0)
         ;
-    /* these buckets are full later than the bucket of key 77 */
+    /* these buckets become full later than the bucket of key 77 */
     for (uint64_t key = 1000; key < 301000; key++) {
         for (int i = 0; i < 2; i++)
             assert_int_equal(limiter_take(limiter, key, 1500000), 0);
     }
-    ASSERT_NUMBER(limiter_fill(limiter, 1500000), ==, 1000); /* none is free */
+    ASSERT_NUMBER(limiter_fill(limiter, 1500000), ==, 1000); /* no place is free */
     for (uint64_t key = 1000; key < 301000; key++)
         forgotten += limiter_take(limiter, key, 1500000) == 0;
     assert_in_range(forgotten, 300000 - 65536, 300000);
@@ -90,7 +91,8 @@ UNIT_CASE(test_limiter_take__keeps_a_key_in_each_place)
     limiter_free(limiter);
 }
 
-/* All keys are in one set, because the high bits of their product with the golden ratio are 0. */
+/* All keys of this test are in one set. The set depends on the high bits of the key's product with
+   the golden ratio, which are 0 here. */
 UNIT_CASE(test_limiter_take__replaces_within_a_full_set)
 {
     static const uint64_t golden_inverse = UINT64_C(0xf1de83e19937733d);
@@ -115,7 +117,8 @@ UNIT_CASE(test_limiter_fill__counts_the_buckets_in_use)
 
     assert_int_equal(limiter_fill(NULL, 0), 0);
     assert_int_equal(limiter_fill(limiter, 1000000), 0);
-    assert_int_equal(limiter_take(limiter, 0, 1000000), 0); /* in the first set */
+    /* This key is in the first set. */
+    assert_int_equal(limiter_take(limiter, 0, 1000000), 0);
     assert_int_equal(limiter_fill(limiter, 1000000), 1);
     assert_int_equal(limiter_fill(limiter, 1100000), 0);
     assert_int_equal(limiter_rate_per_s(limiter), 10);

@@ -1,4 +1,4 @@
-/* test_ticket.c - tickets and proofs, with an injected clock and random numbers. */
+/* test_ticket.c - tickets and proofs of work, with an injected clock and random numbers. */
 #include "app/auth/ticket.h"
 
 #include "test/case_list.h"
@@ -69,8 +69,8 @@ UNIT_CASE(test_ticket_is_good__refuses_every_change)
     assert_false(is_good(&subject, "", NOW_S));
 }
 
-/* The bytes that are missing may still be in memory, from the check of the whole ticket. */
-/* The whole ticket is checked first: its bytes may still be where those of the part are expected. */
+/* The whole ticket is checked first. Its bytes may then still be in memory where the missing bytes
+   of the part would be, but the part must be refused. */
 UNIT_CASE(test_ticket_is_good__refuses_a_part)
 {
     char text[TICKET_BYTES];
@@ -95,7 +95,7 @@ UNIT_CASE(test_ticket_is_proof__counts_the_zero_bits)
     do
         snprintf(nonce, sizeof(nonce), "%u", tries++);
     while (!ticket_is_proof(text_of("challenge"), text_of(nonce), 10));
-    assert_in_range(tries, 50, 20000); /* about a thousand */
+    assert_in_range(tries, 50, 20000); /* about a thousand tries */
     assert_true(ticket_is_proof(text_of("challenge"), text_of(nonce), 0));
     assert_true(ticket_is_proof(text_of("challenge"), text_of(nonce), 9));
     assert_false(ticket_is_proof(text_of("challenge"), text_of(nonce), 40));
@@ -104,7 +104,7 @@ UNIT_CASE(test_ticket_is_proof__counts_the_zero_bits)
 
 UNIT_CASE(test_ticket_is_proof__known_hashes)
 {
-    /* printed by `printf a:NONCE | sha256sum` */
+    /* the nonces are found with `printf a:NONCE | sha256sum` */
     static const struct {
         const char *nonce;
         unsigned bits;
@@ -117,7 +117,8 @@ UNIT_CASE(test_ticket_is_proof__known_hashes)
     }
 }
 
-/* Every second nonce of at most 64 bytes has a zero bit, and no longer one counts. */
+/* The proof requires one bit. About half of the nonces with 64 bytes have it, and a longer nonce is
+   never accepted. */
 UNIT_CASE(test_ticket_is_proof__takes_64_bytes)
 {
     static const char challenge[] = "12345678901234567890123456789012";
@@ -132,7 +133,7 @@ UNIT_CASE(test_ticket_is_proof__takes_64_bytes)
     ASSERT_NUMBER(good[1], ==, 0);
 }
 
-/* Instances of all versions print the same tickets. */
+/* Instances of all versions must print the same tickets. */
 UNIT_CASE(test_ticket_make__known_tickets)
 {
     static const struct ticket_subject challenge = {TICKET_CHALLENGE, 7, 70};
@@ -144,7 +145,8 @@ UNIT_CASE(test_ticket_make__known_tickets)
     assert_string_equal(text, "AAAAAHE_s3iZMb-Y2mzxL0GFuzvgETP1");
 }
 
-/* The proof requires one bit, so half of all nonces would satisfy it. */
+/* The proof requires one bit, so about half of the nonces would be accepted if they were not too
+   long. */
 UNIT_CASE(test_ticket_is_proof__refuses_a_long_nonce)
 {
     static const char challenge[] = "0123456789abcdef0123456789abcdef";
@@ -162,7 +164,7 @@ UNIT_CASE(test_ticket_is_proof__refuses_a_long_nonce)
 
 /* -- without memory -- */
 
-static bool is_without_memory; /* for OpenSSL */
+static bool is_without_memory; /* OpenSSL gets no memory */
 
 static void *openssl_malloc(size_t size, const char *file UNUSED, int line UNUSED)
 {
