@@ -26,7 +26,6 @@ static int teardown(void **state UNUSED)
 }
 
 // NOLINTBEGIN(concurrency-mt-unsafe): no threads in this program
-/* Removes all settings. */
 static int clear(void **state UNUSED)
 {
     return clearenv();
@@ -34,7 +33,7 @@ static int clear(void **state UNUSED)
 
 #define CASE(name) DEFINE_CASE(name, name, clear, NULL, NULL)
 
-/* Writes `len` bytes: the text, repeated. */
+/* Writes the text again and again, until the file has `len` bytes. */
 static void write_file(const char *text, size_t len, mode_t mode)
 {
     FILE *file = fopen(path, "we");
@@ -46,7 +45,7 @@ static void write_file(const char *text, size_t len, mode_t mode)
     assert_int_equal(chmod(path, mode), 0);
 }
 
-/* The next free file descriptor. */
+/* Returns the lowest free file descriptor. */
 static int next_fd(void)
 {
     int fd = dup(STDIN_FILENO);
@@ -62,16 +61,17 @@ static void assert_refused(const char *wanted)
     int fd = next_fd();
 
     ASSERT_STATUS(config_read(&config, &err), RLOCK_INVALID);
-    ASSERT_NUMBER(next_fd(), ==, fd); /* files are closed */
+    ASSERT_NUMBER(next_fd(), ==, fd); /* the files were closed */
     assert_string_equal(err.text, wanted);
-    ASSERT_NUMBER(config.workers, ==, 99); /* untouched */
+    ASSERT_NUMBER(config.workers, ==, 99); /* unchanged */
 }
 
 CASE(test_read__defaults)
 {
     struct config config;
 
-    assert_int_equal(setenv("SECKILL_WORKERS", "", 1), 0); /* as if it were not set */
+    /* An empty value counts as not set. */
+    assert_int_equal(setenv("SECKILL_WORKERS", "", 1), 0);
     assert_int_equal(setenv("SECKILL_TEST_ANY", "1", 1), 0);
     assert_int_equal(setenv("SECKIL_WORKERS", "1", 1), 0);
     ASSERT_STATUS(config_read(&config, NULL), RLOCK_OK);
@@ -91,7 +91,7 @@ CASE(test_read__values)
 {
     static const struct {
         const char *value;
-        int64_t number; /* the value of SECKILL_TICKET_TTL_S; -1: refused */
+        int64_t number; /* the value of SECKILL_TICKET_TTL_S; -1: it is refused */
     } rows[] = {
         {"5", 5},     {"3600", 3600}, {"0007", 7},
         {"4", -1},    {"3601", -1},   {"", 120},
@@ -178,9 +178,9 @@ CASE(test_read__contents_of_files)
     ASSERT_NUMBER(config.exposed_count, ==, 0);
     config_clear(&config);
     ASSERT_NUMBER(config.file_count, ==, 0);
-    ASSERT_NUMBER(next_fd(), ==, fd); /* files are closed */
+    ASSERT_NUMBER(next_fd(), ==, fd); /* the files were closed */
 
-    write_file("s", FILE_BYTES_MAX, 0644); /* everybody may read it */
+    write_file("s", FILE_BYTES_MAX, 0644); /* everybody may read the file */
     ASSERT_STATUS(config_read(&config, NULL), RLOCK_OK);
     assert_int_equal(strlen(config.jwt_secret), FILE_BYTES_MAX);
     ASSERT_NUMBER(config.exposed_count, ==, 1);
@@ -240,7 +240,7 @@ CASE(test_read__invalid_files)
                    "file or directory");
 }
 
-/* The mode of a pipe is not checked. */
+/* The mode of a pipe is not checked, because no one else can open it. */
 CASE(test_read__a_pipe)
 {
     struct config config;

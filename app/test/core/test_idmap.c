@@ -1,4 +1,4 @@
-/* test_idmap.c - the hash table compared with an array, and its probes counted. */
+/* test_idmap.c - the hash table compared with an array, and the number of its probes. */
 #include "app/core/idmap.h"
 #include "app/core/siphash.h"
 #include "base/random.h"
@@ -65,8 +65,8 @@ UNIT_CASE(test_idmap_next__returns_every_value_once)
     idmap_clear(&map);
 }
 
-/* The number of taken slots that look-ups of absent ids visit, one look-up from each slot. A run
-   of n taken slots costs n + (n - 1) + ... + 1. */
+/* Returns how many taken slots are visited if absent ids are looked up from each slot. A run of n
+   taken slots costs n + (n - 1) + ... + 1. */
 static uint64_t count_probes(const int64_t *ids)
 {
     static char value;
@@ -85,8 +85,9 @@ static uint64_t count_probes(const int64_t *ids)
     return probes;
 }
 
-/* Fibonacci hashing, which has no key, puts all chosen ids into one slot: the high half of
-   their product with the golden ratio is 0. */
+/* An attacker could choose ids that a hash without a key puts into one slot. Here the ids would
+   have this effect on Fibonacci hashing: the high half of their product with the golden ratio is 0.
+   With the key of the map they must cost no more than random ids. */
 UNIT_CASE(test_idmap_get__chosen_ids_cost_as_much_as_random_ones)
 {
     static const uint64_t golden_inverse = UINT64_C(0xf1de83e19937733d);
@@ -106,7 +107,7 @@ UNIT_CASE(test_idmap_get__chosen_ids_cost_as_much_as_random_ones)
     assert_in_range(chosen_probes, random_probes / 10 * 9, random_probes / 10 * 11);
 }
 
-/* The result for 8 bytes in the test vectors of the authors. */
+/* The result is from the test vectors of the authors, for 8 bytes. */
 UNIT_CASE(test_siphash__has_the_published_result)
 {
     static const uint64_t key[2] = {UINT64_C(0x0706050403020100),

@@ -1,4 +1,4 @@
-/* test_log.c - lines through the thread that writes them; a pipe is standard error. */
+/* test_log.c - lines that a thread writes to standard error, which is a pipe in this program. */
 #define _GNU_SOURCE // NOLINT(readability-identifier-naming): pipe2, O_DIRECT
 #include "app/core/log.h"
 #include "test/case_list.h"
@@ -28,17 +28,18 @@ static struct {
     char text[1 << 20];
     size_t len;
     bool is_torn;                /* a packet ended within a line */
-    size_t last_len, before_len; /* of the last read, and of the one before */
+    size_t last_len, before_len; /* length of the last packet, and of the one before it */
 } output;
 
 /* -- results of write(): scripted ones first, then those of the system -- */
 
-#define ALL_BUT_ONE (-2) /* bytes are written */
+#define ALL_BUT_ONE (-2) /* a write of all bytes but one */
 
 static struct {
     const struct step {
         ssize_t result;
-        int error; /* is set after a success, too, as an earlier call may have done */
+        /* errno after the call; a success leaves the value of an earlier call */
+        int error;
     } * steps;
     size_t count;
     unsigned polls;
@@ -77,7 +78,8 @@ int poll(struct pollfd *fds, nfds_t count, int timeout_ms)
 
 /* -- output -- */
 
-/* In packet mode each read returns the bytes of one write of at most PIPE_BUF bytes. */
+/* The pipe is in packet mode: each read returns the bytes of one write of at most PIPE_BUF
+   bytes. */
 static void capture(void)
 {
     int fds[2];
@@ -98,7 +100,7 @@ static void release(void)
     close(output.saved_fd);
 }
 
-/* Reads a packet. False: end of file, or nothing arrives in time. */
+/* Reads a packet. Returns false at the end of the file, or if no packet arrives in time. */
 static bool read_packet(void)
 {
     struct pollfd readable = {.fd = output.read_fd, .events = POLLIN};
@@ -183,7 +185,7 @@ UNIT_CASE(test_log_stop__writes_the_waiting_lines)
     assert_int_equal(dropped, 0);
 }
 
-/* Each line leaves without another one or the end of the thread. */
+/* Each line must be written soon, and not only when another line follows or the thread ends. */
 UNIT_CASE(test_log_event__wakes_the_thread)
 {
     uint64_t dropped;
@@ -231,7 +233,7 @@ UNIT_CASE(test_log_event__writes_the_rest_of_a_line)
     script.polls = 0;
     log_event(LOG_INFO, "parts", "%s", padding);
     ASSERT_NUMBER(script.count, ==, 0);
-    ASSERT_NUMBER(script.polls, ==, 1); /* for the one failure with EAGAIN */
+    ASSERT_NUMBER(script.polls, ==, 1); /* one poll() for the one failure with EAGAIN */
     release();
     read_rest();
     ASSERT_BEGINS(output.text, "ts=2");
@@ -297,7 +299,7 @@ UNIT_CASE(test_log_event__drops_lines_that_nobody_reads)
     assert_int_equal(count_lines(&reported), LINES - (int)dropped);
 }
 
-/* The buffer has room for 64 lines of 1 KiB; they leave in writes of PIPE_BUF bytes. */
+/* The buffer has room for 64 lines of 1 KiB. They are written PIPE_BUF bytes at a time. */
 UNIT_CASE(test_log_event__fills_the_buffer_before_it_drops)
 {
     uint64_t before = log_dropped();
@@ -317,7 +319,7 @@ UNIT_CASE(test_log_event__fills_the_buffer_before_it_drops)
                  output.before_len);
 }
 
-/* They are reported once lines can be written again. */
+/* When lines can be written again, a line reports how many were lost. */
 UNIT_CASE(test_log_dropped__counts_lines_that_are_not_written)
 {
     uint64_t before = log_dropped(), reported;
@@ -353,7 +355,7 @@ UNIT_CASE(test_log_start__says_why_no_thread_starts)
     pthread_getattr_default_np(&usual);
     pthread_getattr_default_np(&huge);
     pthread_attr_setstacksize(&huge,
-                              SIZE_MAX / 4096 * 2048); /* no address space has it */
+                              SIZE_MAX / 4096 * 2048); /* no address space is so large */
     assert_int_equal(pthread_setattr_default_np(&huge), 0);
     errno = 0;
     assert_int_equal(log_start(&err), RLOCK_NO_MEMORY);
@@ -369,7 +371,7 @@ static long thread_count(void)
     return stat("/proc/self/task", &tasks) == 0 ? (long)tasks.st_nlink : -1;
 }
 
-/* This test is the last, because log_stop() abandons the thread. */
+/* This test is the last one, because log_stop() leaves the thread behind. */
 UNIT_CASE(test_log_stop__does_not_wait_for_a_reader)
 {
     long threads = thread_count();
@@ -381,13 +383,13 @@ UNIT_CASE(test_log_stop__does_not_wait_for_a_reader)
         fill(0, LINES);
     log_stop();
     unread = log_dropped();
-    close(output.read_fd); /* the writes fail, and the thread ends */
+    close(output.read_fd); /* now the writes fail, and the thread ends */
     for (int i = 0; i < DEADLINE_MS && thread_count() > threads; i++)
         poll(NULL, 0, 1);
     release();
     assert_int_equal(thread_count(), threads);
     ASSERT_NUMBER(unread, >, before);
-    /* lines that were not written count, too */
+    /* Lines that the thread could not write count as dropped, too. */
     ASSERT_BETWEEN(log_dropped(), unread + 1, before + LINES);
 }
 

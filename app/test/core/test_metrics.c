@@ -21,7 +21,7 @@ static int setup(void **state UNUSED)
 
 #define CASE(name) DEFINE_CASE(name, name, setup, NULL, NULL)
 
-/* The caller frees the text. */
+/* Returns a text that the caller frees. */
 static char *printed(void (*print)(FILE *out, const struct all_metrics *all))
 {
     struct text_document document;
@@ -56,7 +56,7 @@ static void assert_metrics(const char *const *lines, size_t count)
     assert_metrics((const char *const[]){__VA_ARGS__},                                   \
                    sizeof((const char *const[]){__VA_ARGS__}) / sizeof(char *))
 
-/* `count` in the first loop, and ten times that in the second. */
+/* Sets a counter to `count` in the first loop, and to ten times as much in the second. */
 #define FILL(field, count) fill(&first.field, &second.field, count)
 
 static void fill(_Atomic uint64_t *of_first, _Atomic uint64_t *of_second, uint64_t count)
@@ -174,7 +174,8 @@ CASE(test_print__gauges_of_dependencies)
     first.postgres_up = second.postgres_up = 1;
     second.redis_up = 1;
     first.durability = DURABILITY_LOCAL;
-    second.durability = DURABILITY_REMOTE; /* only the first loop asks */
+    /* Ignored: only the first loop reads the durability. */
+    second.durability = DURABILITY_REMOTE;
     first.clock_difference_us = -1500000;
     second.clock_difference_us = 7;
     ASSERT_METRICS("# TYPE seckill_dependency_up gauge\n"
@@ -207,7 +208,7 @@ CASE(test_print__gauges_of_dependencies)
 CASE(test_print__age_of_the_oldest_catalogue)
 {
     static const struct {
-        int64_t first_s, second_s; /* since each loop read its catalogue */
+        int64_t first_s, second_s; /* age of each loop's catalogue */
         int age_s;
     } rows[] = {{100, 200, 200}, {300, 200, 300}, {-100, -200, 0}};
 
@@ -229,8 +230,7 @@ CASE(test_print__age_of_the_oldest_catalogue)
 CASE(test_print__how_long_the_feed_is_held)
 {
     static const struct {
-        int64_t first_s,
-            second_s; /* since a transaction holds back the readers of a loop; -1: none does */
+        int64_t first_s, second_s; /* how long the feed is held; -1: not held */
         int held_s;
     } rows[] = {{100, 200, 200}, {300, -1, 300}, {-1, 100, 100}, {-1, -1, 0}};
 
@@ -287,7 +287,7 @@ CASE(test_print_stats__of_a_sale)
         "\"durability\":\"remote\",\"since_ms\":{}}");
 }
 
-/* The conditions at `now_ms`, as the stats have them. */
+/* Asserts which conditions the stats have at now_ms, and since when. */
 static void assert_conditions(int64_t now_ms, const char *wanted)
 {
     char *text, *found;
@@ -306,7 +306,8 @@ CASE(test_conditions__have_the_time_since_when_they_hold)
     first.postgres_up = second.postgres_up = first.redis_up = second.expiry_leader = 1;
     assert_conditions(6, "\"since_ms\":{\"no_redis\":5}}");
     second.redis_up = 1;
-    first.durability = DURABILITY_LOCAL; /* no standby was ever attached */
+    /* No standby was ever attached, so none is missing. */
+    first.durability = DURABILITY_LOCAL;
     assert_conditions(7, "\"since_ms\":{}}");
     first.durability = DURABILITY_REMOTE;
     assert_conditions(8, "\"since_ms\":{}}");
@@ -365,7 +366,7 @@ CASE(test_print_loops__prints_the_last_state)
     assert_states("null},", "null}]");
     metrics_publish_state(&second, strdup("{\"n\":1}"));
     assert_states("null},", "{\"n\":1}}]");
-    assert_states("null},", "{\"n\":1}}]"); /* printing keeps it */
+    assert_states("null},", "{\"n\":1}}]"); /* the state can be printed again */
     metrics_publish_state(&first, strdup("{\"n\":2}"));
     metrics_publish_state(&second, strdup("{\"n\":3}"));
     assert_states("{\"n\":2}},", "{\"n\":3}}]");

@@ -90,7 +90,8 @@ UNIT_CASE(test_rfc3339_parse__refuses)
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         size_t len = strlen(rows[i]);
-        char *block = malloc(1 + len); /* nothing behind the text is read */
+        /* the text ends with the block, so a sanitizer finds a read behind it */
+        char *block = malloc(1 + len);
         char *text = block + 1;
 
         memcpy(text, rows[i], len);
@@ -101,7 +102,7 @@ UNIT_CASE(test_rfc3339_parse__refuses)
     assert_int_equal(us, 7);
 }
 
-/* '/' and ':' are the bytes before '0' and after '9'. */
+/* The bytes '/' and ':' come just before '0' and just after '9'. */
 UNIT_CASE(test_rfc3339_parse__refuses_a_wrong_byte)
 {
     static const char valid[] = "2030-01-01T00:00:00.5+08:00", wrong[] = "/:x";

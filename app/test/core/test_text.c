@@ -34,7 +34,7 @@ UNIT_CASE(test_text_parse_id__accepts_positive_numbers)
 {
     static const struct {
         const char *text;
-        int64_t id; /* 0: refused */
+        int64_t id; /* 0: the text is refused */
     } rows[] = {
         {"1", 1},
         {"90", 90},
