@@ -9,7 +9,7 @@ static const struct all_metrics all = {loops, 2};
 UNIT_CASE(test_health_of__needs_every_loop)
 {
     static const struct {
-        uint64_t postgres_up, redis_up, redis_degraded; /* the second loop */
+        uint64_t postgres_up, redis_up, redis_degraded; /* the state of the second loop */
         bool bypasses_locks;
         struct health wanted;
     } rows[] = {
@@ -20,7 +20,8 @@ UNIT_CASE(test_health_of__needs_every_loop)
     };
 
     first.postgres_up = first.redis_up = 1;
-    first.postgres_failure = RLOCK_TIMEOUT; /* a past failure: ignored */
+    /* A past failure: ignored, since Postgres is up. */
+    first.postgres_failure = RLOCK_TIMEOUT;
     second.postgres_failure = RLOCK_REFUSED;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         struct health found;

@@ -14,7 +14,7 @@
 #define SECOND_US    INT64_C(1000000)
 #define NOTHING      "no text"
 
-/* The clock starts at 1700000000000 ms; entries of the last ten minutes are kept. */
+/* The clock starts at 1700000000000 ms. Entries of the last ten minutes are kept. */
 #define XADD(oldest_ms) "XADD seckill:stats MINID ~ " oldest_ms " * h/PID {stats};"
 #define EXPIRE          "EXPIRE seckill:stats 3600;"
 #define ANSWER(now_ms, is_shared, items)                                                 \
@@ -26,13 +26,13 @@
 
 static struct {
     bool is_down;
-    enum rlock_status refusal; /* of redis_conn_words() */
+    enum rlock_status refusal; /* result of redis_conn_words() */
     bool has_no_document, has_no_end;
     const char *host;
     int host_result;
     int64_t noted_ms;
-    char sent[1000]; /* the words of the commands, each command ends with ";" */
-    size_t count;    /* of the commands under way */
+    char sent[1000]; /* the words of the commands; each command ends with ";" */
+    size_t count;    /* number of commands under way */
     struct pending {
         struct redis_command *command;
         redis_command_cb done;
@@ -100,7 +100,7 @@ char *text_document_end(struct text_document *document)
     return NULL;
 }
 
-/* As in Linux: a name of the whole length has no NUL. */
+/* Fills `name` as Linux does: a name of the whole length has no NUL. */
 int gethostname(char *name, size_t len)
 {
     ASSERT_NUMBER(len, ==, 63);
@@ -158,7 +158,7 @@ static void answer(enum rlock_status status, redisReply *reply)
     oldest.done(oldest.command, status, (const struct redis_reply *)(const void *)reply);
 }
 
-/* `wanted` with the number of the process in the place of "PID" */
+/* Asserts that a text is `wanted`, in which "PID" stands for the id of this process. */
 static void assert_text(const char *found, const char *wanted)
 {
     char text[1000];
@@ -209,7 +209,7 @@ CASE(test_stats__are_written_each_second)
 {
     assert_sent_after(SECOND_US - 1, "");
     assert_sent_after(1, XADD("1699999401000") EXPIRE);
-    assert_sent_after(SECOND_US, ""); /* both are under way */
+    assert_sent_after(SECOND_US, ""); /* both commands are still under way */
     answer(RLOCK_TIMEOUT, NULL);
     assert_sent_after(SECOND_US, "");
     answer(RLOCK_OK, NULL);
@@ -242,7 +242,7 @@ CASE(test_stats__are_not_written_without_redis_or_memory)
     fake.has_no_end = true;
     assert_sent_after(SECOND_US, "");
     fake.has_no_end = false;
-    fake.refusal = RLOCK_NO_MEMORY; /* the next second tries again */
+    fake.refusal = RLOCK_NO_MEMORY; /* fails once; the next second tries again */
     assert_sent_after(SECOND_US, XADD("1699999404000") EXPIRE);
     assert_sent_after(SECOND_US, XADD("1699999405000"));
 }
@@ -326,7 +326,7 @@ CASE(test_stats_read__answers_nothing_without_memory)
 
 #define HOST_63 "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcde"
 
-/* A name that JSON cannot have as it is, or that is unknown, is replaced. */
+/* A name that is unknown, or that JSON would have to escape, is replaced by "instance". */
 CASE(test_stats__name_the_host_and_process)
 {
     static const struct {
