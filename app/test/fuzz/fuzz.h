@@ -1,4 +1,4 @@
-/* fuzz.h - the functions that libFuzzer calls; `make fuzz` builds a program per fuzz_*.c. */
+/* fuzz.h - the functions that libFuzzer calls. `make fuzz` builds a program from each fuzz_*.c. */
 #ifndef TEST_FUZZ_H
 #define TEST_FUZZ_H
 
@@ -9,7 +9,7 @@
 /** Called once, before the first input. */
 int LLVMFuzzerInitialize(int *argc, char ***argv);
 
-/** Called for each input; aborts if it finds an error. Returns 0. */
+/** Called for each input. Aborts if it finds an error, and otherwise returns 0. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 // NOLINTEND(readability-identifier-naming)
 

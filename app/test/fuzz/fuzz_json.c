@@ -18,7 +18,7 @@ static const struct json_field fields[] = {
 
 static bool is_within_bounds(const struct target *target)
 {
-    /* characters of up to four bytes */
+    /* a character has up to four bytes */
     return target->title.bytes != NULL && target->title.len >= 1 &&
            target->title.len <= 80 && target->number >= -5 && target->number <= 100 &&
            target->time_us >= 1;

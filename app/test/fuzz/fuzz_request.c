@@ -1,11 +1,11 @@
 /*
- * fuzz_request.c - requests to a worker without its servers: path, query, cursors, headers,
- * bodies, tokens.
+ * fuzz_request.c - requests to a worker without its servers: path, query, cursors, headers, bodies,
+ * tokens.
  *
- * An input is a request without its Content-Length, which is added. In it $A, $P and $S
- * stand for a valid token of an admin, a payment service, a shopper.
+ * An input is a request without Content-Length, which the fuzzer adds. $A, $P and $S stand for
+ * valid tokens of an admin, a payment service and a shopper.
  *
- * Every answer must be HTTP and not 500.
+ * Every answer must be HTTP, and its status must not be 500.
  */
 #include "app/cmd/worker.h"
 #include "app/core/log.h"
@@ -22,7 +22,7 @@
 
 #define REQUEST_BYTES 131072
 
-/* Nothing listens on port 1. */
+/* No server listens on port 1. */
 static const struct config config = {
     .database_url = "postgresql://127.0.0.1:1/nothing",
     .lists_url = "",
@@ -157,7 +157,7 @@ static void write_request(struct buffer *buffer, const char *data, size_t size)
 
 /* -- the answer -- */
 
-/* Read to the end; returns the number of bytes, up to `size`. */
+/* Reads the answer to its end. Returns the number of bytes that were kept, up to `size`. */
 static size_t read_answer(int fd, char *answer, size_t size)
 {
     char rest[16384];

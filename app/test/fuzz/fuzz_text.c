@@ -1,9 +1,9 @@
 /*
- * fuzz_text.c - the small parsers: the first byte of an input chooses one.
+ * fuzz_text.c - the small parsers. The first byte of an input chooses the parser:
  *
- *   a  an address      n  networks        f  X-Forwarded-For, behind a line break
+ *   a  an address      n  networks        f  X-Forwarded-For, after a line break
  *   b  base64          t  a time          i  X-Request-Id       p  traceparent
- *   k  a file of keys  v  a ticket        w  a proof: challenge, line break, nonce
+ *   k  a file of keys  v  a ticket        w  a proof of work: challenge, line break, nonce
  */
 #include "app/auth/auth.h"
 #include "app/auth/base64.h"
@@ -38,7 +38,7 @@ static void try_networks(const char *text)
         demand(address_is_in(&networks, networks.rows[i].address));
 }
 
-/* The headers of a proxy that is not trusted are ignored. */
+/* If the peer is not a trusted proxy, its header must be ignored. */
 static void try_forwarded(const char *list, size_t len)
 {
     struct address_networks trusted;
@@ -51,7 +51,7 @@ static void try_forwarded(const char *list, size_t len)
     demand(memcmp(stranger, kept, 16) == 0);
 }
 
-/* Decoded and encoded again, the text must be the same. */
+/* A text that can be decoded must be the same when it is encoded again. */
 static void try_base64(const char *text, size_t len)
 {
     char bytes[TEXT_MAX], again[BASE64_TEXT_BYTES(TEXT_MAX)];
@@ -68,7 +68,7 @@ static void try_time(const char *text, size_t len)
     char printed[RFC3339_BYTES];
 
     /* A leap second or an offset may give a time outside of the years that can be printed. The
-       bounds of the fields refuse such a time. */
+       bounds of the fields refuse such a time later. */
     if (!rfc3339_parse(text, len, &us) || us < 0 || us > YEAR_9999_END_US)
         return;
     rfc3339_print(us, printed);
@@ -94,7 +94,7 @@ static void try_keys(const char *text)
     auth_free(auth);
 }
 
-/* An input cannot be a valid ticket: a ticket is signed. */
+/* A ticket is signed, so no input can be a valid one. */
 static void try_ticket(const char *text, size_t len)
 {
     static const struct tickets tickets = {
@@ -143,7 +143,7 @@ static void try_one(char which, const char *text, size_t len)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    char *text; /* of its exact length, so that ASan sees a read beyond it */
+    char *text; /* has the exact length, so ASan finds a read beyond its end */
 
     if (size == 0 || size > TEXT_MAX)
         return 0;

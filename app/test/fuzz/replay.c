@@ -1,7 +1,7 @@
 /*
- * replay.c - give each file of a directory to a fuzzer, without libFuzzer.
+ * replay.c - gives each file of a directory to a fuzzer, without libFuzzer.
  *
- *   replay_NAME DIRECTORY
+ * replay_NAME DIRECTORY
  */
 #include "app/test/fuzz/fuzz.h"
 
@@ -12,7 +12,7 @@
 
 #define INPUT_MAX 65536
 
-#pragma weak LLVMFuzzerInitialize /* not every fuzzer has one */
+#pragma weak LLVMFuzzerInitialize /* some fuzzers have no such function */
 
 static int fail(const char *path)
 {
@@ -35,11 +35,12 @@ static int replay(const char *directory, const char *name)
         return fail(path);
     size = fread(text, 1, sizeof(text), file);
     fclose(file);
-    data = malloc(size + (size == 0)); /* a sanitizer notices a read behind its end */
+    data = malloc(size + (size == 0)); /* so a sanitizer finds a read behind its end */
     if (data == NULL)
         return fail(path);
     memcpy(data, text, size);
-    fprintf(stderr, "%s\n", path); /* the last one has failed */
+    /* If the program aborts, the last path names the input. */
+    fprintf(stderr, "%s\n", path);
     code = LLVMFuzzerTestOneInput(data, size);
     free(data);
     return code;
@@ -55,7 +56,7 @@ int main(int argc, char **argv)
     if (LLVMFuzzerInitialize != NULL)
         LLVMFuzzerInitialize(&argc, &argv);
     count = scandir(argv[1], &entries, NULL, alphasort);
-    if (count <= 2) /* . and .. */
+    if (count <= 2) /* only "." and ".." */
         return fail(argv[1]);
     for (int i = 0; i < count; i++) {
         if (entries[i]->d_name[0] != '.')

@@ -1,15 +1,16 @@
 /*
  * inject.c - fails one call of a function that can fail.
  *
- * It is linked to the service with --wrap for each WRAP() below, so it sees the calls in the code
- * of this repository, not those inside the libraries. A call site is the return address of a call,
- * relative to the program. A tail call from a callback of a library returns to the library; all
- * such calls of a function are one site.
+ * This file is linked to the service with the linker's option --wrap for each WRAP() below. So it
+ * sees the calls in the code of this repository, but not the calls inside the libraries. A call
+ * site is the return address of a call, relative to the program. If a callback of a library ends
+ * with a tail call, the return address is in the library. All such calls of a function count as one
+ * site.
  *
  * The environment:
  *
  *   TORTURE_FAIL=SITE:N    the N-th call of SITE fails; a line on stderr says so
- *   TORTURE_COUNTS=FILE    at the exit, write a line "FUNCTION SITE CALLS" for each site
+ *   TORTURE_COUNTS=FILE    at the exit, a line "FUNCTION SITE CALLS" is written for each site
  */
 #include "base/attributes.h"
 
@@ -31,10 +32,10 @@
 
 #include <hiredis/hiredis.h>
 
-#define SITES_MAX 1024 /* power of two */
+#define SITES_MAX 1024 /* a power of two */
 
 struct site {
-    _Atomic uint64_t address; /* 0: free */
+    _Atomic uint64_t address; /* 0: the place is free */
     _Atomic uint64_t calls;
     const char *function;
 };
@@ -58,7 +59,7 @@ static struct site *site_at(uint64_t address, const char *function)
     }
 }
 
-/* Whether this call is to fail. */
+/* Counts the call. Returns whether it must fail. */
 static bool fails(const char *function, const void *caller)
 {
     bool is_ours =
@@ -105,7 +106,8 @@ __attribute__((constructor)) static void read_environment(void)
 // NOLINTBEGIN(readability-function-size): the parameters are the libraries'
 #define FAILS(name) fails(#name, __builtin_return_address(0))
 
-/* A function; the values of its parameters; what it returns when it fails. */
+/* Wraps a function. `values` are the names of its parameters, and `failure` is what a failing call
+   returns. */
 #define WRAP(type, name, parameters, values, failure)                                    \
     type __real_##name parameters;                                                       \
     type __wrap_##name parameters;                                                       \

@@ -1,11 +1,11 @@
 #!/usr/bin/python3 -B
-"""torture.py PROGRAM PERCENT SEED [SITE:CALL] - fail each call that can fail, once.
+"""torture.py PROGRAM PERCENT SEED [SITE:CALL] - fails each call that can fail, once.
 
-PROGRAM is the service with inject.c. Its calls are counted during a short sale. Then, for each
-call of each call site, a new instance runs the same sale with this call failing; PERCENT of
-them, chosen by SEED, or one SITE:CALL. A failure must not crash the service, leak memory, or
-cause a false answer. An instance that has started must recover without a restart: each
-request is repeated until it succeeds. An instance may end during its start, with a message."""
+PROGRAM is the service with inject.c. Its calls are counted during a short sale. Then, for each call
+of each call site, a new instance runs the same sale, in which this call fails. PERCENT and SEED
+choose a part of the calls, and SITE:CALL chooses one call. A failure must not crash the service,
+leak memory, or cause a false answer. An instance that has started must recover without a restart:
+each request is repeated until it succeeds. An instance may end during its start, with a message."""
 
 import base64
 import collections
@@ -36,8 +36,8 @@ RECOVER_WITHIN_S = 60
 SECRET = harness.new_secret()
 REPORT = re.compile(r"Sanitizer|runtime error|Assertion")
 
-# The answers to a request that has failed, as status and code. UNCHANGED: nothing was changed;
-# UNKNOWN: it is unknown whether something was changed.
+# The answers to a request that has failed, as status and code. After an answer of UNCHANGED nothing
+# was changed. After an answer of UNKNOWN something may have been changed.
 UNCHANGED = [(500, "internal"), (503, "overloaded"), (503, "unavailable"),
              (409, "order_in_progress")]
 UNKNOWN = [(503, "outcome_unknown"), (None, None)]
@@ -74,13 +74,14 @@ class Instance(harness.Service):
             return log.read()
 
     def is_ready(self):
-        """There is one event loop, so one connection is enough."""
+        """One request is enough, because there is only one event loop."""
         return self.ask("GET", "/readyz")[0] == 200
 
     # -- requests
 
     def ask(self, method, path, who=None, body=None, key=None):
-        """Returns status, code and document; None, None, None: closed without an answer."""
+        """Returns status, code and document. They are None if the connection was closed without
+        an answer."""
         if self.process.poll() is not None:
             raise harness.Failed(f"the service ended with code {self.process.returncode}")
         try:
@@ -92,8 +93,9 @@ class Instance(harness.Service):
         return status, document.get("code") if isinstance(document, dict) else None, document
 
     def repeat(self, wanted, method, path, who=None, body=None, key=None):
-        """Repeat a request until its answer is `wanted`: pairs of status and code. Returns the
-        document, the status, and whether nothing can have been changed before."""
+        """Repeat a request until its answer is one of `wanted`, which are pairs of status and code.
+        Returns the document, the status, and whether no earlier attempt can have changed
+        anything."""
         until, is_unchanged = time.monotonic() + RECOVER_WITHIN_S, True
         while True:
             status, code, document = self.ask(method, path, who, body, key)
@@ -121,7 +123,8 @@ class Instance(harness.Service):
         return order
 
     def change(self, order, verb, status, who, body=None):
-        """A repeated change other than `pay` is answered wrong_state, so the order is read to verify it."""
+        """A repeated change other than `pay` is answered wrong_state. So the order is read
+        afterwards."""
         path = f"/v1/orders/{order['id']}"
         changed, _, is_unchanged = self.repeat([(200, None), (409, "wrong_state")], "POST",
                                                f"{path}/{verb}", who, body)
@@ -143,7 +146,7 @@ class Instance(harness.Service):
         return self.repeat([(409, code)], "POST", f"/v1/vouchers/{voucher}/orders", token(user))[0]
 
     def sell(self):
-        """Returns the ids of the live orders, and the vouchers."""
+        """Run the sale. Returns the ids of the live orders, and the vouchers."""
         voucher, user = self.create(2), self.first_user
         order = self.buy(voucher, user, "a")
         found = self.repeat([(200, None)], "POST", f"/v1/vouchers/{voucher}/orders", token(user), key="a")[0]
@@ -175,7 +178,7 @@ class Instance(harness.Service):
         return {item["id"] for item in [order, last, *orders]}, [voucher, at_once]
 
     def run(self, owner_url):
-        """Returns whether it has started."""
+        """Start the instance and run the sale. Returns whether the instance has started."""
         try:
             self.start()
         except harness.Failed:
@@ -196,13 +199,13 @@ class Instance(harness.Service):
 
 
 def chosen_calls(count):
-    """The numbers of the calls of a site that are failed, from 1."""
+    """The numbers of the calls of a site that will fail, from 1 on."""
     return sorted({1 + i * count // CALLS_MAX for i in range(CALLS_MAX)} if count > CALLS_MAX
                   else range(1, count + 1))
 
 
 def count_calls(program, env, owner_url):
-    """Returns {(function, site): number of calls}."""
+    """Run an instance without a failure. Returns {(function, site): number of calls}."""
     path = f"{PLACE}/counts"
     if not Instance(program, env | {"TORTURE_COUNTS": path}).run(owner_url):
         raise harness.Failed("the service does not start")
@@ -219,7 +222,8 @@ def places(program, sites):
 
 
 def fail_call(program, env, owner_url, site, call):
-    """Returns the result, and a message if it is an error."""
+    """Run an instance in which a call fails. Returns the result, and a message if it is an
+    error."""
     instance = Instance(program, env | {"TORTURE_FAIL": f"{site}:{call}"})
     try:
         has_started = instance.run(owner_url)
