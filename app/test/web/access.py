@@ -1,5 +1,6 @@
-"""access.py - accessibility by axe-core, which npm brings: its WCAG 2.2 A and AA rules and
-its best practices find nothing."""
+"""access.py - the accessibility of the pages, checked by axe-core, which npm provides.
+
+Its rules for WCAG 2.2 A and AA and its best practices must find nothing."""
 
 import hashlib
 import json
@@ -18,7 +19,7 @@ PLACE = "var/axe"
 
 
 def fetch_axe():
-    """The text of the script; None if npm is not available."""
+    """The text of axe-core, or None if npm is not available."""
     script = f"{PLACE}/axe-{VERSION}.min.js"
     if not os.path.exists(script):
         if shutil.which("npm") is None:
@@ -39,7 +40,7 @@ def fetch_axe():
 
 
 def check(world, what, least=15):
-    """`least`: how many rules must apply to an element."""
+    """Apply the rules to the page. More than `least` rules must apply to some element."""
     world.browser.js(world.axe)
     found = world.browser.driver.execute_async_script("""
         const done = arguments[arguments.length - 1];

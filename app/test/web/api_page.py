@@ -1,4 +1,4 @@
-"""api_page.py - the contract as one page, which `make api-docs` renders."""
+"""api_page.py - the page of the contract, which `make api-docs` renders."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""browser.py - Debian's Chromium, headless, through its WebDriver."""
+"""browser.py - Debian's Chromium without a window, through its WebDriver."""
 
 import base64
 import contextlib
@@ -16,7 +16,7 @@ NARROW = (320, 640)
 DESK = (1280, 900)
 DEADLINE_S = 120 # limit of a wait for a condition
 
-# Runs before any script of the page, and records the keys that the button sends.
+# Runs before any script of the page. Records the keys that the button sends.
 WATCH = """
 window.keysSent = [];
 const asked = window.fetch;
@@ -71,7 +71,8 @@ class Browser:
 
     @contextlib.contextmanager
     def early(self, script):
-        """Run a script before those of the pages that are opened in the `with` block."""
+        """Until the `with` block ends, run a script in each new page before the scripts of the
+        page."""
         added = self.cdp("Page.addScriptToEvaluateOnNewDocument", source=script)
         try:
             yield
@@ -79,7 +80,7 @@ class Browser:
             self.cdp("Page.removeScriptToEvaluateOnNewDocument", **added)
 
     def open(self, url, afresh=True):
-        """Open a page. afresh: remove the data of earlier visits."""
+        """Open a page. If `afresh` is true, first remove the data of earlier visits."""
         if afresh:
             self.driver.get(url + "/healthz")
             self.js("localStorage.clear(); sessionStorage.clear()")
@@ -92,7 +93,7 @@ class Browser:
         return self.driver.find_elements(By.CSS_SELECTOR, selector)
 
     def one(self, selector):
-        """Wait for an element and return it."""
+        """Wait for an element, and return it."""
         return self.wait(selector, lambda: next(iter(self.all(selector)), None))
 
     def text(self, selector):
@@ -100,7 +101,7 @@ class Browser:
         return found[0].text if found else ""
 
     def wait(self, what, condition):
-        """Wait until the condition holds; return its value."""
+        """Wait until the condition is true, and return its value."""
         deadline = time.monotonic() + DEADLINE_S
         while True:
             try:
@@ -119,7 +120,8 @@ class Browser:
             raise AssertionError(f"{failure}; there is {self.text(selector)!r}") from None
 
     def screenshot(self, name, height=None):
-        """Save the page from its top, all of it if no height is given."""
+        """Save a picture of the page from its top. Without a height, the picture shows the whole
+        page."""
         size = self.cdp("Page.getLayoutMetrics")["cssContentSize"]
         shot = self.cdp("Page.captureScreenshot", captureBeyondViewport=True, clip={
             "x": 0, "y": 0, "width": size["width"], "height": height or size["height"], "scale": 1})
@@ -127,7 +129,7 @@ class Browser:
             out.write(base64.b64decode(shot["data"]))
 
     def complaints(self):
-        """What the console says is wrong, but for answers that are no success: those the
-        tests bring about."""
+        """The errors on the console. Answers that are no success are left out, because tests cause
+        them."""
         return [line["message"] for line in self.driver.get_log("browser")
                 if line["level"] == "SEVERE" and line["source"] != "network"]

@@ -1,4 +1,4 @@
-"""dashboard.py - the dashboard as an operator meets it."""
+"""dashboard.py - tests of the dashboard as an operator uses it."""
 
 import os
 import re
@@ -10,8 +10,8 @@ from browser import DESK, NARROW, PHONE
 
 EXPIRY_LOCK = 5265717970 # see sql/queries/lead_expiry.sql
 
-# What instances have reported, each with its age in seconds and for how many seconds conditions have held,
-# and the problems that the page shows.
+# Each row has what instances have reported, and the problems that the page must show. A report has
+# its age in seconds, the instance, and for how many seconds each condition has been true.
 WELL = {"started_ms": 1, "loops": 2, "postgres_up": 2, "redis_up": 2, "bypassing": 0, "requests": 0, "outcomes": {}, "stages": {name: {"buckets": []} for name in ("total", "lock", "commit")},
         "batches": {"sum": 0, "buckets": []}, "queue": 0, "in_flight": 0, "connections": 0}
 OLD = {"not_expiring": 90}
@@ -56,7 +56,7 @@ def open_dashboard(world, afresh=True):
 
 
 def now(browser, name):
-    """The number in a tile."""
+    """The number that a tile shows."""
     text = browser.text(f'[data-now="{name}"] dd').split("\n")[0].split(" ")[0].replace(",", "")
     return float(text) if re.fullmatch(r"[\d.]+", text) else None
 
@@ -161,7 +161,7 @@ def test_restock__adds_and_refuses_more_than_is_left(world):
 
 
 def find_orders(browser, by, text, status="any"):
-    """Search, and return the shoppers of the orders that the page shows."""
+    """Search for orders. Returns the shoppers of the orders that the page shows."""
     browser.one(f"#find-by option[value={by}]").click()
     field = browser.one("#find-text")
     field.clear()
@@ -254,7 +254,8 @@ def test_stats__move_while_the_sale_runs(world):
     before = browser.wait("the stock", lambda: now(browser, "Stock on sale"))
     with world.crowd(voucher):
         def wait_in_sale(what, condition):
-            """Wait, and add stock, so that the sale lasts until a slow browser has shown it."""
+            """Wait, and add stock meanwhile, so that the sale lasts until a slow browser has
+            shown it."""
             browser.wait(what, lambda: world.keep_in_stock(voucher) or condition())
 
         wait_in_sale("orders", lambda: (now(browser, "Orders") or 0) > 0)
@@ -316,7 +317,7 @@ def test_redis__away_is_told_and_the_page_lives_on(world):
 
 
 def test_problems__have_the_age_that_the_service_knows(world):
-    """The page is opened when both servers have been away for some seconds."""
+    """Both servers have been away for some seconds before the page is opened."""
     browser = world.browser
     def is_old():
         told = world.call("GET", "/v1/stats", world.admin)
@@ -381,11 +382,12 @@ def test_stats__say_who_expires_orders_and_how_durable_they_are(world):
 
 
 def test_expiry__that_nobody_does_is_told(world):
-    """Another session gets the advisory lock of expiry when the session of the service ends, and keeps it."""
+    """When the session of the service ends, another session gets the advisory lock of expiry,
+    and keeps it."""
     browser = open_dashboard(world)
     url = world.private.env["PG_SUPERUSER_URL"]
     locks = f"from pg_locks where locktype = 'advisory' and objid::bigint = {EXPIRY_LOCK % 2 ** 32} and"
-    # a test before this one may have ended the session that had the lock
+    # An earlier test may have ended the session that had the lock.
     browser.wait("an instance has the lock", lambda: harness.rows(url, f"select 1 {locks} granted") == [["1"]])
     with subprocess.Popen(["psql", "-XAtqc", f"select pg_advisory_lock({EXPIRY_LOCK})", "-c", "select pg_sleep(3600)", url],
                           env={**os.environ, "PGAPPNAME": "thief"}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as thief:

@@ -1,4 +1,4 @@
-"""files.py - how the pages' files are served."""
+"""files.py - how the files of the pages are served."""
 
 import gzip
 import re

@@ -1,4 +1,4 @@
-"""lighthouse.py - the pages as Lighthouse rates them, which npm brings."""
+"""lighthouse.py - the ratings of the pages by Lighthouse, which npm provides."""
 
 import json
 import os
@@ -15,7 +15,7 @@ SCREENS = ("mobile", "desktop")
 
 
 def fetch():
-    """Whether Lighthouse is installed."""
+    """Install Lighthouse if it is missing. Returns whether it is installed."""
     if os.path.exists(f"{PLACE}/{VERSION}"):
         return True
     os.makedirs(PLACE, exist_ok=True)
@@ -39,7 +39,7 @@ def rate(world, path, screen):
 
 
 def assert_rating(world, path, screen):
-    """Only what does not depend on the speed of the machine is asserted."""
+    """Check only what does not depend on the speed of the machine."""
     told = rate(world, path, screen)
     scores = {name: round(100 * each["score"]) for name, each in told["categories"].items()}
     shift = told["audits"]["cumulative-layout-shift"]["numericValue"]

@@ -1,11 +1,11 @@
 #!/usr/bin/python3 -B
 """run.py PROGRAM pages|access - the pages in a real browser.
 
-Private servers and one service with the sign-in for development. Each test has its own
-vouchers and its own shopper. The files of a run are in a directory of its own, which is removed
-at its end; its screenshots then replace those in var/screens/WHAT, or var/screens/WHAT-failed.
-
-Prints what .ci/check.sh counts. Exit code 77: cannot run here; the last line says why."""
+The run has its own servers, and a service with the sign-in for development. Each test has its own
+vouchers and its own shopper. The files of a run are in a directory of its own, which is removed at
+the end. The screenshots of the run then replace those in var/screens/WHAT, or in
+var/screens/WHAT-failed. Prints a line for each test, which .ci/check.sh counts. Exit code 77: the
+test cannot run here; the last line says why."""
 
 import contextlib
 import http.client
@@ -76,7 +76,7 @@ class World:
         return self.private.env[role].rsplit("/", 1)[0] + "/" + name
 
     def copy_database(self, name):
-        """A copy of the database. Returns its URL for the service."""
+        """Copy the database. Returns the URL of the copy for the service."""
         harness.sql(self.url_of("postgres", "PG_SUPERUSER_URL"), f"create database {name} owner seckill")
         harness.run("pg_dump", "-Fc", self.private.env["PG_OWNER_URL"], "-f", f"{self.directory}/{name}.dump")
         harness.run("pg_restore", "--exit-on-error", "-d", self.url_of(name), f"{self.directory}/{name}.dump")
@@ -195,7 +195,7 @@ def run_one(world, name, test):
 
 
 def publish(screens, kept):
-    """Replace the screenshots of an earlier run. Two runs never write to one directory."""
+    """Replace the screenshots of an earlier run. No two runs write to the same directory."""
     os.makedirs(os.path.dirname(kept), exist_ok=True)
     old = tempfile.mkdtemp(dir="var/screens")
     with contextlib.suppress(FileNotFoundError):

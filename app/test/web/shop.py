@@ -1,4 +1,4 @@
-"""shop.py - the shop page as a shopper meets it."""
+"""shop.py - tests of the shop page as a shopper uses it."""
 
 import datetime
 import re
@@ -13,7 +13,8 @@ from browser import DESK, NARROW, PHONE
 
 
 class Shop:
-    """The shop page of a fresh shopper, and one voucher on it, a new one if none is given."""
+    """The shop page of a new shopper, with one voucher. If no voucher is given, a new one is
+    created."""
 
     def __init__(self, world, url=None, voucher=None, afresh=True, **sale):
         self.world, self.browser = world, world.browser
@@ -105,7 +106,8 @@ new PerformanceObserver((list) => list.getEntries().forEach(({value, sources}) =
 
 
 def test_shelf__does_not_move_under_the_finger(world):
-    """Neither while the page loads, nor when a voucher opens, sells out, is new, or is bought."""
+    """No card may move while the page loads, or when a voucher opens, sells out, is new, or is
+    bought."""
     browser = world.browser
     soon = world.voucher(stock=5, begin_at=harness.moment(3000))
     gone = world.voucher(stock=1)
@@ -136,7 +138,8 @@ def test_shelf__does_not_move_under_the_finger(world):
 
 
 def test_placeholders__have_the_size_of_the_cards(world):
-    """In one column, because all cards of a row are as high as the highest one."""
+    """The page has one column in this test, because all cards of a row are as high as the
+    highest one."""
     shop = Shop(world, stock=5)
     browser = world.browser
     browser.resize(PHONE)
@@ -317,8 +320,9 @@ def test_reload__keeps_the_shopper_and_the_orders(world):
 
 
 def test_orders__stay_as_they_are_where_lists_are_older(world):
-    """A list that has an order from elsewhere has been read. It lacks the order of this page, and then
-    has it unpaid."""
+    """The lists of this instance come from an older copy of the database. A list that has an order
+    from elsewhere was read after the order of this page was placed. It first lacks the order of
+    this page, and later has it as unpaid."""
     voucher = world.voucher(stock=5, per_user_limit=3)
     older = world.start({"SECKILL_LISTS_DATABASE_URL": world.copy_database("older")})
     shop = Shop(world, f"http://127.0.0.1:{older.port}", voucher)
@@ -351,7 +355,7 @@ def test_unavailable__tries_again_with_the_same_key(world):
     assert world.stock_left(shop.voucher) == 4
 
 
-# Records the longest task of the page.
+# Records the duration of the longest task of the page.
 LONGEST = """
 window.longestMs = 0;
 new PerformanceObserver((list) => list.getEntries().forEach(({duration}) => {
@@ -370,7 +374,7 @@ def test_work__of_20_bits_earns_a_ticket(world):
 
 
 def test_work__leaves_the_page_alive_and_can_be_stopped(world):
-    """This work takes an hour."""
+    """This work would take an hour."""
     shop = Shop(world, stock=5, requires_ticket=True, pow_bits=32)
     browser, progress = world.browser, f"return document.querySelector('{shop.card} progress').value"
     shop.press()
