@@ -1,5 +1,6 @@
-"""buy.py URL VOUCHER SHOPPER PAYMENT - buys with the client that openapi-python-client generates,
-and prints the id of the order."""
+"""buy.py URL VOUCHER SHOPPER PAYMENT - buys with the client that openapi-python-client generates.
+
+Prints the id of the order."""
 
 import sys
 

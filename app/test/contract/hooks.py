@@ -1,8 +1,8 @@
-"""hooks.py - for Schemathesis: who calls, vouchers that are on sale, payments of their price.
+"""hooks.py - for Schemathesis: tokens, vouchers that are on sale, and payments of their price.
 
-A random token would only find 401, so each operation gets the token of a role that may use it. A
-random window of sale is nearly never open, a random amount never the price, and a random id nearly
-never exists, so most requests have others."""
+A random token would only be answered 401, so each operation gets the token of a role that may use
+it. A random sale is nearly never open, a random amount is never the price, and a random id nearly
+never exists. So most requests get values that make sense."""
 
 import os
 import random

@@ -1,10 +1,11 @@
 #!/usr/bin/env -S python3 -B
 """run.py PROGRAM requests|typescript|python|go|follow_python|follow_go|traces|schemathesis [CASES]
 
-The contract in use: the requests of app/docs/requests.http, clients that are generated from
-app/api/openapi.yaml, the readers of the history in app/docs/integrator.md, the collector of traces in
-app/docs/operator.md, and random requests by Schemathesis. Each run has private servers and a service.
-The generators come from npm, PyPI and Go's proxy and are kept in var/contract. Exit code 77: cannot run here; the last line says why."""
+Uses the contract: the requests of app/docs/requests.http, clients that are generated from
+app/api/openapi.yaml, the readers of the history in app/docs/integrator.md, the collector of traces
+in app/docs/operator.md, and random requests by Schemathesis. Each run has its own servers and a
+service. The generators come from npm, PyPI and Go's proxy, and are kept in var/contract. Exit code
+77: the test cannot run here; the last line says why."""
 
 import contextlib
 import fcntl
@@ -37,7 +38,7 @@ EVENTS = 250 # more than two pages
 
 
 class NotRun(Exception):
-    """A test cannot run here; the message says what is missing."""
+    """A test cannot run here. The message says what is missing."""
 
 
 def check(condition, message):
@@ -54,8 +55,8 @@ def read(path):
 
 
 def fetch(name, wanted, *commands):
-    """The directory of these tools; the commands run once, in that directory. Another test may want
-    the same tools at the same time, and then waits."""
+    """Return the directory of these tools. The commands run in this directory if other versions are
+    there. If another test is installing the same tools, wait for it."""
     place = f"{TOOLS}/{name}"
     stamp = f"{place}/versions"
     os.makedirs(TOOLS, exist_ok=True)
@@ -90,7 +91,8 @@ def fetch_pypi():
 
 
 def run(*command, cwd, **env):
-    """Run a command and return its output; print all of it if the command fails."""
+    """Run a command and return its output. If the command fails, the failure shows all of its
+    output."""
     done = subprocess.run(command, cwd=cwd, env={**os.environ, **env}, stdin=subprocess.DEVNULL,
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
     check(done.returncode == 0, f"{' '.join(command[:4])}: exit code {done.returncode}\n{done.stdout}")
@@ -124,7 +126,7 @@ class World:
         return self.service.token(user)
 
     def bought(self, voucher, orders):
-        """Check that the history has these orders, all paid."""
+        """Check that the orders in the history of the voucher are these, and that all are paid."""
         items = self.service.call("GET", f"/v1/vouchers/{voucher}/events?limit=100", self.admin)[1]["items"]
         paid = {item["order_id"] for item in items if item.get("to_status") == "paid"}
         check(paid == set(orders), f"paid: {paid}, the client bought {orders}")
@@ -136,7 +138,8 @@ REQUEST = re.compile(r"^(GET|POST|PATCH) (\S+)\n((?:[\w-]+: .*\n)*)(?:\n(\{\n(?:
 
 
 def operations():
-    """The method of each operation of the contract, except pages, and a regular expression for its paths."""
+    """Each operation of the contract except pages: its method, and a regular expression for its
+    paths."""
     path = None
     for line in read(CONTRACT).split("\ncomponents:")[0].splitlines():
         if found := re.fullmatch(r"  (/.*):", line):
@@ -146,7 +149,8 @@ def operations():
 
 
 def test_requests(world):
-    """Each request, in the order of the file, gets the status in its title; each operation has a request."""
+    """Each request, in the order of the file, must get the status in its title. Each operation
+    must have a request."""
     text = read(f"{ROOT}/app/docs/requests.http")
     values = dict(re.findall(r"^@(\w+) = (.*)$", text, re.M))
     check(set(values) == {"url", "admin", "shopper", "payment", "voucher", "order"}, f"variables: {values}")
@@ -220,7 +224,7 @@ def code_of(language):
 
 
 def make_events(world, voucher, count):
-    """Cancel orders and place them again, which makes two events each."""
+    """Place orders and cancel them, which makes two events each."""
     shopper = world.shopper()
     for _ in range(count // 2):
         status, order = world.service.call("POST", f"/v1/vouchers/{voucher}/orders", shopper)
@@ -229,7 +233,8 @@ def make_events(world, voucher, count):
 
 
 def follow(world, command, cwd, count, table):
-    """Kill the reader again and again while events are made. At the end the table has each event once."""
+    """Kill the reader again and again while events are made. At the end its table must have each
+    event once."""
     voucher = world.service.create_voucher("Followed", STOCK)
     url = f"{world.url}/v1/vouchers/{voucher}/events"
 
@@ -280,7 +285,7 @@ def test_follow_go(world):
 
 
 def test_traces(world):
-    """A collector turns the log lines of an order into spans, if its traceparent is sampled."""
+    """A collector must turn the log lines of an order into spans if the traceparent is sampled."""
     venv = fetch("traces", TRACES, [sys.executable, "-m", "venv", "."], ["bin/pip", "install", "--quiet", *TRACES])
     voucher = world.service.create_voucher("Traced", STOCK)
     trace_id, parent_id = secrets.token_hex(16), secrets.token_hex(8)
@@ -304,14 +309,15 @@ def count_requests(world):
 
 
 def test_schemathesis(world, cases="300"):
-    """Send valid random requests, singly and in sequences that follow the links of the contract."""
+    """Send valid random requests, alone and in sequences that follow the links of the contract."""
     venv = fetch_pypi()
     before = world.service.server_errors(), count_requests(world) # a service answers 503 until it is ready
     tokens = f"{world.place}/tokens"
     world.service.write_tokens(200, tokens)
 
     def send(phases, examples):
-        """Run Schemathesis. Returns its output, and the number of requests sent so far."""
+        """Run Schemathesis. Returns its output, and the number of requests that were sent so
+        far."""
         output = run("bin/schemathesis", "run", CONTRACT, "--url", world.url, "--mode", "positive", "--no-color",
                      "--phases", phases, "--max-examples", str(examples), "--checks", ",".join(CHECKS),
                      "--request-timeout", "120", "--continue-on-failure", cwd=venv, SCHEMATHESIS_HOOKS="hooks",

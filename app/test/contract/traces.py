@@ -1,7 +1,8 @@
-"""traces.py LOG TRACE_ID PARENT_ID - the configuration of Vector in the operator guide, with lines of a log.
+"""traces.py LOG TRACE_ID PARENT_ID - tests the configuration of Vector in the operator guide.
 
-Vector's compiler of VRL runs its program on each line, and the schema of OpenTelemetry reads what comes
-out: the spans of one traced order, as a tree below the span of the client. Vector itself is in no registry."""
+Vector's compiler of VRL runs the program of the configuration on each line of a log. The schema of
+OpenTelemetry reads the result: the spans of one traced order, as a tree below the span of the
+client. Vector itself is in no registry."""
 
 import base64
 import json
@@ -30,7 +31,8 @@ def read(path):
 
 
 def configuration():
-    """Check that each component reads from an existing one, and that the sink sets the content type."""
+    """Check that each component reads from an existing one, and that the sink sets the content
+    type. Returns the program."""
     found = yaml.safe_load(re.search(r"^```yaml\n(sources:.*?)^```$", read(GUIDE), re.M | re.S)[1])
     names = {*found["sources"], *found["transforms"]}
     for component in (*found["transforms"].values(), *found["sinks"].values()):
@@ -41,7 +43,7 @@ def configuration():
 
 
 def is_aborted(program, line):
-    """Whether the transform drops this line."""
+    """Whether the program drops this line."""
     try:
         VRLRuntime().execute(program, {"message": line})
     except RuntimeError as error:
@@ -50,7 +52,8 @@ def is_aborted(program, line):
 
 
 def span_of(program, line):
-    """The span of a line. Its ids are converted from hexadecimal to base64; an unknown field is an error."""
+    """The span of a line. Its ids are converted from hexadecimal to base64. An unknown field is
+    an error."""
     text = json.dumps(VRLRuntime().execute(program, {"message": line}).processed_event)
     text = ID.sub(lambda found: f'"{found[1]}": "{base64.b64encode(bytes.fromhex(found[2])).decode()}"', text)
     resources = json_format.Parse(text, ExportTraceServiceRequest()).resource_spans
