@@ -11,7 +11,7 @@
 static inline void append(char *text, size_t size, const char *format, ...)
     PRINTF_LIKE(3, 4);
 
-/** @size  bytes of the array `text`; what does not fit is left out */
+/** Appends to `text`, which is an array of `size` bytes. What does not fit is left out. */
 static inline void append(char *text, size_t size, const char *format, ...)
 {
     size_t len = strlen(text);

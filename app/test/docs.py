@@ -4,13 +4,13 @@
 Each block ```sh of a document runs. All blocks of a document run in one shell, in their order,
 as a reader would run them beside `make run`; `build`, `var/run` and the port are replaced by
 those of this test. If a block ```text or ```json follows, the output must match it. Times,
-tokens and long numbers may differ, but one number always becomes the same other number, and
+tokens and long numbers may differ, but equal numbers in a document must be equal in the output.
 `...` matches anything. A block that cannot run here is preceded by `<!-- not run: WHY -->`.
 
 Every file, function, make target, setting and link in the documents must exist. Their tables
 must match the program and its sources.
 
-Prints what .ci/check.sh counts."""
+Prints a line for each test, which .ci/check.sh counts."""
 
 import contextlib
 import glob
@@ -36,7 +36,7 @@ DOCS = ("README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md", OPERATOR,
         "app/docs/architecture.md", "app/docs/benchmarks.md", "app/docs/scaling.md", "sql/README.md",
         "load/README.md", "lib/README.md", "lib/lessons.md", "app/test/sim/README.md")
 MAKEFILES = ("Makefile", "lib/library.mk")
-# The requirements of ASVS 5.0 for levels 1 and 2: how many each section of a chapter has.
+# For each chapter of ASVS 5.0: how many requirements of levels 1 and 2 each of its sections has.
 ASVS = ((2, 9, 11, 3, 2), (3, 3, 4, 1), (0, 2, 4, 6, 5, 0, 2), (3, 1, 2, 4), (1, 3, 2, 3), (3, 12, 4, 4, 5, 3, 0, 4),
         (3, 4, 2, 5, 2, 2), (2, 3, 1, 1), (3, 4), (2, 2, 4, 11, 5, 2, 3), (2, 3, 3, 4, 1, 1), (3, 2, 4), (1, 5, 2, 5),
         (2, 4, 3), (3, 3, 7), (1, 5, 4, 3, 3), (1, 4, 2))
@@ -86,7 +86,7 @@ class Block:
 
 
 def find_blocks(path):
-    """The fenced blocks of a document, each ```sh with its expected output."""
+    """The fenced blocks of a document. Each block ```sh has its expected output."""
     blocks, opened, reason, lines = [], None, None, []
     for number, line in enumerate(read(path).splitlines(), 1):
         if line.startswith("```") and opened is None:
@@ -109,14 +109,14 @@ def find_blocks(path):
 
 
 def section(path, heading):
-    """The text below a heading, up to the next heading of its level."""
+    """The text below a heading, up to the next heading of the same level."""
     found = re.search(rf"^(##+) {re.escape(heading)}$(.*?)(?=^\1 |\Z)", read(path), re.M | re.S)
     check(found, f"{path}: no section '{heading}'")
     return found[2]
 
 
 def first_cells(text):
-    """The backquoted names in the first column of the tables."""
+    """The names in backquotes in the first column of the tables."""
     return {name for row in re.findall(r"^\| *(`[^|]*) \|", text, re.M) for name in re.findall(r"`([^`]+)`", row)}
 
 
@@ -124,13 +124,14 @@ def first_cells(text):
 
 
 class Answers:
-    """Compares output with the documents, and remembers which actual number stands for which documented one."""
+    """Compares output with the documents. Remembers which number in the output stands for which
+    number in the document."""
 
     def __init__(self):
         self.known = {}
 
     def pattern(self, shown):
-        """A regular expression for a block, and the group name of each new number."""
+        """A regular expression for a block, and the names of the groups that match new numbers."""
         parts, names, end = [], {}, 0
         for found in VARIABLE.finditer(shown):
             parts.append(re.escape(shown[end:found.start()]))
@@ -160,7 +161,7 @@ class Answers:
 
 
 def plain_json(place, text):
-    """One value per line, without spaces."""
+    """Print each JSON value on a line of its own, without spaces."""
     values, rest = [], text.strip()
     while rest:
         try:
@@ -173,7 +174,8 @@ def plain_json(place, text):
 
 
 class World:
-    """Starts and writes the same as `make run`: servers, a service, `PLACE/env`, `PLACE/jwt_secret`."""
+    """Starts the same servers and service as `make run`, and writes the files `PLACE/env` and
+    `PLACE/jwt_secret`."""
 
     def __init__(self, program, stack):
         self.program = program
@@ -197,12 +199,12 @@ class World:
         self.service.start()
 
     def here(self, text):
-        """The text with the paths and the port replaced by those of this test."""
+        """Replace the paths and the port in a text by those of this test."""
         text = text.replace("127.0.0.1:8080", f"127.0.0.1:{self.service.port}").replace("var/run", PLACE)
         return re.sub(r"\bbuild/", f"{self.build}/", text)
 
     def run(self, blocks):
-        """Run all blocks in one shell; returns the output of each."""
+        """Run all blocks in one shell. Returns the output of each block."""
         script = "set -euo pipefail\n" + "".join(
             f"echo; echo '{MARK}'\n{self.here(block.text)}" for block in blocks)
         env = {name: value for name, value in os.environ.items()
@@ -252,7 +254,7 @@ def test_commands__name_make_targets_and_units_that_exist(_world, path):
 
 
 def test_files__exist(_world, path):
-    """A file must be in the repository; a program below build/ must have a source or a rule."""
+    """Each file must be in the repository. A program in build/ must have a source or a rule."""
     text = read(path)
     for name in re.findall(r"(?<![\w/.@:-])((?:\.ci|app|load|lib|sql|docker)/[\w./-]*[\w/])", text):
         check(glob.glob(f"{ROOT}/{re.sub('[A-Z]{4,}', '*', name)}*"), f"{path}: {name}: no such file")
@@ -263,7 +265,8 @@ def test_files__exist(_world, path):
 
 
 def test_names__exist(_world, path):
-    """Backquoted names with an underscore, and functions, must occur in the sources; NN stands for a number."""
+    """Functions, and names in backquotes with an underscore, must be in the sources. NN stands
+    for a number."""
     suffixes = ("c", "h", "py", "sh", "sql", "lua", "js", "yaml", "service", "pml")
     words = set(re.findall(r"\w+", read_all(
         *MAKEFILES, *(f"{folder}/**/*.{suffix}" for folder in ("app", "lib", "sql", "load") for suffix in suffixes))))
@@ -310,7 +313,8 @@ def test_monitoring__uses_metrics_and_labels_that_exist(world):
 
 
 def test_grafana__finds_what_it_is_told_to_load(_world):
-    """No test runs Grafana, because official images are not available everywhere."""
+    """Compares only the files, because no test runs Grafana: official images are not available
+    everywhere."""
     compose = read("docker/compose.yaml")
     mounts = {inside: f"docker/{outside}" for outside, inside in re.findall(r"- \./(monitoring/[\w/]+):([\w/]+):ro", compose)}
     home = re.search(r"HOME_DASHBOARD_PATH: (\S+)", compose)[1]
@@ -324,7 +328,8 @@ def test_grafana__finds_what_it_is_told_to_load(_world):
 
 
 def test_problems__name_sections_of_the_guide(_world):
-    """The problems that the dashboard reports link to sections of the guide."""
+    """The dashboard reports problems with links to sections of the guide. The sections must
+    exist."""
     sections = set(re.findall(r"`, '([\w-]+)'\)", read("app/web/problems.js")))
     headings = {title.lower().replace(" ", "-") for title in re.findall(r"^#+ (.+)$", read(OPERATOR), re.M)}
     check(sections and sections <= headings, f"problems.js: not in the guide: {sections - headings}")
@@ -350,7 +355,8 @@ def test_codes__are_those_of_the_contract(_world):
 
 
 def test_functions__are_in_the_named_files(_world):
-    """A row names a function or array and its file; the definition must start at the beginning of a line."""
+    """Each row names a function or array, and its file. The file must define it at the beginning
+    of a line."""
     rows = re.findall(r"`(\w+)` \| ((?:app|lib|sql)\b[\w/.]*) \|", read(DEVELOPER))
     check(rows, "no functions found")
     for name, path in rows:
@@ -362,7 +368,7 @@ def test_functions__are_in_the_named_files(_world):
 
 
 def test_requirements__are_complete_and_name_tests_that_run(_world):
-    """A row of security.md is about one requirement or a range of requirements."""
+    """Each row of security.md must be about one requirement or a range of requirements."""
     expected = [f"{chapter}.{section}.{number}" for chapter, counts in enumerate(ASVS, 1)
                 for section, count in enumerate(counts, 1) for number in range(1, count + 1)]
     tests = read_all("app/test/**/*.[ch]", "lib/test/**/*.[ch]")
@@ -395,7 +401,7 @@ def test_routes__are_those_of_the_contract(_world):
 
 
 def test_operations__are_complete(_world):
-    """Each operation must have what a client generator needs."""
+    """Each operation must have what generators of clients need."""
     contract = read("app/api/openapi.yaml")
     found = re.search(r"^  version: (.+)$", contract, re.M)
     check(found[1] == read("VERSION").strip(), f"openapi.yaml has version {found[1]}")

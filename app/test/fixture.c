@@ -1,8 +1,9 @@
 /*
  * fixture.c - servers, guardian, programs; see fixture.h.
  *
- * The services of each program listen on a loopback address made from the process id of the
- * program. On a shared port, SO_REUSEPORT would silently mix the requests of two programs.
+ * The services of each test program listen on a loopback address made from the process id of the
+ * program. If two programs used the same address and port, SO_REUSEPORT would mix their requests
+ * silently.
  */
 #define _GNU_SOURCE // NOLINT(readability-identifier-naming): pipe2, execvpe
 #include "app/test/fixture.h"
@@ -24,9 +25,9 @@
 #define SERVERS    "load/servers.sh"
 #define GUARDIAN   "app/test/hold_servers.sh"
 #define FIRST_PORT 8081
-#define PAUSE_MS   5 /* between two checks of a condition */
+#define PAUSE_MS   5 /* pause between two checks of a condition */
 #define ENV_MAX    64
-#define IN_A_ROW   16 /* requests that very likely reach both loops */
+#define IN_A_ROW   16 /* so many requests very likely reach both loops */
 
 static struct fixture the_fixture;
 
@@ -71,7 +72,7 @@ static bool has_ended(void *arg)
     return true;
 }
 
-/* The exit code of a child, which is killed when it takes too long. */
+/* Returns the exit code of a child. Kills the child and returns -1 if it does not end in time. */
 static int wait_for_child(pid_t pid)
 {
     struct ending ending = {.pid = pid, .code = -1};
@@ -90,7 +91,7 @@ struct launch {
     const char *file;
     const char *const *argv;
     const char *const
-        *env; /* precedes the environment of the fixture, so it overrides it */
+        *env; /* comes before the environment of the fixture, and so overrides it */
     const char *out_path;
     const char *err_path;
     bool is_completed; /* runs to its end even if this process is killed */
@@ -104,7 +105,7 @@ static void redirect(int fd, const char *path)
         _exit(126);
 }
 
-/* In a child: die when the parent dies. */
+/* To be called in a child: lets it die with its parent. */
 static void die_with(pid_t parent)
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -112,8 +113,8 @@ static void die_with(pid_t parent)
         _exit(126);
 }
 
-/* In a child: let another child do the work. This process keeps the guardian's pipe open, so the
-   guardian does not stop the servers while the other child starts one. */
+/* To be called in a child: lets another child do the work. This process keeps the pipe of the
+   guardian open, so the guardian does not stop the servers while the other child starts one. */
 static void pass_on(void)
 {
     pid_t pid = fork();
@@ -155,7 +156,7 @@ static pid_t start_child(struct fixture *fixture, const struct launch *launch)
     env[count++] = redis_url;
     env[count++] = "SECKILL_JWT_SECRET=" FIXTURE_SECRET;
     env[count++] = "SECKILL_RATE_PER_USER=0";
-    env[count++] = "SECKILL_ORDER_TIMEOUT_MS=60000"; /* however slow the machine is */
+    env[count++] = "SECKILL_ORDER_TIMEOUT_MS=60000"; /* long enough for a slow machine */
     env[count++] = "SECKILL_WORKERS=2";
     /* small enough for the tests that watch the memory of a service */
     env[count++] = "ASAN_OPTIONS=quarantine_size_mb=1";
@@ -232,7 +233,7 @@ pid_t fixture_receive_wal(const struct fixture *fixture)
 
 void fixture_mend(struct fixture *fixture, const char *which)
 {
-    /* fails if the server does not run */
+    /* this fails if the server does not run */
     fixture_run(fixture, NULL,
                 (const char *[]){SERVERS, "resume", fixture->dir, which, NULL});
     fixture_servers(fixture, "start", which);
@@ -260,8 +261,8 @@ void service_respawn(struct fixture *fixture, struct service *service,
 
 struct service *fixture_spawn(struct fixture *fixture, const char *const *env)
 {
-    static unsigned
-        spawned; /* no port is used twice, because clients of an ended service may be left */
+    /* each service has a new port, because clients of an ended service may be left */
+    static unsigned spawned;
     unsigned pid = (unsigned)getpid();
     struct service *service = fixture->services;
 
@@ -343,7 +344,8 @@ struct awaited {
     int status;
 };
 
-/* Whether many requests in a row get this answer: each connection reaches a random loop. */
+/* Whether many requests in a row get this answer. Each request has a new connection, which reaches
+   a random loop. */
 static bool is_answered(void *arg)
 {
     const struct awaited *awaited = arg;
@@ -355,7 +357,7 @@ static bool is_answered(void *arg)
     return true;
 }
 
-/* After a failed test, print the end of the service's log. */
+/* Prints the end of the service's log, after a failed test. */
 static void print_log_end(const struct service *service)
 {
     FILE *file = fopen(service->log_path, "re");
@@ -473,8 +475,8 @@ static void read_urls(struct fixture *fixture, int fd)
         fail_msg("%s %s did not start the servers", GUARDIAN, fixture->dir);
 }
 
-/* The guardian runs the servers until its pipe is closed. This also happens when this process is
-   killed. */
+/* The guardian runs the servers until its pipe is closed. The pipe is also closed when this process
+   is killed. */
 static void start_guardian(struct fixture *fixture)
 {
     int input[2], output[2];
@@ -557,7 +559,7 @@ int fixture_end_test(void **state)
     return 0;
 }
 
-/* The shared services must stop cleanly; under a sanitizer, without a leak. */
+/* Stops the shared services. Each must end with 0, which under a sanitizer means without a leak. */
 static int stop_shared(struct fixture *fixture)
 {
     int bad = 0;
@@ -579,7 +581,7 @@ int fixture_close(struct fixture *fixture)
 {
     int bad;
 
-    if (fixture == NULL) /* fixture_open() failed */
+    if (fixture == NULL) /* fixture_open() has failed */
         return 1;
     bad = stop_shared(fixture);
     if (sql_broken_guarantees(fixture) != 0) {

@@ -1,11 +1,11 @@
 /*
- * fixture.h - shared by the integration tests: private servers, instances of the service,
- * requests with tokens, and direct access to Postgres and Redis.
+ * fixture.h - shared by the integration tests: private servers, instances of the service, requests
+ * with tokens, and direct access to Postgres and Redis.
  *
- * A test program has one set of servers in var/it/. A guardian process stops them when the
- * program ends, also after a crash. A service ends with the test that started it, and all
- * services end with the program. A function that cannot do its work fails the running test. All
- * functions are for one thread.
+ * A test program has its own servers, with their data in var/it/. A guardian process stops them
+ * when the program ends, even if the program crashes. A service ends with the test that started it,
+ * unless it is shared. All services end with the program. A function that cannot do its work fails
+ * the running test. All functions are for one thread.
  */
 #ifndef TEST_FIXTURE_H
 #define TEST_FIXTURE_H
@@ -21,9 +21,9 @@
 #define COUNT_OF(array)      (sizeof(array) / sizeof((array)[0]))
 #define FIXTURE_SERVICES_MAX 6
 #define FIXTURE_SECRET       "a secret of the tests, 32 bytes or more of it"
-#define ID_SIZE              24 /* a bigint in text */
+#define ID_SIZE              24 /* enough for a bigint as text */
 
-/* A wait for a condition fails after this time: ten times what the slowest one takes on a
+/* A wait for a condition fails after this time, which is ten times what the slowest wait takes on a
    quiet machine. */
 #define DEADLINE_MS 120000
 
@@ -31,65 +31,67 @@ struct service {
     struct client_address address;
     pid_t pid; /* 0: the service does not run */
     char log_path[128];
-    struct client *conn; /* the connection of the last request() */
+    struct client *conn; /* the connection that the last request() used */
 };
 
 struct fixture {
-    char dir[96];           /* data of the servers, logs of the services */
-    char program[256];      /* seckill */
-    char database_url[256]; /* as the owner of the tables */
-    char service_url[256];  /* as the service, which has fewer rights */
+    char dir[96];           /* data of the servers, and logs of the services */
+    char program[256];      /* path of seckill */
+    char database_url[256]; /* for the owner of the tables */
+    char service_url[256];  /* for the role of the service, which has fewer rights */
     char superuser_url[256];
     char redis_url[256];
     struct service services[FIXTURE_SERVICES_MAX];
-    unsigned shared_services; /* the first services, which outlive a test */
+    unsigned shared_services; /* how many of the first services outlive a test */
     pid_t guardian_pid;
-    int guardian_fd; /* the guardian stops the servers when this closes */
+    int guardian_fd; /* the guardian stops the servers when this descriptor is closed */
 };
 
 /* -- servers -- */
 
 #define SERVICE_ROLE "seckill_service"
 
-/** Start the servers and migrate; for a group's setup. Programs that the fixture starts connect as
- *  SERVICE_ROLE unless their environment says otherwise. */
+/** Start the servers and migrate, in the setup of a group. Programs that the fixture starts connect
+ *  as SERVICE_ROLE unless their environment says otherwise. */
 struct fixture *fixture_open(void);
 
-/** Stop everything. Not 0 if the audit of the data fails. */
+/** Stop everything. Returns 0 if all shared services end with 0 and the audit of the data
+ *  passes. */
 int fixture_close(struct fixture *fixture);
 
-/** A cmocka teardown for each test: end the services that are not shared. */
+/** The teardown of a test: end the services that are not shared. */
 int fixture_end_test(void **state);
 
 /** Open a fixture with a service that all tests of the group share. */
 struct service *fixture_begin_group(void **state, const char *const *env);
 
-/** Close the fixture. A cmocka teardown. */
+/** The teardown of a group: close the fixture. */
 int fixture_end_group(void **state);
 
-/** All services started so far stay for the whole group. */
+/** All services that were started so far stay until the group ends. */
 void fixture_share_services(struct fixture *fixture);
 
 /** Define a test case whose teardown is fixture_end_test(). */
 #define SERVICE_CASE(name) DEFINE_CASE(name, name, NULL, fixture_end_test, NULL)
 
-/** An element of an array of tests: a case with that teardown. */
+/** An element of an array of tests. The teardown is fixture_end_test(). */
 #define CASE(test) cmocka_unit_test_teardown(test, fixture_end_test)
 
 /** Run `load/servers.sh VERB DIR WHICH`. */
 void fixture_servers(struct fixture *fixture, const char *verb, const char *which);
 
-/** Receive the WAL as a standby does, with the name pg_receivewal, until the process is killed or
- *  the test program ends. Returns its process. */
+/** Receive the WAL as a standby with the name pg_receivewal does. The process runs until it is
+ *  killed or the test program ends. Returns its process id. */
 pid_t fixture_receive_wal(const struct fixture *fixture);
 
-/** Make a server run and answer, whatever its state. */
+/** Make a server run and answer, in whatever state it is. */
 void fixture_mend(struct fixture *fixture, const char *which);
 
 /* -- programs -- */
 
 struct command_result {
-    int code; /* exit code; 128 + signal; -1: killed, it did not end in time */
+    /* exit code, or 128 + signal; -1: the program was killed because it did not end in time */
+    int code;
     char out[65536];
     char err[65536];
 };
@@ -98,76 +100,80 @@ struct command_result {
  * Run a program to its end.
  *
  * @env   additional "NAME=value", ends with NULL; may be NULL
- * @argv  ends with NULL; argv[0] "seckill" is the program under test
+ * @argv  ends with NULL; argv[0] "seckill" stands for the program under test
  *
- * Returns  static, until the next call
+ * Returns  the result, which is valid until the next call
  */
 const struct command_result *fixture_run(struct fixture *fixture, const char *const *env,
                                          const char *const *argv);
 
-/** Start `seckill serve` without waiting for anything. */
+/** Start `seckill serve`, and do not wait. */
 struct service *fixture_spawn(struct fixture *fixture, const char *const *env);
 
-/** Start `seckill serve` and wait until it is ready. */
+/** Start `seckill serve`, and wait until it is ready. */
 struct service *fixture_serve(struct fixture *fixture, const char *const *env);
 
-/** fixture_serve() by a shell, which executes `before` and then the program with `redirections`. */
+/** As fixture_serve(), but a shell first executes `before`, and then starts the program with
+ *  `redirections`. */
 struct service *fixture_serve_by(struct fixture *fixture, const char *const *env,
                                  const char *before, const char *redirections);
 
-/** Start a service that has ended again, at the same address. */
+/** Start a service that has ended once more, at the same address. */
 void service_respawn(struct fixture *fixture, struct service *service,
                      const char *const *env);
 
 void service_signal(struct service *service, int signal_number);
 
-/** Returns  its exit code, 128 + signal, or -1: killed, it did not end in time */
+/** Returns the exit code, or 128 + signal, or -1 if the service was killed because it did not end
+ *  in time. */
 int service_wait(struct service *service);
 
-/** SIGTERM, then service_wait(). */
+/** Send SIGTERM, and then call service_wait(). */
 int service_stop(struct service *service);
 void service_kill(struct service *service);
 
-/** Wait until all loops answer GET `target` with this status; fail after DEADLINE_MS. */
+/** Wait until all loops answer GET `target` with this status. Fails after DEADLINE_MS. */
 void service_await(struct service *service, const char *target, int status);
 
 int64_t service_rss_kib(const struct service *service);
 
-/** Whether a line of the service's log has these words. */
+/** Whether a line in the log of the service has these words. */
 bool service_has_logged(const struct service *service, const char *words);
 
 /* -- requests -- */
 
-/** Tokens for the default configuration, valid for an hour. The text is valid for 64 more calls. */
+/** Tokens for the default configuration, valid for an hour. The text stays in memory during the
+ *  next 64 calls. */
 const char *shopper(int64_t user_id);
 const char *admin(void);
 const char *payment(void);
 
-/** Parse a number; fail if the text is not a number. */
+/** Parse a number. Fails if the text is not a number. */
 int64_t number_of(const char *text);
 
-/** A token with any claims. @claims  JSON object; @header  NULL: HS256 */
+/** Make a token with any claims. `claims` is a JSON object. With `header` NULL, the header says
+ *  HS256. */
 const char *token_hs256(const char *header, const char *claims, const char *secret);
 
 /**
  * Send a request on a new connection. `format` gives "METHOD /target".
  *
- * @body  JSON text; NULL for none
+ * @body  JSON text; NULL: none
  *
- * Returns  never NULL; valid until the next request of this service
+ * Returns  the reply, never NULL; valid until the next request to this service
  */
 const struct client_reply *request(struct service *service, const char *token,
                                    const char *body, const char *format, ...)
     PRINTF_LIKE(4, 5);
 
-/** request() with @headers, additional header lines with CRLF; NULL for none */
+/** As request(), with additional header lines in `headers`. Each ends with CRLF. NULL: none. */
 const struct client_reply *request_with(struct service *service, const char *token,
                                         const char *headers, const char *body,
                                         const char *format, ...) PRINTF_LIKE(5, 6);
 
 /**
- * The reply must have this status. If `code` is given, it must be a complete problem document with
- * this code.
+ * Assert that the reply has this status. If `code` is not NULL, the reply must be a complete
+ * problem document with this code.
  *
  * Returns  the reply
  */
@@ -178,47 +184,51 @@ const struct client_reply *expect_at(const struct client_reply *reply, int statu
 /** Whether EXPECT() would pass. */
 bool reply_is(const struct client_reply *reply, int status, const char *code);
 
-/** A member of the reply's JSON object; "" or INT64_MIN if it is missing. */
+/** A member of the reply's JSON object. If it is missing: "" or INT64_MIN. */
 const char *reply_text(const struct client_reply *reply, const char *name);
 int64_t reply_number(const struct client_reply *reply, const char *name);
 
-/** Whether a 422 names `field` among its errors. */
+/** Whether an answer 422 names `field` among its errors. */
 bool reply_blames(const struct client_reply *reply, const char *field);
 
-/** Print the last request of request() or request_with(), and its reply. */
+/** Print the last request that request() or request_with() has sent, and its reply. */
 void print_last_request(void);
 
-/** The value of a header, which the reply must have. */
+/** The value of a header. Fails if the reply lacks the header. */
 const char *reply_header(const struct client_reply *reply, const char *name);
 
-/** Retry-After in seconds, which the reply must have. */
+/** The seconds in Retry-After. Fails if the reply lacks this header. */
 int64_t reply_retry_after(const struct client_reply *reply);
 
 /* -- sales -- */
 
 struct sale {
     int64_t stock;
-    int64_t per_user_limit; /* 0: left out */
-    int begin_in_s;         /* from now; both 0: began a minute ago, ends in an hour */
+    int64_t per_user_limit; /* 0: the request does not have this member */
+    /* seconds from now; if both are 0, the sale began a minute ago and ends in an hour */
+    int begin_in_s;
     int end_in_s;
 };
 
-/** @ret_text  RFC 3339, UTC, with milliseconds; 32 bytes; Returns ret_text */
+/** Print the present time plus offset_ms in RFC 3339, UTC, with milliseconds. ret_text has 32
+ *  bytes. Returns ret_text. */
 char *time_in_ms(int64_t offset_ms, char *ret_text);
 
-/** Copy `pattern`, each "{}" in it replaced by `value`; Returns ret_text */
+/** Copy `pattern`, with each "{}" replaced by `value`. Returns ret_text. */
 char *fill(const char *pattern, const char *value, char *ret_text, size_t size);
 
-/** Create a voucher and wait until `service` knows it. */
+/** Create a voucher, and wait until `service` knows it. */
 void make_voucher(struct service *service, const struct sale *sale, char *ret_id);
 
 const struct client_reply *place_order(struct service *service, int64_t user_id,
                                        const char *voucher_id, const char *key);
 
-/** Check a condition every few ms until it is true; false after DEADLINE_MS. */
+/** Check a condition every few milliseconds until it is true. Returns false if it is not true
+ *  within DEADLINE_MS. */
 bool becomes_true(bool (*check)(void *arg), void *arg);
 
-/** Wait until a condition is true. On failure print the last request and its reply. */
+/** Wait until a condition is true. If it does not become true, print the last request and its
+ *  reply, and fail. */
 #define AWAIT(check, ...) await_at(check, __VA_ARGS__, #check, __FILE__, __LINE__)
 void await_at(bool (*check)(void *arg), void *arg, const char *name, const char *file,
               int line);
@@ -231,22 +241,23 @@ int64_t sql_number(struct fixture *fixture, const char *format, ...) PRINTF_LIKE
 /** Execute a statement as superuser, on a new connection. Returns the first number, or 0. */
 int64_t sql_administer(struct fixture *fixture, const char *statement);
 
-/** The single text that a query returns; the caller frees it. */
+/** The only text that a query returns. The caller frees it. */
 char *sql_text(struct fixture *fixture, const char *format, ...) PRINTF_LIKE(2, 3);
 
-/** Open a session that holds row locks; NULL closes all these sessions. */
+/** Open a session that holds row locks. NULL closes all these sessions. */
 void sql_session(struct fixture *fixture, const char *statement);
 
-/** How many rows violate "no oversell" or "no duplicate". */
+/** The number of rows that violate "no oversell" or "no duplicate". */
 int64_t sql_broken_guarantees(struct fixture *fixture);
 
-/** Live orders of a voucher. */
+/** The number of live orders of a voucher. */
 int64_t sql_live_orders(struct fixture *fixture, const char *voucher_id);
 
-/** The first number or text of a Redis reply; "" if it is nil. Valid until the next call. */
+/** Execute a Redis command. Returns the first number or text of the reply, or "" if it is nil.
+ *  Valid until the next call. */
 const char *redis_do(struct fixture *fixture, const char *format, ...) PRINTF_LIKE(2, 3);
 
-/** Number of keys lock:order:*. */
+/** The number of keys lock:order:*. */
 int redis_order_locks(struct fixture *fixture);
 
 /** Close the connections to the servers. */

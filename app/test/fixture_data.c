@@ -37,7 +37,7 @@ static PGresult *run_on(PGconn *conn, const char *statement)
     return result;
 }
 
-/* Execute a statement; reconnect if the server was restarted. */
+/* Executes a statement. Reconnects first if the server was restarted. */
 static PGresult *run(struct fixture *fixture, const char *statement)
 {
     postgres = connected(fixture, postgres);
@@ -156,7 +156,7 @@ static void redis_connect(struct fixture *fixture)
     redisReply *reply;
     const char *port;
 
-    /* redis://default:PASSWORD@HOST:PORT/0, as load/servers.sh writes it */
+    /* load/servers.sh writes redis://default:PASSWORD@HOST:PORT/0 */
     if (sscanf(fixture->redis_url, "redis://default:%63[^@]@%63[^:]", password, host) !=
         2)
         fail_msg("not understood: %s", fixture->redis_url);

@@ -1,4 +1,4 @@
-/* fixture_proxy.c - see fixture_proxy.h; blocking writes, one poll() over all. */
+/* fixture_proxy.c - see fixture_proxy.h. One poll() waits for all sockets; writes block. */
 #include "app/test/fixture_proxy.h"
 
 #include <arpa/inet.h>
@@ -19,7 +19,7 @@ struct relay {
     int listen_fd;
     struct sockaddr_in server;
     int *drops;
-    int fds[PAIRS_MAX][2]; /* the client, the server; -1: free */
+    int fds[PAIRS_MAX][2]; /* the sockets of the client and of the server; -1: free */
 };
 
 static void pair_close(struct relay *relay, size_t i)
@@ -97,7 +97,7 @@ static void relay_turn(struct relay *relay)
         relay_accept(relay);
 }
 
-/* Listen on a port that the kernel chooses. */
+/* Listens on a port that the kernel chooses. */
 static int listen_somewhere(unsigned *ret_port)
 {
     struct sockaddr_in address = {.sin_family = AF_INET};

@@ -1,8 +1,8 @@
 /*
- * fixture_proxy.h - a TCP proxy between a service and one of its servers. It can lose an
- * answer: the server executes the command, and the service gets no reply.
+ * fixture_proxy.h - a TCP proxy between a service and one of its servers.
  *
- * It runs as a process of its own, which ends with the test program.
+ * The proxy can lose an answer: the server executes the command, and the service gets no reply. The
+ * proxy runs as a process of its own, which ends with the test program.
  */
 #ifndef TEST_FIXTURE_PROXY_H
 #define TEST_FIXTURE_PROXY_H
@@ -11,18 +11,18 @@
 
 struct proxy {
     pid_t pid;
-    int *drops; /* in memory shared with the process */
+    int *drops; /* number of answers to lose, in memory that is shared with the process */
 };
 
 /**
  * Start a proxy for the server that `url` names.
  *
- * @ret_url  the same URL with the proxy's address; `size` bytes
+ * @ret_url  the same URL with the address of the proxy; `size` bytes
  */
 void proxy_start(struct proxy *proxy, const char *url, char *ret_url, size_t size);
 void proxy_stop(struct proxy *proxy);
 
-/** Drop the next `count` answers, and close the connection of each. */
+/** Lose the next `count` answers, and close the connection of each. */
 void proxy_drop(struct proxy *proxy, int count);
 
 #endif

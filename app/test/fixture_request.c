@@ -1,4 +1,4 @@
-/* fixture_request.c - tokens, single requests, checks of their answers, vouchers; see fixture.h. */
+/* fixture_request.c - tokens, requests, checks of their answers, vouchers; see fixture.h. */
 #include "app/test/fixture.h"
 
 #include "app/auth/base64.h"
@@ -41,7 +41,7 @@ const char *token_hs256(const char *header, const char *claims, const char *secr
     return token;
 }
 
-/* @more  further claims */
+/* `more` has further claims, each after a comma. */
 static const char *token_of(int64_t user_id, const char *more)
 {
     char claims[128];
@@ -103,7 +103,7 @@ static const struct client_reply *send_and_read(struct service *service,
     return note(request, client_read(service->conn, &wait));
 }
 
-/* Split "METHOD /target". */
+/* Splits "METHOD /target". */
 static void split_line(char *line, struct client_request *request)
 {
     char *space = strchr(line, ' ');
@@ -191,7 +191,7 @@ bool reply_blames(const struct client_reply *reply, const char *field)
     return false;
 }
 
-/* After a failed test, print the status line, the headers and the body. */
+/* Prints the status line, the headers and the body, after a failed test. */
 static void print_reply(const struct client_reply *reply)
 {
     for (size_t at = 0; reply->head != NULL && at < reply->head_len;
@@ -218,7 +218,7 @@ int64_t reply_retry_after(const struct client_reply *reply)
     return number_of(reply_header(reply, "Retry-After"));
 }
 
-/* What violates RFC 9457 or the contract; NULL if nothing does. */
+/* Returns what violates RFC 9457 or the contract, or NULL if nothing does. */
 static const char *problem_fault(const struct client_reply *reply, const char *code)
 {
     const char *type = client_header(reply, "Content-Type");

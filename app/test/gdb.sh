@@ -8,7 +8,7 @@ commands=$(mktemp)
 output=$(mktemp)
 trap 'rm -f "$commands" "$output"' EXIT
 
-# inspect BREAKPOINT PROGRAM [ARGUMENT]: run the program up to the breakpoint, then run the gdb
+# inspect BREAKPOINT PROGRAM [ARGUMENT] - runs the program up to the breakpoint, and then the gdb
 # commands on standard input.
 inspect()
 {
@@ -30,7 +30,7 @@ expect()
     }
 }
 
-# One order is in a transaction, five wait for the next one.
+# One order is in a transaction, and five orders wait for the next transaction.
 inspect 'answer_store if fixture.checkout->queued == 5' "$build/app/test/sale/test_checkout" <<'END'
 seckill-queues fixture.checkout
 seckill-list fixture.checkout->deadlines item deadline

@@ -32,15 +32,16 @@ END
     mv "$template.new" "$template"
 }
 
-# The servers must not hold the lock.
+# The commands run without descriptor 9, because the servers must not hold the lock.
 (
     flock 9
     make_template 9>&-
 ) 9>"$template.lock"
 trap '[ -n "${SECKILL_TEST_KEEP:-}" ] || rm -rf "$dir"' EXIT
 load/servers.sh clone "$dir" "$template"
-# The servers run in the background, and this shell closes standard output, so the reader sees its
-# end. A background job reads /dev/null unless its standard input is redirected.
+# The servers run in the background. This shell closes its standard output, so that the reader sees
+# the end of the output. A background job would read /dev/null if its standard input were not
+# redirected.
 exec 3<&0
 load/servers.sh hold "$dir" <&3 3<&- &
 exec >&-

@@ -1,4 +1,4 @@
-/* http_client.c - see http_client.h; sockets are non-blocking, waiting is by poll(). */
+/* http_client.c - see http_client.h. The sockets are non-blocking, and poll() waits. */
 #define _GNU_SOURCE // NOLINT(readability-identifier-naming): memmem
 #include "app/test/http_client.h"
 
@@ -20,7 +20,7 @@
 struct client {
     int fd;
     bool is_ended; /* the peer has sent its last byte */
-    char *in;      /* received, not yet taken as an answer */
+    char *in;      /* bytes that were received and do not belong to an earlier answer */
     size_t in_len;
     size_t in_size;
     struct client_reply reply;
@@ -96,7 +96,7 @@ int client_fd(const struct client *conn)
     return conn->fd;
 }
 
-/* Whether to call send() again after it failed. */
+/* Whether to call send() again after it has failed. */
 static bool may_send_again(int fd)
 {
     if (errno == EINTR)
@@ -149,7 +149,8 @@ static void split_lines(char *head, size_t len)
             head[i] = head[i + 1] = '\0';
 }
 
-/* Parses the head. Returns 1: it is complete, 0: it is incomplete, -1: it is malformed. */
+/* Parses the head. Returns 1 if it is complete, 0 if it is incomplete, and -1 if it is
+   malformed. */
 static int parse_head(struct client *conn, size_t *ret_used)
 {
     struct client_reply *reply = &conn->reply;
@@ -171,8 +172,8 @@ static int parse_head(struct client *conn, size_t *ret_used)
     return reply->status >= 100 && reply->status <= 599 ? 1 : -1;
 }
 
-/* The length of the body; SIZE_MAX: it lasts until the connection ends. The service sends no
-   chunks. */
+/* Returns the length of the body. SIZE_MAX: the body lasts until the connection ends. Chunks are
+   not supported. */
 static size_t body_length(const struct client_reply *reply, bool is_head)
 {
     const char *length = client_header(reply, "Content-Length");
@@ -182,7 +183,7 @@ static size_t body_length(const struct client_reply *reply, bool is_head)
     return length != NULL ? strtoul(length, NULL, 10) : SIZE_MAX;
 }
 
-/* As parse_head(). */
+/* Parses the body. Returns 1, 0 or -1 as parse_head() does. */
 static int parse_body(struct client *conn, bool is_head, size_t *used)
 {
     struct client_reply *reply = &conn->reply;

@@ -1,4 +1,4 @@
-/* load_clients.c - many connections under one poll(); see load_clients.h. */
+/* load_clients.c - one poll() waits for many connections; see load_clients.h. */
 #include "app/test/load_clients.h"
 
 #include "base/clock.h"
@@ -13,7 +13,7 @@
 struct member {
     struct client *conn;
     const struct client_address *address;
-    size_t k; /* the request in flight */
+    size_t k; /* number of the request in flight */
     bool waits;
 };
 
@@ -78,7 +78,7 @@ static void load_send_all(struct load_clients *clients)
         service_signal(plan->services[0], SIGCONT);
 }
 
-/* Wait for answers and take them. */
+/* Waits for answers, and passes them on. */
 static void load_listen(struct load_clients *clients, int timeout_ms)
 {
     size_t count = clients->plan->connections;
@@ -219,7 +219,7 @@ void burst_check(struct fixture *fixture, const struct order_burst *burst, size_
 
 struct missing {
     struct order_burst *burst;
-    size_t *users; /* indexes in the burst */
+    size_t *users; /* indexes of the requests in the burst */
     size_t count;
 };
 

@@ -1,8 +1,9 @@
 #!/usr/bin/python3 -B
 """nginx.py PROGRAM - the streams of vouchers through docker/nginx.conf, by a real nginx.
 
-Private servers, two instances, and nginx with the configuration of the demo, except for addresses and
-paths; a second port speaks HTTP/2 over TLS, as browsers do. Prints what .ci/check.sh counts."""
+The test has its own servers, two instances, and nginx with the configuration of the demo, except
+for addresses and paths. A second port of nginx speaks HTTP/2 over TLS, as browsers do. Prints a
+line for each test, which .ci/check.sh counts."""
 
 import contextlib
 import os
@@ -31,7 +32,7 @@ def check(condition, found):
 
 
 def replace(text, *changes):
-    """Replace texts, each of which must be in the text."""
+    """Replace texts. Fails if the text lacks one of them."""
     for old, new in changes:
         check(old in text, f"no '{old}' in docker/nginx.conf")
         text = text.replace(old, new)
@@ -39,7 +40,8 @@ def replace(text, *changes):
 
 
 class Nginx(harness.Nginx):
-    """`silence_s` replaces the time without an event after which nginx ends a stream."""
+    """nginx ends a stream after silence_s seconds without an event. In the demo this time is
+    longer."""
 
     def __init__(self, ports, silence_s):
         super().__init__(PLACE, 1, "")
@@ -60,7 +62,7 @@ class Nginx(harness.Nginx):
                     "-keyout", f"{self.place}/key", "-out", f"{self.place}/cert")
 
     def logged(self):
-        """The requests that have ended, each as protocol, connection and path."""
+        """Each request that has ended, as protocol, connection and path."""
         with open(f"{self.place}/access.log") as log:
             return [line.split() for line in log]
 
@@ -94,7 +96,8 @@ class World:
         check(status == 201, (status, body))
 
     def listeners(self):
-        """The listeners of both instances; None: an instance has not reported yet."""
+        """The number of listeners of both instances, or None if an instance has not reported
+        yet."""
         states = [worker["state"] for service in self.services
                   for worker in service.call("GET", "/v1/debug/state", service.admin)[1]["workers"]]
         return None if None in states else sum(state["http"]["stream"] for state in states)
@@ -104,7 +107,7 @@ class World:
 
 
 class Client:
-    """A connection to nginx, by HTTP/1.1, and what it has received."""
+    """A connection to nginx by HTTP/1.1, and what it has received."""
 
     def __init__(self, world):
         self.socket = socket.create_connection(("127.0.0.1", world.nginx.port))
@@ -150,7 +153,8 @@ def test_events__arrive_and_the_end_frees_the_listener(world):
 
 
 def test_silence__does_not_end_a_stream(world):
-    """nginx ends a stream when nothing arrives for some seconds longer than the heartbeat interval."""
+    """nginx ends a stream if nothing arrives for some seconds longer than the heartbeat
+    interval. So heartbeats must keep a stream."""
     voucher = world.voucher()
     with Client(world) as client:
         began = time.monotonic()
@@ -164,7 +168,8 @@ def test_silence__does_not_end_a_stream(world):
 
 
 def test_connection__is_kept_before_and_after_a_stream(world):
-    """An instance that stops ends its streams. The shopper's connection to nginx lives on."""
+    """An instance that stops ends its streams. The connection of the shopper to nginx must stay
+    open."""
     voucher = world.voucher()
     path = f"/v1/vouchers/{voucher}"
     with Client(world) as client:

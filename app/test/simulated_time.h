@@ -2,8 +2,8 @@
  * simulated_time.h - a clock and timers that only the test moves.
  *
  * To be included by one source of a test program: it defines the functions of clock.h and
- * uv_timer_start() in place of the real ones. The clock starts near zero, as on a machine
- * that has just booted.
+ * uv_timer_start() in place of the real ones. The clock starts near zero, as on a machine that has
+ * just booted.
  */
 #ifndef SIMULATED_TIME_H
 #define SIMULATED_TIME_H
@@ -59,7 +59,7 @@ static void simulated_time_reset(void)
     memset(simulated_timers, 0, sizeof(simulated_timers));
 }
 
-/* The timer that is due first, up to `end_us`; NULL: none. */
+/* Returns the timer that is due first, if it is due by end_us; otherwise NULL. */
 static struct simulated_timer *simulated_timer_next(int64_t end_us)
 {
     struct simulated_timer *next = NULL;
@@ -74,7 +74,7 @@ static struct simulated_timer *simulated_timer_next(int64_t end_us)
     return next;
 }
 
-/* Let time pass. Each timer fires when it is due; then `turn` is called. */
+/* Lets time pass. Each timer fires when it is due, and then `turn` is called. */
 static inline void simulated_time_pass_us(int64_t us, void (*turn)(void))
 {
     int64_t end_us = simulated_us + us;

@@ -1,7 +1,7 @@
 #!/usr/bin/python3 -B
-"""top.py PROGRAM - `seckill top` beside a service, in a terminal and elsewhere.
+"""top.py PROGRAM - `seckill top` with a service, in a terminal and without one.
 
-Prints what .ci/check.sh counts."""
+Prints a line for each test, which .ci/check.sh counts."""
 
 import contextlib
 import fcntl
@@ -50,7 +50,8 @@ class World:
         return done.returncode, done.stdout, done.stderr
 
     def has_all_connections(self):
-        """Whether all connections are up in the state that the worker published last."""
+        """Whether all connections are up, according to the state that the worker has published
+        last."""
         state = self.service.call("GET", "/v1/debug/state", self.service.admin)[1]["workers"][0]["state"]
         return state is not None and all(each["is_up"] for each in state["postgres"]["connections"])
 
@@ -71,7 +72,7 @@ def expect(found, wanted):
 
 
 def column(screen, head, row):
-    """The cell below `head` in the line that begins with `row`."""
+    """The cell in the column `head` and in the line that begins with `row`."""
     lines = screen.splitlines()
     top = next(i for i, line in enumerate(lines) if head in line and line.split()[0] in ("/s", "worker", "queue"))
     at = lines[top].index(head) + len(head)
@@ -176,12 +177,14 @@ def check_screen(text):
 
 
 def screens_with(words, text):
-    """The screens with these words, without the last screen, which may be incomplete."""
+    """The complete screens with these words. The last screen is left out, because it may be
+    incomplete."""
     return [screen for screen in text.split(HOME)[:-1] if words in screen]
 
 
 def test_service_away__goes_on(world):
-    """`seckill top` runs on until the service is back, as a new process whose counters start at 0."""
+    """`seckill top` goes on until the service is back. The service is then a new process, whose
+    counters start at 0."""
     with terminal(world, "--every", "0.1") as (_, _, has):
         harness.wait_for("the first screen", lambda: has(lambda text: "postgres up" in text))
         world.service.stop()
@@ -204,7 +207,7 @@ def test_service_away__ends_with_a_failure(world):
 
 
 def test_stranger__is_no_service(world):
-    """Another program listens at the address."""
+    """Another program listens at the address of the service."""
     class Stranger(http.server.BaseHTTPRequestHandler):
         def do_GET(self):
             self.send_response(200)
