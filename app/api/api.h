@@ -1,7 +1,8 @@
 /*
- * api.h - the HTTP contract: routes, permitted callers, JSON in, status out.
+ * api.h - the HTTP API: its routes, who may call them, request bodies and answers.
  *
- * HTTP status codes are chosen in this layer only. One api per loop, on its thread.
+ * HTTP status codes are chosen in this layer only. Each loop has one api, which only the thread of
+ * the loop uses.
  */
 #ifndef API_H
 #define API_H
@@ -17,12 +18,13 @@
 #include "app/sale/handover.h"
 #include "app/store/store.h"
 
-/* In a cluster the keys of revoked tokens begin with this tag, so one server has all of them. */
+/* In a Redis cluster the keys of revoked tokens begin with this tag. Redis places keys with the
+   same tag on the same server. */
 #define API_REVOKED_TAG "{revoked:}"
 
 struct api;
 
-/** All pointers are borrowed and outlive the api. */
+/** All pointers are borrowed and must outlive the api. */
 struct api_options {
     const struct auth *auth;
     struct redis_conn *revocations; /* for look-ups of revoked tokens */
@@ -34,7 +36,7 @@ struct api_options {
     struct tickets tickets;
     struct limiter *user_limiter;    /* NULL: no limit */
     struct limiter *address_limiter; /* NULL: no limit */
-    struct metrics *metrics;         /* this loop's */
+    struct metrics *metrics;         /* the metrics of this loop */
     const struct all_metrics *all_metrics;
     uint32_t timeout_ms; /* from the arrival of a request to its answer */
     size_t queue_max;    /* maximum number of requests that wait for a backend */
@@ -49,8 +51,8 @@ void api_free(struct api *api); /* accepts NULL */
 /** Verify tokens with `auth` from now on. `auth` is borrowed. */
 void api_set_auth(struct api *api, const struct auth *auth);
 
-/** For struct http_options: the size of a request's context, and the callbacks, whose
- *  `arg` is the api. */
+/** The size of a request's context and the callbacks of struct http_options. The `arg` of the
+ *  callbacks is the api. */
 extern const size_t api_context_bytes;
 bool api_reads_body(struct http_request *http, void *arg);
 void api_handle(struct http_request *http, void *arg);

@@ -1,4 +1,4 @@
-/* api_admit.c - requests for orders and tickets: finds their voucher, and answers with their
+/* api_admit.c - finds the voucher of a request for an order or a ticket, and answers with the
    outcome. */
 #include "app/api/api_routes.h"
 
@@ -25,7 +25,7 @@ void api_answer_order(struct api_request *request, unsigned status,
     http_answer(request->http, &reply);
 }
 
-/* Returns the time until the sale opens; 0: the catalogue has no valid entry. */
+/* Returns the time until the sale opens. 0: the catalogue has no valid entry. */
 static int64_t opens_in_us(const struct api_request *request)
 {
     struct catalogue *catalogue = request->api->options.catalogue;
@@ -93,7 +93,8 @@ static void admit_on_entry(enum rlock_status status, const struct catalogue_entr
             NULL);
 }
 
-/* Runs after api_identify(), so that only callers with a token make the catalogue read Postgres. */
+/* Called after api_identify(), so that only callers with a token make the catalogue read
+   Postgres. */
 static void read_entry(struct api_request *request)
 {
     catalogue_read(request->api->options.catalogue, request->id, &request->place.wait,

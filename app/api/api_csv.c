@@ -1,8 +1,9 @@
 /*
  * api_csv.c - lists as CSV, of any length.
  *
- * A list is read in pages of CSV_ROWS. The next page is read when the client has received the last one.
- * So an answer needs the memory of one page, and it delays orders only by the rows of one page.
+ * A list is read in pages of CSV_ROWS. The next page is read only when the previous one has been
+ * sent to the client. So an answer needs the memory of one page, and an order waits in Postgres for
+ * the rows of one page at most.
  */
 #include "app/api/api_routes.h"
 

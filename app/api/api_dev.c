@@ -16,7 +16,8 @@ struct login {
     struct text role;
 };
 
-/* Prevents DNS rebinding: refuses pages of other sites whose host name resolves to this service. */
+/* Prevents DNS rebinding, in which another site's host name resolves to the address of this
+   service: only requests that name a local host are accepted. */
 static bool is_host_local(const struct http_request *request)
 {
     static const char *const hosts[] = {"127.0.0.1", "localhost", "[::1]"};

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #define WAIT_S_MAX 30
-#define NUMBER_MAX INT64_C(8796093022207) /* of the sequence of numbers in sql/ */
+#define NUMBER_MAX INT64_C(8796093022207) /* the greatest number of an event */
 
 static bool parse_number(struct text text, int64_t *ret_number)
 {

@@ -58,8 +58,8 @@ static void check_role(struct api_request *request)
         api_answer_problem(request, PROBLEM_FORBIDDEN);
 }
 
-/* Handles a token when the revocation list cannot be read. The token is accepted only if
-   bypass_locks is set. */
+/* Called when the revocation list cannot be read. The token is accepted only if bypass_locks is
+   set. */
 static void pass_unchecked(struct api_request *request)
 {
     if (request->api->options.bypass_locks)
@@ -68,7 +68,7 @@ static void pass_unchecked(struct api_request *request)
         api_answer_problem(request, PROBLEM_UNAVAILABLE);
 }
 
-/* redis_reply_int() returns false if there is no reply. */
+/* `status` is not needed: redis_reply_int() returns false if there is no reply. */
 static void identity_on_looked_up(struct redis_command *command,
                                   enum rlock_status status UNUSED,
                                   const struct redis_reply *reply)
@@ -109,7 +109,7 @@ void api_identify(struct api_request *request, api_handler *identified)
     }
     if (!read_token(request))
         return;
-    /* Only shoppers have a limit, because the payment service calls for all of them. */
+    /* Only shoppers have a limit: the payment service pays for many shoppers with one token. */
     if (request->identity.role == AUTH_SHOPPER &&
         api_is_limited(request, "shopper", request->api->options.user_limiter,
                        (uint64_t)request->identity.user_id))

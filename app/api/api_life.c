@@ -1,9 +1,9 @@
 /*
  * api_life.c - changes of an order (pay, cancel, refund, redeem) and its history.
  *
- * An order is read before it is changed. The read finds the voucher of the order, and a request
- * for the order of another shopper takes no lock. The database alone decides whether the change
- * is valid.
+ * An order is read before it is changed, because the change needs the id of the voucher. The read
+ * also refuses a request for the order of another shopper before any row is locked. Whether the
+ * change is valid is decided in the database alone.
  */
 #include "app/api/api_routes.h"
 #include "app/api/csv.h"
@@ -15,8 +15,8 @@
 
 /* -- changes -- */
 
-/* The log line is needed because the payment service has the money, but the shopper has no voucher
-   for the money. */
+/* A refused payment is logged, because an operator must act: the shopper has paid for an order that
+   does not become paid. */
 static void log_refused_payment(const struct api_request *request,
                                 const struct order *order, enum change_verdict verdict)
 {
@@ -46,7 +46,7 @@ static void life_on_changed(enum rlock_status status, enum change_verdict verdic
     struct api_request *request = arg;
 
     if (order != NULL) {
-        /* Later requests to this loop must see the change. */
+        /* Later requests to this loop must not see the stock as it was before the change. */
         catalogue_invalidate(request->api->options.catalogue, order->voucher_id);
         if (request->change.change.change == CHANGE_PAY && verdict > CHANGE_REPEATED &&
             verdict != CHANGE_KEY_USED)
@@ -151,7 +151,7 @@ static void list_events(struct api_request *request)
     struct event_filter filter = {.voucher_id = request->list.voucher_id,
                                   .order_id = request->list.order_id,
                                   .after_id = request->list.after_id,
-                                  /* another item shows that a page follows */
+                                  /* the extra event shows that a page follows */
                                   .limit = request->list.limit + 1,
                                   .deadline_us = api_deadline_us(request)};
 
@@ -176,7 +176,6 @@ static void life_on_order(enum rlock_status status, const struct order *order, v
     }
 }
 
-/* The first event of an order is its placement, and the id of this event is the id of the order. */
 void api_list_order_events(struct api_request *request)
 {
     request->list.order_id = request->id;

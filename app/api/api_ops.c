@@ -82,7 +82,7 @@ void api_read_debug_state(struct api_request *request)
     api_answer_json(request, 200, text, NULL);
 }
 
-/* Parses the id of an entry of the stats, "MILLISECONDS-NUMBER". */
+/* Parses the id of an entry of the stats, "MILLISECONDS-NUMBER", as Redis numbers a stream. */
 static bool parse_after(struct text after, char ret_after[STATS_ID_BYTES])
 {
     static const char digits[] = "0123456789";

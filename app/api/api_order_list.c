@@ -1,9 +1,9 @@
 /*
  * api_order_list.c - lists of orders.
  *
- * A shopper sees its own orders. The roles admin and payment see all orders, but must
- * filter by order, payment, shopper or voucher. Each of these filters has an index. A list
- * without such a filter would read the whole table.
+ * A shopper sees only the orders that it has placed. Other roles see all orders, but must filter by
+ * order, payment, shopper or voucher. Each of these filters has an index. A list without such a
+ * filter would read the whole table.
  */
 #include "app/api/api_routes.h"
 #include "app/api/csv.h"

@@ -26,8 +26,8 @@ static void orders_on_key_found(enum rlock_status status,
         api_answer_uncounted(request, request->place.refusal, NULL);
 }
 
-/* Looks up the order that the key may have placed before. Called when admission has refused the
-   request and the caller is identified. */
+/* Looks up the order that an earlier request with the same key may have placed. Called when
+   admission has refused the request and the caller is identified. */
 static void find_by_key(struct api_request *request)
 {
     struct key_lookup *lookup = &request->place.lookup;

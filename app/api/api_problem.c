@@ -12,7 +12,7 @@
 
 struct api_problems {
     struct http_page *fixed[PROBLEM_COUNT];
-    /* indexed by the seconds of Retry-After; rendered at the first use */
+    /* the index is the value of Retry-After in seconds; a page is rendered at its first use */
     struct http_page *not_started[NOT_STARTED_PAGES];
 };
 
@@ -28,8 +28,8 @@ static const struct problem_row {
 
 /* -- rendering -- */
 
-/* Sets the status and the type of the reply, and keeps its headers. Returns the body, which the
-   caller frees; NULL: out of memory. */
+/* Sets the status and the type of `reply`, but not its headers. Returns the body, which the caller
+   frees; NULL: out of memory. */
 static char *render(const struct json_problem *problem, struct http_reply *reply)
 {
     reply->status = problem->status;
@@ -92,7 +92,7 @@ void api_answer_problem(struct api_request *request, enum api_problem problem)
     http_answer_page(request->http, request->api->problems->fixed[problem]);
 }
 
-/* Renders the problem into `reply`, which has the headers of the answer, and answers. */
+/* Answers with the problem and with the headers that `reply` has already. */
 static void answer_rendered(struct api_request *request,
                             const struct json_problem *problem, struct http_reply *reply)
 {
@@ -107,7 +107,7 @@ void api_answer_bad_request(struct api_request *request, const char *detail)
     answer_rendered(request, &problem, &(struct http_reply){0});
 }
 
-/* The name is not trusted: it may be long, and not UTF-8. */
+/* The name comes from the client, so it may be long, and may not be UTF-8. */
 void api_answer_unknown_parameter(struct api_request *request, struct text name)
 {
     char plain[65] = "", detail[100];
@@ -175,7 +175,7 @@ void api_answer_not_started(struct api_request *request, int64_t wait_us)
     answer_rendered(request, problem, &reply);
 }
 
-/* The headers are those of draft-ietf-httpapi-ratelimit-headers-10. */
+/* The headers are defined in draft-ietf-httpapi-ratelimit-headers-10. */
 void api_answer_rate_limited(struct api_request *request, const char *policy,
                              const struct limiter *limiter, int64_t wait_us)
 {

@@ -1,8 +1,8 @@
 /*
- * api_problem.h - answers: the problems of the API (RFC 9457), and JSON documents.
+ * api_problem.h - answers with problems (RFC 9457) and with JSON documents.
  *
- * Each api_answer function answers the request, so one of them is called per request. If memory
- * is out, the answer is PROBLEM_OVERLOADED instead.
+ * Each api_answer function answers the request. So exactly one of these functions is called for a
+ * request. If memory is out, the answer is PROBLEM_OVERLOADED instead.
  */
 #ifndef API_PROBLEM_H
 #define API_PROBLEM_H
@@ -10,8 +10,9 @@
 #include "app/api/api_request.h"
 #include "app/api/json.h"
 
-/* The problems. The columns: word, status, code, Retry-After in seconds (0: none), title, detail.
-   The answers of the last six have a part that varies, so each of the six has its own function. */
+/* The problems. The columns are word, status, code, Retry-After in seconds (0: no header), title
+   and detail. The answers of the last six problems have a part that varies, so each of these
+   problems has its own function. */
 /* clang-format off */
 #define API_PROBLEMS(X)                                                                                                                                        \
     X(UNAUTHENTICATED,    401, "unauthenticated",        0, "Unauthenticated",        "A valid bearer token is required.")                                     \
@@ -54,24 +55,24 @@ void api_problems_free(struct api_problems *problems); /* accepts NULL */
 /** Answer with a problem whose answer does not vary. */
 void api_answer_problem(struct api_request *request, enum api_problem problem);
 
-/** 400 bad_request. */
+/** Answer 400 bad_request. */
 void api_answer_bad_request(struct api_request *request, const char *detail);
 
 /** Answer 400 bad_request. The answer names the parameter of the query. */
 void api_answer_unknown_parameter(struct api_request *request, struct text name);
 
-/** 422 invalid. */
+/** Answer 422 invalid. */
 void api_answer_invalid(struct api_request *request, const struct json_errors *errors);
 void api_answer_invalid_field(struct api_request *request, const char *field,
                               const char *message);
 
-/** 409 already_ordered. */
+/** Answer 409 already_ordered. */
 void api_answer_already_ordered(struct api_request *request, int64_t order_id);
 
-/** 409 not_started. */
+/** Answer 409 not_started. The header Retry-After is `wait_us` in seconds, rounded up. */
 void api_answer_not_started(struct api_request *request, int64_t wait_us);
 
-/** 429 rate_limited. The headers describe the limit of `limiter`, with the name `policy`. */
+/** Answer 429 rate_limited. The headers describe the limit of `limiter`, and name it `policy`. */
 void api_answer_rate_limited(struct api_request *request, const char *policy,
                              const struct limiter *limiter, int64_t wait_us);
 
@@ -79,7 +80,8 @@ void api_answer_rate_limited(struct api_request *request, const char *policy,
 void api_answer_allow(struct api_request *request, const char *allow);
 
 /**
- * Answer after a store call that failed: 404, 500 or 503. If a part of the answer was sent, cut it.
+ * Answer 404, 500 or 503 after a store call that failed. If a part of the answer has been sent, end
+ * the answer so that the client sees that a part is missing.
  *
  * @was_write  the call may have changed something, so after a lost connection the outcome
  *             is unknown
@@ -87,8 +89,11 @@ void api_answer_allow(struct api_request *request, const char *allow);
 void api_answer_failure(struct api_request *request, enum rlock_status status,
                         bool was_write);
 
-/** Answer with the status, type and headers of `reply`, and with `text` from malloc(), which is
- *  freed. `text` NULL: out of memory. */
+/**
+ * Answer with the status, type and headers of `reply`, and with the body `text`.
+ *
+ * @text  from malloc(), is freed; NULL: out of memory
+ */
 void api_answer_text(struct api_request *request, struct http_reply *reply, char *text);
 
 /**
@@ -100,8 +105,8 @@ void api_answer_text(struct api_request *request, struct http_reply *reply, char
 void api_answer_json(struct api_request *request, unsigned status, char *text,
                      const char *location);
 
-/** Answer 200 with a JSON list, and with its age if the list may be older than the
- *  request. To be called in the callback of the read. */
+/** Answer 200 with a JSON list. The header Age is added if the list may be older than the request.
+ *  To be called in the callback of the read. */
 void api_answer_list(struct api_request *request, char *text);
 
 #endif

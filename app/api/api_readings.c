@@ -1,9 +1,9 @@
 /*
- * api_readings.c - requests that read the same vouchers share a read and its answer.
+ * api_readings.c - requests for the same voucher, or for the same page of vouchers, share a read.
  *
- * At most one read of a page is under way. The requests that arrive meanwhile share the next
- * read. So an answer is never older than its request, and many requests share the cost of
- * reading and printing a page.
+ * At most one read of the same data is under way. The requests that arrive meanwhile share the next
+ * read, so an answer is never older than its request. The requests of a read also share the printed
+ * answer.
  */
 #include "app/api/api_routes.h"
 
@@ -17,8 +17,8 @@ struct api_reading {
     struct rlock_link link; /* in api->readings */
     struct api *api;
     struct api_reading_key key;
-    struct rlock_link requests; /* requests for the read under way */
-    struct rlock_link next;     /* requests that arrived later, for the next read */
+    struct rlock_link requests; /* wait for the read under way */
+    struct rlock_link next;     /* arrived later and wait for the next read */
 };
 
 static bool is_same(const struct api_reading_key *a, const struct api_reading_key *b)
@@ -57,8 +57,8 @@ static char *print_list(const struct api_reading *reading, const struct voucher 
 
 #define TAG_BYTES 24
 
-/* The tag of an answer changes with its vouchers, and every second, so that a cache that
-   revalidates does not keep an old server_time. */
+/* The tag of an answer changes with the vouchers. It also changes every second: otherwise a cache
+   would be told by 304 to keep an answer with an old server_time. */
 static void print_tag(const struct voucher *vouchers, size_t count, int64_t now_us,
                       char ret_tag[TAG_BYTES])
 {
@@ -71,7 +71,7 @@ static void print_tag(const struct voucher *vouchers, size_t count, int64_t now_
     snprintf(ret_tag, TAG_BYTES, "W/\"%016" PRIx64 "\"", sum * factor);
 }
 
-/* Prints the answer to all requests of the reading. NULL: out of memory. */
+/* Prints the answer to all requests that share the reading. NULL: out of memory. */
 static struct http_page *print_page(const struct api_reading *reading,
                                     const struct voucher *vouchers, size_t count,
                                     int64_t now_us)
@@ -91,7 +91,7 @@ static struct http_page *print_page(const struct api_reading *reading,
     snprintf(age, sizeof(age), "%" PRId64, age_s);
     if (age_s >= 0)
         http_reply_add(&reply, "Age", age);
-    /* max-age includes the present age, so a cache keeps the answer for one more second. */
+    /* A cache subtracts Age from max-age. The sum lets the cache keep the answer for one second. */
     snprintf(control, sizeof(control), "public, max-age=%" PRId64, MAX(age_s, 0) + 1);
     http_reply_add(&reply, "Cache-Control", control);
     if (text != NULL) {

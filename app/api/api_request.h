@@ -31,7 +31,8 @@ struct api_route {
     enum metrics_route tag;
     unsigned callers; /* enum callers; 0: anyone */
     api_handler *handle;
-    const char *query[QUERY_PARAMETERS_MAX + 1]; /* names; the last is NULL */
+    const char
+        *query[QUERY_PARAMETERS_MAX + 1]; /* permitted parameters; the last is NULL */
 };
 
 /* -- state of handlers that wait -- */
@@ -44,11 +45,11 @@ struct api_place {
     struct catalogue_wait wait;
     api_admit admit; /* called when the catalogue has the voucher */
     struct key_lookup lookup;
-    struct text key;      /* Idempotency-Key; bytes NULL: none */
+    struct text key;      /* the header Idempotency-Key; bytes NULL: absent */
     enum outcome refusal; /* why admission refused; the answer if no order has the key */
     bool needs_ticket;
     unsigned pow_bits; /* proof of work that a ticket requires */
-    bool is_early;     /* the sale has not opened: only a challenge is issued */
+    bool is_early;     /* the sale has not opened, so only a challenge is issued */
 };
 
 struct api_change {
@@ -70,19 +71,19 @@ struct api_request {
     const struct api_route *route;   /* NULL: the path is unknown */
     int64_t id;                      /* the {id} of the path; 0: the route has no id */
     int64_t arrived_us;              /* clock_mono_us() */
-    struct identity identity;        /* set by api_identify() */
+    struct identity identity;        /* user_id 0: no token has been checked */
     struct redis_command revocation; /* looks up the token in the revocation list */
-    api_handler *identified;         /* called when the revocation check has passed */
-    json_t *body;  /* released with the answer; NULL: no body was read */
-    bool is_csv;   /* the client accepts a list as CSV */
-    bool has_part; /* a part of the list was sent */
+    api_handler *identified; /* called if the caller is permitted; NULL: not set */
+    json_t *body;            /* released with the answer; NULL: no body was read */
+    bool is_csv;             /* the client accepts a list as CSV */
+    bool has_part;           /* a part of the list was sent */
     union {
         struct api_place place;
         struct api_change change;
         struct api_list list;
         struct order_filter orders;
         struct feed_poll feed;
-        int64_t stock_add; /* of a restock */
+        int64_t stock_add; /* how much stock a restock adds */
         struct stats_read stats;
     };
 };

@@ -1,4 +1,5 @@
-/* api_routes.c - the route table, and the path of a request to its handler. */
+/* api_routes.c - the table of routes, and what happens to a request before its handler is
+   called. */
 #include "app/api/api_routes.h"
 
 #include "app/core/log.h"
@@ -14,14 +15,15 @@ enum callers {
     SHOPPER = 1 << AUTH_SHOPPER,
     PAYMENT = 1 << AUTH_PAYMENT,
     ADMIN = 1 << AUTH_ADMIN,
-    AUDITOR = 1 << AUTH_AUDITOR, /* only reads */
-    /* Admission decides before the caller is identified, and before the check whether the service
-       is full: a refusal from memory reveals nothing private and costs least. But if the voucher
-       is not in the catalogue, the caller is identified first. */
+    AUDITOR = 1 << AUTH_AUDITOR, /* may read only */
+    /* Admission decides from memory before the caller is identified, and even if the service is
+       full: a refusal by admission reveals nothing private and costs least. If the voucher is not
+       in the catalogue, the caller is identified first. */
     MEMORY_FIRST = 1 << 8,
     READS_BODY = 1 << 9,
     REFUSES_BODY = 1 << 10, /* a body must be an object without members */
-    /* Unknown parameters are ignored: a link to a page may have parameters of a campaign. */
+    /* Unknown parameters are ignored, because a link to a page may have parameters of a
+       campaign. */
     ANY_QUERY = 1 << 11,
 };
 #define ROLES ((unsigned)(SHOPPER | PAYMENT | ADMIN | AUDITOR))
@@ -29,8 +31,8 @@ enum callers {
 /* clang-format off */
 #define ROUTE(method, path, tag, callers, handler, ...) {path, HTTP_##method, ROUTE_##tag, callers, handler, {__VA_ARGS__}}
 
-/* The rows of a path are in the order of its Allow header. A row ends with the names of the
-   parameters that the query may have. */
+/* The rows with the same path are in the order in which the header Allow lists their methods. A row
+   ends with the names of the parameters that the query may have. */
 static const struct api_route routes[] = {
     ROUTE(POST,  "/v1/vouchers/{id}/orders",  PLACE,          SHOPPER | MEMORY_FIRST | REFUSES_BODY, api_place_order, NULL),
     ROUTE(POST,  "/v1/vouchers/{id}/ticket",  TICKET,         SHOPPER | MEMORY_FIRST | READS_BODY,   api_make_ticket, NULL),
@@ -83,8 +85,8 @@ static bool matches(const char *pattern, const char *path, struct text *ret_id)
     return *path == '\0';
 }
 
-/* Returns the row with this path and method. If there is none, returns a row with this path. NULL:
-   the path is unknown. */
+/* Returns the row with this path and method. If no row has both, returns a row with this path.
+   NULL: no row has this path. */
 static const struct api_route *find_route(const char *path, enum http_method method,
                                           struct text *ret_id)
 {
@@ -115,9 +117,9 @@ static void answer_allow(struct api_request *request)
     api_answer_allow(request, allow);
 }
 
-/* Refuses the request, and returns true, if the service is full or the address is above its rate
-   limit. Paths outside of /v1/ are never refused, because probes are frequent and must get true
-   answers. */
+/* Refuses the request, and returns true, if the service is full or the client's address is above
+   its rate limit. Paths outside of /v1/ are never refused: the probes among them are frequent, and
+   must get a true answer. */
 static bool is_refused(struct api_request *request)
 {
     static const char limited[] = "/v1/";
@@ -148,7 +150,8 @@ static bool has_unknown_parameter(struct api_request *request)
     return name.bytes != NULL;
 }
 
-/* A body is kept only if the route reads or refuses it, and only after the token has been checked. */
+/* A body is kept only if the route reads or refuses it. The token is checked before, so that the
+   bodies of strangers take no memory. */
 bool api_reads_body(struct http_request *http, void *arg)
 {
     struct api_request *request = http->context;
@@ -164,7 +167,7 @@ bool api_reads_body(struct http_request *http, void *arg)
     if (!(route->callers & ROLES))
         return request->api->options.dev_login;
     status = api_check_token(request);
-    /* RLOCK_NO_MEMORY: api_identify() checks the token again when the body has arrived. */
+    /* After RLOCK_NO_MEMORY api_identify() checks the token again when the body has arrived. */
     return status == RLOCK_NO_MEMORY ||
            (status == RLOCK_OK && route->callers & 1U << request->identity.role);
 }

@@ -6,40 +6,40 @@
 #include "app/api/api_request.h"
 #include "app/api/json.h"
 
-/* api_identity.c: identifies the caller, and checks rate limit, revocation and role */
+/* api_identity.c */
 
 /**
  * Identify the caller, then call `identified` with request->identity set.
  *
- * If the token has an id, the revocation list is looked up first, and `identified` is
- * called after api_identify() has returned. `identified` is not called for a caller
- * without a valid token, above the rate limit, or with a role that the route does not
- * permit: the answer is then an error. `identified` may call api_identify() again with
- * another handler, which is called at once.
+ * If the token has an id, the revocation list is looked up first. Then `identified` is called after
+ * api_identify() has returned, otherwise before. If the token is not valid, the caller is above its
+ * rate limit, or the route does not permit its role, the request is answered with a problem and
+ * `identified` is not called. `identified` may call api_identify() again with another handler,
+ * which is then called at once.
  */
 void api_identify(struct api_request *request, api_handler *identified);
 
 /**
- * Check the token of the request; RLOCK_OK sets request->identity.
+ * Check the token of the request, and set request->identity.
  *
- * Returns  as auth_check(); RLOCK_REFUSED also if there is no token; RLOCK_INVALID: the
- *          header is repeated
+ * Returns  as auth_check(). RLOCK_REFUSED also if there is no token. RLOCK_INVALID: the header
+ *          Authorization is repeated
  */
 MUST_CHECK enum rlock_status api_check_token(struct api_request *request);
 
-/** Take a token of `key` from `limiter`, which is NULL without a limit. True: no token is
- *  left, and the request is answered. */
+/** Count a request of `key` in `limiter` (NULL: there is no limit). True: the limit is exceeded,
+ *  and the request is answered. */
 MUST_CHECK bool api_is_limited(struct api_request *request, const char *policy,
                                struct limiter *limiter, uint64_t key);
 
-/** Print the caller as the history records actors, "admin:7". */
+/** Print the caller as the history names it: "admin:7". */
 void api_name_actor(const struct api_request *request, char ret_actor[ACTOR_BYTES]);
 
-/* api_input.c: bodies, parameters of the query */
+/* api_input.c */
 
 /**
- * Read the body by the table `fields`, see json_read(). The texts in `target` are valid until
- * the request is answered.
+ * Read the body by the table `fields`, see json_read(). The texts in `target` stay valid until the
+ * request is answered.
  *
  * Returns  false: the request is answered
  */
@@ -47,16 +47,14 @@ MUST_CHECK bool api_read_body(struct api_request *request,
                               const struct json_field *fields, void *target);
 
 /** Check the body of a route without fields. The body must be absent, or an object without members.
- *
- * Returns  false: the request is answered
- */
+ *  False: the request is answered. */
 MUST_CHECK bool api_read_no_body(struct api_request *request);
 
-/** Read the header Idempotency-Key, 1 to 64 printable bytes. Without it `ret_key->bytes`
- *  is NULL. False: the header is invalid, and the request is answered. */
+/** Read the header Idempotency-Key, 1 to 64 printable bytes. If it is absent, `ret_key->bytes` is
+ *  NULL. False: the header is invalid, and the request is answered. */
 MUST_CHECK bool api_read_key(struct api_request *request, struct text *ret_key);
 
-/** Answer 422: the key belongs to another request. */
+/** Answer 422, because the Idempotency-Key belongs to another request. */
 void api_answer_key_used(struct api_request *request);
 
 /** Read the parameter `limit`, 1..100, default 20. False: the parameter is invalid, and the request
@@ -70,13 +68,18 @@ MUST_CHECK bool api_read_query(struct api_request *request, const char *name,
 
 /* api_csv.c */
 
-/** Set request->is_csv, and read the number of items in a page. A list as CSV has no limit, but is read in
- *  pages. False: the request is answered. */
+/** Set request->is_csv to whether the client accepts text/csv. Set `ret_limit` to the number of
+ *  items that are read at a time: a constant for CSV, otherwise the parameter `limit`. An answer in
+ *  CSV contains the whole list, so the parameter `limit` is refused. False: the request is
+ *  answered. */
 MUST_CHECK bool api_read_page_size(struct api_request *request, unsigned *ret_limit);
 
-/** Answer with the next page of a list as CSV.
- *  @text  from malloc(), is freed; NULL: out of memory
- *  @next  sends the page that follows; NULL: this page is the last */
+/**
+ * Answer with the next page of a list as CSV.
+ *
+ * @text  from malloc(), is freed; NULL: out of memory
+ * @next  is called when the next page may be sent; NULL: this page is the last
+ */
 void api_answer_csv(struct api_request *request, char *text,
                     void (*next)(struct http_request *http));
 
@@ -92,7 +95,7 @@ struct api_reading_key {
     struct voucher_filter filter; /* filter.limit is one more than the page shows */
 };
 
-/** Answer the request with a read that other requests with an equal key may share. */
+/** Answer the request with a read of vouchers. Requests with equal keys may share a read. */
 void api_share_reading(struct api_request *request, const struct api_reading_key *key);
 
 /* api_stream.c */
@@ -109,11 +112,12 @@ void api_find_entry(struct api_request *request, api_admit on_entry);
 void api_answer_outcome(struct api_request *request, enum outcome outcome,
                         const struct order *order);
 
-/** Answer a request that the checkout has not accepted, and count the outcome. */
+/** Answer a request that the checkout has not accepted. Count the outcome if it is an order
+ *  request. */
 void api_answer_uncounted(struct api_request *request, enum outcome outcome,
                           const struct order *order);
 
-/** Answer with an order. `status` is 200, or 201: then the header Location names the order. */
+/** Answer with an order. `status` is 200 or 201. With 201 the header Location names the order. */
 void api_answer_order(struct api_request *request, unsigned status,
                       const struct order *order);
 
@@ -126,8 +130,8 @@ MUST_CHECK bool api_has_ticket(struct api_request *request);
 /* api_orders.c */
 api_handler api_place_order, api_read_order;
 
-/** Read the order of the path. The status is RLOCK_NOT_FOUND if the order belongs to another
- *  shopper. */
+/** Read the order that the path names. The status is RLOCK_NOT_FOUND if the caller is a shopper and
+ *  the order belongs to another shopper. */
 void api_find_order(struct api_request *request, store_order_cb callback);
 
 /* api_order_list.c */

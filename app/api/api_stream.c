@@ -9,8 +9,9 @@
 #define PERIOD_US    INT64_C(250000)
 #define HEARTBEAT_US INT64_C(15000000)
 
-/* Prints the stock of the voucher, or, if there is no valid entry, a comment that keeps the
-   connection open. */
+/* Prints the stock of the voucher if it has changed. After a long time without a change prints it
+   again, so that the connection stays open; without a valid entry prints a comment then. Returns
+   the length of the event; 0: no event is due. */
 size_t api_print_event(struct http_listener *listener, char ret_event[HTTP_EVENT_BYTES],
                        void *arg)
 {
@@ -41,7 +42,7 @@ size_t api_print_event(struct http_listener *listener, char ret_event[HTTP_EVENT
                             entry->stock_left, states[state], time);
 }
 
-/* If the connection cannot be kept, the client gets one event and asks again. */
+/* If http_stream() cannot keep the connection, the client gets one event and connects again. */
 static void stream_on_entry(enum rlock_status status, const struct catalogue_entry *entry,
                             void *arg)
 {

@@ -1,10 +1,10 @@
 /*
  * api_ticket.c - issues purchase tickets while a sale is open, and checks them for orders.
  *
- * Like an order, a request for a ticket passes admission first. Issuing a ticket costs a
- * few hashes and needs no backend. If the voucher requires a proof of work, a request
- * without a body gets a challenge; a request with the solution gets a ticket. Shoppers
- * may work on a challenge while they wait for the sale to open.
+ * Like an order, a request for a ticket passes admission first. To issue a ticket costs a few
+ * hashes. If the voucher requires a proof of work, the answer to a request without a body is a
+ * challenge, and a request with the solution gets a ticket. Shoppers may solve the challenge while
+ * they wait for the sale to open.
  */
 #include "app/api/api_routes.h"
 #include "app/core/rfc3339.h"
@@ -35,7 +35,7 @@ bool api_has_ticket(struct api_request *request)
            ticket_is_good(&request->api->options.tickets, &subject, ticket, now_s());
 }
 
-/* @bits  the proof of work that a challenge asks for; unused for a ticket */
+/* @bits  the proof of work that a challenge requires; unused for a ticket */
 static void answer_issued(struct api_request *request, enum ticket_kind kind,
                           unsigned bits)
 {

@@ -23,7 +23,8 @@ static void answer_window(struct api_request *request)
     api_answer_invalid_field(request, "end_at", "must be after begin_at");
 }
 
-/* A voucher that requires tickets could not be sold without a secret, which signs the tickets. */
+/* Tickets are signed with a secret. Without it nobody could order a voucher that requires
+   tickets. */
 static bool can_require_ticket(struct api_request *request, int64_t requires_ticket)
 {
     if (requires_ticket <= 0 || request->api->options.tickets.secret[0] != '\0')
@@ -47,7 +48,7 @@ static void answer_written(struct api_request *request, enum rlock_status status
         api_answer_failure(request, status, true);
         return;
     }
-    /* Later requests to this loop must see the change. */
+    /* Later requests to this loop must not see the voucher as it was before the change. */
     catalogue_invalidate(request->api->options.catalogue, voucher->id);
     snprintf(location, sizeof(location), "/v1/vouchers/%" PRId64, voucher->id);
     api_answer_json(request, is_created ? 201 : 200, json_print_voucher(voucher, now_us),
@@ -80,7 +81,8 @@ static void vouchers_on_restocked(enum rlock_status status,
 
 /* clang-format off */
 #define VOUCHER(field) offsetof(struct voucher, field)
-/* The fields that can be changed. A new voucher needs the `required` ones. */
+/* The fields of a voucher that can be changed. Those marked `required` must be given to create
+   one. */
 #define CHANGEABLE_FIELDS(required) \
     {"title",           JSON_FIELD_TEXT,    required, 1, TITLE_CHARS_MAX,       VOUCHER(title)}, \
     {"description",     JSON_FIELD_TEXT,    false,    0, DESCRIPTION_CHARS_MAX, VOUCHER(description)}, \
@@ -153,7 +155,7 @@ static const char *const state_names[] = {
     [VOUCHER_ENDED] = "ended",
 };
 
-/* Parses "TIME_ID", which api_readings.c prints. In a text without "_" the time is empty and so
+/* Parses "TIME_ID", which api_readings.c prints. If the text has no "_", the time is empty and thus
    invalid. */
 static bool parse_cursor(struct text cursor, struct voucher_filter *filter)
 {
@@ -198,6 +200,6 @@ void api_list_vouchers(struct api_request *request)
     }
     if (!api_read_limit(request, &request->list.limit))
         return;
-    filter->limit = request->list.limit + 1; /* another item shows that a page follows */
+    filter->limit = request->list.limit + 1; /* to see whether a page follows */
     api_share_reading(request, &key);
 }

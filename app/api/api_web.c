@@ -37,7 +37,7 @@ static const struct {
     {".yaml", "application/yaml"},
 };
 
-/* Returns the type of a file by its ending. A path has dots only in the ending and in ".gz". */
+/* Returns the type of a file by the ending of its name. Only the ending and ".gz" have dots. */
 static const char *type_of(const char *path)
 {
     for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
@@ -77,7 +77,6 @@ static const struct embedded *choose_file(struct http_request *request)
     return embedded_find(name);
 }
 
-/* The compressed and the plain bytes of a file have different tags. */
 static struct http_page *page_create(const struct embedded *file)
 {
     char etag[40];
@@ -95,7 +94,6 @@ static struct http_page *page_create(const struct embedded *file)
     return http_page_create(&reply);
 }
 
-/* A page is rendered at first use. */
 void api_read_page(struct api_request *request)
 {
     const struct embedded *file = choose_file(request->http);

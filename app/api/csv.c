@@ -35,7 +35,8 @@ char *csv_print_orders(const struct order_page *page, bool has_head)
     return text_document_end(&document);
 }
 
-/* Prints any text as a field. An apostrophe precedes what a spreadsheet would take for a formula. */
+/* Prints any text as a field. If a spreadsheet would take the text for a formula, an apostrophe is
+   put before it. */
 static void print_quoted(FILE *out, const char *text)
 {
     fputs(strchr("=+-@\t\r", text[0]) != NULL && text[0] != '\0' ? "\"'" : "\"", out);

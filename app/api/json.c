@@ -1,4 +1,4 @@
-/* json.c - parses and prints JSON with jansson; prints orders without jansson. */
+/* json.c - parses and prints JSON with jansson. Orders are printed without jansson. */
 #include "app/api/json.h"
 
 #include "app/core/rfc3339.h"
@@ -16,7 +16,7 @@ void json_errors_add(struct json_errors *errors, const char *field, const char *
     if (errors->count >= JSON_ERRORS_MAX)
         return;
     while (len > 0 && ((unsigned char)field[len] & 0xc0) == 0x80)
-        len--; /* cut between characters, so that the copy is valid UTF-8 */
+        len--; /* do not cut within a character, so that the copy is valid UTF-8 */
     snprintf(errors->rows[errors->count].field, sizeof(errors->rows[0].field), "%.*s",
              (int)len, field);
     snprintf(errors->rows[errors->count].message, sizeof(errors->rows[0].message), "%s",

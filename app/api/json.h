@@ -1,7 +1,4 @@
-/*
- * json.h - the JSON of the API: validates request bodies by a table of fields, and prints
- * answers.
- */
+/* json.h - validates JSON bodies by a table of fields, and prints JSON answers. */
 #ifndef JSON_H
 #define JSON_H
 
@@ -24,7 +21,7 @@ struct json_field {
     const char *name;
     enum json_kind kind;
     bool is_required;
-    int64_t min, max; /* limits of a number or time, or of the characters of a text */
+    int64_t min, max; /* of the number or time; of a text, of its characters */
     size_t offset;    /* offset of the value in the struct that is filled */
 };
 
@@ -39,11 +36,11 @@ struct json_errors {
 };
 
 /**
- * Parse `body` as an object and fill `target` by the table. Absent fields leave the target
- * unchanged; unknown fields and null are errors.
+ * Parse `body` as an object and fill `target` by the table. If a field is absent, its value in
+ * `target` is unchanged. Unknown fields and null are errors.
  *
  * @fields        ends with a row whose name is NULL
- * @ret_document  owns the texts; may be NULL; the caller releases it in any case
+ * @ret_document  owns the texts in `target`. May be NULL. The caller releases it in any case
  * @ret_errors    one row per invalid field; none: the body is valid
  *
  * Returns  RLOCK_OK; RLOCK_INVALID: not JSON, not an object, or a duplicate name;
@@ -72,11 +69,11 @@ char *json_print_voucher(const struct voucher *voucher, int64_t now_us);
 char *json_print_vouchers(const struct voucher *vouchers, size_t count, int64_t now_us,
                           const char *next_cursor);
 char *json_print_orders(const struct order_page *page);
-/** If `count` is greater than `limit`, only `limit` events are printed, and the cursor of the next page
- *  is the id of the last event that is printed. */
+/** Print the first `limit` of `count` events. If there are more, the cursor of the next page is the
+ *  id of the last event that is printed. */
 char *json_print_events(const struct event *events, size_t count, size_t limit);
 
-/** @next_cursor  of the page that follows, which there always is */
+/** @next_cursor  never NULL: a feed has no last page */
 char *json_print_feed(const struct event *events, size_t count, const char *next_cursor);
 
 struct json_problem {
@@ -88,7 +85,7 @@ struct json_problem {
     const struct json_errors *errors; /* NULL: none */
 };
 
-/** RFC 9457. */
+/** Print a problem as RFC 9457 defines it. */
 char *json_print_problem(const struct json_problem *problem);
 
 #endif
