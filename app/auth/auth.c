@@ -15,7 +15,7 @@
 struct key {
     const char *kid; /* NULL: the key verifies tokens without a kid */
     struct jws_key *key;
-    char *header; /* encoded header of the tokens that the key signs, or NULL */
+    char *header; /* encoded header of a token with this key; NULL: unknown */
 };
 
 struct auth {
@@ -54,7 +54,7 @@ static char *print_and_free(json_t *json)
 
 /* -- keys -- */
 
-/* NULL: out of memory, or the kid is not UTF-8. */
+/* Returns the header of the tokens with this kid. NULL: out of memory, or the kid is not UTF-8. */
 static char *encode_header(const struct auth *auth, const char *kid)
 {
     char *json = print_and_free(json_pack(
@@ -67,7 +67,7 @@ static char *encode_header(const struct auth *auth, const char *kid)
     return text;
 }
 
-/* An invalid key is an error, because it could verify no token. */
+/* Refuses an invalid key. Otherwise every token with that key would be refused later. */
 static enum rlock_status add_key(struct auth *auth, const char *variable, const char *kid,
                                  const char *text, struct rlock_err *reterr)
 {
@@ -146,7 +146,7 @@ static enum rlock_status add_named_keys(struct auth *auth, char *text,
     return status;
 }
 
-/* Leaves out the keys of the set that have another purpose. */
+/* Keys of the set that have another purpose are left out. */
 static enum rlock_status add_jwks(struct auth *auth, const char *text,
                                   struct rlock_err *reterr)
 {
@@ -176,8 +176,8 @@ static enum rlock_status add_jwks(struct auth *auth, const char *text,
     return RLOCK_OK;
 }
 
-/* The key without a name comes last: it verifies the tokens without a kid, or all tokens if
-   it is the only key. */
+/* The key without a name comes last. It verifies the tokens without a kid. If it is the only key,
+   it verifies all tokens. */
 static enum rlock_status add_keys(struct auth *auth, const char *only, const char *jwks,
                                   struct rlock_err *reterr)
 {
@@ -307,8 +307,8 @@ static bool split_token(struct text authorization, struct token *ret_token)
     return true;
 }
 
-/* RLOCK_REFUSED: the part is not JSON in base64, or an object has a name twice. jansson has a code
-   for each error of syntax, so without a code memory is out. */
+/* RLOCK_REFUSED: the part is not JSON in base64, or an object has a name twice. RLOCK_NO_MEMORY is
+   known by the missing error code: jansson has a code for each error of syntax. */
 static enum rlock_status read_part(struct text part, json_t **ret_json)
 {
     char bytes[AUTH_TOKEN_BYTES_MAX];
@@ -335,8 +335,8 @@ static bool is_string(const json_t *json, const char *wanted)
     return text_is(string_of(json), wanted);
 }
 
-/* NULL: no key verifies a token with this header. `crit` lists extensions that the receiver
-   must understand; this receiver understands none. */
+/* NULL: no key verifies a token with this header. `crit` lists extensions that the receiver must
+   understand. This receiver understands none, so it refuses every header with `crit`. */
 static const struct key *choose_key(const struct auth *auth, const json_t *header)
 {
     const json_t *kid = json_object_get(header, "kid");
@@ -366,7 +366,8 @@ static const json_t *find_claim(const json_t *claims, const char *name)
     return find_claim(json_object_getn(claims, name, (size_t)(dot - name)), dot + 1);
 }
 
-/* A provider may write the number as a number, but `sub` is a string (RFC 7519, section 4.1.2). */
+/* A provider may write the user's id as a number. But `sub` is always a string (RFC 7519, section
+   4.1.2). */
 static bool parse_user(const struct auth *auth, const json_t *claims, int64_t *ret_id)
 {
     const json_t *user = find_claim(claims, auth->user_claim);
@@ -377,8 +378,8 @@ static bool parse_user(const struct auth *auth, const json_t *claims, int64_t *r
     return *ret_id > 0;
 }
 
-/* The list may also have roles of other services. False: the list has two roles of this one, so
-   the rights of the token are unclear. */
+/* The list may also have roles of other services. False: the list has two roles of this service, so
+   it is unclear what the token permits. */
 static bool parse_roles(const json_t *roles, enum auth_role *ret_role)
 {
     const json_t *role;
@@ -458,8 +459,8 @@ static bool read_claims(const struct auth *auth, const json_t *claims, int64_t n
            has_audience(json_object_get(claims, "aud"), auth->audience);
 }
 
-/* Most libraries write the header for HS256 as auth_make() does. This header is compared, and only
-   other headers are parsed. */
+/* Most libraries write the header for HS256 in the same bytes as auth_make(). Such a header is only
+   compared, which is faster. Other headers are parsed. */
 static enum rlock_status find_key(const struct auth *auth, struct text text,
                                   const struct key **ret_key)
 {
@@ -488,7 +489,7 @@ static enum rlock_status check_signature(const struct key *key, const struct tok
     return jws_verify(key->key, token->signed_text, (struct text){signature, len});
 }
 
-/* The signature is checked before the claims are read. */
+/* The claims are read only if the signature is valid. */
 static enum rlock_status check_token(const struct auth *auth, const struct token *token,
                                      int64_t now_s, struct identity *ret_identity)
 {
@@ -527,7 +528,7 @@ static const char *or_null(const char *text)
     return text[0] != '\0' ? text : NULL;
 }
 
-/* Members whose value is NULL are left out. */
+/* Claims whose value is NULL are left out. */
 static char *print_claims(const struct auth *auth, const struct identity *identity,
                           int64_t expires_s)
 {

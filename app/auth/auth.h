@@ -1,17 +1,16 @@
 /*
  * auth.h - verifies and issues bearer tokens (JWT).
  *
- * The algorithm is fixed by configuration: a token with another algorithm, such as "none", is
- * refused. A token is also refused if its header has `crit` (RFC 7515, section 4.1.11), or if a
- * name occurs twice, because another reader of the token could see other claims.
+ * The algorithm is fixed by the configuration. So a token with another algorithm, such as "none",
+ * is refused. A token is also refused if its header has `crit` (RFC 7515, section 4.1.11), or if a
+ * name occurs twice in an object, because another reader of the token could then see other claims.
  *
- * There may be several keys, each with a name. A token that names a key (`kid`) is
- * verified with that key only. So a new key can be added before the first token is
- * signed with it, and an old key can be kept until its last token has expired. A file
- * of keys has, for each key, a line "kid: NAME" followed by the key: a secret of one
- * line, or a public key in PEM. A JSON Web Key Set has the public keys of a provider of
- * identities. Without a file and a set of keys, one key verifies all tokens, regardless of
- * their kid.
+ * There may be several keys, each with a name. A token that names a key (`kid`) is verified with
+ * that key only. So a new key can be added before the first token is signed with it, and an old key
+ * can stay until its last token has expired. A file of keys has a line "kid: NAME" before each key.
+ * The key is a secret of one line, or a public key in PEM. A JSON Web Key Set has the public keys
+ * of an identity provider. Without a file and without a key set, one key verifies all tokens,
+ * whatever kid they name.
  *
  * An auth is immutable: new keys need a new auth. Threads: any.
  */
@@ -69,7 +68,8 @@ MUST_CHECK enum rlock_status auth_check(const struct auth *auth,
                                         struct identity *ret_identity);
 
 /**
- * Issue a token. Requires the secret or the private key; of several keys the first signs.
+ * Issue a token. The secret or the private key signs it. If there are several secrets, the first
+ * one in the file signs.
  *
  * @ret_token  set on RLOCK_OK: NUL-terminated; the caller frees it
  *

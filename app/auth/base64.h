@@ -1,4 +1,4 @@
-/* base64.h - base64url without padding (RFC 4648, section 5), as tokens use it. */
+/* base64.h - base64url without padding (RFC 4648, section 5), which tokens use. */
 #ifndef BASE64_H
 #define BASE64_H
 
@@ -10,12 +10,12 @@
 /** The size of the text of `len` bytes, with its NUL. */
 #define BASE64_TEXT_BYTES(len) (((len)*4 + 2) / 3 + 1)
 
-/** @ret_text  BASE64_TEXT_BYTES(len) bytes, NUL-terminated. Returns the length of the text */
+/** Encode `bytes`, and return the length of the text. @ret_text  BASE64_TEXT_BYTES(len) bytes */
 size_t base64_encode(const void *bytes, size_t len, char *ret_text);
 
 /**
- * Decode a text that base64_encode() could have written: without padding, without other
- * characters, and without non-zero bits at the end.
+ * Decode a text that base64_encode() could have written. A text with padding, with other
+ * characters, or with non-zero bits at the end is refused.
  *
  * @ret_bytes  `size` bytes
  * @ret_len    set if true is returned

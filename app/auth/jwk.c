@@ -7,7 +7,7 @@
 
 #define NUMBER_BYTES_MAX 1024 /* RSA with 8192 bits */
 
-/* How a JWK describes a key of each algorithm. */
+/* How a JWK describes a key of each algorithm, except of HS256. */
 static const struct {
     const char *kty, *crv;      /* crv NULL: none */
     const char *first, *second; /* names of the members with the numbers of the key */

@@ -2,8 +2,8 @@
  * jws.c - signs and verifies with OpenSSL.
  *
  * A key of HS256 is kept as two states of SHA-256, which are copied for each token. An EVP_MAC
- * would cost 12,000 instructions per token, of which 5,000 allocate and free copies of states.
- * The functions of SHA-256 are deprecated, but no release of OpenSSL without them is announced.
+ * would need 12,000 instructions per token, of which 5,000 allocate, copy and free states. OpenSSL
+ * has deprecated its functions of SHA-256, but has announced no release without them.
  */
 #define OPENSSL_SUPPRESS_DEPRECATED
 #include "app/auth/jws.h"
@@ -41,7 +41,8 @@ static void hash_block(SHA256_CTX *state, unsigned char block[SHA256_CBLOCK], in
     SHA256_Update(state, block, SHA256_CBLOCK);
 }
 
-/* RFC 2104: the inner hash starts with the secret and 0x36, the outer one with 0x5c. */
+/* RFC 2104: the inner hash starts with the secret XOR 0x36, the outer hash with the secret XOR
+   0x5c. */
 static void init_mac(struct jws_key *key, struct text secret)
 {
     unsigned char block[SHA256_CBLOCK] = {0};
@@ -55,7 +56,8 @@ static void init_mac(struct jws_key *key, struct text secret)
     OPENSSL_cleanse(block, sizeof(block));
 }
 
-/* Refuses a key that needs a passphrase. By default OpenSSL asks for the passphrase. */
+/* Refuses a key that needs a passphrase. Without this callback OpenSSL asks for it on the
+   terminal. */
 static int refuse_passphrase(char *to UNUSED, int size UNUSED, int is_write UNUSED,
                              void *arg UNUSED)
 {
@@ -86,7 +88,8 @@ static bool suits(const EVP_PKEY *pair, enum config_alg alg)
            strcmp(curve, "prime256v1") == 0;
 }
 
-/* Returns a key that owns the pair, or frees the pair. */
+/* Returns a key that owns the pair. NULL: the pair is unsuitable, or out of memory. The pair is
+   freed then. */
 static struct jws_key *key_of_pair(enum config_alg alg, EVP_PKEY *pair)
 {
     struct jws_key *key = NULL;

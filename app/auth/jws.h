@@ -28,7 +28,7 @@ extern const char *const jws_alg_names[];
 struct jws_key *jws_key_create(enum config_alg alg, enum jws_use use, const char *text);
 
 /**
- * Create the public key of RS256 or ES256 that has these numbers, with the greatest byte first.
+ * Create the public key of RS256 or ES256 from its two numbers, which are big-endian.
  *
  * @first   RS256: the modulus; ES256: x, 32 bytes
  * @second  RS256: the exponent; ES256: y, 32 bytes
@@ -50,7 +50,7 @@ void jws_key_free(struct jws_key *key); /* accepts NULL */
 MUST_CHECK enum rlock_status jws_verify(const struct jws_key *key, struct text text,
                                         struct text signature);
 
-/** @ret_len  set if true is returned. False: OpenSSL failed */
+/** Sign `text`. @ret_len  set if true is returned. False: OpenSSL failed */
 MUST_CHECK bool jws_sign(const struct jws_key *key, struct text text,
                          unsigned char ret_signature[JWS_SIGNATURE_BYTES_MAX],
                          size_t *ret_len);

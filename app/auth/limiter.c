@@ -1,9 +1,9 @@
 /*
- * limiter.c - a bucket is stored as the time at which it is full again.
+ * limiter.c - stores a token bucket as the time at which it is full again.
  *
- * That time alone describes a bucket of `burst` tokens that is refilled at `rate` (the
- * generic cell rate algorithm of ATM): taking a token moves the time by 1/rate, and a token
- * is available while the time is less than burst/rate in the future.
+ * This time alone describes a bucket of `burst` tokens that is refilled at `rate` (the generic cell
+ * rate algorithm of ATM). Taking a token moves the time by 1/rate. A token can be taken if the time
+ * is then at most burst/rate in the future.
  */
 #include "app/auth/limiter.h"
 
@@ -11,7 +11,7 @@
 
 #define SET_BITS 14
 #define WAYS     4
-#define SAMPLED  250 /* sets that limiter_fill() counts; they have 1000 buckets */
+#define SAMPLED  250 /* sets that limiter_fill() looks at; together 1000 buckets */
 
 struct limiter {
     int64_t rate_per_s;
@@ -40,8 +40,8 @@ void limiter_free(struct limiter *limiter)
     free(limiter);
 }
 
-/* Returns the bucket of `key`. If `key` has none, evicts the bucket of the set that would
-   be full again first, and returns it. */
+/* Returns the bucket of `key`. If `key` has none, it gets the bucket of its set that would be full
+   again first. */
 static struct bucket *find(struct limiter *limiter, uint64_t key)
 {
     struct bucket *set =

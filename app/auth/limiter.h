@@ -1,10 +1,10 @@
 /*
  * limiter.h - rate limits by token buckets, per shopper or per address.
  *
- * Memory is bounded for any number of keys: a table of fixed size (1 MiB) has 65,536
- * buckets, of which each key can use four. If all four belong to other keys, the bucket
- * that would be full again first is evicted, and its former key has a whole burst again.
- * So requests from very many addresses cost accuracy, not memory.
+ * Memory is bounded for any number of keys: a table of fixed size (1 MiB) has 65,536 buckets. A key
+ * can use four of them. If all four belong to other keys, the one that would be full again first is
+ * evicted, and the key that had it may again send a whole burst. So requests from very many
+ * addresses make the limits less exact, but take no memory.
  *
  * Each loop has its own limiter, and applies the limit to its own requests.
  */
@@ -23,7 +23,7 @@ struct limiter;
 struct limiter *limiter_create(int64_t rate_per_s);
 void limiter_free(struct limiter *limiter); /* accepts NULL */
 
-/** Take a token of `key`. Returns 0, or the microseconds until one is available. */
+/** Take a token of `key`. Returns 0, or, if there is none, the microseconds until there is one. */
 MUST_CHECK int64_t limiter_take(struct limiter *limiter, uint64_t key, int64_t now_us);
 
 /** The share of buckets in use, in per mille, estimated from a sample. 0 if `limiter` is NULL. */

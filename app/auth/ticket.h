@@ -1,13 +1,13 @@
 /*
  * ticket.h - stateless purchase tickets, and the proof of work that may be required.
  *
- * A ticket proves that a shopper requested it for a voucher whose sale was open. It is an
- * expiry time with a MAC over the shopper, the voucher and that time. A challenge is like
- * a ticket, but its MAC includes another label, so a challenge is not accepted as a
- * ticket. A challenge cannot be predicted. It is issued at most its lifetime before the
- * sale opens, so the work cannot begin earlier. If SHA-256 of "CHALLENGE:NONCE" begins
- * with `bits` zero bits, the nonce proves about 2^bits hashes of work; the check costs
- * one hash.
+ * A ticket proves that a shopper requested it for a voucher while the sale was open. It is an
+ * expiry time with a MAC over the shopper, the voucher and the expiry time. A challenge is made
+ * like a ticket, but its MAC includes another label, so a challenge is not accepted as a ticket.
+ *
+ * A shopper cannot start to work before the challenge is issued, because nobody can predict it. It
+ * is issued at most its lifetime before the sale opens. If SHA-256 of "CHALLENGE:NONCE" begins with
+ * `bits` zero bits, the nonce has cost about 2^bits hashes. To check it costs one hash.
  *
  * All instances must have the same secret. Threads: any.
  */
@@ -35,7 +35,7 @@ struct ticket_subject {
     int64_t user_id, voucher_id;
 };
 
-/** RLOCK_OK; RLOCK_INVALID: the secret is too short. "" is valid: tickets are off. */
+/** Returns RLOCK_OK, or RLOCK_INVALID if the secret is too short. "" is valid: tickets are off. */
 MUST_CHECK enum rlock_status ticket_check_secret(const char *secret,
                                                  struct rlock_err *reterr);
 
