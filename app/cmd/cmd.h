@@ -15,8 +15,8 @@ enum exit_code {
 struct command {
     const char *name; /* the help is help/NAME.txt */
     const char *summary;
-    /* argv[0] is the name. Returns the exit code of the process. EXIT_USAGE without a text in
-       `reterr` means invalid arguments. */
+    /* argv[0] is the name of the command. Returns the exit code of the process. If it is EXIT_USAGE
+       and `reterr` has no text, the arguments are invalid. */
     int (*run)(int argc, char **argv, const struct config *config,
                struct rlock_err *reterr);
     bool reads_config;   /* false: `config` is zeroed */

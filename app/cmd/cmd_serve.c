@@ -21,7 +21,7 @@
 #include <unistd.h>
 
 #define WORKERS_MAX       256
-#define FILES_RESERVED    64 /* descriptors reserved for each worker, and for the process */
+#define FILES_RESERVED    64 /* descriptors reserved per worker, and again for the process */
 #define CONNECTIONS_LEAST 16
 #define CHECK_US          INT64_C(1000000)
 #define CHECK_STARTUP_US  INT64_C(50000)
@@ -44,10 +44,10 @@ struct service {
     struct timespec jwks_changed; /* when SECKILL_JWT_JWKS_FILE was written; 0: unknown */
 };
 
-/* Raises the soft limit of descriptors to the hard limit, because each connection needs one. The
-   workers share the descriptors that are not reserved, and listeners get at most three quarters of
-   a share. So listeners leave descriptors for orders, and clients leave descriptors for the
-   connections to Postgres and Redis. */
+/* Raises the soft limit of descriptors to the hard limit, because each connection needs a
+   descriptor. The reserved descriptors are for the connections to Postgres and Redis, and for
+   files. The workers share the rest. Listeners get at most three quarters of a share, so that
+   orders can still connect. */
 static void limit_connections(struct service *service)
 {
     size_t wanted = (size_t)service->config.listeners_max;
@@ -85,7 +85,8 @@ static bool is_loopback(const char *listen)
             address_is_in(&loopback, address));
 }
 
-/* Anyone who can connect gets a token, so only loopback addresses are allowed. */
+/* The development login issues a token to anyone who can connect, so only a loopback address may be
+   listened to. */
 static void check_dev_login(struct config *config)
 {
     if (config->dev_login == 0)
@@ -137,7 +138,7 @@ static enum rlock_status keys_create(const struct config *config,
     return status;
 }
 
-/* Checks the keys before anything is started. */
+/* Checks the keys before a worker is started. */
 static enum rlock_status check_keys(const struct config *config, struct rlock_err *reterr)
 {
     struct worker_keys *keys = NULL;
@@ -147,8 +148,8 @@ static enum rlock_status check_keys(const struct config *config, struct rlock_er
     return status;
 }
 
-/* Gives each worker a copy of the keys, because workers share nothing. After a failure, all workers
-   keep the old keys. */
+/* Gives each worker its own copy of the keys, because workers share nothing. After a failure all
+   workers keep the old keys. */
 static enum rlock_status set_keys(struct service *service, const struct config *config,
                                   struct rlock_err *reterr)
 {

@@ -3,7 +3,7 @@
 
 #include <stdio.h>
 
-/* The build defines these facts for this file. A linter does not. */
+/* The build defines these macros for this file. A linter does not define them. */
 #ifndef FACT_COMMIT
 #define FACT_COMMIT    "unknown"
 #define FACT_LIBRARIES ""

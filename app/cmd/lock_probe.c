@@ -10,7 +10,7 @@
 
 /* All instances use the same locks, so RLOCK_BUSY proves as much as a grant. In a cluster the lock
    library divides the names into 16 buckets by a hash, see lib/lock/keys.h. The letters are chosen
-   so that each bucket gets one of the names. */
+   so that the 16 names are in 16 different buckets. */
 static const char prefix[] = "lock:probe:", letters[] = "ABCDEFGHIJKLMNOP";
 
 _Static_assert(sizeof(letters) == LOCK_PROBE_LOCKS + 1, "a lock for each letter");
@@ -28,8 +28,8 @@ static void report(struct lock_probe *probe)
     probe->on_state(state, &probe->why, probe->arg);
 }
 
-/** A failure without a reply sets no text in the client. Then the client still has the text of an
- *  older failure, and the name of the status is used instead. */
+/* If there was no reply, the text in the client may be that of an older failure. Then the name of
+   the status is reported instead. */
 static void note_failure(struct lock_probe *probe, enum rlock_status status)
 {
     const struct rlock_err *why = rlock_client_why(probe->locks);

@@ -1,9 +1,9 @@
 /*
  * lock_probe.h - whether orders can take their locks.
  *
- * A connection proves little: a Redis that is out of memory, or may not write, accepts
- * connections and refuses every lock. So the probe takes its own locks every two seconds, and
- * when a connection goes up or down. In a cluster the locks are spread over all masters.
+ * A connection proves little: if Redis is out of memory, or may not write, it accepts connections
+ * but refuses every lock. So the probe takes its own locks every two seconds, and when a connection
+ * goes up or down. In a cluster the locks are spread over all masters.
  *
  * Threads: the loop's only.
  */
@@ -16,14 +16,14 @@
 
 enum lock_probe_state {
     LOCK_PROBE_DOWN,
-    LOCK_PROBE_DEGRADED, /* a master of a cluster is away: some shoppers can order */
+    LOCK_PROBE_DEGRADED, /* a master of a cluster is down: some shoppers can order */
     LOCK_PROBE_UP,
 };
 
 struct lock_probe {
     struct rlock_client *locks;
     unsigned count; /* number of locks: LOCK_PROBE_LOCKS in a cluster, else 1 */
-    /* Called when the state changes, and when the reason for not being LOCK_PROBE_UP changes. */
+    /* Called when the state changes, and when the reason of a state other than UP changes. */
     void (*on_state)(enum lock_probe_state state, const struct rlock_err *why, void *arg);
     void *arg;
     uv_timer_t timer;

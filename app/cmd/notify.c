@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* WATCHDOG_PID, if set, names the process that the watchdog is for. */
+/* If WATCHDOG_PID is set, the watchdog is only for the process that it names. */
 static int64_t read_watchdog_us(void)
 {
     const char *pid = getenv("WATCHDOG_PID");    // NOLINT(concurrency-mt-unsafe)

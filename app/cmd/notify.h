@@ -1,8 +1,8 @@
 /*
  * notify.h - messages to the service manager (systemd, Type=notify).
  *
- * The protocol is one datagram of text per message to the socket that $NOTIFY_SOCKET
- * names. This module implements the protocol, because libsystemd would be the largest dependency.
+ * A message is one datagram of text to the socket that $NOTIFY_SOCKET names. This protocol is
+ * implemented here, because libsystemd would be the largest dependency.
  */
 #ifndef NOTIFY_H
 #define NOTIFY_H

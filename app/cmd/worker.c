@@ -75,7 +75,7 @@ static void worker_on_voucher_changed(int64_t voucher_id, void *arg)
         catalogue_invalidate(worker->catalogue, voucher_id);
 }
 
-/** Log the state of a dependency, and have the worker publish its state before this turn ends. */
+/* Logs the state of a dependency, and makes the worker publish its state before this turn ends. */
 static void report_dependency(struct worker *worker, const char *dependency, bool is_up,
                               const struct rlock_err *why)
 {
@@ -97,7 +97,7 @@ static void worker_on_store_state(bool is_up, const struct rlock_err *why, void 
     metrics_set(&worker->options.metrics->postgres_failure, is_up ? 0 : why->status);
 }
 
-/* The store calls this after every failed attempt, so only changes are reported. */
+/* The store calls this after every failed attempt, but only a change is reported. */
 static void worker_on_lists_state(bool is_up, const struct rlock_err *why, void *arg)
 {
     struct worker *worker = arg;
@@ -163,8 +163,8 @@ void worker_keys_free(struct worker_keys *keys)
     free(keys);
 }
 
-/* Starts to drain, or replaces the keys. No request uses the old keys, because a request
-   copies what it needs of its token. */
+/* Starts to drain, or replaces the keys. No request still uses the old keys: a request copies what
+   it needs from its token. */
 static void worker_on_wake(uv_async_t *wake)
 {
     struct worker *worker = wake->data;
@@ -187,7 +187,7 @@ static void worker_on_wake(uv_async_t *wake)
 
 void worker_set_keys(struct worker *worker, struct worker_keys *keys)
 {
-    /* Frees earlier keys that the loop has not taken yet. */
+    /* free earlier keys that the loop has not taken yet */
     worker_keys_free(atomic_exchange(&worker->new_keys, keys));
     uv_async_send(&worker->wake);
 }
@@ -206,8 +206,8 @@ static void note_durability(struct worker *worker)
     metrics_set(known, durability);
 }
 
-/* Warns if the clocks differ: tokens expire by this machine's clock, sales open by the clock of the
-   database. */
+/* Warns if the clocks differ. Tokens expire by the clock of this machine, but sales open by the
+   clock of the database. */
 static void note_clock(struct worker *worker)
 {
     int64_t difference_us = worker->options.metrics->clock_difference_us;
@@ -268,9 +268,9 @@ static void publish_state(struct worker *worker, int64_t now_us)
         note_clock(worker);
 }
 
-/* Whether all requests are answered, clients had time to receive the answers, and a proxy had time
-   to use its idle connections once more. The answer on such a connection closes the connection, so
-   the proxy sends the next request to another instance. */
+/* Whether all requests are answered, clients had time to receive the answers, and proxies had time
+   to notice. A proxy notices when it uses an idle connection once more: the answer closes the
+   connection, so the proxy sends its next request to another instance. */
 static bool is_drained(const struct worker *worker, int64_t now_us)
 {
     int64_t for_us = now_us - worker->draining_us;
@@ -306,14 +306,14 @@ static void worker_on_turn_end(uv_prepare_t *prepare)
     redis_conn_flush(worker->stats_conn);
     store_flush(worker->store);
     metrics_set(&metrics->connections, http_counts(worker->http).connections);
-    if (worker->options.index == 0) { /* these values are the same for all loops */
+    if (worker->options.index == 0) { /* these values are the same in all loops */
         metrics_set(&metrics->log_dropped, log_dropped());
         note_durability(worker);
     }
     now_us = clock_mono_us();
     if (now_us - worker->published_us >= PUBLISH_US) {
         publish_state(worker, now_us);
-        /* While there are no transactions, nothing else checks the durability. */
+        /* Without transactions nothing else checks the durability. */
         store_check(worker->store);
     }
     atomic_store_explicit(&worker->last_turn_us, now_us, memory_order_relaxed);
@@ -374,8 +374,8 @@ static enum rlock_status open_redis(struct worker *worker, uint32_t timeout_ms,
 static enum rlock_status open_servers(struct worker *worker, struct rlock_err *reterr)
 {
     const struct config *config = worker->options.config;
-    /* A call may take half of the timeout of an order. The other half is for the look-up after a
-       failure. */
+    /* A call may take half of the timeout of an order. After a failed call, the other half is left
+       to look up the outcome. */
     uint32_t timeout_ms = (uint32_t)config->order_timeout_ms / 2;
     const char *lists_url = config->lists_url[0] != '\0' ? config->lists_url : NULL;
     const struct store_options store = {
@@ -554,7 +554,8 @@ enum rlock_status worker_start(const struct worker_options *options,
     worker->options = *options;
     uv_prepare_init(&worker->loop, &worker->turn_end);
     worker->turn_end.data = worker;
-    /* uv_async_init() cannot fail, because uv_loop_init() has made the first such handle. */
+    /* uv_async_init() cannot fail here: only the first async handle of a loop allocates, and
+       uv_loop_init() has already made one. */
     uv_async_init(&worker->loop, &worker->wake, worker_on_wake);
     worker->wake.data = worker;
     status = open_servers(worker, reterr);

@@ -35,8 +35,8 @@ struct worker_options {
 };
 
 /**
- * Start the thread. An unavailable Redis or Postgres is no error: the worker keeps
- * reconnecting.
+ * Start the thread. If Redis or Postgres is unavailable, this is no error: the worker keeps trying
+ * to connect.
  *
  * @options      copied; what the options point to must outlive the worker
  * @ret_worker   set on RLOCK_OK; to be ended with worker_stop() and worker_join()
@@ -45,8 +45,8 @@ MUST_CHECK enum rlock_status worker_start(const struct worker_options *options,
                                           struct worker **ret_worker,
                                           struct rlock_err *reterr);
 
-/** Use these keys from the next turn on. The worker owns them. Returns at once; one calling
- *  thread at a time. */
+/** Use these keys from the next turn on. The worker owns them. Returns at once. Only one thread at
+ *  a time may call this function. */
 void worker_set_keys(struct worker *worker, struct worker_keys *keys);
 
 void worker_keys_free(struct worker_keys *keys); /* accepts NULL */
