@@ -38,8 +38,7 @@ static const struct setting {
 
 /* -- names -- */
 
-/* Returns how many bytes two names have in common, at their beginnings and at their
-   ends. */
+/* Returns how many bytes two names have in common at their beginnings and at their ends. */
 static size_t likeness(const char *a, const char *b)
 {
     size_t a_len = strlen(a), b_len = strlen(b), begin = 0, end = 0;
@@ -63,8 +62,8 @@ static const char *nearest_name(const char *word)
     return nearest->name;
 }
 
-/* Refuses unknown names, because a misspelt name would leave its setting at the default. The
-   message does not show the value, which may be a secret. */
+/* Refuses unknown names: if a name were misspelt, its setting would silently keep the default. The
+   message does not show the value, because the value may be a secret. */
 static enum rlock_status check_names(struct rlock_err *reterr)
 {
     static const char ours[] = "SECKILL_", of_tests[] = "SECKILL_TEST_";
@@ -109,7 +108,7 @@ static enum rlock_status read_number(const struct setting *setting, const char *
                                      int64_t *ret_number, struct rlock_err *reterr)
 {
     char *end;
-    /* strtoll() clamps a number that is too long, so the number is then out of range */
+    /* If a number is too long for strtoll(), the result is INT64_MIN or INT64_MAX, out of range. */
     long long number = strtoll(value, &end, 10);
 
     if (strspn(value, "-0123456789") != strlen(value) || *end != '\0' ||
@@ -137,7 +136,8 @@ static enum rlock_status read_choice(const struct setting *setting, const char *
                    value, allowed);
 }
 
-/* Checks regular files only: the mode of a pipe does not tell who can read its text. */
+/* Refuses a file that others than its owner may write to, and notes a secret that everybody may
+   read. Only regular files are checked: the mode of a pipe does not say who could read its text. */
 static enum rlock_status check_mode(const struct setting *setting, const char *path,
                                     FILE *file, struct config *config,
                                     struct rlock_err *reterr)
@@ -197,8 +197,8 @@ static enum rlock_status read_file(const struct setting *setting, const char *pa
     return RLOCK_OK;
 }
 
-/* Reads a file into the field of its setting. A secret and its file are two settings with one
-   field. The setting of the file comes second. */
+/* Reads a file into the field of its setting. If a secret may be given as a text or as a file, two
+   settings share one field, and the setting of the file follows that of the text. */
 static enum rlock_status read_path(const struct setting *setting, const char *path,
                                    struct config *config, struct rlock_err *reterr)
 {

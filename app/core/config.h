@@ -16,11 +16,11 @@ enum config_early_release { CONFIG_AUTO, CONFIG_OFF };
 #define CONFIG_FILES_MAX 8
 
 /* clang-format off */
-/* The settings; the values are as in the environment.
+/* The settings. Each kind of setting has its own macro. Defaults are written as in the environment.
      TEXT(name, field, default, meaning)
      PATH(name, field, meaning)         the field gets the contents of the file
      SECRET(name, field, meaning)       as PATH; a file that everybody can read causes a warning
-     ALSO_SECRET(name, field, meaning)  as SECRET; the field is that of the TEXT before it
+     ALSO_SECRET(name, field, meaning)  as SECRET; has the same field as the TEXT before it
      NUMBER(name, field, default, least, greatest, meaning)
      CHOICE(name, field, default, meaning, choices...)  the field gets the index of the choice */
 #define CONFIG_SETTINGS(TEXT, PATH, SECRET, ALSO_SECRET, NUMBER, CHOICE) \
@@ -67,8 +67,8 @@ enum config_early_release { CONFIG_AUTO, CONFIG_OFF };
     CHOICE(    "SECKILL_LOG_LEVEL",            log_level, "info", "least severe level that is logged", "error", "warn", "info", "debug")
 /* clang-format on */
 
-/** Strings point into the environment or into `files`, which config_clear() frees. A
- *  string that is not set is "". */
+/** The strings point into the environment or into `files`, which config_clear() frees. The string
+ *  of a setting that is not set is its default, or "". */
 struct config {
 #define CONFIG_STRING(name, field, ...)  const char *field;
 #define CONFIG_INTEGER(name, field, ...) int64_t field;
@@ -85,9 +85,9 @@ struct config {
 };
 
 /**
- * Read all settings from the environment, and the files that they name. A file is refused if
- * others than its owner can write to the file, because they could replace the key. The
- * environment must not change during the call or later, because the config points into it.
+ * Read all settings from the environment, and the files that they name. If others than its owner
+ * can write to a file, the file is refused, because they could replace the key. The environment
+ * must not change during the call or later, because the config points into the environment.
  *
  * @ret_config  set on RLOCK_OK; to be cleared with config_clear()
  *

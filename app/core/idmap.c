@@ -80,7 +80,7 @@ void *idmap_remove(struct idmap *map, int64_t id)
     while (map->slots[at = (at + 1) & (map->capacity - 1)].id != 0) {
         size_t wanted = home(map, map->slots[at].id);
 
-        /* an entry may move back to the hole only if its home is not after the hole */
+        /* The entry may move back to the hole, unless its home is after the hole. */
         if (((at - wanted) & (map->capacity - 1)) >=
             ((at - hole) & (map->capacity - 1))) {
             map->slots[hole] = map->slots[at];

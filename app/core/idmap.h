@@ -1,7 +1,7 @@
 /*
  * idmap.h - a hash table from 64-bit ids other than 0 to pointers.
  *
- * The ids may come from anybody. So each map has its own random key, and nobody can choose
+ * The ids may come from anybody. Each map hashes them with a random key, so that nobody can choose
  * ids that collide.
  */
 #ifndef IDMAP_H
@@ -18,7 +18,7 @@ struct idmap {
     struct idmap_slot *slots;
     size_t capacity; /* a power of two, or 0 */
     size_t count;
-    uint64_t key[2]; /* of the hash; set by the first idmap_put() */
+    uint64_t key[2]; /* of the hash; random, and replaced when the map grows */
 };
 
 void idmap_clear(struct idmap *map);

@@ -1,8 +1,8 @@
 /*
  * log.c - formats lines and writes them to standard error.
  *
- * The thread of log_start() writes whole lines, at most PIPE_BUF bytes at once, so lines are
- * not mixed with those of other processes. Standard error stays in blocking mode, since other
+ * The thread of log_start() writes whole lines, at most PIPE_BUF bytes at once, so that lines of
+ * other processes do not get in between. Standard error stays in blocking mode, because other
  * processes share it.
  */
 #define _GNU_SOURCE // NOLINT(readability-identifier-naming): memrchr, pthread_clockjoin_np
@@ -71,7 +71,7 @@ static size_t format_line(char *line, enum log_level level, const char *event,
     return len + 1;
 }
 
-/* False: a write failed. An error of the log cannot be logged. */
+/* False: a write failed. This error cannot be logged. */
 static bool write_all(const char *lines, size_t len)
 {
     while (len > 0) {

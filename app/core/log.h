@@ -1,5 +1,8 @@
-/* log.h - one logfmt line per event on standard error. Threads: any, except for log_start(),
-   log_stop() and log_set_level(). */
+/*
+ * log.h - one logfmt line per event on standard error.
+ *
+ * Threads: any, except for log_start(), log_stop() and log_set_level().
+ */
 #ifndef LOG_H
 #define LOG_H
 
@@ -15,16 +18,16 @@ enum log_level { LOG_ERROR, LOG_WARN, LOG_INFO, LOG_DEBUG };
 void log_set_level(enum log_level level);
 
 /** Start a thread that writes the lines. From then on log_event() returns at once, even if the
- *  reader of standard error is slow. A line is dropped while 64 KiB of lines wait. To be called
- *  after signals are blocked and before the threads that log are started. */
+ *  reader of standard error is slow. If 64 KiB of lines are waiting, a new line is dropped. To be
+ *  called after signals are blocked, and before the threads that log are started. */
 MUST_CHECK enum rlock_status log_start(struct rlock_err *reterr);
 
 /** Write the waiting lines, for at most a second, and end the thread. To be called when the
  *  other threads have ended. */
 void log_stop(void);
 
-/** Number of lines that were dropped, or not written because of an error. When lines can be
- *  written again, `event=log_dropped lines=N` reports them. */
+/** Number of lines that were dropped, or not written because of an error. The line
+ *  `event=log_dropped lines=N` reports them as soon as lines can be written again. */
 uint64_t log_dropped(void);
 
 /** Whether lines of this level are written. Check it before computing costly fields. */

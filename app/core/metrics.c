@@ -27,7 +27,7 @@ static const char *const condition_names[] = {METRICS_CONDITIONS(X)};
 
 const char *const durability_names[] = {"unknown", "none", "local", "remote"};
 
-/* The HTTP statuses that have a counter. The last element is 0, for all others. */
+/* The HTTP statuses that have a counter. The last element is 0, which counts all other statuses. */
 static const unsigned statuses[METRICS_STATUSES] = {200, 201, 204, 304, 400, 401,
                                                     403, 404, 405, 409, 413, 415,
                                                     421, 422, 429, 431, 500, 503};

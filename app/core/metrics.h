@@ -1,8 +1,8 @@
 /*
  * metrics.h - counters of one event loop, and their sums over all loops as text.
  *
- * Each loop writes its own struct; any thread may read all of them. Values are relaxed
- * atomics with one writer, so an increment costs a plain load and store.
+ * Each loop writes its own struct, and any thread may read all of them. The values are relaxed
+ * atomics. Each has only one writer, so an increment is a plain load and a plain store.
  */
 #ifndef METRICS_H
 #define METRICS_H
@@ -88,7 +88,7 @@ struct metrics {
     _Atomic uint64_t outcomes[OUTCOME_COUNT];
     struct metrics_histogram stages[STAGE_COUNT]; /* us */
     struct metrics_histogram batch_orders;
-    struct metrics_histogram lock_holds; /* in us; buckets as in the lock library */
+    struct metrics_histogram lock_holds; /* us; the lock library has the same buckets */
     /* gauges, and counters that the loop copies from other modules */
     _Atomic uint64_t queue_depth;
     _Atomic uint64_t in_flight;
@@ -112,12 +112,12 @@ struct metrics {
     _Atomic uint64_t log_dropped;
     _Atomic int64_t started_us;        /* clock_real_us() at the start of the service */
     _Atomic int64_t catalogue_read_us; /* clock_mono_us() of the last read; 0: none */
-    /* clock_mono_us() since which a transaction holds the feed back; 0: none does */
+    /* clock_mono_us() when a transaction began to hold the feed back; 0: no transaction does */
     _Atomic int64_t feed_held_since_us;
     _Atomic uint64_t durability; /* enum durability; read from the first loop */
     /* the database's clock minus this machine's; read from the first loop */
     _Atomic int64_t clock_difference_us;
-    /* state of the instance, used in the first loop only: see metrics_note_conditions() */
+    /* state of the instance, used only in the first loop; see metrics_note_conditions() */
     _Atomic int64_t since_ms[CONDITION_COUNT]; /* 0: the condition does not hold */
     _Atomic bool had_standby;
     _Atomic(char *) state; /* see metrics_publish_state() */
@@ -128,7 +128,7 @@ struct all_metrics {
     size_t count;
 };
 
-/** Whether the connection to the database of the lists is up. LISTS_NONE: there is no such
+/** The state of the connection to the database of the lists. LISTS_NONE: the settings name no such
  *  database. */
 enum lists_state { LISTS_NONE, LISTS_DOWN, LISTS_UP };
 
@@ -164,8 +164,8 @@ extern const char *const metrics_outcome_names[OUTCOME_COUNT];
  *  @state  JSON from malloc(), which the metrics then own; NULL: no state */
 void metrics_publish_state(struct metrics *metrics, char *state);
 
-/** Note which conditions hold for the instance, and since when. The first loop calls this once a
- *  second.
+/** Note which conditions hold for the instance, and since when. The first loop calls this function
+ *  once a second.
  *  @now_ms  time by the real clock */
 void metrics_note_conditions(const struct all_metrics *all, int64_t now_ms);
 
@@ -180,8 +180,7 @@ void metrics_print_stats(FILE *out, const struct all_metrics *all);
 /** Print a JSON array with the stats of each loop, and its published state or null. */
 void metrics_print_loops(FILE *out, const struct all_metrics *all);
 
-/** Print the upper bounds of the histograms in the stats, as two members of a JSON
- *  object. */
+/** Print the upper bounds of the histograms in the stats, as two members of a JSON object. */
 void metrics_print_bounds(FILE *out);
 
 #endif

@@ -1,9 +1,9 @@
 /*
  * model.h - vouchers, orders, and the outcome of an order request.
  *
- * Times are microseconds since 1970-01-01 UTC by the database's clock; money is cents.
- * These structs own nothing: strings are borrowed; the function that fills a struct says
- * how long they are valid.
+ * Times are microseconds since 1970-01-01 UTC by the database's clock. Amounts of money are cents.
+ * The structs own no memory: their strings are borrowed, and the function that fills a struct says
+ * how long the strings are valid.
  */
 #ifndef MODEL_H
 #define MODEL_H
@@ -65,7 +65,7 @@ struct order_page {
     int64_t next_id; /* the next page has only smaller ids; 0: this page is the last */
 };
 
-/* Verdicts have the numbers that place_orders() in sql/ returns; look-ups also return NONE. */
+/* The numbers are those that place_orders() in sql/ returns. Look-ups also return VERDICT_NONE. */
 enum verdict {
     VERDICT_NONE = 0, /* a look-up found no order, or the answer is malformed */
     VERDICT_PLACED = 1,
@@ -110,10 +110,10 @@ enum outcome { ORDER_OUTCOMES(X) OUTCOME_COUNT };
 #undef X
 /* clang-format on */
 
-/* Changes of an order; each is a function in sql/. */
+/* Changes of an order. Each change has a function in sql/. */
 enum change { CHANGE_PAY, CHANGE_CANCEL, CHANGE_REFUND, CHANGE_REDEEM };
 
-/* Verdicts have the numbers that the functions for enum change in sql/ return. */
+/* The numbers are those that these functions in sql/ return. */
 enum change_verdict {
     CHANGE_DONE = 1,
     CHANGE_REPEATED = 2, /* the same request was done before; nothing changed */
@@ -124,8 +124,8 @@ enum change_verdict {
     CHANGE_KEY_USED = 7, /* the key belongs to another request */
 };
 
-/* An id of an order or event is its number, which all vouchers share, and this number of low bits of
-   the id of the voucher. */
+/* All orders and events of all vouchers are numbered in one sequence. An id is this number, shifted
+   left by EVENT_VOUCHER_BITS, plus the lowest bits of the voucher's id. */
 #define EVENT_VOUCHER_BITS 20
 
 /* A row of a voucher's history: a change of an order, or of the stock. */

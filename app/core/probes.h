@@ -13,7 +13,7 @@
 #ifndef PROBES_H
 #define PROBES_H
 
-/* not for clang-tidy, which would count the branches of the macros */
+/* clang-tidy gets no probes, because it would count the branches in their macros. */
 #if __has_include(<sys/sdt.h>) && !defined(__clang_analyzer__) && !defined(NO_PROBES)
 #define SDT_USE_VARIADIC
 #include <sys/sdt.h>

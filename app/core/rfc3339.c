@@ -1,5 +1,5 @@
-/* rfc3339.c - turns days into dates by H. Hinnant's "chrono-compatible low-level date
- * algorithms", and back by timegm(). */
+/* rfc3339.c - prints times by H. Hinnant's "chrono-compatible low-level date algorithms", and
+   parses them with timegm(). */
 #include "app/core/rfc3339.h"
 
 #include <string.h>
@@ -7,8 +7,8 @@
 
 #define DAY_S 86400
 
-/* Does not use gmtime_r(), which takes a lock of the C library: each answer to a placed order
-   prints two timestamps. */
+/* Turns days since 1970 into a date. gmtime_r() would be too slow: it takes a lock of the C
+   library, and each answer to a placed order has two times. */
 static void civil_from_days(int64_t days, int *ret_year, int *ret_month, int *ret_day)
 {
     int64_t era, day_of_era, year_of_era, day_of_year, month_from_march;
@@ -83,7 +83,7 @@ static bool read_seconds(const char *text, int64_t *ret_s)
     struct tm valid = time;
     int second = read_digits(text + 17, 2);
 
-    /* timegm() normalises invalid fields: an invalid day also changes the month, and an invalid
+    /* timegm() normalises invalid fields. So an invalid day changes the month, and an invalid
        minute changes the hour. */
     *ret_s = timegm(&valid) + second;
     return text[4] == '-' && text[7] == '-' &&
@@ -92,7 +92,7 @@ static bool read_seconds(const char *text, int64_t *ret_s)
            valid.tm_hour == time.tm_hour && second >= 0 && second <= 60;
 }
 
-/* Reads ".5" or nothing, and moves `*at` behind the fraction. */
+/* Reads a fraction such as ".5", or nothing, and moves `*at` to the first byte that follows. */
 static bool take_fraction_us(const char **at, const char *end, int *ret_us)
 {
     *ret_us = 0;

@@ -10,13 +10,13 @@
 
 #define RFC3339_BYTES 32 /* the longest text that is printed, with its NUL */
 
-/** Print microseconds since 1970 UTC in UTC; the fraction is omitted when it is 0.
- *  Returns the length. From March 0000 to the end of 9999. */
+/** Print microseconds since 1970 as a time in UTC, and return the length. A fraction of 0 is
+ *  omitted. The time must be from March 0000 to the end of 9999. */
 size_t rfc3339_print(int64_t us, char ret_text[RFC3339_BYTES]);
 
 /**
- * Parse an RFC 3339 date-time with any offset. Digits beyond microseconds are ignored; a
- * leap second counts as the first second of the next minute. Years 0001..9999.
+ * Parse an RFC 3339 date-time with any offset, in the years 0001..9999. Digits beyond microseconds
+ * are ignored. A leap second counts as the first second of the next minute.
  *
  * Returns  false: not a date-time; `*ret_us` is untouched
  */

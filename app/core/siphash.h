@@ -1,4 +1,4 @@
-/* siphash.h - a keyed hash; without the key nobody can find collisions. */
+/* siphash.h - a hash with a key. Nobody can find collisions without the key. */
 #ifndef SIPHASH_H
 #define SIPHASH_H
 

@@ -14,7 +14,7 @@
 
 struct span span_begin(const char *fields)
 {
-    /* The request id before it cannot contain this text, because an id has no spaces. */
+    /* The request id comes first. It has no spaces, so it cannot contain this text. */
     static const char head[] = " traceparent=00-";
     const char *found = strstr(fields, head);
     struct span span = {.id = random_u64()};

@@ -1,10 +1,10 @@
 /*
  * stats.h - the stats of all instances, per second, for the last ten minutes.
  *
- * One loop of each instance adds its stats to a stream in Redis every second; any loop of
- * any instance can read the stream. So a dashboard, whichever instance serves it, shows all
- * instances by one clock, and also the minutes before the dashboard was opened. Only the
- * dashboard uses the stream, so stats that Redis does not accept are lost.
+ * One loop of each instance adds its stats to a stream in Redis every second. Any loop of any
+ * instance can read the stream. So every instance can serve a dashboard that shows all instances by
+ * one clock, and also the minutes before the dashboard was opened. If Redis does not accept stats,
+ * they are lost, because only the dashboard uses them.
  *
  * redis_conn_flush() sends the commands. Threads: the loop's only.
  */
@@ -24,10 +24,10 @@ struct stats_options {
     uv_loop_t *loop;
     struct redis_conn *conn; /* borrowed; closed before stats_close() */
     const struct all_metrics *all_metrics;
-    bool is_publisher; /* true in the first loop of an instance: it adds the stats */
+    bool is_publisher; /* the loop adds the stats; true in one loop per instance */
 };
 
-/** A command under way. The caller of stats_read() keeps it in memory until `done` is called. */
+/** A command under way. The caller of stats_read() keeps the struct until `done` is called. */
 struct stats_read {
     struct redis_command command;
     struct stats *stats;
@@ -40,10 +40,10 @@ struct stats *stats_open(const struct stats_options *options);
 /**
  * Read the entries after the id `after`; "": all entries.
  *
- * @done  called once, never by stats_read() itself, with a JSON object to be freed by `done`;
- *        NULL: out of memory. The `items` of the object are [id, instance, stats], the oldest
- *        first. `is_shared` is false if Redis did not answer: then the only item is the
- *        present state of this instance.
+ * @done  called once, after stats_read() has returned, with a JSON object that `done` frees; NULL:
+ *        out of memory. The `items` of the object are [id, instance, stats], the oldest first. If
+ *        Redis did not answer, `is_shared` is false, and the only item is the present state of this
+ *        instance.
  *
  * Returns  RLOCK_OK; RLOCK_DOWN, RLOCK_NO_MEMORY: `done` will not be called
  */
@@ -51,7 +51,7 @@ MUST_CHECK enum rlock_status
 stats_read(struct stats *stats, const char *after, struct stats_read *read,
            void (*done)(struct stats_read *read, char *text));
 
-/** Return a JSON object like that of stats_read(), with the present state of this instance only.
+/** Return a JSON object as stats_read() passes it, with the present state of this instance only.
  *  The caller frees the text. NULL: out of memory. */
 char *stats_print_own(struct stats *stats);
 
