@@ -49,8 +49,8 @@ bool address_parse(const char *text, size_t len, uint8_t ret_address[16])
         return (rest == 0 || is_port(end + 1, rest)) &&
                parse_plain(text + 1, (size_t)(end - text) - 1, ret_address);
     }
-    /* An IPv4 address may have a port. An IPv6 address has more colons, so the text behind its
-       first colon is no port. */
+    /* An IPv4 address may have a port. In an IPv6 address, the text after the first colon has
+       another colon, so is_port() is false. */
     if (is_port(text + host_len, len - host_len))
         len = host_len;
     return parse_plain(text, len, ret_address);

@@ -38,8 +38,8 @@ MUST_CHECK enum rlock_status address_networks_parse(const char *text,
 bool address_is_in(const struct address_networks *networks, const uint8_t address[16]);
 
 /**
- * Follow a list as in X-Forwarded-For back to the client. Start with the last entry. While
- * `address` is a trusted proxy, replace `address` with the entry, and go to the entry before.
+ * Find the client with a list such as that of X-Forwarded-For, from its last entry to its first.
+ * While `address` is a trusted proxy, the entry replaces `address`, and the entry before is next.
  * An entry that is not an address ends the walk.
  *
  * @list     "client, proxy, proxy"; need not be NUL-terminated
@@ -48,7 +48,7 @@ bool address_is_in(const struct address_networks *networks, const uint8_t addres
 void address_walk_back(const struct address_networks *trusted, const char *list,
                        size_t len, uint8_t address[16]);
 
-/** Return the key by which limits count: the /64 network of an IPv6 address or the IPv4 address. */
+/** Return the key by which limits count: an IPv4 address, or the /64 network of an IPv6 address. */
 uint64_t address_key(const uint8_t address[16]);
 
 #endif

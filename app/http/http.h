@@ -1,9 +1,9 @@
 /*
  * http.h - an HTTP/1.1 server on one event loop, by libmicrohttpd.
  *
- * The daemon runs in external epoll mode on the loop's thread, so no function of the server
- * blocks or locks. A handler answers at once or later. If the handler returns without an
- * answer, the request is suspended until it is answered.
+ * The daemon of libmicrohttpd runs on the loop's thread, and the loop waits for its events. So no
+ * function of the server blocks or takes a lock. A handler answers at once or later. If a handler
+ * returns without an answer, the request is suspended until it is answered.
  *
  * Threads: the loop's only, except where a function says "any".
  */
@@ -41,8 +41,8 @@ struct http_request {
     struct text body;  /* empty if `reads_body` did not accept it */
     bool is_too_large; /* the body exceeds HTTP_BODY_BYTES_MAX and is discarded */
     bool is_chunked;   /* the body came in chunks; the answer closes the connection */
-    /* What is malformed in the head or the framing of the body; NULL: nothing. The handler must
-       answer a malformed request at once, and the answer closes the connection. */
+    /* What is malformed in the head or in the framing of the body; NULL: nothing. The handler must
+       answer such a request at once, and the answer closes the connection. */
     const char *defect;
     void *context; /* context_bytes of memory for the handler, zeroed and aligned */
     struct http *http;
@@ -52,7 +52,7 @@ struct http_request {
     struct conn *conn;
     char *buffer; /* memory of the body: HTTP_BODY_BYTES_MAX bytes, or NULL */
     size_t received_bytes;
-    size_t declared_bytes; /* Content-Length, exact up to HTTP_BODY_BYTES_MAX */
+    size_t declared_bytes; /* Content-Length; not exact above HTTP_BODY_BYTES_MAX */
     const char *chunks;    /* end of the head; the body arrives from here on */
     bool has_id;           /* the client has sent an X-Request-Id */
     bool keeps_body;
@@ -70,8 +70,8 @@ struct http_request {
     alignas(max_align_t) unsigned char memory[]; /* `context` points here */
 };
 
-/** Return the first value of a header; bytes NULL: the header is absent. `*ret_repeated` (may be
- *  NULL) is set to whether the header occurs more than once. */
+/** Return the first value of a header; bytes NULL: the header is absent. Set `*ret_repeated` to
+ *  whether the header occurs more than once. `ret_repeated` may be NULL. */
 struct text http_header(const struct http_request *request, const char *name,
                         bool *ret_repeated);
 /** Like http_header(), but for a parameter of the query. The value is percent-decoded. */
@@ -87,15 +87,16 @@ struct text http_query_other(const struct http_request *request,
  *  the last address in X-Forwarded-For that is not a trusted proxy. */
 void http_client_address(const struct http_request *request, uint8_t ret_address[16]);
 
-/** Whether the client has closed the connection, or its side of it. For requests that wait for long, because
- *  the server does not look at a connection whose request is not answered yet. */
+/** Whether the client has closed the connection, or its sending side. A request that waits for long
+ *  must ask, because the server does not look at the connection of a request that is not
+ *  answered. */
 bool http_is_gone(const struct http_request *request);
 
 /**
- * Return a text that identifies the request in logs: "request_id=ID", and "traceparent=..." if
- * the client sent a traceparent. ID is the client's X-Request-Id if that has 1 to 64 letters,
- * digits and ._:/+=@- ; otherwise http_trace() generates ID. An ID that was sent or generated
- * is in the header X-Request-Id of the answer.
+ * Return a text that identifies the request in logs: "request_id=ID", and "traceparent=..." if the
+ * client sent a traceparent. ID is the client's X-Request-Id if this has 1 to 64 letters, digits
+ * and characters of ._:/+=@- . Otherwise http_trace() generates ID. The answer has the header
+ * X-Request-Id with ID.
  */
 const char *http_trace(struct http_request *request);
 
@@ -106,9 +107,9 @@ const char *http_trace_sent(struct http_request *request);
 
 #define HTTP_REPLY_HEADERS_MAX 6
 
-/** The server adds X-Content-Type-Options to a reply with a body, Strict-Transport-Security to
- *  a reply over TLS, and to text/html also Content-Security-Policy, X-Frame-Options and
- *  Referrer-Policy. */
+/** The server adds X-Content-Type-Options if there is a content type, and Strict-Transport-Security
+ *  if the connection uses TLS. If the content type is text/html, it also adds
+ *  Content-Security-Policy, X-Frame-Options and Referrer-Policy. */
 struct http_reply {
     unsigned status;
     const char *content_type; /* NULL: no body */
@@ -130,8 +131,8 @@ static inline void http_reply_add(struct http_reply *reply, const char *name,
 /** Answer a request, exactly once, from the handler or later. */
 void http_answer(struct http_request *request, const struct http_reply *reply);
 
-/** A reply that is rendered once and sent many times. If the reply has an ETag, a request whose
- *  If-None-Match names that tag is answered 304 instead. NULL: out of memory. */
+/** A reply that is rendered once and sent many times. If the reply has an ETag and the
+ *  If-None-Match of a request names it, the answer to that request is 304. NULL: out of memory. */
 struct http_page;
 struct http_page *http_page_create(const struct http_reply *reply);
 void http_page_free(struct http_page *page); /* accepts NULL */
@@ -140,14 +141,14 @@ void http_answer_page(struct http_request *request, struct http_page *page);
 /* -- answers in parts -- */
 
 /** Answer with a body of unknown length. `reply` has its first part. Each time the client has
- *  received a part, the server calls `next`. Then http_send_part() must be called once, inside
- *  `next` or later. If the server quiesces, the answer is cut. */
+ *  received a part, the server calls `next`. Then http_send_part() must be called once, in `next`
+ *  or later. If the server quiesces, the rest of the answer is not sent. */
 void http_answer_parts(struct http_request *request, const struct http_reply *reply,
                        void (*next)(struct http_request *request));
 
 /** Send the next part.
- *  @part     from malloc(), is freed; NULL: cut the answer, so that the client sees an error
- *  @is_last  no part follows */
+ *  @part     from malloc(), is freed; NULL: end the answer so that the client sees an error
+ *  @is_last  whether this part is the last */
 void http_send_part(struct http_request *request, char *part, size_t len, bool is_last);
 
 /* -- server-sent events -- */
@@ -156,14 +157,15 @@ void http_send_part(struct http_request *request, char *part, size_t len, bool i
 
 struct http_listener {
     int64_t id;
-    /* The content and the time of the last event, set by print_event(); 0 at first. */
+    /* What the last event showed, and when it was sent. print_event() sets both; 0 at first. */
     int64_t content, sent_us;
 };
 
-/** Answer with events until the client leaves, sends something or reads too slowly, or the server
- *  quiesces. False: the connection cannot be kept (TLS, HEAD, listeners_max, memory), and the
- *  request must still be answered. If listeners_max is the reason, the answer closes the
- *  connection, so that the client does not occupy a descriptor until it asks again. */
+/** Answer with events. The answer ends when the client leaves, sends something or reads too slowly,
+ *  or when the server quiesces. False: the connection cannot be kept (because of TLS, HEAD,
+ *  listeners_max or memory), and the request must still be answered. If listeners_max is the
+ *  reason, the answer closes the connection: the client would occupy a descriptor until it asks
+ *  again. */
 MUST_CHECK bool http_stream(struct http_request *request, int64_t id);
 
 /* -- the server -- */
@@ -180,10 +182,10 @@ struct http_options {
     unsigned request_timeout_s;     /* time for a body to arrive, or an answer to leave */
     size_t listeners_max;
     size_t context_bytes; /* size of the context of a request */
-    /* Called when the head of a request has arrived. True: the body is stored. False: the body is
-       received and discarded. */
+    /* Called when the head of a request has arrived. Returns whether the body is to be stored.
+       Otherwise the body is received and discarded. */
     bool (*reads_body)(struct http_request *request, void *arg);
-    /* Called when a request has arrived. A request that has a defect or is too large is passed
+    /* Called when a request has arrived. If the request has a defect or is too large, it comes
        without its body, and must be answered at once. */
     void (*handle)(struct http_request *request, void *arg);
     /* Prints the event that a listener should receive now. Returns its length; 0: no event. */
@@ -195,7 +197,7 @@ struct http_options {
 };
 
 /**
- * Bind `count` sockets to one address; the kernel distributes connections over them.
+ * Bind `count` sockets to one address. The kernel distributes the connections over the sockets.
  *
  * @address   "host:port" or "[v6]:port"; port 0: any free port
  * @ret_fds   `count` descriptors on RLOCK_OK, each for the `listen_fd` of a server
@@ -228,7 +230,7 @@ void http_tls_free(struct http_tls *tls); /* accepts NULL */
 MUST_CHECK enum rlock_status http_tls_check_priority(const char *priority,
                                                      struct rlock_err *reterr);
 
-/** Use `tls` for handshakes from now on. The server owns `tls`, and must have been started with
+/** Use `tls` for handshakes from now on. The server owns `tls`. It must have been started with
  *  TLS. */
 void http_set_tls(struct http *http, struct http_tls *tls);
 
@@ -236,7 +238,7 @@ void http_set_tls(struct http *http, struct http_tls *tls);
 MUST_CHECK enum rlock_status http_start(const struct http_options *options,
                                         struct http **ret_http, struct rlock_err *reterr);
 
-/** Send the answers of this turn; to be called at the end of each turn of the loop. */
+/** Send the answers of this turn. To be called at the end of each turn of the loop. */
 void http_turn(struct http *http);
 
 /** Accept the connections that are already queued, then no more. From now on each answer closes

@@ -1,15 +1,16 @@
 /*
  * http_conn.c - the limits on connections, and how connections end.
  *
- * libmicrohttpd closes connections without activity, but keeps a client that sends a byte
- * now and then. So each state in which a client must act has a fixed timeout, regardless
- * of activity. conns_sweep() shuts overdue connections down, and libmicrohttpd treats a
- * connection that was shut down like a disconnect.
+ * libmicrohttpd closes connections without activity. But a client that sends a byte now and then
+ * would be kept. So each state in which a client must act has a fixed timeout, whatever the client
+ * sends. conns_sweep() shuts overdue connections down, which libmicrohttpd treats like a
+ * disconnect.
  *
- * A socket that is closed while data arrive is reset, and the reset can destroy an answer
- * that the client has not read yet. So after an answer that did not wait for the whole
- * request, or if data are waiting, a duplicate of the socket stays open. Data that arrive there
- * are discarded until the client closes the connection, for a bounded time and amount.
+ * If a socket is closed while data arrive, the kernel resets the connection, and the reset can
+ * destroy an answer that the client has not read yet. This happens after an answer that did not
+ * wait for the whole request, or if the socket has unread data. In these cases a duplicate of the
+ * socket stays open. Data that arrive there are discarded until the client closes the connection,
+ * for a limited time and up to a limited amount.
  */
 #include "app/http/http_impl.h"
 
@@ -57,8 +58,8 @@ void conn_peer_address(struct MHD_Connection *connection, uint8_t ret_address[16
     read_address(info != NULL ? info->client_addr : NULL, ret_address);
 }
 
-/* Returns an id. Only the network of all ones would have the id 0, and no connection comes from
-   this network. */
+/* Returns the key of an address in conns->peers. A key must not be 0. Only the network of all ones
+   has the key 0, and no connection comes from there. */
 static int64_t peer_id(const uint8_t address[16])
 {
     return (int64_t)~address_key(address);
@@ -108,7 +109,7 @@ enum MHD_Result conns_accept(void *arg, const struct sockaddr *sockaddr,
     if (conns->count >= conns->options->connections_max)
         return MHD_NO;
     read_address(sockaddr, address);
-    /* NULL: the address has no connection, or there is no limit. */
+    /* There is no peer if the address has no connection, or if there is no limit. */
     peer = idmap_get(&conns->peers, peer_id(address));
     return peer == NULL || peer->count < conns->options->connections_per_address ||
                    address_is_in(&conns->options->trusted_proxies, address)
@@ -220,7 +221,7 @@ static bool drain_begin(struct conns *conns, struct conn *conn)
     const union MHD_ConnectionInfo *info =
         MHD_get_connection_info(conn->connection, MHD_CONNECTION_INFO_CONNECTION_FD);
     struct drain *drain;
-    int unread = 0; /* bytes left in the socket, as after the refusal of a head */
+    int unread = 0; /* bytes in the socket; a refused head leaves some */
 
     (void)ioctl(info->connect_fd, FIONREAD, &unread);
     if (conn->state == CONN_ENDING || conns->is_stopped ||
@@ -330,12 +331,12 @@ bool conns_sweep(struct conns *conns)
         seen += conn->state != CONN_DRAINED;
         if (is_overdue(conns, conn, now_ms))
             shut_down(conn);
-        /* CONN_OPENING, CONN_ENDING: a handshake may be under way. */
+        /* In these states a handshake may be under way. */
         if ((conn->state == CONN_OPENING || conn->state == CONN_ENDING) &&
             conn->since_ms < conns->handshakes_since_ms)
             conns->handshakes_since_ms = conn->since_ms;
     }
-    /* The other connections have no struct conn, and may be in a handshake. */
+    /* Connections without a struct conn, for which there was no memory, may be in a handshake. */
     if (seen + conns->drained_count < conns->count)
         conns->handshakes_since_ms = 0;
     if (conns->peak_count < SHRINK_FROM || conns->count > conns->peak_count / 2)

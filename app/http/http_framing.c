@@ -1,16 +1,15 @@
 /*
  * http_framing.c - finds requests that another server could end at another byte.
  *
- * Behind a proxy, a request with two meanings is the start of request smuggling: the proxy
- * and this server must agree where each request ends. So a request whose head violates
- * RFC 9112 is refused, and its connection is closed.
+ * A proxy and this server must agree where each request ends. Otherwise a client could hide a
+ * request in another one (request smuggling). So a request whose head violates RFC 9112 is refused,
+ * and its connection is closed.
  *
- * libmicrohttpd before 1.0 is lenient, and shows only parsed headers. But it parses in
- * place: in a valid head the parts are adjacent, each CR and LF replaced by NUL. A bare
- * LF, a NUL in a value and a folded line change the distance between two parts, and so
- * are found. The lines of a chunked body are checked only if they arrive together with
- * data. The other lines cannot be exploited, because the answer to a chunked request
- * closes its connection.
+ * libmicrohttpd before 1.0 is lenient, and shows only parsed headers. But it parses in place: in a
+ * valid head the names and values are adjacent, with NUL in place of each CR and LF between them. A
+ * bare LF, a NUL in a value or a folded line changes the distance between two of them, and is found
+ * by this. The lines of a chunked body are checked only if they arrive together with data. The
+ * other lines cannot be exploited, because the answer to a chunked request closes its connection.
  */
 #include "app/http/http_impl.h"
 
@@ -29,7 +28,7 @@ struct framing {
     const char *defect;
 };
 
-/* Whether the name is a token. Source: RFC 9110, section 5.6.2. */
+/* Whether the name is a token as RFC 9110, section 5.6.2, defines it. */
 static bool is_token(const char *name, size_t len)
 {
     static const bool is_part[256] = {
@@ -125,8 +124,9 @@ void http_check_chunk(struct http_request *request, const char *data)
         request->defect = "A line of the chunked body is malformed.";
 }
 
-/* libmicrohttpd before 1.0 does not answer if the parameters do not fit into its memory. So a query
-   that might not fit is cut off before libmicrohttpd parses it, and the request is refused. */
+/* If the parameters do not fit into the memory of libmicrohttpd before 1.0, it sends no answer. So
+   a query that might not fit is cut off before libmicrohttpd parses it, and the request is
+   refused. */
 void *http_on_target(void *arg UNUSED, const char *target,
                      struct MHD_Connection *connection)
 {

@@ -1,4 +1,4 @@
-/* http_impl.h - types and functions that the files of the server share, and no others use. */
+/* http_impl.h - types and functions that only the files of the server use. */
 #ifndef HTTP_IMPL_H
 #define HTTP_IMPL_H
 
@@ -31,8 +31,8 @@ struct conn {
     uint64_t since_ms;   /* when the state began, by the loop's clock */
     enum conn_state state;
     bool is_refused; /* the answer was sent before the whole request had arrived */
-    /* The next conn_end() is for the unconnected socket in place of the client's; see
-       take_socket(). */
+    /* take_socket() has put another socket in place of the client's. The next conn_end() is for
+       this other socket, so it does not end the conn. */
     bool is_stream;
     bool is_query_cut; /* the query was cut off, see http_on_target() */
 };
@@ -64,15 +64,15 @@ void conns_notify(void *arg, struct MHD_Connection *connection, void **slot,
 
 void conn_end(struct conns *conns, struct conn *conn); /* accepts NULL */
 
-/** Return the conn of a connection. NULL: memory was out when the connection was opened, so it has
- *  no timeouts. */
+/** Return the conn of a connection. NULL: memory was out when the connection was opened, so the
+ *  connection has no timeouts. */
 struct conn *conn_of(struct MHD_Connection *connection);
 
 /** Accepts NULL. */
 void conn_set_state(struct conns *conns, struct conn *conn, enum conn_state state);
 
-/** Shut down connections whose state has timed out; cheap, because most calls do nothing. True:
- *  most connections have ended, so freed memory should return to the kernel. */
+/** Shut down the connections whose state has timed out. Most calls do nothing and are cheap. True:
+ *  most connections have ended, so freed memory should be returned to the kernel. */
 MUST_CHECK bool conns_sweep(struct conns *conns);
 
 void conn_peer_address(struct MHD_Connection *connection, uint8_t ret_address[16]);
@@ -83,7 +83,7 @@ struct http {
     struct MHD_Daemon *daemon;
     struct conns conns;
     struct rlock_link free_requests;
-    struct rlock_link streams; /* in the order in which they are visited next */
+    struct rlock_link streams; /* in the order of their next visits */
     size_t stream_count;
     uint64_t visited_ms;
     struct http_options options;
@@ -95,7 +95,7 @@ struct http {
 /* -- http_framing.c -- */
 
 /** Set the members of the request that describe its framing. To be called when the head has
- *  arrived, with the `method` and the `version` that libmicrohttpd passes. */
+ *  arrived. libmicrohttpd passes `method` and `version`. */
 void http_check_head(struct http_request *request, const char *method,
                      const char *version);
 
@@ -139,14 +139,14 @@ bool http_copy_request_id(const struct http_request *request,
 
 /* -- http_tls.c -- */
 
-/** The option by which each handshake retrieves the certificate that http_tls_use() has set. */
+/** The option by which each handshake uses the certificate that was passed to http_tls_use(). */
 struct MHD_OptionItem http_tls_option(void);
 
 /** Use `tls` for the handshakes of this thread from now on; NULL: none. */
 void http_tls_use(struct http_tls *tls);
 
-/** Free the predecessors of `tls` that were replaced before `handshakes_since_ms`. No handshake
- *  under way began earlier, so none uses them. */
+/** Free the predecessors of `tls` that were replaced before `handshakes_since_ms`. All handshakes
+ *  under way have begun since then, so none uses these predecessors. */
 void http_tls_free_old(struct http_tls *tls, uint64_t handshakes_since_ms);
 
 #endif

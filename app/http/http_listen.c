@@ -27,9 +27,9 @@ static int socket_bind(const struct addrinfo *address, bool is_shared)
     return -1;
 }
 
-/* With SO_REUSEPORT, bind() succeeds even if another process has bound the address with this
-   option. Then each process would get a part of the connections. So a probe without the option is
-   bound first. */
+/* With SO_REUSEPORT bind() succeeds even if another process has bound the address with this option.
+   Then each process would get a part of the connections. To find such a process, a probe is bound
+   first without the option. */
 static bool bind_all(struct addrinfo *address, size_t count, int *ret_fds,
                      unsigned *ret_port)
 {
@@ -39,8 +39,8 @@ static bool bind_all(struct addrinfo *address, size_t count, int *ret_fds,
 
     if (probe < 0)
         return false;
-    /* All sockets get the port that the kernel has chosen for the probe. In IPv4 and IPv6 addresses
-       the port is at the same offset. */
+    /* All sockets get the port that the kernel has chosen for the probe. The port is at the same
+       offset in IPv4 and IPv6 addresses. */
     getsockname(probe, address->ai_addr, &len);
     *ret_port = ntohs(((struct sockaddr_in *)(void *)address->ai_addr)->sin_port);
     close(probe);

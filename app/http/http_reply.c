@@ -25,7 +25,7 @@ static bool add_header(struct MHD_Response *response, const char *name, const ch
     return MHD_add_response_header(response, name, value) == MHD_YES;
 }
 
-/* A page runs only its own scripts, and is displayed in no frame. */
+/* A browser lets a page run only scripts of this service, and shows the page in no frame. */
 static bool add_security(struct MHD_Response *response, const char *content_type)
 {
     static const char html[] = "text/html";
@@ -41,8 +41,8 @@ static bool add_security(struct MHD_Response *response, const char *content_type
            add_header(response, "Referrer-Policy", "no-referrer");
 }
 
-/* Adds the headers of the reply to a response, which may be NULL, and returns it. NULL: memory is out,
-   and the response is freed. */
+/* Adds the headers of the reply to `response` (NULL: out of memory), and returns it. NULL: out of
+   memory, and the response is freed. */
 static struct MHD_Response *with_headers(struct MHD_Response *response,
                                          const struct http_reply *reply)
 {
@@ -61,7 +61,7 @@ static struct MHD_Response *with_headers(struct MHD_Response *response,
 
 static struct MHD_Response *response_create(const struct http_reply *reply)
 {
-    /* libmicrohttpd copies the body, though its parameter is not const: hence the cast */
+    /* The cast is safe: the parameter is not const, but libmicrohttpd only copies the body. */
     return with_headers(MHD_create_response_from_buffer(reply->body_len,
                                                         (void *)(uintptr_t)reply->body,
                                                         MHD_RESPMEM_MUST_COPY),
@@ -74,15 +74,15 @@ static bool is_last(const struct http_request *request)
     return request->http->is_quiesced || request->is_chunked || request->is_last;
 }
 
-/* Whether the request is a GET or HEAD with a token. Browsers and proxies must not store the answer
-   to such a request. */
+/* Whether the request is a GET or HEAD with a token. The answer must not be stored by browsers and
+   proxies. */
 static bool is_private(const struct http_request *request)
 {
     return (request->method == HTTP_GET || request->method == HTTP_HEAD) &&
            http_lookup(request, MHD_HTTP_HEADER_AUTHORIZATION, NULL) != NULL;
 }
 
-/* Replaces the Cache-Control that a page has for requests without a token. */
+/* Replaces the header Cache-Control, which a page may have for requests without a token. */
 static bool forbid_storing(struct MHD_Response *response)
 {
     static const char name[] = MHD_HTTP_HEADER_CACHE_CONTROL;
@@ -93,7 +93,7 @@ static bool forbid_storing(struct MHD_Response *response)
            add_header(response, name, "no-store");
 }
 
-/* Adds the headers that differ from answer to answer. */
+/* Adds the headers that differ between the answers to two requests. */
 static bool add_individual(const struct http_request *request,
                            struct MHD_Response *response)
 {
@@ -129,7 +129,7 @@ void http_queue(struct http_request *request, unsigned status,
     MHD_resume_connection(request->connection);
 }
 
-/* Answers with the response, and frees it. NULL: no response could be rendered. */
+/* Answers with the response, and frees it. NULL: out of memory. */
 static void queue_individual(struct http_request *request, unsigned status,
                              struct MHD_Response *response)
 {
@@ -139,8 +139,8 @@ static void queue_individual(struct http_request *request, unsigned status,
     MHD_destroy_response(response); /* the connection holds its own reference */
 }
 
-/* To be called before the headers are added, because the log line may generate the id for the
-   header X-Request-Id. */
+/* To be called before the headers are added: `answered` may log a line and so generate the id for
+   the header X-Request-Id. */
 static void notify_answered(struct http_request *request, unsigned status)
 {
     const struct http_options *options = &request->http->options;
@@ -156,8 +156,8 @@ void http_answer(struct http_request *request, const struct http_reply *reply)
 
 /* -- parts -- */
 
-/* Called by libmicrohttpd when the client can receive more. Suspends the connection until the next part
-   is there. */
+/* Called by libmicrohttpd when the client can receive more. If the part has been sent, asks for the
+   next part, and suspends the connection until that part is there. */
 static ssize_t reply_on_room(void *arg, uint64_t position UNUSED, char *to, size_t room)
 {
     struct http_request *request = arg;
@@ -271,7 +271,7 @@ static enum MHD_Result copy_header(void *arg, enum MHD_ValueKind kind UNUSED,
     return MHD_add_response_header(arg, name, value);
 }
 
-/* Copies a page for one answer, which can then have headers of its own. */
+/* Copies a page for one answer, so that headers can be added for this answer only. */
 static struct MHD_Response *page_copy(const struct http_page *page)
 {
     struct http_reply body = {.body = page->body, .body_len = page->body_len};
@@ -282,8 +282,8 @@ static struct MHD_Response *page_copy(const struct http_page *page)
     return response;
 }
 
-/* Updates the header Date of a page once a second instead of per answer. Answers that are not yet
-   sent get the new date, too. If the update fails, libmicrohttpd adds the header. */
+/* Sets the header Date of a page, once a second instead of for each answer. Answers that are not
+   sent yet get the new date, too. If this fails, libmicrohttpd adds the header itself. */
 static void page_date(struct http_page *page)
 {
     time_t now_s = (time_t)(clock_real_us() / 1000000);

@@ -72,7 +72,7 @@ static struct text find_value(const struct http_request *request, const char *na
 struct text http_header(const struct http_request *request, const char *name,
                         bool *ret_repeated)
 {
-    /* Most headers are absent, and this look-up is faster than the search of all values. */
+    /* This look-up is faster than the search of all values, and most headers are absent. */
     if (http_lookup(request, name, NULL) == NULL) {
         if (ret_repeated != NULL)
             *ret_repeated = false;
@@ -129,7 +129,7 @@ void http_client_address(const struct http_request *request, uint8_t ret_address
         return;
     search_values(request, "X-Forwarded-For", MHD_HEADER_KIND, &forwarded);
     kept = forwarded.count < FORWARDED_MAX ? forwarded.count : FORWARDED_MAX;
-    /* Begin with the last value, because each proxy appends the address of its peer. */
+    /* The last value comes first, because each proxy appends the address of its peer. */
     for (size_t i = 1; i <= kept; i++) {
         const struct text *value = &forwarded.last[(forwarded.count - i) % FORWARDED_MAX];
 

@@ -1,19 +1,19 @@
 /*
  * http_server.c - libmicrohttpd on a libuv loop.
  *
- * The loop watches the daemon's epoll descriptor; MHD_run() does a bounded amount of work
- * and never waits. The daemon's own threads are not used: with suspended connections they
- * can hang when a multiple of 128 sockets is ready at once.
+ * The loop watches the daemon's epoll descriptor. MHD_run() does a bounded amount of work and never
+ * waits. The daemon does not run its own threads: with suspended connections they can hang when a
+ * multiple of 128 sockets is ready at once.
  *
- * The daemon calls server_on_request() several times per request: with the headers, with
- * each part of the body, and finally without data. A request begins with the first call
- * and ends in server_on_completed(), which is called for disconnected clients, too. In
- * between, the request is suspended until its handler has answered. The daemon does not
- * read a suspended connection, so it notices a disconnect only when the answer is sent.
- * So work that has begun is always completed.
+ * The daemon calls server_on_request() several times per request: with the headers, with each part
+ * of the body, and finally without data. A request begins with the first call. It ends in
+ * server_on_completed(), which is called for disconnected clients, too. If the handler does not
+ * answer at once, the request is suspended until it is answered. The daemon does not read a
+ * suspended connection, so it notices a disconnect only when the answer is sent. So work that has
+ * begun is completed even if the client has left.
  *
- * http_turn() sends the answers of resumed connections at the end of the turn, earlier
- * than the daemon's wake-up pipe would.
+ * http_turn() sends the answers of resumed connections at the end of the turn. The daemon's wake-up
+ * pipe would send them later.
  */
 #include "app/http/http_impl.h"
 
@@ -122,7 +122,8 @@ static void request_handle(struct http_request *request)
     request->is_suspended = true;
 }
 
-/* Handles the head of a request. A request that is malformed or too large is refused now. */
+/* Handles the head of a request. If it is malformed, or announces a body that is too large, the
+   request is refused now. */
 static void request_begin(struct http_request *request, const char *method,
                           const char *version)
 {
@@ -170,7 +171,7 @@ static enum MHD_Result server_on_request(void *arg, struct MHD_Connection *conne
     if (!request->is_answered && !request->is_suspended) {
         request_handle(request);
         if (request->conn != NULL && request->conn->is_stream)
-            return MHD_YES; /* the request is suspended */
+            return MHD_YES; /* take_socket() has suspended the request */
     }
     return request->is_broken ? MHD_NO : MHD_YES;
 }
@@ -192,7 +193,7 @@ static void server_on_completed(void *arg, struct MHD_Connection *connection UNU
     *request_slot = NULL;
 }
 
-/* Unescapes `text` in place, but leaves %00 as it is: a NUL would cut the path, so that two
+/* Unescapes `text` in place, but leaves %00 as it is. A NUL would end the path, so that two
    different paths would look equal. */
 static size_t unescape(void *arg UNUSED, struct MHD_Connection *connection UNUSED,
                        char *text)
@@ -262,7 +263,7 @@ static struct MHD_Daemon *daemon_start(struct http *http)
         http_tls_option(),
         {MHD_OPTION_HTTPS_PRIORITIES, 0, (void *)(uintptr_t)options->tls_priority},
         {MHD_OPTION_END, 0, NULL}};
-    /* no error log: nobody can act on malformed requests and disconnects */
+    /* There is no error log, because nobody can act on malformed requests and disconnects. */
     unsigned flags = MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME;
 
     if (options->tls != NULL)
@@ -318,7 +319,7 @@ void http_quiesce(struct http *http)
     MHD_socket fd;
     int runs = 0;
 
-    /* Accepts the queued connections first, because closing the socket would reset them. */
+    /* Closing the socket would reset the queued connections, so they are accepted first. */
     do
         run(http);
     while (++runs < QUIESCE_RUNS_MAX && poll(&listening, 1, 0) == 1);

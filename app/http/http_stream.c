@@ -1,17 +1,18 @@
 /*
  * http_stream.c - server-sent events.
  *
- * libmicrohttpd looks at all suspended connections whenever it resumes one, so thousands of
- * suspended listeners would slow down every answer. Therefore take_socket() puts an unconnected
- * socket in the place of the listener's socket. libmicrohttpd closes the unconnected one.
+ * libmicrohttpd looks at all suspended connections whenever it resumes one. So thousands of
+ * suspended listeners would slow down every answer. Therefore take_socket() takes the socket of a
+ * listener, and leaves libmicrohttpd an unconnected socket, which libmicrohttpd closes.
  *
- * The listeners are visited in turn, each four times a second. The number of events per visit
- * is bounded, which leaves time for orders: if there are many listeners, each receives events
- * more rarely. Nothing is queued: a listener whose small socket buffer is full is disconnected.
+ * The listeners are visited in turn, each of them four times a second. A visit sends a limited
+ * number of events, to leave time for orders. So with many listeners each of them receives events
+ * more rarely. Nothing is queued: if the small socket buffer of a listener is full, the listener is
+ * disconnected.
  *
- * After its request a client has nothing to send. So a listener that leaves, sends something
- * or shuts down its side is disconnected as soon as the loop sees this. Otherwise the bytes
- * that it sends would stay in the memory of the kernel.
+ * After its request a client has nothing to send. A listener that leaves, sends something or shuts
+ * down its sending side is disconnected as soon as the loop sees this. Otherwise the bytes that it
+ * sends would stay in the memory of the kernel.
  */
 #include "app/http/http_impl.h"
 
@@ -27,8 +28,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#define VISITS_OF_ALL    10  /* a visit serves a tenth of the listeners */
-#define EVENTS_PER_VISIT 100 /* 4,000 events a second */
+#define VISITS_OF_ALL    10  /* number of visits that serve all listeners */
+#define EVENTS_PER_VISIT 100 /* at most: 4,000 events a second */
 #define BUFFER_BYTES     8192
 #define SEND_FLAGS       (MSG_DONTWAIT | MSG_NOSIGNAL)
 
@@ -108,8 +109,8 @@ static void send_head(const struct http_request *request, int fd)
     (void)send(fd, head, len + 2, SEND_FLAGS);
 }
 
-/* Moves the socket of the client to stream->fd, which stream->poll watches. libmicrohttpd does not
-   watch the socket of a suspended connection, so another socket can take its place. */
+/* Moves the client's socket to stream->fd, which stream->poll watches. libmicrohttpd does not watch
+   the socket of a suspended connection, so another socket can be put in its place. */
 static bool take_socket(struct http_request *request, struct stream *stream)
 {
     unsigned timeout_ms = request->http->options.request_timeout_s * 1000;
@@ -127,7 +128,8 @@ static bool take_socket(struct http_request *request, struct stream *stream)
         dup3(fd, taken, O_CLOEXEC);
         setsockopt(copy, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof(bytes));
         setsockopt(copy, SOL_SOCKET, SO_RCVBUF, &bytes, sizeof(bytes));
-        /* Ends the connection of a client that has vanished and acknowledges no event. */
+        /* The kernel ends the connection of a client that has vanished and acknowledges no
+           event. */
         setsockopt(copy, IPPROTO_TCP, TCP_USER_TIMEOUT, &timeout_ms, sizeof(timeout_ms));
         stream->fd = copy;
     } else if (copy >= 0) {

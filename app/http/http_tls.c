@@ -1,10 +1,9 @@
 /*
  * http_tls.c - the certificate for handshakes, which can be replaced at run time.
  *
- * libmicrohttpd takes a certificate only when a daemon starts, but it can install a
- * callback by which GnuTLS retrieves a certificate at each handshake. The callback has no
- * argument, and each loop has its own thread, so the certificate is kept in a
- * thread-local variable.
+ * libmicrohttpd takes a certificate only when a daemon starts. But it can install a callback by
+ * which GnuTLS gets a certificate at each handshake. The callback has no argument, and each loop
+ * has its own thread, so the certificate is kept in a thread-local variable.
  */
 #include "app/http/http_impl.h"
 
@@ -17,7 +16,7 @@
 
 struct http_tls {
     struct http_tls *older; /* the predecessor, which handshakes may still use */
-    uint64_t replaced_ms;   /* when a newer one replaced it, by the loop's clock */
+    uint64_t replaced_ms;   /* when it was replaced, by the loop's clock */
     gnutls_pcert_st chain[CHAIN_MAX];
     unsigned chain_count;
     gnutls_privkey_t key;
@@ -25,7 +24,8 @@ struct http_tls {
 
 static _Thread_local struct http_tls *in_use;
 
-/* Checks that the certificate and the key match, by adding both to credentials of GnuTLS. */
+/* Checks that the certificate and the key match: GnuTLS does this when both are added to
+   credentials. */
 static int check_pair(const gnutls_datum_t *cert, const gnutls_datum_t *key)
 {
     gnutls_certificate_credentials_t credentials;
