@@ -1,4 +1,4 @@
-/* database_url.c - checks hosts and ports of a URL, which libpq checks only when it connects. */
+/* database_url.c - checks the hosts and ports of a URL. libpq checks them only when it connects. */
 #include "app/store/database_url.h"
 
 #include <libpq-fe.h>
@@ -34,8 +34,8 @@ static unsigned count_elements(const char *list)
     return count;
 }
 
-/* Copies element `number` of the list. A list of one element stands for all hosts. False: the
-   element is too long, or it is empty in a list of several elements. */
+/* Copies element `number` of the list. If the list has only one element, this is for all hosts.
+   False: the element is too long, or is empty in a list of several elements. */
 static bool copy_element(const char *list, unsigned number, char *ret, size_t size)
 {
     bool is_alone = strchr(list, ',') == NULL;
@@ -86,7 +86,7 @@ static enum rlock_status check_host(const PQconninfoOption *options, unsigned nu
     if (host.port[0] != '\0' && !is_port(host.port))
         return err_set(reterr, RLOCK_INVALID,
                        SETTING " has a port that is not 1 to 65535");
-    /* text before an @ may be the rest of a password; "@name" is an abstract socket */
+    /* Text before an @ may be the rest of a password. "@name" is an abstract socket. */
     at = strrchr(host.name, '@');
     if (at != NULL && at != host.name)
         return err_set(reterr, RLOCK_INVALID,

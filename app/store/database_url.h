@@ -1,8 +1,8 @@
 /*
  * database_url.h - checks SECKILL_DATABASE_URL, and splits it into hosts.
  *
- * libpq can try several hosts, but its asynchronous interface has no time limit per host and
- * resolves names by a blocking call. So the store connects to one host at a time.
+ * libpq can try several hosts, but its asynchronous interface has no time limit per host, and
+ * resolves names by a call that blocks. So the store itself tries the hosts one after the other.
  */
 #ifndef DATABASE_URL_H
 #define DATABASE_URL_H
@@ -29,7 +29,8 @@ struct database_host {
 MUST_CHECK enum rlock_status database_url_check(const char *url, unsigned *ret_host_count,
                                                 struct rlock_err *reterr);
 
-/** Copy host `number`, from 0, of a URL that passed the check. False: out of memory. */
+/** Copy the host with this number, from 0, of a URL that has passed the check. False: out of
+ *  memory. */
 MUST_CHECK bool database_url_host(const char *url, unsigned number,
                                   struct database_host *ret_host);
 

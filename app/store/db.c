@@ -1,4 +1,4 @@
-/* db.c - a blocking connection. */
+/* db.c - a blocking connection to the database. */
 #include "app/store/db.h"
 
 #include "app/store/database_url.h"
@@ -17,8 +17,8 @@ enum rlock_status db_open(const char *database_url, struct db **ret_db,
     unsigned hosts = 1;
     enum rlock_status status = database_url_check(database_url, &hosts, reterr);
     struct database_host host;
-    /* A later keyword overrides an earlier one. The URL, as `dbname`, overrides the keywords before
-       it, and the keywords after it override the hosts of the URL. */
+    /* A later keyword overrides an earlier one. So the URL, which is given as `dbname`, overrides
+       the keywords before it, and the keywords after it override the hosts of the URL. */
     /* clang-format off */
     const char *const keywords[] = {"connect_timeout", "target_session_attrs",
         "fallback_application_name", "client_encoding", "dbname", "host", "hostaddr", "port",
@@ -36,7 +36,7 @@ enum rlock_status db_open(const char *database_url, struct db **ret_db,
     db = calloc(1, sizeof(*db));
     if (db == NULL)
         goto out;
-    /* libpq would not try the next host after one that refuses the login or lacks the database */
+    /* libpq alone would not try the next host if a host refuses the login or lacks the database. */
     for (unsigned i = 0; i < hosts && PQstatus(db->conn) != CONNECTION_OK; i++) {
         PQfinish(db->conn);
         db->conn = database_url_host(database_url, i, &host)

@@ -1,6 +1,4 @@
-/*
- * db.h - a blocking connection to the database, for a command.
- */
+/* db.h - a blocking connection to the database, for a command. */
 #ifndef DB_H
 #define DB_H
 
@@ -13,8 +11,8 @@
 struct db;
 
 /**
- * Connect to the host of the URL. If there are several hosts, connect to the primary, unless the
- * URL has target_session_attrs.
+ * Connect to the database. If the URL has several hosts, connect to the primary, unless the URL has
+ * target_session_attrs.
  *
  * @ret_db  set on RLOCK_OK; close with db_close()
  *
@@ -27,21 +25,21 @@ void db_close(struct db *db); /* accepts NULL */
 
 struct db_migration {
     bool is_dry_run;          /* only report the steps */
-    const char *cell;         /* "K/N": make the database this cell; NULL: no change */
+    const char *cell;         /* "K/N": make the database cell K of N; NULL: no change */
     const char *aggregate;    /* URL of a cell to be replicated here; NULL: none */
     const char *service_role; /* receives the rights of the service; may be NULL */
     const struct embedded *files;                 /* NULL: embedded_files */
     void (*on_step)(const char *path, void *arg); /* called before a step; or NULL */
-    /* called for each right of another role that endangers the functions, and once if other
+    /* called for each right of another role that makes the functions unsafe, and once if other
        sessions use the tables; may be NULL */
     void (*on_warning)(const char *text, void *arg);
     void *arg;
 };
 
 /**
- * Bring the database up to date with sql/migrations and sql/functions, as described in
- * sql/README.md, under an advisory lock. Also renews the rights of every role that runs
- * the service, and revokes from public the right to create objects in the schema.
+ * Bring the database up to date with sql/migrations and sql/functions, as sql/README.md describes.
+ * An advisory lock ensures that only one migration runs. The call also renews the rights of every
+ * role that runs the service, and revokes from public the right to create objects in the schema.
  *
  * Returns  RLOCK_OK; RLOCK_INVALID: nothing was applied, because an applied migration has
  *          changed or is unknown to this program, or because the tables are of a version

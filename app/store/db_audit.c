@@ -1,9 +1,9 @@
 /*
  * db_audit.c - runs the checks of sql/audit.
  *
- * Each check is a query for rows that should not exist. All checks see one database snapshot.
- * The checks do not rely on constraints: an index can be corrupt, a constraint can be dropped, a
- * row can be changed by hand.
+ * Each check is a query for rows that should not exist. All checks see one database snapshot. They
+ * do not rely on constraints: an index can be corrupt, a constraint can be dropped, a row can be
+ * changed by hand.
  */
 #include "app/store/db.h"
 #include "app/store/db_impl.h"
@@ -15,7 +15,7 @@ struct check {
     const char *sql;
 };
 
-/* False: the file is no check. */
+/* False: the file is not a check. */
 static bool read_check(const struct embedded *file, struct check *ret_check)
 {
     static const char folder[] = "sql/audit/";

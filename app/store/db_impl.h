@@ -14,7 +14,7 @@ struct db {
 MUST_CHECK enum rlock_status db_check(const struct db *db, const PGresult *result,
                                       const char *doing, struct rlock_err *reterr);
 
-/** Run statements that return no rows; several may stand in one string. */
+/** Run one or several statements that return no rows. */
 MUST_CHECK enum rlock_status db_run(struct db *db, const char *sql, const char *doing,
                                     struct rlock_err *reterr);
 

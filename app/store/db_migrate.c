@@ -1,18 +1,18 @@
 /*
  * db_migrate.c - applies the migrations and functions that are built into the program.
  *
- * The table schema_file records each applied file with its checksum. A migration is
- * applied once, in a transaction of its own. If its file has changed since, the program refuses to
- * migrate, because databases of one version would differ. A function is applied again whenever its
- * file has changed. The transaction of the last migration includes the functions and the rights, so
- * no session sees the new tables with the old functions.
+ * The table schema_file records each applied file with its checksum. A migration is applied once,
+ * in a transaction of its own. If its file has changed since then, the program refuses to migrate,
+ * because databases of the same version would differ. A function is applied again whenever its file
+ * has changed. The functions and the rights are in the transaction of the last migration, so no
+ * session sees the new tables with the old functions.
  *
- * The previous program sells during the migration. So long work, such as creating an index, is
- * done by preparations, which run before the migrations and without a transaction. A migration
- * waits for its locks only for a moment, because the sale waits behind the migration: if the tables
- * are in use, the transaction is rolled back and tried again after a pause.
+ * The previous program sells during the migration. So long work, such as creating an index, is done
+ * before the migrations by preparations, which run without a transaction. While a migration waits
+ * for a lock, the sale waits behind it. So a migration waits only for a moment. If other sessions
+ * use the tables, the transaction is rolled back, and tried again after a pause.
  *
- * Four queries plan the work: they take all files and return one row per step.
+ * Four queries plan the work. They take all files, and return one row per step.
  */
 #include "app/store/db.h"
 #include "app/store/db_impl.h"
@@ -22,9 +22,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MIGRATION_LOCK "5265717969" /* any number that nobody else uses */
+#define MIGRATION_LOCK "5265717969" /* the key of an advisory lock; nobody else uses it */
 #define ATTEMPTS_MAX   180          /* attempts to lock the tables, in eight minutes */
-#define LOCK_MS_MIN    200 /* lock_timeout of the first attempt; the sale waits, too */
+#define LOCK_MS_MIN    200 /* lock_timeout of the first attempt; the sale waits too */
 #define LOCK_MS_MAX    800 /* below deadlock_timeout, so a deadlock aborts no order */
 
 #define LOCK_NOT_AVAILABLE "55P03" /* SQLSTATEs */
@@ -71,7 +71,7 @@ static enum rlock_status read_files(struct run *run, struct rlock_err *reterr)
                               : RLOCK_OK;
 }
 
-/* RLOCK_BUSY: other sessions use a table. The transaction may be tried again. */
+/* RLOCK_BUSY: other sessions use a table, and the transaction may be tried again. */
 static enum rlock_status execute(struct db *db, const char *sql, const char *doing,
                                  struct rlock_err *reterr)
 {
@@ -86,7 +86,8 @@ static enum rlock_status execute(struct db *db, const char *sql, const char *doi
     return status;
 }
 
-/* The columns of a step: its kind, its text, and the statements to execute or NULL. */
+/* A step has three columns: its kind, its text, and the statements to execute, which may be
+   NULL. */
 static enum rlock_status execute_step(const struct run *run, const PGresult *plan,
                                       int row, struct rlock_err *reterr)
 {
@@ -105,7 +106,7 @@ static enum rlock_status execute_step(const struct run *run, const PGresult *pla
     return execute(run->db, PQgetvalue(plan, row, 2), text, reterr);
 }
 
-/* Sets `ret_plan` in any case; the caller clears it. */
+/* Sets `ret_plan` in any case, and the caller clears it. */
 static enum rlock_status read_plan(const struct run *run, const char *path,
                                    PGresult **ret_plan, struct rlock_err *reterr)
 {
@@ -144,7 +145,8 @@ static void roll_back(struct db *db)
 
 /* -- rights and cells -- */
 
-/* Calls a function of one parameter. `ret_text` (may be NULL) is set unless the result is NULL. */
+/* Calls a function of one parameter. If the result is not NULL, sets `ret_text`, which may be
+   NULL. */
 static enum rlock_status call(struct db *db, const char *sql, const char *value,
                               char **ret_text, struct rlock_err *reterr)
 {
@@ -157,8 +159,8 @@ static enum rlock_status call(struct db *db, const char *sql, const char *value,
     return status;
 }
 
-/* Subscribes to a cell, after the commit of the migration: a transaction that has written cannot
-   create the replication slot of a subscription. */
+/* Subscribes to a cell. To be called after the commit of the migration, because a transaction that
+   has written cannot create the replication slot of a subscription. */
 static enum rlock_status join_cell(struct db *db, const char *url,
                                    struct rlock_err *reterr)
 {
@@ -180,7 +182,7 @@ static enum rlock_status join_cell(struct db *db, const char *url,
 
 /* -- the whole migration -- */
 
-/* Reads the plan of the preparations in a transaction, which is rolled back, and runs the steps
+/* Reads the plan of the preparations in a transaction that is rolled back. Then runs the steps
    without a transaction. */
 static enum rlock_status prepare(const struct run *run, struct rlock_err *reterr)
 {
@@ -235,8 +237,7 @@ static enum rlock_status migrate(const struct run *run, struct rlock_err *reterr
     return status;
 }
 
-/* Tries again while other sessions use the tables, and waits longer for a lock each time. Committed
-   migrations stay committed. */
+/* Tries again while other sessions use the tables, and waits longer for a lock each time. */
 static enum rlock_status migrate_patiently(const struct run *run,
                                            struct rlock_err *reterr)
 {
@@ -261,9 +262,9 @@ static enum rlock_status migrate_patiently(const struct run *run,
     return status;
 }
 
-/* Asks for the lock again and again while another migration has it. If this session waited within
-   a statement, `create index concurrently` of the other migration would wait for the end of that
-   statement. */
+/* Asks for the lock again and again while another migration has it. If this session waited in one
+   statement, `create index concurrently` of the other migration would wait for the end of this
+   statement, and both would wait for each other. */
 static enum rlock_status lock(struct db *db, struct rlock_err *reterr)
 {
     bool is_locked = false;

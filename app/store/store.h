@@ -1,37 +1,40 @@
 /*
  * store.h - the database of one event loop: typed calls, answered by callbacks.
  *
- * The reads of the sale share one connection in pipeline mode: the catalogue, look-ups by key
- * and look-ups of lost commits. All other reads share a second connection, changes have two,
- * and batches of orders have their own connections ("lanes"). So a commit that waits for
- * the disk or for a row lock delays no read, commits of different vouchers overlap, and no
- * number of reads delays an order. One store per instance has another connection for expiry.
+ * Calls share connections as follows, so that no call waits behind a slow call of another kind:
+ *   main connection  the reads of the sale: the catalogue, look-ups by key, and look-ups of orders
+ *                    whose commit was not answered
+ *   reads            all other reads
+ *   two for changes  changes of vouchers and of placed orders
+ *   lanes            batches of orders, one transaction at a time on each lane
+ *   expiry           expiry of unpaid orders, in one store of the instance
+ * So a commit that waits for the disk or for a row lock delays no read, commits of different
+ * vouchers overlap, and no number of reads delays an order. The connections use pipeline mode.
  *
  * Lists may be read from another database: a standby, or an aggregate of several databases.
  * The state of that database affects only lists.
  *
- * Calls wait for their connection in bounded queues, until their deadline. A transaction
- * waits for a row lock only for a short time; then it returns to the queue of its voucher.
- * From then on that voucher gets a bounded share of the connections, until its transactions
- * are fast again.
+ * Calls wait for their connection in bounded queues, until their deadline. A transaction waits for
+ * a row lock only for a short time. Then its calls return to the queue of their voucher, and the
+ * voucher gets only a limited share of the connections until its transactions are fast again.
  *
- * A call is answered RLOCK_OK only after a proof: after the commit, the server confirms that
- * commits are as durable as `required`. If they are not, all connections leave the server at
- * once. The server of the lists need not be durable.
+ * A call is answered RLOCK_OK only after a proof: a statement after the commit, by which the server
+ * confirms that commits are as durable as `required`. If they are not, all connections leave the
+ * server at once. The server of the lists need not be durable.
  *
- * A failed connection is reopened with back-off, any number of times, at the next host if
- * there are several. All connections use the same server: when one connection has found
- * another server that accepts writes, all others follow. Every call is answered exactly once,
- * never from inside the call, with
+ * A failed connection is opened again, with pauses, any number of times. If there are several
+ * hosts, each attempt takes the next one. All connections use the same server: if one of them has
+ * found another server that accepts writes, the others follow. Every call is answered exactly once,
+ * after the function has returned, with
  *   RLOCK_OK
- *   RLOCK_DOWN        not connected: nothing was sent
+ *   RLOCK_DOWN        there was no connection; nothing was sent
  *   RLOCK_IO,
- *   RLOCK_TIMEOUT     the connection failed, or no answer in time: outcome unknown
- *   RLOCK_BUSY        a transient error of the server (shutdown, deadlock, lock or
- *                     statement time-out, lack of resources), or not sent before the
- *                     deadline: nothing was changed, a retry may succeed
- *   RLOCK_NO_MEMORY   too many calls wait: nothing was sent
- *   RLOCK_REFUSED     a permanent error of the server: nothing was changed
+ *   RLOCK_TIMEOUT     the connection failed, or there was no answer in time; the outcome is unknown
+ *   RLOCK_BUSY        nothing was changed, and a retry may succeed: the server had a transient
+ *                     error (shutdown, deadlock, lock or statement time-out, lack of resources),
+ *                     or nothing was sent before the deadline
+ *   RLOCK_NO_MEMORY   too many calls wait; nothing was sent
+ *   RLOCK_REFUSED     the server had a permanent error; nothing was changed
  *   RLOCK_CANCELLED   the store was closed
  *
  * Threads: the loop's only.
@@ -57,16 +60,16 @@ struct store_options {
     bool expires_orders; /* expire overdue orders if no other store does */
     enum durability required; /* a server whose commits survive less is not used */
     struct metrics *metrics;  /* its postgres_reconnects and expiry_leader are set */
-    /* Called when a voucher has changed. Called with 0 after each connect, because
-       notifications may have been lost. */
+    /* Called with the id of a voucher that has changed. Also called with 0 after each connect:
+       notifications may have been lost, so any voucher may have changed. */
     void (*on_voucher_changed)(int64_t voucher_id, void *arg);
-    /* Called when `is_up` changes, and when a server refuses a connection for a new
-       reason. `is_up`: all connections are up, except perhaps those for expiry and lists.
-       The reasons: RLOCK_INVALID: the database is not UTF8; RLOCK_REFUSED: the role may
-       not place orders; RLOCK_BUSY: the server is read-only; RLOCK_UNSAFE: the server is
-       less durable than required; others: there is no connection. */
+    /* Called when `is_up` changes, and when a server refuses a connection for a new reason.
+       `is_up`: all connections are up, except perhaps the connections for expiry and for lists. The
+       status of `why` is RLOCK_INVALID if the database is not UTF8, RLOCK_REFUSED if the role may
+       not place orders, RLOCK_BUSY if the server is read-only, and RLOCK_UNSAFE if the server is
+       less durable than required. It has another status if there is no connection. */
     void (*on_state)(bool is_up, const struct rlock_err *why, void *arg);
-    /* Called when the connection to `lists_url` is up, or an attempt to connect has failed. */
+    /* Called when the connection to `lists_url` is up, and after each failed attempt to connect. */
     void (*on_lists_state)(bool is_up, const struct rlock_err *why, void *arg);
     void *arg;
 };
@@ -84,21 +87,21 @@ bool store_is_up(const struct store *store);
 /** The durability that the last proof of the main connection reported. */
 enum durability store_durability(const struct store *store);
 
-/** Ask the server for a proof, unless calls are under way, which have proofs of their own. */
+/** Ask the server for a proof, unless calls are under way, because each call has a proof. */
 void store_check(struct store *store);
 
 /** Whether the voucher or the order with this id is in the database of another cell. False for
  *  id 0. */
 bool store_is_foreign(const struct store *store, int64_t id);
 
-/** Return how many seconds old a list may be; -1: lists have no database of their own, so they are
- *  up to date. To be called only in the callback of a list. */
+/** Return how many seconds old a list may be. -1: lists are up to date, because they have no
+ *  database of their own. To be called only in the callback of a list. */
 int64_t store_lists_age_s(const struct store *store);
 
 /** Print the state of the connections as a JSON object. */
 void store_print(const struct store *store, FILE *out);
 
-/** Send the calls of this turn; to be called once per turn of the loop. */
+/** Send the calls of this turn. To be called once per turn of the loop. */
 void store_flush(struct store *store);
 
 /* -- orders -- */
@@ -106,12 +109,12 @@ void store_flush(struct store *store);
 /** One request of a batch, in the caller's memory. */
 struct placement {
     int64_t user_id;
-    int64_t fence;   /* of the order's lock; 0: there is no lock, nothing is checked */
+    int64_t fence;   /* of the order's lock; 0: there is no lock, so no check */
     struct text key; /* request key; borrowed until the batch is answered */
     bool has_ticket; /* the request has a valid ticket */
     /* the answer, set on RLOCK_OK: */
     enum verdict verdict; /* NONE after a batch: the outcome is unknown */
-    struct order order;   /* PLACED, REPEATED: complete; ALREADY_ORDERED: only the id */
+    struct order order;   /* complete if PLACED or REPEATED; only id if ALREADY_ORDERED */
 };
 
 /** The state of a voucher after a batch, for the catalogue. */
@@ -129,17 +132,16 @@ typedef void (*store_batch_cb)(enum rlock_status status,
                                const struct voucher_snapshot *snapshot,
                                const struct rlock_err *why, void *arg);
 
-/** Order requests for one voucher. The batch and what it points to are borrowed until the
+/** Order requests for one voucher. The batch, and what the batch points to, are borrowed until the
  *  callback. */
 struct store_batch {
     int64_t voucher_id;
     struct placement **placements;
     size_t count;        /* 1..10000 */
     int64_t deadline_us; /* clock_mono_us(): the earliest deadline of the requests */
-    bool is_slow;        /* the voucher is slow: use a lane for slow vouchers */
-    /* If this is not NULL, the voucher's row is released before the commit is durable, and
-       `released` is called at that time. The callback of the batch follows when the commit is
-       durable. */
+    bool is_slow;        /* use a lane for slow vouchers */
+    /* If this is not NULL, the transaction releases the voucher's row before its commit is durable,
+       and calls `released` then. When the commit is durable, the callback of the batch follows. */
     void (*released)(void *arg);
     void *arg;
     /* used by the store: */
@@ -148,27 +150,27 @@ struct store_batch {
     struct voucher_snapshot snapshot; /* voucher_id 0: none */
 };
 
-/** Number of batches, of slow or of other vouchers, that the lanes can take now. */
+/** Return how many transactions of slow vouchers, or of other vouchers, the lanes can take now. */
 unsigned store_batch_room(const struct store *store, bool is_slow);
 
 /**
- * Decide on the placements of batches and insert the orders, in one transaction. A part of
- * the time until the deadline is reserved for store_resolve_orders().
+ * Decide on the placements of the batches, and insert the orders, in one transaction. A part of the
+ * time until the deadline is reserved for store_resolve_orders().
  *
- * To be called only if store_batch_room() > 0; otherwise the answer is RLOCK_DOWN.
+ * To be called only if store_batch_room() > 0. Otherwise the answer is RLOCK_DOWN.
  *
- * @batches  a list of at least one store_batch, linked by `link`. The list is emptied. Each
- *           batch has a different voucher. If there are several, a voucher whose row is held
- *           does not delay the others: its batch is answered RLOCK_BUSY
+ * @batches  a list of at least one store_batch, linked by `link`. The list is emptied. The batches
+ *           have different vouchers. If there are several batches and the row of one voucher is
+ *           held, only its batch is answered RLOCK_BUSY, and the others do not wait for it
  */
 void store_place_orders(struct store *store, struct rlock_link *batches,
                         store_batch_cb callback);
 
 /**
- * Find the outcome of a batch after RLOCK_IO or RLOCK_TIMEOUT. First end the server process
- * that may still work on the batch. Then look up each placement by its fence, or by its key if
- * the fence is 0. Set VERDICT_PLACED and the order if the order exists, otherwise VERDICT_NONE.
- * The `snapshot` of the callback is NULL.
+ * Find the outcome of a batch after RLOCK_IO or RLOCK_TIMEOUT. First the server process that may
+ * still work on the batch is ended. Then each placement is looked up by its fence, or by its key if
+ * the fence is 0. If the order exists, it is set with VERDICT_PLACED. Otherwise VERDICT_NONE is
+ * set. The `snapshot` of the callback is NULL.
  */
 void store_resolve_orders(struct store *store, struct store_batch *batch,
                           store_batch_cb callback);
@@ -187,11 +189,12 @@ struct key_lookup {
 };
 
 /**
- * Find the order that the shopper placed with this request key; if there is none, find
- * out whether the shopper has reached the voucher's limit of live orders. Look-ups of a
- * turn share queries. The verdict is VERDICT_REPEATED with the order that was found;
- * VERDICT_ALREADY_ORDERED with the id of a live order if the limit is reached; otherwise
- * VERDICT_NONE.
+ * Find the order that the shopper placed with this request key. The verdict is one of these:
+ *   VERDICT_REPEATED         the order was found, and is set
+ *   VERDICT_ALREADY_ORDERED  it was not found, but the shopper has reached the voucher's limit of
+ *                            live orders; the id of one of these is set
+ *   VERDICT_NONE             neither
+ * The look-ups of a turn share queries.
  */
 void store_find_by_key(struct store *store, int64_t voucher_id, struct key_lookup *lookup,
                        store_key_cb callback, void *arg);
@@ -200,11 +203,12 @@ void store_find_by_key(struct store *store, int64_t voucher_id, struct key_looku
 typedef void (*store_order_cb)(enum rlock_status status, const struct order *order,
                                void *arg);
 
-/** @user_id  0: any owner; otherwise RLOCK_NOT_FOUND for an order of another shopper */
+/** @user_id  0: the order may belong to any shopper. Otherwise the status is RLOCK_NOT_FOUND if the
+ *            order belongs to another shopper */
 void store_read_order(struct store *store, int64_t order_id, int64_t user_id,
                       store_order_cb callback, void *arg);
 
-/** At least one of the first four fields is set. Fields that are 0 or NULL match any order. */
+/** A field that is 0 or NULL matches any order. At least one of the first four must be set. */
 struct order_filter {
     int64_t order_id;
     struct text payment_ref; /* 1..PAYMENT_REF_MAX bytes */
@@ -213,13 +217,13 @@ struct order_filter {
     struct text status; /* a name of enum order_status */
     int64_t from_us;    /* placed at this time or later */
     int64_t until_us;   /* placed before this time; INT64_MAX: at any time */
-    int64_t before_id;  /* 0: from the newest */
+    int64_t before_id;  /* only orders with smaller ids; 0: all */
     unsigned limit;
 };
 
-/** @page  valid during the callback; NULL unless `status` is RLOCK_OK. It may have fewer
- *         orders than `limit`, even none, although other pages follow: one call reads a
- *         limited number of orders, and few of them may pass the filter. */
+/** @page  valid during the callback; NULL unless `status` is RLOCK_OK. A page that is not the last
+ *         may have fewer orders than `limit`, or none: one call reads a limited number of orders,
+ *         and few of them may pass the filter */
 typedef void (*store_orders_cb)(enum rlock_status status, const struct order_page *page,
                                 void *arg);
 
@@ -228,8 +232,8 @@ void store_list_orders(struct store *store, const struct order_filter *filter,
 
 /* -- life of an order -- */
 
-/** @order  the new state of the order, valid during the callback; NULL with CHANGE_NO_ORDER or
- *          if `status` is not RLOCK_OK */
+/** @order  the new state of the order, valid during the callback; NULL if the verdict is
+ *          CHANGE_NO_ORDER or `status` is not RLOCK_OK */
 typedef void (*store_change_cb)(enum rlock_status status, enum change_verdict verdict,
                                 const struct order *order, void *arg);
 
@@ -249,7 +253,7 @@ struct order_change {
     void *arg;
 };
 
-/** Change an order. Changes of one kind to orders of one voucher share a transaction. */
+/** Change an order. Changes of the same kind to orders of the same voucher share a transaction. */
 void store_change_order(struct store *store, struct order_change *change,
                         store_change_cb callback, void *arg);
 
@@ -261,7 +265,7 @@ struct event_filter {
     int64_t deadline_us; /* clock_mono_us(); 0: timeout_ms from now */
 };
 
-/** @events  in the order of the commits, so no event with a smaller id is added later. The events
+/** @events  in the order of the commits, so no event with a smaller id will be added. The events
  *           and their texts are valid during the callback */
 typedef void (*store_events_cb)(enum rlock_status status, const struct event *events,
                                 size_t count, void *arg);
@@ -273,16 +277,17 @@ void store_list_events(struct store *store, const struct event_filter *filter,
 
 typedef void (*store_feed_cb)(enum rlock_status status, bool is_complete, void *arg);
 
-/** Learn up to which number all changes have committed or are lost: store_feed_until(). `is_complete`: no
- *  greater number was taken. To be called again only after the callback. */
+/** Find out up to which number all changes have been committed or are lost, and keep this number
+ *  for store_feed_until(). `is_complete`: no greater number has been taken. To be called again only
+ *  after the callback. */
 void store_advance_feed(struct store *store, store_feed_cb callback, void *arg);
 
-/** The number that store_advance_feed() has learnt. 0: none yet on this connection. */
+/** The number that store_advance_feed() has found. 0: this connection has found none yet. */
 int64_t store_feed_until(const struct store *store);
 
 struct feed_position {
-    int64_t first;  /* see struct event; 0: from the start */
-    int64_t number; /* of the id of the event */
+    int64_t first;  /* `first` of the last event that was read; 0: from the start */
+    int64_t number; /* the number in the id of this event */
 };
 
 struct feed_filter {
@@ -290,13 +295,13 @@ struct feed_filter {
     unsigned limit;
 };
 
-/** List the events of all vouchers up to store_feed_until(). */
+/** List events of all vouchers after the position, up to store_feed_until(). */
 void store_list_feed(struct store *store, const struct feed_filter *filter,
                      store_events_cb callback, void *arg);
 
 /* -- vouchers -- */
 
-/** @vouchers  valid during the callback, and so are their texts
+/** @vouchers  valid during the callback, as are their texts
  *  @now_us    time of the answer by the database's clock */
 typedef void (*store_vouchers_cb)(enum rlock_status status,
                                   const struct voucher *vouchers, size_t count,
@@ -306,16 +311,17 @@ typedef void (*store_vouchers_cb)(enum rlock_status status,
 void store_read_voucher(struct store *store, int64_t voucher_id,
                         store_vouchers_cb callback, void *arg);
 
-/** Read the rows of `ids` (0..10000, copied) for the catalogue: without title and
+/** Read the vouchers with these `ids` (0..10000, copied) for the catalogue, without title and
  *  description. Unknown ids are left out. */
 void store_read_vouchers(struct store *store, const int64_t *ids, size_t count,
                          store_vouchers_cb callback, void *arg);
 
 enum voucher_state { VOUCHER_ANY, VOUCHER_UPCOMING, VOUCHER_OPEN, VOUCHER_ENDED };
 
-/* The order of the list: any: newest id first; upcoming: earliest begin first; open:
-   earliest end first; ended: latest end first. The cursor is the id of the last row, and the
-   time by which the list is ordered (begin or end; 0 for any). */
+/* A list is ordered by the id, the newest first, if the state is any; by the begin, the earliest
+   first, if upcoming; by the end, the earliest first, if open; by the end, the latest first, if
+   ended. The position after a row is the id of the row, and the time by which the list is ordered
+   (any: 0). */
 struct voucher_filter {
     enum voucher_state state;
     int64_t after_us;
@@ -326,12 +332,14 @@ struct voucher_filter {
 void store_list_vouchers(struct store *store, const struct voucher_filter *filter,
                          store_vouchers_cb callback, void *arg);
 
-/* The next three calls answer with one row, the new state of the voucher; with
-   RLOCK_NOT_FOUND; with RLOCK_INVALID: the end is not after the begin, or a restock
-   removes more than is left or makes the total exceed STOCK_MAX; or with RLOCK_NOT_OWNER: the
-   key belongs to another request. */
+/* The next three calls answer with
+     RLOCK_OK         one row: the new state of the voucher
+     RLOCK_NOT_FOUND  there is no such voucher
+     RLOCK_INVALID    the end is not after the begin, or a restock removes more than is left or
+                      makes the total exceed STOCK_MAX
+     RLOCK_NOT_OWNER  the key belongs to another request */
 
-/** Who changes a voucher, and by which request; copied. */
+/** Who changes a voucher, and the key of the request. Copied. */
 struct author {
     const char *actor; /* for the history */
     struct text key;   /* Idempotency-Key, up to REQUEST_KEY_MAX; bytes NULL: none */
@@ -349,7 +357,7 @@ void store_patch_voucher(struct store *store, int64_t voucher_id,
                          const struct voucher *changes, store_vouchers_cb callback,
                          void *arg);
 
-/** @add  negative: removes unsold stock */
+/** @add  how much stock to add; a negative number removes unsold stock */
 void store_restock_voucher(struct store *store, int64_t voucher_id, int64_t add,
                            const struct author *author, store_vouchers_cb callback,
                            void *arg);

@@ -1,8 +1,8 @@
 /*
  * store_calls.c - the common code of all calls: memory, limits, sending, deadlines.
  *
- * A call that cannot be sent is answered by a timer without delay, because a function of the
- * store must not run the callback that its caller has passed.
+ * If a call cannot be sent, a timer of 0 ms answers the call. So no callback runs before the
+ * function of the store has returned to its caller.
  */
 #include "app/store/store_impl.h"
 #include "base/clock.h"
@@ -72,7 +72,7 @@ void store_answer_unsent(struct call *call)
     call->query.done(&call->query, call->status, NULL, &why);
 }
 
-/* Answers the calls in `unsent`; calls that their callbacks add wait for the next turn. */
+/* Answers the calls in `unsent`. Calls that their callbacks add are answered in the next turn. */
 static void store_on_unsent_timer(uv_timer_t *timer)
 {
     struct store *store = timer->data;
@@ -103,8 +103,8 @@ static uint32_t whole_ms(int64_t us)
 }
 
 /* Divides the time that a call has left into three parts. After the first part the server cancels
-   the statement. After the second part the server counts as hung. The third part is for the look-up
-   of the outcome. The second part has a minimum, so that a busy server does not count as hung. */
+   the statement. After the second part the server counts as hung. The third part is left to look up
+   the outcome. The second part has a minimum, because a busy server answers late. */
 void store_limit(struct call *call, int64_t left_us)
 {
     uint32_t least_ms = call->store->options.timeout_ms / 4 + GRACE_MS_MIN;
@@ -120,7 +120,7 @@ struct store_limits store_limits(const struct store *store, enum role role)
     uint32_t timeout_ms = store->options.timeout_ms;
 
     switch (role) {
-    case ROLE_MAIN: /* these reads wait only for the locks of migrations */
+    case ROLE_MAIN: /* only a migration holds locks for which these reads wait */
         return (struct store_limits){timeout_ms, timeout_ms / 4 + 1, 0};
     case ROLE_READS:
     case ROLE_LISTS: /* see store_reads.c */

@@ -1,16 +1,16 @@
 /*
  * store_changes.c - changes of vouchers and of placed orders.
  *
- * A voucher has a queue of changes, and at most one transaction of the queue is under
- * way. Changes that arrive during this transaction wait. Waiting changes of the same
- * kind, to orders of the voucher, share the next transaction.
+ * A voucher has a queue of changes, and at most one transaction of the queue is under way. Changes
+ * that arrive during this transaction wait. Waiting changes of the same kind, to orders of the
+ * voucher, share the next transaction.
  *
- * A transaction that cannot lock its rows in a short time is tried again until the deadline
- * of its changes. After the first attempt the queue is slow, and slow queues use only one of
- * the two connections. So a voucher whose row is held delays the changes of other vouchers
- * only during the first attempt.
+ * If a transaction cannot lock its rows in a short time, it is tried again until the deadline of
+ * its changes. After the first attempt the queue is slow. Slow queues use only one of the two
+ * connections, so a voucher whose row is held delays the changes of other vouchers only during the
+ * first attempt.
  *
- * Guarantee: a change is answered by its deadline, with RLOCK_BUSY if it was not made.
+ * Guarantee: a change is answered by its deadline. If it was not made, the answer is RLOCK_BUSY.
  */
 #include "app/store/store_impl.h"
 #include "base/clock.h"
@@ -18,11 +18,11 @@
 #include <string.h>
 
 #define CHANGES_MAX   4096 /* most unanswered changes */
-#define SHARED_MAX    500  /* most changes in a transaction; orders wait for its end */
-#define NEW_VOUCHER   INT64_MAX /* instead of an id, for the queue of new vouchers */
+#define SHARED_MAX    500  /* most changes in a transaction, for whose end orders wait */
+#define NEW_VOUCHER   INT64_MAX /* stands for an id: the queue of all new vouchers */
 #define FAILED_US_MIN 10000     /* a failed wait for a row lock takes longer */
 
-/** The changes of one voucher; exists while a change waits or is under way. */
+/** The changes of one voucher. Exists while a change waits or is under way. */
 struct change_queue {
     struct rlock_link link;  /* in store->changes.queues */
     struct rlock_link calls; /* waiting calls, in order of arrival */
@@ -39,7 +39,7 @@ struct changes_call {
     size_t count;
 };
 
-/* Returns the struct changes_call of a call. NULL: the call changes a voucher. */
+/* Returns the changes_call that contains `call`. NULL: the call changes a voucher, not orders. */
 static struct changes_call *changes_of(struct call *call)
 {
     return call->statement <= STATEMENT_REDEEM_ORDER
@@ -54,7 +54,7 @@ static size_t count_of(struct call *call)
     return orders != NULL ? orders->count : 1;
 }
 
-/* The timeout of the store is half of the timeout of a request. */
+/* The timeout of the store is half of the timeout of a request, see open_servers() in worker.c. */
 static int64_t request_timeout_us(const struct store *store)
 {
     return store->options.timeout_ms * INT64_C(2000);
@@ -68,8 +68,8 @@ static bool is_any_up(const struct store *store)
 
 /* -- queues -- */
 
-/* Returns the queue of the voucher, perhaps a new one. Few vouchers have changes at the same time,
-   so a list is enough. NULL: too many changes wait. */
+/* Returns the queue of the voucher, which may be new. A list is enough, because few vouchers have
+   changes at the same time. NULL: too many changes wait. */
 static struct change_queue *queue_of(struct store *store, int64_t voucher_id)
 {
     struct change_queue *queue;
@@ -88,7 +88,7 @@ static struct change_queue *queue_of(struct store *store, int64_t voucher_id)
     return queue;
 }
 
-/* Returns the fast or slow queue to be served next; NULL: none. */
+/* Returns the slow queue, or the queue that is not slow, to be served next. NULL: there is none. */
 static struct change_queue *next_queue(const struct store *store, bool is_slow)
 {
     LIST_EACH(struct change_queue, queue, &store->changes.queues, link) {
@@ -106,8 +106,8 @@ static void free_if_empty(struct store *store, struct change_queue *queue)
     store_free(store, queue);
 }
 
-/* A queue is slow after a transaction that took a tenth of the timeout of a request. It is also
-   slow after a transaction that failed and took so long that it must have waited for a row lock. */
+/* A queue is slow after a transaction that took a tenth of the timeout of a request. If the
+   transaction failed, less time is enough: then it must have waited for a row lock. */
 static void note_time(const struct store *store, struct change_queue *queue,
                       int64_t took_us, bool has_failed)
 {
@@ -119,7 +119,7 @@ static void note_time(const struct store *store, struct change_queue *queue,
     queue->is_slow = took_us >= slow_us;
 }
 
-/* Returns how long before its deadline a change must be sent. */
+/* Returns how long before its deadline a change must be sent at the latest. */
 static int64_t needs_us(const struct store *store, const struct change_queue *queue)
 {
     int64_t least_us = request_timeout_us(store) / 50;
@@ -141,7 +141,7 @@ static void answer_change(const struct order_change *change, enum rlock_status s
     if (status == RLOCK_OK)
         verdict = result_int64(result, row, CHANGED_VERDICT);
     has_order = verdict != CHANGE_NO_ORDER;
-    /* A malformed answer leaves the outcome unknown. */
+    /* If the answer is malformed, the outcome is unknown. */
     if (verdict < CHANGE_DONE || verdict > CHANGE_KEY_USED ||
         (has_order && !store_decode_order(result, row, CHANGED_ORDER, &order))) {
         status = RLOCK_IO;
@@ -175,7 +175,7 @@ static void store_on_orders_changed(struct store_query *query, enum rlock_status
     store_call_free(&call->call);
 }
 
-/* Returns the call to its queue if it waited for a lock. Otherwise answers the call. */
+/* If the call waited for a lock, returns the call to its queue. Otherwise answers it. */
 static void store_on_change(struct store_query *query, enum rlock_status status,
                             const PGresult *result, const struct rlock_err *why)
 {
@@ -229,7 +229,7 @@ static void add_change(struct changes_call *call, struct order_change *change)
 }
 
 /* Takes the late changes out of the call, and answers them. False: nothing was answered, because
-   all changes are late, or because the call changes a voucher. */
+   all changes of the call are late, or because the call changes a voucher. */
 static bool drop_late_changes(struct call *call, int64_t latest_us)
 {
     struct changes_call *orders = changes_of(call);
@@ -252,7 +252,7 @@ static bool drop_late_changes(struct call *call, int64_t latest_us)
     return false;
 }
 
-/* Answers the changes that have no time left for another transaction. */
+/* Answers the changes that have too little time left for a transaction. */
 static void drop_late(const struct store *store, const struct change_queue *queue,
                       int64_t now_us)
 {
@@ -266,8 +266,8 @@ static void drop_late(const struct store *store, const struct change_queue *queu
     }
 }
 
-/* Answers a late call: its outcome is unknown. The connection stays open, because the server
-   cancels the statement soon. */
+/* Answers a call whose deadline has passed: its outcome is unknown. The connection stays open,
+   because the server soon cancels the statement. */
 static void abandon_late(struct store *store, unsigned i, int64_t now_us)
 {
     struct call *call = store->changes.sent[i];
@@ -324,7 +324,7 @@ void store_change_voucher(struct call *call, enum statement statement, int64_t v
         enqueue(call, queue);
 }
 
-/* Returns a call of the queue that another change can join; NULL: there is none. */
+/* Returns a waiting call that another change can join. NULL: there is none. */
 static struct changes_call *waiting_call(const struct change_queue *queue,
                                          enum statement statement)
 {

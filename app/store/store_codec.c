@@ -90,7 +90,7 @@ void params_int64(struct store_params *params, int64_t value)
 
 void params_time(struct store_params *params, int64_t unix_us)
 {
-    /* INT64_MIN and INT64_MAX mean infinity here and in Postgres */
+    /* INT64_MIN and INT64_MAX mean infinity, here and in Postgres. */
     if (unix_us != INT64_MAX)
         unix_us = unix_us < INT64_MIN + EPOCH_US ? INT64_MIN : unix_us - EPOCH_US;
     params_int64(params, unix_us);
@@ -201,8 +201,8 @@ struct result_array result_array(const PGresult *result, int row, int column)
     struct result_array array = {.next = bytes + len, .end = bytes + len};
     int64_t count;
 
-    /* The head has five numbers of 4 bytes: the number of dimensions, a flag and the type; then the
-       length and the first index of the only dimension. */
+    /* The head has five numbers of 4 bytes: the number of dimensions, a flag, and the type, and
+       then the length and the first index of the only dimension. */
     if (len < 20 || decode_int(bytes, 4) != 1)
         return array;
     count = decode_int(bytes + 12, 4);

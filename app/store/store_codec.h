@@ -1,8 +1,8 @@
 /*
- * store_codec.h - parameters and results in the binary format of Postgres; private to the
- * store.
+ * store_codec.h - parameters and results in the binary format of Postgres; used only by the store.
  *
- * Times are microseconds since 1970 in this program, since 2000 in Postgres.
+ *
+ * In this program times are microseconds since 1970. In Postgres they are microseconds since 2000.
  */
 #ifndef STORE_CODEC_H
 #define STORE_CODEC_H
@@ -26,15 +26,15 @@ struct store_params {
 
 void params_begin(struct store_params *params);
 void params_clear(struct store_params *params); /* frees the buffer */
-/** Copy parameters into cleared ones. False: memory is out, or `from` is incomplete. */
+/** Copy parameters into cleared ones. False: out of memory, or `from` is incomplete. */
 MUST_CHECK bool params_copy(struct store_params *params, const struct store_params *from);
 void params_null(struct store_params *params);
 void params_int64(struct store_params *params, int64_t value);
 void params_time(struct store_params *params, int64_t unix_us);
 void params_text(struct store_params *params, const struct text *text);
 
-/* An array: params_array_begin(), then `count` elements. The types are numbered as in
-   pg_type.dat of Postgres, where the numbers never change. */
+/* An array is written by params_array_begin() and then `count` elements. The types have the numbers
+   that pg_type.dat of Postgres lists. These numbers never change. */
 enum params_type { PARAMS_BOOL = 16, PARAMS_INT64 = 20, PARAMS_TEXT = 25 };
 void params_array_begin(struct store_params *params, enum params_type type, size_t count);
 void params_element_bool(struct store_params *params, bool value);
@@ -50,7 +50,7 @@ extern const int params_binary[STORE_PARAMS_MAX];
 /** Return a smallint, integer or bigint; 0 for NULL. */
 int64_t result_int64(const PGresult *result, int row, int column);
 
-/** Microseconds since 1970; 0 for NULL; clamped at the ends of the range. */
+/** Return microseconds since 1970; 0 for NULL. A time out of range becomes the nearest in range. */
 int64_t result_time(const PGresult *result, int row, int column);
 
 /** Return a text in `result`, where a NUL byte follows the text. For NULL, `bytes` is NULL. */
@@ -65,7 +65,7 @@ struct result_array {
 /** Return an iterator, which is empty for NULL and for malformed arrays. */
 struct result_array result_array(const PGresult *result, int row, int column);
 
-/** Return the next element; 0 for NULL and after the last element. */
+/** Return the next element. 0: the element is NULL, or there is none. */
 int64_t result_array_next(struct result_array *array);
 
 /** The SQLSTATE of an error; "": none. */

@@ -1,14 +1,13 @@
 /*
- * store_conn.h - one non-blocking connection to Postgres on a libuv loop; private to the
- * store.
+ * store_conn.h - one non-blocking connection to Postgres on a libuv loop; used only by the store.
  *
- * The connection sends prepared statements in pipeline mode. Queries leave in the order of
- * store_conn_send() and are answered in that order, each after the commit of its own
- * transaction. A proof is a second statement, sent behind the first one, which asks the server
- * which failures the commit survives (store_statements.h). A query with a proof is answered
- * after the proof. The connection opens itself, and reopens itself after a failure: at the
- * next host of the URL, with back-off when all hosts have failed. It leaves a server that is
- * read-only, such as a standby.
+ * The connection sends prepared statements in pipeline mode. The queries are sent in the order of
+ * store_conn_send(), and are answered in this order, each after the commit of its own transaction.
+ * A proof is a second statement that is sent behind a query. It asks the server which failures the
+ * commit survives (store_statements.h). A query with a proof is answered after the proof.
+ *
+ * The connection opens itself. After a failure it tries the next host of the URL. If all hosts have
+ * failed, it waits before it tries again. It leaves a server that is read-only, such as a standby.
  */
 #ifndef STORE_CONN_H
 #define STORE_CONN_H
@@ -28,7 +27,7 @@ struct store_conn;
 struct store_query;
 
 /**
- * Called once per query, never from inside store_conn_send() or store_conn_flush().
+ * Called once per query, after store_conn_send() and store_conn_flush() have returned.
  *
  * @status  OK, IO, TIMEOUT, BUSY, REFUSED, CANCELLED as in store.h
  * @result  valid during the callback; NULL unless the server answered
@@ -40,16 +39,16 @@ typedef void (*store_query_cb)(struct store_query *query, enum rlock_status stat
 /** A statement under way, in the caller's memory until it is answered. */
 struct store_query {
     struct rlock_link link;
-    /* After this time the server cancels the statement, and the answer is RLOCK_BUSY. The limit of
-       the session is not changed if it is between statement_ms / 2 and statement_ms. */
+    /* After this time the server cancels the statement, and the answer is RLOCK_BUSY. The session's
+       limit stays as it is if it is between statement_ms / 2 and statement_ms. */
     uint32_t statement_ms;
-    /* A server that has not answered in this time counts as hung. The time starts when all
-       earlier queries are answered. */
+    /* If the server has not answered in this time, it counts as hung. The time starts when all
+       earlier queries have been answered. */
     uint32_t timeout_ms;
     store_query_cb done;
     /* set by the connection: */
     bool has_proof;  /* STATEMENT_PROOF follows the transaction */
-    bool is_doubted; /* the barrier and the proof were sent again */
+    bool is_doubted; /* the barrier and the proof were sent again, see prove_again() */
     PGresult *result;
 };
 
@@ -59,32 +58,32 @@ struct store_backend {
     int64_t start_us;
 };
 
-/** Facts that the server reported at the start of the session. Some are updated later. */
+/** What the server reported at the start of the session. Some fields are updated later. */
 struct store_session {
     struct store_backend backend;
     int64_t server_start_us;    /* when the server started; tells servers apart */
     enum durability durability; /* as the last proof reported */
-    int64_t configured_us; /* when the server read its configuration: see proof.sql */
+    int64_t configured_us; /* when the server read its configuration, see proof.sql */
     int64_t cell, cells;
-    int64_t age_s; /* how old the data of the last answer may be; readers only */
+    int64_t age_s; /* how old the last answer may be; set only if `is_reader` */
 };
 
 struct store_conn_options {
     uv_loop_t *loop;
     const char *database_url; /* valid; borrowed until the connection is closed */
     enum durability required; /* a server whose commits survive less is refused */
-    /* The server may be read-only. STATEMENT_AGE replaces STATEMENT_BARRIER, and no proof
-       follows. The statement returns how old the data of the server may be. */
+    /* The server may be read-only. In place of STATEMENT_BARRIER and a proof, STATEMENT_AGE is
+       sent, which returns how old the data of the server may be. */
     bool is_reader;
     uint32_t timeout_ms;   /* limit of an attempt to connect; less with several hosts */
     uint32_t statement_ms; /* initial limit of the session, see struct store_query */
-    uint32_t lock_ms;      /* after this wait for a lock: RLOCK_BUSY; 0: no limit */
-    uint32_t idle_ms;      /* the server ends a session after this idle time; 0: never */
-    const char *listen;    /* a channel, or NULL */
+    uint32_t lock_ms;   /* a longer wait for a lock ends with RLOCK_BUSY; 0: no limit */
+    uint32_t idle_ms;   /* the server ends a session after this idle time; 0: never */
+    const char *listen; /* a channel, or NULL */
     void (*on_up)(struct store_conn *conn, void *arg);
-    /* Called when all hosts have failed in turn. If a host has answered, `why` is its reason. Also
-       called, with `was_up`, when an established connection fails, before its queries are
-       answered. */
+    /* Called when all hosts have failed in turn. `why` is the reason of a host that has answered,
+       if there is one. Also called with `was_up` when an established connection fails, before its
+       queries are answered. */
     void (*on_down)(struct store_conn *conn, bool was_up, const struct rlock_err *why,
                     void *arg);
     void (*on_notify)(const char *payload, void *arg); /* NULL if `listen` is NULL */
@@ -94,8 +93,8 @@ struct store_conn_options {
 MUST_CHECK enum rlock_status store_conn_open(const struct store_conn_options *options,
                                              struct store_conn **ret_conn);
 
-/** Answer all queries with RLOCK_CANCELLED, and close. The connection is a part of `owner` until
- *  all its handles have closed. */
+/** Answer all queries with RLOCK_CANCELLED, and close the connection. `owner` does not count as
+ *  closed until all handles of the connection have closed. */
 void store_conn_close(struct store_conn *conn, struct closing *owner);
 
 bool store_conn_is_up(const struct store_conn *conn);
@@ -103,23 +102,23 @@ bool store_conn_is_up(const struct store_conn *conn);
 /** The last session, even if the connection has ended; during on_down, the session that failed. */
 const struct store_session *store_conn_session(const struct store_conn *conn);
 
-/** Send a proof without a statement before it, unless queries are under way. */
+/** Send a proof without a query before it, unless queries are under way. */
 void store_conn_check(struct store_conn *conn);
 
-/** Leave the server, because a proof on another connection has failed. `why` has the status
+/** Leave the server, because a proof on another connection has failed. The status of `why` is
  *  RLOCK_UNSAFE. Does nothing if the connection is not up. */
 void store_conn_leave(struct store_conn *conn, const struct rlock_err *why);
 
 /** Number of queries that were sent and are not answered yet. */
 unsigned store_conn_pending(const struct store_conn *conn);
 
-/** To be called in on_down. The connection then reconnects only at store_conn_follow(), because
- *  another connection seeks a server. */
+/** To be called in on_down if another connection already looks for a server. This connection then
+ *  reconnects only at store_conn_follow(). */
 void store_conn_rest(struct store_conn *conn);
 
 /**
- * Use the server of `leader`, which has just come up. If `conn` is connected to another server, it
- * leaves that server, and its queries fail. If `conn` waits for its next attempt, it connects at
+ * Use the server of `leader`, which has just connected. If `conn` is connected to another server,
+ * it leaves that server, and its queries fail. If `conn` waits for its next attempt, it connects at
  * once.
  */
 void store_conn_follow(struct store_conn *conn, const struct store_conn *leader);
@@ -129,16 +128,16 @@ void store_conn_follow(struct store_conn *conn, const struct store_conn *leader)
  *
  * @params  copied
  *
- * Returns  false: not connected; nothing was sent, and `query` will not be answered
+ * Returns  false: there is no connection; nothing was sent, and `query` will not be answered
  */
 MUST_CHECK bool store_conn_send(struct store_conn *conn, struct store_query *query,
                                 enum statement statement,
                                 const struct store_params *params);
 
 /**
- * Forget a query that was sent. The server executes it, but its callback is not called.
+ * Forget a query that was sent. The server executes the query, but the callback is not called.
  *
- * Returns  false: memory is out, and the query stays
+ * Returns  false: out of memory; the query stays
  */
 MUST_CHECK bool store_conn_abandon(struct store_conn *conn, struct store_query *query);
 

@@ -28,7 +28,7 @@ struct store_conn {
     unsigned host;     /* host of the present attempt or, in a pause, the next */
     unsigned host_count;
     struct database_host target;
-    struct rlock_err round; /* why this round through the hosts has failed so far */
+    struct rlock_err round; /* why the hosts tried so far in this round have failed */
     uv_getaddrinfo_t resolve;
     unsigned resolve_host; /* the host whose name is being resolved */
     bool is_resolving;
@@ -56,16 +56,16 @@ void store_conn_poll_for(struct store_conn *conn, int events);
 /** To be called before libpq may close the socket. */
 void store_conn_stop_polling(struct store_conn *conn);
 
-/** Whether the connection has failed while sending. The timer will close it. */
+/** Whether sending has failed. The timer will then close the connection. */
 static inline bool store_conn_is_broken(const struct store_conn *conn)
 {
     return conn->broken.text[0] != '\0';
 }
 
-/** Close the connection, answer its queries, and try the next host. `why` may be conn->broken;
- *  callbacks may close the connection. */
+/** Close the connection, answer its queries, and arrange the attempt at the next host. `why` may be
+ *  conn->broken. The callbacks may close `conn`. */
 void store_conn_fail(struct store_conn *conn, const struct rlock_err *why);
-/** store_conn_fail() with RLOCK_IO. */
+/** Call store_conn_fail() with RLOCK_IO. */
 void store_conn_fail_io(struct store_conn *conn, const char *doing, const char *words);
 /** Let the timer call store_conn_fail() as soon as the caller has returned. */
 void store_conn_fail_later(struct store_conn *conn, enum rlock_status status,
@@ -73,8 +73,8 @@ void store_conn_fail_later(struct store_conn *conn, enum rlock_status status,
 
 /** Close the connection, and move its queries to `failed` for store_conn_answer_failed(). */
 void store_conn_drop(struct store_conn *conn);
-/** Answer the queries in `failed`. The status is that of `why`. If `why` says that the
- *  server must not be used, the status is RLOCK_IO, because the outcome is unknown. */
+/** Answer the queries in `failed` with the status of `why`. But if `why` says that the server must
+ *  not be used, the status is RLOCK_IO, because the outcome is unknown. */
 void store_conn_answer_failed(struct store_conn *conn, const struct rlock_err *why);
 
 /** Send a statement that has no parameters, without a Sync. False: libpq failed. */
@@ -94,7 +94,8 @@ MUST_CHECK enum rlock_status store_connect_take(struct store_conn *conn,
                                                 const PGresult *result,
                                                 struct rlock_err *reterr);
 
-/** Take the answer to STATEMENT_PROOF. Not OK: the server must not be used. */
+/** Take the answer to STATEMENT_PROOF. If the status is not RLOCK_OK, the server must not be
+ *  used. */
 MUST_CHECK enum rlock_status store_conn_take_proof(struct store_conn *conn,
                                                    const PGresult *result,
                                                    struct rlock_err *reterr);

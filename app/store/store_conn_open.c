@@ -1,9 +1,9 @@
 /*
  * store_conn_open.c - attempts to connect: the name of the host, the connection, the session.
  *
- * Each attempt takes the next host. If there are several hosts, a host that does not answer costs
- * only a part of the timeout. A name server that does not answer delays the hosts that have names:
- * their attempts share one request, which cannot be cancelled.
+ * Each attempt takes the next host. If there are several hosts, a host that does not answer uses
+ * only a part of the timeout. All attempts share one look-up of names, which cannot be cancelled.
+ * So if a name server does not answer, the hosts that have names wait for it.
  */
 #include "app/core/embed.h"
 #include "app/core/metrics.h"
@@ -43,7 +43,8 @@ enum rlock_status store_conn_take_proof(struct store_conn *conn, const PGresult 
     return RLOCK_OK;
 }
 
-/* Refuses a role that may not place orders, because the service must not become ready with it. */
+/* Refuses a role that may not place orders, because the service would be ready but could not
+   sell. */
 static enum rlock_status take_session(struct store_conn *conn, const PGresult *result,
                                       struct rlock_err *reterr)
 {
@@ -141,7 +142,7 @@ static void start_preparing(struct store_conn *conn)
 
 /* -- connecting -- */
 
-/* After each step libpq may use another socket, even one with the same number. */
+/* Watches the socket anew in each step. libpq may use another socket, even with the same number. */
 void store_connect_continue(struct store_conn *conn, PostgresPollingStatusType next)
 {
     if (next == PGRES_POLLING_FAILED) {
@@ -159,8 +160,9 @@ void store_connect_continue(struct store_conn *conn, PostgresPollingStatusType n
                             next == PGRES_POLLING_READING ? UV_READABLE : UV_WRITABLE);
 }
 
-/* Notes that somebody has cancelled a commit's wait for the standby. Only a notice says so, because
-   the server reports that commit as successful. All other notices are dropped. */
+/* Notes that somebody has cancelled the wait of a commit for the standby. The server reports such a
+   commit as successful, and only this notice tells the difference. All other notices are
+   dropped. */
 static void conn_on_notice(void *arg, const PGresult *notice)
 {
     struct store_conn *conn = arg;
@@ -172,8 +174,8 @@ static void conn_on_notice(void *arg, const PGresult *notice)
 
 static void start_connecting(struct store_conn *conn)
 {
-    /* A later keyword overrides an earlier one, unless its value is empty. So the URL may set
-       the application name, but not the encoding. */
+    /* A later keyword overrides an earlier one, unless the value of the later one is empty. So the
+       URL may set the application name, but not the encoding. */
     /* clang-format off */
     const char *const keywords[] = {
         "fallback_application_name", "dbname", "host", "hostaddr", "port", "client_encoding",
@@ -195,7 +197,7 @@ static void start_connecting(struct store_conn *conn)
 
 /* -- names -- */
 
-/* Each attempt at a host takes the next of its addresses. */
+/* Connects to an address of the host. Each attempt at the same host takes the next address. */
 static void connect_resolved(struct store_conn *conn, const struct addrinfo *found)
 {
     const struct addrinfo *at = found;
@@ -213,7 +215,7 @@ static void connect_resolved(struct store_conn *conn, const struct addrinfo *fou
 
 static void start_resolving(struct store_conn *conn);
 
-/* The answer may belong to an earlier attempt, at another host. */
+/* The names of earlier attempts are looked up here, too. Such an answer is for another host. */
 static void conn_on_resolved(uv_getaddrinfo_t *request, int failure,
                              struct addrinfo *found)
 {

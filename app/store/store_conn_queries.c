@@ -1,24 +1,29 @@
 /*
- * store_conn_queries.c - one non-blocking connection to Postgres on a libuv loop.
+ * store_conn_queries.c - the queries of a connection to Postgres.
  *
- * States: WAITING (for the next attempt) -> RESOLVING (the name of the host, in a thread of
- * libuv) -> CONNECTING (PQconnectPoll) -> PREPARING (the session's settings and statements
- * are under way) -> UP, and back to WAITING after a failure. One timer serves as back-off, as
- * deadline of an attempt, and as deadline of the oldest query.
+ * A connection goes through these states, and back to WAITING after a failure:
+ *   WAITING     for the next attempt
+ *   RESOLVING   a thread of libuv looks up the name of the host
+ *   CONNECTING  by PQconnectPoll()
+ *   PREPARING   the settings and the statements of the session are under way
+ *   UP
+ * One timer serves for the pause before an attempt, for the deadline of an attempt, and for the
+ * deadline of the oldest query.
  *
- * A query is one statement followed by a Sync, so the server commits each query separately.
- * The rows arrive before the commit, so a query is done when the answer to its Sync has
- * arrived. A query with a barrier is two statements and a Sync: their common commit waits until
- * everything that the first statement has changed or read is durable. The proof and another
- * Sync follow. The query is done when the proof says that commits are as durable as required.
- * If they are not, the outcome of the query is unknown, and the connection leaves the server.
- * If the server was reconfigured between this proof and the previous one, the commit may have
- * been less durable than both proofs say. Then the barrier and the proof are sent again.
+ * A query is one statement followed by a Sync, so the server commits each query separately. The
+ * rows arrive before the commit, so a query is done only when the answer to its Sync has arrived. A
+ * query with a barrier is two statements and a Sync: their common commit waits until everything
+ * that the first statement has changed or read is durable. Then the proof and another Sync follow.
+ * The query is done when the proof says that commits are as durable as required. If they are not,
+ * the outcome of the query is unknown, and the connection leaves the server.
  *
- * The session's statement_timeout and lock_timeout make the server answer before the
- * deadline. If the statement_timeout does not suit the next query, which is rare, a separate
- * query changes it. A server that has not answered by the deadline counts as hung: the
- * connection is closed, and the outcome of all its queries is unknown.
+ * If the server was reconfigured between this proof and the one before, the commit may have been
+ * less durable than both proofs say. Then the barrier and the proof are sent again.
+ *
+ * The session's statement_timeout and lock_timeout make the server answer before the deadline. If
+ * the statement_timeout does not suit the next query, which is rare, a separate query changes it. A
+ * server that has not answered by the deadline counts as hung: the connection is closed, and the
+ * outcome of all its queries is unknown.
  */
 #include "app/store/store_conn_impl.h"
 #include "base/clock.h"
@@ -31,8 +36,8 @@
 
 /* -- answers -- */
 
-/* Ends a transaction by the message Sync. An old libpq writes it at once, a new one at the next
-   flush. False: libpq failed. */
+/* Ends a transaction by the message Sync. An old libpq writes the message at once, a new libpq at
+   the next flush. False: libpq failed. */
 static bool send_sync(struct store_conn *conn)
 {
 #ifdef LIBPQ_HAS_SEND_PIPELINE_SYNC
@@ -48,7 +53,7 @@ static bool send_alone(struct store_conn *conn, enum statement statement)
     return store_conn_send_bare(conn, statement) && send_sync(conn);
 }
 
-/* Returns the oldest query under way; NULL: none. */
+/* Returns the oldest query that is not answered. NULL: there is none. */
 static struct store_query *oldest(const struct store_conn *conn)
 {
     return LIST_FIRST(struct store_query, &conn->pending, link);
@@ -65,8 +70,9 @@ static void start_deadline(struct store_conn *conn)
     store_conn_arm(conn, query->timeout_ms * INT64_C(1000));
 }
 
-/* What an error means for the session. RLOCK_OK: the session stays; RLOCK_REFUSED: the session
-   stays, but a retry is useless; others: the session is closed. */
+/* Returns what an error means for the session: RLOCK_OK if the session can be used further, and
+   RLOCK_REFUSED if it can, but a retry of the query is useless. Otherwise the session must be
+   closed, and the status is the reason. */
 static enum rlock_status session_after(const char *sqlstate)
 {
     static const struct {
@@ -78,7 +84,7 @@ static enum rlock_status session_after(const char *sqlstate)
         {"26000", RLOCK_IO},   /* a prepared statement is gone */
         {"40", RLOCK_OK},      /* rolled back: deadlock, serialization */
         {"53", RLOCK_OK},      /* insufficient resources */
-        {"55", RLOCK_OK},      /* not in the required state: lock_not_available */
+        {"55", RLOCK_OK},      /* not in the required state, such as lock_not_available */
         {"57", RLOCK_OK},      /* operator intervention: cancelled, shutting down */
         {"58", RLOCK_OK},      /* system error of the server */
     };
@@ -117,8 +123,8 @@ static void answer_oldest(struct store_conn *conn)
     PQclear(result);
 }
 
-/* Keeps the rows of the statement and drops those of the barrier. An error of the commit, which may
-   follow the rows, replaces the rows. */
+/* Keeps the rows of the statement, and drops the row of the barrier that follows. If the commit
+   fails after the rows, the error replaces the rows. */
 static void keep_result(struct store_conn *conn, PGresult *result)
 {
     struct store_query *query = oldest(conn);
@@ -134,7 +140,7 @@ static void keep_result(struct store_conn *conn, PGresult *result)
 }
 
 /* Sends the barrier and the proof of the oldest query again, because the server was reconfigured
-   between the last two proofs. The query becomes the last one. */
+   between the last two proofs. The query then counts as the newest. */
 static void prove_again(struct store_conn *conn)
 {
     struct store_query *query = LIST_SHIFT(struct store_query, &conn->pending, link);
@@ -146,8 +152,8 @@ static void prove_again(struct store_conn *conn)
         store_conn_fail_later(conn, RLOCK_IO, "send", PQerrorMessage(conn->pg));
 }
 
-/* Takes the proof of the oldest query. If the query was rolled back, its outcome is known, so it is
-   answered even if the proof fails. */
+/* Takes the proof of the oldest query. If the query was rolled back, its outcome is known. Then the
+   query is answered even if the proof fails. */
 static enum rlock_status take_proof(struct store_conn *conn, const PGresult *result,
                                     struct rlock_err *reterr)
 {
@@ -159,7 +165,7 @@ static enum rlock_status take_proof(struct store_conn *conn, const PGresult *res
     return RLOCK_OK;
 }
 
-/* Handles the end of a transaction of the oldest query. */
+/* Handles the answer to a Sync, which ends a transaction of the oldest query. */
 static enum rlock_status take_sync(struct store_conn *conn, struct rlock_err *reterr)
 {
     const struct store_query *query = oldest(conn);
@@ -202,8 +208,8 @@ static bool take_result(struct store_conn *conn, PGresult *result)
     return why.status == RLOCK_OK;
 }
 
-/* Handles the results that have arrived. A NULL ends the results of a statement. A second NULL in a
-   row means that libpq expects no more results, which happens only on a dead connection. */
+/* Handles the results that have arrived. A NULL ends the results of a statement. After two NULLs in
+   a row libpq expects no more results, which happens only if the connection is dead. */
 static void take_results(struct store_conn *conn)
 {
     unsigned nulls = 0;
@@ -219,7 +225,7 @@ static void take_results(struct store_conn *conn)
     }
 }
 
-/* Input that arrived before the end of the stream is valid. */
+/* Handles the input that has arrived, even if the connection has ended after it. */
 static void take_input(struct store_conn *conn)
 {
     PGconn *pg = conn->pg;
@@ -247,7 +253,7 @@ static void conn_on_poll(uv_poll_t *poll, int status UNUSED, int events)
     }
     if (events & UV_WRITABLE)
         store_conn_flush(conn);
-    /* errors of the socket are found by reading */
+    /* if the socket has an error, reading finds it */
     if (events != UV_WRITABLE)
         take_input(conn);
 }
@@ -262,7 +268,7 @@ static void check_deadline(struct store_conn *conn)
 
     if (oldest(conn) == NULL)
         return;
-    /* Unread input may be a part of a large answer, so the answer is not late. */
+    /* Unread input may be a part of a large answer, so the answer does not count as late. */
     if (left_us > 0 || poll(&socket, 1, 0) > 0) {
         store_conn_arm(conn, left_us);
         return;
@@ -274,7 +280,7 @@ static void check_deadline(struct store_conn *conn)
 
 static void conn_on_timer_up(struct store_conn *conn)
 {
-    /* if this process was paused, an unread answer may have arrived */
+    /* If this process was paused, the answer may have arrived, but is unread. */
     if (!store_conn_is_broken(conn) && oldest(conn) != NULL)
         take_input(conn);
     if (conn->state != STATE_UP)
@@ -420,7 +426,7 @@ static void conn_on_unattended(struct store_query *query, enum rlock_status stat
     free(query);
 }
 
-/* Creates a query whose answer nobody needs. NULL: memory is out. */
+/* Creates a query whose answer nobody needs. NULL: out of memory. */
 static struct store_query *unattended_query(uint32_t timeout_ms)
 {
     struct store_query *query = calloc(1, sizeof(*query));

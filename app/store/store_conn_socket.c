@@ -1,8 +1,8 @@
 /*
  * store_conn_socket.c - the socket of a connection to Postgres, its timer, and its failure.
  *
- * A failure found while sending is handled by the timer, so that no callback runs inside
- * a call of the owner.
+ * If sending fails, the timer handles the failure. So no callback runs before the function that
+ * sends has returned to its caller.
  */
 #include "app/store/store_conn_impl.h"
 #include "base/backoff.h"
@@ -77,7 +77,7 @@ void store_conn_drop(struct store_conn *conn)
     conn->is_committed = false;
 }
 
-/* Whether a server answered with this reason. Otherwise no server answered. */
+/* Whether `why` is the answer of a server. Otherwise no server has answered. */
 static bool is_refusal(const struct rlock_err *why)
 {
     return why->status != RLOCK_IO && why->status != RLOCK_TIMEOUT;

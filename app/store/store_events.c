@@ -102,8 +102,8 @@ static void store_on_advanced(struct store_query *query, enum rlock_status statu
     store_call_free(&call->call);
 }
 
-/* After a failover, the server may not know numbers that the other has given. So what another connection
-   has learnt is not used. */
+/* What another connection has found is not used: after a failover the new server may have lost the
+   numbers that the old server gave. */
 void store_advance_feed(struct store *store, store_feed_cb callback, void *arg)
 {
     struct rows_call *call = store_rows_call_new(store, store_on_advanced, arg);

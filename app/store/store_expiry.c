@@ -2,17 +2,17 @@
  * store_expiry.c - expires overdue orders.
  *
  * A run starts every INTERVAL_MS. It reads the batches that are due, the oldest first. Then it
- * makes one call per voucher, one after the other, each under the lock of the voucher's row.
- * While calls make progress, the next read follows at once. Without progress the run ends: no
- * order is overdue, or another store expires them.
+ * makes one call per voucher, one after the other, each under the lock of the voucher's row. If a
+ * call made progress, the next read follows at once. Otherwise the run ends: no order is overdue,
+ * or another store expires them.
  *
- * Expiry has a connection of its own with one statement under way, so payments and orders wait
- * for at most one such call. An advisory lock of the session ensures that only one store expires
- * orders. Postgres ends the session, and so releases the lock, when the process ends or sends
- * nothing for a while.
+ * Expiry has a connection of its own, with one statement under way. So payments and orders wait for
+ * at most one call. An advisory lock of the session ensures that only one store expires orders. If
+ * the process ends, or sends nothing for a while, Postgres ends the session and thus releases the
+ * lock.
  *
- * A voucher whose row is held, or whose batches do not get fewer, is left out for the rest of the
- * run, so that the orders of other vouchers still expire.
+ * If the row of a voucher is held, or the call does not reduce its due batches, the voucher is left
+ * out for the rest of the run, so that the orders of other vouchers still expire.
  */
 #include "app/core/log.h"
 #include "app/store/store_impl.h"
@@ -94,7 +94,7 @@ static void store_on_expired(struct store_query *query, enum rlock_status status
     expire_next(store);
 }
 
-/* Each row has a voucher and the ids of the first orders of its due batches. */
+/* Each row has a voucher and, for each of its due batches, the id of the first order. */
 static void keep_due(struct expiry *expiry, const PGresult *result)
 {
     size_t used = 0;

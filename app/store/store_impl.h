@@ -1,4 +1,4 @@
-/* store_impl.h - types and functions that the files of the store share, and no others use. */
+/* store_impl.h - types and functions that only the files of the store use. */
 #ifndef STORE_IMPL_H
 #define STORE_IMPL_H
 
@@ -10,7 +10,7 @@
 struct call {
     struct store_query query; /* query.link also links the call in lists of the store */
     struct store *store;
-    enum rlock_status status; /* status of an answer that is not given yet */
+    enum rlock_status status; /* the answer to be given later, see store_answer_later() */
     struct reads *reads;      /* the reads of the connection; set for a read */
     /* only used if the call may wait for its connection: */
     store_query_cb done; /* answers and frees the call; query.done calls it */
@@ -18,7 +18,7 @@ struct call {
     struct store_params params;
     int64_t deadline_us;
     struct rlock_link sent; /* in a list of calls under way, see store_abandon_late() */
-    unsigned rows;          /* of a read: see store_read() */
+    unsigned rows;          /* of a read, see store_read() */
     struct change_queue *queue; /* of a change: the queue of its voucher */
     int64_t sent_us;            /* of a change: when it was sent */
 };
@@ -55,9 +55,9 @@ struct rows_call {
     void *arg;
 };
 
-/** Indices of store->conns. The server executes the statements of a connection one after the other,
- *  so calls that may be slow have their own connections. ROLE_LANE is the first lane; each lane
- *  executes one transaction at a time. */
+/** The uses of connections, as indices of store->conns. The server executes the statements of one
+ *  connection one after the other, so calls that may be slow have connections of their own.
+ *  ROLE_LANE is the first lane. Each lane executes one transaction at a time. */
 enum role {
     ROLE_MAIN, /* reads of the sale, and notifications */
     ROLE_READS,
@@ -68,7 +68,7 @@ enum role {
     ROLE_LANE
 };
 
-/** A server process that may still work on a batch whose outcome is unknown. */
+/** A server process of a failed connection, which may still work on a batch. */
 struct suspect {
     struct rlock_link link;
     struct store_backend backend;
@@ -77,7 +77,7 @@ struct suspect {
 /** Overdue batches of orders of one voucher. */
 struct due {
     int64_t voucher_id;
-    size_t first, count; /* the part of expiry.firsts with these batches */
+    size_t first, count; /* where these batches are in expiry.firsts */
 };
 
 #define STORE_RESERVE      128
@@ -124,7 +124,7 @@ struct store {
         struct call *sent[2]; /* call on ROLE_CHANGES, on ROLE_SLOW_CHANGES; or NULL */
         size_t count;         /* changes not answered yet */
     } changes;
-    /* The last answer of advance_feed() in sql/, on the connection to this server process. */
+    /* What advance_feed() in sql/ has returned last, and to which server process. */
     struct {
         struct store_backend backend;
         int64_t last_number, xid, until;
@@ -142,7 +142,7 @@ struct store {
     bool is_up, is_state_reported;
     enum rlock_status refusal; /* last reported refusal by a server; RLOCK_OK: none */
     struct rlock_link reserve; /* free blocks of `reserved`, linked by their query */
-    struct batch_call reserved[STORE_RESERVE]; /* blocks to use when memory is out */
+    struct batch_call reserved[STORE_RESERVE]; /* used when memory is out */
     struct closing closing;
     void (*closed)(void *arg);
     void *closed_arg;
@@ -151,8 +151,8 @@ struct store {
 /* -- calls -- */
 
 /**
- * Allocate a zeroed block. When memory is out, the block comes from the reserve of the store,
- * so that every call is answered. If the reserve is empty, the process aborts.
+ * Allocate a zeroed block. If memory is out, the block comes from the reserve of the store, so that
+ * every call can be answered. If the reserve is empty, too, the process aborts.
  */
 void *store_alloc(struct store *store, size_t size);
 void store_free(struct store *store, void *block);
@@ -178,33 +178,33 @@ struct store_limits {
 };
 struct store_limits store_limits(const struct store *store, enum role role);
 
-/** Send the call on the connection of the role. A call that cannot be sent is answered RLOCK_DOWN
+/** Send the call on the connection of the role. If this fails, the call is answered RLOCK_DOWN
  *  later. A query without limits gets the limits of the role. */
 void store_send(enum role role, struct call *call, enum statement statement,
                 const struct store_params *params);
 
-/** Set the limits of a transaction whose outcome is needed within `left_us`. */
+/** Set the limits of a transaction so that its outcome can be found within `left_us`. */
 void store_limit(struct call *call, int64_t left_us);
 
 /** Return the deadline `given_us`. If `given_us` is 0, return the default deadline. */
 int64_t store_deadline_us(const struct store *store, int64_t given_us);
 
-/** Let a timer answer waiting calls at their deadlines. */
+/** Start a timer that answers waiting calls at their deadlines. */
 void store_watch_deadlines(struct store *store);
 
-/** Answer the calls in `sent` whose deadline has passed. The connection stays open, because its
- *  other calls are not late, and the server cancels statements that take too long. */
+/** Answer the calls in `sent` whose deadline has passed. The connection stays open: its other calls
+ *  are not late, and the server cancels statements that take too long. */
 void store_abandon_late(enum role role, struct rlock_link *sent, int64_t now_us);
 
 /* -- kinds of calls -- */
 
-/** Number of orders or events whose text is about as long as that of a voucher. */
+/** This many orders or events have about as much text as one voucher. */
 #define SMALL_ROWS 8
 
-/** Send store->params as soon as the connection has room. Lists use the connection for lists, if there
- *  is one; other reads use the connection for reads.
- *  @rows  how many vouchers the result has at most. In a result of orders or events, SMALL_ROWS of
- *         them count as one voucher */
+/** Send the read with store->params as soon as the connection has room. Lists use the connection
+ *  for lists, if there is one. Other reads use the connection for reads.
+ *  @rows  the greatest number of vouchers in the result. If the result has orders or events,
+ *         SMALL_ROWS of them count as one voucher */
 void store_read(struct call *call, enum statement statement, unsigned rows);
 void store_init_reads(struct store *store);
 void store_send_reads(struct store *store);
@@ -219,18 +219,18 @@ void store_time_out_changes(struct store *store, int64_t now_us);
 /** Move all waiting changes to `calls`. */
 void store_take_changes(struct store *store, struct rlock_link *calls);
 
-/** Start the timer of store->expiry; store_close() closes it. */
+/** Start the timer of store->expiry, which store_close() closes. */
 void store_start_expiry(struct store *store);
 void store_set_expiry_leader(struct store *store, bool is_leader);
 
 void store_send_lookups(struct store *store);
 void store_time_out_lookups(struct store *store, int64_t now_us);
 
-/** Terminate the server processes in `suspects`. When they are gone, look up the batches in
+/** End the server processes in `suspects`. When they are gone, look up the batches in
  *  `resolving`. */
 void store_resolve_step(struct store *store);
 
-/** Remember the server process of a lane that failed while batches were under way. */
+/** Remember the server process of a lane that has failed while a batch was under way. */
 void store_suspect(struct store *store, struct store_backend backend);
 
 /* -- rows -- */

@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define EXPIRY_LOGIN_MS_MAX 5000 /* the longest attempt to connect for expiry */
-#define EXPIRY_IDLE_MS      1200 /* Postgres ends a session that is idle for longer */
+#define EXPIRY_LOGIN_MS_MAX 5000 /* maximum time of an attempt to connect for expiry */
+#define EXPIRY_IDLE_MS      1200 /* then Postgres ends an idle session for expiry */
 
 /* -- connections -- */
 
@@ -22,9 +22,9 @@ bool store_is_up(const struct store *store)
     return true;
 }
 
-/* Whether a server refused the session for a reason that differs from the one reported last. A
-   standby among the hosts refuses sessions with RLOCK_BUSY, because it is read-only. This is not
-   reported after another reason, which tells more: why the primary refuses. */
+/* Whether a server refused the session for another reason than the one reported last. If there are
+   several hosts, a standby refuses sessions with RLOCK_BUSY, because it is read-only. RLOCK_BUSY is
+   not reported after another reason, which may say why the primary refuses. */
 static bool is_new_refusal(const struct store *store, enum rlock_status refusal)
 {
     return refusal != RLOCK_OK && refusal != store->refusal &&
@@ -42,7 +42,7 @@ static void report_state(struct store *store, const struct rlock_err *why)
         !is_new_refusal(store, refusal))
         return;
     if (!is_up && why == NULL)
-        return; /* the attempts that are under way report later */
+        return; /* the attempts under way will report the reason */
     store->is_state_reported = true;
     store->is_up = is_up;
     store->refusal = refusal;
@@ -58,7 +58,8 @@ static enum role role_of(const struct store *store, const struct store_conn *con
     return role;
 }
 
-/* A session has found that the server is less durable than required, so all sessions leave it. */
+/* Called when a session has found that the server is less durable than required. All sessions leave
+   the server. */
 static void leave_server(struct store *store, const struct rlock_err *why)
 {
     for (unsigned i = 0; i < store->conn_count; i++) {
@@ -67,8 +68,9 @@ static void leave_server(struct store *store, const struct rlock_err *why)
     }
 }
 
-/* Lets the other connections use the server of `conn`, too. store_resolve_orders() needs this: it
-   looks for the processes of the lanes on the server of its own connection. */
+/* Makes the other connections use the server of `conn`, too. store_resolve_orders() relies on this:
+   it ends the processes of the lanes through the main connection, so it must be on the same
+   server. */
 static void store_on_conn_up(struct store_conn *conn, void *arg)
 {
     struct store *store = arg;
@@ -87,8 +89,8 @@ static void store_on_conn_up(struct store_conn *conn, void *arg)
     report_state(store, NULL);
 }
 
-/* Reconnects of the connection for expiry are not counted, because a paused process is enough for
-   Postgres to end its session. */
+/* Reconnects of the connection for expiry are not counted: if this process is paused for a moment,
+   Postgres ends that session, although nothing has failed. */
 static void store_on_conn_down(struct store_conn *conn, bool was_up,
                                const struct rlock_err *why, void *arg)
 {
@@ -238,7 +240,8 @@ enum rlock_status store_open(const struct store_options *options,
 
     if (status != RLOCK_OK)
         return status;
-    /* The message of the check names SECKILL_DATABASE_URL, which is replaced here. */
+    /* The text of the check begins with SECKILL_DATABASE_URL. Here it must be
+       SECKILL_LISTS_DATABASE_URL. */
     if (options->lists_url != NULL &&
         database_url_check(options->lists_url, NULL, &why) != RLOCK_OK)
         return err_set(reterr, RLOCK_INVALID, "SECKILL_LISTS_%s",
@@ -273,7 +276,7 @@ static void store_on_closed(void *owner)
         closed(closed_arg);
 }
 
-/* Cancels the calls that no connection holds, and the calls that callbacks add meanwhile. */
+/* Cancels the calls that were not sent, and the calls that their callbacks add. */
 static void cancel_waiting(struct store *store)
 {
     struct call *call;

@@ -1,11 +1,11 @@
 /*
  * store_orders.c - placing, resolving, finding, reading and listing orders.
  *
- * A batch whose connection failed may have been committed, or may still be committed by a
- * server process that has not noticed the failure. So store_resolve_orders() terminates
- * that process, identified by pid and start, and waits until it is gone. Only then is the
- * result of a look-up final. After a failover the process is on the old server and not found.
- * Its commits there are lost, because the promoted standby no longer receives them.
+ * If the connection of a batch has failed, the batch may have been committed. A server process that
+ * has not noticed the failure may even commit it later. So store_resolve_orders() ends this
+ * process, which is identified by pid and start, and waits until it is gone. Only then is the
+ * result of a look-up final. After a failover the process is on the old server, and is not found.
+ * What it commits there is lost, because the promoted standby no longer receives it.
  */
 #include "app/store/store_impl.h"
 #include "base/clock.h"
@@ -15,10 +15,10 @@
 #define MALFORMED        "malformed answer of the database"
 #define RETIRE_AGAIN_MS  5
 #define LOOKUP_MAX       1000 /* maximum keys in a query */
-#define LOOKUPS_SENT_MAX 2 /* no look-up is sent while so many queries have no answer */
+#define LOOKUPS_SENT_MAX 2 /* while so many queries are unanswered, no look-up is sent */
 
-/* The columns of "place", which returns a row per batch, and below those of "find" and "resolve",
-   which return a row per placement. */
+/* The columns of "place", whose result has one row per batch. Below are the columns of "find" and
+   "resolve", whose results have one row per placement. */
 enum batch_column {
     COLUMN_VERDICTS,
     COLUMN_ORDER_IDS,
@@ -94,8 +94,8 @@ static void put_tickets(struct store_params *params, const struct rlock_link *ba
             params_element_bool(params, batch->placements[i]->has_ticket);
 }
 
-/* Puts the vouchers, the positions of the first and the last placement of each voucher,
-   and the placements. */
+/* Puts the vouchers, for each voucher the position of its first placement and that of its last, and
+   the placements. */
 static void put_bundle(struct store_params *params, const struct batch_call *call)
 {
     size_t count = list_count(&call->batches);
@@ -174,8 +174,8 @@ static void decode_placed(const struct store_batch *batch, const PGresult *resul
     }
 }
 
-/* Decodes the orders of repeated keys. The result has, for each order, the position of its request
-   in the batch, and then its detail. */
+/* Decodes the orders of repeated keys. For each of these orders, the column has the position of its
+   request in the batch, and then the detail of the order. */
 static void decode_repeated(const struct store_batch *batch, const PGresult *result,
                             int row)
 {
@@ -205,7 +205,7 @@ static void take_placed(struct store_batch *batch, const PGresult *result, int r
     };
 }
 
-/* Rows are in the order of the batches. A batch without a row was not decided. */
+/* Takes the rows, which are in the order of the batches. A batch without a row was not decided. */
 static enum rlock_status take_rows(struct batch_call *call, const PGresult *result)
 {
     int row = 0, rows = PQntuples(result);
@@ -243,7 +243,8 @@ static void store_on_placed(struct store_query *query, enum rlock_status status,
         answer_batches(call, status);
 }
 
-/* Until the barrier is answered, the orders may still be lost. */
+/* Only now are the batches answered, because until the barrier is answered the orders may be
+   lost. */
 static void store_on_barrier(struct store_query *query, enum rlock_status status,
                              const PGresult *result UNUSED, const struct rlock_err *why)
 {
@@ -256,8 +257,8 @@ static void store_on_barrier(struct store_query *query, enum rlock_status status
     answer_batches(call, call->call.status);
 }
 
-/* Batches of slow vouchers take only the first half of the lanes. Other batches take the last idle
-   lane. So slow vouchers never occupy all lanes. */
+/* Slow vouchers may use only the first half of the lanes, so that they never occupy all lanes.
+   Other batches take the last idle lane, which is mostly in the second half. */
 static unsigned lanes_for(const struct store *store, bool is_slow)
 {
     unsigned lanes = store->options.lanes;
@@ -281,8 +282,8 @@ unsigned store_batch_room(const struct store *store, bool is_slow)
     return room;
 }
 
-/* Sends the transaction that releases the row, and then the barrier as another transaction. Both
-   use one session, because another session may have begun after a crash that lost the orders. */
+/* Sends the transaction that releases the row early, and then the barrier as another transaction.
+   Both need the same session: another session may have begun after a crash that lost the orders. */
 static void send_early(struct store_conn *lane, struct batch_call *call,
                        enum statement statement)
 {
@@ -329,7 +330,7 @@ void store_place_orders(struct store *store, struct rlock_link *batches,
 
 /* -- resolving -- */
 
-/* Decodes a row of the result of a look-up. False: the row is malformed. */
+/* Decodes one row of a look-up. False: the row is malformed. */
 static bool decode_found(const PGresult *result, int row, int64_t voucher_id,
                          struct placement *placement)
 {
@@ -347,7 +348,7 @@ static bool decode_found(const PGresult *result, int row, int64_t voucher_id,
            (detail.count == 0 || store_decode_detail(&detail, &placement->order));
 }
 
-/* A malformed answer leaves the outcome unknown. */
+/* If the answer is malformed, the outcome stays unknown. */
 static void store_on_resolved(struct store_query *query, enum rlock_status status,
                               const PGresult *result, const struct rlock_err *why)
 {
@@ -364,15 +365,15 @@ static void store_on_resolved(struct store_query *query, enum rlock_status statu
 
 void store_suspect(struct store *store, struct store_backend backend)
 {
-    /* This must not fail: a process that is not remembered could commit orders that were
-       answered as not placed. */
+    /* The process must not be forgotten: it could commit orders that were answered as not placed.
+       So the memory comes from the reserve if there is no other. */
     struct suspect *suspect = store_alloc(store, sizeof(*suspect));
 
     suspect->backend = backend;
     list_append(&store->suspects, &suspect->link);
 }
 
-/* Answers the calls whose deadline is not after `until_us`. */
+/* Answers the calls whose deadline is `until_us` or earlier. */
 static void answer_waiting(struct rlock_link *calls, enum rlock_status status,
                            int64_t until_us)
 {
@@ -480,7 +481,7 @@ static void store_on_found(struct store_query *query, enum rlock_status status,
     store_call_free(&call->call);
 }
 
-/* Unsent look-ups for the same voucher share a query. */
+/* Returns the call that looks up keys of the voucher and is not sent yet, or a new one. */
 static struct lookup_call *lookup_call_of(struct store *store, int64_t voucher_id)
 {
     struct lookup_call *call;
@@ -522,7 +523,7 @@ static void put_lookups(struct store_params *params, const struct lookup_call *c
         params_element_text(params, &lookup->placement.key);
 }
 
-/* While LOOKUPS_SENT_MAX queries are under way, new look-ups join the next query. */
+/* While LOOKUPS_SENT_MAX queries are unanswered, new look-ups wait and join the next query. */
 void store_send_lookups(struct store *store)
 {
     while (!list_is_empty(&store->lookup_calls) &&
@@ -571,8 +572,8 @@ void store_read_order(struct store *store, int64_t order_id, int64_t user_id,
 
 /* -- listing -- */
 
-/* Decodes the rows. Another page follows if there is a row after the page, or a row that has only
-   an id (see list_voucher_orders.sql). */
+/* Decodes the rows. Another page follows if there is one row more than a page has, or a row that
+   has only an id (see list_voucher_orders.sql). */
 static enum rlock_status decode_page(const PGresult *result, unsigned limit,
                                      struct order *orders, struct order_page *page)
 {
@@ -617,7 +618,7 @@ void store_list_orders(struct store *store, const struct order_filter *filter,
     call->limit = filter->limit;
     params_int64(params, filter->voucher_id);
     params_int64(params, filter->before_id == 0 ? INT64_MAX : filter->before_id);
-    /* one more row shows that another page follows */
+    /* one row more than a page has, to see whether a page follows */
     params_int64(params, filter->limit + 1);
     params_text(params, &filter->status);
     params_time(params, filter->from_us);

@@ -1,18 +1,18 @@
 /*
  * store_reads.c - queues and sends the reads of the API.
  *
- * Only few rows are under way at once, because the loop decodes and prints them, and a long
- * turn would delay the orders. A read that waits for a table lock, which only a migration
- * holds for long, is soon cancelled and sent again after the other reads. A late read is
- * abandoned.
+ * Only few rows are under way at once: the loop decodes and prints them, and would delay the orders
+ * if this took long. If a read waits for a table lock, which only a migration holds for long, the
+ * server soon cancels it, and it is sent again after the other reads. If a read is late, it is
+ * answered without waiting for its result.
  */
 #include "app/store/store_impl.h"
 
 #include <string.h>
 
 #define WAITING_MAX  4096    /* most reads that wait */
-#define SENT_MAX     64      /* most reads under way, abandoned ones included */
-#define ROWS_MAX     256     /* most rows under way; a single read may have more */
+#define SENT_MAX     64      /* most reads under way, with those answered late */
+#define ROWS_MAX     256     /* most rows under way; a read alone may have more */
 #define LOCK_TIMEOUT "55P03" /* SQLSTATE lock_not_available */
 
 void store_init_reads(struct store *store)
@@ -63,7 +63,7 @@ void store_read(struct call *call, enum statement statement, unsigned rows)
     call->reads = &store->reads[is_list && store->conns[ROLE_LISTS] != NULL];
     call->statement = statement;
     call->rows = rows;
-    /* the answer if the read is not sent by its deadline */
+    /* the answer if the deadline passes before the read is sent */
     call->status = RLOCK_NO_MEMORY;
     call->deadline_us = store_deadline_us(store, call->deadline_us);
     if (!is_up(call))

@@ -1,4 +1,4 @@
-/* store_rows.c - decodes what the functions of sql/ return about an order. */
+/* store_rows.c - decodes the orders that the functions of sql/ return. */
 #include "app/store/store_impl.h"
 
 enum order_column { ORDER_ID, ORDER_VOUCHER_ID, ORDER_USER_ID, ORDER_DETAIL };

@@ -2,18 +2,18 @@
 #ifndef STORE_STATEMENTS_H
 #define STORE_STATEMENTS_H
 
-/* X(enum word, name, what follows). The SQL is sql/queries/NAME.sql; its columns are read by
+/* X(enum word, name, what follows). The SQL is in sql/queries/NAME.sql. Its columns are read by
    number.
 
-   What a statement has changed or read can be lost in a crash until it is durable. So each
-   statement whose result becomes an answer is sent together with two other statements:
+   Until a change is durable, a crash of the server can undo it, even if others have read it. So
+   each statement whose result becomes an answer is sent together with two other statements:
      STATEMENT_BARRIER ends the transaction. It makes the commit wait until everything that
      the transaction has changed or read is durable.
-     STATEMENT_PROOF is a transaction of its own. It returns what the commit survives. */
+     STATEMENT_PROOF is a transaction of its own. It returns which failures the commit survives. */
 /* clang-format off */
 #define STORE_STATEMENTS(X) \
     X(PLACE,            "place",            BARRIER) \
-    X(PLACE_EARLY,      "place_early",      NOTHING) /* BARRIER follows as a separate query */ \
+    X(PLACE_EARLY,      "place_early",      NOTHING) /* BARRIER follows separately */ \
     X(PLACE_MANY,       "place_many",       BARRIER) \
     X(PLACE_MANY_EARLY, "place_many_early", NOTHING) /* BARRIER follows separately */ \
     X(BARRIER,          "barrier",          PROOF) \
@@ -24,7 +24,7 @@
     X(RETIRE,           "retire",           NOTHING) \
     X(READ_ORDER,       "read_order",       BARRIER) \
     X(SEARCH_ORDER,     "search_order",     BARRIER) \
-    X(PAY_ORDER,        "pay_order",        BARRIER) /* these 4 in order of enum change */ \
+    X(PAY_ORDER,        "pay_order",        BARRIER) /* these 4 are as in enum change */ \
     X(CANCEL_ORDER,     "cancel_order",     BARRIER) \
     X(REFUND_ORDER,     "refund_order",     BARRIER) \
     X(REDEEM_ORDER,     "redeem_order",     BARRIER) \
@@ -35,12 +35,12 @@
     X(READ_VOUCHERS,    "read_vouchers",    BARRIER) \
     X(ADVANCE_FEED,     "advance_feed",     BARRIER) \
     X(FEED_EVENTS,      "feed_events",      BARRIER) \
-    /* LIST_ORDERS to LIST_ENDED are lists, see store_reads.c */ \
+    /* LIST_ORDERS to LIST_ENDED are the lists, see store_reads.c */ \
     X(LIST_ORDERS,      "list_orders",      BARRIER) \
     X(LIST_VOUCHER_ORDERS, "list_voucher_orders", BARRIER) \
     X(VOUCHER_EVENTS,   "voucher_events",   BARRIER) \
     X(ORDER_EVENTS,     "order_events",     BARRIER) \
-    /* the next four are in the order of enum voucher_state */ \
+    /* the next four have the order of enum voucher_state */ \
     X(LIST_ANY,         "list_any",         BARRIER) \
     X(LIST_UPCOMING,    "list_upcoming",    BARRIER) \
     X(LIST_OPEN,        "list_open",        BARRIER) \

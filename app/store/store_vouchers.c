@@ -42,7 +42,7 @@ static struct voucher decode_voucher(const PGresult *result, int row)
     };
 }
 
-/* If there is no voucher, the result is one row with only the clock of the database. */
+/* If there are no vouchers, the result is one row that has only the clock of the database. */
 static void store_on_vouchers(struct store_query *query, enum rlock_status status,
                               const PGresult *result, const struct rlock_err *why UNUSED)
 {
@@ -75,7 +75,7 @@ static bool violates(const PGresult *result, const char *constraint)
     return violated != NULL && strcmp(violated, constraint) == 0;
 }
 
-/* Answers with one voucher. A row without an id means that the voucher does not exist. */
+/* Answers with one voucher. If the row has no id, the voucher does not exist. */
 static void answer_one(struct store_query *query, enum rlock_status status,
                        const PGresult *result, const struct rlock_err *why,
                        bool is_rule_violated)
@@ -95,7 +95,8 @@ static void store_on_voucher(struct store_query *query, enum rlock_status status
     answer_one(query, status, result, why, violates(result, "voucher_window"));
 }
 
-/* A violated CHECK or an overflow concerns the stock: a restock changes nothing else. */
+/* A restock changes only the stock. So if it violates a CHECK (23514) or overflows (22003), the new
+   stock is invalid. */
 static void store_on_restocked(struct store_query *query, enum rlock_status status,
                                const PGresult *result, const struct rlock_err *why)
 {
