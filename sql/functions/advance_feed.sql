@@ -1,22 +1,24 @@
--- How far the feed of all vouchers can be read. A change takes its number before it commits, so a change
--- with a smaller number may become visible later, and a reader of a larger one would skip it. This
--- function returns a number up to which every change has committed or is lost.
+-- Return up to which number the feed of all vouchers can be read. A change takes its number before
+-- it commits. So a change with a smaller number may become visible after a change with a greater
+-- number, and a reader that has already read the greater number would miss it. This function
+-- returns a number up to which every change has been committed or is lost.
 --
---   p_number, p_xid  what the last call of this session returned as last_number and xid; 0, 0: nothing
---   p_until          what the last call of this session returned as `until`; 0: nothing
---   until            the changes with numbers up to this one are complete
---   last_number      the last number that was taken
---   xid              what the next call compares; NULL: no change is newer than `until`
+--   p_number, p_xid  last_number and xid of the last call in this session; 0, 0: there was no call
+--   p_until          `until` of the last call in this session; 0: there was no call
+--   until            all changes up to this number have been committed or are lost
+--   last_number      to be passed to the next call: a number that has been taken
+--   xid              to be passed to the next call: a transaction id that was assigned after
+--                    last_number was taken. NULL: no change is newer than `until`
 --
--- A transaction that changes a voucher first locks the voucher's row, by which it gets its id, and
--- then takes its numbers. So all transactions that have taken a number up to last_number have smaller
--- ids than `xid`, which is assigned later. When all transactions with smaller ids than `xid` have
--- ended, all changes up to last_number are visible or lost. Transactions that write anything in any
--- database of the server hold the feed back until they end.
+-- A transaction that changes a voucher first locks the voucher's row, by which it gets a
+-- transaction id, and then takes its numbers. So all transactions that have taken a number up to
+-- last_number have smaller ids than `xid`. As soon as all transactions with smaller ids than `xid`
+-- have ended, all changes up to last_number are visible or lost. Any transaction that writes, in
+-- any database of the server, holds the feed back until it ends.
 --
--- The comparison uses ids of transactions only between two calls. The feed itself is ordered by
--- numbers, so it stays valid where ids of transactions change, such as in a restored dump. Another
--- server may have lost numbers that this one has taken: there, begin with 0 again.
+-- Transaction ids are compared only between two calls of a session. The feed itself is ordered by
+-- numbers, so it stays valid where transaction ids change, such as in a restored dump. A server may
+-- have lost numbers that another server has taken, so the calls on another server begin with 0.
 create or replace function advance_feed(p_number bigint, p_xid bigint, p_until bigint,
     out until bigint, out last_number bigint, out xid bigint)
 language plpgsql security definer set search_path from current
@@ -32,9 +34,9 @@ begin
     select s.last_value - (not s.is_called)::integer into last_number from voucher_order_id_seq s;
     if p_xid > 0 and until <> p_number then
         last_number := p_number;
-        xid := p_xid; -- still waits
+        xid := p_xid; -- earlier transactions have not ended yet
     elsif last_number > until then
-        xid := pg_current_xact_id()::text::bigint; -- after last_number was read
+        xid := pg_current_xact_id()::text::bigint; -- is assigned after last_number was read
     end if;
 end
 $$;

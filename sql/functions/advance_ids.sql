@@ -1,9 +1,9 @@
--- Skip ids of vouchers, orders and events after a restore to an earlier moment. Otherwise the ids
--- that were given after that moment would be given again. Orders and events skip ten billion
--- numbers. Vouchers skip 256 segments. That suffices for 67 million orders and events after that
--- moment, and for 16,384 new vouchers in each of 1,024 cells. The ids suffice for hundreds of
--- restores. Returns the last id of a voucher that may have been used, and the last number of an
--- order.
+-- To be called after a restore to an earlier moment. It skips ids of vouchers, orders and events,
+-- so that ids which were given after that moment are not given again. For orders and events it
+-- skips ten billion numbers, and for vouchers 256 segments. This suffices if after that moment
+-- there were up to 67 million orders and events, and in each of 1,024 cells 16,384 new vouchers.
+-- There are enough ids for hundreds of restores. Returns the last id of a voucher that may have
+-- been given, and the last number of an order.
 create or replace function advance_ids(out last_voucher bigint, out last_number bigint)
 language sql
 as $$

@@ -1,6 +1,6 @@
 -- Move all vouchers below an id, with their orders and their history, to tables of the same names
--- in another schema. Creates the tables that do not exist. Returns the number of vouchers. Refuses
--- while one of them is on sale or has an unpaid order.
+-- in another schema. Creates the tables that do not exist there. Returns the number of vouchers.
+-- Fails if one of the vouchers is on sale or has an unpaid order.
 --
 -- The payments of these orders stay in this schema, so that no payment can pay another order.
 create or replace function archive_vouchers(p_before bigint, p_schema text) returns bigint

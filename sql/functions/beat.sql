@@ -1,6 +1,6 @@
--- Note the time in this database, so that a copy of the database shows its age. Called often by the
--- instance that expires orders. Writes every few seconds, and waits for no disk and no standby.
--- Returns 0.
+-- Note the time in this database. A copy of the database thus shows how old it is. The instance
+-- that expires orders calls this function often, but a write happens only every few seconds, and
+-- waits for no disk and no standby. Returns 0.
 create or replace function beat() returns integer
 language plpgsql security definer set search_path from current
 as $$

@@ -1,6 +1,7 @@
 -- after move_order
 --
--- Cancel an unpaid order. See move_order().
+-- Cancel an unpaid order. See move_order(). The first line is for ../queries/changed_functions.sql:
+-- it says that this function calls move_order(), which must be created first.
 create or replace function cancel_order(p_voucher bigint, p_order bigint, p_actor text,
     out verdict smallint, out changed voucher_order)
 language sql security definer set search_path from current

@@ -1,9 +1,9 @@
 -- Pay, cancel, refund or redeem an order for a request with the key `p_key` (NULL: no key). Returns
--- what pay_order() or move_order() return, and
---   2 repeated          also if this request has changed the order before
+-- what pay_order() or move_order() returns, and in addition
+--   2 repeated          this request has changed the order before
 --   7 other request     the key belongs to another request of this actor for the voucher
 --
--- The key of a refused request is not kept.
+-- If a request is refused, its key is not kept.
 create or replace function change_order(p_change text, p_voucher bigint, p_order bigint,
     p_actor text, p_key text, p_payment_ref text, p_amount_cents bigint,
     out verdict smallint, out changed voucher_order)

@@ -1,6 +1,6 @@
--- create_voucher() for a request with a key (NULL: no key). A repeated request gets the present
--- state of the voucher that the first request created. Raises unique_violation of used_key_pkey if
--- the key belongs to another request.
+-- Call create_voucher() for a request with the key p_key (NULL: no key). If the request is
+-- repeated, returns the present state of the voucher that the first request created. Raises
+-- unique_violation of used_key_pkey if the key belongs to another request.
 create or replace function create_voucher_once(p_key text, p_voucher bigint, p_title text,
     p_description text, p_price_cents bigint, p_face_value_cents bigint, p_stock bigint,
     p_per_user_limit bigint, p_begin_at timestamptz, p_end_at timestamptz, p_pay_within_s bigint,

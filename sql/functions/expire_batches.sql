@@ -1,7 +1,11 @@
--- Expire the unpaid and overdue orders of these batches, each named by its first order (see
--- due_to_id). Expires at most 500 orders, because the sale of the voucher waits meanwhile. From the
--- first batch on, batches without unpaid orders leave the index of deadlines, until a batch still has
--- an unpaid order. `ended` is the number of batches that left.
+-- Expire the unpaid and overdue orders of the batches p_firsts. A batch is named by the id of its
+-- first order, whose due_to_id is the id of the last order of the batch. At most 500 orders expire
+-- in one call, because the voucher cannot be sold meanwhile.
+--
+-- Then go through p_firsts in order. If a batch has no unpaid order left, set its due_to_id to
+-- null, which removes the batch from the index of payment deadlines. Stop at the first batch that
+-- has an unpaid order, or that was removed before. `ended` is the number of batches that were
+-- removed.
 create or replace function expire_batches(p_voucher bigint, p_firsts bigint[],
     out expired bigint, out ended bigint)
 language plpgsql security definer

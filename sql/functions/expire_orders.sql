@@ -1,5 +1,5 @@
--- Expire the orders of p_orders that are unpaid and overdue. Returns their number. Skips an order
--- that another session has locked: waiting here would block the sale.
+-- Expire those orders of p_orders that are unpaid and overdue, and return their number. An order
+-- that another session has locked is skipped, because waiting for it would block the sale.
 create or replace function expire_orders(p_voucher bigint, p_orders bigint[]) returns bigint
 language plpgsql security definer
 set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off

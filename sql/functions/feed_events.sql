@@ -1,10 +1,11 @@
--- Return the changes of all vouchers that come after a position of the feed, at most p_limit of them.
--- Changes with numbers above p_until, which advance_feed() has returned, are left out.
+-- Return the changes of all vouchers that come after a position of the feed, at most p_limit of
+-- them. Changes with numbers above p_until, which advance_feed() has returned, are left out.
 --
--- The feed is in the order of the numbers of the changes. But the orders of a large batch stay together,
--- at the number of the first one: only this order is in the index, and the others follow it. So a
--- position has two numbers: `first` of the change, and the number of the change itself. Both are
--- parts of the rows and never change. So all readers see the same order, for ever.
+-- The feed is ordered by the numbers of the changes, except that the orders of a large batch stay
+-- together, at the number of the first order. Only this order is in the index of the feed, and the
+-- others follow it (column `follows`). So a position consists of two numbers: `first`, by which the
+-- feed is ordered, and the number of the change itself. Both are stored in the rows and never
+-- change, so all readers always see the same order.
 create or replace function feed_events(p_first bigint, p_number bigint, p_until bigint, p_limit bigint)
 returns table (id bigint, voucher_id bigint, order_id bigint, at timestamptz, stock_change integer,
                actor text, from_status text, to_status text, detail text, first bigint)
@@ -16,7 +17,7 @@ as $$
 declare
     v_change record;
     v_event record;
-    v_from bigint; -- an id
+    v_from bigint; -- the first id to return
     v_left bigint := p_limit;
 begin
     for v_change in

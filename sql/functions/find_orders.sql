@@ -1,6 +1,7 @@
--- What earlier requests of these shoppers did. For each shopper and request key (which may be
--- NULL), in their order:
---   2 repeated         the key made order `order_id`; `detail` is its order_detail()
+-- Find out what earlier requests of these shoppers did. Returns a row for each shopper and request
+-- key (NULL: no key), in the order of the parameters, with the verdict
+--   2 repeated         a request with the key placed order `order_id`; `detail` is its
+-- order_detail()
 --   3 already ordered  the shopper's live orders have reached the limit; `order_id` is one of them
 --   0 none             neither
 create or replace function find_orders(p_voucher bigint, p_users bigint[], p_keys text[])

@@ -1,15 +1,15 @@
--- Return an id that divides the orders of a voucher at the time `p_since`: orders with smaller ids
--- were placed earlier, the others at that time or later. Ids grow with time, so no index of times
--- is needed: the search reads one order for each bit of an id. If the clock was set back and showed
--- `p_since` twice, the id divides the orders at one of these two moments.
+-- Return an id: the orders of the voucher with smaller ids were placed before the time `p_since`,
+-- and the others at that time or later. Ids grow with time, so no index of times is needed: the
+-- search reads one order for each bit of an id. If the clock was set back and showed `p_since`
+-- twice, the result is right for one of the two moments.
 create or replace function first_order_since(p_voucher bigint, p_since timestamptz) returns bigint
 language plpgsql stable
 set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off
 set plan_cache_mode = force_generic_plan set jit = off
 as $$
 declare
-    v_from bigint := 0; -- orders with smaller ids were placed earlier
-    v_to bigint := 9223372036854775807; -- orders from this id on were not
+    v_from bigint := 0; -- orders with smaller ids were placed before p_since
+    v_to bigint := 9223372036854775807; -- this order and later ones were not
     v_middle bigint;
     v_order record;
 begin

@@ -1,7 +1,7 @@
--- Give a role the rights of the service: to read, and to call the functions that write, which
--- run with the rights of their owner. `seckill migrate` calls it again for every role that has
--- these rights. The service also works with the role of the owner, but then nothing keeps it
--- from changing an order without its history.
+-- Give a role the rights of the service: to read, and to call the functions that write, which run
+-- with the rights of their owner. `seckill migrate` calls this function again for every role that
+-- has these rights. The service could also connect as the owner, but then nothing would keep it
+-- from changing an order without writing the order's history.
 create or replace function grant_service(p_role text) returns void
 language plpgsql
 as $$

@@ -1,4 +1,4 @@
--- Lock the voucher's row, then read the order; NULL if there is no such order.
+-- Lock the voucher's row, then read the order. Returns NULL if there is no such order.
 create or replace function hold_order(p_voucher bigint, p_order bigint) returns voucher_order
 language plpgsql
 set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off

@@ -1,8 +1,8 @@
--- Move one order. Returns the order as it is afterwards, and
+-- Move one order from the state p_from to the state p_to. Returns the new state of the order, and
 --   1 done          the order was moved
---   3 wrong state   the order is not in state p_from
+--   3 wrong state   the order is not in the state p_from
 --   5 no order      there is no such order; `changed` is NULL
--- The numbers are those of pay_order().
+-- The numbers have the same meanings in pay_order().
 create or replace function move_order(p_voucher bigint, p_order bigint, p_from order_status,
     p_to order_status, p_actor text,
     out verdict smallint, out changed voucher_order)

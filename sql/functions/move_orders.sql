@@ -1,9 +1,10 @@
--- Move orders of a voucher from one state to another. Skips orders in any other state. Writes
--- each order with its history in one statement, then returns the stock of all in one update.
--- Returns the number of orders moved. The caller holds the lock of the voucher's row.
+-- Move orders of a voucher from one state to another. Orders in any other state are skipped. Each
+-- order is changed together with its history by one statement. If the new state is an end, the
+-- stock of all these orders is returned by one update. Returns the number of orders that were
+-- moved. The caller holds the lock of the voucher's row.
 --
--- The orders are updated one by one: while the table is empty, the plan of one statement for
--- all could become a scan of all orders of the voucher.
+-- The orders are updated one by one. If one statement updated all of them, its plan, when made
+-- while the table is empty, could become a scan of all orders of the voucher.
 create or replace function move_orders(p_voucher bigint, p_orders bigint[], p_from order_status,
     p_to order_status, p_at timestamptz, p_actor text, p_detail text default null)
 returns bigint
@@ -40,7 +41,8 @@ begin
         continue when not found;
         v_moved := v_moved + 1;
         if v_is_end then
-            -- ended_fence covers the orders of this shopper that have ended before
+            -- Only the live orders of this shopper are looked at: v.ended_fence covers the orders that
+            -- have ended before.
             v_fence := greatest(v_fence, v_ended_fence, (
                 select max(live_order.fence)
                 from (
@@ -59,8 +61,8 @@ begin
             version = v.version + 1
         where v.id = p_voucher
         returning v.stock_left into v_stock_left;
-        -- Notify only if the voucher was sold out: a notification takes a lock that all commits
-        -- of the database share.
+        -- Notify only if the voucher was sold out: for a notification the commit takes a lock that
+        -- all notifying commits of the server share.
         if v_stock_left = v_moved then
             perform pg_notify('seckill_voucher', p_voucher::text);
         end if;

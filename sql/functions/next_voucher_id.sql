@@ -1,11 +1,12 @@
--- An id for a new voucher: the next id of this cell, or its first id in the next segment if 262,144
--- orders and events were numbered since the first voucher of this segment was created. So the part
--- of the index voucher_order_slot that a new sale writes to stays small, however many orders are
--- older. The ids of a cell leave its number when divided by the number of cells.
+-- Return an id for a new voucher. The ids of a cell leave the cell's number when divided by the
+-- number of cells. Normally this is the next id of this cell. But if 262,144 orders and events were
+-- numbered since the first voucher of the segment was created, it is the first id of this cell in
+-- the next segment. A sale writes only to the part of the index voucher_order_slot that has its
+-- segment, so this part stays small, however many older orders there are.
 --
--- Smaller segments would save little, and slow down the list of a shopper's orders, which looks into
--- each segment. The list takes 0.9 ms for 800 segments, which hold the orders of ten years at 57
--- thousand a day.
+-- Smaller segments would save little. They would slow down the list of a shopper's orders, which
+-- looks into each segment: it takes 0.9 ms for 800 segments, which hold the orders of ten years at
+-- 57 thousand a day.
 create or replace function next_voucher_id() returns bigint
 language plpgsql security definer
 set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off
@@ -16,7 +17,7 @@ declare
     v_first bigint; -- the event that created the segment's first voucher
     v_cell record;
 begin
-    perform pg_advisory_xact_lock(5265717971); -- until the voucher is created
+    perform pg_advisory_xact_lock(5265717971); -- held until the voucher is committed
     select * into strict v_cell from cell;
     v_id := nextval('voucher_id_seq');
     select e.id into v_first from stock_event e

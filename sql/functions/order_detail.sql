@@ -1,7 +1,9 @@
 -- after unix_us
 --
--- Return the data of an order besides its ids, as numbers: price, created, expires, paid
--- (0: never), status (0: unpaid).
+-- Return what an order has besides its ids, as numbers: price, created, expires, paid (0: never)
+-- and status (0: unpaid). Times are those of unix_us(). The first line is for
+-- ../queries/changed_functions.sql: it says that this function calls unix_us(), which must be
+-- created first.
 create or replace function order_detail(o voucher_order) returns bigint[]
 language sql stable
 return array[o.price_cents, unix_us(o.created_at), unix_us(o.expires_at),

@@ -1,4 +1,5 @@
--- Change fields of a voucher; NULL keeps a field. Returns no row if there is no such voucher.
+-- Change fields of a voucher. A parameter that is NULL leaves its field unchanged. Returns no row
+-- if there is no such voucher.
 create or replace function patch_voucher(p_voucher bigint, p_title text, p_description text,
     p_begin_at timestamptz, p_end_at timestamptz, p_pay_within_s bigint,
     p_requires_ticket boolean default null, p_pow_bits bigint default null)

@@ -1,14 +1,14 @@
--- Pay an order. Returns the order as it is afterwards, and
+-- Pay an order. Returns the new state of the order, and
 --   1 done          the order is paid
---   2 repeated      this payment paid it before; nothing was changed
+--   2 repeated      this payment had paid the order before; nothing was changed
 --   3 wrong state   the order is not unpaid, or has just expired
---   4 wrong amount  the amount is not the order's price
+--   4 wrong amount  the amount is not the price of the order
 --   5 no order      there is no such order; `changed` is NULL
 --   6 payment used  this payment has paid another order
 --
--- 6 has precedence over 3 and 4. After 3 or 4 the caller refunds the payment, which would be wrong
--- if the payment has paid another order. A payment after the payment deadline is too late even if
--- the order is still unpaid. Then the order expires here.
+-- 6 is returned even if 3 or 4 is true, too. After 3 or 4 the caller refunds the payment, which
+-- would be wrong if the payment has paid another order. A payment after the payment deadline is too
+-- late, even if the order has not expired yet. Then the order expires here.
 create or replace function pay_order(p_voucher bigint, p_order bigint, p_actor text,
     p_payment_ref text, p_amount_cents bigint,
     out verdict smallint, out changed voucher_order)
@@ -37,7 +37,8 @@ begin
     elsif changed.price_cents <> p_amount_cents then
         verdict := 4;
     else
-        -- waits for a session that is paying another order with this payment
+        -- If another session is paying another order with this payment, this statement waits for
+        -- it.
         insert into payment (payment_ref, order_id) values (p_payment_ref, p_order)
         on conflict do nothing;
         if found then

@@ -1,5 +1,5 @@
--- Place one order of a shopper who already has orders, in the lowest free slot. Called only by
--- place_orders(), which holds the lock of the voucher `v`.
+-- Place one order of a shopper who already has orders of the voucher, in the lowest free slot.
+-- Called only by place_orders(), which holds the lock of the row of the voucher `v`.
 create or replace function place_in_free_slot(v voucher, p_at timestamptz, p_user bigint,
     p_fence bigint, p_key text,
     out verdict smallint, out order_id bigint, out detail bigint[])
@@ -9,9 +9,9 @@ set plan_cache_mode = force_generic_plan set jit = off
 as $$
 declare
     v_slots smallint[];
-    v_newest_fence bigint; -- of live orders, or a fence of an ended order that makes p_fence stale
+    v_newest_fence bigint; -- a fence that makes p_fence stale if it is not smaller
 begin
-    -- look again: earlier rows of the same batch may have changed the answer
+    -- Look again, because earlier requests of the same batch may have placed orders.
     select f.verdict, f.order_id, f.detail into verdict, order_id, detail
     from find_orders(v.id, array[p_user], array[p_key]) f;
     if verdict <> 0 then

@@ -1,20 +1,21 @@
--- Decide batches of requests for different vouchers in one transaction, each as place_orders()
--- does.
+-- Decide batches of requests for different vouchers in one transaction, each batch as
+-- place_orders() does.
 --
 --   p_vouchers                  the voucher of each batch
---   p_firsts, p_lasts           the first and last request of each batch in the other arrays
+--   p_firsts, p_lasts           for each batch, the position of its first and its last request in
+--                               the arrays below
 --   p_users, p_fences, p_keys,
 --   p_tickets                   the requests, as in place_orders()
 --
--- Returns a row for each batch as place_orders() does, with the number of the batch. If the row
--- of a voucher is missing or locked by another session, its batch has no row and was not decided.
+-- Returns a row for each batch, as place_orders() does, with the number of the batch. If a voucher
+-- does not exist, or another session has locked its row, its batch has no row and was not decided.
 -- So a locked voucher does not delay the others. But calls of this function with the same voucher
--- wait for each other, by an advisory lock of the voucher. Otherwise two instances that sell the
--- same vouchers would often find the rows of these vouchers locked by each other.
+-- wait for each other, by an advisory lock for the voucher. Otherwise two instances that sell the
+-- same vouchers would often find the rows locked by each other.
 --
--- A batch is plain if there is stock for all its requests, no required ticket is missing, and no
--- shopper is in it twice or has ordered the voucher before. All requests of plain batches are
--- placed, by one insert and one update.
+-- A batch is plain if the sale is open, there is stock for all its requests, no required ticket is
+-- missing, and no shopper is in it twice or has ordered the voucher before. All requests of all plain
+-- batches are placed by one insert and one update. place_orders() decides the other batches.
 drop function if exists place_many(bigint[], bigint[], bigint[], bigint[], bigint[], text[]); -- without p_tickets
 
 create or replace function place_many(p_vouchers bigint[], p_firsts bigint[], p_lasts bigint[],
@@ -28,8 +29,8 @@ set plan_cache_mode = force_generic_plan set jit = off set search_path from curr
 as $$
 declare
     v_now timestamptz;
-    v_locked bigint[]; -- batches
-    v_plain bigint[];  -- plain batches
+    v_locked bigint[]; -- numbers of the batches whose vouchers are locked here
+    v_plain bigint[];  -- numbers of the plain batches
     v_ids bigint[];
 begin
     perform pg_advisory_xact_lock(5265717, (b.voucher % 2147483648)::integer)

@@ -1,8 +1,8 @@
--- Decide a batch of requests for one voucher and place the orders that are allowed, in the
--- order of the requests: one transaction, one lock, one update of the stock.
+-- Decide a batch of requests for one voucher, and place the orders that are allowed. The requests
+-- are decided in their order, with one row lock and one update of the stock.
 --
---   p_users, p_fences, p_keys   one element per request. Fence 0: placed without a lock, not
---                               checked. Key NULL, or p_keys NULL: no key.
+--   p_users, p_fences, p_keys   one element per request. Fence 0: the request has no lock, and no
+--                               fence is checked. Key NULL, or p_keys NULL: there is no key
 --   p_tickets                   whether the request came with a valid ticket. NULL: all did
 --   verdicts   1 placed, 2 repeated, 3 already ordered, 4 sold out, 5 not started,
 --              6 sale ended, 7 stale fence, 8 no such voucher, 9 ticket required
@@ -13,8 +13,8 @@
 --   expiry     until when the new orders must be paid
 --   the rest   the voucher after this batch
 --
--- If the voucher does not exist, only verdicts, order_ids and decided_at are set. Only inserted rows
--- take stock.
+-- If the voucher does not exist, only verdicts, order_ids and decided_at are set. Stock is taken only
+-- for inserted rows.
 drop function if exists place_orders(bigint, bigint[], bigint[], text[]); -- without p_tickets
 
 create or replace function place_orders(p_voucher bigint, p_users bigint[], p_fences bigint[],
@@ -36,8 +36,8 @@ declare
     v_inserted integer;
     v_inserted_ids bigint[];
     v_next integer;
-    v_refused integer[]; -- positions
-    v_closed smallint := 4;
+    v_refused integer[]; -- positions of requests without an inserted row
+    v_closed smallint := 4; -- the verdict of requests that cannot get stock
     v_with integer[]; -- positions of the requests with a ticket
 begin
     select * into v from voucher where id = p_voucher for no key update;
@@ -47,8 +47,8 @@ begin
         order_ids := array_fill(null::bigint, array[n]);
         return;
     end if;
-    -- The service checks tickets by its catalogue, which may be older than the voucher. The
-    -- requests with a ticket are decided by a separate call.
+    -- The service checks tickets by its catalogue, which may be outdated. If requests without a
+    -- ticket are in the batch, the other requests are decided by a separate call.
     if v.requires_ticket and false = any (p_tickets) then
         v_with := array(select i from generate_series(1, n) i where p_tickets[i] order by i);
         select * into verdicts, order_ids, details, price, decided_at, expiry, new_stock,
@@ -78,17 +78,18 @@ begin
         v_closed := 6;
     end if;
 
-    -- Insert as many orders as there is stock for. If requests are refused, their stock goes to the
-    -- requests behind them.
+    -- Insert as many orders as there is stock for. If some of these requests are refused, the next
+    -- pass of the loop gives their stock to the requests behind them.
     while v_closed = 4 and v_from <= n and new_stock > 0 loop
         v_to := least(n, v_from + new_stock - 1);
         order_ids := order_ids ||
             array(select nextval('voucher_order_id_seq') * 1048576 + p_voucher % 1048576
                   from generate_series(v_from, v_to));
-        -- If no shopper ordered before and none occurs twice, no row can conflict while the
-        -- voucher is locked. Then a plain insert saves each row the two-step insert of ON
-        -- CONFLICT, and the whole batch has one entry in the index of deadlines and one in that of
-        -- the feed. In a small batch this query costs more than it saves.
+        -- If no shopper has ordered before and none is in the batch twice, no row can conflict
+        -- while the voucher is locked. Then a plain insert is enough, which is cheaper per row than
+        -- the two-step insert of ON CONFLICT. And the whole batch has only one entry in the index
+        -- of deadlines and one in the index of the feed. In a small batch the query that finds this
+        -- out costs more than it saves.
         if n >= 16 then
             v_are_new := cardinality(array(select distinct unnest(p_users))) = n
                 and not exists (

@@ -1,5 +1,5 @@
--- Publish the tables that an aggregate of cells receives: all tables that lists read. The table
--- payment is not published, because two cells may have the same payment_ref. Returns the argument of
+-- Publish the tables that lists read, for an aggregate of cells. The table payment is not
+-- published, because two cells may have the same payment_ref. Returns the argument of
 -- join_aggregate().
 create or replace function publish_cell(p_url text) returns json
 language plpgsql

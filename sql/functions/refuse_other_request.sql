@@ -1,4 +1,4 @@
--- Raise an error unless a key was used for the same request, see use_key().
+-- Raise an error unless the key of a request was used for the same request, see use_key().
 create or replace function refuse_other_request(p_is_same boolean) returns void
 language plpgsql
 as $$

@@ -1,9 +1,9 @@
 -- Lower the fences of orders that are more than a day ahead of the clock. To be called by the owner
--- after the fence counter in Redis was too great. Without this function the shoppers of these
--- orders could not order the same vouchers again, because no lock gets a greater fence. The new
--- fence of an order is the time of its placement in microseconds, the unit of fences. So later
--- fences exceed it, and earlier ones stay stale. Reads all orders, and locks the vouchers that it
--- changes. Returns the number of changed orders.
+-- after the fence counter in Redis was too great. Otherwise the shoppers of these orders could not
+-- order the same vouchers again, because no lock would get a greater fence. The new fence of an
+-- order is the time of its placement in microseconds, which is also the unit of fences. So later
+-- fences are greater, and earlier fences stay stale. This function reads all orders, and locks the
+-- vouchers that it changes. Returns the number of changed orders.
 create or replace function repair_fences() returns bigint
 language plpgsql
 as $$

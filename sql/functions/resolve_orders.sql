@@ -1,6 +1,6 @@
--- After a lost connection: which of these attempts made an order? Orders are found by the fence
--- of the lock, or by the key if the fence is 0. Returns for each attempt 1 (placed) with the
--- order, or 0 (none).
+-- Find out which of these requests placed an order, after the connection was lost. An order is
+-- found by the fence of the request's lock, or by the key if the fence is 0. Returns for each
+-- request 1 (placed) with the order, or 0 (no order).
 create or replace function resolve_orders(p_voucher bigint, p_users bigint[], p_fences bigint[],
     p_keys text[])
 returns table (pos bigint, verdict smallint, order_id bigint, detail bigint[])

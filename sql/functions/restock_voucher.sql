@@ -1,4 +1,4 @@
--- Add stock; a negative number removes unsold stock. Returns no row if there is no such voucher.
+-- Add stock. A negative number removes unsold stock. Returns no row if there is no such voucher.
 create or replace function restock_voucher(p_voucher bigint, p_add bigint,
     p_actor text default 'admin')
 returns setof voucher

@@ -1,6 +1,6 @@
--- Do restock_voucher() for a request with a key (NULL: no key). A repeated request gets the present
--- state of the voucher. Raises unique_violation of used_key_pkey if the key belongs to another
--- request.
+-- Call restock_voucher() for a request with the key p_key (NULL: no key). If the request is
+-- repeated, returns the present state of the voucher. Raises unique_violation of used_key_pkey if
+-- the key belongs to another request.
 create or replace function restock_voucher_once(p_key text, p_voucher bigint, p_add bigint,
     p_actor text)
 returns setof voucher

@@ -1,4 +1,5 @@
--- Make this database the cell "K/N". `seckill migrate --cell` calls this as the owner.
+-- Make this database the cell K of N, given as "K/N". `seckill migrate --cell` calls this as the
+-- owner.
 create or replace function set_cell(p_cell text) returns void
 language plpgsql
 as $$

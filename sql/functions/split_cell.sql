@@ -1,13 +1,14 @@
--- Split a cell: this database, a copy of the cell, becomes one cell of a larger number of cells. A
--- copy of the cell 1/2 becomes 1/4 or 3/4. It keeps the vouchers of its new number with their
--- orders and history, and loses all others. To be called by the owner, while no instance is
+-- Split a cell: this database, a copy of the cell, becomes a cell of a larger number of cells. K/N
+-- is the cell K of N cells, which has the vouchers whose ids leave K when divided by N. So a copy
+-- of the cell 1/2 can become 1/4 or 3/4. The database keeps the vouchers of its new number with
+-- their orders and history, and deletes all others. To be called by the owner, while no instance is
 -- connected. Returns how many vouchers were deleted.
 --
--- Both table locks last until commit. A session of the service reads the cell when it begins. If
--- there is a session that has read the old cell, this function fails; a session that begins now
--- waits, and reads the new cell. Other sessions may still call functions that write. Each of these
+-- Both table locks last until the commit. A session of the service reads the cell when it begins.
+-- If a session has already read the old cell, this function fails. A session that begins now waits,
+-- and reads the new cell. Other sessions may still call functions that write. Each of these
 -- functions first locks the row of its voucher. So a call under way ends before the rows are
--- deleted, and a later call waits and then finds no voucher.
+-- deleted, and a later call waits and then does not find the voucher.
 create or replace function split_cell(p_number integer, p_cells integer) returns bigint
 language plpgsql
 set lock_timeout = '5s'
@@ -25,8 +26,9 @@ begin
             ' are those whose number leaves % when divided by %', v_cell.number, v_cell.cells, p_number,
             p_cells, v_cell.number, v_cell.cells;
     end if;
-    perform pg_stat_clear_snapshot(); -- an earlier query may have taken a snapshot
-    -- The rights of a superuser do not count, because a superuser has all rights.
+    perform pg_stat_clear_snapshot(); -- or pg_stat_activity may be outdated
+    -- A superuser has the right to execute every function, so the rights of superusers do not
+    -- count.
     select string_agg(format('%s of %s', a.pid, a.usename), ', ' order by a.pid) into v_sessions
     from pg_stat_activity a join pg_roles r on r.oid = a.usesysid
     where a.datname = current_database() and a.pid <> pg_backend_pid()

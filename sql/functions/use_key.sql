@@ -1,9 +1,9 @@
--- Record the key of a request in the transaction of its change. `is_new`: the key was not used
--- before. Otherwise `is_same` tells whether it was used for the same request, and `made_id` is what
--- that request created. Waits while another session uses the same key.
+-- Record the key of a request, in the transaction of its change. `is_new` is true if the key was
+-- not used before. Otherwise `is_same` says whether the key was used for the same request, and
+-- `made_id` is the id of what that request created. Waits while another session uses the same key.
 --
--- Keys are kept for 7 days. Each new key deletes up to two older keys, so the table stays
--- bounded without a task of its own.
+-- Keys are kept for 7 days. Each new key deletes up to two keys that are older, so the table stays
+-- bounded without a separate task.
 create or replace function use_key(p_voucher bigint, p_actor text, p_key text, p_request text,
     p_made_id bigint, out is_new boolean, out is_same boolean, out made_id bigint)
 language plpgsql

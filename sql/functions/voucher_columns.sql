@@ -1,5 +1,6 @@
--- The columns of a voucher that the service reads, in the order of `enum voucher_column` in
--- app/store/store_vouchers.c. The planner replaces a call by these columns, so it costs nothing.
+-- Return the columns of a voucher that the service reads, in the order of `enum voucher_column` in
+-- app/store/store_vouchers.c. The planner replaces the call by the columns, so the call costs
+-- nothing.
 create or replace function voucher_columns(v voucher)
 returns table (id bigint, version bigint, title text, description text, price_cents bigint,
                face_value_cents bigint, stock_total integer, stock_left integer,

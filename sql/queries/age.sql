@@ -1,4 +1,5 @@
--- The age of the data in a database of lists, in seconds; 0 without a cell.
+-- Returns the age of the data in the database of the lists, in seconds. 0: the database has no
+-- cell.
 select greatest(0, ceil(extract(epoch from clock_timestamp() - min(alive_at))))::bigint
 from cell
 where number >= 0

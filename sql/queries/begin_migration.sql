@@ -1,6 +1,6 @@
--- Refuse a standby, and create the table that records the applied files if it is missing. Set the
--- search path, which functions with "set search_path from current" copy: it begins with the schema
--- of the tables.
+-- Refuse a standby. Create the table that records the applied files, if it is missing. Set the
+-- search path so that it begins with the schema of the tables: functions with "set search_path from
+-- current" copy it.
 do $$
 begin
     if pg_is_in_recovery() then

@@ -1,8 +1,8 @@
--- Find the functions to create, which have changed or are missing, and the functions to drop, whose
--- file is gone. $1, $2: paths and contents of all files.
+-- Returns the functions to create, because they have changed or are missing, and the functions to
+-- drop, because their file is gone. $1, $2: paths and contents of all files.
 --
--- Postgres resolves the calls in the body of an SQL-language function when the function is created,
--- so its file begins with "-- after NAME" for each function that it calls.
+-- When an SQL-language function is created, the functions that it calls must exist. So its file begins
+-- with a line "-- after NAME" for each of them, and the functions are created in this order.
 with recursive file as (
     select path, content, substring(path from '/([^/.]+)[.]') as name,
            encode(sha256(convert_to(content, 'UTF8')), 'hex') as checksum
@@ -39,5 +39,5 @@ select 'step', path || ' (dropped)',
               substring(path from '/([^/.]+)[.]'), path),
        null
 from schema_file
-where path <> all ($1) -- no migration, because an unknown one is refused
+where path <> all ($1) -- never a migration: unknown migrations are refused
 order by 4, 2

@@ -1,5 +1,5 @@
 -- Create a voucher for a request with the key $13 (NULL: no key).
--- If there is no voucher, returns a row in which only the clock is set.
+-- If no voucher results, returns one row in which only the clock is set.
 select c.*, clock_timestamp()
 from (values (1)) as always
 left join lateral (

@@ -1,4 +1,5 @@
--- The vouchers with overdue orders, except $2, and the first orders of at most $1 overdue batches.
+-- Returns the vouchers with overdue orders, except $2, and the first orders of at most $1 overdue
+-- batches. Calls beat(), which returns 0.
 select voucher_id, array_agg(id)
 from (select voucher_id, id
       from voucher_order

@@ -1,5 +1,5 @@
 -- Returns the statements that grant the rights of the service again to each role that has them, and
--- to the role $1 unless $1 is NULL. NULL: there is no role.
+-- to the role $1 unless $1 is NULL. Returns NULL if there is no role.
 select string_agg(format('select grant_service(%L)', role), ';')
 from (select $1::text as role where $1 is not null
       union

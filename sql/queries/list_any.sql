@@ -1,5 +1,5 @@
--- At most $2 vouchers with ids below $1, the newest first.
--- If there is no voucher, returns a row in which only the clock is set.
+-- Returns at most $2 vouchers with ids below $1, the newest first.
+-- If there are none, returns one row in which only the clock is set.
 select c.*, clock_timestamp()
 from (values (1)) as always
 left join lateral (

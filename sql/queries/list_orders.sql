@@ -1,10 +1,10 @@
--- At most $3 orders of the shopper $7 with ids below $2, the newest first. All of them are orders
--- of the voucher $1 (0: any voucher), have the status $4 (NULL: any status), and were placed at or
--- after $5 and before $6.
+-- Returns at most $3 orders of the shopper $7 with ids below $2, the newest first. All of them are
+-- orders of the voucher $1 (0: any voucher), have the status $4 (NULL: any status), and were placed
+-- at $5 or later, and before $6.
 --
--- There is one look-up in each segment of vouchers (segment_of.sql). A block is 64 consecutive
--- segments. Blocks without vouchers are skipped, because ids that were not made by
--- next_voucher_id() may leave gaps of any size.
+-- The query looks into each segment of vouchers (see segment_of.sql). A block is 64 consecutive
+-- segments. Blocks without vouchers are skipped, because ids that next_voucher_id() has not made
+-- may leave gaps of any size.
 with recursive block (n) as (
     (select id >> 22 from voucher where $1::bigint = 0 order by id limit 1)
     union all

@@ -1,6 +1,6 @@
--- At most $3 vouchers that have not begun, the earliest begin first. The list begins after the
--- voucher with the begin $1 and the id $2.
--- If there is no voucher, returns a row in which only the clock is set.
+-- Returns at most $3 vouchers whose sale has not begun, the earliest begin first. The list begins
+-- after the voucher with the begin $1 and the id $2.
+-- If there are none, returns one row in which only the clock is set.
 select c.*, clock_timestamp()
 from (values (1)) as always
 left join lateral (

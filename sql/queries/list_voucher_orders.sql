@@ -1,7 +1,7 @@
--- At most $3 orders of the voucher $1 with ids below $2, the newest first. They have the status $4
--- (NULL: any status), and were placed at or after $5 and before $6. At most 10,000 orders are read
--- to find them. If that is not enough, the list ends with a row that has only the id of the last
--- order read, and the next list begins below this id.
+-- Returns at most $3 orders of the voucher $1 with ids below $2, the newest first. All of them have
+-- the status $4 (NULL: any status), and were placed at $5 or later, and before $6. To find them, at
+-- most 10,000 orders are read. If more would have to be read, the list ends with a row that has
+-- only an id, that of the last order read, and the next list begins below this id.
 with bounds as materialized (
     select first_order_since($1, $5) as first_id, least($2::bigint, first_order_since($1, $6)) as end_id
 ), scanned as not materialized (

@@ -1,9 +1,10 @@
--- The migrations that are not applied yet, in their order, each in a transaction of its own. $1, $2:
--- paths and contents of all files.
+-- Returns the migrations that are not applied yet, in their order, each in a transaction of its
+-- own. $1, $2: paths and contents of all files.
 --
 -- A transaction first locks all tables that its migration names, in the order of the service: the
--- voucher first. A migration that took a weak lock and then a stronger one would deadlock with the
--- sale. Behind a waiting lock the sale waits too, so lock_timeout is short, and the caller tries again.
+-- table voucher first. If a migration took a weak lock and then a stronger one, it could deadlock
+-- with the sale. While a lock is awaited, the sale waits, too. So lock_timeout is short, and the
+-- caller tries again.
 with new as (
     select path, content, row_number() over (order by position) as number,
            encode(sha256(convert_to(content, 'UTF8')), 'hex') as checksum
@@ -27,4 +28,4 @@ select 'step', path,
        format(E'%s\n;\ninsert into schema_file (path, checksum) values (%L, %L)', content, path, checksum),
        number
 from new
-order by number, kind -- commit, lock, step
+order by number, kind -- the kinds in this order: commit, lock, step

@@ -1,5 +1,5 @@
--- At most $3 events of the order $4 of the voucher $1, after the event $2. The placement is found
--- by the id of the order, and the changes by the index of orders.
+-- Returns at most $3 events of the order $4 of the voucher $1, after the event $2. The placement of
+-- an order is the event with the id of the order. The changes are found by the index of orders.
 select id, voucher_id, order_id, at, stock_change, actor, from_status::text, to_status::text, detail
 from ((select *
        from voucher_history

@@ -1,5 +1,5 @@
--- Change the voucher $1; a NULL leaves its column unchanged.
--- If there is no voucher, returns a row in which only the clock is set.
+-- Change the voucher $1. A parameter that is NULL leaves its column unchanged.
+-- If there is no such voucher, returns one row in which only the clock is set.
 select c.*, clock_timestamp()
 from (values (1)) as always
 left join lateral (

@@ -1,8 +1,8 @@
 -- Returns a refusal for each applied migration that has changed or is unknown, and for tables that
 -- no recorded migration has created. Then returns the preparations that new migrations need, in
--- order. The name of a file in preparations/ begins with the number of its migration. An earlier
--- run that was stopped leaves an invalid index, which is dropped first. A new database needs no
--- preparation. $1, $2: paths and contents of all files.
+-- their order. The name of a file in preparations/ begins with the number of its migration. If an
+-- earlier run was stopped, it may have left an invalid index, which is dropped first. A new
+-- database needs no preparation. $1, $2: paths and contents of all files.
 with file as (
     select path, content, substring(path from '/([0-9]+)_[^/]*$') as number
     from unnest($1::text[], $2::text[]) f (path, content)
@@ -41,4 +41,4 @@ where c.relnamespace = current_schema::regnamespace and not i.indisvalid
 union all
 select 'step', path, content, path
 from preparation
-order by path nulls first, text -- 'drop of ...' before 'sql/...'
+order by path nulls first, text -- "drop of ..." is before "sql/..."

@@ -1,7 +1,7 @@
--- What the last commit of this session survives. Returns enum durability, 1 if the server is
--- read-only, and when the session read the configuration. A session reads a changed configuration
--- before its next statement, so the answer is not older than the commit. Without rights on
--- statistics any WAL sender counts as a standby.
+-- Returns what the last commit of this session survives, as enum durability; 1 if the server is
+-- read-only; and when the session read its configuration. A session reads a changed configuration
+-- before its next statement, so the answer is not older than the commit. If the role may not read
+-- statistics, any WAL sender counts as a standby.
 select case when 'off' in (current_setting('fsync'), current_setting('full_page_writes'),
                            current_setting('synchronous_commit')) then 1
             when current_setting('synchronous_commit') in ('on', 'remote_apply')

@@ -1,5 +1,5 @@
--- The order $1, if it belongs to the shopper $2 or $2 is 0. The id of its voucher ends with the
--- same 20 bits as the id of the order.
+-- Returns the order $1, if it belongs to the shopper $2 or $2 is 0. The voucher is found by the
+-- last 20 bits of its id, which are also the last 20 bits of the order's id.
 select o.*
 from (select id
       from voucher

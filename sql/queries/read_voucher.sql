@@ -1,5 +1,5 @@
--- The voucher $1.
--- If there is no voucher, returns a row in which only the clock is set.
+-- Returns the voucher $1.
+-- If there is none, returns one row in which only the clock is set.
 select c.*, clock_timestamp()
 from (values (1)) as always
 left join lateral (

@@ -1,5 +1,5 @@
--- The vouchers $1 for the catalogue, without their texts.
--- If there is no voucher, returns a row in which only the clock is set.
+-- Returns the vouchers $1 for the catalogue, without their texts.
+-- If there are none, returns one row in which only the clock is set.
 select v.*, clock_timestamp()
 from (values (1)) as always
 left join lateral (

@@ -1,5 +1,5 @@
 -- Add $2 to the stock of the voucher $1 for a request with the key $4 (NULL: no key).
--- If there is no voucher, returns a row in which only the clock is set.
+-- If there is no such voucher, returns one row in which only the clock is set.
 select c.*, clock_timestamp()
 from (values (1)) as always
 left join lateral (

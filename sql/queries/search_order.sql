@@ -1,7 +1,8 @@
--- The order $8 or, if $8 is NULL, the order that the payment $9 has paid, if all of this is true: its
--- id is below $2, its voucher is $1 (0: any), its status is $4 (NULL: any), it was placed at or after
--- $5 and before $6, by the shopper $7 (0: any), and the payment $9 paid it (NULL: any or none).
--- At most $3 rows, as in the other lists.
+-- Returns the order $8 or, if $8 is NULL, the order that the payment $9 has paid. The order is
+-- returned only if all these conditions are true: its id is below $2; its voucher is $1 (0: any);
+-- its status is $4 (NULL: any); it was placed at $5 or later, and before $6; its shopper is $7 (0:
+-- any); and it was paid by the payment $9 (NULL: any or none). As in other lists, there are at most
+-- $3 rows.
 select o.*
 from (select coalesce($8::bigint, (select order_id from payment
                                    where payment_ref = $9::payment_ref

@@ -1,6 +1,7 @@
--- Begins a session of the service: returns its server process, whether it may place orders, and the
--- cell; sets statement_timeout, lock_timeout and idle_session_timeout to $1, $2, $3 ms. Plans are
--- made once and must suit a table of any size, see ../README.md.
+-- Begins a session of the service. Returns the server process, whether the role may place orders,
+-- when the server started, and the cell. Sets statement_timeout, lock_timeout and
+-- idle_session_timeout to $1, $2 and $3 ms. The planner settings are needed because plans are made
+-- once, and must suit a table of any size, see ../README.md.
 select pid::bigint, backend_start,
        coalesce(has_function_privilege(
            to_regprocedure('place_orders(bigint, bigint[], bigint[], text[], boolean[])'),
