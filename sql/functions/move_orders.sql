@@ -41,8 +41,8 @@ begin
         continue when not found;
         v_moved := v_moved + 1;
         if v_is_end then
-            -- Only the live orders of this shopper are looked at: v.ended_fence covers the orders that
-            -- have ended before.
+            -- Only the live orders of this shopper are looked at: v.ended_fence covers the orders
+            -- that have ended before.
             v_fence := greatest(v_fence, v_ended_fence, (
                 select max(live_order.fence)
                 from (

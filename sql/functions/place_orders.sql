@@ -13,8 +13,8 @@
 --   expiry     until when the new orders must be paid
 --   the rest   the voucher after this batch
 --
--- If the voucher does not exist, only verdicts, order_ids and decided_at are set. Stock is taken only
--- for inserted rows.
+-- If the voucher does not exist, only verdicts, order_ids and decided_at are set. Stock is taken
+-- only for inserted rows.
 drop function if exists place_orders(bigint, bigint[], bigint[], text[]); -- without p_tickets
 
 create or replace function place_orders(p_voucher bigint, p_users bigint[], p_fences bigint[],

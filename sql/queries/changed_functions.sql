@@ -1,8 +1,8 @@
 -- Returns the functions to create, because they have changed or are missing, and the functions to
 -- drop, because their file is gone. $1, $2: paths and contents of all files.
 --
--- When an SQL-language function is created, the functions that it calls must exist. So its file begins
--- with a line "-- after NAME" for each of them, and the functions are created in this order.
+-- When an SQL-language function is created, the functions that it calls must exist. So its file
+-- begins with a line "-- after NAME" for each of them, and the functions are created in this order.
 with recursive file as (
     select path, content, substring(path from '/([^/.]+)[.]') as name,
            encode(sha256(convert_to(content, 'UTF8')), 'hex') as checksum
