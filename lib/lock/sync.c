@@ -6,7 +6,8 @@
  * all calls. Other threads put their calls in a list, wake the leader and sleep. A leader
  * whose call is answered passes the lead to a thread that sleeps. When no thread has called
  * for a while, the background thread of the library takes the lead: timers and connections
- * are served between calls, too. It passes the lead to the next caller.
+ * are served between calls, too. It passes the lead to the next caller. While threads call,
+ * it wakes when the next timer of the loop is due, to see whether one of them still leads.
  *
  * The mutex protects lists and flags, and is never held while the loop runs. Only the
  * leader touches what belongs to the loop. The lead is taken and left under the mutex,
@@ -24,7 +25,8 @@
 #include <signal.h>
 #include <stdlib.h>
 
-#define LINGER_NS 5000000 /* the background thread leads after this time without a call */
+#define LINGER_NS   5000000 /* the background thread leads after this time without a call */
+#define LOOK_MAX_NS 100000000 /* it looks at least this often whether threads call */
 
 struct rlock_sync {
     uv_mutex_t mutex;           /* protects the fields before `process` */
@@ -32,7 +34,9 @@ struct rlock_sync {
     uv_cond_t idle;             /* signalled when the last thread or client has left */
     struct rlock_link arrived;  /* calls that have not begun */
     struct rlock_link sleeping; /* calls of sleeping threads, each of which could lead */
-    uint64_t leads;             /* number of times that the lead was taken */
+    uint64_t left_ns;           /* when the last leader left */
+    uint64_t due_ns;            /* when the background thread must look: the next timer */
+    uint64_t look_ns;           /* when the background thread will look */
     unsigned inside;            /* number of threads in a call */
     uv_thread_t leader;         /* valid if is_led */
     bool is_led;
@@ -95,6 +99,26 @@ static bool must_lead(const struct rlock_sync *sync, const struct rlock_sync_cal
     return list_is_empty(&sync->sleeping) && !sync->is_closing;
 }
 
+static uint64_t within(uint64_t value, uint64_t min, uint64_t max)
+{
+    return value < min ? min : value > max ? max : value;
+}
+
+/** The leader leaves, and no thread sleeps. Let the background thread look in time for the next
+ *  timer of the loop. The mutex is held. */
+static void leave_to_background(struct rlock_sync *sync)
+{
+    int timer_ms = uv_backend_timeout(&sync->loop); /* -1: there is no timer */
+    uint64_t timer_ns = timer_ms < 0 ? LOOK_MAX_NS : (uint64_t)timer_ms * 1000000;
+
+    sync->left_ns = uv_hrtime();
+    sync->due_ns = sync->left_ns + within(timer_ns, LINGER_NS, LOOK_MAX_NS);
+    if (sync->due_ns + LINGER_NS < sync->look_ns) {
+        sync->look_ns = sync->due_ns; /* one signal is enough */
+        uv_cond_signal(&sync->background_wake);
+    }
+}
+
 /**
  * Run the loop until `call` is answered; NULL: until another thread calls. The mutex is
  * held on entry and return.
@@ -103,7 +127,6 @@ static void lead(struct rlock_sync *sync, struct rlock_sync_call *call)
 {
     sync->is_led = true;
     sync->leader = uv_thread_self();
-    sync->leads++;
     if (call != NULL)
         list_remove(&call->sleep_link);
     uv_update_time(&sync->loop); /* perhaps no thread has run the loop for a while */
@@ -115,7 +138,9 @@ static void lead(struct rlock_sync *sync, struct rlock_sync_call *call)
         begin_arrived(sync);
     }
     sync->is_led = false;
-    if (!list_is_empty(&sync->sleeping))
+    if (list_is_empty(&sync->sleeping))
+        leave_to_background(sync);
+    else
         uv_cond_signal(
             &list_item(sync->sleeping.next, struct rlock_sync_call, sleep_link)->wake);
 }
@@ -212,13 +237,17 @@ void rlock_sync_answer(struct rlock_sync_call *call, enum rlock_status status)
 
 /* -- the background thread -- */
 
-/** Sleep for LINGER_NS. Returns whether no thread has led meanwhile. The mutex is held. */
+/** Sleep until the time to look. Returns whether no thread leads, and none has led lately. The
+ *  mutex is held. */
 static bool was_quiet(struct rlock_sync *sync)
 {
-    uint64_t leads = sync->leads;
+    uint64_t now_ns = uv_hrtime();
 
-    (void)uv_cond_timedwait(&sync->background_wake, &sync->mutex, LINGER_NS);
-    return !sync->is_led && sync->leads == leads;
+    sync->look_ns = now_ns + LOOK_MAX_NS;
+    if (!sync->is_led)
+        sync->look_ns = within(sync->due_ns, now_ns + LINGER_NS, now_ns + LOOK_MAX_NS);
+    (void)uv_cond_timedwait(&sync->background_wake, &sync->mutex, sync->look_ns - now_ns);
+    return !sync->is_led && uv_hrtime() - sync->left_ns >= LINGER_NS;
 }
 
 static void sync_run_background(void *arg)

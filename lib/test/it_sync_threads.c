@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #define STEPS      500
 #define OPERATIONS 5000 /* of all threads */
@@ -273,6 +274,33 @@ SYNC_CASE(test_rlock_sync_close__amid_calls)
 SYNC_CASE(test_rlock_sync_close__touches_no_lock_after_its_call_returned)
 {
     close_amid(*state, hold_on_stack_until_closed, SYNC_WORKERS_MAX);
+}
+
+/* -- how threads wait -- */
+
+/** How often the other threads of the process have slept. */
+static long count_sleeps_of_others(void)
+{
+    struct rusage all, own;
+
+    assert_int_equal(getrusage(RUSAGE_SELF, &all), 0);
+    assert_int_equal(getrusage(RUSAGE_THREAD, &own), 0);
+    return all.ru_nvcsw - own.ru_nvcsw;
+}
+
+/** It looks ten times a second, and before timers. It would lead after 5 ms without a call. */
+SYNC_CASE(test_background__sleeps_while_a_thread_calls)
+{
+    struct rlock lock = {0};
+    long sleeps = count_sleeps_of_others();
+    int64_t begin_us = clock_mono_us(), took_us;
+
+    do {
+        ASSERT_STATUS(sync_acquire(*state, &lock, "item:7", 0), RLOCK_OK);
+        ASSERT_STATUS(sync_release(*state, &lock), RLOCK_OK);
+        took_us = clock_mono_us() - begin_us;
+    } while (took_us < 500000);
+    ASSERT_NUMBER(count_sleeps_of_others() - sleeps, <, took_us / 10000);
 }
 
 int main(void)
