@@ -40,12 +40,14 @@ struct rlock_sync {
     unsigned inside;            /* number of threads in a call */
     uv_thread_t leader;         /* valid if is_led */
     bool is_led;
-    bool is_closing; /* no call begins any more, and the background thread ends */
+    uint64_t poll_ns; /* how long a thread with a call polls before it sleeps */
+    bool is_closing;  /* no call begins any more, and the background thread ends */
     bool is_closed;
 
     unsigned process; /* the process that started the sync */
     uv_loop_t loop;   /* only the leader uses this field and the fields below */
     uv_async_t wake;
+    bool has_event; /* since the leader looked: a call has arrived or was answered */
     struct rlock_link clients;       /* struct opened */
     struct rlock_link groups;        /* struct rlock_group */
     struct rlock_sync_call *closing; /* the call that closes the sync, or NULL */
@@ -119,6 +121,25 @@ static void leave_to_background(struct rlock_sync *sync)
     }
 }
 
+static void sync_on_wake(uv_async_t *wake)
+{
+    struct rlock_sync *sync = wake->data;
+
+    sync->has_event = true;
+}
+
+/** Poll for events for up to `poll_ns`, then sleep until there is one. */
+static void run_loop(struct rlock_sync *sync, uint64_t poll_ns)
+{
+    uint64_t end_ns = poll_ns == 0 ? 0 : uv_hrtime() + poll_ns;
+
+    sync->has_event = false;
+    while (!sync->has_event && uv_hrtime() < end_ns)
+        uv_run(&sync->loop, UV_RUN_NOWAIT);
+    if (!sync->has_event)
+        uv_run(&sync->loop, UV_RUN_ONCE);
+}
+
 /**
  * Run the loop until `call` is answered; NULL: until another thread calls. The mutex is
  * held on entry and return.
@@ -132,8 +153,10 @@ static void lead(struct rlock_sync *sync, struct rlock_sync_call *call)
     uv_update_time(&sync->loop); /* perhaps no thread has run the loop for a while */
     begin_arrived(sync);
     while (must_lead(sync, call)) {
+        uint64_t poll_ns = call == NULL ? 0 : sync->poll_ns;
+
         uv_mutex_unlock(&sync->mutex);
-        uv_run(&sync->loop, UV_RUN_ONCE);
+        run_loop(sync, poll_ns);
         uv_mutex_lock(&sync->mutex);
         begin_arrived(sync);
     }
@@ -225,6 +248,7 @@ void rlock_sync_answer(struct rlock_sync_call *call, enum rlock_status status)
 
     if (status != RLOCK_OK)
         set_message(call, status);
+    sync->has_event = true;
     uv_stop(&sync->loop); /* the leader must not poll again if this is its own call */
     uv_mutex_lock(&sync->mutex);
     call->status = status;
@@ -311,7 +335,8 @@ enum rlock_status rlock_sync_start(struct rlock_sync **ret_sync, struct rlock_er
     if (failure != 0)
         goto out;
     /* The handle ends a poll. This cannot fail: the loop has an async handle already. */
-    (void)uv_async_init(&sync->loop, &sync->wake, NULL);
+    (void)uv_async_init(&sync->loop, &sync->wake, sync_on_wake);
+    sync->wake.data = sync;
     failure = start_background(sync);
     if (failure != 0) {
         clear_loop(sync);
@@ -323,6 +348,15 @@ out:
     clear_waiting(sync);
     free(sync);
     return err_set(reterr, RLOCK_IO, "lock loop: %s", uv_strerror(failure));
+}
+
+void rlock_sync_poll(struct rlock_sync *sync, uint32_t poll_us)
+{
+    if (is_inherited(sync))
+        return;
+    uv_mutex_lock(&sync->mutex);
+    sync->poll_ns = (uint64_t)poll_us * 1000;
+    uv_mutex_unlock(&sync->mutex);
 }
 
 static void sync_on_timer_closed(uv_handle_t *timer)

@@ -303,6 +303,71 @@ SYNC_CASE(test_background__sleeps_while_a_thread_calls)
     ASSERT_NUMBER(count_sleeps_of_others() - sleeps, <, took_us / 10000);
 }
 
+static int64_t cpu_us(pthread_t thread)
+{
+    clockid_t clock;
+    struct timespec time;
+
+    assert_int_equal(pthread_getcpuclockid(thread, &clock), 0);
+    assert_int_equal(clock_gettime(clock, &time), 0);
+    return time.tv_sec * INT64_C(1000000) + time.tv_nsec / 1000;
+}
+
+static void acquire_once(struct sync_worker *worker)
+{
+    worker->status = sync_acquire(worker->fixture, &worker->lock, "item:7", 0);
+}
+
+static bool has_polled(void *arg)
+{
+    const struct sync_worker *worker = arg;
+
+    return cpu_us(worker->thread) > 20000;
+}
+
+SYNC_CASE(test_rlock_sync_poll__lets_a_call_poll_before_it_sleeps)
+{
+    struct sync_fixture *fixture = *state;
+    struct sync_worker worker = {0};
+
+    rlock_sync_poll(fixture->sync, UINT32_MAX);
+    server_pause(fixture->server);
+    sync_begin(fixture, &worker, 1, acquire_once);
+    SYNC_AWAIT(has_polled, &worker);
+    server_resume(fixture->server);
+    assert_int_equal(sync_end(&worker, 1), 0);
+    ASSERT_STATUS(worker.status, RLOCK_OK);
+}
+
+static bool acquires(void *arg)
+{
+    struct rlock lock = {0};
+
+    return sync_acquire(arg, &lock, "item:8", 0) == RLOCK_OK;
+}
+
+SYNC_CASE(test_rlock_sync_poll__ends_after_its_time)
+{
+    struct sync_fixture *fixture = *state;
+    struct rlock_client_options options = {.redis_url = fixture->server->unix_url,
+                                           .timeout_ms = 1000};
+    struct rlock lock = {0};
+    int64_t begin_us, begin_cpu_us;
+    enum rlock_status status;
+
+    status = rlock_sync_open(fixture->sync, &options, &fixture->client, NULL);
+    assert_true(status == RLOCK_OK || status == RLOCK_DOWN);
+    SYNC_AWAIT(acquires, fixture);
+    rlock_sync_poll(fixture->sync, 50);
+    server_pause(fixture->server);
+    begin_us = clock_mono_us();
+    begin_cpu_us = cpu_us(pthread_self());
+    ASSERT_STATUS(sync_acquire(fixture, &lock, "item:7", 0), RLOCK_TIMEOUT);
+    ASSERT_NUMBER(cpu_us(pthread_self()) - begin_cpu_us, <,
+                  (clock_mono_us() - begin_us) / 10);
+    server_resume(fixture->server);
+}
+
 int main(void)
 {
     return cases_run(fixture_start_server, fixture_stop_server);

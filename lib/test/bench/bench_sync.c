@@ -1,12 +1,13 @@
 /*
  * bench_sync.c - lock and unlock pairs per second of threads that block.
  *
- *   bench_sync URL THREADS SECONDS one|contended KIND
+ *   bench_sync URL THREADS SECONDS one|contended KIND [POLL_US]
  *
  * Each of THREADS acquires and releases one lock again and again: all the same lock
  * (contended) or each its own (one). KIND is plain, cohort, reentrant, fair, semaphore,
  * fair_semaphore (both with one permit), read, write or getset; all but getset have the
- * watchdog and wait by pub/sub. Prints a line of JSON.
+ * watchdog and wait by pub/sub. A call polls for POLL_US before it sleeps. Prints a line of
+ * JSON.
  */
 #include "base/clock.h"
 #include "lock/rlock_sync.h"
@@ -28,6 +29,7 @@ struct bench {
     struct rlock_client *client;
     int64_t end_us;
     unsigned threads;
+    uint32_t poll_us;
     uint16_t permits;
 };
 
@@ -66,7 +68,9 @@ static bool open_client(void)
     struct rlock_client_options options = {.redis_url = bench.url, .timeout_ms = 5000};
     struct rlock_err err = {0};
 
-    if (rlock_sync_start(&bench.sync, &err) != RLOCK_OK ||
+    if (rlock_sync_start(&bench.sync, &err) == RLOCK_OK)
+        rlock_sync_poll(bench.sync, bench.poll_us);
+    if (bench.sync == NULL ||
         rlock_sync_open(bench.sync, &options, &bench.client, &err) != RLOCK_OK) {
         fprintf(stderr, "%s: %s\n", bench.url, err.text);
         return false;
@@ -142,16 +146,17 @@ static const struct rlock_kind *find_kind(const char *name)
 
 int main(int argc, char **argv)
 {
-    unsigned seconds = argc == 6 ? (unsigned)strtoul(argv[3], NULL, 10) : 0;
+    unsigned seconds = argc == 6 || argc == 7 ? (unsigned)strtoul(argv[3], NULL, 10) : 0;
     bool is_good;
 
     bench.threads = seconds > 0 ? (unsigned)strtoul(argv[2], NULL, 10) : 0;
     bench.kind = seconds > 0 ? find_kind(argv[5]) : NULL;
     if (bench.threads < 1 || bench.threads > THREADS_MAX || bench.kind == NULL) {
-        fprintf(stderr, "bench_sync URL THREADS SECONDS one|contended KIND\n");
+        fprintf(stderr, "bench_sync URL THREADS SECONDS one|contended KIND [POLL_US]\n");
         return 2;
     }
     bench.permits = strstr(argv[5], "semaphore") != NULL; /* one */
+    bench.poll_us = argc == 7 ? (uint32_t)strtoul(argv[6], NULL, 10) : 0;
     bench.url = argv[1];
     bench.is_contended = strcmp(argv[4], "contended") == 0;
     bench.kind_name = argv[5];
