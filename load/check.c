@@ -3,21 +3,22 @@
  *
  *   check [--faults] TABLE HISTORY...
  *
- * TABLE contains all rows of the database; prove.py writes it in the format that
- * check_read.c reads. Each HISTORY contains requests and their answers; history.lua
- * writes it. Prints a line "rule NAME CHECKED VIOLATIONS" for each rule and "answer NAME
- * COUNT" for each kind of answer. The first violations of each rule go to standard error,
- * with the requests and rows. Exit code: 0 no violation, 1 a violation, 2 an input file
- * cannot be read. --faults: a process was killed during the run, so answers that do not
- * state the outcome are allowed.
+ * TABLE has all rows of the database, which prove.py writes in the format that check_read.c reads.
+ * Each HISTORY has requests and their answers, which history.lua writes. The program prints a line
+ * "rule NAME CHECKED VIOLATIONS" for each rule and a line "answer NAME COUNT" for each kind of
+ * answer. The first violations of each rule go to standard error, with the requests and rows.
  *
- * All times are of one machine's clock. A request was in progress from sent_us, taken
- * before it was sent, to answered_us, taken after its answer was read. An answer is
- * correct if it was true at any moment between. An event in the database has the time at
- * which its transaction held the row of the voucher, and an id that increases in commit
- * order. The moment at which a commit became visible is not known exactly: it is at most
- * commit_us later, and not after a client learned of it. In case of doubt the service is
- * assumed to be right.
+ * Exit code: 0: no violation; 1: a violation; 2: an input file cannot be read. --faults: a process
+ * was killed during the run, so answers that do not state the outcome are allowed.
+ *
+ * All times are by the clock of one machine. sent_us was taken before a request was sent, and
+ * answered_us after its answer was read. An answer is correct if it was true at any moment between
+ * these two times.
+ *
+ * The time of an event in the database was taken while its transaction held the row of the voucher,
+ * and its id increases in commit order. When the commit became visible is not known exactly: at
+ * most commit_us later, and not after a client had learned of it. In case of doubt the checker
+ * assumes that the service is right.
  */
 #include "load/check.h"
 
@@ -46,7 +47,7 @@ struct input input;
 bool had_faults;
 size_t checked[RULE_COUNT], violations[RULE_COUNT];
 int64_t commit_us;
-static int64_t start_us; /* printed times are relative to it */
+static int64_t start_us; /* times are printed relative to this time */
 
 /* -- violations -- */
 
@@ -128,7 +129,8 @@ static int compare_rows(const void *a, const void *b)
 
 /* -- main -- */
 
-/* Each shopper with a request or a row. The admin has number 0 and comes first. */
+/* Checks each shopper that has a request or a row. The admin has the number 0, and so comes
+   first. */
 static void check_all(void)
 {
     struct op *op = input.ops, *ops_end = input.ops + input.op_count;

@@ -13,7 +13,7 @@
 
 enum kind { ORDER, CANCEL, RESTOCK };
 
-/* UNKNOWN: it may have had an effect. NOT_DONE: the answer says that it had none. */
+/* UNKNOWN: the request may have had an effect. NOT_DONE: the answer says that it had no effect. */
 #define ANSWERS(X)                                                                       \
     X(UNKNOWN)                                                                           \
     X(PLACED)                                                                            \
@@ -38,26 +38,26 @@ enum answer {
 /** A request and its answer. */
 struct op {
     int64_t shopper, voucher;
-    int64_t order; /* in the answer, or 0; CANCEL: the order to cancel */
+    int64_t order; /* the order in the answer, or 0; of CANCEL: the order to cancel */
     int64_t sent_us;
     int64_t answered_us;  /* NEVER: no answer */
-    int64_t count;        /* RESTOCK */
-    char key[WORD_BYTES]; /* ORDER; "-": none */
+    int64_t count;        /* of RESTOCK: the stock to add */
+    char key[WORD_BYTES]; /* of ORDER; "-": none */
     const char *file;
     uint32_t line;
     uint16_t status;
     enum kind kind;
     enum answer answer;
-    bool is_used; /* already explains a row or an event */
+    bool is_used; /* the request explains a row or an event already */
 };
 
-/** A row of voucher_order, with its cancellation, if any. */
+/** A row of voucher_order, with the end of the order if it has ended. */
 struct row {
     int64_t voucher, id, shopper, created_us;
     char key[WORD_BYTES]; /* "-": none */
     int64_t end_id;       /* id of the event that ended the order, or NEVER */
     int64_t end_us;
-    int64_t ended_by_us;     /* the end was visible at this time at the latest */
+    int64_t ended_by_us;     /* at this time the end was visible at the latest */
     int64_t acknowledged_us; /* time of the first 201 or 200, or NEVER */
     bool is_acknowledged;    /* by a 201 */
     bool is_end_acknowledged;
@@ -68,14 +68,14 @@ enum event_kind { PLACEMENT, END, STOCK };
 /** A change of a voucher's stock. Ids increase in commit order. */
 struct event {
     int64_t voucher, id, at_us, change;
-    int64_t order; /* END: the order that ended */
+    int64_t order; /* of END: the order that has ended */
     struct row *row;
     enum event_kind kind;
 };
 
 struct voucher {
     int64_t id, begin_us, end_us, limit, left;
-    size_t first_span, span_count; /* periods without stock */
+    size_t first_span, span_count; /* the periods without stock, see check_voucher.c */
 };
 
 struct input {
@@ -84,7 +84,7 @@ struct input {
     struct event *events;
     struct voucher *vouchers;
     size_t op_count, row_count, event_count, voucher_count;
-    size_t unmatched_count; /* answers without a request, and second answers */
+    size_t unmatched_count; /* answers to no request, or to an answered one */
 };
 
 #define RULES(X)                                                                         \
@@ -118,20 +118,20 @@ extern struct input input;
 extern bool had_faults; /* --faults */
 extern size_t checked[RULE_COUNT], violations[RULE_COUNT];
 /**
- * A commit is visible to everybody, and returned stock is on sale again, within this time. It
- * includes the time of the slowest request, as a commit is visible before its answer.
+ * A commit is visible to everybody within this time, and returned stock is on sale again. A commit
+ * is visible before its answer, so the time includes that of the slowest request.
  */
 extern int64_t commit_us;
 
-/** Read a file; on failure print the reason and exit with code 2. */
+/** Read a file. On failure print the reason, and exit with code 2. */
 void read_table(const char *path);
 void read_history(const char *path);
 
-/** Make room for one more element; exits with code 2 when out of memory. */
+/** Make room for one more element. Out of memory: exits with code 2. */
 void *grow(void *array, size_t count, size_t size);
 void add_event(const struct event *event);
 
-/** qsort() that accepts NULL for no elements. */
+/** Call qsort(). `array` may be NULL if there are no elements. */
 void sort(void *array, size_t count, size_t size, int (*by)(const void *, const void *));
 
 static inline int compare(int64_t a, int64_t b)
@@ -139,24 +139,24 @@ static inline int compare(int64_t a, int64_t b)
     return (a > b) - (a < b);
 }
 
-/** Count a violation; print it if it is one of the first. `op` and `row` may be NULL. */
+/** Count a violation, and print it if few of the rule were printed. `op` and `row` may be NULL. */
 __attribute__((format(printf, 4, 5))) void add_violation(enum rule rule,
                                                          const struct op *op,
                                                          const struct row *row,
                                                          const char *why, ...);
 
-/** Sort the events of each voucher and apply them. Call it before the functions below. */
+/** Sort the events of each voucher, and apply them. To be called before the functions below. */
 void replay_vouchers(void);
 
-/** NULL: no such voucher. */
+/** Find a voucher. NULL: there is no such voucher. */
 const struct voucher *find_voucher(int64_t id);
 
-/** Could the stock have been empty at some moment of the request? */
+/** Whether the stock may have been empty at some moment of the request. */
 bool was_sold_out(const struct voucher *voucher, const struct op *op);
 
 void check_shopper(const struct shopper *shopper);
 
-/** @admin  sent all restock requests */
+/** @admin  the shopper with number 0, who sent all restock requests */
 void check_restocks(const struct shopper *admin);
 
 #endif

@@ -42,7 +42,7 @@ static struct reader open_file(const char *path)
     return reader;
 }
 
-/* Split the next line into words. False at the end of the file. */
+/* Split the next line into words. False: the file has no more lines. */
 static bool next_line(struct reader *reader)
 {
     ssize_t len = getline(&reader->text, &reader->room, reader->file);
@@ -74,7 +74,7 @@ static bool is_word(const struct reader *reader, size_t i, const char *text)
     return strcmp(reader->words[i], text) == 0;
 }
 
-/* "-" is 0. */
+/* Parse a number. "-" means 0. */
 static int64_t number(const struct reader *reader, size_t i)
 {
     char *end;
@@ -207,7 +207,8 @@ static void read_request(const struct reader *reader)
         op->count = number(reader, 6);
 }
 
-/* Read an answer. False: it belongs to no request (`op` is NULL) or to an answered one. */
+/* Read an answer. False: no request has this number (`op` is NULL), or the request has an
+   answer. */
 static bool read_answer(struct op *op, const struct reader *reader)
 {
     expect_words(reader, 6);

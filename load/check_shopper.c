@@ -4,7 +4,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#define UNLOCK_US 1000000 /* after its answer a request may still hold its lock */
+#define UNLOCK_US 1000000 /* after its answer a request may hold its lock for this time */
 #define LEASE_US  6000000 /* set by prove.py; a killed instance's lock lasts this long */
 #define CLIENT_KEY_MAX                                                                   \
     64 /* the service's own keys, for orders without a lock, are longer */
@@ -14,7 +14,7 @@ static bool has_key(const struct op *op)
     return op->kind == ORDER && strcmp(op->key, "-") != 0;
 }
 
-/* Can this request have inserted the row? */
+/* Whether this request can have inserted the row. */
 static bool fits(const struct row *row, const struct op *op)
 {
     return op->kind == ORDER && row->voucher == op->voucher &&
@@ -36,7 +36,7 @@ static bool is_within(const struct op *op, int64_t at_us)
     return op->sent_us <= at_us && at_us <= op->answered_us;
 }
 
-/* Note what the shopper has learned from an answer, before any answer is checked. */
+/* Note what the answer proves about its row. To be called for all answers before one is checked. */
 static void note_answer(const struct shopper *shopper, const struct op *op)
 {
     struct row *row = find_row(shopper, op->order);
@@ -81,7 +81,8 @@ static void check_repeated(const struct shopper *shopper, const struct op *op)
         add_violation(SAME_KEY, op, row, "the row did not exist yet");
 }
 
-/* Once an answer has named the order of a key, each later answer names the same one. */
+/* If an answer has named the order of a key, each later request with the key must get this
+   order. */
 static void check_key(const struct shopper *shopper, const struct op *op)
 {
     bool is_open = op->answer == UNKNOWN || op->answer == NOT_DONE ||
@@ -132,7 +133,7 @@ static bool may_hold_lock(const struct op *op, int64_t at_us)
            (!is_known || op->answered_us + held_us >= at_us);
 }
 
-/* There is one lock per shopper: a request for any voucher may hold it. */
+/* There is one lock per shopper, so the lock may be held by a request for any voucher. */
 static void check_in_progress(const struct shopper *shopper, const struct op *op)
 {
     checked[TRUE_IN_PROGRESS]++;
@@ -203,7 +204,7 @@ static void check_answer(const struct shopper *shopper, const struct op *op)
     case WRONG_STATE:
         if (op->kind == CANCEL)
             check_cancel(shopper, op);
-        break; /* restocks: check_restocks() */
+        break; /* check_restocks() checks restocks */
     case SOLD_OUT:
     case NOT_STARTED:
     case SALE_ENDED:
@@ -226,7 +227,8 @@ static void check_answer(const struct shopper *shopper, const struct op *op)
     }
 }
 
-/* Find an unused request with an unknown outcome that can explain the row or its end. */
+/* Whether an unused request with an unknown outcome can have caused the row or its end. If so, the
+   request counts as used. */
 static bool claim_unknown(const struct shopper *shopper, const struct row *row,
                           bool is_end)
 {
@@ -284,7 +286,8 @@ void check_shopper(const struct shopper *shopper)
 
 /* -- restocks -- */
 
-/* A request may take effect after the answer that its outcome is unknown. */
+/* Returns until when the request may take effect. If its outcome is unknown, this may be at any
+   time. */
 static int64_t latest_us(const struct op *op)
 {
     return op->answer == UNKNOWN ? NEVER : op->answered_us;
@@ -297,7 +300,8 @@ static bool may_match(const struct op *op, const struct event *event)
            event->at_us <= latest_us(op) && (op->answer == DONE || op->answer == UNKNOWN);
 }
 
-/* The matching request that must take effect first. The other requests may match later events. */
+/* Returns the unused request that may have caused the event, NULL: none. If there are several, the
+   one that must take effect first is returned, because the others may have caused later events. */
 static struct op *find_restock(const struct shopper *admin, const struct event *event)
 {
     struct op *found = NULL;

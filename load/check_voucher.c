@@ -8,7 +8,7 @@ struct span {
     int64_t from_us, to_us;
 };
 
-static struct span *spans; /* periods without stock, contiguous for each voucher */
+static struct span *spans; /* periods without stock; those of a voucher are contiguous */
 static size_t span_count;
 
 static int compare_events(const void *a, const void *b)
@@ -59,7 +59,7 @@ static void link_end(struct event *end)
     end->row->ended_by_us = end->at_us + commit_us;
 }
 
-/* Begin or end a period without stock. */
+/* Begin a period without stock, or end the last one. */
 static void note_stock(struct voucher *voucher, bool is_empty, int64_t at_us)
 {
     if (!is_empty) {
@@ -71,7 +71,7 @@ static void note_stock(struct voucher *voucher, bool is_empty, int64_t at_us)
     voucher->span_count++;
 }
 
-/* Apply the events of a voucher in order. Returns the first event of the next voucher. */
+/* Apply the events of one voucher in order. Returns the first event of the next voucher. */
 static const struct event *replay(struct voucher *voucher, const struct event *event)
 {
     const struct event *end = input.events + input.event_count;

@@ -1,31 +1,34 @@
--- history.lua - a script for wrk: send the requests of a plan, and log each request and its
+-- history.lua - a script for wrk: sends the requests of a plan, and logs each request and its
 -- answer.
 --
 --   wrk -s load/history.lua URL -- tokens=FILE place=DIR pace_ms=N
 --
--- FILE contains one token per line: the admin's, then those of shoppers 1, 2 and so on.
--- Thread K of wrk reads DIR/plan.K, one request per line, and sends them in this order:
+-- FILE has one token per line: the token of the admin, then those of the shoppers 1, 2 and so on.
+-- Thread K of wrk reads DIR/plan.K, which has one request per line, and sends them in this order:
 --
---   order SHOPPER VOUCHER KEY FOLLOW   POST /v1/vouchers/VOUCHER/orders; KEY "-": no key.
---       FOLLOW "again": repeat it after its answer; "twice": send it on two connections at
---       once, then repeat it; "cancel": cancel the placed order by two requests at once
+--   order SHOPPER VOUCHER KEY FOLLOW   POST /v1/vouchers/VOUCHER/orders; KEY "-": no key. FOLLOW
+-- says
+--                                      what happens next:
+--       again    repeat the order after its answer
+--       twice    send the order on two connections at once, then repeat it
+--       cancel   cancel the placed order by two requests at once
 --   restock 0 VOUCHER COUNT -          sent by the admin
 --
--- An order that was answered "not started", "in progress" or with a 5xx is repeated after
--- RETRY_MS, as a client would do. DIR/history.K receives these lines in order of time; times
--- are us since 1970, "-" means none:
+-- If an order is answered "not started", "in progress" or with a 5xx, it is repeated after
+-- RETRY_MS, as a client would do. DIR/history.K gets these lines, in order of time. Times are us
+-- since 1970. "-" means that there is no value.
 --
 --   > NUMBER TIME OP SHOPPER VOUCHER ARG    before a request is sent; ARG is the key, the
 --                                           order to cancel, or the count
 --   < NUMBER TIME STATUS CODE ORDER         after an answer was read
 --
--- wrk does not pass the connection to response(), so an answer is matched to its request by
--- X-Request-Id: each request carries its number there, and the service and nginx return it.
--- An answer without it is logged with the number 0, which the checker reports. A request
--- whose connection broke has no "<" line.
+-- wrk does not tell response() on which connection an answer came. So each request has its number
+-- in X-Request-Id, which the service and nginx return. An answer without this header is logged with
+-- the number 0, which the checker reports. If a connection broke, its request has no "<" line.
 --
--- The file DIR/stop ends the plan. When the plan is complete and no answer is missing, or none has arrived for GIVE_UP_US, the
--- thread creates DIR/done.K. wrk runs until it is interrupted.
+-- The plan ends early if there is a file DIR/stop. A thread creates DIR/done.K when its plan has
+-- ended, and no answer is missing or none has arrived for GIVE_UP_US. wrk runs until it is
+-- interrupted.
 
 local ffi = require("ffi")
 ffi.cdef [[
@@ -36,7 +39,7 @@ int clock_gettime(int clock, proof_time *ret_time);
 local RETRY_MS = 150
 local IDLE_MS = 20
 local GIVE_UP_US = 6e6
-local STOP_EVERY = 50 -- requests between two checks
+local STOP_EVERY = 50 -- after so many requests DIR/stop is looked for
 local IDLE_REQUEST = "GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Request-Id: idle\r\n\r\n"
 
 local threads = 0
@@ -56,8 +59,8 @@ end
 local place, pace_ms, history
 local tokens = {}
 local plan = {}
-local planned = 0 -- how many of the plan were sent
-local again = {} -- requests to repeat, and when
+local planned = 0 -- how many requests of the plan were sent
+local again = {} -- the requests to repeat, with their times
 local first_again, last_again = 1, 0
 local sent = {} -- unanswered requests by number
 local sent_count, missing = 0, 0

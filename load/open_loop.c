@@ -1,23 +1,22 @@
 /*
- * open_loop.c - an open-loop client: sends orders at a given rate, whether or not earlier
- * ones have been answered.
+ * open_loop.c - an open-loop client: sends orders at a given rate, whether or not earlier orders
+ * have been answered.
  *
  *   open_loop PORT RATE SECONDS CONNECTIONS TOKENS VOUCHER
  *
- * A closed-loop client waits for an answer before it sends the next request. It
- * therefore sends less when the service is slow and hides the latency that independent
- * clients would have seen ("coordinated omission"). Here the time of each request is
- * decided in advance by a Poisson process of RATE per second, and its latency counts from
- * that time, including the wait for a free connection. With RATE 0 the client is
- * closed-loop.
+ * A closed-loop client waits for an answer before it sends the next request. So it sends less while
+ * the service is slow, and does not see the latency that independent clients would see
+ * ("coordinated omission"). Here the times of all requests are decided in advance, by a Poisson
+ * process of RATE per second. The latency of a request counts from its time, so it includes the
+ * wait for a free connection. With RATE 0 the client is closed-loop.
  *
- * Line n of the file TOKENS is the token of one shopper; each is used once. Prints one line
- * of JSON. `late` is the delay of this program itself: from the moment at which a request
- * was due and a connection free until it was sent. Exit code 1: a connection broke, or a
- * request had no answer PATIENCE_US after the end.
+ * Line n of the file TOKENS is the token of one shopper. Each token is used once. The program
+ * prints one line of JSON. `late` is the delay that the program itself causes: a request could be
+ * sent as soon as its time had come and a connection was free, and was sent this much later. Exit
+ * code 1: a connection broke, or a request had no answer PATIENCE_US after the end.
  *
- * The program sleeps at least TICK_US unless an answer arrives, because one wake-up per
- * request would cost more than the request.
+ * Unless an answer arrives, the program sleeps for at least TICK_US: to wake up for each request
+ * would cost more than the request.
  */
 #include "base/clock.h"
 
@@ -53,7 +52,7 @@ static _Noreturn void fail(const char *what)
 
 /* -- durations -- */
 
-/* There is room for one per token. */
+/* The array has room for one duration per token. */
 struct durations {
     int64_t *us;
     size_t count;
@@ -93,22 +92,22 @@ struct load {
     const char *voucher;
     const char *token, *tokens_end;
     int64_t start_us, end_us;
-    double next_us; /* since the start; a double, so that rounding errors do not add up */
+    double next_us; /* since the start; a double, because rounding errors would add up */
     uint64_t random;
     struct conn *conns;
     size_t connections;
-    size_t free[CONNECTIONS_MAX]; /* a ring: the free connections in order of time */
+    size_t free[CONNECTIONS_MAX]; /* a ring of the free connections, the oldest first */
     size_t first_free, free_count;
-    int64_t free_since_us; /* since when the oldest free connection is free */
+    int64_t free_since_us; /* since when the first of them is free */
     int epoll_fd, timer_fd;
     uint64_t placed;
-    int64_t answered_us; /* the last answer */
+    int64_t answered_us; /* time of the last answer */
     struct durations latency, late;
 };
 
 /* -- the schedule -- */
 
-/* splitmix64, with a fixed seed */
+/* Returns a random number by splitmix64 with a fixed seed. */
 static uint64_t draw(struct load *load)
 {
     uint64_t bits = load->random += 0x9e3779b97f4a7c15;
@@ -123,7 +122,7 @@ static double gap_us(struct load *load)
     return -log1p(-(double)(draw(load) >> 11) / 0x1p53) * 1e6 / load->rate_per_s;
 }
 
-/* The time of the next request; INT64_MAX after the last one. */
+/* Returns the time of the next request; INT64_MAX after the last request. */
 static int64_t next_due_us(const struct load *load, int64_t now_us)
 {
     int64_t due_us =
@@ -141,7 +140,7 @@ static void become_free(struct load *load, size_t number, int64_t now_us)
     load->free[(load->first_free + load->free_count++) % load->connections] = number;
 }
 
-/* The same bytes as in orders.lua. */
+/* Send the next shopper's order, as the same bytes that orders.lua sends. */
 static void send_order(struct load *load, struct conn *conn)
 {
     const char *end =
@@ -159,7 +158,7 @@ static void send_order(struct load *load, struct conn *conn)
                    load->voucher, (int)(end - load->token), load->token);
     load->token = end + 1;
     conn->received = 0;
-    /* No other request is in flight, so the send buffer has room for all of it. */
+    /* The connection has no other request in flight, so the send buffer has room for all bytes. */
     if (send(conn->fd, request, (size_t)len, MSG_NOSIGNAL) != len)
         fail("a connection broke");
 }
@@ -233,7 +232,7 @@ static void wait_for_answers(struct load *load, int64_t in_us)
     timerfd_settime(load->timer_fd, 0, &in, NULL);
     count = epoll_wait(load->epoll_fd, events, EVENTS, -1);
     for (int i = 0; i < count; i++) {
-        if (events[i].data.u64 < load->connections) /* else the timer */
+        if (events[i].data.u64 < load->connections) /* otherwise it is the timer */
             on_readable(load, (size_t)events[i].data.u64);
     }
 }

@@ -1,25 +1,25 @@
--- orders.lua - a script for wrk: POST /v1/vouchers/{id}/orders. The service and nginx receive
--- the same bytes.
+-- orders.lua - a script for wrk: sends POST /v1/vouchers/{id}/orders, the same bytes to the service
+-- and to nginx.
 --
 --   wrk -s load/orders.lua URL -- threads=T tokens=FILE vouchers=ID[,ID...]
 --       [keys=PREFIX] [count=N]
 --
--- Line n of FILE is the token of one shopper. Each of the T threads takes its own share of the
--- first `count` lines; T must equal the -t of wrk, which does not pass it on. With several
--- vouchers each request takes one at random; an id that is listed twice is taken twice as
--- often. With `keys` each request has its own Idempotency-Key with this prefix.
+-- Line n of FILE is the token of one shopper. Each of the T threads takes a share of the first
+-- `count` lines. wrk does not tell the script its option -t, so T must be given here, too. If there
+-- are several vouchers, each request takes one at random; an id that is listed twice is taken twice
+-- as often. With `keys` each request has its own Idempotency-Key, which begins with PREFIX.
 --
--- All requests are created before the measurement, so each one costs only a table look-up
--- during it. There is no response(), because it makes wrk copy every header and body. wrk
+-- All requests are created before the measurement, so that during it a request costs only a table
+-- look-up. The script has no response(), because then wrk would copy every header and body. wrk
 -- itself counts the answers with a status of 400 or more.
 --
--- wrk starts each thread as soon as it is created, and its clock with the last one. Creating
--- half a million requests takes a second, so the first thread would get answers before the
--- clock starts. Therefore each thread waits at its first request until all are ready, at a
--- counter in shared memory.
+-- wrk starts each thread as soon as it has created it, but starts its clock with the last thread.
+-- To create half a million requests takes a second, so the first thread would get answers before
+-- the clock starts. Therefore each thread waits at its first request until all threads are ready,
+-- by a counter in shared memory.
 --
--- PORTS=PORT[,PORT...] in the environment replaces the port of the URL: the threads use these
--- ports in turn, for example one instance each. (Options are read too late for that.)
+-- PORTS=PORT[,PORT...] in the environment replaces the port of the URL. The threads use these ports
+-- in turn, for example those of several instances. (The options are read too late for this.)
 
 local ffi = require("ffi")
 ffi.cdef("void *calloc(size_t count, size_t size); int usleep(unsigned us);")
@@ -87,7 +87,7 @@ function init(args)
         end
     end
     gate = ffi.cast("volatile int32_t *", gate_address)
-    gate[0] = gate[0] + 1 -- no race: wrk calls init() for one thread after the other
+    gate[0] = gate[0] + 1 -- wrk calls init() for one thread after the other
     ready_cpu_s = os.clock()
 end
 

@@ -1,9 +1,10 @@
 /*
- * slow_disk.c - a library that is preloaded into Postgres and delays each flush of the WAL, as a
+ * slow_disk.c - a library that is preloaded into Postgres, and delays each flush of the WAL as a
  * network disk does.
  *
- * SLOW_DISK names a file with an int64_t, the delay in microseconds, which may be changed at
- * any time. Postgres flushes the WAL by fdatasync() and other files by fsync().
+ * SLOW_DISK names a file that contains the delay in microseconds, as an int64_t. It may be changed
+ * at any time. Postgres flushes the WAL by fdatasync(), and other files by fsync(), which has no
+ * delay.
  */
 #include <errno.h>
 #include <fcntl.h>

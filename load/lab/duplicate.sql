@@ -1,6 +1,6 @@
--- Looks up the shopper's order and inserts one if there is none, without a unique index. The
--- stock stays correct. It is tested without Redis, because the lock hides the defect: it
--- serialises the requests of a shopper.
+-- Defect: looks up the shopper's order, and inserts an order if there is none, but has no unique
+-- index. The stock stays correct. This defect is tested without Redis: the lock would hide it,
+-- because it serialises the requests of a shopper.
 drop index voucher_order_slot, voucher_order_key;
 create index voucher_order_slot on voucher_order ((voucher_id >> 16), user_id, voucher_id, slot);
 create index voucher_order_key on voucher_order (voucher_id, user_id, request_key);
@@ -18,7 +18,7 @@ declare
     v_id bigint;
 begin
     for f in select r.* from find_orders(p_voucher, p_users, p_keys) r loop
-        if v.id is null then -- waits for the lock; the result of find_orders() may be outdated then
+        if v.id is null then -- after this wait the result of find_orders() may be outdated
             select * into v from voucher where id = p_voucher for no key update;
             decided_at := clock_timestamp();
             expiry := decided_at + make_interval(secs => v.pay_within_s);

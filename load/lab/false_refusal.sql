@@ -1,4 +1,4 @@
--- Answers "sold out" while half of the stock is left.
+-- Defect: answers "sold out" while half of the stock is left.
 alter function place_orders rename to place_orders_correct;
 
 create function place_orders(p_voucher bigint, p_users bigint[], p_fences bigint[],

@@ -1,4 +1,4 @@
--- Reads the stock and writes it back without a lock on the voucher's row, so two concurrent
+-- Defect: reads the stock and writes it back without a lock on the voucher's row, so two concurrent
 -- transactions sell the same pieces.
 create or replace function place_orders(p_voucher bigint, p_users bigint[], p_fences bigint[],
                                         p_keys text[], p_tickets boolean[] default null,
@@ -11,7 +11,7 @@ declare
     v voucher;
     v_id bigint;
 begin
-    select * into v from voucher where id = p_voucher; -- for no key update
+    select * into v from voucher where id = p_voucher; -- without "for no key update"
     decided_at := clock_timestamp();
     expiry := decided_at + make_interval(secs => v.pay_within_s);
     price := v.price_cents;

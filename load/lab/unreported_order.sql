@@ -1,4 +1,4 @@
--- Places an order but answers "sold out" to every fifth shopper, so the stock is lost.
+-- Defect: places an order but answers "sold out" to every fifth shopper, so the stock is lost.
 alter function place_orders rename to place_orders_correct;
 
 create function place_orders(p_voucher bigint, p_users bigint[], p_fences bigint[],
