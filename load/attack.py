@@ -3,14 +3,14 @@
 
 Two instances behind nginx. The parts, in order of time:
 
-  faults     chaos.py with more clients and more faults, for most of the time: every answer is
-             compared with the database
-  slow       9,000 connections that send a byte now and then, while others order
-  listeners  10,000 listeners to the stock, of which some also send bytes
+  faults     chaos.py with more clients and more faults, for most of the time; every answer is compared
+             with the database
+  slow       9,000 connections send a byte now and then, while shoppers order
+  listeners  10,000 clients listen to the stock; some of them also send bytes
   races      200 times: two payments, a cancellation, a refund and the expiry of one order at once
-  framings   requests whose end is ambiguous, with a hidden one behind, to nginx and to an instance
+  framings   requests whose end is ambiguous, each followed by a hidden request, to nginx and to an instance
 
-All parts run, also after a failure. SEED decides what is random in each part; 0: a random seed.
+All parts run, even if one fails. SEED decides what is random in each part; 0: a random seed.
 Exit code 0: everything held. The logs stay in var/attack."""
 
 import concurrent.futures
@@ -66,7 +66,7 @@ def flush_redis(sale):
 
 
 def lower(setting, end):
-    """Turn a setting of Postgres off by a reload. Turn it on again after `end`."""
+    """Turn off a setting of Postgres by a reload. Turn it on again after `end`."""
     def fault(sale):
         sale.servers.configure(setting, "off")
         try:
@@ -122,7 +122,7 @@ class Sale(prove.Sale):
         return harness.rows(self.owner_url, f"select {what} from voucher_order where {condition}")
 
     def address(self, number):
-        """The address of an instance, each in turn."""
+        """Return the address of an instance: each instance in turn."""
         return "127.0.0.1", self.services[number % len(self.services)].port
 
     def audit(self):
@@ -143,7 +143,7 @@ class TimedShoppers(shopping.Shoppers):
         return answer
 
     def check(self):
-        """Call it after stop(). Check that no acknowledged order is lost. Returns the statistics."""
+        """Check that no acknowledged order is lost, and return the statistics. To be called after stop()."""
         check(self.count() > 0, "no order")
         lost = self.lost(self.sale.owner_url)
         check(not lost, f"lost orders, of the shoppers {lost[:5]}")
@@ -169,7 +169,7 @@ def possible(count):
 # -- slow connections --
 
 class SlowClients:
-    """Each client sends a byte of an endless head from time to time, and reconnects when it is cut off."""
+    """Clients that send an endless head byte by byte, and reconnect when the service cuts them off."""
 
     head = b"POST /v1/vouchers/1/orders HTTP/1.1\r\nHost: x\r\nX-Slow: "
 
@@ -216,7 +216,7 @@ def attack_with_slow_connections(sale, seconds):
 # -- listeners --
 
 class Listeners:
-    """Clients of a voucher's stream. Some send bytes after their request; the service may cut these off."""
+    """Clients of a voucher's stream. Some send bytes after their request. The service may cut these off."""
 
     kept = 400 # bytes, enough for the last event
     noise = (b"x", b"\0", b"\r\n", b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
@@ -290,7 +290,7 @@ def attack_with_listeners(sale, seconds):
 # -- races --
 
 class Race:
-    """Concurrent changes of one order. `at`: their time in s since 1970."""
+    """Concurrent changes of one order. `at`: when they are sent, in s since 1970."""
 
     def __init__(self, order, shopper, at):
         self.order, self.shopper, self.at = order, shopper, at
@@ -308,8 +308,8 @@ class Race:
             "refund": pool.submit(later, random.randrange(2), "refund", sale.payment)}
 
     def judge(self, status, history):
-        """Exactly one of the payments, the cancellation and the expiry has won. Returns the winner; a
-        refund wins after a payment."""
+        """Check that exactly one change has won: one of the payments, the cancellation or the expiry. After a
+        payment, the refund may win, too. Returns the last winner."""
         answers = {name: each.result() for name, each in self.answers.items()}
         found = f"order {self.order}: {answers}, {status}, {history}"
         check(set(answers.values()) <= {200, 409}, found)
@@ -360,8 +360,8 @@ def attack_with_races(sale):
 
 # -- framings --
 
-# Each text follows the request line, Host and Authorization of an order. {h}: a hidden order of
-# another shopper, {n}: its length.
+# Each text follows the request line and the headers Host and Authorization of an order. {h} is a hidden
+# order of another shopper, and {n} is the length of this order.
 FRAMINGS = {
     "two lengths": "Content-Length: 0\r\nContent-Length: {n}\r\n\r\n{h}",
     "two lengths, the first longer": "Content-Length: {n}\r\nContent-Length: 0\r\n\r\n{h}",
@@ -413,8 +413,8 @@ FRAMINGS = {
     "a header without a name": ": {n}\r\n\r\n{h}",
 }
 HIDDEN = "X-Hidden: 1\r\n"
-# A hidden order that is placed was smuggled past nginx. nginx has one connection to one instance, so
-# the next client would get a surplus answer.
+# If a hidden order is placed, it was smuggled past nginx. nginx has one connection to one instance, so the
+# next client would get the surplus answer.
 UPSTREAM = ("upstream seckill {{ server 127.0.0.1:{port} max_fails=0; keepalive 1; }} "
             "client_header_timeout {silence}s; client_body_timeout {silence}s;")
 LOCATION = """keepalive_timeout {silence}s;
@@ -430,8 +430,8 @@ def order_head(sale, voucher, shopper, more=""):
 
 
 def read_statuses(received):
-    """Of all answers, as a client reads them: nothing follows an answer that closes the connection.
-    (libmicrohttpd 0.9.75 sends the head of its own answer to a bad length twice.)"""
+    """The answers as a client reads them: it ignores what follows an answer that closes the connection.
+    (libmicrohttpd 0.9.75 sends the head of its answer to a bad length twice.)"""
     statuses = []
     while received:
         head, _, received = received.partition(b"\r\n\r\n")
@@ -453,7 +453,7 @@ def send_to_end(port, text):
 
 
 def frame(sale, voucher, shopper, framing):
-    """An order of a shopper with a hidden order of the next shopper."""
+    """An order of a shopper, in which an order of the next shopper is hidden."""
     hidden = order_head(sale, voucher, shopper + 1, HIDDEN) + "Content-Length: 0\r\n\r\n"
     return order_head(sale, voucher, shopper) + framing.format(n=len(hidden), h=hidden)
 

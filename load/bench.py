@@ -1,18 +1,18 @@
 #!/usr/bin/env -S python3 -B
 """bench.py PROGRAM - measure the service and compare it with the limits of this machine.
 
-nginx (`return 200`) receives the same requests as the service: the same script, the same bytes,
-1,024 connections, two workers. yardsticks.py has the other comparisons. Everything runs on this
-machine: the load generator, nginx or the service, PostgreSQL with its default durability, Redis.
-Each round measures each thing once, so that a slow minute of the machine affects all of them;
-the results are the median and the spread of the rounds. After each measurement SQL statements
-check that no voucher was oversold, no shopper has two orders, and every 201 is a row.
+nginx (`return 200`) receives the same requests as the service, from the same script: the same bytes
+on 1,024 connections. Both have two workers. yardsticks.py has the other comparisons. Everything runs
+on this machine: the load generator, nginx or the service, PostgreSQL with its default durability, and
+Redis. Each round measures each thing once, so that a slow minute of the machine affects all of them.
+The results are the median and the spread of the rounds. After each measurement, SQL statements check
+that no voucher was oversold, that no shopper has two orders, and that every 201 is a row.
 
 There are two databases, each with its own service: one is emptied before each measurement, the
 other has a million orders from the start.
 
-Prints a table, writes result.json to var/bench; exit code 1 if a check fails. The other programs that it
-starts are in the directory of PROGRAM.
+Prints a table, and writes result.json to var/bench. Exit code 1: a check has failed. The other programs
+that it starts are in the directory of PROGRAM.
 
   BENCH_SECONDS=4  of each measurement, 1 to 20     BENCH_ROUNDS=3
   BENCH_OLD_ORDERS=1_000_000     BENCH_PLACE=var/bench"""

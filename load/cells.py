@@ -1,13 +1,13 @@
 #!/usr/bin/env -S python3 -B
 """cells.py PROGRAM - two cells and an aggregate: each voucher has one of two Postgres servers.
 
-Private servers: two cells, each a Postgres, a Redis and an instance of the service, and a Postgres that
-both replicate to, for the lists. nginx sends each path to its cell. Shoppers order without a pause in
-both cells while Postgres and Redis of the first are killed. Then: no acknowledged order is lost, the
-other cell went on, the aggregate has all orders, and `seckill audit` passes everywhere. Before, each
-balancer whose rules app/docs/scaling.md shows must find the cells: nginx, HAProxy, and Envoy if it is in
-var/envoy. At the end the first cell is divided on a copy. Exit code 0: all of that holds. The logs stay
-in var/cells."""
+Private servers: two cells, each with a Postgres, a Redis and an instance of the service, and a Postgres to
+which both cells replicate, for the lists. nginx sends each path to its cell. Shoppers order without a pause
+in both cells, while Postgres and Redis of the first cell are killed. Then no acknowledged order may be lost,
+the other cell must have gone on, the aggregate must have all orders, and `seckill audit` must pass
+everywhere. Before this, each balancer whose rules app/docs/scaling.md shows must find the cells: nginx,
+HAProxy, and Envoy if it is in var/envoy. At the end the first cell is split on a copy of its data. Exit code
+0: all of this holds. The logs stay in var/cells."""
 
 import contextlib
 import http.client
@@ -22,10 +22,10 @@ import shopping
 
 PLACE = "var/cells"
 CELLS = 2
-ORDERS = 300 # acknowledged in a cell before, during and after the absence of the first cell
+ORDERS = 300 # acknowledged in each cell before, during and after the failure
 PAUSE_S = 0.05 # pause of a shopper between two orders
 STRANGER = 10**9 # a shopper without orders
-OLD_S = 7 # an older copy is not up to date; an up-to-date copy may look a few seconds old
+OLD_S = 7 # a copy that looks older is not up to date
 TOLERANCE = 10 # the rate may fall by this factor, because the machine may be busy; the goal is 0.95
 
 ENVOY = "var/envoy/bin/envoy"
@@ -77,7 +77,7 @@ def rules(language, words):
 
 
 def with_ports(text, ports):
-    """Replace the servers app0 and app1 of the document by those of the cells."""
+    """Replace the servers app0 and app1 of the document by the servers of the cells."""
     return re.sub(r"app([01]):8080", lambda found: f"127.0.0.1:{ports[int(found[1])]}", text)
 
 
@@ -240,7 +240,7 @@ def number_of(order):
 
 
 def check_split(program, cells, aggregate, stack):
-    """Cell 0/2 becomes 0/4 and 2/4, on a copy of its data."""
+    """Split the cell 0/2 into 0/4 and 2/4, on a copy of its data."""
     with contextlib.suppress(harness.Failed): # its cell may be gone
         harness.sql(aggregate.url("superuser"), "drop subscription seckill_cell_0")
     old = cells[0]
@@ -316,7 +316,7 @@ def check_crash(cells, services, both):
 
 
 def age_of(service):
-    """The age of the lists; None: they could not be read in time."""
+    """The age of the lists. None: they could not be read in time."""
 
     client = http.client.HTTPConnection("127.0.0.1", service.port)
     client.request("GET", "/v1/vouchers")
@@ -371,7 +371,8 @@ def run(stack):
 
 
 def check_strangers(program, cells, aggregate, stack):
-    """A cell with a number that is taken, another number of cells, an aggregate as the database."""
+    """Check that these are refused: a cell whose number is taken, another number of cells, and an aggregate
+    as the database of a cell."""
     for name in ("same", "other"):
         harness.sql(cells[0].url("superuser"), f"create database {name} owner seckill")
     strangers = [cells[0].url("superuser", name) for name in ("same", "other")]

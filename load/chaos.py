@@ -1,13 +1,12 @@
 #!/usr/bin/env -S python3 -B
-"""chaos.py PROGRAM CHECKER CYCLES [SEED] - faults at random moments of a sale; every answer is
-compared with the database.
+"""chaos.py PROGRAM CHECKER CYCLES [SEED] - let something fail at random moments of a sale, and compare every
+answer with the database.
 
-Two instances behind nginx receive orders, cancellations and restocks, as in prove.py. In each
-cycle, after a random pause, one process or connection fails (FAULTS). SEED decides the order of
-the faults, the pauses and the requests; 0: a random seed. When the plan of requests is complete,
-the checker and `seckill audit` run, and the next round begins with empty tables. At the end
-memory, threads, descriptors, connections and the size of a table are compared with those before the
-first fault.
+Two instances behind nginx receive orders, cancellations and restocks, as in prove.py. In each cycle,
+after a random pause, one process or connection fails (FAULTS). SEED decides the order of the faults, the
+pauses and the requests; 0: a random seed. When all planned requests have been sent, the checker and
+`seckill audit` run, and the next round begins with empty tables. At the end, memory, threads,
+descriptors, connections and the size of a table are compared with their values before the first fault.
 
 Exit code 0: no violation, and nothing has grown. The logs stay in var/chaos."""
 
@@ -172,17 +171,17 @@ FAULTS = {
 
 RESOURCES = (("instance 1: descriptors", 4), ("instance 2: descriptors", 4), ("instance 2: threads", 0),
              ("instance 2: memory in MiB", 16), ("Redis: clients", 1), ("Redis: memory in MiB", 4),
-             ("Postgres: connections", 0), ("Postgres: table voucher in MiB", 1)) # allowed increase since before the first fault
+             ("Postgres: connections", 0), ("Postgres: table voucher in MiB", 1)) # how much each value may grow
 
 
 def heap_mib(pid):
-    """The anonymous memory, because the count of shared pages changes when another process ends."""
+    """The anonymous memory. Shared pages do not count: their number changes when another process ends."""
     with open(f"/proc/{pid}/smaps_rollup") as lines:
         return next(int(line.split()[1]) for line in lines if line.startswith("Anonymous:")) / 1024
 
 
 def sample(sale):
-    """The resources while there are no clients. The second instance is never killed."""
+    """The resources while there are no clients, without those of the first instance, which is killed."""
     sale.nginx.stop()
     for service in sale.services:
         harness.wait_for("the connections of nginx are closed",

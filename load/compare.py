@@ -1,19 +1,20 @@
 #!/usr/bin/env -S python3 -B
 """compare.py PROGRAM commit|growth|instances|standby - how the rate of orders changes with the conditions.
 
-Cases that are compared are measured in turns, round by round, every other round backwards, so that a slow
-minute of the machine affects all of them. The results are the medians, and the medians of the ratios to the
-first case within a round. The checks of the benchmark follow each measurement.
+The cases are measured in turns, round by round, in every other round in reverse order, so that a slow minute
+of the machine affects all of them. The results are the medians, and the medians of the ratios to the first
+case of the same round. The checks of the benchmark follow each measurement.
 
   commit     each flush of the WAL is delayed, by slow_disk.so beside PROGRAM. SECKILL_EARLY_RELEASE is `auto`
-             or `off`; in the last case each voucher has transactions of its own (SECKILL_BATCH_VOUCHERS=1)
-  growth     more orders, vouchers, connections, workers. Shoppers order in random order, and each of them has
-             about as many old orders. So a new order may go to any page of the indexes, as in a sale that has
-             run for years. The goal for the size of the data is 0.9 of the rate of the smallest
-  instances  1, 2, 4 and 8 instances with one worker each sell 8 vouchers through nginx: at random, and with
-             the requests for a voucher sent to one instance, as docker/nginx.conf does. Before, all instances
-             are left alone, and the transactions of Postgres and the commands of Redis are counted
-  standby    a synchronous standby, compared with the primary alone, for each number of shoppers
+             or `off`. In the last case each voucher has transactions of its own (SECKILL_BATCH_VOUCHERS=1)
+  growth     more orders, vouchers, connections, or workers. Shoppers order in random order, and each has about
+             as many old orders as any other. So a new order may go to any page of the indexes, as in a sale
+             that has run for years. The goal is 0.9 of the rate with the fewest data
+  instances  1, 2, 4 and 8 instances with one worker each sell 8 vouchers through nginx, which sends a request
+             to a random instance, or all requests for a voucher to the same instance, as docker/nginx.conf
+             does. Before this, no client connects, and the transactions of Postgres and the commands of Redis
+             are counted
+  standby    a primary with a synchronous standby is compared with a primary alone, for each number of shoppers
 
 Prints a line for each measurement and a table, writes var/bench/WHAT.json; exit code 1 if a check fails.
 
@@ -43,14 +44,14 @@ CONNECTIONS = tuple(map(int, os.environ.get("BENCH_CONNECTIONS", str(deploy.CONN
 INSTANCES = tuple(map(int, os.environ.get("BENCH_INSTANCES", "1,2,4,8").split(",")))
 SETTINGS = [each.split("=") for each in os.environ.get("BENCH_SETTINGS", "").split(",") if each]
 SHOPPERS = 200_000 * SECONDS # more than a measurement needs
-WAL_MB = 4000 # written by all measurements, about
+WAL_MB = 4000 # about as much as all measurements write
 GOAL = 0.9
 
 
 # -- measuring and reporting --
 
 def measure(cases):
-    """`cases`: functions by name, which return numbers by name. Returns the results of all rounds by case."""
+    """Measure `cases`: functions by name, which return numbers by name. Returns the results of all rounds."""
     found = {name: [] for name in cases}
     for number in range(ROUNDS):
         for name in list(cases)[::-1 if number % 2 else 1]:
@@ -157,8 +158,8 @@ CHUNK = 5000
 
 
 def place(deployment, voucher, count):
-    """Insert `count` orders of shoppers spread evenly over the population, with place_orders() and
-    one transaction per chunk."""
+    """Insert `count` orders with place_orders(), one transaction per chunk. The shoppers are spread evenly over
+    the population."""
     deployment.sql(f"""do $$ begin
         for chunk in 0 .. {count // CHUNK - 1} loop
             perform place_orders({voucher},
@@ -259,7 +260,7 @@ def start_nginx(deployment, policy, stack):
 
 
 def idle_costs(deployment):
-    """Transactions and commands per second of one idle instance."""
+    """How many transactions and commands an instance without clients causes per second."""
     def count():
         database = deployment.superuser_url.rsplit("/", 1)[1]
         commands = deployment.servers.redis("info", "stats").split("total_commands_processed:")[1].split()[0]
@@ -275,7 +276,7 @@ def idle_costs(deployment):
 
 
 def sell_and_count(deployment, port, vouchers, connections, counts):
-    """Sell through this port. `counts` returns numbers by name, which are given per order."""
+    """Sell through this port. `counts` returns numbers by name, which are reported per order."""
     def load():
         before = counts()
         report = deploy.wrk(PLACE, [port], SECONDS, ids, SHOPPERS, connections=connections)

@@ -81,8 +81,8 @@ def is_settled():
 # -- orders --
 
 class Visitors(shopping.Shoppers):
-    """They come through nginx, which may have no instance behind it or be away itself. A shopper whose
-    lock is held by an instance that was killed tries no longer."""
+    """These shoppers order through nginx, which may be down, or have no instance behind it. If the lock of a
+    shopper is held by an instance that was killed, the shopper gives up."""
 
     waits_for_lock = False
 
@@ -161,7 +161,7 @@ def mark_fault(name):
 # -- the proof of `make demo` --
 
 def is_refused(status, body):
-    """Whether the answer says that nothing has changed and the shopper may try again, as on a busy machine."""
+    """Whether the answer says that nothing was changed and the shopper may try again: the machine is busy."""
     return status == 503 and body["code"] in ("overloaded", "unavailable")
 
 

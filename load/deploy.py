@@ -1,5 +1,5 @@
-"""deploy.py - a database with instances of the service, measured by wrk or by the open-loop
-client. After each measurement SQL statements check that no voucher was oversold, that no shopper
+"""deploy.py - a database with instances of the service, for measurements by wrk or by the open-loop
+client. After each measurement, SQL statements check that no voucher was oversold, that no shopper
 has two orders, and that every 201 is a row."""
 
 import json
@@ -48,8 +48,8 @@ def open_loop(program, place, port, seconds, voucher, rate, connections=CONNECTI
 # -- a database with instances of the service --
 
 class Deployment:
-    """A database of private servers, and instances of the service. A database of another name than
-    `seckill` is created."""
+    """A database of private servers, with instances of the service. If its name is not `seckill`, it is
+    created."""
 
     def __init__(self, program, servers, place, stack, database="seckill", instances=1, **settings):
         self.place, self.servers = place, servers
@@ -112,8 +112,8 @@ class Measured(Deployment):
         return self.check_after(load, vouchers, connections, **expected)
 
     def check_after(self, load, vouchers, connections, sells=True):
-        """Call `load`, then check its report against the database. `sells`: True if all requests
-        must be served, False if none, None if some."""
+        """Call `load`, then check its report against the database. `sells`: whether all requests must be served
+        (True) or none (False). None: it does not matter."""
         before = self.counts()
         report = load()
         harness.wait_for("all orders are answered", self.is_settled)
@@ -123,7 +123,7 @@ class Measured(Deployment):
         return report
 
     def is_settled(self):
-        """nginx may still send requests of a load generator that has ended."""
+        """Wait until no request is in flight. nginx may still send requests of a load generator that has ended."""
         placed = self.placed()
         time.sleep(SETTLED_S)
         return self.in_flight() == 0 and self.placed() == placed
@@ -187,8 +187,8 @@ def grow_buffers(servers):
 
 
 def write_wal(servers, mib):
-    """Write as much WAL as a benchmark will write, so that its segments are recycled, as on a
-    server that has run for a while. Creating a segment of 16 MB blocks all commits for 40 ms."""
+    """Write as much WAL as a benchmark will write. So the segments of the WAL are recycled, as on a server that
+    has run for a while: to create a new segment of 16 MB blocks all commits for 40 ms."""
     url = servers.url("superuser")
     servers.configure("min_wal_size", f"{mib}MB")
     harness.sql(url, "select count(pg_logical_emit_message(false, 'bench', repeat('x', 1048576))) "

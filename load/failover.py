@@ -1,19 +1,19 @@
 #!/usr/bin/env -S python3 -B
 """failover.py PROGRAM [CYCLES] - how long a fault of Postgres or Redis interrupts the sale, and what it loses.
 
-For each fault, private servers and an instance of the service. Shoppers place orders without a pause; an
-order without a clear answer is repeated under its key. In four parts:
+Each fault has private servers and an instance of the service. Shoppers place orders without a pause. If an
+order gets no clear answer, it is repeated under its key. There are four parts:
 
   servers  a primary with a standby, which is promoted when the primary is gone. The last fault is a
-           control: with an asynchronous standby orders must be lost
-  dropped  Patroni drops its only standby, whose disk must have each acknowledged order
-  pooled   a pooler gives the service sessions in which another client has set synchronous_commit = off;
+           control: the standby is asynchronous, so orders must be lost
+  dropped  Patroni drops its only standby. The disk of the primary must have each acknowledged order
+  pooled   a pooler gives the service sessions in which another client has set synchronous_commit = off.
            Postgres is killed
-  patroni  the primary fails in four ways, and Patroni promotes the standby; the old primary is the standby
-           of the next cycle. With CYCLES only this part, so often
+  patroni  the primary fails in four ways, and Patroni promotes the standby. The old primary is the standby
+           of the next cycle. CYCLES: only this part runs, with this number of cycles
 
 Orders must go on after the fault, without a restart of the service. Each acknowledged order must be a
-row, of the new primary or the durable copy, and `seckill audit` must pass. Exit code 0: all of that
+row of the new primary or of the durable copy, and `seckill audit` must pass. Exit code 0: all of this
 holds, and no interruption was ten times as long as its goal. The logs stay in var/failover."""
 
 import contextlib
@@ -32,7 +32,7 @@ import shopping
 
 PLACE = "var/failover"
 ORDERS = 500 # acknowledged before the fault, and after it
-FEW_ORDERS, PAUSE_S = 100, 0.02 # the same where shoppers pause, so that many cycles need few shoppers
+FEW_ORDERS, PAUSE_S = 100, 0.02 # with pauses, so that many cycles need few shoppers
 REQUESTS = 500 # answered while Postgres is less durable
 AWAY_S = 7 # longer than SECKILL_ORDER_TIMEOUT_MS
 TOLERANCE = 10 # a busy machine is slower than the goal
@@ -73,8 +73,8 @@ class Report:
 # -- servers --
 #
 # Each fault takes the primary, the standby and the shoppers. It returns the time of the fault, and the time
-# from which orders could be placed again. A paused primary simulates a machine without power, whose
-# connections are not closed.
+# from which orders could be placed again. To simulate a machine without power, whose connections are not
+# closed, the primary is paused.
 
 def of_primary(command):
     """A command of `servers.sh` for the primary; then the standby is promoted."""
@@ -87,7 +87,7 @@ def of_primary(command):
 
 
 def standby_first(wait):
-    """The standby is killed, and promoted later without the orders that are placed meanwhile."""
+    """The standby is killed, and later promoted without the orders that were placed meanwhile."""
     def happen(primary, standby, shoppers):
         standby.do("kill", "postgres")
         wait(shoppers)
@@ -100,7 +100,7 @@ def standby_first(wait):
 
 
 def standby_hangs(primary, standby, shoppers):
-    """Orders go on when it has been resumed. Then the primary fails, too."""
+    """Orders go on when the paused server has been resumed. Then the primary fails, too."""
     standby.do("pause", "postgres")
     fault = time.monotonic()
     time.sleep(AWAY_S)
@@ -123,8 +123,8 @@ def comes_back(name, begin, end, away_s=0):
 
 
 class Fault:
-    """`goal_s`: goal for the time until the next 201; None: no goal. `promotes`: the standby is the primary
-    afterwards."""
+    """`goal_s`: the goal for the time until the next 201; None: no goal. `promotes`: whether the standby is the
+    primary afterwards."""
 
     def __init__(self, name, happen, goal_s=None, is_synchronous=True, promotes=True, is_control=False):
         self.name, self.happen, self.goal_s, self.is_synchronous = name, happen, goal_s, is_synchronous
@@ -184,7 +184,7 @@ def start_as_postgres(command, log_path, stack, stop_by):
 
 
 def lost_without_primary(standby, shoppers, logs):
-    """The orders that a copy of the standby lacks, started alone as a primary. The standby must be down."""
+    """Start a copy of the standby alone as a primary, and return the orders that it lacks. The standby must be down."""
     data, port = f"{standby.directory}/alone", patroni.free_port()
     harness.run("cp", "-a", standby.data, data)
     for name in ("standby.signal", "postmaster.pid"):
@@ -235,7 +235,7 @@ default_pool_size = 200
 
 
 def start_pooler(servers, place, stack):
-    """Start PgBouncer, which leaves the settings of a client to the next client of the session. Returns its URL."""
+    """Start PgBouncer so that the settings of a client stay for the next client of a session. Returns its URL."""
     port = patroni.free_port()
     password = servers.url("service").partition("@")[0].rpartition(":")[2]
     directory = stack.enter_context(tempfile.TemporaryDirectory(prefix="pooler."))
@@ -250,7 +250,7 @@ def start_pooler(servers, place, stack):
 
 
 def make_lazy(url):
-    """Set synchronous_commit = off in many sessions at once, which then are the pooler's idle sessions."""
+    """Set synchronous_commit = off in many sessions at once, which the pooler then gives to other clients."""
     clients = [subprocess.Popen(["psql", "-XAtq", url], text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
                for _ in range(POOLED)]
     for client in clients:
@@ -317,7 +317,7 @@ PATRONI_FAULTS = (("Patroni: Postgres killed", kill_server, 1), ("Patroni: switc
 
 
 def fault_of(cycle):
-    """First each fault in turn. Later the faults that wait for a lease are rarer."""
+    """First each fault in turn. Later the faults that wait for a lease come more rarely, as they take longer."""
     return PATRONI_FAULTS[cycle % 4 if cycle < 4 or cycle % 20 < 4 else cycle % 2]
 
 

@@ -120,8 +120,8 @@ def write_json(path, data):
 
 
 def main(name, place, play):
-    """The whole of a program: call play(stack) with an empty directory `place`. At its end, also after
-    SIGTERM, the stack stops in reverse order what was started. Failed ends the process with a message."""
+    """Run a program: call play(stack) with an empty directory `place`. When it ends, also by SIGTERM, the stack
+    stops in reverse order what was started. Failed ends the process with a message."""
     shutil.rmtree(place, ignore_errors=True)
     os.makedirs(place)
     signal.signal(signal.SIGTERM, lambda _number, _frame: sys.exit(143))
@@ -133,8 +133,8 @@ def main(name, place, play):
 
 
 class Servers:
-    """A private PostgreSQL and Redis whose files are in a directory. They stop when this process
-    ends, however it ends: the pipe to `servers.sh hold` is closed then."""
+    """A private PostgreSQL and Redis, whose files are in a directory. However this process ends, the servers
+    stop: its end closes the pipe to `servers.sh hold`."""
 
     def __init__(self, directory, **env):
         self.directory = directory

@@ -2,19 +2,19 @@
 """prove.py PROGRAM CHECKER [full|short|restart|standby|lab [DELAY_MS]] - run load scenarios with and without
 crashes, and compare every answer with the database.
 
-Starts private servers and nginx in front of 1, 2 and 3 instances of the service. In each
-scenario wrk sends the requests of a plan and logs every request and answer; the checker then
-compares the logs with all rows.
+Starts private servers, and nginx in front of 1, 2 and 3 instances of the service. In each scenario, wrk
+sends the requests of a plan and logs every request and answer. Then the checker compares the logs with
+all rows.
 
   short    two instances, fewer shoppers
   restart  a rolling restart of four instances
-  standby  Postgres has a synchronous standby. The standby stands still for longer than the order timeout,
-           is killed and started again, and is promoted when the primary is killed. The answers are then
-           compared with its rows. The service finds it by itself: its database URL names both servers
-  lab      installs each defect of load/lab in a database; the checker must detect it
+  standby  Postgres has a synchronous standby. The standby is paused for longer than the order timeout, is
+           killed and started again, and is promoted when the primary is killed. Then the answers are
+           compared with the rows of the standby. The service finds it: its database URL names both servers
+  lab      installs each defect of load/lab in a database, in turn; the checker must detect each of them
 
-DELAY_MS: each flush of the WAL takes so much longer, by slow_disk.so beside PROGRAM. Exit code 0: no
-violation. The logs stay in var/prove until the next run."""
+DELAY_MS: slow_disk.so beside PROGRAM makes each flush of the WAL take this much longer. Exit code 0: there
+was no violation. The logs stay in var/prove until the next run."""
 
 import collections
 import contextlib
@@ -245,10 +245,10 @@ def busy_crash(deployment, size):
 
 
 class Scenario:
-    """`make_requests` returns the requests; `expected` are answers that must occur, or else the
-    scenario tested nothing. The requests are sent at full speed, or evenly over `seconds`. With
-    `is_clear` no answer may leave an outcome unknown. With `ends_after_fault` the plan ends
-    when the first instance has taken part again after the fault."""
+    """`make_requests` returns the requests. `expected`: answers that must occur, because otherwise the scenario
+    has tested nothing. The requests are sent at full speed, or evenly over `seconds`. With `is_clear` no
+    answer may leave an outcome unknown. With `ends_after_fault` the plan ends when the first instance has
+    answered requests again after the fault."""
 
     def __init__(self, name, make_requests, expected, fault=None, seconds=0, is_clear=False, ends_after_fault=False):
         self.name, self.make_requests, self.expected = name, make_requests, set(expected.split())
@@ -270,7 +270,7 @@ SCENARIOS = [
     KILL_POSTGRES,
 ]
 RESTART = Scenario("restart", crash, "PLACED", fault=Sale.restart_instances, seconds=8, is_clear=True)
-# The last one leaves the primary without a standby.
+# The last of these faults leaves the primary without a standby.
 STANDBY = [
     Scenario("standby stopped", crash, "PLACED UNCLEAR", fault=Sale.stop_standby, seconds=6),
     Scenario("standby killed", crash, "PLACED", fault=Sale.kill_standby, seconds=6),
@@ -295,8 +295,8 @@ def is_complete(place):
 
 @contextlib.contextmanager
 def load(deployment, requests, place, seconds):
-    """Send the requests with wrk. At the end wait until all its threads are done, then interrupt
-    it, as it ends only after a time."""
+    """Send the requests with wrk. Wait until all threads of wrk are done. Then interrupt wrk, because by itself
+    it ends only after a given time."""
     write_plan(place, requests)
     pace_ms = int(seconds * 1000) * CONNECTIONS // len(requests)
     with open(f"{place}/wrk.log", "wb") as log:
@@ -373,8 +373,8 @@ def audit(deployment, findings):
 
 
 def run_scenario(checker, deployment, scenario, size, place):
-    """Start with empty tables. Where the fault comes too late because the machine is busy, the
-    requests are sent again, more slowly. Returns the findings and the duration in seconds."""
+    """Run a scenario with empty tables. If the machine is busy and the fault comes too late, the requests are
+    sent again, more slowly. Returns the findings, and the duration in seconds."""
     seconds = scenario.seconds
     while True:
         shutil.rmtree(place, ignore_errors=True)
@@ -454,7 +454,7 @@ def prove(program, checker, servers, standby, runs, size):
 # -- the lab --
 
 class Defect:
-    """load/lab/NAME.sql breaks a promise of the database; the scenario must then violate the rule."""
+    """load/lab/NAME.sql breaks a promise of the database. The scenario must then violate the rule `rule`."""
 
     def __init__(self, name, rule, scenario, without_redis=False):
         self.name, self.rule, self.scenario, self.without_redis = name, rule, scenario, without_redis

@@ -2,14 +2,14 @@
 """restore.py PROGRAM [MILLIONS] - lose Postgres with its disk, and restore it from a base backup and
 the WAL that pg_receivewal has received.
 
-pg_receivewal is the synchronous standby of a private server, so the WAL of an acknowledged order is in
-the archive. Shoppers order without a pause, also during the base backup. Then the server is killed and
-its data are removed. It is restored twice: to the end of the WAL, where no acknowledged order may be
-missing, and to a moment during the orders, where none acknowledged before it may be. On the second the
-sale goes on: no id may be given again, and `seckill audit` must pass. The server is a cell, whose vouchers
-keep its number.
+pg_receivewal is the synchronous standby of a private server, so the archive has the WAL of every acknowledged
+order. Shoppers order without a pause, also during the base backup. Then the server is killed, and its data
+are removed. It is restored twice. The first restore is to the end of the WAL: no acknowledged order may be
+missing. The second is to a moment during the orders: no order that was acknowledged before may be missing.
+On this second server the sale goes on: no id may be given again, and `seckill audit` must pass. The server is
+a cell, whose vouchers keep its number.
 
-MILLIONS of orders, half of them before the base backup, show how long a restore takes; default 0. The
+MILLIONS of orders, half of them before the base backup, show how long a restore takes. The default is 0. The
 logs stay in var/restore."""
 
 import os

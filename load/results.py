@@ -40,7 +40,7 @@ def rates(measured, what):
 
 
 def ratio(values, bases):
-    """The median of the ratios within each round, as the machine varies between rounds."""
+    """The median of the ratios within each round, because the speed of the machine varies between rounds."""
     return round(statistics.median(value / base for value, base in zip(values, bases)), 3)
 
 
@@ -86,7 +86,7 @@ def compile_result(measured, facts):
     put_rates(result, measured)
     put_latency(result, measured)
     put_single(result, measured)
-    # The costs of one round: that with the median rate of orders.
+    # The costs are those of one round: the round with the median rate of orders.
     costs = measured[middle(rates(measured, "orders"))]
     return result | {name: costs[name] for name in ("cpu_us_per_order", "locks_per_call")} | facts
 

@@ -21,7 +21,7 @@ ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def lock_place(port):
-    """Only one run at a time may use the servers in var/run. Its file says which one does."""
+    """Only one run at a time may use the servers in var/run. The file of its lock says which run uses them."""
     os.makedirs(PLACE, exist_ok=True)
     lock = open(f"{PLACE}/run.lock", "a+")
     try:
@@ -53,8 +53,8 @@ def list_vouchers(service, state):
 
 
 def demo_vouchers(service):
-    """The id of a voucher on sale and of an upcoming one; created if there is none. The upcoming
-    one of an earlier run, which is on sale by now, opens once more."""
+    """Return the id of a voucher on sale, and the id of an upcoming voucher. A voucher that does not exist is
+    created. If the upcoming voucher of an earlier run is on sale by now, it is made to open once more."""
     on_sale = [each for each in list_vouchers(service, "open") if each["stock_left"] > 0]
     upcoming = [each["id"] for each in list_vouchers(service, "upcoming")]
     earlier = [each["id"] for each in on_sale if each["title"] == UPCOMING]
@@ -96,7 +96,7 @@ def ignore_signals():
 
 
 def serve(program, port, stack):
-    """`stack` stops what was started, in reverse order."""
+    """Run a sale. `stack` stops what was started, in reverse order."""
     servers = harness.Servers(PLACE)
     stack.callback(servers.down)
     servers.up()

@@ -2,8 +2,8 @@
 """standby_lists.py PROGRAM - lists that are read from a hot standby of Postgres.
 
 Private servers: a primary, an asynchronous standby, and an instance whose lists are read from the
-standby. Lists tell their age; when the standby stands still or is away, orders go on. Exit code 0:
-all of that holds. The logs stay in var/standby_lists."""
+standby. Lists must tell their age. When the standby is paused or down, orders must go on. Exit code 0:
+all of this holds. The logs stay in var/standby_lists."""
 
 import http.client
 import json

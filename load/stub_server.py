@@ -7,7 +7,7 @@ import time
 
 
 class Server:
-    """Answers requests one at a time in a thread. `reply(number)` returns the bytes to send, or
+    """A server that answers requests one at a time, in a thread. `reply(number)` returns the bytes to send, or
     None to close the connection."""
 
     def __init__(self, reply):

@@ -1,5 +1,5 @@
-"""Tests of $BUILD/open_loop, the open-loop client: are its numbers right when a server stalls, and does it fail
-when a server breaks connections or does not answer?"""
+"""Tests of $BUILD/open_loop, the open-loop client. Its numbers must be right when a server stalls, and it must
+fail when a server breaks connections or does not answer."""
 
 import itertools
 import json
@@ -32,8 +32,8 @@ class OpenLoopTest(unittest.TestCase):
         return json.loads(done.stdout)
 
     def test_latency__includes_the_wait_during_a_stall(self):
-        """One answer takes 150 ms. A closed-loop client would see one slow request; here each
-        request that was due during the stall has waited for the rest of it."""
+        """One answer takes 150 ms. A closed-loop client would see one slow request. Here each request that was
+        due during the stall has waited for the rest of the stall."""
         def reply(number):
             if number == 100:
                 time.sleep(0.15) # the stall

@@ -26,8 +26,8 @@ class OrdersTest(unittest.TestCase):
         return json.loads(done.stdout.splitlines()[-1])
 
     def test_request__waits_until_both_threads_are_ready(self):
-        """The second thread makes its requests last, which takes longer than a quarter of the measurement. It must
-        take part in most of it all the same, and that CPU time not count."""
+        """The second thread takes longer to make its requests than a quarter of the measurement. It must take
+        part in most of the measurement all the same, and the CPU time of this preparation must not count."""
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
         with Server(lambda _: http(409)) as server:
             report = self.run_wrk(server, 1_000_000, "vouchers=7")

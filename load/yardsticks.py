@@ -1,7 +1,7 @@
 """yardsticks.py - the limits of this machine, for comparison in the benchmark.
 
-Each yardstick does one part of an order and nothing else. The least time for an order is the sum
-of the times of its parts: HTTP answer (nginx), durable row (bulk insert), lock pair."""
+Each yardstick does one part of an order and nothing else. An order takes at least the sum of the times
+of its parts: HTTP answer (nginx), durable row (bulk insert), and lock pair (Redis)."""
 
 import glob
 import os
@@ -15,8 +15,8 @@ ROWS = 1000 # per statement of the bulk insert
 CLIENTS = 64 # clients of pgbench that place one order per transaction
 LOCKS, SINGLE_CALLS = 20_000, 5000 # so few that nearly all names are taken once
 
-# The same rows and indexes as with place_orders(), but without its work: no lock on the voucher,
-# no stock, no window, no look-up of earlier orders. Each statement commits.
+# The bulk insert makes the same rows and index entries as place_orders(), but does not lock the voucher, and
+# checks neither stock nor sale window nor earlier orders. Each statement commits.
 BULK = f"""
 \\set first (:client_id + 1) * 1000000000 + :n
 \\set n :n + {ROWS}
@@ -71,8 +71,8 @@ class Postgres:
 
 
 class Redis:
-    """Redis alone, with the scripts of the lock library, by redis-benchmark. It takes names at random, so all
-    names are free before it acquires, and all are locked before it releases."""
+    """Redis alone, with the scripts of the lock library, by redis-benchmark. This program takes names at random.
+    So all names are free before it acquires, and all are locked before it releases."""
 
     names, owner, number, latest_us = 200_000, "0123456789abcdef0123456789abcdef:1", "12345", "9000000000000000"
 
@@ -128,5 +128,5 @@ class Redis:
 
 
 def composite(*rates):
-    """The rate of doing one thing of each kind in sequence."""
+    """The rate at which one thing of each kind is done in sequence."""
     return 1 / sum(1 / rate for rate in rates)
