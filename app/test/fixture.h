@@ -35,8 +35,8 @@ struct service {
 };
 
 struct fixture {
-    char dir[96];           /* data of the servers, and logs of the services */
-    char program[256];      /* path of seckill */
+    char dir[96]; /* data of the servers, and logs of the services */
+    char program[256];
     char database_url[256]; /* for the owner of the tables */
     char service_url[256];  /* for the role of the service, which has fewer rights */
     char superuser_url[256];
@@ -118,7 +118,7 @@ struct service *fixture_serve(struct fixture *fixture, const char *const *env);
 struct service *fixture_serve_by(struct fixture *fixture, const char *const *env,
                                  const char *before, const char *redirections);
 
-/** Start a service that has ended once more, at the same address. */
+/** Start again a service that has ended, at the same address. */
 void service_respawn(struct fixture *fixture, struct service *service,
                      const char *const *env);
 
@@ -250,7 +250,6 @@ void sql_session(struct fixture *fixture, const char *statement);
 /** The number of rows that violate "no oversell" or "no duplicate". */
 int64_t sql_broken_guarantees(struct fixture *fixture);
 
-/** The number of live orders of a voucher. */
 int64_t sql_live_orders(struct fixture *fixture, const char *voucher_id);
 
 /** Execute a Redis command. Returns the first number or text of the reply, or "" if it is nil.

@@ -25,7 +25,7 @@ static struct {
     bool has_no_pages;        /* there is no memory for pages */
     bool shows_debug;
     bool is_redis_down, is_revoked, is_cluster;
-    bool has_entry; /* the catalogue has `entry` */
+    bool has_entry;
     struct catalogue_entry entry;
     struct order order;
     struct voucher voucher;
@@ -48,8 +48,8 @@ static struct {
     size_t held_count;
 } fake;
 
-static char did[TEXT_BYTES];    /* the calls of the fakes; each ends with ";" */
-static char answer[TEXT_BYTES]; /* the last answer */
+static char did[TEXT_BYTES]; /* the calls of the fakes; each ends with ";" */
+static char answer[TEXT_BYTES];
 static unsigned answers, status_of_answer;
 
 #define DID(...) append(did, sizeof(did), __VA_ARGS__)

@@ -46,7 +46,7 @@ struct store { int unused; };
 
 static struct {
     char trace[4000], log[1000];
-    const char *fails; /* the call that fails */
+    const char *fails;
     int64_t mono_us, real_us;
     size_t limiter_count, conn_count;
     struct api api;

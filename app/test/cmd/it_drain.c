@@ -184,7 +184,7 @@ SERVICE_CASE(test_drain__answers_one_request_on_an_idle_connection)
     EXPECT(client_read(client, &patience), 200, NULL);
     assert_true(client_ends(client, CLIENT_TIMEOUT_MS));
     client_close(client);
-    /* Ends long before the 30 s, because no connection is left. */
+    /* The service ends long before the 30 s are over, because no connection is left. */
     assert_int_equal(service_wait(service), 0);
 }
 
@@ -202,7 +202,7 @@ SERVICE_CASE(test_drain__does_not_wait_for_idle_or_slow_clients)
             client_write(clients[i], beginnings[i % 3], strlen(beginnings[i % 3])));
     }
     EXPECT(request(service, NULL, NULL, "GET /healthz"), 200, NULL);
-    /* Ends although all clients are still connected. */
+    /* The service ends although all clients are still connected. */
     assert_int_equal(service_stop(service), 0);
     for (size_t i = 0; i < COUNT_OF(clients); i++)
         client_close(clients[i]);

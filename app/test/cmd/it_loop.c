@@ -92,8 +92,8 @@ static bool nothing_in_flight(void *arg UNUSED)
 #define LEVEL_KIB     512 /* a leak of 100 bytes for each of 6,000 requests is more */
 
 /* Each order is placed, unless its client has reset the connection. The service keeps memory for
-   reuse, in proportion to the largest number of clients so far. So its memory grows at first. After
-   that it must not grow during three rounds. */
+   reuse, in proportion to the largest number of clients so far. So its memory grows at first. Then
+   it must stay nearly level during three rounds. */
 SERVICE_CASE(test_leaving__frees_the_memory)
 {
     /* By default a sanitizer keeps more freed memory, and the call stack of each allocation. */

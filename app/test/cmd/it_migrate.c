@@ -22,8 +22,8 @@
 #define LAST    "sql/migrations/0005_add_note.sql"
 #define UNIX_US "sql/functions/unix_us.sql"
 
-static struct sandbox *sandbox; /* the sandbox of the running test */
-static char schema[20];         /* the schema of the sandbox */
+static struct sandbox *sandbox;
+static char schema[20];
 
 static int setup(void **state)
 {

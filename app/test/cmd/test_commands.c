@@ -205,7 +205,7 @@ static int setup(void **state UNUSED)
 /* What a command has printed, and how it has ended. */
 struct ended {
     int code;
-    char out[100000], err[1000]; /* standard output and error */
+    char out[100000], err[1000];
     struct rlock_err why;
 };
 

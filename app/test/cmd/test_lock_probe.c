@@ -66,7 +66,7 @@ static void assert_says(struct lock_probe *probe, enum rlock_status first,
     fake.count = 0;
     fake.said[0] = '\0';
     lock_probe_on_connection(true, NULL, probe);
-    /* No second probe before the first is answered. */
+    /* There is no second probe before the first one is answered. */
     lock_probe_on_connection(true, NULL, probe);
     assert_int_equal(fake.count, 2);
     fake.callback(fake.asked[0], first, fake.arg);
@@ -99,7 +99,7 @@ UNIT_CASE(test_lock_probe__reports_each_change)
     assert_says(&probe, RLOCK_TIMEOUT, RLOCK_TIMEOUT, "");
     fake.why = (struct rlock_err){RLOCK_REFUSED, "out of memory"};
     assert_says(&probe, RLOCK_REFUSED, RLOCK_REFUSED, "down out of memory");
-    /* Not reported again, since the words are the same. */
+    /* This is not reported again, because the words are the same. */
     assert_says(&probe, RLOCK_DOWN, RLOCK_DOWN, "");
     fake.why = (struct rlock_err){RLOCK_IO, "connection reset"};
     assert_says(&probe, RLOCK_DOWN, RLOCK_DOWN, "down connection reset");

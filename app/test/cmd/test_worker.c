@@ -119,7 +119,7 @@ static void assert_woken(void)
 static void wake(struct worker *worker)
 {
     worker_wake(worker);
-    /* Libuv watches the descriptor from the first turn on. */
+    /* The loop watches the descriptor from its first turn on. */
     if (worker_last_turn_us(worker) > 0)
         assert_woken();
     turn();
@@ -492,7 +492,7 @@ CASE(test_set_keys__replaces_them_in_the_next_turn)
     wake(worker);
     assert_trace(OTHER_TURN);
     worker_set_keys(worker, make_keys(2, true));
-    /* Replaces keys that no turn has used. */
+    /* These keys replace keys that no turn has used. */
     worker_set_keys(worker, make_keys(0, false));
     assert_trace("auth_free(auth2) tls_free(tls2) ");
     turn();
@@ -555,8 +555,7 @@ CASE(test_stop__waits_for_requests_and_clients)
         if (is_drained != rows[i].is_drained)
             fail_msg("row %zu: expected that it is %s", i,
                      rows[i].is_drained ? "drained" : "not drained");
-        /* http_quiesce() is called only once */
-        assert_null(strstr(fake.trace, "http_quiesce"));
+        assert_null(strstr(fake.trace, "http_quiesce")); /* the drain begins only once */
         if (is_drained) {
             worker_join(worker);
             metrics_publish_state(&metrics, NULL);

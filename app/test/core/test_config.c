@@ -240,7 +240,7 @@ CASE(test_read__invalid_files)
                    "file or directory");
 }
 
-/* The mode of a pipe is not checked, because no one else can open it. */
+/* A pipe is no regular file, so its mode is not checked. */
 CASE(test_read__a_pipe)
 {
     struct config config;

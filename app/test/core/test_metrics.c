@@ -174,7 +174,7 @@ CASE(test_print__gauges_of_dependencies)
     first.postgres_up = second.postgres_up = 1;
     second.redis_up = 1;
     first.durability = DURABILITY_LOCAL;
-    /* Ignored: only the first loop reads the durability. */
+    /* This is ignored, because only the first loop reads the durability. */
     second.durability = DURABILITY_REMOTE;
     first.clock_difference_us = -1500000;
     second.clock_difference_us = 7;

@@ -137,7 +137,7 @@ UNIT_CASE(test_connection__answers_pipelined_requests_in_order)
 
     assert_string_equal(exchange(conn, requests, sizeof(requests) - 1)->body, "/a");
     ASSERT_NUMBER(read_answer(conn, true)->status, ==, 200);
-    /* So the answer to HEAD had no body. */
+    /* This is the next answer, so the answer to HEAD had no body. */
     assert_string_equal(read_answer(conn, false)->body, "/c");
     client_close(conn);
 }

@@ -20,7 +20,7 @@ UNIT_CASE(test_health_of__needs_every_loop)
     };
 
     first.postgres_up = first.redis_up = 1;
-    /* A past failure: ignored, since Postgres is up. */
+    /* This past failure is ignored, because Postgres is up. */
     first.postgres_failure = RLOCK_TIMEOUT;
     second.postgres_failure = RLOCK_REFUSED;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {

@@ -39,8 +39,8 @@ static struct {
         void (*released)(void *arg);
         int64_t deadline_us;
     } calls[CALLS_MAX];
-    bool has_snapshot; /* the next answer has a snapshot of the voucher */
-    size_t snapshots;  /* number of snapshots that the catalogue received */
+    bool has_snapshot;
+    size_t snapshots; /* number of snapshots that the catalogue received */
 } fake_store;
 
 static struct {

@@ -1,8 +1,8 @@
 /*
  * it_fault_durability.c - an administrator makes Postgres less durable during a sale.
  *
- * From then on no order may be acknowledged. The crash that follows may lose no acknowledged order.
- * When the setting is restored, the sale must continue.
+ * From then on no order may be acknowledged. Then Postgres crashes, and no acknowledged order may
+ * be missing afterwards. When the setting is restored, the sale must continue.
  *
  * The setup makes a commit take 10 ms. It also makes the WAL writer so slow that a crash loses
  * every commit that did not wait for the flush.

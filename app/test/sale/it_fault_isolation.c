@@ -151,7 +151,6 @@ ISOLATION_CASE(test_orders__of_held_vouchers_delay_no_other)
 
 #define HELD_BATCHES 1200
 
-/* Makes all orders of the voucher overdue by `hours`. */
 static void make_overdue(const char *voucher_id, int hours)
 {
     sql_do(fixture,

@@ -96,7 +96,7 @@ static const struct outage {
     {"connections cut", &patient, 0, 0, NULL, NULL, "pg_terminate_backend"},
     {"statements cancelled", &patient, 0, 0, NULL, NULL, "pg_cancel_backend"},
 };
-static const struct outage *outage; /* the outage of the running burst */
+static const struct outage *outage;
 
 static bool time_is_over(void *arg)
 {

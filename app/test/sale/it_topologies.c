@@ -56,7 +56,6 @@ static bool has_published(void *arg)
            strstr(reply->body, "[[") != NULL;
 }
 
-/** Runs a command of two or three words in the server at this URL. */
 static void redis_cli(const char *url, const char *verb, const char *key,
                       const char *value)
 {

@@ -454,8 +454,8 @@ static bool differs(int64_t difference_us, bool did_differ)
     return result;
 }
 
-/* The reading of the clock may be wrong by 1000 us. Clocks differ from 1 s on, and agree again
-   below 0.5 s. */
+/* The reading may be wrong by 1000 us, which is subtracted from the difference. Clocks differ if
+   more than 1 s is left. They agree again if no more than 0.5 s is left. */
 TEST(test_catalogue_clock__differs_by_more_than_a_second)
 {
     for (int64_t sign = -1; sign <= 1; sign += 2) {

@@ -697,7 +697,7 @@ TEST(test_checkout__expired_lease_is_not_sent)
     set_room(0);
     submit_locked(1, 7);
     submit_locked(2, 7);
-    /* The lock of shopper 2. */
+    /* This is the lock of shopper 2. */
     fake_locks.requested[0]->safe_until_us = clock_mono_us() + 1;
     set_room(1);
     assert_int_equal(fake_store.calls[0].count, 2);

@@ -67,7 +67,7 @@ UNIT_CASE(test_queues_update__frees_a_queue_whose_orders_are_gone)
     queues_clear(&queues);
 }
 
-/* The places in the map are random. In 50 rounds each place has been in use. */
+/* A queue is in a random place of the map. In 50 rounds each place has been in use. */
 UNIT_CASE(test_queues_clear__frees_every_queue)
 {
     struct queues queues;

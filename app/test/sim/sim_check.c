@@ -252,7 +252,7 @@ static struct sim_order *named_order(const struct sim_attempt *attempt, int64_t 
 static bool has_key(const struct sim_order *order, struct text key)
 {
     if (key.bytes == NULL)
-        /* The checkout made the key. */
+        /* The request had no key, so the checkout may have made one. */
         return order->key_len == 0 || order->key_len > REQUEST_KEY_MAX;
     return order->key_len == key.len && memcmp(order->key, key.bytes, key.len) == 0;
 }

@@ -20,7 +20,7 @@ struct pg_conn {
     struct sim_stream to_client;
     struct sim_backend *backend;
     enum { CONN_STARTING, CONN_LOGGING_IN, CONN_READY, CONN_LOST } state;
-    bool is_accepted;           /* the server has accepted the connection */
+    bool is_accepted;
     struct rlock_link building; /* list of sim_segment_statement, up to the next Sync */
     struct rlock_link unsent;   /* list of sim_request */
     struct rlock_link results;  /* list of struct arrived */

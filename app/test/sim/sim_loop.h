@@ -27,8 +27,8 @@ struct sim_loop {
     void (*on_turn_end)(void *arg);
     void *arg;
     /* private: */
-    struct rlock_link ready;   /* list of sim_input */
-    struct rlock_link handles; /* all open handles */
+    struct rlock_link ready; /* list of sim_input */
+    struct rlock_link handles;
     struct rlock_link closing;
     int64_t paused_until_us;
     int64_t turn_at_us; /* time of the next turn; INT64_MAX: no turn is planned */

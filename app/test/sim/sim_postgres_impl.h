@@ -16,8 +16,8 @@ struct sim_backend {
     int64_t pid, start_us;
     enum backend_state state;
     uint64_t step;
-    struct rlock_link segments;  /* list of sim_request that have not begun */
-    struct sim_request *segment; /* the segment under way */
+    struct rlock_link segments; /* list of sim_request that have not begun */
+    struct sim_request *segment;
     /* the statement under way, a link in segment->statements */
     struct rlock_link *statement;
     struct rlock_link row_wait; /* link in rows[].waiting */
@@ -26,8 +26,8 @@ struct sim_backend {
     int64_t lock_us;            /* lock_timeout; 0: none */
     int64_t idle_us;            /* idle_session_timeout; 0: none */
     int64_t deadline_us;        /* when the statement ends by its time limit */
-    PGresult *result;           /* the result of the statement */
-    size_t output_count;        /* number of results that have not been sent */
+    PGresult *result;
+    size_t output_count; /* number of results that have not been sent */
     PGresult *output[OUTPUT_MAX];
     struct sim_txn *txn;
     bool is_aborted;    /* the transaction has failed */

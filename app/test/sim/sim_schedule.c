@@ -23,7 +23,7 @@
 #include <string.h>
 
 #define WARM_UP_US    (40 * MS) /* time for the connections to come up */
-#define RECOVERY_US   (3 * S)   /* maximum time from the last fault to normal service */
+#define RECOVERY_US   (3 * S)   /* time from the last fault to normal service */
 #define EXPIRY_US     (2 * S)   /* an overdue order must expire within this time */
 #define PROBE_USER    9000
 #define PROBE_VOUCHER (SIM_VOUCHERS_MAX - 1)

@@ -49,7 +49,6 @@ size_t sim_shoppers_waiting(void);
 /** Compare all orders with all answers. */
 void sim_shoppers_check(void);
 
-/** The outcome of the last request that was answered. */
 enum outcome sim_shoppers_last_outcome(void);
 
 /* -- for sim_http.c -- */

@@ -17,8 +17,9 @@
 struct sim_tables sim_tables;
 
 static struct {
-    bool is_behind;     /* there are commits that are not durable */
-    size_t order_count; /* so many orders at the start of sim_tables.orders are durable */
+    bool is_behind; /* there are commits that are not durable */
+    /* number of durable orders, which are the first ones of sim_tables.orders */
+    size_t order_count;
     struct sim_order orders[SIM_ORDERS_MAX];
     struct sim_voucher vouchers[SIM_VOUCHERS_MAX];
 } durable;

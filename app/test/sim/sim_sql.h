@@ -109,7 +109,6 @@ extern struct sim_tables sim_tables;
 
 void sim_sql_begin(void);
 
-/** A new id for an order of the voucher. */
 int64_t sim_sql_next_id(int64_t voucher_id);
 
 bool sim_sql_is_live(const struct sim_order *order);

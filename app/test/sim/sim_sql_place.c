@@ -214,7 +214,6 @@ static void put_details(const struct place *place)
         sim_result_null();
 }
 
-/* Adds a row to the result. */
 static void put_placed(const struct place *place, bool exists, int64_t batch)
 {
     const struct sim_voucher *voucher = &place->txn->voucher;

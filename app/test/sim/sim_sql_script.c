@@ -356,7 +356,6 @@ static void print_vouchers(void)
     putchar('\n');
 }
 
-/* Prints the orders of one shopper and voucher. */
 static void print_orders_of(size_t voucher, int64_t user_id)
 {
     static const char *const words[] = {"unpaid", "paid", "redeemed", "cancelled",

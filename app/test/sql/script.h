@@ -141,7 +141,7 @@ static inline bool script_matches(const char *text, const char *wanted)
 /* -- statements -- */
 
 struct script_step {
-    char letter; /* letter of the session */
+    char letter;
     /* number of sessions, and how often each executes the statement; 0: one session */
     int count, times;
     char sql[8192], wanted[8192];

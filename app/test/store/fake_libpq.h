@@ -28,13 +28,13 @@ struct pg_conn {
     void *notice_arg;
 };
 
-static const char *fake_failing;            /* the call that fails, or "" if none does */
-static unsigned fake_failing_at;            /* how many of these calls succeed before */
-static struct pg_conn *fake_pg;             /* the open connection, or NULL */
-static const char *fake_encoding;           /* encoding of the server */
+static const char *fake_failing; /* the call that fails, or "" if none does */
+static unsigned fake_failing_at; /* how many of these calls succeed before */
+static struct pg_conn *fake_pg;  /* the open connection, or NULL */
+static const char *fake_encoding;
 static PostgresPollingStatusType fake_next; /* result of the next PQconnectPoll() */
-static int fake_unsent;                     /* result of PQflush(): 1 if data are left */
-static int fake_statements;                 /* number of prepared statements */
+static int fake_unsent; /* result of PQflush(). 1: data are left, -1: the call fails */
+static int fake_statements;
 /* a pipe: first the end of libpq, then the end of the server */
 static int fake_socket[2];
 static uv_poll_t *fake_poll;
@@ -58,7 +58,6 @@ static size_t fake_closing_count;
 static uv_getaddrinfo_t *fake_resolve;
 static uv_getaddrinfo_cb fake_on_resolved;
 
-/* Whether this call fails now. */
 static inline bool fake_fails(const char *call)
 {
     return strcmp(fake_failing, call) == 0 && fake_failing_at-- == 0;

@@ -26,7 +26,7 @@
 static struct sandbox *sandbox;
 static struct fixture *fixture;
 static PGconn *superuser;
-static int64_t voucher; /* the voucher of the test */
+static int64_t voucher;
 
 /* -- the store -- */
 
@@ -180,7 +180,6 @@ static void basket_send(struct basket *basket, int64_t user_id,
     store_flush(shop.store);
 }
 
-/* Looks up the order of a shopper, once. */
 static enum rlock_status basket_resolve_once(struct basket *basket, int64_t user_id)
 {
     basket_prepare(basket, user_id);
@@ -694,7 +693,7 @@ STORE_CASE(test_store_resolve_orders__ends_the_process_first)
     assert_int_equal(administer("select count(*) from pg_stat_activity"
                                 " where wait_event = 'PgSleep'"),
                      0);
-    /* Waits until no transaction uses it. */
+    /* This waits until no transaction uses the function. */
     sandbox_do(sandbox, "drop function dawdle cascade");
     assert_int_equal(orders(), 0);
     shop_close();

@@ -17,7 +17,7 @@ struct pg_conn {
 
 /* one letter for each attempt to connect. u: up, b: refused, n: out of memory */
 static const char *hosts;
-static const char *encoding; /* encoding of the server */
+static const char *encoding;
 static int failing_at;   /* the number of the statement that fails, from 0 on; -1: none */
 static bool is_lost;     /* a statement that fails loses the connection, too */
 static unsigned opened;  /* connections that are not closed yet */
@@ -26,7 +26,7 @@ static const char *kind; /* the kind of all steps of a plan; NULL: as in answers
 static const char *sqlstate; /* SQLSTATE of failures */
 static int locks_refused;    /* how many attempts to get the advisory lock fail */
 static const char *refused;  /* a statement that fails each time; NULL: none */
-static int pauses;           /* number of pauses of 0.1 s or more between attempts */
+static int pauses;           /* number of pauses between attempts at the transaction */
 static int warnings;
 static long patience_ms; /* the sum of all values of lock_timeout */
 static PQnoticeProcessor on_notice;
@@ -656,8 +656,8 @@ DB_CASE(test_db_migrate__waits_for_another_migration)
     "begin;begin_migration.sql;grants.sql the role;schema_rights.sql " FILES             \
     " 0;new_migrations.sql " FILES " 0;(step: the step)change tables;"
 
-/* Only a deadlock (40P01) and an unavailable lock (55P03) can go away. Then the transaction is
-   tried again after a pause. If the pause fails, the migration fails. */
+/* A deadlock (40P01) and an unavailable lock (55P03) may be temporary, so the transaction is tried
+   again after a pause. If the pause fails, the migration fails. */
 DB_CASE(test_db_migrate__tries_again_while_tables_are_in_use)
 {
     static const struct {

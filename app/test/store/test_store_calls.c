@@ -482,7 +482,7 @@ STORE_CASE(test_state__is_reported_when_it_changes)
     fake_lose(lane, RLOCK_REFUSED);
     ASSERT_SAID("");
     ASSERT_NUMBER(metrics.postgres_reconnects, ==, 1);
-    /* As from another host, which is a standby; not reported. */
+    /* This is as from another host that is a standby, and is not reported. */
     fake_lose(lane, RLOCK_BUSY);
     fake_lose(lane, RLOCK_IO);
     ASSERT_SAID("");
@@ -725,7 +725,7 @@ STORE_CASE(test_state__is_that_of_the_main_session)
     assert_true(store_is_foreign(shop, 6));
     conn_of(ROLE_MAIN)->session = (struct store_session){.cells = 1};
     assert_false(store_is_foreign(shop, 6));
-    /* As before the first connection. */
+    /* This is the session before the first connection. */
     conn_of(ROLE_MAIN)->session = (struct store_session){0};
     assert_false(store_is_foreign(shop, 6));
     conn_of(ROLE_MAIN)->session = (struct store_session){.cells = 2, .cell = 1};

@@ -56,7 +56,6 @@ CONN_CASE(test_send__a_reader_asks_for_the_age)
     ASSERT_NUMBER(store_conn_session(conn)->age_s, ==, 17);
 }
 
-/* Whether a query can be sent. */
 static bool accepts(bool has_memory)
 {
     struct store_params params = {.has_failed = !has_memory};

@@ -305,7 +305,7 @@ CONN_CASE(test_resolve__an_answer_may_be_late)
     pass_ms(TIMEOUT_MS / 5);
     pass_ms(TIMEOUT_MS / 5);
     ASSERT_CONTAINS(said, "resolve one;backoff 1 40 250;down 0 timeout");
-    /* Arrives while the next attempt is awaited. */
+    /* The answer arrives while the connection waits for its next attempt. */
     fake_resolve_ends(UV_EAI_NONAME, NULL);
     said[0] = '\0';
     pass_ms(20);
