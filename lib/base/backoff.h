@@ -5,9 +5,10 @@
 #include <stdint.h>
 
 /**
- * The pause after failed attempt number `attempt`, counted from 0. The ceiling doubles
- * from `min_ms` (0 counts as 1) to `max_ms`; the pause is between half of the ceiling and
- * all of it, chosen by `random`. Any thread.
+ * Return the pause in ms after a failed attempt. `attempt` is the number of failed attempts before
+ * it. The ceiling of the pause begins with `min_ms` (0 counts as 1), doubles with each attempt, and
+ * is at most `max_ms`. `random` chooses the pause between half of the ceiling and the whole
+ * ceiling. Any thread may call this function.
  */
 uint32_t backoff_ms(unsigned attempt, uint32_t min_ms, uint32_t max_ms, uint64_t random);
 

@@ -1,4 +1,4 @@
-/* clock.c - clock_gettime plus the shift that a test has set. */
+/* clock.c - reads clock_gettime() and adds the shift that a test has set. */
 #include "base/clock.h"
 
 #include <stdatomic.h>

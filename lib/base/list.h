@@ -2,7 +2,7 @@
  * list.h - an intrusive doubly linked list.
  *
  * A struct rlock_link is the head of a list, or a link in a list. After list_init() or
- * list_remove() a link is in no list, and to remove it again has no effect.
+ * list_remove() a link is in no list. To remove a link that is in no list has no effect.
  */
 #ifndef BASE_LIST_H
 #define BASE_LIST_H
@@ -12,7 +12,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/** The struct of type `type` whose member `member` is at `link`. */
+/** Return the struct of type `type` whose member `member` is at `link`. */
 /* NOLINTNEXTLINE(readability-identifier-naming): used like a function */
 #define list_item(link, type, member)                                                    \
     ((type *)(void *)((char *)(link)-offsetof(type, member)))
@@ -32,13 +32,13 @@
          &item->member != (head);                                                        \
          item = item##_next, item##_next = list_item(item->member.next, type, member))
 
-/** Remove the first struct and run the body, until the list is empty. The body may change
- *  the list. */
+/** Remove the first struct from the list and run the body with it, until the list is empty. The
+ *  body may change the list. */
 #define LIST_DRAIN(type, item, head, member)                                             \
     for (type * item; (item = LIST_SHIFT(type, head, member)) != NULL;)
 
-/** As LIST_DRAIN, but only for the structs that are in the list now. Structs that the
- *  body appends stay. */
+/** Like LIST_DRAIN, but stop after the struct that was the last one at the start. Structs that the
+ *  body appends stay in the list. */
 #define LIST_DRAIN_PRESENT(type, item, head, member)                                     \
     for (type *item##_last = list_item((head)->prev, type, member),                      \
               *item = LIST_SHIFT(type, head, member);                                    \
@@ -50,7 +50,7 @@
 #define LIST_SHIFT(type, head, member)                                                   \
     (list_is_empty(head) ? NULL : list_item(list_shift(head), type, member))
 
-/** The first struct; NULL when the list is empty. */
+/** Return the first struct; NULL if the list is empty. */
 #define LIST_FIRST(type, head, member)                                                   \
     (list_is_empty(head) ? NULL : list_item((head)->next, type, member))
 
@@ -64,7 +64,6 @@ static inline bool list_is_empty(const struct rlock_link *list)
     return list->next == list;
 }
 
-/** The number of structs in a list. */
 static inline size_t list_count(const struct rlock_link *list)
 {
     size_t count = 0;
@@ -84,7 +83,7 @@ static inline void list_insert_after(struct rlock_link *at, struct rlock_link *l
     at->next = link;
 }
 
-/** Insert `link`, which is in no list, as the last. */
+/** Insert `link`, which is in no list, at the end of the list. */
 static inline void list_append(struct rlock_link *head, struct rlock_link *link)
 {
     list_insert_after(head->prev, link);
@@ -109,7 +108,7 @@ static inline struct rlock_link *list_shift(struct rlock_link *head)
     return first;
 }
 
-/** Move all links of `from` to the end of `to`; `from` is empty afterwards. */
+/** Move all links of `from` to the end of `to`. Then `from` is empty. */
 static inline void list_append_all(struct rlock_link *to, struct rlock_link *from)
 {
     if (list_is_empty(from))

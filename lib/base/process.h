@@ -1,10 +1,11 @@
-/* process.h - tells a process from its children. */
+/* process.h - tells whether fork() has made this process a child. */
 #ifndef BASE_PROCESS_H
 #define BASE_PROCESS_H
 
 /**
- * A number that is greater in a child than in its parent. A resource that was opened when
- * the number was smaller was inherited by fork(), and belongs to the parent. Any thread.
+ * Return a number that is greater in a child than in its parent. If a resource was opened when the
+ * number was smaller, this process has inherited the resource by fork(), and it belongs to the
+ * parent. Any thread may call this function.
  */
 unsigned process_generation(void);
 

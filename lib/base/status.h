@@ -13,25 +13,26 @@ enum rlock_status {
     RLOCK_OK = 0,
     RLOCK_BUSY,      /* held by another owner; a result, not a failure */
     RLOCK_LOST,      /* no longer held: it expired, was deleted or was taken */
-    RLOCK_NOT_OWNER, /* never held by the caller */
+    RLOCK_NOT_OWNER, /* not held by the caller, or in another call */
     RLOCK_NOT_FOUND,
     RLOCK_INVALID,   /* an argument is out of its documented range */
     RLOCK_TIMEOUT,   /* no reply in time; the outcome is unknown */
     RLOCK_IO,        /* the connection failed; the outcome is unknown */
     RLOCK_DOWN,      /* not connected; nothing was sent or done */
     RLOCK_REFUSED,   /* the server replied with an error; nothing was changed */
-    RLOCK_UNSAFE,    /* too few replicas confirmed the grant, which was undone */
+    RLOCK_UNSAFE,    /* too few replicas confirmed the grant; it was released */
     RLOCK_CANCELLED, /* ended by the caller, or by closing the client */
     RLOCK_NO_MEMORY,
 };
 
-/** Zero-initialise before the first use; owns no memory. */
+/** An error. Zero-initialise it before the first use. It owns no memory. */
 struct rlock_err {
     enum rlock_status status;
     char text[256]; /* NUL-terminated, truncated to fit, no line breaks */
 };
 
-/** The status as a word for logs, e.g. "timeout"; never NULL, static. */
+/** Return the status as a word for logs, such as "timeout". The string is static, and never
+ *  NULL. */
 const char *rlock_status_name(enum rlock_status status);
 
 #ifdef __cplusplus

@@ -1,24 +1,25 @@
 /*
  * conn.h - an asynchronous connection to Redis that reconnects by itself.
  *
- * Commands are collected and leave in one write at redis_conn_flush(). A command is in
- * the caller's memory, so the connection allocates nothing per command. A server that
- * does not reply to the oldest command within the timeout counts as hung: the connection
- * is closed, all commands in progress end with RLOCK_TIMEOUT, and the connection is
- * opened again with back-off.
+ * Commands are collected and leave in one write at redis_conn_flush(). A command is in the caller's
+ * memory, so the connection allocates nothing per command. A server that does not reply to the
+ * oldest command within the timeout counts as hung. Then the connection is closed, all commands in
+ * progress end with RLOCK_TIMEOUT, and the connection is opened again after a pause.
  *
- * It connects only to a primary: with several hosts, to the host that is the primary;
- * with sentinels, to the primary that they name; in a cluster, to the master of one key.
- * It leaves a server that has become a replica, or has lost the slot of the key.
- * Connections to one cluster (siblings) share a socket if their keys have the same
- * master, and either all or none of them subscribe. Siblings that have lost the same
- * master search for it together: one of them tries at a time, about twice a second, and
- * the others follow it.
+ * The connection goes only to a primary. If the URL has several hosts, it goes to the host that is
+ * the primary. If the hosts are sentinels, it goes to the primary that they name. In a cluster it
+ * goes to the master of one key. The connection leaves a server that has become a replica, or that
+ * has lost the slot of the key.
  *
- * Guarantee: every command that redis_conn_end() accepts ends exactly once, never from
- * inside redis_conn_end() or redis_conn_flush().
+ * Connections to the same cluster are siblings. Siblings whose keys have the same master share a
+ * socket, but a sibling that subscribes to channels shares no socket with one that does not.
+ * Siblings that have lost the same master search for it together: one sibling tries at a time,
+ * about twice a second, and the others follow it to the master that it finds.
  *
- * Threads  the loop's only
+ * Guarantee: every command that redis_conn_end() accepts ends exactly once, never from inside
+ * redis_conn_end() or redis_conn_flush().
+ *
+ * Threads  only the thread of the loop
  * Blocks   never
  */
 #ifndef REDIS_CONN_H
@@ -41,15 +42,18 @@ struct redis_command;
 /**
  * Tells how a command ended.
  *
- * @status  RLOCK_OK; RLOCK_REFUSED: `reply` is the error; RLOCK_TIMEOUT, RLOCK_IO: the
- *          outcome is unknown; RLOCK_CANCELLED: the connection was closed
- * @reply   valid during the callback; NULL: there was none
+ * @status  RLOCK_OK         the server has replied
+ *          RLOCK_REFUSED    `reply` is the error of the server
+ *          RLOCK_TIMEOUT,
+ *          RLOCK_IO         the outcome is unknown
+ *          RLOCK_CANCELLED  the connection was closed
+ * @reply   valid during the callback; NULL: there was no reply
  */
 typedef void (*redis_command_cb)(struct redis_command *command, enum rlock_status status,
                                  const struct redis_reply *reply);
 
-/** A command, in the caller's memory. The command may not move from redis_conn_end() until
- *  `done` is called. */
+/** A command, in the caller's memory. It may not move between redis_conn_end() and the call of
+ *  `done`. */
 struct redis_command {
     struct rlock_link link;
     struct redis_conn *conn;
@@ -57,11 +61,11 @@ struct redis_command {
     redis_command_cb done;
 };
 
-/** A script that checks the rights of the user. If it replies with a NOPERM error, the
- *  connection is refused. Otherwise redis_conn_lacks() returns its reply. The script gets
- *  no keys. */
+/** A script that checks the rights of the user, without keys. If the script replies with a NOPERM
+ *  error, the connection is refused. Otherwise redis_conn_lacks() returns the reply. The strings
+ *  must outlive the connection. */
 struct redis_rights {
-    const char *script; /* NULL: no script. The strings outlive the connection */
+    const char *script; /* NULL: the rights are not checked */
     const char *sha;    /* SHA-1 of the script, in hex */
     const char *arg;
 };
@@ -69,20 +73,21 @@ struct redis_rights {
 struct redis_conn_options {
     uv_loop_t *loop;             /* borrowed, outlives the connection */
     const struct redis_url *url; /* copied */
-    uint32_t timeout_ms;         /* limit for connecting, and for each command */
-    /* In a cluster: connect to the master of this key. REDIS_KEY_MAX bytes are copied. */
+    uint32_t timeout_ms;         /* time limit for connecting, and for each command */
+    /* In a cluster the connection goes to the master of this key. At most REDIS_KEY_MAX bytes of
+       the key are copied. */
     const char *key;
     struct redis_rights rights;
-    /* A connection with which this one may share a socket; NULL: there is none yet. Siblings must
-       be closed in one turn of the loop. A command of a closed sibling may end only when the last
-       sibling is closed. */
+    /* Another connection to the same cluster; NULL: this is the first one. All siblings must be
+       closed in the same turn of the loop. A command of a closed sibling may end only when the
+       last sibling is closed. */
     struct redis_conn *sibling;
-    /* Called when the connection goes up or down, and when the reason of being down changes. May
-       be NULL. */
+    /* Called when the connection goes up, when it goes down, and when it stays down for another
+       reason. May be NULL. */
     void (*on_state)(bool is_up, const struct rlock_err *why, void *arg);
-    /* Called with each message of a subscribed channel, {kind, channel, text}. If
-       on_message is NULL, SUBSCRIBE and SSUBSCRIBE must not be sent. A command that
-       subscribes or unsubscribes must name one channel. */
+    /* Called with each message of a subscribed channel, which is the array {kind, channel,
+       text}. If on_message is NULL, no command may subscribe. A command that subscribes or
+       unsubscribes must name exactly one channel. */
     void (*on_message)(const struct redis_reply *reply, void *arg);
     void *arg;
 };
@@ -99,9 +104,9 @@ MUST_CHECK enum rlock_status redis_conn_open(const struct redis_conn_options *op
                                              struct rlock_err *reterr);
 
 /**
- * Close the connection. Commands in progress end with RLOCK_CANCELLED before this
- * returns. The loop frees the memory in a later turn, and calls `closed` (may be NULL).
- * Accepts NULL, and then calls nothing.
+ * Close the connection. Commands in progress end with RLOCK_CANCELLED before this returns. The loop
+ * frees the memory in a later turn, and then calls `closed` (may be NULL). If `conn` is NULL,
+ * nothing happens, and `closed` is not called.
  */
 void redis_conn_close(struct redis_conn *conn, void (*closed)(void *arg), void *arg);
 
@@ -109,29 +114,31 @@ void redis_conn_close(struct redis_conn *conn, void (*closed)(void *arg), void *
 bool redis_conn_is_up(const struct redis_conn *conn);
 
 /**
- * Whether a reply has named another master for the keys, and the connection is moving to
- * that master. Until the connection is up, or reported down, commands cannot be sent.
+ * Whether the connection is moving to another node of the cluster, because a reply has named this
+ * node as the new master of the key. No command can be sent before the connection is up again. The
+ * move ends when the connection is up or is reported down.
  */
 bool redis_conn_is_moving(const struct redis_conn *conn);
 
 /** Connect to the server that `other` is connected to. */
 void redis_conn_follow(struct redis_conn *conn, const struct redis_conn *other);
 
-/** Return the rights that the user lacks, as the script has replied; "": none. */
+/** Return the rights that the user lacks, as the script has replied. "" means that none is
+ *  missing. */
 const char *redis_conn_lacks(const struct redis_conn *conn);
 
-/** Whether all commands of the connection must name keys of one slot. */
+/** Whether the server is a node of a cluster. Then all keys of a command must be in one slot. */
 bool redis_conn_is_cluster(const struct redis_conn *conn);
 
-/** Whether the server is in a cluster with channels per slot (Redis 7.0 or later). The
+/** Whether the server is a node of a cluster and has sharded pub/sub (Redis 7.0 or later). The
  *  connection must be up. */
 bool redis_conn_is_sharded(const struct redis_conn *conn);
 
 /**
- * Begin a command of `count` arguments, including its name. On RLOCK_OK write exactly
- * that many with redis_conn_arg(), then call redis_conn_end().
+ * Begin a command. After RLOCK_OK write exactly `count` arguments with redis_conn_arg(), of which
+ * the first is the name of the command, and then call redis_conn_end().
  *
- * Returns  RLOCK_OK; RLOCK_DOWN: nothing was begun
+ * Returns  RLOCK_OK; RLOCK_DOWN: no command was begun
  */
 MUST_CHECK enum rlock_status redis_conn_begin(struct redis_conn *conn, size_t count);
 void redis_conn_arg(struct redis_conn *conn, const void *data, size_t len);
@@ -139,26 +146,28 @@ void redis_conn_arg_uint(struct redis_conn *conn, uint64_t value);
 void redis_conn_arg_text(struct redis_conn *conn, const char *text);
 
 /**
- * All arguments are written; `done` is called when the command has ended.
+ * End the command whose arguments were written. `done` is called when the reply has come, or when
+ * the command has failed.
  *
- * Returns  RLOCK_OK; RLOCK_NO_MEMORY: the command is dropped, `done` is not called
+ * Returns  RLOCK_OK; RLOCK_NO_MEMORY: the command is dropped, and `done` is not called
  */
 MUST_CHECK enum rlock_status redis_conn_end(struct redis_conn *conn,
                                             struct redis_command *command,
                                             redis_command_cb done);
 
-/** Begin, write and end a command with the arguments `words`, which end with NULL. */
+/** Begin, write and end a command. `words` are its arguments, and end with NULL. */
 MUST_CHECK enum rlock_status redis_conn_words(struct redis_conn *conn,
                                               struct redis_command *command,
                                               redis_command_cb done,
                                               const char *const *words);
 
-/** A number that this connection has not returned before. */
+/** Return a number that this connection has not returned before. */
 uint64_t redis_conn_unique_number(struct redis_conn *conn);
 
 /**
- * Report, from a command's callback, that its reply belonged to another command. The
- * connection is closed and opened again; all commands in progress end with RLOCK_IO.
+ * Report that the reply to a command belonged to another command. Only the callback of the command
+ * may call this. The connection is closed and opened again, and all commands in progress end with
+ * RLOCK_IO.
  */
 void redis_conn_report_mismatch(struct redis_conn *conn);
 

@@ -4,8 +4,8 @@
  * Only a reply, the timer or redis_conn_close() ends a command. A callback may close the
  * connection, so the state is checked again after each callback.
  *
- * A connection that uses the socket of another, its carrier, also uses the buffer, the list
- * of commands and the timer of the carrier.
+ * In a cluster several connections may share the socket of one of them, which is their carrier.
+ * They also use the buffer, the list of commands and the timer of the carrier.
  */
 #include "base/clock.h"
 #include "redis/conn_impl.h"
@@ -101,11 +101,11 @@ void redis_conn_flush(struct redis_conn *conn)
         redis_socket_wire(conn->socket)->len == 0 || conn->broken.status != RLOCK_OK)
         return;
     if (redis_socket_flush(conn->socket, &conn->broken) != RLOCK_OK)
-        /* the timer reports the failure, because a flush must call no callback */
+        /* The timer reports the failure, because a flush must call no callback. */
         redis_conn_wake_at(conn, 0);
 }
 
-/** Whether the reply is a message; else it is the reply to a command. */
+/** Whether this is a message of a subscribed channel. Otherwise it is the reply to a command. */
 static bool is_message(const struct redis_reply *reply)
 {
     const char *word = redis_reply_text(redis_reply_at(reply, 0), NULL);
@@ -113,7 +113,8 @@ static bool is_message(const struct redis_reply *reply)
     return word != NULL && strcmp(word + (word[0] == 's'), "message") == 0;
 }
 
-/** Whether the server, which was the primary when we connected, is a replica now. */
+/** Set `reterr` to the text of the error. Returns whether the error shows that the server, which
+ *  was the primary when we connected, is a replica now. */
 static bool is_from_replica(const struct redis_reply *error, struct rlock_err *reterr)
 {
     const char *text = redis_reply_text(error, NULL);
@@ -142,7 +143,8 @@ void redis_conn_take_reply(struct redis_conn *conn, const struct redis_reply *re
     conn->is_answering = true;
     if (is_error && conn->url.topology == REDIS_CLUSTER &&
         redis_discovery_moved(reply, &conn->host, &command->conn->moved_to))
-        /* the other commands in progress will get the same reply */
+        /* The commands that were already sent will be answered with MOVED, too. So the
+           connection moves only when no command is pending. */
         conn->is_moving = true;
     command->done(command, is_error ? RLOCK_REFUSED : RLOCK_OK, reply);
     if (conn->state != CONN_UP)
@@ -155,7 +157,7 @@ void redis_conn_take_reply(struct redis_conn *conn, const struct redis_reply *re
 
 static bool is_pong(const struct redis_reply *reply)
 {
-    /* a subscriber gets {"pong", ""} as the reply to PING */
+    /* A connection that subscribes gets {"pong", ""} as the reply to PING. */
     const struct redis_reply *first = redis_reply_at(reply, 0);
     const char *text = redis_reply_text(first == NULL ? reply : first, NULL);
 
@@ -169,7 +171,7 @@ static void conn_on_probe(struct redis_command *command, enum rlock_status statu
         redis_conn_report_mismatch(list_item(command, struct redis_conn, probe));
 }
 
-/** Send a PING when no command is in progress, to notice a server that hangs. */
+/** Send a PING while no command is in progress, so that a hung server is noticed. */
 static void probe(struct redis_conn *conn)
 {
     static const char *const words[] = {"PING", NULL};
@@ -189,7 +191,8 @@ void redis_conn_check_up(struct redis_conn *conn)
 {
     struct rlock_err err = {0};
 
-    /* If this process was paused, the reply may have arrived meanwhile, so read the reply first. */
+    /* If this process was paused, the reply may have arrived meanwhile, so the socket is read
+       first. */
     if (is_overdue(conn) || conn->broken.status != RLOCK_OK)
         redis_socket_read(conn->socket);
     if (conn->state != CONN_UP || conn->carrier != conn)

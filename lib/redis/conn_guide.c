@@ -1,9 +1,9 @@
 /*
- * conn_guide.c - the guide: a second connection, whose hosts are the sentinels.
+ * conn_guide.c - the guide, a second connection that goes to the sentinels.
  *
- * Each time it comes up, it asks for the primary and for a replica that is being
- * promoted, and subscribes to +switch-master. An attempt that needs a new answer sends
- * the guide to the next sentinel, since the current one may be cut off from the others.
+ * Each time the guide comes up, it asks the sentinel for the primary and for a replica that is
+ * being promoted, and subscribes to +switch-master. If the connection needs another answer later,
+ * the guide goes to the next sentinel, because the current sentinel may be cut off from the others.
  */
 #include "base/clock.h"
 #include "redis/conn_impl.h"
@@ -30,7 +30,7 @@ static void conn_on_address(struct redis_command *command,
     struct rlock_err err = {0};
 
     if (reply == NULL)
-        return; /* the guide reconnects, and then asks again */
+        return; /* the guide connects again, and then asks again */
     conn->is_answered = true;
     if (redis_discovery_address(reply, &host)) {
         redis_conn_go(conn, &host);
@@ -41,8 +41,9 @@ static void conn_on_address(struct redis_command *command,
 }
 
 /**
- * The sentinel that leads a failover knows the next primary up to a second before it names
- * that server. The handshake checks the role of the server.
+ * Connect to the replica that is being promoted. The sentinel that leads a failover knows this
+ * replica up to a second before it names it as the primary. The handshake checks the role of the
+ * server, so the connection comes up only after the promotion.
  */
 static void conn_on_replicas(struct redis_command *command,
                              enum rlock_status status UNUSED,
@@ -59,7 +60,7 @@ static void conn_on_subscribed(struct redis_command *command UNUSED,
                                enum rlock_status status UNUSED,
                                const struct redis_reply *reply UNUSED)
 {
-    /* A failure needs no handling, because the next failed attempt asks again. */
+    /* A failure needs no handling, because each failed attempt to connect asks a sentinel again. */
 }
 
 static void conn_on_switch(const struct redis_reply *message, void *arg)
@@ -94,7 +95,7 @@ static void conn_on_guide_state(bool is_up, const struct rlock_err *why, void *a
     struct rlock_err err = {0};
 
     if (is_up) {
-        /* after a failure, the next attempt asks another sentinel */
+        /* If the questions could not be sent, the next attempt goes to another sentinel. */
         conn->is_answered = send_question(conn) != RLOCK_OK;
         redis_conn_flush(conn->guide);
     } else if (conn->state == CONN_ASKING) {
@@ -115,7 +116,8 @@ void redis_guide_options(struct redis_conn *conn, struct redis_conn_options *ret
         .arg = conn,
     };
     *ret_url = conn->url;
-    ret_url->user[0] = ret_url->password[0] = '\0'; /* the login is not for sentinels */
+    /* The user and the password of the URL are for the servers, not for the sentinels. */
+    ret_url->user[0] = ret_url->password[0] = '\0';
     ret_url->db = 0;
     ret_url->topology = REDIS_ANY_SENTINEL;
 }

@@ -1,4 +1,4 @@
-/* conn_impl.h - types and functions that the files of a connection share, and no others use. */
+/* conn_impl.h - types and functions that only the files conn_*.c use. */
 #ifndef REDIS_CONN_IMPL_H
 #define REDIS_CONN_IMPL_H
 
@@ -16,7 +16,7 @@ enum conn_state {
     CONN_CONNECTING,
     CONN_HANDSHAKE,
     CONN_UP,
-    CONN_LOST, /* the carrier has lost the socket; the timer reports the loss */
+    CONN_LOST, /* the carrier has lost the shared socket; the timer reports it */
     CONN_CLOSED,
 };
 
@@ -25,8 +25,10 @@ struct redis_conn {
     struct redis_url url;
     char key[REDIS_KEY_MAX + 1];
     struct redis_rights rights;
-    struct rlock_link siblings; /* a ring of connections, without a head */
-    struct redis_conn *carrier; /* the connection whose socket and `pending` are used */
+    /* all connections to the cluster, a ring without a head */
+    struct rlock_link siblings;
+    /* the connection whose socket and `pending` this one uses */
+    struct redis_conn *carrier;
     int64_t timeout_us;
     void (*on_state)(bool is_up, const struct rlock_err *why, void *arg);
     void (*on_message)(const struct redis_reply *reply, void *arg);
@@ -36,12 +38,14 @@ struct redis_conn {
 
     enum conn_state state;
     struct redis_tls *tls;
-    struct redis_socket *socket; /* NULL while pausing and resolving */
-    struct rlock_link pending;   /* struct redis_command, in the order of sending */
-    size_t command_begin;        /* where the unfinished command begins in the wire */
+    /* NULL: not connected, or the carrier's socket is used */
+    struct redis_socket *socket;
+    struct rlock_link pending; /* struct redis_command, in the order of sending */
+    size_t command_begin;      /* where the command that is being written begins */
     struct redis_handshake handshake;
     struct redis_command probe;
-    struct rlock_err broken;   /* why a write, or the carrier, has failed */
+    /* why a write has failed, or why the carrier has lost the socket */
+    struct rlock_err broken;
     struct rlock_err reported; /* the last reason given to on_state */
     struct rlock_err round;    /* the reasons why the hosts of this round have failed */
 
@@ -50,21 +54,24 @@ struct redis_conn {
     int64_t timer_at_us; /* INT64_MAX: not running */
     int64_t attempt_deadline_us;
     int64_t up_since_us;
-    unsigned failures; /* in a row */
+    unsigned failures; /* number of pauses since the last steady connection */
     unsigned attempts;
     unsigned next_host;     /* index in url.hosts */
-    unsigned tried;         /* hosts of this round that have failed */
-    struct redis_host host; /* host of the present attempt or, in a pause, the last */
-    bool is_named;          /* a sentinel or a node named `host`, and it has not failed */
+    unsigned tried;         /* number of hosts of this round that have failed */
+    struct redis_host host; /* the host of the current or last attempt */
+    /* `host` comes from a sentinel or a node, not from the URL, and has not failed yet */
+    bool is_named;
 
     struct redis_conn *guide; /* connection to a sentinel, see conn_guide.c */
     struct redis_command ask, ask_replicas, subscribe;
     bool is_answered;           /* the sentinel of the guide has replied */
     bool is_answering;          /* a reply has come since the timer last fired */
-    struct redis_host moved_to; /* cluster: the node that has the slot now */
-    struct redis_host master;   /* cluster: the last known master of the key */
-    bool is_moving;             /* goes to `moved_to` when no command is pending */
-    unsigned moves;             /* MOVED replies since `host` was taken from the URL */
+    struct redis_host moved_to; /* in a cluster: the node that has the slot of the key */
+    /* In a cluster: the master that this connection last used, or looks for at first. Siblings
+       with the same `master` look for it together. */
+    struct redis_host master;
+    bool is_moving; /* the connection goes to `moved_to` when no command is pending */
+    unsigned moves; /* number of MOVED replies since `host` was taken from the URL */
     uint64_t last_number;
     uv_getaddrinfo_t resolve;
     bool is_resolving;
@@ -74,29 +81,29 @@ struct redis_conn {
 
 /* -- conn_state.c: states and deadlines -- */
 
-/** Whether both connections are down and have lost the same master. Such connections take
- *  turns in trying to find it. */
+/** Whether `other` is down and has had the same master as `conn`. Connections that have lost the
+ *  same master take turns in trying to find it. */
 bool redis_conn_shares_master(const struct redis_conn *conn,
                               const struct redis_conn *other);
 
-/** Have the timer fire at `at_us` at the latest. */
+/** Set the timer to `at_us`, unless it fires earlier. */
 void redis_conn_wake_at(struct redis_conn *conn, int64_t at_us);
 void redis_conn_wake_only_at(struct redis_conn *conn, int64_t at_us);
 
-/** Report the reason unless it was the last reason that was reported. */
+/** Report to on_state that the connection is down, unless the last report had the same reason. */
 void redis_conn_report_down(struct redis_conn *conn, const struct rlock_err *why);
 
-/** Close the socket, end all commands with `status`, connect again later. */
+/** Close the socket, end all commands with `status`, and connect again later. */
 void redis_conn_lose(struct redis_conn *conn, enum rlock_status status,
                      const struct rlock_err *why);
 
-/** Lose the connection to this server, and try the next host. */
+/** Give up the connection to this server, and go on with the next host. */
 void redis_conn_leave(struct redis_conn *conn, const struct rlock_err *why);
 
 void redis_conn_close_socket(struct redis_conn *conn);
 
-/** Detach the siblings that use the socket of `conn`, without callbacks. The siblings report `why`
- *  later; if `why` is NULL, they only connect again. */
+/** Detach the siblings that use the socket of `conn`. This calls no callback. Later the siblings
+ *  report `why` and connect again. If `why` is NULL, they connect again without a report. */
 void redis_conn_part_siblings(struct redis_conn *conn, const struct rlock_err *why);
 
 /** Connect to the server at `host` soon. */
@@ -104,10 +111,10 @@ void redis_conn_go_to(struct redis_conn *conn, const struct redis_host *host);
 MUST_CHECK bool redis_conn_is_at(const struct redis_conn *conn,
                                  const struct redis_host *host);
 
-/** Go to the server at `moved_to`, and let all siblings with the same socket connect again. */
+/** Connect to the server at `moved_to`, and let all siblings with the same socket connect again. */
 void redis_conn_move(struct redis_conn *conn);
 
-/** The primary is at `host`: connect to it, unless that is in progress or done. */
+/** The primary is at `host`: connect to it, unless this connection is there or on its way there. */
 void redis_conn_go(struct redis_conn *conn, const struct redis_host *host);
 
 void redis_conn_end_all(struct redis_conn *conn, enum rlock_status status);
@@ -124,8 +131,8 @@ void redis_conn_check_up(struct redis_conn *conn); /* called by the timer */
 void redis_guide_options(struct redis_conn *conn, struct redis_conn_options *ret_options,
                          struct redis_url *ret_url);
 
-/** Wait for a sentinel to name the primary. If the sentinel of the guide has answered, wait for the
- *  next sentinel. */
+/** Wait until a sentinel names the primary. If the current sentinel has already answered, the
+ *  guide goes to the next sentinel first. */
 void redis_guide_ask(struct redis_conn *conn);
 
 #endif

@@ -1,22 +1,23 @@
 /*
  * conn_life.c - the life of a connection: pause, resolve, connect, handshake, up, and again.
  *
- * One timer serves all deadlines. The state decides what it waits for: the end of a
- * pause, the deadline for connecting, or the deadline of the oldest command. After a
- * second without a reply the connection sends a PING, so that a hung server is noticed
- * before the next command.
+ * One timer serves all deadlines. The state decides what the timer waits for: the end of a pause,
+ * the deadline for connecting, or the deadline of the oldest command. After a second without a
+ * reply the connection sends a PING, so that a hung server is noticed before the next command.
+ * Commands are accepted only after the handshake has succeeded.
  *
- * The handshake must succeed before commands are accepted.
+ * If the URL has several hosts, each attempt tries the next host, for a part of the timeout. When
+ * all hosts have failed, this round of attempts is over, and a pause follows. If the hosts are
+ * sentinels, the guide (conn_guide.c) names the host to try.
  *
- * With several hosts each attempt uses the next host, for a part of the timeout. When all
- * hosts have failed (a round), a pause follows. With sentinels the guide names the host.
+ * In a cluster the connection goes to the master of one key. The other nodes name this master in
+ * the error MOVED. If the slot of the key moves later, the connection waits until all commands in
+ * progress are answered, and then follows the slot.
  *
- * In a cluster the connection goes to the master of one key. The other nodes name this
- * master by MOVED. If the slot moves later, the connection follows it when all commands
- * in progress are answered. Of siblings at the same node only the first, the carrier, has
- * a socket: the others close their sockets and use that of the carrier. If the carrier
- * loses the socket, each sibling reports the loss and connects by itself. When one
- * sibling has to move, all connect again.
+ * Connections to the same cluster are siblings. Of siblings at the same node only the first, the
+ * carrier, has a socket: the others close their sockets and use the socket of the carrier. If the
+ * carrier loses the socket, each sibling reports the loss and connects by itself. When one sibling
+ * has to move, all siblings with its socket connect again.
  */
 #include "base/backoff.h"
 #include "base/clock.h"
@@ -32,7 +33,7 @@
 
 #define HOST_PART     5 /* an attempt with one of several hosts gets 1/5 of the timeout */
 #define ADDRESSES_MAX 60 /* multiple of 1..6, so up to 6 addresses are tried equally */
-#define MOVES_MAX     5  /* most MOVED replies that an attempt follows */
+#define MOVES_MAX     5  /* maximum of MOVED replies that an attempt follows */
 
 /** Make the siblings that have lost the same master try the host at which `conn` has succeeded. */
 static void lead_siblings(struct redis_conn *conn)
@@ -111,7 +112,8 @@ static void conn_on_failed(const struct rlock_err *why, void *arg)
     redis_conn_lose(arg, RLOCK_IO, why);
 }
 
-/** Return the time limit of an attempt. If there are several hosts, it is a part of the timeout. */
+/** Return the time limit of an attempt. If there are several hosts to try, this is a part of the
+ *  timeout. */
 static int64_t attempt_us(const struct redis_conn *conn)
 {
     bool has_others = conn->url.host_count > 1 || conn->guide != NULL;
@@ -161,7 +163,7 @@ static bool is_numeric(const struct redis_host *host)
            uv_ip6_addr(host->name, host->port, (struct sockaddr_in6 *)&unused) == 0;
 }
 
-/** If the name has several addresses, each attempt uses another one. */
+/** Connect to an address of the host. If there are several, each attempt takes the next one. */
 static void conn_on_resolved(uv_getaddrinfo_t *request, int failure,
                              struct addrinfo *found)
 {
@@ -189,7 +191,8 @@ static void conn_on_resolved(uv_getaddrinfo_t *request, int failure,
         redis_conn_lose(conn, RLOCK_IO, &err);
 }
 
-/** Resolve in a thread of libuv: hiredis would block the loop on a slow name server. */
+/** Resolve the name in a thread of libuv, because hiredis would block the loop while a name server
+ *  is slow. */
 static void resolve(struct redis_conn *conn)
 {
     static const struct addrinfo hints = {.ai_family = AF_UNSPEC,
@@ -206,8 +209,8 @@ static void resolve(struct redis_conn *conn)
     redis_conn_lose(conn, RLOCK_IO, &err);
 }
 
-/** Whether a sibling is trying to find the master that `conn` has lost, too. When that
- *  attempt ends, it wakes `conn`. */
+/** Whether a sibling is already trying to find the master that `conn` has lost, too. When this
+ *  attempt ends, the sibling wakes `conn`. */
 static bool is_sibling_trying(struct redis_conn *conn)
 {
     LIST_EACH(struct redis_conn, other, &conn->siblings, siblings) {
@@ -261,7 +264,7 @@ static void conn_on_timer(uv_timer_t *timer)
 
     conn->timer_at_us = INT64_MAX;
     if (conn->process != process_generation())
-        return; /* a child process has inherited the connection */
+        return; /* this process is a child, and has inherited the connection */
     switch (conn->state) {
     case CONN_PAUSING:
         attempt(conn);

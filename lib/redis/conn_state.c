@@ -12,10 +12,10 @@
 
 #define PAUSE_MIN_MS   20
 #define PAUSE_MAX_MS   500
-#define GUIDED_MAX_MS  100 /* longest pause with sentinels, as a failover may end soon */
-#define CLUSTER_MIN_MS 100 /* siblings that have lost the same master share the pause */
+#define GUIDED_MAX_MS  100 /* with sentinels; short, because a failover may end soon */
+#define CLUSTER_MIN_MS 100 /* in a cluster; siblings that lost a master pause together */
 #define CLUSTER_MAX_MS 700
-#define STEADY_US      1000000 /* after this time in CONN_UP the next pause is short */
+#define STEADY_US      1000000 /* a connection that was up this long ends the back-off */
 
 bool redis_conn_is_up(const struct redis_conn *conn)
 {
@@ -64,14 +64,14 @@ static int64_t next_pause_us(struct redis_conn *conn)
     return INT64_C(1000) * backoff_ms(conn->failures++, min_ms, max_ms, random_u64());
 }
 
-/** Whether `other` has lost the same master as `conn`, and pauses. */
+/** Whether `other` has lost the same master as `conn`, and is in a pause. */
 static bool is_pausing_with(const struct redis_conn *conn, const struct redis_conn *other)
 {
     return redis_conn_shares_master(conn, other) && other->state == CONN_PAUSING &&
            !other->is_named;
 }
 
-/** Return a sibling that has lost the master of `conn` and pauses; NULL: there is none. */
+/** Return a sibling that has lost the same master and is in a pause; NULL: there is none. */
 static struct redis_conn *pausing_sibling(struct redis_conn *conn)
 {
     LIST_EACH(struct redis_conn, other, &conn->siblings, siblings) {
@@ -102,7 +102,7 @@ static int64_t next_attempt_us(struct redis_conn *conn, bool was_up)
     return at_us;
 }
 
-/** Add the reason why the host has failed to the reasons of this round. */
+/** Add `why` to the reasons of this round. `why` says why the current host has failed. */
 static void add_reason(struct redis_conn *conn, const struct rlock_err *why)
 {
     const struct redis_host *host = &conn->host;
@@ -176,7 +176,8 @@ void redis_conn_lose(struct redis_conn *conn, enum rlock_status status,
     conn->is_named = false;
     add_reason(conn, why);
     is_round_over = was_up;
-    /* After MOVED the round ends: the next host would only name the same master. */
+    /* After the error MOVED the round is over, because the next host would only name the same
+       master. */
     if (!was_up)
         is_round_over = advance_host(conn) || conn->moves > 0;
     conn->is_moving = conn->is_moving && !is_round_over;

@@ -10,8 +10,9 @@
 #define REDIS_SWITCH_CHANNEL "+switch-master"
 
 /**
- * Check the reply to HELLO: the server must be of a supported version, and a primary, a
- * sentinel (REDIS_ANY_SENTINEL), or any node of a cluster (REDIS_CLUSTER).
+ * Check the reply to HELLO. The server must have a supported version. If `wanted` is
+ * REDIS_ANY_SENTINEL, it must be a sentinel. If `wanted` is REDIS_CLUSTER, it must be a node of a
+ * cluster. Otherwise it must be a primary.
  *
  * Returns  RLOCK_OK, RLOCK_REFUSED
  */
@@ -20,24 +21,25 @@ MUST_CHECK enum rlock_status redis_discovery_check(const struct redis_reply *hel
                                                    struct rlock_err *reterr);
 
 /**
- * Read the error "MOVED slot host:port"; false: it is another error.
+ * Read the error "MOVED slot host:port". Returns false if the reply is something else.
  *
- * @from  the node that sent it; its name replaces an empty host
+ * @from  the node that sent the error; its name is used if the error names no host
  */
 bool redis_discovery_moved(const struct redis_reply *error, const struct redis_host *from,
                            struct redis_host *ret_host);
 
-/** Read the reply to SENTINEL GET-MASTER-ADDR-BY-NAME; false: it names no address. */
+/** Read the reply to SENTINEL GET-MASTER-ADDR-BY-NAME. Returns false if it has no address. */
 bool redis_discovery_address(const struct redis_reply *reply,
                              struct redis_host *ret_host);
 
-/** Find, in the reply to SENTINEL REPLICAS, the replica that is being promoted. */
+/** Find the replica that is being promoted in the reply to SENTINEL REPLICAS. Returns false if
+ *  there is none. */
 bool redis_discovery_promoted(const struct redis_reply *reply,
                               struct redis_host *ret_host);
 
 /**
- * Read a message of REDIS_SWITCH_CHANNEL, "master old-ip old-port new-ip new-port"; false:
- * it is about another master, or malformed.
+ * Read a message of REDIS_SWITCH_CHANNEL, "master old-ip old-port new-ip new-port". Returns false
+ * if the message is malformed or about another master.
  */
 bool redis_discovery_switch(const struct redis_reply *message, const char *master,
                             struct redis_host *ret_host);

@@ -59,7 +59,8 @@ static enum rlock_status read_hello(struct redis_handshake *handshake,
     return RLOCK_OK;
 }
 
-/** Read the reply to the script that checks the rights. Only the error NOPERM counts. */
+/** Read the reply to the script that checks the rights. Errors other than NOPERM are ignored,
+ *  because the script may be unknown to the server. */
 static enum rlock_status read_rights(struct redis_handshake *handshake, const char *text,
                                      bool is_error, struct rlock_err *reterr)
 {
@@ -80,7 +81,8 @@ enum rlock_status redis_handshake_read(struct redis_handshake *handshake,
     if (strncmp(verb, "EVAL", 4) == 0)
         return read_rights(handshake, text, is_error, reterr);
     if (is_error) {
-        /* ASK: this node still has the slot of the key; the slot is moving to another. */
+        /* The error ASK says that the slot of the key is moving, but that this node still has
+           it. */
         bool is_moving = strcmp(verb, "EXISTS") == 0 && redis_error_has_code(text, "ASK");
 
         return is_moving ? RLOCK_OK : refuse(verb, text, reterr);

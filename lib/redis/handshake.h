@@ -1,12 +1,12 @@
 /*
- * handshake.h - the first commands of a connection: login, choice of the database, and a
- * check of the server.
+ * handshake.h - the first commands of a connection. They log in, choose the database and check the
+ * server.
  *
- * AUTH, SELECT, PING, EVALSHA, EVAL, HELLO and EXISTS leave in one write. PING detects a
- * server that is still loading its data, HELLO a replica and a server that is too old. In
- * a cluster EXISTS asks for a key: its master replies, other nodes name the master by
- * MOVED. EVALSHA and EVAL run a script that names the rights that the user lacks: later
- * scripts are called in both ways, too.
+ * AUTH, SELECT, PING, EVALSHA, EVAL, HELLO and EXISTS leave in one write. PING fails if the server
+ * is still loading its data. HELLO shows whether the server is a replica, and whether its version
+ * is too old. EXISTS is sent in a cluster only, with a key: the master of the key replies, and
+ * other nodes name the master in the error MOVED. EVALSHA and EVAL run a script that names the
+ * rights that the user lacks. Both are sent, because later scripts are called in both ways, too.
  */
 #ifndef REDIS_HANDSHAKE_H
 #define REDIS_HANDSHAKE_H
@@ -23,13 +23,14 @@ struct redis_handshake {
     char lacks[256]; /* the rights that the user lacks, as the script replied */
 };
 
-/** Add the commands of the handshake to `wire`. `key` is used in a cluster only. `rights` may be
- *  empty. */
+/** Add the commands of the handshake to `wire`. `key` is used in a cluster only. If rights->script
+ *  is NULL, the rights are not checked. */
 void redis_handshake_start(struct redis_handshake *handshake, const struct redis_url *url,
                            const char *key, const struct redis_rights *rights,
                            struct redis_wire *wire);
 
-/** Check the next reply. RLOCK_OK; RLOCK_REFUSED: leave this server. */
+/** Check the next reply. Returns RLOCK_OK, or RLOCK_REFUSED if the connection must leave this
+ *  server. */
 MUST_CHECK enum rlock_status redis_handshake_read(struct redis_handshake *handshake,
                                                   const struct redis_reply *reply,
                                                   bool is_error,

@@ -1,14 +1,13 @@
 /*
  * socket.c - a hiredis context without the asynchronous layer of hiredis.
  *
- * hiredis connects, reads and parses. Its redisAsyncContext is not used, because it frees
- * itself inside callbacks, and allocates and changes the poll for each command. Bytes are
- * written from our own buffer, once per flush, with MSG_NOSIGNAL (the write of hiredis
- * raises SIGPIPE). The poll waits for writability only while the system's buffer is full.
+ * hiredis connects, reads and parses. redisAsyncContext is not used, because it frees itself inside
+ * callbacks, and allocates memory and changes the poll for each command. Without TLS, bytes are
+ * sent from our own buffer, once per flush, with MSG_NOSIGNAL, because a write by hiredis may raise
+ * SIGPIPE. The poll waits until the socket is writable only while the buffer of the system is full.
  *
- * After redis_socket_close() the struct stays until the loop has closed the poll handle,
- * so an event handler may close the socket: the caller of the handler then finds
- * `context` NULL.
+ * An event handler may close the socket. The struct then stays until the loop has closed the poll
+ * handle, so the caller of the handler can notice that `context` is NULL.
  *
  * In a child after fork() an inherited socket reads and writes nothing.
  */
@@ -96,7 +95,8 @@ static void socket_on_poll_closed(uv_handle_t *handle)
 
 void redis_socket_close(struct redis_socket *socket)
 {
-    /* Reset the connection instead of lingering, so that no command reaches the server later. */
+    /* Reset the connection instead of letting it linger, so that no unsent command reaches the
+       server. */
     struct linger reset = {.l_onoff = 1, .l_linger = 0};
 
     if (socket == NULL)
@@ -199,7 +199,7 @@ static void dispatch_replies(struct redis_socket *socket)
         void *reply = NULL;
 
         if (redisGetReplyFromReader(socket->context, &reply) != REDIS_OK)
-            fail(socket, "read", socket->context->errstr); /* ends the socket */
+            fail(socket, "read", socket->context->errstr); /* this closes the socket */
         if (reply == NULL)
             return;
         socket->options.on_reply(reply, ((redisReply *)reply)->type == REDIS_REPLY_ERROR,
@@ -219,7 +219,8 @@ void redis_socket_read(struct redis_socket *socket)
             fail(socket, "read", socket->context->errstr);
             return;
         }
-        /* Read all, because a poll does not report bytes that TLS has decrypted already. */
+        /* With TLS, read until nothing is left, because the poll does not report bytes that TLS
+           has already decrypted. */
         has_more = socket->options.tls != NULL && socket->context->reader->len > before;
         dispatch_replies(socket);
     }
@@ -261,9 +262,9 @@ static void socket_on_poll(uv_poll_t *poll, int status, int events)
         finish_connect(socket);
         return;
     }
-    /* A poll that reports an error has stopped. If bytes came before the error, the read
-       returns them, and the next poll reports the error. Otherwise the read finds the
-       error. */
+    /* After an error libuv has stopped the poll. If bytes came before the error, the read
+       returns these bytes, and the next poll reports the error again. Otherwise the read finds
+       the error. */
     if (status < 0 || (events & UV_READABLE) != 0)
         redis_socket_read(socket);
     if (status < 0 && socket->context != NULL)

@@ -1,10 +1,10 @@
 /*
- * socket.h - one stream to a Redis server: bytes out, replies in.
+ * socket.h - one stream to a Redis server: bytes go out, replies come in.
  *
- * It does not reconnect, time out or match replies to commands; conn.h does. After
- * redis_socket_close(), which an event handler may call, there are no events.
+ * The socket does not reconnect, time out or match replies to commands; conn.h does this. After
+ * redis_socket_close() no event handler is called. An event handler may call it, too.
  *
- * Threads  the loop's only
+ * Threads  only the thread of the loop
  * Blocks   never
  */
 #ifndef REDIS_SOCKET_H
@@ -36,16 +36,14 @@ MUST_CHECK enum rlock_status redis_socket_open(const struct redis_socket_options
                                                struct redis_socket **ret_socket,
                                                struct rlock_err *reterr);
 
-/**
- * Close the connection at once; unsent bytes never leave this machine. The loop frees the
- * memory in a later turn. Accepts NULL.
- */
+/** Close the connection at once. Unsent bytes never leave this machine. The loop frees the memory
+ *  in a later turn. Accepts NULL. */
 void redis_socket_close(struct redis_socket *socket);
 
 /** Return the buffer for commands. redis_socket_flush() sends the buffer. */
 struct redis_wire *redis_socket_wire(struct redis_socket *socket);
 
-/** Send the buffer, in one write as far as the system accepts it. */
+/** Send the buffer. Bytes that the system does not accept now are sent later. */
 MUST_CHECK enum rlock_status redis_socket_flush(struct redis_socket *socket,
                                                 struct rlock_err *reterr);
 

@@ -1,4 +1,4 @@
-/* tls.c - OpenSSL under hiredis; checks the peer's name, because hiredis does not. */
+/* tls.c - OpenSSL under hiredis. It checks the name of the server, because hiredis does not. */
 #include "redis/tls.h"
 
 #include <stddef.h>
@@ -50,7 +50,7 @@ const char *redis_tls_reason(const struct redis_tls *tls UNUSED)
 
 struct redis_tls {
     SSL_CTX *settings;
-    SSL *session; /* of the current connection, whose redisContext owns it */
+    SSL *session; /* session of the current connection; its redisContext owns it */
 };
 
 static int load_key(SSL_CTX *settings, const char *path)

@@ -1,4 +1,4 @@
-/* tls.h - TLS for one connection; a build without hiredis_ssl refuses it. */
+/* tls.h - TLS for one connection. A build without hiredis_ssl refuses TLS. */
 #ifndef REDIS_TLS_H
 #define REDIS_TLS_H
 
@@ -8,8 +8,8 @@ struct redisContext;
 struct redis_tls;
 
 /**
- * Load the files that `url` names: cert with its key, and the authorities in cacert.
- * Without cacert, load the authorities of the system, or of SSL_CERT_FILE and
+ * Load the files that `url` names: the certificate (cert) with its key, and the authorities
+ * (cacert). Without cacert, load the authorities of the system, or those in SSL_CERT_FILE and
  * SSL_CERT_DIR.
  *
  * @ret_tls  set on RLOCK_OK; end it with redis_tls_close(), which accepts NULL
@@ -30,7 +30,7 @@ MUST_CHECK enum rlock_status redis_tls_start(struct redis_tls *tls,
 /** Whether TLS must read before it can write. */
 bool redis_tls_wants_read(const struct redis_tls *tls);
 
-/** Return why the connection failed; NULL: TLS does not know. */
+/** Return why the connection failed; NULL: TLS does not know the reason. */
 const char *redis_tls_reason(const struct redis_tls *tls);
 
 #endif

@@ -15,7 +15,7 @@ struct span {
     const char *begin, *end;
 };
 
-/** The text of the URL, and the parts that have been parsed. */
+/** The text of a URL, and what has been parsed so far. */
 struct parser {
     const char *text;
     struct redis_url url;
@@ -34,8 +34,8 @@ static bool span_is_empty(struct span span)
     return span.begin == span.end;
 }
 
-/** Split `span` at the first `mark`. `ret_head` is the part before the mark, `span` the part after
- *  it. */
+/** Split `span` at the first `mark`: `ret_head` gets the part before the mark, and `span` becomes
+ *  the part after it. Returns false if there is no mark. */
 static bool cut_at(struct span *span, char mark, struct span *ret_head)
 {
     const char *found = span_is_empty(*span) ? NULL
@@ -49,8 +49,8 @@ static bool cut_at(struct span *span, char mark, struct span *ret_head)
     return true;
 }
 
-/** Split `span` at the first `mark`. Returns the part after the mark; `begin` is NULL without a
- *  mark. */
+/** Split `span` at the first `mark`: `span` becomes the part before the mark, and the part after
+ *  it is returned. If there is no mark, `begin` of the result is NULL. */
 static struct span cut_tail(struct span *span, char mark)
 {
     struct span head, tail = *span;
@@ -61,7 +61,8 @@ static struct span cut_tail(struct span *span, char mark)
     return tail;
 }
 
-/** Return the byte at `*at`, which is plain or percent-encoded; -1: it is malformed. */
+/** Read the byte at `*at`, which may be percent-encoded, and advance `*at`. Returns -1 if the
+ *  encoding is malformed. */
 static int decode_byte(const char **at, const char *end)
 {
     char digits[3] = {0};
@@ -76,7 +77,8 @@ static int decode_byte(const char **at, const char *end)
     return (int)strtol(digits, NULL, 16);
 }
 
-/** Decode `span` into `out` of `size` bytes. False: the text does not fit, or contains a NUL. */
+/** Decode `span` into `out` of `size` bytes. Returns false if the text is malformed, does not fit,
+ *  or contains a NUL. */
 static bool decode(struct span span, char *out, size_t size)
 {
     size_t len = 0;
@@ -139,7 +141,7 @@ static enum rlock_status parse_login(struct parser *parser, struct span login)
     return RLOCK_OK;
 }
 
-/** @host  its `port` is the default port on entry */
+/** @host  on entry, host->port is the default port */
 static enum rlock_status parse_host(const struct parser *parser, struct span rest,
                                     struct redis_host *host)
 {
@@ -230,7 +232,7 @@ static enum rlock_status parse_parameter(struct parser *parser, struct span one)
     return refuse(parser, begin, "unknown parameter for this scheme");
 }
 
-/** @query  the part after the ?; `begin` is NULL if there is none */
+/** @query  the part after the ?; if there is none, `begin` is NULL */
 static enum rlock_status parse_query(struct parser *parser, struct span query,
                                      const char *end)
 {

@@ -1,4 +1,4 @@
-/* url.h - the addresses of Redis servers and the credentials, as a URL. */
+/* url.h - parses a URL, which has the addresses of Redis servers and the login. */
 #ifndef REDIS_URL_H
 #define REDIS_URL_H
 
@@ -34,8 +34,8 @@ struct redis_url {
     unsigned host_count; /* at least 1 */
     struct redis_host hosts[REDIS_HOSTS_MAX];
     char user[REDIS_USER_MAX + 1];         /* for servers, not for sentinels; "": none */
-    char password[REDIS_PASSWORD_MAX + 1]; /* as `user` */
-    char master[REDIS_MASTER_MAX + 1];     /* sentinel: the name of the primary */
+    char password[REDIS_PASSWORD_MAX + 1]; /* for servers, not for sentinels */
+    char master[REDIS_MASTER_MAX + 1]; /* the name by which sentinels know the primary */
     /* Files for TLS. Without `cacert` the authorities of the system are used. Without `cert` and
        `key` the client has no certificate. */
     char cacert[REDIS_PATH_MAX + 1], cert[REDIS_PATH_MAX + 1], key[REDIS_PATH_MAX + 1];
@@ -49,9 +49,9 @@ struct redis_url {
  *     redis-cluster://[[user]:password@]host[:port][,...]
  *     unix:/path
  *
- * With `rediss` instead of `redis` the first three use TLS, and may have the parameters
- * cacert=PATH and, for mutual TLS, cert=PATH&key=PATH. User, password, NAME and PATH may be
- * percent-encoded; an @ in NAME or PATH must be. An IPv6 host is in brackets.
+ * With `rediss` instead of `redis` the first three use TLS, and may have the parameters cacert=PATH
+ * and, for mutual TLS, cert=PATH&key=PATH. User, password, NAME and PATH may be percent-encoded. An
+ * @ in NAME or PATH must be percent-encoded. An IPv6 address is in brackets.
  *
  * @ret_url  set on RLOCK_OK, else untouched; owns no memory
  *

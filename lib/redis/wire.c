@@ -89,7 +89,8 @@ void redis_wire_shift(struct redis_wire *wire, size_t count)
     wire->begin += count;
     rest = wire->len - wire->begin;
     if (rest >= wire->begin)
-        return; /* moving the unsent bytes would cost more than the room is worth */
+        /* The unsent bytes are moved to the front only if fewer bytes are unsent than were sent. */
+        return;
     if (rest > 0)
         memmove(wire->data, wire->data + wire->begin, rest);
     wire->begin = 0;

@@ -6,18 +6,18 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/** Zero-initialise before the first use; end with redis_wire_clear(). */
+/** A buffer. Zero-initialise it before the first use, and end it with redis_wire_clear(). */
 struct redis_wire {
     char *data;
     size_t begin; /* where the unsent bytes begin */
     size_t len;   /* where the unsent bytes end; 0: no bytes are unsent */
     size_t size_bytes;
-    bool failed; /* memory was out, so later additions are missing */
+    bool failed; /* memory ran out, so the last additions are missing */
 };
 
 void redis_wire_clear(struct redis_wire *wire);
 
-/** Begin a command of `count` arguments, including its name. */
+/** Begin a command. `count` is the number of its arguments, including its name. */
 void redis_wire_array(struct redis_wire *wire, size_t count);
 
 /** Add an argument, which may have any bytes. */
@@ -26,7 +26,7 @@ void redis_wire_bulk(struct redis_wire *wire, const void *data, size_t len);
 /** Drop what was added after `len`, and clear `failed`. */
 void redis_wire_cut(struct redis_wire *wire, size_t len);
 
-/** `count` more bytes have been sent. Do not call this while a command is being added. */
+/** Report that `count` more bytes have been sent. No command may be unfinished. */
 void redis_wire_shift(struct redis_wire *wire, size_t count);
 
 #define REDIS_DIGITS_MAX 20 /* of a uint64_t */
