@@ -1,10 +1,10 @@
 /*
  * batch.h - many locks in one script call.
  *
- * A lock joins a batch of locks that need the same operation (for an acquire, also with the
- * same lease); rlock_batch_flush() sends all batches. Each lock gets its own result through
- * its operation (struct rlock_op). A lock may leave its batch at any time: a release takes
- * the place of a renewal in progress.
+ * A lock joins a batch whose locks need the same operation. Locks of a batch that acquires also
+ * have the same lease. rlock_batch_flush() sends all batches. Each lock gets its own result,
+ * through `on_result` of its operation (struct rlock_op). A lock may leave its batch at any time:
+ * for example, a lock that is released leaves the batch of its renewal.
  */
 #ifndef LOCK_BATCH_H
 #define LOCK_BATCH_H
@@ -22,9 +22,9 @@ void rlock_batches_clear(struct rlock_batches *batches);
 bool rlock_batches_are_completed(const struct rlock_batches *batches);
 
 /**
- * Add `lock`, which is in no batch, to a batch. On RLOCK_NO_MEMORY it is not added. The
- * batch leaves in the next turn of the loop, or earlier by rlock_batch_flush(). If a lock
- * is released before hold_min_ms has passed, its name stays taken until then.
+ * Add `lock` to a batch. The lock may not be in a batch yet. On RLOCK_NO_MEMORY it is not added.
+ * The batch leaves in the next turn of the loop, or earlier by rlock_batch_flush(). If `op`
+ * releases a lock before its hold_min_ms has passed, the name stays taken until then.
  */
 MUST_CHECK enum rlock_status rlock_batch_add(struct rlock_client *client,
                                              const struct rlock_op *op,
@@ -44,7 +44,7 @@ void rlock_batch_replace(struct rlock *lock, struct rlock *other);
 /** Send all batches. The loop soon ends the batches that cannot be sent. */
 void rlock_batch_flush(struct rlock_client *client);
 
-/** Give a result to the locks that could not be sent. */
+/** Give a result to the locks whose batches could not be sent. */
 void rlock_batch_complete_failed(struct rlock_client *client);
 
 /** Call `on_cancel` for every lock in a batch. */

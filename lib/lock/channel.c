@@ -83,7 +83,6 @@ static void adjust(struct rlock_channel *channel)
         send_command(channel, "SUNSUBSCRIBE");
 }
 
-/** Subscribe or unsubscribe as needed; free the channel when nothing is left to do. */
 void rlock_channel_update(struct rlock_channel *channel)
 {
     adjust(channel);

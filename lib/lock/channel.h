@@ -1,8 +1,8 @@
 /*
- * channel.h - the pub/sub channels of a client, on a connection of their own per server.
+ * channel.h - the pub/sub channels of a client. They have a second connection to each server.
  *
- * A channel exists while it has listeners. If the connection is lost, the channel is
- * subscribed again; until then no messages arrive.
+ * A channel exists while it has listeners. If the connection is lost, the channel is subscribed
+ * again later, and until then no messages arrive.
  */
 #ifndef LOCK_CHANNEL_H
 #define LOCK_CHANNEL_H
@@ -11,17 +11,18 @@
 
 struct rlock_channel {
     struct redis_command command; /* the SUBSCRIBE or UNSUBSCRIBE in progress */
-    struct rlock_link link;       /* in its bucket */
-    struct rlock_link listeners;  /* the links of rlock_channel_join(), oldest first */
+    struct rlock_link link;       /* in a bucket of struct rlock_channels */
+    struct rlock_link listeners;  /* links passed to rlock_channel_join(), oldest first */
     struct rlock_server *server;
     bool has_command;   /* `command` is in progress */
     bool is_subscribed; /* messages arrive */
     bool is_refused;    /* the server refuses subscriptions on this connection */
     /* The next four members are for wait.c. They concern only the releases by this client. */
-    unsigned unreplied;         /* releases that have no reply yet */
-    unsigned expected_messages; /* messages still due from releases that have a reply */
-    unsigned early_messages;    /* messages that came while a release had no reply */
-    bool was_overtaken; /* a try found the lock busy while a release had no reply */
+    unsigned unreplied; /* releases that have no reply yet */
+    /* messages that replied releases have sent, and that are still to come */
+    unsigned expected_messages;
+    unsigned early_messages; /* messages that came before the replies to the releases */
+    bool was_overtaken;      /* a try found the lock busy while a release had no reply */
     size_t name_len;
     char name[RLOCK_CHANNEL_MAX];
 };
@@ -29,21 +30,22 @@ struct rlock_channel {
 void rlock_channels_init(struct rlock_channels *channels,
                          const struct rlock_channel_events *events);
 
-/** Close the connection; to be called when no channel has listeners. */
+/** Close the connections. No channel may have listeners. */
 void rlock_channels_close(struct rlock_client *client);
 void rlock_channels_clear(struct rlock_channels *channels);
 
-/** Return the channel of the lock. NULL: the channel has no listeners. */
+/** Return the channel on which the release of the lock is published; NULL: it has no listeners. */
 struct rlock_channel *rlock_channel_find(struct rlock_client *client,
                                          const struct rlock *lock);
 
-/** Add `listener` as the last listener of the lock's channel; NULL: no memory. */
+/** Add `listener` as the last listener of the lock's channel. Returns the channel, or NULL if it
+ *  cannot be created. */
 struct rlock_channel *rlock_channel_join(struct rlock_client *client,
                                          const struct rlock *lock,
                                          struct rlock_link *listener);
 
-/** Unsubscribe a channel without listeners. To be called when the last listener has left. The
- *  channel may be freed. */
+/** Subscribe or unsubscribe the channel, as its listeners need. To be called when the last
+ *  listener has left. A channel with nothing left to do is freed. */
 void rlock_channel_update(struct rlock_channel *channel);
 
 /** Send the commands collected so far. */

@@ -1,10 +1,10 @@
 /*
  * group_round.h - a group, its members and its rounds; for lib/lock only.
  *
- * A round makes a call on some of the members. The round ends when these members have
- * answered or the time of the round is over, and then it calls `then`. A member that answers
- * late takes no part in further rounds until its answer. If the late answer is a grant, the
- * member counts as held from that moment.
+ * A round makes a call on some of the members. The round ends when all these members have answered,
+ * or when the time of the round is over. Then the function `then` is called. A member that has not
+ * answered by then takes no part in later rounds until it answers. If the late answer is a grant,
+ * the member counts as held from that moment.
  */
 #ifndef LOCK_GROUP_ROUND_H
 #define LOCK_GROUP_ROUND_H
@@ -39,8 +39,8 @@ struct group_member {
     uint16_t permits;
     enum group_call call; /* the call in progress */
     unsigned round;       /* the last round that awaited the member */
-    enum rlock_status
-        status;           /* result of the call in this round; RLOCK_TIMEOUT: none yet */
+    /* result of the call in this round; RLOCK_TIMEOUT: there is no result yet */
+    enum rlock_status status;
     struct rlock_err why; /* how the last acquire or extension ended */
     size_t name_len;
     char name[RLOCK_NAME_MAX];
@@ -49,7 +49,7 @@ struct group_member {
 struct rlock_group {
     struct rlock_link link; /* in the list of groups of a struct rlock_sync */
     uv_timer_t timer;       /* ends the round */
-    uv_idle_t soon;         /* runs while there are answers */
+    uv_idle_t soon;         /* runs while `answers` is not empty */
     struct closing closing;
     bool is_closed;            /* all uv handles have closed */
     bool is_cancelled;         /* the next rlock_sync_group_acquire() is cancelled */
@@ -79,20 +79,23 @@ void rlock_round_begin(struct rlock_group *group,
 void rlock_round_acquire(struct group_member *member,
                          const struct rlock_acquire_options *options);
 
-/** Call rlock_extend() for all members that are held and in no call. */
+/** Call rlock_extend() for all members that are held and are in no call. A member that is not held
+ *  gets RLOCK_LOST. */
 void rlock_round_extend(struct rlock_group *group, uint32_t lease_ms);
 
 /** Cancel or release all members, and await earlier releases. A member that is not held gets
  *  RLOCK_LOST. */
 void rlock_round_undo(struct rlock_group *group);
 
-/** Send all calls. If there are none, the round ends in the next turn of the loop. */
+/** Send all calls of the round, which ends after `ms` at the latest. If there are no calls, the
+ *  round ends in the next turn of the loop. */
 void rlock_round_run(struct rlock_group *group, uint64_t ms);
 
 /** Run a round that makes no call and ends after `ms`. */
 void rlock_round_pause(struct rlock_group *group, uint64_t ms);
 
-/** Return the status of the round. A member with the status `denied` counts as a refusal. */
+/** Return RLOCK_OK if enough members have succeeded. Return `denied` if so many members have this
+ *  status that the others are too few. Otherwise return the status of another failed member. */
 enum rlock_status rlock_round_status(const struct rlock_group *group,
                                      enum rlock_status denied);
 

@@ -26,11 +26,12 @@
 enum rlock_state {
     RLOCK_STATE_IDLE = 0,
     RLOCK_STATE_ACQUIRING,
-    RLOCK_STATE_PASSED, /* the last owner has passed the lock on; the callback is due */
+    /* passed on by an owner of the same client; the callback is due */
+    RLOCK_STATE_PASSED,
     RLOCK_STATE_HELD,
     RLOCK_STATE_EXTENDING, /* the lock is still held */
     RLOCK_STATE_RELEASING,
-    RLOCK_STATE_LOST,      /* the lock is lost, and a release will tell its owner */
+    RLOCK_STATE_LOST,      /* lost; the next extension or release reports it */
     RLOCK_STATE_ANSWERING, /* the status is known; the loop calls the callback soon */
 };
 
@@ -42,10 +43,11 @@ struct rlock_result {
     bool is_stale;            /* the grant has a smaller fence than an earlier grant */
     int64_t sent_us;          /* when the operation was first sent */
     int64_t fence;            /* the fence of a grant */
-    int64_t granted_us;       /* when the client got the reply */
+    int64_t granted_us;       /* when the client got the reply with the grant */
     int64_t remaining_ms;     /* rest of the owner's lease; < 0: not known */
     unsigned receivers;       /* clients that got the message of a release */
-    const struct redis_reply *reply; /* to a query: the whole reply, if RLOCK_OK */
+    /* the whole reply to a query, if `status` is RLOCK_OK */
+    const struct redis_reply *reply;
 };
 
 /** Batches are sent in the order of these classes, so releases free names before acquires ask for
@@ -60,8 +62,8 @@ enum rlock_class_id {
 /** Receives the result of an operation. The lock has left its batch. */
 typedef void rlock_on_result(struct rlock_client *client, struct rlock *lock,
                              const struct rlock_result *result);
-/** Cancels an operation because the client is being closed. Must call no callback of a user, and
- *  add nothing to a batch; may replace locks in batches. */
+/** Cancels an operation, because the client is being closed. It must not call a callback of the
+ *  user, or add a lock to a batch. It may replace a lock in its batch. */
 typedef void rlock_on_cancel(struct rlock_client *client, struct rlock *lock);
 
 /** The keys and arguments that rlock_keys_write() can write for a lock. */
@@ -82,7 +84,7 @@ enum rlock_word {
     RLOCK_ARG_PERMITS,
     RLOCK_ARG_HOLD_MS, /* how many ms of hold_min_ms are left, plus 1 */
     RLOCK_ARG_PASSES,  /* how often the lock may be passed on */
-    RLOCK_ARG_NOW_MS,  /* this machine's clock; it becomes the serial, too */
+    RLOCK_ARG_NOW_MS,  /* this machine's clock; the serial becomes the end of the lease */
 };
 
 /* clang-format off */
@@ -94,23 +96,25 @@ struct rlock_op {
     enum rlock_script script;
     enum rlock_class_id class_id;
     enum rlock_status denied; /* what the result '0' of the script means */
-    bool is_grant;            /* the operation acquires: the lease and the latest time of
-                                 execution precede the arguments, a batch has one lease,
-                                 and the reply has fences */
+    /* The operation acquires. All locks of a batch have the same lease. The lease and the latest
+       time of execution are written before the arguments of the locks, and the reply has fences. */
+    bool is_grant;
     /* Each of the next three lists ends with RLOCK_WORD_END. */
     const enum rlock_word *shared_keys; /* written once, before the keys of the locks */
     const enum rlock_word *keys, *args; /* written once for each lock */
     rlock_on_result *on_result;
     rlock_on_cancel *on_cancel;
-    bool is_query; /* a batch has one lock, and its result is the whole reply */
+    bool is_query; /* a batch has one lock, whose result is the whole reply */
 };
 
 struct rlock_kind {
     struct rlock_op acquire, acquire_wait, renew, extend, release;
-    /* Operations for waiters. A kind without them uses acquire_wait. `acquire_again` is for a
-       waiter that surely does not have the lock yet. `check` tells whether the name is free. */
+    /* Operations for waiters, which a kind may lack. `acquire_again` is the try of a waiter that
+       surely does not have the lock yet; without it the waiter uses acquire_wait. `check` tells
+       whether the name is free; without it the waiter tries instead. */
     struct rlock_op acquire_again, check;
-    struct rlock_op keep; /* a release before hold_min_ms; only kind plain has it */
+    /* releases before hold_min_ms has passed; only kind plain has this operation */
+    struct rlock_op keep;
     /* Writes the name of the channel on which releases are published. NULL: the kind has no
        channel. */
     size_t (*channel)(const struct rlock *lock, char ret_name[RLOCK_CHANNEL_MAX]);
@@ -118,8 +122,9 @@ struct rlock_kind {
     bool is_reentrant; /* a holder may have the lock several times */
     bool is_cohort;    /* passes a lock among the waiters of a client */
     bool is_queued;    /* the server keeps a queue of the waiters and wakes one of them */
-    bool
-        is_shared; /* several may hold the lock; if queued, an empty message wakes all waiters */
+    /* Several owners may hold the lock. If it is queued, an empty message wakes all its
+       waiters. */
+    bool is_shared;
     bool has_permits;
 };
 
@@ -137,7 +142,7 @@ struct rlock_server {
     int64_t ahead_us;     /* upper bound of the server's clock minus clock_mono_us() */
     char *waiting_key;    /* exists while a lock of kind plain has waiters */
     size_t tag_len;       /* length of the tag with which the keys begin */
-    size_t fence_key_len; /* the fence key is the beginning of the waiting key */
+    size_t fence_key_len; /* length of the fence key, with which waiting_key begins */
 };
 
 /* -- batches: batch.c -- */
@@ -169,7 +174,8 @@ struct rlock_channel;
 struct rlock_channel_events {
     void (*on_subscribed)(struct rlock_channel *channel);
     void (*on_cut_off)(
-        struct rlock_channel *channel); /* no messages arrive until on_subscribed */
+        /* no messages arrive until on_subscribed is called */
+        struct rlock_channel *channel);
     void (*on_message)(struct rlock_channel *channel, const char *text, size_t text_len);
 };
 
@@ -206,8 +212,8 @@ struct rlock_waits {
 #define RLOCK_WATCHDOG_BUCKETS 256 /* leases of n ms and 2 n ms are eight buckets apart */
 
 struct rlock_watchdog {
-    struct rlock_link
-        buckets[RLOCK_WATCHDOG_BUCKETS]; /* locks with about the same lease */
+    /* lists of locks; those in a bucket have about the same lease */
+    struct rlock_link buckets[RLOCK_WATCHDOG_BUCKETS];
     struct rlock_link overdue; /* locks whose renewal is in progress or has failed */
     uv_timer_t timer;
     int64_t timer_at_us; /* INT64_MAX: not running */
@@ -239,16 +245,18 @@ struct rlock_client {
     void (*on_event)(const char *name, size_t name_len, enum rlock_event event,
                      int64_t us, void *arg);
     void *arg;
-    bool was_up, is_up; /* was up at some time; is up, as last reported to on_state */
+    /* `was_up`: the client was up at some time. `is_up`: it is up, as on_state last reported. */
+    bool was_up, is_up;
     bool is_closing;
-    bool may_finish; /* rlock_client_close() has returned, so no batch starts */
+    /* rlock_client_close() has answered all calls; no batch starts any more */
+    bool may_finish;
     bool is_finishing;
     struct closing closing;
     void (*closed)(void *arg);
     void *closed_arg;
 };
 
-/** Whether this is a child after fork(): the client belongs to the parent. */
+/** Whether this process is a child after fork(), so the client belongs to the parent. */
 static inline bool rlock_client_is_inherited(struct rlock_client *client)
 {
     if (client->process == process_generation())

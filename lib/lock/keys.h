@@ -16,7 +16,8 @@
 #define RLOCK_HOST_LEN  8 /* the first bytes of a client's id, a hash of its host name */
 #define RLOCK_OWNER_MAX (RLOCK_CLIENT_ID_LEN + 1 + REDIS_DIGITS_MAX)
 
-/** Choose the client's id and its keys. RLOCK_OK, RLOCK_IO, RLOCK_NO_MEMORY. */
+/** Choose the id of the client and the keys of its buckets. Returns RLOCK_OK, RLOCK_IO or
+ *  RLOCK_NO_MEMORY. */
 MUST_CHECK enum rlock_status rlock_keys_init(struct rlock_client *client,
                                              const char *fence_key,
                                              struct rlock_err *reterr);
@@ -36,10 +37,8 @@ size_t rlock_keys_owner(const struct rlock_client *client, uint64_t number,
 /** Return how many ms of hold_min_ms are left to a lock that was granted. */
 uint64_t rlock_keys_hold_left_ms(const struct rlock *lock);
 
-/**
- * Write the keys or arguments of a script call: all `words` of each lock. `words` ends
- * with RLOCK_WORD_END.
- */
+/** Write the keys or arguments of a script call: for each lock, one for each of the `words`, which
+ *  end with RLOCK_WORD_END. */
 void rlock_keys_write(const struct rlock_server *server, struct rlock *const *locks,
                       unsigned count, const enum rlock_word *words);
 

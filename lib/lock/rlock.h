@@ -17,8 +17,8 @@
  * rlock_client_close() calls `closed` at once, closes nothing and frees nothing. A child
  * opens clients of its own, on a loop of its own.
  *
- * Threads  all calls on a client, its locks and callbacks: the thread of its loop.
- *          rlock_sync.h is for threads that block.
+ * Threads  only the thread of the loop may use a client and its locks, and it calls the
+ *          callbacks. rlock_sync.h is for threads that block.
  * Blocks   never
  */
 #ifndef RLOCK_H
@@ -107,12 +107,13 @@ extern const struct rlock_kind rlock_reentrant;
 
 /**
  * As plain, but waiters are served in the order in which they reached the server. Each
- * waiter sends a heartbeat every RLOCK_FAIR_BEAT_MS. A waiter that died is skipped after
- * RLOCK_FAIR_BEAT_MS * 3; if no waiter was heard for RLOCK_FAIR_BEAT_MS * 2, that period
- * begins with the next call. A live waiter is never skipped, whatever the clocks of the
- * clients show, unless its process stands still for longer than RLOCK_FAIR_BEAT_MS * 3
- * while others are heard. The order survives up to 30 s in which the server stands still
- * or cannot be reached. The keys "<name>:queue" and "<name>:beats" belong to the lock.
+ * waiter sends a heartbeat every RLOCK_FAIR_BEAT_MS. A waiter that died is skipped when its
+ * last heartbeat is RLOCK_FAIR_BEAT_MS * 3 old. If the server got no heartbeat at all for
+ * RLOCK_FAIR_BEAT_MS * 2, the next call starts this time anew for all waiters. So a live
+ * waiter is never skipped, whatever the clocks of the clients show, unless its process
+ * stands still for longer than RLOCK_FAIR_BEAT_MS * 3 while the server hears other waiters.
+ * The order survives up to 30 s in which the server stands still or cannot be reached. The
+ * keys "<name>:queue" and "<name>:beats" belong to the lock.
  *
  * Source  Redisson, RFairLock, with a queue of our own
  */
@@ -140,8 +141,8 @@ extern const struct rlock_kind rlock_fair_semaphore;
  * writers that arrived before it, and for the readers that go before each of these writers
  * and before itself.
  *
- * A `holder` other than 0 may have several grants of the lock. Each has its own lease and
- * is released on its own; the name is free after the last release. A holder that writes
+ * A `holder` other than 0 may have several grants of the lock. Each grant has its own lease
+ * and its own release. The name is free after the last release. A holder that writes
  * may write again and may read, also while others wait. All these grants have the fence
  * of the first one. A holder that reads may read again, also while a writer waits. It may
  * not write, because it would wait for itself: the call ends with RLOCK_INVALID at once.
@@ -150,10 +151,10 @@ extern const struct rlock_kind rlock_fair_semaphore;
  * writer gets in between. At this release other readers get in, and writers wait on.
  *
  * The fence of a reader is greater than the fences of earlier writers and smaller than
- * the fences of later writers. The resource must refuse a read whose fence is smaller
- * than that of a write it has seen, and a write whose fence is smaller than that of a
- * read or write it has seen. Then no write is based on a replaced value, and all that a
- * reader reads belongs to one state.
+ * the fences of later writers. The resource must refuse a read if it has seen a write with
+ * a greater fence. It must refuse a write if it has seen a read or a write with a greater
+ * fence. Then no write is based on a replaced value, and all that a reader reads belongs to
+ * one state.
  *
  * "<name>:queue", "<name>:beats" and "<name>:readers" belong to these locks. Names of
  * semaphores and of read/write locks with these endings are refused (RLOCK_REFUSED).
@@ -162,11 +163,11 @@ extern const struct rlock_kind rlock_read, rlock_write;
 
 /**
  * The usual lock before Redis 2.6.12: a string with the end of the lease by its owner's
- * clock. It is for study, and for programs that still use it. Its limits: two clients
- * whose clocks differ by more than the lease can both hold it, and the value names no
- * owner, so two acquires in the same millisecond cannot be told apart. Here GET, SETNX and
- * GETSET run in one script. A program that sends them one by one may change the owner's
- * value even when it fails to acquire; the owner then finds its lock lost. The key never
+ * clock. It is for study, and for programs that still use it. Two clients whose clocks
+ * differ by more than the lease can both hold this lock. The value names no owner, so two
+ * acquires in the same millisecond cannot be told apart. This library runs GET, SETNX and
+ * GETSET in one script. A program that sends them one by one may change the owner's value
+ * even when it fails to acquire, and then the owner finds its lock lost. The key never
  * expires on the server. The watchdog and rlock_extend() refuse this kind. A string that is
  * not a time in ms is refused.
  */
@@ -175,12 +176,12 @@ extern const struct rlock_kind rlock_getset;
 /* -- data -- */
 
 /**
- * Tells how a call ended. Called by the loop, never from inside the call, except with
- * RLOCK_NO_MEMORY and after fork().
+ * Tells how a call ended. The loop calls the callback later. Only with RLOCK_NO_MEMORY, and
+ * in a child after fork(), the callback may be called from inside the call.
  *
  * @lock    the lock of the call. Unless it is now held, its memory is the caller's again,
  *          and the callback may free it or use it for another call
- * @status  see the call
+ * @status  described with each call
  */
 typedef void (*rlock_cb)(struct rlock *lock, enum rlock_status status, void *arg);
 
@@ -220,7 +221,7 @@ struct rlock {
     uint16_t name_len;
     uint8_t state;
     uint8_t status; /* enum rlock_status: the result, while the callback is due */
-    uint8_t tries;  /* number of stale grants; in a copy, 1: the first of two releases */
+    uint8_t tries;  /* number of stale grants; in a copy: which of two releases is next */
     uint8_t passes; /* cohort: how many more times the lock may be passed on */
     bool watched;
     bool in_doubt;     /* the outcome of an earlier try of this acquire is unknown */
@@ -242,19 +243,26 @@ enum rlock_event {
 
 struct rlock_client_options {
     uv_loop_t *loop; /* borrowed, outlives the client */
-    /* redis://[user:password@]host[:port][,...][/db]: one of the hosts is the primary;
-       redis-sentinel://[user:password@]host[:port][,...][/db]?master=NAME: the hosts are
-       sentinels; redis-cluster://[user:password@]host[:port][,...]: nodes of a cluster;
-       rediss://, rediss-sentinel:// and rediss-cluster:// for TLS, with the parameters
-       cacert=PATH, and cert=PATH&key=PATH for mutual TLS; unix:/path */
+    /* One of
+
+         redis://[user:password@]host[:port][,...][/db]
+         redis-sentinel://[user:password@]host[:port][,...][/db]?master=NAME
+         redis-cluster://[user:password@]host[:port][,...]
+         unix:/path
+
+       The first form names hosts one of which is the primary, the second form sentinels, and
+       the third form nodes of a cluster. rediss://, rediss-sentinel:// and rediss-cluster://
+       use TLS, and may have the parameters cacert=PATH and, for mutual TLS,
+       cert=PATH&key=PATH. */
     const char *redis_url;
     /* The counter of fencing tokens; NULL: "lock:fence". If it is missing, not a number, or
        more than a hundred years ahead of the server's clock in microseconds, the next
        grant restarts it at that clock. A key of another type is refused */
     const char *fence_key;
     uint32_t timeout_ms; /* after this time a command ends with RLOCK_TIMEOUT; >= 1 */
-    /* Called when the client goes up or down; `why` also names the rights that the user lacks,
-       see rlock(7). May be NULL */
+    /* Called when the client goes up or down, and when it is down for another reason. If it is
+       down, `why` has the reason, which includes the rights that the user lacks, see rlock(7).
+       May be NULL */
     void (*on_state)(bool is_up, const struct rlock_err *why, void *arg);
     /* Called in the loop with each event of a lock. `us` is the time since the grant or,
        before the grant, since rlock_acquire(). on_event may not call the library. NULL:
@@ -304,8 +312,8 @@ struct rlock_acquire_options {
 
 #define RLOCK_TIME_BUCKETS 17
 
-/** Bucket i counts times above 2^(i-1) and up to 2^i ms; the last bucket counts all
- *  longer times. */
+/** Bucket 0 counts times up to 1 ms. Bucket i counts times above 2^(i-1) ms and up to 2^i ms. The
+ *  last bucket also counts all longer times. */
 struct rlock_times {
     uint64_t buckets[RLOCK_TIME_BUCKETS];
     uint64_t sum_us;
@@ -342,9 +350,9 @@ enum rlock_refusal {
  * @options     copied, with the strings
  * @ret_client  set on RLOCK_OK; end it with rlock_client_close()
  *
- * Returns  RLOCK_OK; RLOCK_INVALID: no loop, no timeout, bad URL, or rediss:// in a
- *          build without TLS;
- *          RLOCK_IO: no random numbers, or a file of TLS cannot be loaded;
+ * Returns  RLOCK_OK
+ *          RLOCK_INVALID    no loop, no timeout, bad URL, or rediss:// in a build without TLS
+ *          RLOCK_IO         no random numbers, or a file for TLS cannot be loaded
  *          RLOCK_NO_MEMORY
  */
 RLOCK_MUST_CHECK enum rlock_status
@@ -435,9 +443,9 @@ void rlock_acquire(struct rlock_client *client, struct rlock *lock, const char *
 void rlock_cancel(struct rlock_client *client, struct rlock *lock);
 
 /**
- * Set the end of a held lock's lease to `lease_ms` from now, earlier or later (of kind
- * reentrant never earlier, since other grants may need it). The watchdog renews it with
- * this lease from then on.
+ * Set the end of a held lock's lease to `lease_ms` from now. This may be earlier or later
+ * than the old end; with kind reentrant it is never earlier, because other grants may need
+ * the lease. From then on the watchdog renews the lock with this lease.
  *
  * @callback  gets
  *              RLOCK_OK          done
@@ -487,9 +495,10 @@ void rlock_release(struct rlock_client *client, struct rlock *lock, rlock_cb cal
 bool rlock_is_held(const struct rlock *lock);
 
 /**
- * The fencing token of a held lock, > 0. A failover that loses the latest grants lowers
- * the counter: if the token of a grant is not greater than all that this client has seen,
- * the client raises the counter and acquires the lock again before it answers.
+ * Return the fencing token of a held lock, which is greater than 0. A failover that loses the
+ * latest grants lowers the counter of fences. If the token of a grant is not greater than all
+ * tokens that this client has seen, the client raises the counter and acquires the lock again
+ * before it calls the callback.
  */
 int64_t rlock_fence(const struct rlock *lock);
 
@@ -499,8 +508,9 @@ int64_t rlock_fence(const struct rlock *lock);
  * because another client had a greater fence. The grants of later calls have greater
  * fences.
  *
- * @above  the greatest fence that the resource has seen; 0: not known. Ignored if it is
- *         more than a hundred years ahead of the server's clock: no grant could exceed it
+ * @above  the greatest fence that the resource has seen; 0: not known. A fence more than a
+ *         hundred years ahead of the server's clock is ignored, because no grant could
+ *         exceed it
  */
 void rlock_raise_fences(struct rlock_client *client, int64_t above);
 
@@ -509,8 +519,8 @@ void rlock_raise_fences(struct rlock_client *client, int64_t above);
  * counts from the sending of the call, and an allowance for clock drift is subtracted. If
  * the result is 0 or less, do not rely on the lock.
  *
- * @now_us  of CLOCK_BOOTTIME, which goes on while the machine is suspended. Not
- *          uv_hrtime(), which stands still then
+ * @now_us  the time of CLOCK_BOOTTIME, which goes on while the machine is suspended. Do not
+ *          use uv_hrtime(), which stands still during a suspend
  */
 int64_t rlock_safe_for_us(const struct rlock *lock, int64_t now_us);
 
@@ -533,8 +543,10 @@ struct rlock_info {
 /**
  * Find out who holds `name`.
  *
- * @callback  gets RLOCK_OK and `info`; RLOCK_NOT_FOUND: free; others as for
- *            rlock_acquire()
+ * @callback  gets
+ *              RLOCK_OK          and `info`
+ *              RLOCK_NOT_FOUND   the name is free
+ *              others            as for rlock_acquire()
  */
 void rlock_inspect(struct rlock_client *client, const char *name, size_t name_len,
                    void (*callback)(enum rlock_status status,
@@ -542,9 +554,9 @@ void rlock_inspect(struct rlock_client *client, const char *name, size_t name_le
                    void *arg);
 
 /**
- * Call `each` for every owner of `name`. If `name` is NULL, call it for every owner of
- * all locks on the server or cluster. This scans all keys, 200 per command, and leaves
- * out kind getset, which names no owner. A lock that is acquired or released meanwhile
+ * Call `each` for every owner of `name`. If `name` is NULL, call `each` for every owner of
+ * all locks on the server or cluster. Then the call scans all keys, 200 per command, and
+ * leaves out kind getset, which names no owner. A lock that is acquired or released meanwhile
  * may be missing, or be listed twice.
  *
  * @each      returns whether to go on; may not close the client
@@ -557,8 +569,11 @@ void rlock_list(struct rlock_client *client, const char *name, size_t name_len,
 /**
  * Delete the lock `name`, whatever client holds it, and wake its waiters.
  *
- * @callback  gets RLOCK_OK; RLOCK_NOT_FOUND: it was free; RLOCK_REFUSED: the key holds
- *            no lock; others as for rlock_acquire()
+ * @callback  gets
+ *              RLOCK_OK          the lock was deleted
+ *              RLOCK_NOT_FOUND   the name was free
+ *              RLOCK_REFUSED     the key holds no lock
+ *              others            as for rlock_acquire()
  */
 void rlock_force_release(struct rlock_client *client, const char *name, size_t name_len,
                          void (*callback)(enum rlock_status status, void *arg),

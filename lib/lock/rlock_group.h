@@ -119,10 +119,13 @@ void rlock_group_cancel(struct rlock_group *group);
 /**
  * Set the end of the leases of all members that are held, as rlock_extend() does.
  *
- * @callback  gets RLOCK_OK: as many as needed were extended; RLOCK_LOST: too few are
- *            still held, and these are released; on_lost is not called; RLOCK_NOT_OWNER:
- *            not held, or in another call; others as for rlock_extend(), and the
- *            group still counts as held
+ * @callback  gets
+ *              RLOCK_OK          as many members as needed were extended
+ *              RLOCK_LOST        too few members are still held, and the library releases
+ *                                them; on_lost is not called. Also if the group was lost
+ *                                before the call
+ *              RLOCK_NOT_OWNER   the group is not held, or is in another call
+ *              others            as for rlock_extend(); the group still counts as held
  */
 void rlock_group_extend(struct rlock_group *group, uint32_t lease_ms,
                         rlock_group_cb callback, void *arg);

@@ -10,16 +10,16 @@
  * struct rlock_sync that acquires it next.
  *
  * on_lost and on_state run in the thread that runs the loop, perhaps inside another
- * thread's call. They may not block. In them each call of this header returns
- * RLOCK_INVALID, but rlock_sync_close() must not be called: it never returns there. After
- * rlock_sync_close() all calls return RLOCK_CANCELLED. In a child after fork() all calls return
- * RLOCK_INVALID, and rlock_sync_close() and rlock_sync_free() do nothing; start another
- * struct rlock_sync there.
+ * thread's call. These callbacks may not block. Inside them each call of this header returns
+ * RLOCK_INVALID, except rlock_sync_close(), which never returns there and must not be
+ * called. After rlock_sync_close() all calls return RLOCK_CANCELLED. In a child after fork()
+ * all calls return RLOCK_INVALID, and rlock_sync_close() and rlock_sync_free() do nothing. A
+ * child can start a struct rlock_sync of its own.
  *
- * Threads  any, unless stated otherwise; one at a time per struct rlock. Do not cancel a
- *          thread (pthread_cancel) inside a call
- * Blocks   up to twice the client's timeout_ms, unless stated otherwise. An acquire adds
- *          wait_ms. A list takes up to twice timeout_ms per 200 keys
+ * Threads  any, unless stated otherwise. Only one thread at a time may use a struct rlock.
+ *          Do not cancel a thread (pthread_cancel) inside a call
+ * Blocks   up to twice the client's timeout_ms, unless stated otherwise. An acquire may block
+ *          for wait_ms in addition, a list for twice timeout_ms per 200 keys
  */
 #ifndef RLOCK_SYNC_H
 #define RLOCK_SYNC_H
@@ -76,8 +76,11 @@ void rlock_sync_free(struct rlock_sync *sync);
  * @ret_client  set on RLOCK_OK and RLOCK_DOWN; end it with rlock_sync_close_client(), or
  *              leave it to rlock_sync_close()
  *
- * Returns  RLOCK_OK; RLOCK_DOWN: not connected yet, `reterr` says why; the client keeps
- *          trying; RLOCK_CANCELLED; others as for rlock_client_open()
+ * Returns  RLOCK_OK
+ *          RLOCK_DOWN       the client is not connected yet, and keeps trying; `reterr`
+ *                           has the reason
+ *          RLOCK_CANCELLED
+ *          others           as for rlock_client_open()
  * Blocks   up to timeout_ms
  */
 RLOCK_MUST_CHECK enum rlock_status
@@ -94,14 +97,15 @@ rlock_sync_open(struct rlock_sync *sync, const struct rlock_client_options *opti
  */
 void rlock_sync_close_client(struct rlock_sync *sync, struct rlock_client *client);
 
-/** The number of this thread, unique in the process. It replaces a `holder` of 0. */
+/** Return the number of this thread, which is unique in the process. Calls use it if their
+ *  `holder` is 0. */
 uint64_t rlock_sync_holder(void);
 
 /*
- * The calls of rlock.h. They return the status that a callback would get, and set
- * `reterr` (may be NULL) to the message. `options` NULL means the defaults. `holder` 0 in
- * the options means the calling thread. on_lost gets its lock or group, and `lost_arg` of
- * the options. rlock_fence() needs no counterpart: any thread may call it.
+ * The calls of rlock.h for threads. They return the status that a callback would get, and set
+ * `reterr` (may be NULL) to the message. If `options` is NULL, the defaults apply. If `holder` in
+ * the options is 0, the calling thread is the holder. on_lost gets its lock or group, and
+ * `lost_arg` of the options. rlock_fence() needs no counterpart, because any thread may call it.
  */
 
 RLOCK_MUST_CHECK enum rlock_status
@@ -126,7 +130,8 @@ rlock_sync_force_release(struct rlock_sync *sync, struct rlock_client *client,
 void rlock_sync_cancel(struct rlock_sync *sync, struct rlock_client *client,
                        struct rlock *lock);
 
-/** As struct rlock_info; the owner's value is copied, truncated to fit, with a NUL. */
+/** Like struct rlock_info. The value of the owner is copied, ends with a NUL, and is cut off if it
+ *  is too long. */
 struct rlock_sync_info {
     char owner[128];
     int64_t remaining_ms;
@@ -151,7 +156,7 @@ bool rlock_sync_is_held(struct rlock_sync *sync, const struct rlock *lock);
 /** Call rlock_safe_for_us() with the present time. */
 int64_t rlock_sync_safe_for_us(struct rlock_sync *sync, const struct rlock *lock);
 
-/** As rlock_raise_fences(). RLOCK_OK: the grants of later calls, of any thread, have
+/** Like rlock_raise_fences(). After RLOCK_OK the grants of later calls, of any thread, have
  *  greater fences. */
 RLOCK_MUST_CHECK enum rlock_status rlock_sync_raise_fences(struct rlock_sync *sync,
                                                            struct rlock_client *client,
@@ -195,7 +200,7 @@ rlock_sync_group_force_release(struct rlock_sync *sync, struct rlock_group *grou
 /** End the rlock_sync_group_acquire() of another thread, as rlock_sync_cancel() does. */
 void rlock_sync_group_cancel(struct rlock_sync *sync, struct rlock_group *group);
 
-/** Return rlock_group_safe_for_us() for the present time; 0: the group is not held. */
+/** Return rlock_group_safe_for_us() for the present time; 0 if the group is not held. */
 int64_t rlock_sync_group_safe_for_us(struct rlock_sync *sync, struct rlock_group *group);
 int64_t rlock_sync_group_fence(struct rlock_sync *sync, struct rlock_group *group,
                                size_t index);

@@ -1,34 +1,41 @@
 /*
  * scripts.h - the Lua scripts that run inside Redis.
  *
- * A script takes many locks and treats each on its own: the value of one key never
- * affects another lock. It returns the results as one string, a character per lock in the
- * order of the keys: '1' done; '0' not done (held by another owner, or not ours); 'E' the
- * server refused this lock; 'X' the holder may not have the lock. A release whose message
- * reached n clients returns '1' + n, at most '9'.
+ * A script takes many locks and treats each on its own: the value of one key never affects another
+ * lock. The results are one string, with a character for each lock in the order of the keys:
  *
- * The acquiring scripts return {clock us, fence, results, numbers}. Without `numbers` the
- * fence of lock i is `fence` plus i. With `numbers`, the number of a granted lock is its
- * fence, and the number of a busy lock is the rest of its lease in ms (below 0: not known).
- * {clock us} alone: the call came too late and nothing was done. {results, numbers}: all locks
- * are busy. If `fence` is equal to the clock, the counter was missing or unusable and has been
- * restarted.
+ *   '1'  done. If a release published a message that n clients got: '1' + n, at most '9'
+ *   '0'  not done: another owner holds the lock, or the lock is not ours
+ *   'E'  the server refused this lock
+ *   'X'  the holder may not have the lock
  *
- * Above each script below stand its KEYS and, after a semicolon, its ARGV. (a, b)... stands
- * for a and b of each lock; names and owners stand for one of each lock. After -> stands the
- * reply, unless the script acquires. The keys `queue` and `beats` are the queue of a fair
- * lock and the heartbeats of its waiters. A serial makes the value of an owner unique.
+ * A script that acquires returns one of
  *
- * The last ARGV, which is left out below, is the number of the call (redis/script.h). The
- * script returns it as the first element, or as "number results".
+ *   {clock us, fence, results}           the fence of lock i is `fence` plus i
+ *   {clock us, fence, results, numbers}  the number of a granted lock is its fence. The number of
+ *                                        a busy lock is the rest of its lease in ms; below 0: the
+ *                                        rest is not known
+ *   {results, numbers}                   all locks are busy
+ *   {clock us}                           the call came too late, and nothing was done
+ *
+ * If `fence` is equal to the clock, the fence counter was missing or unusable, and the script has
+ * restarted it.
+ *
+ * The comment above each script below lists its KEYS and, after a semicolon, its ARGV. (a, b)...
+ * means a and b of each lock; "names" and "owners" mean one of each lock. After -> stands the
+ * reply, unless the script acquires. The keys `queue` and `beats` are the queue of a fair lock and
+ * the heartbeats of its waiters. A serial makes the value of an owner unique.
+ *
+ * The number of the call (redis/script.h) is the last ARGV of each script. The comments leave it
+ * out. The script returns the number as the first element, or as "number results".
  */
 #ifndef LOCK_SCRIPTS_H
 #define LOCK_SCRIPTS_H
 
 #include "redis/script.h"
 
-#define RLOCK_WAITING_MAX_MS                                                             \
-    6000 /* lifetime of the waiting key (internal.h), unless a call sets it again */
+/* The lifetime of the waiting key (internal.h), unless a call sets the key again. */
+#define RLOCK_WAITING_MAX_MS 6000
 
 /** A constant number as a string literal. */
 #define TEXT_OF(number) #number
@@ -41,7 +48,7 @@
     /* fence key, waiting key, names; lease ms, latest us, (owner, wait ms)..., or (owner,  \
        wait ms, passes)... */                                                               \
     X(ACQUIRE_WAIT, acquire_wait)                                                           \
-    /* as acquire_wait, but only for waiters that cannot have the lock already */            \
+    /* as ACQUIRE_WAIT; only for waiters that cannot have the lock already */                \
     X(ACQUIRE_AGAIN, acquire_again)                                                         \
     /* waiting key, names -> results: 1 if the name is free */                              \
     X(CHECK, check)                                                                         \
@@ -74,8 +81,8 @@
     X(RW_RELEASE, rw_release)                                                               \
     /* names; (holder, serial, lease ms)... -> results */                                   \
     X(PERMIT_RENEW, permit_renew)                                                           \
-    /* fence key; fence -> {clock us, greatest}; raises the counter to the clock, or to the  \
-       fence if the fence exceeds the clock but not `greatest` */                           \
+    /* fence key; fence -> {clock us, greatest}. Raises the counter to the clock. If the     \
+       fence is above the clock, but not above `greatest`, raises it to the fence. */       \
     X(RAISE, raise_fence)                                                                   \
     /* name -> {'0', {name, owner, remaining ms, count, waiters}...} */                     \
     X(INSPECT, inspect)                                                                     \
@@ -93,8 +100,8 @@ enum rlock_script {
 };
 /* clang-format on */
 
-/** The rights that a script and the calls after it need, such as "+hget +hset". The rights
- *  that every client needs (rights.lua) are left out. NULL: no other rights. */
+/** The rights that a script and the later calls on its locks need, such as "+hget +hset". The
+ *  rights that every client needs (rights.lua) are left out. NULL: no other rights are needed. */
 extern const char *const rlock_needed_rights[RLOCK_SCRIPT_COUNT];
 
 void rlock_scripts_init(struct redis_script scripts[RLOCK_SCRIPT_COUNT], bool is_cluster);

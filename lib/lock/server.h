@@ -12,22 +12,22 @@ rlock_server_connect(struct rlock_server *server,
                      struct redis_conn **ret_conn, struct rlock_err *reterr);
 
 /**
- * The connection is new: raise the fence counter before this connection acquires any
- * lock, because the server may have restarted with an old snapshot.
+ * Raise the fence counter, because the connection is new. The server may have restarted with an old
+ * snapshot, so the counter is raised before this connection acquires any lock.
  */
 void rlock_server_connected(struct rlock_server *server);
 
 /**
- * Grants took the fences from `fence` + 1 to `fence` + `count`. Returns whether they are
- * greater than all earlier fences; if not, the counter is being raised.
+ * Note that grants took the fences from `fence` + 1 to `fence` + `count`. Returns whether they are
+ * greater than all earlier fences. If they are not, this function has begun to raise the counter.
  */
 MUST_CHECK bool rlock_server_saw_fences(struct rlock_server *server, int64_t fence,
                                         unsigned count);
 
 /**
- * Update the estimate of the server's clock: it was `clock_us` when the server executed a
- * call that was sent at `sent_us`. `is_wrong`: the present estimate has proved wrong, so it
- * is replaced.
+ * Update the estimate of the server's clock. The clock was `clock_us` when the server executed a
+ * call that was sent at `sent_us`. If `is_wrong`, the present estimate has proved wrong, and is
+ * replaced.
  */
 void rlock_server_saw_clock(struct rlock_server *server, int64_t clock_us,
                             int64_t sent_us, bool is_wrong);
@@ -36,15 +36,15 @@ void rlock_server_saw_clock(struct rlock_server *server, int64_t clock_us,
 uint64_t rlock_server_latest_us(const struct rlock_server *server, int64_t sent_us);
 
 /**
- * The server replied with this error: keep its text for rlock_client_why(). Nothing was
- * done. Returns RLOCK_DOWN if the server may accept the call later, else RLOCK_REFUSED.
+ * Keep the text of the server's error for rlock_client_why(). The server has done nothing. Returns
+ * RLOCK_DOWN if the server may accept the call later, otherwise RLOCK_REFUSED.
  */
 enum rlock_status rlock_server_refused(struct rlock_client *client,
                                        const struct redis_reply *error);
 
 /**
- * Check that the user has the rights `needed`, such as "+hget +hset". RLOCK_REFUSED:
- * rlock_client_why() names the missing rights. The connection must be up.
+ * Check that the user has the rights `needed`, such as "+hget +hset". The connection must be up.
+ * Returns RLOCK_OK, or RLOCK_REFUSED after it has set rlock_client_why() to the missing rights.
  */
 MUST_CHECK enum rlock_status rlock_server_check_rights(struct rlock_server *server,
                                                        const char *needed);

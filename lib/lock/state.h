@@ -17,7 +17,7 @@
 /** Idle or lost -> acquiring. The fields of the lock must be set. */
 void rlock_state_acquire(struct rlock_client *client, struct rlock *lock);
 
-/** Held -> extending, to `lease_ms` of the lock. */
+/** Held -> extending. The new lease is `lease_ms` of the lock. */
 void rlock_state_extend(struct rlock_client *client, struct rlock *lock);
 
 /** Extending -> held; the caller of the extension gets RLOCK_CANCELLED. */
@@ -26,11 +26,12 @@ void rlock_state_end_extension(struct rlock_client *client, struct rlock *lock);
 /** Held -> releasing. */
 void rlock_state_release(struct rlock_client *client, struct rlock *lock);
 
-/** Held or lost -> idle at once; if held, a copy is released. No effect in other states. */
+/** Held or lost -> idle. If the lock was held, the library releases a copy of it. This has no
+ *  effect in other states. */
 void rlock_state_drop(struct rlock_client *client, struct rlock *lock);
 
-/** Any state -> answering. Soon the loop makes the lock idle, and calls the callback. The lock may
- *  not be answering before. */
+/** Any state except answering -> answering. The lock must not be answering when this function is
+ *  called. Soon the loop makes the lock idle and calls the callback. */
 void rlock_state_answer(struct rlock_client *client, struct rlock *lock,
                         enum rlock_status status);
 
@@ -43,7 +44,7 @@ void rlock_state_answer_unchanged(struct rlock_client *client, struct rlock *loc
                                   enum rlock_status status, const char *reason,
                                   rlock_cb callback, void *arg);
 
-/** Call the callbacks that are due. Callbacks that they add wait for the next turn. */
+/** Call the callbacks that are due. Callbacks that become due meanwhile wait for the next turn. */
 void rlock_state_call_back(struct rlock_client *client);
 
 /* -- results, for the operations of all kinds: see struct rlock_op -- */

@@ -8,10 +8,11 @@
 /** A call of a thread, on that thread's stack. */
 struct rlock_sync_call {
     struct rlock_sync *sync;
-    struct rlock_client *client; /* its message is copied to `reterr`; may be NULL */
-    struct rlock_err *reterr;    /* may be NULL */
-    /* Called once by the thread that leads the loop; must cause one rlock_sync_answer(),
-       now or later. */
+    /* `reterr` gets the message of this client; may be NULL */
+    struct rlock_client *client;
+    struct rlock_err *reterr; /* may be NULL */
+    /* Called once by the thread that leads the loop. It must cause one call of
+       rlock_sync_answer(), now or later. */
     void (*begin)(struct rlock_sync_call *call);
 
     /* Set by sync.c. */
@@ -22,7 +23,7 @@ struct rlock_sync_call {
     enum rlock_status status;
 };
 
-/** Pass the call to the loop and sleep until it is answered; returns its status. */
+/** Pass the call to the loop and sleep until the call is answered. Returns its status. */
 enum rlock_status rlock_sync_run(struct rlock_sync_call *call);
 
 /** In the loop: wake the caller, which then owns `call` again. */

@@ -6,7 +6,7 @@
 
 void rlock_watchdog_init(struct rlock_client *client);
 
-/** Stop. Calls `on_cancel` of the renewal of each watched lock. */
+/** Stop the watchdog. Calls `on_cancel` of the renewal for each watched lock. */
 void rlock_watchdog_close(struct rlock_client *client);
 
 /** Watch a held lock whose lease was set by a call that was sent at `sent_us`. */
@@ -18,7 +18,7 @@ void rlock_watchdog_hurry(struct rlock_client *client, struct rlock *lock);
 /** Stop watching a lock, if it is watched, and ignore a renewal in progress. */
 void rlock_watchdog_remove(struct rlock *lock);
 
-/** The connection is up again: retry the renewals that failed. */
+/** Retry the renewals that failed, because the connection is up again. */
 void rlock_watchdog_resume(struct rlock_client *client);
 
 #endif
