@@ -1,14 +1,14 @@
 /*
  * batch.c - collects locks into script calls and distributes the results.
  *
- * A batch is written from its locks each time it is sent, so a call that is sent again
- * does not contain locks that have left, and nothing is copied. While the results are
- * distributed, the batch stays in its list with the remaining locks, because a callback may
- * close the client, and closing cancels the remaining locks.
+ * A batch is written from its locks each time it is sent. So a call that is sent again does not
+ * contain locks that have left the batch, and nothing is copied. While the results are distributed,
+ * the batch stays in its list with the locks that have no result yet, because a callback may close
+ * the client, and closing must cancel these locks.
  *
- * A grant that replicas must confirm is followed by a WAIT, and a WAIT blocks the
- * connection. A client has at most one WAIT in progress, so no command waits for two WAITs.
- * The WAIT serves all batches that need the same confirmation; the others get the next WAIT.
+ * A grant that replicas must confirm is followed by the command WAIT, which blocks the connection.
+ * A client has at most one WAIT in progress, so no command waits for two WAITs. The WAIT serves all
+ * batches that need the same confirmation. The other batches wait for the next WAIT.
  */
 #include "lock/batch.h"
 #include "base/clock.h"
@@ -21,9 +21,9 @@
 
 #define RLOCK_BATCH_MAX 128
 
-#define SEARCH_MAX 8 /* maximum batches that are searched for a free place */
+#define SEARCH_MAX 8 /* maximum number of batches that are searched for a free place */
 
-/* The result of one lock: a result of a script, see scripts.h, or UNSAFE. */
+/* The result of one lock. All but UNSAFE are results of scripts, see scripts.h. */
 enum result {
     DENIED = '0',
     DONE = '1', /* '1' + n, up to DONE_MAX: n clients received the message of a release */
@@ -51,7 +51,8 @@ struct rlock_batch {
     bool is_stale; /* the fences are smaller than those of an earlier batch */
     enum confirmation confirmation;
     enum rlock_status failure; /* why a batch in batches.failed could not be sent */
-    struct rlock *locks[RLOCK_BATCH_MAX]; /* NULL: the lock has left */
+    /* NULL: the lock has left the batch */
+    struct rlock *locks[RLOCK_BATCH_MAX];
     char results[RLOCK_BATCH_MAX];
     int64_t numbers[RLOCK_BATCH_MAX]; /* `numbers` of the reply, see scripts.h */
     const struct redis_reply *reply;  /* the reply to a query; valid during complete() */
@@ -99,7 +100,6 @@ static struct rlock_batch *open_batch(struct rlock_client *client,
     return batch;
 }
 
-/** Whether `lock` may join the batch. */
 static bool matches(const struct rlock_batch *batch, const struct rlock_op *op,
                     const struct rlock *lock)
 {
@@ -173,7 +173,7 @@ void rlock_batch_replace(struct rlock *lock, struct rlock *other)
     place(batch, lock->slot, other);
 }
 
-/** Close the gaps of locks that have left, so that each slot is a position in the call. */
+/** Move the locks together, so that the slot of each lock is its position in the call. */
 static void compact(struct rlock_batch *batch)
 {
     unsigned count = 0;
@@ -241,7 +241,7 @@ static void check_completed(struct rlock_client *client)
         client->batches.on_all_completed(client);
 }
 
-/** Send a batch that is in no list. */
+/** Send the batch, which must be in no list. */
 static void send_batch(struct rlock_batch *batch)
 {
     struct rlock_client *client = batch->client;
@@ -264,8 +264,8 @@ static void send_batch(struct rlock_batch *batch)
     rlock_client_wake(client);
 }
 
-/** Whether the keys of the batch are moving to another master. Then the batch waits until the
- *  connection is up or down. */
+/** Whether the keys of the batch are moving to another master. Then the batch must wait until the
+ *  connection is up or is reported down. */
 static bool must_wait(const struct rlock_batch *batch)
 {
     return redis_conn_is_moving(batch->server->conn) && !batch->client->is_closing;
@@ -388,7 +388,6 @@ static bool take_results(struct rlock_batch *batch, const char *results, size_t 
     return true;
 }
 
-/** Read the number of lock `i`, which may be its fence. */
 static bool read_number(struct rlock_batch *batch, const struct redis_reply *numbers,
                         unsigned i)
 {
@@ -424,7 +423,7 @@ static bool read_results(struct rlock_batch *batch, const struct redis_reply *re
     return take_results(batch, results, len);
 }
 
-/** Read the reply {results, numbers}, which says that no lock of the batch was granted. */
+/** Read the reply {results, numbers}. It says that all locks of the batch are busy. */
 static bool read_refusal(struct rlock_batch *batch, const struct redis_reply *reply)
 {
     size_t len = 0;
@@ -437,8 +436,8 @@ static bool read_refusal(struct rlock_batch *batch, const struct redis_reply *re
     return is_read;
 }
 
-/** Read the reply to a call that acquires. It is {clock, fence, results, numbers}, or
- *  {clock} if the call came too late, or a refusal, see read_refusal(). */
+/** Read the reply to a call that acquires, see scripts.h. If the call came too late for the
+ *  server, `ret_is_late` becomes true. */
 static bool read_grant(struct rlock_batch *batch, const struct redis_reply *reply,
                        bool *ret_is_late)
 {
@@ -465,7 +464,7 @@ static struct rlock_batch *find_confirming(struct rlock_client *client,
 }
 
 /** End the batches that the last WAIT served. If `status` is RLOCK_OK, `replicas` is the number of
-    replicas that have the grants. */
+ *  replicas that have the grants. */
 static void complete_confirmed(struct rlock_client *client, enum rlock_status status,
                                int64_t replicas)
 {
@@ -492,7 +491,7 @@ static void batch_on_replicas(struct redis_command *command, enum rlock_status s
 
     if (status == RLOCK_REFUSED) {
         (void)rlock_server_refused(client, reply);
-        status = RLOCK_OK; /* WAIT was refused, so no replica counts */
+        status = RLOCK_OK; /* no replica counts, because the WAIT was refused */
     } else if (status == RLOCK_OK && !redis_reply_int(reply, &replicas)) {
         status = RLOCK_IO;
     }
@@ -514,7 +513,8 @@ static enum rlock_status write_wait(struct rlock_client *client,
     return redis_conn_end(conn, &client->batches.wait_command, batch_on_replicas);
 }
 
-/** Send a WAIT for all batches that need the same confirmation, unless a WAIT is in progress. */
+/** Send a WAIT for all batches that need the same confirmation, unless a WAIT is already in
+ *  progress. */
 static void confirm_replicas(struct rlock_client *client)
 {
     struct rlock_batch *first = find_confirming(client, CONFIRMATION_NEEDED);
@@ -527,7 +527,7 @@ static void confirm_replicas(struct rlock_client *client)
             batch->replicas_wait_ms == first->replicas_wait_ms)
             batch->confirmation = CONFIRMATION_REQUESTED;
     }
-    /* send the other batches before the WAIT, so that they do not wait behind it */
+    /* Send the batches that have not left yet, so that they need not wait behind the WAIT. */
     rlock_batch_flush(client);
     if (write_wait(client, first) == RLOCK_OK) {
         redis_conn_flush(first->server->conn);
@@ -545,12 +545,12 @@ static void complete_by_reply(struct rlock_batch *batch, const struct redis_repl
                                        : read_results(batch, reply);
 
     if (!is_read) {
-        complete(batch, RLOCK_IO); /* a malformed reply: the outcome is unknown */
+        complete(batch, RLOCK_IO); /* the reply is malformed, so the outcome is unknown */
     } else if (is_late && clock_mono_us() < batch->sent_us + timeout_us) {
         /* The call came too late by the server's clock, but there is time for another try. */
         send_again(batch);
     } else if (is_late) {
-        /* The call came too late, and the script has done nothing. */
+        /* The call came too late, so the script has done nothing. */
         complete(batch, RLOCK_TIMEOUT);
     } else if (batch->op->is_grant && batch->replicas > 0 &&
                memchr(batch->results, DONE, batch->count) != NULL) {

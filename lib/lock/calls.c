@@ -1,4 +1,5 @@
-/* calls.c - the calls of rlock.h on a lock: they check arguments, then change the state. */
+/* calls.c - the calls of rlock.h on a lock. They check their arguments, and then change the
+   state. */
 #include "base/clock.h"
 #include "lock/keys.h"
 #include "lock/state.h"
@@ -19,7 +20,7 @@ static bool is_free_to_use(const struct rlock *lock)
 static void set_up(struct rlock_client *client, struct rlock *lock,
                    const struct rlock_acquire_options *options)
 {
-    memset(lock, 0, offsetof(struct rlock, name)); /* find_fault() sets the name */
+    memset(lock, 0, offsetof(struct rlock, name)); /* find_fault() sets the name later */
     lock->kind = options->kind == NULL ? &rlock_plain : options->kind;
     lock->on_lost = options->on_lost;
     lock->lost_arg = options->lost_arg;
@@ -79,7 +80,7 @@ static const char *find_fault(struct rlock_client *client, struct rlock *lock,
     return NULL;
 }
 
-/** Whether another client than `client` uses `lock`. */
+/** Whether `lock` is in use by another client than `client`. */
 static bool is_foreign(const struct rlock_client *client, const struct rlock *lock)
 {
     return !is_free_to_use(lock) && lock->client != client;

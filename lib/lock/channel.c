@@ -1,14 +1,13 @@
 /*
- * channel.c - subscribes and unsubscribes, as listeners join and leave.
+ * channel.c - subscribes and unsubscribes as listeners join and leave.
  *
- * In a cluster of Redis 7.0 or later the commands are SSUBSCRIBE and SUNSUBSCRIBE, so
- * that the other nodes get no messages. When a slot moves, the server ends the
- * subscriptions of the slot by replies that belong to no command, and such a reply ends
- * the connection.
+ * In a cluster of Redis 7.0 or later the commands are SSUBSCRIBE and SUNSUBSCRIBE, so that the
+ * other nodes do not get the messages. When a slot moves, the server ends the subscriptions of the
+ * slot by replies that belong to no command. The first such reply ends the connection.
  *
- * A channel has at most one command in progress. After its reply the channel compares its
- * state with its listeners again, so a listener that joins during an UNSUBSCRIBE is
- * subscribed after it.
+ * A channel has at most one command in progress. When its reply has come, the channel compares its
+ * state with its listeners again. So if a listener joins during an UNSUBSCRIBE, the channel is
+ * subscribed again afterwards.
  */
 #include "lock/channel.h"
 #include "lock/keys.h"
@@ -56,7 +55,7 @@ static void channel_on_reply(struct redis_command *command, enum rlock_status st
     rlock_channel_update(channel);
 }
 
-/** @verb  SSUBSCRIBE or SUNSUBSCRIBE; without shards, its first S is left out */
+/** @verb  SSUBSCRIBE or SUNSUBSCRIBE. Without sharded pub/sub its first letter is left out */
 static void send_command(struct rlock_channel *channel, const char *verb)
 {
     struct redis_conn *conn = channel->server->channels;
@@ -106,7 +105,7 @@ static void channel_on_message(const struct redis_reply *reply, void *arg)
         client->channels.events->on_message(channel, text, text_len);
 }
 
-/** A subscription ends with its connection. */
+/** Subscriptions end with their connection. */
 static void channel_on_state(bool is_up, const struct rlock_err *why UNUSED, void *arg)
 {
     const struct rlock_server *server = arg;

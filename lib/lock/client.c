@@ -1,9 +1,9 @@
 /*
- * client.c - opens and closes a client; answers and sends once a turn of its loop.
+ * client.c - opens and closes a client, and lets it answer and send once a turn of its loop.
  *
- * Closing: first all callers are answered. Then the library releases the locks that their
- * calls may have left on the server. It waits for the replies, at most for the timeout of a
- * command, and closes the connection.
+ * When a client is closed, first all callers get their answer. Then the library releases the locks
+ * that their calls may have left on the server. It waits for the replies, at most for the timeout
+ * of a command, and closes the connection.
  */
 #include "lock/batch.h"
 #include "lock/channel.h"
@@ -41,7 +41,8 @@ static bool are_all_up(const struct rlock_client *client)
     return true;
 }
 
-/** A server has gone up or down. The client is up when all its servers are up. */
+/** A server has gone up or down, or is down for another reason. The client is up when all its
+ *  servers are up. */
 static void client_on_state(bool is_up, const struct rlock_err *why, void *arg)
 {
     struct rlock_server *server = arg;
@@ -55,7 +56,8 @@ static void client_on_state(bool is_up, const struct rlock_err *why, void *arg)
         client->why = *why;
     if (is_up) {
         rlock_server_connected(server);
-        /* A script counts only the receivers of a message that are connected to its own node. */
+        /* A script counts only those receivers of its message that are connected to its own
+           node. So the channels must be on the same node as the locks. */
         if (server->channels != NULL && client->server_count > 1)
             redis_conn_follow(server->channels, server->conn);
         rlock_orphan_resume(client);
@@ -63,7 +65,7 @@ static void client_on_state(bool is_up, const struct rlock_err *why, void *arg)
         rlock_waits_resume(client);
         rlock_batch_flush(client);
     } else {
-        /* lets the loop end the batches that wait for this connection */
+        /* The loop will end the batches that wait for this connection. */
         rlock_client_wake(client);
     }
     if (!is_new)
@@ -112,7 +114,8 @@ static void client_on_closed(void *arg)
 {
     struct rlock_client *client = arg;
 
-    /* The loop no longer answers calls that were made after the close. */
+    /* Calls that were made after the close are answered here, because the loop no longer does
+       it. */
     while (!list_is_empty(&client->answers))
         rlock_state_call_back(client);
     if (client->closed != NULL)
@@ -123,7 +126,7 @@ static void client_on_closed(void *arg)
     free_client(client);
 }
 
-/** The last step of closing, once the library's own releases have ended. */
+/** Do the last step of closing, when no batch is in progress any more. */
 static void client_on_all_completed(struct rlock_client *client)
 {
     if (!client->may_finish || client->is_finishing)
@@ -167,7 +170,7 @@ enum rlock_status rlock_client_open(const struct rlock_client_options *options,
         status = connect_client(client, reterr);
     if (status != RLOCK_OK)
         goto out;
-    /* None of the calls below can fail, and no callback runs before the loop runs. */
+    /* The calls below cannot fail, and no callback is called before the loop runs. */
     rlock_scripts_init(client->scripts, client->server_count > 1);
     rlock_batches_init(&client->batches, client_on_all_completed);
     rlock_waits_init(client);

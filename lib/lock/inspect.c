@@ -1,9 +1,8 @@
 /*
- * inspect.c - queries about names, whatever client holds them: inspect, list and force
- * release.
+ * inspect.c - queries about names, whatever client holds them: inspect, list and force release.
  *
- * A query is a lock of the library's own that is alone in a batch, so it is sent, sent
- * again, refused and cancelled as any other call.
+ * A query contains a struct rlock of its own, which is alone in a batch. So a query is sent, sent
+ * again, refused and cancelled like any other call.
  */
 #include "lock/batch.h"
 #include "lock/keys.h"
@@ -18,8 +17,9 @@ typedef bool (*each_cb)(const struct rlock_info *info, void *arg);
 typedef void (*end_cb)(enum rlock_status status, void *arg);
 
 struct query {
-    struct rlock lock; /* its name is inspected; a scan keeps its cursor in lock.serial */
-    inspect_cb inspected; /* set for an inspection; otherwise `ended` is set */
+    /* The name of `lock` is inspected. A scan keeps its cursor in lock.serial. */
+    struct rlock lock;
+    inspect_cb inspected; /* set for rlock_inspect(), where `ended` is NULL */
     each_cb each;         /* called for each owner of a list */
     end_cb ended;
     void *arg;
@@ -36,7 +36,7 @@ static void call_back(const struct query *query, enum rlock_status status,
         query->ended(status, query->arg);
 }
 
-/** End the query; its memory is freed before the callback is called. */
+/** End the query. Its memory is freed before the callback is called. */
 static void answer(struct rlock *lock, enum rlock_status status,
                    const struct rlock_info *info)
 {
@@ -53,7 +53,7 @@ static void inspect_on_answer(struct rlock *lock, enum rlock_status status,
     answer(lock, status, NULL);
 }
 
-/** Read row `index` of the reply. RLOCK_NOT_FOUND: the reply has no such row. */
+/** Read row `index` of the reply. Returns RLOCK_NOT_FOUND if the reply has no such row. */
 static enum rlock_status read_info(struct rlock_client *client, const struct rlock *lock,
                                    const struct redis_reply *reply, size_t index,
                                    struct rlock_info *ret_info)
@@ -81,7 +81,8 @@ static enum rlock_status read_info(struct rlock_client *client, const struct rlo
     return RLOCK_OK;
 }
 
-/** Continue the scan, or scan the next bucket. RLOCK_NOT_FOUND: all buckets are done. */
+/** Continue the scan, or begin the scan of the next bucket. Returns RLOCK_NOT_FOUND if all buckets
+ *  are done. */
 static enum rlock_status scan_on(struct rlock_client *client, struct rlock *lock,
                                  const struct redis_reply *reply)
 {
@@ -145,7 +146,7 @@ static const struct rlock_op scan_op    = QUERY(LIST,    ACQUIRE, fences, none, 
 static const struct rlock_op force_op   = QUERY(FORCE,   RELEASE, none,   queue,     none,           inspect_on_forced);
 /* clang-format on */
 
-/** Start a copy of `request`. In `request` the callback is set. */
+/** Start a query that is a copy of `request`, in which only the callbacks and `arg` are set. */
 static void start(struct rlock_client *client, const struct query *request,
                   const struct rlock_op *op, const char *name, size_t name_len)
 {

@@ -173,9 +173,8 @@ struct rlock_channel;
 
 struct rlock_channel_events {
     void (*on_subscribed)(struct rlock_channel *channel);
-    void (*on_cut_off)(
-        /* no messages arrive until on_subscribed is called */
-        struct rlock_channel *channel);
+    /* after this, no messages arrive until on_subscribed is called again */
+    void (*on_cut_off)(struct rlock_channel *channel);
     void (*on_message)(struct rlock_channel *channel, const char *text, size_t text_len);
 };
 

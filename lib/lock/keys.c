@@ -1,4 +1,4 @@
-/* keys.c - a random client id, and strings made from it and from names. */
+/* keys.c - makes a random client id, and keys and values from this id and from names. */
 #include "lock/keys.h"
 #include "base/clock.h"
 #include "base/random.h"
@@ -12,7 +12,7 @@
 #define FENCE_KEY_DEFAULT "lock:fence"
 #define WAITING_SUFFIX    ":waiting"
 
-/** FNV-1a, 32 bits. */
+/** The hash FNV-1a with 32 bits. */
 uint32_t rlock_keys_hash(const char *name, size_t name_len)
 {
     uint32_t hash = 2166136261u;
@@ -22,7 +22,8 @@ uint32_t rlock_keys_hash(const char *name, size_t name_len)
     return hash;
 }
 
-/** Make a random UUID (RFC 9562, version 4), whose first group is a hash of the host's name. */
+/** Make a random UUID (RFC 9562, version 4). Its first group is not random: it is a hash of the
+ *  host's name. */
 static enum rlock_status make_id(char ret_id[RLOCK_CLIENT_ID_LEN + 1],
                                  struct rlock_err *reterr)
 {
@@ -114,7 +115,7 @@ static void write_with_suffix(const struct rlock_server *server, const struct rl
     redis_conn_arg(server->conn, key, (size_t)(end - key));
 }
 
-/** Return the time after which the server forgets that `lock` waits, unless the lock is tried
+/** Return the time in ms after which the server forgets that `lock` waits. Another try sets it
  *  again. */
 static uint64_t wait_left_ms(const struct rlock *lock)
 {
@@ -131,7 +132,7 @@ uint64_t rlock_keys_hold_left_ms(const struct rlock *lock)
 }
 
 /** Set the serial of a lock of kind getset to the end of its lease by this machine's clock.
- *  Returns the current time. */
+ *  Returns the present time in ms. */
 static uint64_t begin_lease_ms(struct rlock *lock)
 {
     uint64_t now_ms = (uint64_t)clock_real_us() / 1000;

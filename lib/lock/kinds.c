@@ -1,8 +1,8 @@
 /*
- * kinds.c - the kinds of locks: tables of operations.
+ * kinds.c - the kinds of locks, as tables of operations.
  *
- * An operation names its script, the keys and arguments that the script takes
- * (scripts.h), and the functions of state.c that get the result.
+ * An operation names its script, the keys and arguments that the script takes (scripts.h), and the
+ * functions of state.c that get the result.
  */
 #include "lock/state.h"
 #include "lock/wait.h"
@@ -19,7 +19,8 @@ static size_t kind_plain_channel(const struct rlock *lock,
     return (size_t)(end - ret_name);
 }
 
-/** Write the channel as Redisson does: with the name in braces, unless it has a brace. */
+/** Write the name of the channel as Redisson does: the lock's name is put in braces, unless it
+ *  contains an opening brace. */
 static size_t kind_redisson_channel(const struct rlock *lock,
                                     char ret_name[RLOCK_CHANNEL_MAX])
 {

@@ -1,11 +1,16 @@
 /*
  * orphan.c - releases copies of locks until the result is certain.
  *
- * If a release finds the name free, the lock may still appear later: a server that hung may
- * hold unread commands of the lost connection, and execute the old acquire after the
- * release by the new connection. Therefore the copy is released once more after
- * SECOND_RELEASE_US. If more than DUE_MAX copies are due, the oldest are dropped, and their
- * locks end with their leases. No copy is released after its lease must have ended.
+ * If a release finds the name free, the lock may still appear later. A server that hung may still
+ * have to read commands of the lost connection, and may execute the old acquire after the release
+ * that came by the new connection. Therefore the copy is released once more after
+ * SECOND_RELEASE_US.
+ *
+ * If more than DUE_MAX copies are due, the oldest are dropped, and their locks end with their
+ * leases. No copy is released after its lease must have ended.
+ *
+ * `tries` of a copy is 1 before the first of two releases, 2 before the second, and 0 if only one
+ * release is needed.
  */
 #include "lock/orphan.h"
 #include "base/clock.h"
@@ -15,7 +20,7 @@
 #include <string.h>
 
 #define SECOND_RELEASE_US 1000000
-#define RETRY_US          100000 /* pause while the server accepts no release */
+#define RETRY_US          100000 /* pause before the next release while the server refuses */
 #define DUE_MAX           20000
 
 static void orphan_on_timer(uv_timer_t *timer);
@@ -75,8 +80,8 @@ static void wake_at(struct rlock_orphans *orphans, int64_t at_us)
     uv_timer_start(&orphans->timer, orphan_on_timer, clock_ms_until(at_us), 0);
 }
 
-/** Keep the copy for a later release: when the connection is up again or, if it is up, after
- *  RETRY_US. */
+/** Keep the copy for a later release. It is due when the connection is up again. If the connection
+ *  is up now, it is due after RETRY_US. */
 static void put_due(struct rlock_client *client, struct rlock *copy)
 {
     struct rlock_orphans *orphans = &client->orphans;
@@ -128,7 +133,7 @@ static struct rlock *copy_of(struct rlock_client *client, const struct rlock *lo
     struct rlock *copy = rlock_orphan_spare(client);
 
     if (copy == NULL)
-        return NULL; /* the lease ends the lock */
+        return NULL; /* without a copy the lock ends with its lease */
     copy->kind = lock->kind;
     copy->callback = orphan_on_released;
     copy->arg = client;

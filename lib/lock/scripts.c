@@ -1,12 +1,12 @@
 /*
- * scripts.c - puts the Lua scripts together from the files in lua/, which the assembler
- * includes by name. They need Redis 6.2 or later (redis/discovery.h).
+ * scripts.c - puts the Lua scripts together from the files in lua/. The assembler includes these
+ * files by name. The scripts need Redis 6.2 or later (redis/discovery.h).
  */
 #include "lock/scripts.h"
 #include "lock/rlock.h"
 
-/* The first line of every script in a cluster: with Redis 7.0 or later, scripts publish with
-   SPUBLISH. Without a cluster, rlock_scripts_init() skips this line. */
+/* The first line of every script in a cluster. It lets scripts publish with SPUBLISH if Redis is
+   7.0 or later. Without a cluster rlock_scripts_init() skips this line. */
 #define SHARDED "KEYS.publish = redis.REDIS_VERSION_NUM and 'SPUBLISH'"
 
 #define PART(file) ".incbin \"lib/lock/lua/" file ".lua\"\n"

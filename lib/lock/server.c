@@ -1,4 +1,4 @@
-/* server.c - the server's clock, as seen in its replies, and the fence counter. */
+/* server.c - estimates the clock of a server from its replies, and raises its fence counter. */
 #include "lock/server.h"
 #include "base/clock.h"
 
@@ -13,11 +13,12 @@ static void server_on_raised(struct redis_script_call *call, enum rlock_status s
     int64_t clock_us, most;
 
     server->is_raising = false;
-    /* A refusal needs no handling, because each acquire that needs the counter is refused, too. */
+    /* A refusal needs no handling here, because each acquire that needs the counter is refused,
+       too. */
     if (status == RLOCK_OK && redis_reply_int(redis_script_at(reply, 0), &clock_us))
         rlock_server_saw_clock(server, clock_us, server->raise_sent_us, true);
-    /* A resource has reported a fence that no counter may reach. If it were kept, every
-       grant would be stale. */
+    /* If a resource has reported a fence that no counter may reach, it is forgotten. Otherwise
+       every grant would count as stale. */
     if (status == RLOCK_OK && redis_reply_int(redis_script_at(reply, 1), &most) &&
         server->last_fence > most)
         server->last_fence = 0;
@@ -31,8 +32,8 @@ static void raise_fence(struct rlock_server *server)
     server->raise = (struct redis_script_call){
         .script = &server->client->scripts[RLOCK_SCRIPT_RAISE],
         .done = server_on_raised,
-        /* The script is sent in full. A digest may get the error NOSCRIPT, and acquires would be
-           executed before the call is sent again. */
+        /* The script is sent in full. A digest may get the error NOSCRIPT, and then the server
+           would execute acquires before the counter is raised. */
         .with_body = true,
     };
     server->raise_sent_us = clock_mono_us();
@@ -102,7 +103,7 @@ void rlock_raise_fences(struct rlock_client *client, int64_t above)
 void rlock_server_saw_clock(struct rlock_server *server, int64_t clock_us,
                             int64_t sent_us, bool is_wrong)
 {
-    /* The difference of the clocks plus the time from sending to execution. So the smallest
+    /* This is the difference of the clocks plus the time from sending to execution. The smallest
        value is the closest to the difference. */
     int64_t ahead_us = clock_us - sent_us;
 
@@ -118,8 +119,8 @@ uint64_t rlock_server_latest_us(const struct rlock_server *server, int64_t sent_
     return latest_us < 0 ? 0 : (uint64_t)latest_us;
 }
 
-/** If a script lacks a right, Redis 7.0 and later report it without a code. Redis 7.0
- *  does not name the right. */
+/** Whether the error says that a script lacks a right. Redis 7.0 and later report this without an
+ *  error code, and Redis 7.0 does not name the right. */
 static bool is_denied_in_script(const char *text)
 {
     return strstr(text, "The user executing the script can't") != NULL ||

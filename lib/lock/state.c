@@ -1,9 +1,9 @@
 /*
- * state.c - every transition of a lock's state, and its effects on the watchdog, the waiter,
- * the copies to release, the statistics and the callback.
+ * state.c - every transition of a lock's state, and what follows from it for the watchdog, the
+ * waiter, the copies to release, the statistics and the callback.
  *
- * A callback may free its lock, use it again or close the client, so neither lock nor
- * client is touched after the callback.
+ * A callback may free its lock, use it again or close the client. So after a callback neither its
+ * lock nor the client is touched.
  */
 #include "lock/state.h"
 #include "base/clock.h"
@@ -13,11 +13,12 @@
 #include "lock/wait.h"
 #include "lock/watchdog.h"
 
-#define STALE_MAX    3     /* maximum repeats of an acquire to get a greater fence */
-#define PASSES_US    10000 /* longest time from setting the lease to passing the lock on */
-#define DRIFT_MIN_US 2000  /* 1 % of the lease is added, because clocks differ in speed */
+#define STALE_MAX    3     /* how often an acquire is repeated to get a greater fence */
+#define PASSES_US    10000 /* a lock is passed on for this time after its lease was set */
+#define DRIFT_MIN_US 2000  /* margin for the drift of clocks, besides 1 % of the lease */
 
-/** Return the time until which a lease that was sent at `sent_us` surely runs. */
+/** Return the time until which a lease surely runs. The call that set the lease was sent at
+ *  `sent_us`. */
 static int64_t safe_until_us(int64_t sent_us, uint32_t lease_ms)
 {
     int64_t lease_us = (int64_t)lease_ms * 1000;
@@ -94,7 +95,7 @@ static void count_end(struct rlock_client *client, const struct rlock *lock)
     count_time(&client->stats.holds, clock_mono_us() - lock->began_us);
 }
 
-/** Return the time at which the lease of an owner was set. */
+/** Return the time at which the call that set the lease of a held lock was sent. */
 static int64_t leased_at_us(const struct rlock *lock)
 {
     return lock->safe_until_us - safe_until_us(0, lock->lease_ms);
@@ -252,11 +253,9 @@ static void fail_acquire(struct rlock_client *client, struct rlock *lock,
     finish(lock, RLOCK_STATE_IDLE, status);
 }
 
-/**
- * Release a grant whose fence is stale, and acquire the lock again under another serial. The
- * fence is stale because the fence counter was lowered. A call that raises the counter has
- * begun, and the server executes it before the new acquire.
- */
+/** Release a grant whose fence is stale, and acquire the lock again under another serial. The
+ *  fence is stale because the fence counter was lowered. rlock_server_saw_fences() has already
+ *  sent the call that raises the counter, and the server executes it before the new acquire. */
 static void acquire_again(struct rlock_client *client, struct rlock *lock)
 {
     rlock_orphan_now(client, lock);
@@ -276,8 +275,8 @@ static void wait_or_fail(struct rlock_client *client, struct rlock *lock,
 
     if (is_unknown(status))
         lock->in_doubt = true;
-    /* A try whose outcome is unknown is repeated with an equal owner value, so the server
-       recognises a grant of the first try. Kind getset has no owner value. */
+    /* A try whose outcome is unknown is repeated with the same owner value, so the server
+       recognises a grant of the first try. Kind getset has no owner value, and is not repeated. */
     if (status == RLOCK_BUSY || status == RLOCK_DOWN ||
         (is_unknown(status) && lock->kind->can_renew))
         status = rlock_wait_on(client, lock, result);
@@ -324,7 +323,8 @@ static void lose(struct rlock_client *client, struct rlock *lock)
         lock->on_lost(lock, RLOCK_LOST, lock->lost_arg);
 }
 
-/** Unless the result is OK or LOST, the lock stays overdue, and the watchdog retries. */
+/** After any result but RLOCK_OK and RLOCK_LOST, the lock stays in `overdue` of the watchdog,
+ *  which tries again. */
 void rlock_state_on_renew(struct rlock_client *client, struct rlock *lock,
                           const struct rlock_result *result)
 {
@@ -349,16 +349,16 @@ void rlock_state_cancel_renew(struct rlock_client *client UNUSED, struct rlock *
 
 void rlock_state_extend(struct rlock_client *client, struct rlock *lock)
 {
-    rlock_batch_leave(lock); /* the extension replaces a renewal in progress */
-    /* The lock is not passed on after an extension, because an extension of unknown outcome may
-       have shortened the lease. */
+    rlock_batch_leave(lock); /* this ends a renewal in progress */
+    /* After an extension the lock is not passed on to waiters of this client, because an
+       extension whose outcome is unknown may have shortened the lease. */
     lock->passes = 0;
     lock->state = RLOCK_STATE_EXTENDING;
     if (client->is_closing) {
         rlock_state_answer(client, lock, RLOCK_CANCELLED);
     } else if (rlock_batch_add(client, &lock->kind->extend, lock) != RLOCK_OK) {
         lock->state = RLOCK_STATE_HELD;     /* no extension was sent */
-        rlock_watchdog_hurry(client, lock); /* the extension replaced a renewal */
+        rlock_watchdog_hurry(client, lock); /* a renewal may have ended above */
         rlock_state_answer_unchanged(client, lock, RLOCK_NO_MEMORY, NULL, lock->callback,
                                      lock->arg);
     }
@@ -387,8 +387,9 @@ void rlock_state_on_extend(struct rlock_client *client, struct rlock *lock,
         lock->safe_until_us = until_us;
         rlock_watchdog_set(client, lock, result->sent_us);
     } else {
+        /* the extension may have shortened the lease */
         if (until_us < lock->safe_until_us)
-            lock->safe_until_us = until_us; /* the lease may have been shortened */
+            lock->safe_until_us = until_us;
         rlock_watchdog_hurry(client, lock);
     }
     finish(lock, RLOCK_STATE_HELD, result->status);

@@ -9,12 +9,12 @@
  * are served between calls, too. It passes the lead to the next caller. While threads call,
  * it wakes when the next timer of the loop is due, to see whether one of them still leads.
  *
- * The mutex protects lists and flags, and is never held while the loop runs. Only the
- * leader touches what belongs to the loop. The lead is taken and left under the mutex,
- * which orders the work of one leader before that of the next.
+ * The mutex protects lists and flags, and is never held while the loop runs. Only the leader
+ * touches what belongs to the loop. A thread takes and leaves the lead under the mutex, so what one
+ * leader has written is visible to the next leader.
  *
- * Guarantee: every call is answered exactly once, also on closing. A call that arrives
- * while the clients are being closed returns only when they are closed: until then the
+ * Guarantee: every call is answered exactly once, also when the sync is closed. A call that arrives
+ * while the clients are being closed returns only when they are closed, because until then the
  * caller's lock may be in a list of a client.
  */
 #include "lock/sync.h"
@@ -45,7 +45,7 @@ struct rlock_sync {
     bool is_closed;
 
     unsigned process; /* the process that started the sync */
-    uv_loop_t loop;   /* only the leader uses this field and the fields below */
+    uv_loop_t loop;   /* only the leader uses the fields from here on */
     uv_async_t wake;
     bool has_event; /* since the leader looked: a call has arrived or was answered */
     struct rlock_link clients;       /* struct opened */
@@ -70,15 +70,17 @@ struct opened {
 
 static void flush(struct rlock_sync *sync)
 {
+    /* Clients flush by themselves when they close, and may be freed already. */
     if (sync->closing != NULL)
-        return; /* clients that close flush by themselves, and may be freed already */
+        return;
     LIST_EACH(struct opened, opened, &sync->clients, link) {
         if (opened->client != NULL)
             rlock_flush(opened->client);
     }
 }
 
-/** Begin the calls that have arrived. The mutex is held on entry and return only. */
+/** Begin the calls that have arrived. The mutex is held on entry and on return, but not in
+ *  between. */
 static void begin_arrived(struct rlock_sync *sync)
 {
     struct rlock_link begun;
@@ -92,8 +94,8 @@ static void begin_arrived(struct rlock_sync *sync)
     uv_mutex_lock(&sync->mutex);
 }
 
-/** Whether the leader must go on. It leads until `call` is answered. The background thread has no
- *  call, and leads until another thread calls. */
+/** Whether the leader must go on. A caller leads until its `call` is answered. The background
+ *  thread has no call, and leads until another thread calls. */
 static bool must_lead(const struct rlock_sync *sync, const struct rlock_sync_call *call)
 {
     if (call != NULL)
@@ -192,15 +194,16 @@ static enum rlock_status await(struct rlock_sync *sync, struct rlock_sync_call *
     return call->status;
 }
 
-/** Wait until the clients are closed, because the library may use the caller's lock until then. The
- *  mutex is held. */
+/** Wait until the clients are closed, because the library may use the caller's lock until then.
+ *  The mutex is held on entry and on return. */
 static void await_closed(struct rlock_sync *sync)
 {
     while (!sync->is_closed)
         uv_cond_wait(&sync->idle, &sync->mutex);
 }
 
-/** Whether this is a child after fork(): its mutex and its loop are the parent's. */
+/** Whether this process is a child after fork(), so that the mutex and the loop are the
+ *  parent's. */
 static bool is_inherited(const struct rlock_sync *sync)
 {
     return sync->process != process_generation();
@@ -229,7 +232,7 @@ enum rlock_status rlock_sync_run(struct rlock_sync_call *call)
     return status;
 }
 
-/** Set the message, unless the call itself has set it. */
+/** Set the message of the call, unless its `begin` has already set it. */
 static void set_message(struct rlock_sync_call *call, enum rlock_status status)
 {
     const char *words = "";
@@ -254,7 +257,7 @@ void rlock_sync_answer(struct rlock_sync_call *call, enum rlock_status status)
     call->status = status;
     call->is_answered = true;
     list_remove(&call->sleep_link);
-    /* under the mutex, because `call` may be gone after the unlock */
+    /* This is under the mutex, because `call` may be gone after the unlock. */
     uv_cond_signal(&call->wake);
     uv_mutex_unlock(&sync->mutex);
 }
@@ -305,8 +308,9 @@ static int start_background(struct rlock_sync *sync)
 static void clear_loop(struct rlock_sync *sync)
 {
     uv_close((uv_handle_t *)&sync->wake, NULL);
+    /* a call of uv_stop() may let uv_run() return early */
     while (uv_loop_close(&sync->loop) == UV_EBUSY)
-        uv_run(&sync->loop, UV_RUN_DEFAULT); /* returns at once after uv_stop() */
+        uv_run(&sync->loop, UV_RUN_DEFAULT);
 }
 
 static void clear_waiting(struct rlock_sync *sync)
@@ -414,7 +418,7 @@ static void sync_begin_close(struct rlock_sync_call *call)
 }
 
 /** Wait until no thread is inside a call any more. All calls must have been answered. The mutex is
- *  held. */
+ *  held on entry and on return. */
 static void await_leaving(struct rlock_sync *sync)
 {
     while (sync->inside > 0)
@@ -475,7 +479,8 @@ static void sync_on_open_timeout(uv_timer_t *timer)
     struct opened *opened = timer->data;
     const struct rlock_client *client = opened->client;
 
-    /* The connection itself reports its timeout only just after this. */
+    /* If the connection has no error yet, set the message here: the connection reports its
+       timeout only after this timer. */
     if (client->why.text[0] == '\0')
         err_set(opened->opening->reterr, RLOCK_DOWN, "connect: no reply within %u ms",
                 (unsigned)client->timeout_ms);

@@ -1,4 +1,4 @@
-/* sync_calls.c - the calls of rlock_sync.h; each is carried to the loop and back. */
+/* sync_calls.c - the calls of rlock_sync.h. Each call is carried to the loop and back. */
 #include "base/clock.h"
 #include "lock/group_round.h"
 #include "lock/internal.h"
@@ -6,7 +6,8 @@
 
 #include <string.h>
 
-/** Arguments and results of all calls; borrowed, since the caller sleeps meanwhile. */
+/** The arguments and results of all calls. They are borrowed, because the caller sleeps
+ *  meanwhile. */
 struct call {
     struct rlock_sync_call base;
     int64_t safe_us;
@@ -63,7 +64,7 @@ static void sync_on_lock_answer(struct rlock *lock UNUSED, enum rlock_status sta
 static void sync_on_acquired(struct rlock *lock, enum rlock_status status, void *arg)
 {
     if (status == RLOCK_OK)
-        /* the default would be `arg`, but this call ends now */
+        /* The default would be `arg`, but this is the call, which ends now. */
         lock->lost_arg = of(arg)->options->lost_arg;
     rlock_sync_answer(arg, status);
 }
@@ -272,9 +273,9 @@ void rlock_sync_stats(struct rlock_sync *sync, struct rlock_client *client,
 static void sync_on_group_answer(struct rlock_group *group, enum rlock_status status,
                                  void *arg)
 {
+    /* the message is taken from this client */
     if (status == RLOCK_INVALID)
-        of(arg)->base.client =
-            group->members[0].client; /* the message is taken from this client */
+        of(arg)->base.client = group->members[0].client;
     rlock_sync_answer(arg, status);
 }
 
@@ -282,7 +283,7 @@ static void sync_on_group_acquired(struct rlock_group *group, enum rlock_status 
                                    void *arg)
 {
     if (status == RLOCK_OK)
-        group->lost_arg = of(arg)->group_options->lost_arg; /* this call ends now */
+        group->lost_arg = of(arg)->group_options->lost_arg; /* as in sync_on_acquired() */
     sync_on_group_answer(group, status, arg);
 }
 

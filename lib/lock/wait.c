@@ -1,34 +1,36 @@
 /*
  * wait.c - waiting by pub/sub, by the owner's lease and by spinning.
  *
- * A waiter has a timer. Unless it spins, it also has a place in the channel of its lock. The
- * first waiter of a channel tries again when a message arrives, and when the owner's lease
- * must have ended. The others only watch their own deadlines. So one release costs one try
- * per process, whatever the number of waiters. A release by this client wakes the first
- * waiter before the message comes, so that the try leaves in the same write as the release.
- * When the first waiter leaves, the next one takes its place. If the first waiter leaves
- * without the lock, the next one tries at once, because the last message may have woken only
- * the waiter that left. In a queued kind the message names the owner value of the waiter to
- * wake, and each waiter tries every RLOCK_FAIR_BEAT_MS, which is its heartbeat. If the kind
+ * A waiter has a timer. Unless it spins, it also has a place in the channel of its lock. The first
+ * waiter of a channel tries again when a message arrives, and when the owner's lease must have
+ * ended. The other waiters of the channel only watch their own deadlines. So one release costs one
+ * try per process, whatever the number of waiters.
+ *
+ * A release by this client wakes the first waiter before the message comes, so that the try leaves
+ * in the same write as the release. When the first waiter leaves, the next waiter takes its place.
+ * If the first waiter leaves without the lock, the next waiter tries at once, because the last
+ * message may have woken only the waiter that left.
+ *
+ * If the kind has a queue on the server, the message names the owner value of the waiter to wake.
+ * Each waiter then tries every RLOCK_FAIR_BEAT_MS, and this try is its heartbeat. If the kind
  * permits several owners, the next waiter also tries when the first one has got the lock.
  *
- * A client must not pass a lock from waiter to waiter for ever while another client waits.
- * The reply to a release tells how many clients got its message. While other clients get the
- * messages, a client yields after TURNS_MAX releases or TURNS_US in a row: its calls that may
- * wait do not try until another client has had the lock, or until the yield is over. The
- * first yield lasts YIELD_MIN_US. If nobody takes the lock during a yield, the next one lasts
- * twice as long. A client ignores the messages of its own releases, because it has already
- * woken its waiter.
+ * A client must not pass a lock from waiter to waiter for ever while another client waits. The
+ * reply to a release tells how many clients got its message. While other clients get the messages,
+ * a client yields after TURNS_MAX releases or TURNS_US in a row: its calls that may wait do not try
+ * until another client has had the lock, or until the yield is over. The first yield lasts
+ * YIELD_MIN_US. If no other client takes the lock during a yield, the next yield lasts twice as
+ * long. A client ignores the messages of its own releases, because it has already woken its waiter.
  *
  * While the channel is not subscribed, its waiters spin. A message may get lost although the
- * connection stays up. Therefore the client checks every CHECK_MS which names are free, with
- * about one command for a hundred names, and wakes the first waiters of the free names. The
- * check also renews the waiting key (acquire_wait.lua), which expires soon after the last
- * waiter has died or given up. If the kind permits several owners, a name may exist although
- * a permit is left. So the first waiter tries instead of a check.
+ * connection stays up. Therefore the client checks every CHECK_MS which names are free, with about
+ * one command for a hundred names, and wakes the first waiters of the free names. The check also
+ * renews the waiting key (acquire_wait.lua), which expires soon after the last waiter has died or
+ * given up. If the kind permits several owners, a name may exist although a permit is left. Then
+ * the first waiter tries, and no check is sent.
  *
- * A waiter whose try failed, because the connection was lost or the server accepts no
- * calls for a while, tries again when the connection is up, and after pauses.
+ * A try fails if the connection is lost, or if the server accepts no calls for a while. Then the
+ * waiter tries again when the connection is up, and after pauses.
  */
 #include "lock/wait.h"
 #include "base/backoff.h"
@@ -46,7 +48,7 @@
 #define UNSUBSCRIBED_MAX_MS 500
 #define CHECK_MS            2000 /* a third of RLOCK_WAITING_MAX_MS */
 
-#define TURNS_MAX    16 /* maximum releases in a row; in a cohort, also passes */
+#define TURNS_MAX    16 /* maximum of releases in a row; in a cohort also of passes */
 #define TURNS_US     10000
 #define YIELD_MIN_US 2000
 #define YIELD_MAX_US 64000
@@ -57,7 +59,7 @@ struct rlock_waiter {
     uv_timer_t timer;
     struct rlock_client *client;
     struct rlock *lock;
-    struct rlock_channel *channel; /* NULL: it spins */
+    struct rlock_channel *channel; /* NULL: the waiter spins */
     int64_t free_at_us; /* when the owner's lease will have ended; INT64_MAX: not known */
     unsigned attempts;  /* number of pauses in a row, for the back-off */
     bool must_retry;    /* a message arrived while a try was in progress */
@@ -94,7 +96,7 @@ static struct rlock_turns *turns_of(struct rlock_client *client, const struct rl
                 .turns[rlock_keys_hash(lock->name, lock->name_len) % RLOCK_TURNS];
 }
 
-/** Return the time until which the waiter may not try, because it is the turn of another client;
+/** Return the time until which the waiter may not try, because it is the turn of another client.
  *  0: it may try. */
 static int64_t yields_until_us(const struct rlock_waiter *waiter)
 {
@@ -135,8 +137,8 @@ static void sleep_on(struct rlock_waiter *waiter)
         at_us = sooner(at_us, now_us + (int64_t)RLOCK_FAIR_BEAT_MS * 1000);
     if (yields_until_us(waiter) > now_us && is_first(waiter))
         at_us = sooner(at_us, yields_until_us(waiter));
-    /* The clock of the loop stands at the start of the turn. Without an update the timer would end
-       early. */
+    /* The clock of the loop shows the start of this turn. Without an update the timer would end
+       too early. */
     uv_update_time(waiter->client->loop);
     uv_timer_start(&waiter->timer, wait_on_timer, clock_ms_until(at_us), 0);
 }
@@ -158,7 +160,8 @@ static void try_again(struct rlock_waiter *waiter)
         uv_timer_start(&waiter->timer, wait_on_timer, UNSUBSCRIBED_MAX_MS, 0);
 }
 
-/** Try, because the lock may be free. If a try is in progress, try once more after it. */
+/** Try to acquire the lock, because it may be free. If a try is in progress, try once more after
+ *  it. */
 static void wake(struct rlock_waiter *waiter)
 {
     if (rlock_batch_may_grant(waiter->lock))
@@ -187,10 +190,11 @@ void rlock_wait_on_check(struct rlock_client *client UNUSED, struct rlock *lock,
                          const struct rlock_result *result)
 {
     if (result->status != RLOCK_BUSY)
-        wake(lock->waiter); /* if the check has failed, the next try finds out why */
+        wake(lock->waiter); /* if the check has failed, the try finds out why */
 }
 
-/** Check whether the name is still taken, because the message of a release may have been lost. */
+/** Check whether the name is still taken, because the message of a release may have been lost. If
+ *  the kind has no check, try to acquire the lock. */
 static void check(struct rlock_waiter *waiter)
 {
     struct rlock *lock = waiter->lock;
@@ -238,7 +242,7 @@ static struct rlock_waiter *create(struct rlock_client *client)
     return waiter;
 }
 
-/** Begin to wait after the first try of `lock` has failed. NULL: out of memory. */
+/** Begin to wait, because the first try of `lock` has failed. Returns NULL if memory is out. */
 static struct rlock_waiter *begin(struct rlock_client *client, struct rlock *lock)
 {
     struct rlock_waiter *waiter = create(client);
@@ -254,8 +258,9 @@ static struct rlock_waiter *begin(struct rlock_client *client, struct rlock *loc
         list_append(&client->waits.spare, &waiter->link);
         return NULL;
     }
-    /* The first waiter of a channel gets the messages for all. But in a queued kind, the message
-       for this waiter may have been published before it joined the channel. */
+    /* The first waiter of a channel handles the messages for all waiters, so a later waiter
+       misses none. But in a queued kind, the message for this waiter may have been published
+       before it joined the channel. */
     waiter->must_retry =
         !spins(waiter) && waiter->channel->is_subscribed && lock->kind->is_queued;
     lock->waiter = waiter;
@@ -270,8 +275,9 @@ static struct rlock_waiter *first_waiter(const struct rlock_channel *channel)
     return list_item(channel->listeners.next, struct rlock_waiter, link);
 }
 
-/** Whether the server would queue `lock` but not the waiters of its name, or the reverse.
- *  Then a release of `lock` would not wake these waiters, and theirs would not wake `lock`. */
+/** Whether `lock` and the calls that already wait for its name are of kinds that do not go
+ *  together: the server keeps a queue for one kind (is_queued) and not for the other. Then the
+ *  release of one would not wake the waiters of the other. */
 static bool is_mixed(struct rlock_client *client, const struct rlock *lock)
 {
     const struct rlock_channel *channel = NULL;
@@ -320,7 +326,8 @@ void rlock_waits_resume(struct rlock_client *client)
     }
 }
 
-/** Make `next` the first waiter, because the waiter before it has left. */
+/** Note that `next` is now the first waiter, because the waiter before it has left. `is_granted`
+ *  says whether that waiter got the lock, so that it is taken again. */
 static void advance_to(struct rlock_waiter *next, const struct rlock *lock,
                        bool is_granted)
 {
@@ -444,12 +451,12 @@ struct rlock *rlock_wait_releasing(struct rlock_client *client, struct rlock *lo
     return NULL;
 }
 
-/** Count the reply to a release by this client. `has_message`: this client also gets the message
- *  that the release has published. */
+/** Count the reply to a release by this client. `has_message` says whether the release has sent a
+ *  message, which this client then also gets. */
 static void count_release(struct rlock_channel *channel, bool has_message)
 {
     if (channel->unreplied == 0)
-        return; /* the channel was subscribed again, which reset the counts */
+        return; /* the channel was subscribed again, and its counts began anew */
     channel->unreplied--;
     if (has_message && channel->early_messages > 0)
         channel->early_messages--;
@@ -457,15 +464,16 @@ static void count_release(struct rlock_channel *channel, bool has_message)
         channel->expected_messages++;
     if (channel->unreplied > 0)
         return;
-    /* A message of another client may have been ignored, or a try may have overtaken a
-       release that was sent again after NOSCRIPT. */
+    /* One of the messages may have come from another client and was ignored. Or a try was
+       executed before a release that had to be sent again after NOSCRIPT. In both cases the lock
+       may be free. */
     if (channel->early_messages > 0 || channel->was_overtaken)
         wake(first_waiter(channel));
     channel->early_messages = 0;
     channel->was_overtaken = false;
 }
 
-/** Count a message. Returns whether a release by this client has, or may have, sent it. */
+/** Count a message. Returns whether a release by this client has sent it, or may have sent it. */
 static bool count_message(struct rlock_channel *channel)
 {
     if (channel->expected_messages > 0) {
@@ -499,7 +507,7 @@ void rlock_wait_released(struct rlock_client *client, struct rlock *lock,
         count_release(channel, receivers > 0);
     lock->is_counted = false;
     if (channel != NULL && channel->is_subscribed && receivers > 0)
-        receivers--; /* do not count this client */
+        receivers--; /* this client is one of the receivers, but does not count */
     turns = turns_of(client, lock);
     turns->is_contended = receivers > 0;
     if (turns->is_contended)
@@ -535,7 +543,8 @@ static bool is_owner(const struct rlock_waiter *waiter, const char *text, size_t
     return text_len == owner_len && memcmp(text, owner, owner_len) == 0;
 }
 
-/** Handle a message. If another client has released the lock, this client no longer yields. */
+/** Handle a message of a kind without a queue. If another client has released the lock, this
+ *  client no longer yields. */
 static void wait_on_release(struct rlock_channel *channel)
 {
     struct rlock_waiter *first = first_waiter(channel);
@@ -548,7 +557,8 @@ static void wait_on_release(struct rlock_channel *channel)
     wake(first);
 }
 
-/** In a queued kind the message is the owner value of the waiter to wake; empty: all. */
+/** Handle a message. In a queued kind its text is the owner value of the waiter to wake. An empty
+ *  text wakes all waiters of a kind that permits several owners. */
 static void wait_on_message(struct rlock_channel *channel, const char *text,
                             size_t text_len)
 {

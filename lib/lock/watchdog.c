@@ -1,21 +1,22 @@
 /*
  * watchdog.c - one timer for all renewals of a client.
  *
- * The renewal of a lock is due a third of its lease after the last call that set the lease.
- * Locks whose leases differ by less than an eighth share a bucket, in the order in which
- * their leases were set. So a bucket is nearly in the order of due times: a lock behind
- * another with a longer lease is renewed at most an eighth later.
+ * The renewal of a lock is due a third of its lease after the last call that set the lease. Locks
+ * whose leases differ by less than an eighth share a bucket, in the order in which their leases
+ * were set. So a bucket is nearly in the order of due times: a lock that is behind another lock
+ * with a longer lease is renewed at most an eighth later.
  *
- * When the first lock of a bucket is due, the timer moves it, and the locks that are due
- * soon, to `overdue` and puts them in batches. They stay in `overdue` until the server has
- * replied. A renewed lock returns to its bucket. While `overdue` is not empty, the timer
- * checks it every fiftieth of a lease, and sends failed renewals again. A lock whose lease
- * has ended by the local clock is lost, with or without a reply. A lock whose renewal is due
- * after its hold_max_ms is lost, too, because its owner may have died without its process.
- * No release is sent for it, because its lease ends soon.
+ * When the first lock of a bucket is due, the timer moves it to `overdue`, with the locks that are
+ * due soon, and puts all of them in batches. They stay in `overdue` until the server has replied.
+ * Then a renewed lock returns to its bucket. While `overdue` is not empty, the timer checks it
+ * every fiftieth of a lease, and sends failed renewals again.
  *
- * Adding and removing a lock cost one list operation each, and the timer is set again only
- * for an earlier renewal. So a lock that is held for a millisecond costs next to nothing.
+ * If the lease of a lock has ended by the local clock, the lock is lost, with or without a reply. A
+ * lock is also lost if its renewal is due after its hold_max_ms, because its owner may no longer
+ * run although the process does. For such a lock no release is sent, because the lease ends soon.
+ *
+ * To add or to remove a lock costs one list operation, and the timer is set again only for an
+ * earlier renewal. So a lock that is held for a millisecond costs next to nothing.
  */
 #include "lock/watchdog.h"
 #include "base/clock.h"
@@ -63,7 +64,8 @@ void rlock_watchdog_close(struct rlock_client *client)
     closing_handle(&client->closing, (uv_handle_t *)&watchdog->timer);
 }
 
-/** Return the bucket of a lease of at least 8 ms. Each octave of leases has eight buckets. */
+/** Return the bucket of a lease, which must be at least 8 ms. From a lease to twice this lease
+ *  there are eight buckets. */
 static struct rlock_link *bucket_of(struct rlock_watchdog *watchdog, uint32_t lease_ms)
 {
     unsigned octave = 31 - (unsigned)__builtin_clz(lease_ms);
@@ -98,8 +100,8 @@ void rlock_watchdog_hurry(struct rlock_client *client, struct rlock *lock)
     wake_at(&client->watchdog, clock_mono_us());
 }
 
-/** Take the locks that are due. If a lock is due, also take the locks that will be due
- *  within a sixteenth of the time between two renewals, so that all share a call. */
+/** Move the locks that are due to `overdue`. If a lock is due, also move the locks that will be
+ *  due within a sixteenth of the time between two renewals, so that all of them share a call. */
 static void collect_due(struct rlock_watchdog *watchdog, struct rlock_link *bucket,
                         int64_t now_us)
 {
@@ -129,7 +131,7 @@ static int64_t retry_at_us(const struct rlock *lock, int64_t now_us)
                                                    : lock->safe_until_us;
 }
 
-/** Renew the lock unless a renewal is in progress. If the renewal fails, the timer retries. */
+/** Renew the lock, unless a renewal is in progress. If the renewal fails, the timer tries again. */
 static void renew(struct rlock_client *client, struct rlock *lock)
 {
     if (lock->batch == NULL && redis_conn_is_up(rlock_server_of(client, lock)->conn) &&
@@ -158,7 +160,7 @@ static void renew_overdue(struct rlock_client *client, int64_t now_us)
             continue;
         }
         if (now_us >= lock->safe_until_us)
-            /* the lock may still exist on the server */
+            /* The lock may still exist on the server. */
             rlock_orphan_unknown(client, lock);
         lock->kind->renew.on_result(client, lock, &lost);
         if (client->is_closing) /* a callback has closed the client */
