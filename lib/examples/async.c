@@ -1,5 +1,5 @@
 /*
- * async.c - on the caller's loop: calls return at once and end in callbacks.
+ * async.c - locks on the caller's loop: calls return at once, and callbacks get the results.
  *
  *   async [REDIS_URL]
  */

@@ -6,8 +6,8 @@
 #include "with_client.h"
 
 /*
- * The value of the key is the end of the lease, by the owner's clock. It names no owner,
- * and all clocks must agree: use rlock_plain unless an old program shares the lock.
+ * The value of the key is the end of the lease by the owner's clock. The value names no owner, and
+ * all clocks must agree. So use rlock_plain unless an old program shares the lock.
  */
 static enum rlock_status sweep(struct rlock_sync *sync, struct rlock_client *client,
                                struct rlock_err *err)

@@ -8,7 +8,8 @@
 static enum rlock_status move(struct rlock_sync *sync, struct rlock_client *client,
                               struct rlock_err *err)
 {
-    /* Any order will do: a group that waits holds no lock, so there is no deadlock. */
+    /* The order of the members does not matter: a group that waits holds no lock, so there is no
+       deadlock. */
     struct rlock_member members[] = {
         {.client = client, .name = "shelf:1", .name_len = 7},
         {.client = client, .name = "shelf:2", .name_len = 7},

@@ -16,8 +16,8 @@ static enum rlock_status sell(struct rlock_sync *sync, struct rlock_client *clie
     if (status != RLOCK_OK)
         return status; /* RLOCK_BUSY: another owner held it for all of wait_ms */
 
-    /* The protected resource should refuse a token that is smaller than one it has seen.
-       This stops an owner that was paused for longer than its lease. */
+    /* The protected resource should refuse a token that is smaller than one it has seen. So it
+       refuses an owner that was paused for longer than its lease. */
     printf("held, its token %s\n", rlock_fence(&lock) > 0 ? "is set" : "is missing");
 
     /* Check again right before a step that cannot be undone. */

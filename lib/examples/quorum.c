@@ -21,7 +21,7 @@ static enum rlock_status elect(struct rlock_sync *sync,
     if (status == RLOCK_OK)
         status = rlock_sync_group_acquire(sync, quorum, &options, err);
     if (status == RLOCK_OK) {
-        /* Tokens of different servers cannot be compared, so check the time instead. */
+        /* Tokens of different servers cannot be compared, so check the remaining time instead. */
         if (rlock_sync_group_safe_for_us(sync, quorum) > 1000000)
             printf("elected for more than a second\n");
         status = rlock_sync_group_release(sync, quorum, err);
@@ -38,7 +38,7 @@ int main(int argc, char **argv)
     struct rlock_err err = {0};
     enum rlock_status status = rlock_sync_start(&sync, &err);
 
-    /* RLOCK_DOWN: the server is unreachable; its client exists and keeps trying. */
+    /* RLOCK_DOWN means that the server is unreachable. The client exists, and keeps trying. */
     for (size_t i = 0; i < count && status == RLOCK_OK; i++) {
         struct rlock_client_options options = {.redis_url = argv[i + 1],
                                                .timeout_ms = 200};

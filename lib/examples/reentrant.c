@@ -8,7 +8,7 @@
 static enum rlock_status acquire(struct rlock_sync *sync, struct rlock_client *client,
                                  struct rlock *lock, struct rlock_err *err)
 {
-    /* The holder is this thread; the watchdog renews the lease until the release. */
+    /* The holder is this thread. The watchdog renews the lease until the release. */
     struct rlock_acquire_options options = {.kind = &rlock_reentrant,
                                             .holder = rlock_sync_holder(),
                                             .watchdog = true,

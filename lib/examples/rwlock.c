@@ -1,12 +1,12 @@
 /*
- * rwlock.c - many readers or one writer, and a resource that checks their fences. A writer
- * becomes a reader, so it reads what it has written.
+ * rwlock.c - many readers or one writer, and a resource that checks their fences. The writer
+ * becomes a reader, and so reads what it has written.
  *
  *   rwlock [REDIS_URL]
  */
 #include "with_client.h"
 
-/** The protected resource. It refuses a stale fence: the lease of its owner has ended. */
+/** The protected resource. It refuses a stale fence, because the lease of its owner has ended. */
 static struct {
     int64_t written, seen; /* the greatest fence of a write, and of any request */
     int price;

@@ -23,7 +23,7 @@ static enum rlock_status download(struct rlock_sync *sync, struct rlock_client *
     printf("%lld of 3 permits are in use\n", (long long)info.count);
     for (int i = 0; i < 3 && status == RLOCK_OK; i++)
         status = rlock_sync_release(sync, client, &permits[i], err);
-    return status; /* after a failure, permits still held end with their lease */
+    return status; /* after a failure, the permits end with their leases */
 }
 
 int main(int argc, char **argv)

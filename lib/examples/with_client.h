@@ -9,7 +9,7 @@
 typedef enum rlock_status (*example)(struct rlock_sync *sync, struct rlock_client *client,
                                      struct rlock_err *err);
 
-/** The body of main(): `argv[1]` may be the URL of a Redis server. */
+/** The body of main(). `argv[1]` may be the URL of a Redis server. */
 static inline int with_client(int argc, char **argv, example run)
 {
     struct rlock_client_options options = {

@@ -2,9 +2,10 @@
  * group_round.h - a group, its members and its rounds; for lib/lock only.
  *
  * A round makes a call on some of the members. The round ends when all these members have answered,
- * or when the time of the round is over. Then the function `then` is called. A member that has not
- * answered by then takes no part in later rounds until it answers. If the late answer is a grant,
- * the member counts as held from that moment.
+ * or when the time of the round is over. Then the function `then` is called. If a member has not
+ * answered when the round ends, later rounds make no new call on it before its answer. Only
+ * rlock_round_undo() and rlock_round_abandon() cancel its acquire or release its lock. If the late
+ * answer is a grant, the member counts as held from that moment.
  */
 #ifndef LOCK_GROUP_ROUND_H
 #define LOCK_GROUP_ROUND_H

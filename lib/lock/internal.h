@@ -280,7 +280,8 @@ static inline const char *rlock_client_words(const struct rlock_client *client,
     return is_known ? client->why.text : rlock_status_name(status);
 }
 
-/** Have the loop answer and send in its next turn. */
+/** In its next turn the loop will call the callbacks that are due, and send the batches and the
+ *  commands of channels. Does nothing while the client is finishing. */
 static inline void rlock_client_wake(struct rlock_client *client)
 {
     if (!client->is_finishing)

@@ -437,8 +437,9 @@ void rlock_acquire(struct rlock_client *client, struct rlock *lock, const char *
                    rlock_cb callback, void *arg);
 
 /**
- * End the rlock_acquire() in progress: its callback soon gets RLOCK_CANCELLED, and a
- * grant is released. Does nothing if the lock is not being acquired.
+ * Cancel the rlock_acquire() in progress. Its callback soon gets RLOCK_CANCELLED. If the server has
+ * granted the lock nevertheless, or still grants it, the client releases the lock. Does nothing if
+ * the lock is not being acquired.
  */
 void rlock_cancel(struct rlock_client *client, struct rlock *lock);
 

@@ -26,6 +26,10 @@
  * reply, unless the script acquires. The keys `queue` and `beats` are the queue of a fair lock and
  * the heartbeats of its waiters. A serial makes the value of an owner unique.
  *
+ * "latest us" is the latest time, by the clock of the server, at which the script may be executed.
+ * GETSET_ACQUIRE gets no owners, but the clock of the caller (now ms) and the end of the lease by
+ * this clock (expiry ms).
+ *
  * The number of the call (redis/script.h) is the last ARGV of each script. The comments leave it
  * out. The script returns the number as the first element, or as "number results".
  */

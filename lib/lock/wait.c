@@ -455,8 +455,9 @@ struct rlock *rlock_wait_releasing(struct rlock_client *client, struct rlock *lo
  *  message, which this client then also gets. */
 static void count_release(struct rlock_channel *channel, bool has_message)
 {
+    /* the counts were reset, because the channel was cut off or subscribed again */
     if (channel->unreplied == 0)
-        return; /* the channel was subscribed again, and its counts began anew */
+        return;
     channel->unreplied--;
     if (has_message && channel->early_messages > 0)
         channel->early_messages--;

@@ -46,8 +46,9 @@ struct redis_script_call {
 void redis_script_init(struct redis_script *script, const char *name, const char *body);
 
 /**
- * Begin `call`. Its fields must be set. Then write `key_count` keys and `arg_count` arguments with
- * redis_conn_arg(), and call redis_script_end().
+ * Begin `call`. The caller must have set its fields `script`, `done`, `send_again` and `with_body`.
+ * Then the caller writes `key_count` keys and `arg_count` arguments with redis_conn_arg(), and
+ * calls redis_script_end().
  *
  * Returns  as redis_conn_begin()
  */

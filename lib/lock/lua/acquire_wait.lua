@@ -1,7 +1,9 @@
--- Like acquire.lua. A caller that finds the lock busy and will wait sets the waiting key for as
--- long as it waits. A release publishes only if that key exists, so locks without waiters do not
--- pay for a message. A lock of a cohort has a third argument, the number of passes. Its grant takes
--- several fences in a row, after the fences of the batch: one for itself and one for each pass.
+-- Like acquire.lua, for callers that wait if a lock is busy. The script then sets the waiting key
+-- for the longest time that a caller will wait. All locks on this server share the waiting key. A
+-- release publishes a message only while this key exists, so releases cost no message while nobody
+-- waits. For each lock of a cohort, ARGV has a third word after the owner and the wait: how often
+-- the lock may be passed on. If such a lock is granted, the script draws passes + 1 more fences for
+-- it, so the fences of its owners are consecutive.
 local all, wait, last = table.concat(results), 0, fence + count
 if each == 2 and not all:find('0', 1, true) then return {ARGV[#ARGV], clock, fence, all} end
 for i = 1, count do

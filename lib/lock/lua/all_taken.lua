@@ -1,5 +1,5 @@
--- A waiter that tries again usually finds the lock still taken. If all locks are taken, the reply
--- is made here, without the clock and without a fence. The owners are not checked, because the
+-- A waiter that tries again usually finds the lock still taken. If all locks are taken, this part
+-- replies without the clock and without a fence. It does not compare the owners, because the
 -- waiters surely have none of these locks.
 local left, is_taken = {}, true
 for i = 1, count do

@@ -2,16 +2,16 @@
 -- ms, ARGV[2] the latest time of execution.
 --
 -- If a server that hung executed a call after the caller had given up, it would lock names without
--- an owner. Therefore a call names the latest time, on the clock of the server, at which it may be
--- executed; the client learns that clock from each reply.
+-- an owner. Therefore a call names the latest time, by the clock of the server, at which it may be
+-- executed. The client learns this clock from each reply.
 --
--- Fences come from one counter. It is increased by the number of locks before any lock is set, so
--- nothing has changed if the increase is refused. The fence of lock i is the returned number plus
--- i, with gaps for busy locks. A missing counter starts at the clock in microseconds, which is more
--- than any earlier counter can have reached, so fences keep growing after the server lost its data.
--- A counter that is not a number, below zero or too great gives no fence: it is restarted at the
--- clock. In both cases the returned number is equal to the clock. A key of another type belongs to
--- another program and is not changed.
+-- Fences come from one counter. The counter is increased by the number of locks before any lock is
+-- set, so nothing has changed if the increase is refused. The fence of lock i is the returned
+-- number plus i; the fences of busy locks are not used. A missing counter starts at the clock in
+-- microseconds. This is more than any earlier counter can have reached, so fences keep growing
+-- after the server lost its data. A counter that is not a number, is below zero or is too great is
+-- restarted at the clock, too. In these cases the returned number is equal to the clock. A key of
+-- another type belongs to another program and is not changed.
 if clock > ARGV[2] + 0 then return {ARGV[#ARGV], clock} end
 local fence = redis.pcall('INCRBY', KEYS[1], count)
 local why = type(fence) == 'table' and fence.err

@@ -1,17 +1,18 @@
 -- The queue of a fair lock.
 --   queue    a sorted set of waiting owners; the score is the arrival by the server's clock, made
 --            unique
---   beats    a sorted set with the time in ms until which each owner counts as alive; the score of
---            '' is the time when a waiter was last heard
+--   beats    a sorted set of the same owners; the score is the time in ms until which the owner
+--            counts as alive. The score of '' is the time when a waiter was last heard
 --   other    a second queue that uses the same `beats`, or nil
 --   beat_ms  RLOCK_FAIR_BEAT_MS, the time between two heartbeats of a waiter
 --
 -- excuse(): If no waiter was heard for a while, either the server stood still or all waiters are
 -- dead. So each waiter counts as alive for `patience` once more. The keys are kept for longer than
--- that.
+-- `patience`.
+--
 -- head() removes dead waiters, but never `owner`, which makes the call.
 --
--- If the lock is free but the head of the queue has not taken it yet, the reply to another waiter
+-- If the lock is free, but the head of the queue has not taken it yet, the reply to another waiter
 -- has the time for which the head still counts as alive. If the queue key has another type, a
 -- release ignores the key, and take() fails before it changes anything.
 local patience = beat_ms * 3

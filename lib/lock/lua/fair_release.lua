@@ -1,4 +1,4 @@
--- Release the lock of an owner, or let a waiter leave the queue. An owner is not in the queue. If
+-- Releases the lock of an owner, or lets a waiter leave the queue. An owner is not in the queue. If
 -- the name is free afterwards, the head of the queue is woken.
 local function now_ms()
   local now = redis.call('TIME')

@@ -1,6 +1,7 @@
--- add() appends to the reply, for each owner of a lock, {name, owner, remaining ms, count, clients
--- that wait}, ordered by the ends of the leases. Before them the reply has the cursor of a scan
--- ('0': no more). The owner of a name that a scan has found must have our form or that of Redisson.
+-- add() appends to the reply, for each owner of a lock, {name, owner, remaining ms, count, waiting
+-- clients}, ordered by the ends of the leases. The reply begins with the cursor of a scan; '0'
+-- means that the scan is complete. If a scan has found the name, its owner must have our form or
+-- the form of Redisson.
 local now = redis.call('TIME')
 local clock = now[1] * 1000000 + now[2]
 local reply = {ARGV[#ARGV], '0'}

@@ -1,5 +1,5 @@
--- leave() ends the wait of `owner`, if it waits, and wakes others. If leave() returns a value, this
--- is the result of the lock.
+-- leave() ends the wait of `owner`, if it waits, and wakes others. If leave() returns a value, it
+-- is the result for the lock.
 local now = redis.call('TIME')
 local clock = now[1] * 1000000 + now[2]
 local function release(name, holder, serial, ...)

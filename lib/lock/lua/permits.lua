@@ -1,11 +1,12 @@
--- The holders of a semaphore or of a read/write lock are a sorted set of "client:holder:serial". The
--- score is the end of the lease in us on the clock of the server, negative for a writer. A lease that
--- has ended does not count, and the key expires with the last lease. A name that may be the key of a
--- queue is refused, because a queue is a sorted set, too.
+-- The holders of a semaphore or of a read/write lock are a sorted set of "client:holder:serial".
+-- The score is the end of the lease in us by the clock of the server. For a writer the score is
+-- negative. A lease that has ended does not count, and the key expires with the last lease. A name
+-- that may be the key of a queue is refused, because a queue is a sorted set, too.
 --
--- The member of a writer has one number more, "client:holder:serial:fence". All grants to write that
--- a holder has at a time have one fence, that of the first. find() returns the member of a grant, and
--- as live() the lowest score, which is negative while there is a writer.
+-- The member of a writer has one number more, "client:holder:serial:fence". All grants to write
+-- that a holder has at a time have the fence of the first grant. live() removes ended leases. It
+-- returns the member with the lowest score, and this score, which is negative while there is a
+-- writer. find() returns the member of a grant, and the lowest score.
 local is_of_queue = {[':queue'] = true, [':beats'] = true, [':readers'] = true}
 local function check(name)
   local first = redis.call('ZRANGE', name, 0, 0)[1]

@@ -1,6 +1,6 @@
--- Raises a counter that comes from an old snapshot or a lagging replica. A counter that is no
--- number or too great is left to draw_fences.lua. Also returns the greatest value that a counter
--- may have.
+-- Raises a counter that comes from an old snapshot or from a replica that was behind.
+-- draw_fences.lua restarts a counter that is no number or is too great. Also returns the greatest
+-- value that a counter may have.
 local least = math.max(clock, ARGV[1])
 if least > most then least = clock end
 local counter = tonumber(redis.call('GET', KEYS[1]) or 0)

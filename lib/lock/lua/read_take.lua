@@ -1,6 +1,6 @@
--- A holder that already reads may read again while a writer waits: the writer waits for this holder.
--- A holder that writes may read with the same fence. It goes on reading after it has released the
--- grant to write, without a moment in which another writer could get in.
+-- A holder that already reads may read again while a writer waits, because the writer waits for
+-- this holder. A holder that writes may read with the same fence. It keeps reading after it has
+-- released its grant to write, and no other writer can get in between.
 local function take(clock, lease_us, holder, serial, wait, _, _, name, queue, beats, readers)
   local member, owner = holder .. ':' .. serial, holder:sub(1, 37) .. serial
   local ms = math.floor(clock / 1000)

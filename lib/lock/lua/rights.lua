@@ -1,7 +1,8 @@
--- Tells which rights the user of a connection lacks. ARGV[1] is the waiting key. If a right of kind
--- plain is missing, hardly anything works, and the script returns an error with these rights.
--- Otherwise it returns the missing rights that only some kinds and calls need. The script
--- changes nothing: it calls commands of other types on the counter, a string, so they fail.
+-- Tells which rights the user of a connection lacks. ARGV[1] is the waiting key. If a right that
+-- kind plain needs is missing, hardly anything works, and the script returns an error that names
+-- the missing rights of kind plain. Otherwise it returns the missing rights that only some kinds
+-- and calls need. The script changes nothing: the fence counter is a string, so commands for other
+-- types fail on it.
 local waiting, lacks, others = ARGV[1], {}, {}
 local fences = waiting:sub(1, -#':waiting' - 1)
 local absent = fences .. ':none'

@@ -1,8 +1,9 @@
--- Waiting writers are in `queue`, waiting readers in `readers`, and both in `beats`. The score of '-' in
--- `beats` is the arrival of the newest reader that waited when the last writer was granted. Readers up
--- to that one are due: they go before the next writer. Other readers go after the waiting writers. So a
--- reader waits for at most one writer that is granted after the reader's arrival. A writer waits for
--- owners, for earlier writers, and for readers that came before the last writer was granted.
+-- Waiting writers are in `queue`, waiting readers in `readers`, and both in `beats`. The score of
+-- '-' in `beats` is the arrival of the newest reader that was waiting when the last writer was
+-- granted. Readers that arrived up to then are due: they go before the next writer. Other readers
+-- go after the waiting writers. So a reader waits for at most one writer that is granted after the
+-- reader's arrival. A writer waits for owners, for earlier writers, and for readers that came
+-- before the last writer was granted.
 local function first_reader(queue, beats, readers, ms)
   local first = head(readers, beats, '', ms, queue)
   local due = redis.call('ZSCORE', beats, '-') or 0

@@ -1,5 +1,5 @@
--- A fair semaphore has a queue. The head takes a permit, and if another is left, wakes the next
--- waiter.
+-- A fair semaphore has a queue. The head takes a permit. If another permit is left, it wakes the
+-- next waiter.
 local function take(clock, lease_us, holder, serial, wait, permits, _, name, queue, beats)
   local member, owner = holder .. ':' .. serial, holder:sub(1, 37) .. serial
   local ms = math.floor(clock / 1000)

@@ -1,5 +1,6 @@
 -- A holder that writes may write again with the same fence. A holder that only reads may not write,
--- because it would wait for itself, unless it was queued before it got the grant to read.
+-- because it would wait for itself. It may write only if it was in the queue before it got the
+-- grant to read.
 local function take(clock, lease_us, holder, serial, wait, _, fence, name, queue, beats, readers)
   local member, owner = holder .. ':' .. serial, holder:sub(1, 37) .. serial
   local ms = math.floor(clock / 1000)
