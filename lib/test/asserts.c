@@ -4,10 +4,10 @@
 #include <stdio.h>
 
 #define ABOUT_BYTES  2048
-#define WHOLE_BYTES  1000 /* of a text that is printed whole */
-#define PART_BYTES   300  /* of the begin and of the end of a longer one */
-#define LINES_BEFORE 4 /* of the source, which are printed with the line of a failure */
-#define LINES_AFTER  8 /* and with the line that a case reached */
+#define WHOLE_BYTES  1000 /* the longest text that is printed whole */
+#define PART_BYTES   300  /* printed of the beginning and of the end of a longer text */
+#define LINES_BEFORE 4    /* lines printed before the line of a failure */
+#define LINES_AFTER  8    /* lines printed from the line that a case reached */
 #define LINE_BYTES   4096 /* more than the longest line has */
 
 bool asserts_failed;
@@ -26,7 +26,8 @@ void __asan_on_error(void);
 void __ubsan_on_report(void);
 // NOLINTEND(bugprone-reserved-identifier,readability-identifier-naming)
 
-/* Called by the leak check at the end of the program: a failed case leaks what it had. */
+/* Called by the leak check at the end of the program. A failed case does not free its memory, so
+   after a failure the check is turned off. */
 int __lsan_is_turned_off(void)
 {
     return has_any_failed;
@@ -171,7 +172,8 @@ static void print_quoted(const char *what, const char *text)
                       text + len - PART_BYTES, len);
 }
 
-/** The begin of the first line, or part before a ";", that differs. */
+/** Return where the first line that differs begins, or the first part of it that ends with a
+ *  ";". */
 static size_t begin_of_difference(const char *found, const char *wanted)
 {
     size_t begin = 0;
@@ -260,7 +262,7 @@ int asserts_tear_down(CMFixtureFunction teardown, void **state)
     int status = 0;
 
     if (!has_passed) {
-        if (!asserts_failed) /* a crash, or an assertion of cmocka */
+        if (!asserts_failed) /* after a crash, or an assertion of cmocka itself */
             print_reached();
         asserts_failed = has_any_failed = true;
         print_about();

@@ -1,7 +1,8 @@
 /*
  * asserts.h - cmocka, and assertions that print the expected and the actual value.
  *
- * A failure is printed once: a teardown after it prints no other one, and the leak check is off.
+ * A failure is printed once. When a case has failed, its teardown prints no further failures, and
+ * the leak check at the end of the program is off.
  */
 #ifndef TEST_ASSERTS_H
 #define TEST_ASSERTS_H
@@ -15,7 +16,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include <cmocka.h> /* needs the first five */
+#include <cmocka.h> /* cmocka.h needs the first five headers above */
 
 /** ASSERT_NUMBER(found, <, limit): compare two integers. */
 #define ASSERT_NUMBER(found, comparison, wanted)                                         \
@@ -27,7 +28,8 @@
     asserts_between((long long)(found), (long long)(low), (long long)(high), #found,     \
                     __FILE__, __LINE__)
 
-/* cmocka prints only the two values, and at most 1,023 bytes of a text. */
+/* The macros of cmocka are replaced, because they print only the two values, and at most 1,023
+   bytes of a text. */
 // NOLINTBEGIN(readability-identifier-naming): the names are those of cmocka
 #undef assert_int_equal
 #define assert_int_equal(found, wanted) ASSERT_NUMBER(found, ==, wanted)
@@ -78,16 +80,14 @@
 /** Whether the case has failed. Its teardown can skip what needs a consistent state. */
 extern bool asserts_failed;
 
-/**
- * Name what the next assertions are about, such as the request or the row of a table. A
- * failure and a crash print it. Each case begins without.
- */
+/** Name what the next assertions are about, such as the request or the row of a table. The text is
+ *  printed on a failure and on a crash. It is empty at the start of each case. */
 void asserts_about(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /** Print a message of a failure. */
 void asserts_print(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/** Print two texts: where they differ first, and the middle of a long text not at all. */
+/** Print two texts, and where they first differ. The middle of a long text is left out. */
 void asserts_print_difference(const char *found, const char *wanted);
 
 _Noreturn void asserts_fail(const char *file, int line);
@@ -122,7 +122,7 @@ _Noreturn void asserts_begins_fails(const char *text, const char *words,
 void asserts_memory(const void *found, const void *wanted, size_t len,
                     const char *expression, const char *file, int line);
 
-/* The conditions are inline, so that analysers know what holds after an assertion. */
+/* The conditions are inline, so that static analysers know that they hold after an assertion. */
 
 static inline bool asserts_compare(long long found, const char *comparison,
                                    long long wanted)
@@ -211,13 +211,14 @@ static inline void asserts_begins(const char *text, const char *words,
 
 /* -- for case_list.c -- */
 
-/** A case begins. @name, @place  kept until the next one */
+/** Note that a case begins. `name` and `place` must stay valid until the next case begins. */
 void asserts_enter_case(const char *name, struct asserts_place place);
 
 /** The body of the case has returned. */
 void asserts_pass_case(void);
 
-/** Call the teardown of the case, silently if the case has failed. Returns what it returns. */
+/** Call the teardown of the case and return its result. If the case has failed, the teardown
+ *  prints nothing. */
 int asserts_tear_down(CMFixtureFunction teardown, void **state);
 
 #endif

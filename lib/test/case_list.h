@@ -14,7 +14,8 @@
 #include "base/attributes.h"
 #include "test/asserts.h"
 
-/** Define a case that `run` runs; the block behind it is the body of the function `name`. */
+/** Define a case that the function `run` runs. The block after this macro is the body of the
+ *  function `name`. */
 #define DEFINE_CASE(name, run, setup, teardown, initial_state)                           \
     static void name(void **state);                                                      \
     __attribute__((constructor)) static void name##_is_added(void)                       \
@@ -27,13 +28,14 @@
 
 #define UNIT_CASE(name) DEFINE_CASE(name, name, NULL, NULL, NULL)
 
-/** Add a case to the list. @file, @line  where its definition begins; NULL: not in a C file */
+/** Add a case to the list. Its definition begins at `file` and `line`. `file` is NULL if it is not
+ *  in a C file. */
 void cases_add(const struct CMUnitTest *test, const char *file, int line);
 
 /** Run all cases of the program. Returns the exit code. */
 int cases_run(CMFixtureFunction group_setup, CMFixtureFunction group_teardown);
 
-/** Run cases that are in an array of the program, as cases_run() does. */
+/** Run the cases of an array, like cases_run(). */
 int cases_run_all(const struct CMUnitTest *tests, size_t count,
                   CMFixtureFunction group_setup, CMFixtureFunction group_teardown);
 

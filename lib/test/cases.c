@@ -7,7 +7,7 @@
 #include <signal.h>
 #include <unistd.h>
 
-#define GAP_BYTES 262144 /* of stack, more than a teardown needs */
+#define GAP_BYTES 262144 /* size of a gap in the stack; more than a teardown needs */
 
 static struct {
     CMUnitTestFunction run;
@@ -42,7 +42,7 @@ void case_run(void **state)
 bool case_end(void)
 {
     if (getpid() != current.process)
-        _exit(1); /* an assertion failed in a child: the parent goes on */
+        _exit(1); /* an assertion has failed in a child, and the parent goes on */
     clock_shift_us(-clock_shift_us(0));
     signal(SIGPIPE, SIG_DFL);
     server_resume_all();

@@ -1,10 +1,10 @@
 /*
  * cases.h - how a guarded case of a test program runs.
  *
- * The teardown of a guarded case can clean up however the case ended. A failed assertion
- * leaves it by longjmp(), while the library still has pointers to locks on its stack. So it
- * runs on a part of the stack that its teardown does not reach: that memory stays as it was
- * until the teardown has ended.
+ * The teardown of a guarded case can clean up, however the case has ended. A failed assertion
+ * leaves the case by longjmp(), while the library still has pointers to locks on the stack of the
+ * case. So the case runs on a part of the stack that its teardown does not reach, and this memory
+ * stays as it was until the teardown has ended.
  */
 #ifndef TEST_CASES_H
 #define TEST_CASES_H
@@ -13,14 +13,12 @@
 
 #include <stdbool.h>
 
-/**
- * `setup` calls case_begin(), `teardown` case_end(); the group's setup must leave its state
- * NULL.
- */
+/** Define a guarded case. `setup` must call case_begin(), and `teardown` case_end(). The setup of
+ *  the group must leave its state NULL. */
 #define GUARDED_CASE(name, setup, teardown)                                              \
     DEFINE_CASE(name, case_run, setup, teardown, name)
 
-/** An element of an array of tests that is a guarded case. */
+/** A guarded case as an element of an array of tests. */
 #define CASE(name, setup, teardown)                                                      \
     {                                                                                    \
 #name, case_run, setup, teardown, (void *)(name)                                 \
@@ -28,10 +26,10 @@
 
 void case_run(void **state);
 
-/** @state  of the setup, which sets it anew */
+/** @state  the parameter of the setup, which sets `*state` after this call */
 void case_begin(void **state);
 
-/** Call `run`, which may fail, as case_run() calls a test. */
+/** Call `run` in the way in which case_run() calls a test. `run` may fail. */
 void case_call(CMUnitTestFunction run, void **state);
 
 /**

@@ -1,4 +1,4 @@
-/* child.c - fork with a death signal, and a list of the children that are left. */
+/* child.c - forks with a death signal (PR_SET_PDEATHSIG), and keeps a list of the children. */
 #include "test/child.h"
 #include "test/asserts.h"
 
@@ -47,12 +47,13 @@ pid_t child_fork(void)
         children[count++] = child;
         return child;
     }
-    count = 0; /* the siblings are not its children */
+    count = 0; /* the list has the children of the parent */
+    /* in a child, cmocka would go on with the next case */
     for (size_t i = 0; i < sizeof(crashes) / sizeof(crashes[0]); i++)
-        signal(crashes[i], SIG_DFL); /* cmocka would go on with the next case */
+        signal(crashes[i], SIG_DFL);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent)
-        _exit(127); /* the parent ended before the call */
+        _exit(127); /* the parent has ended before the call of prctl() */
     return 0;
 }
 

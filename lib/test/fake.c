@@ -1,4 +1,4 @@
-/* fake.c - a pipe that listens, for replies that no real Redis sends. */
+/* fake.c - a listening pipe that sends replies that no real Redis sends. */
 #include "test/fake.h"
 #include "test/asserts.h"
 
@@ -60,7 +60,8 @@ static void on_greeted(uv_stream_t *stream, ssize_t len, const uv_buf_t *buf)
         fake_say(fake, fake->greeting);
         return;
     }
-    fake_say(fake, "+PONG\r\n-NOSCRIPT no\r\n$0\r\n\r\n"); /* the user has all rights */
+    /* the replies to EVALSHA and EVAL: the user has all rights */
+    fake_say(fake, "+PONG\r\n-NOSCRIPT no\r\n$0\r\n\r\n");
     assert_memory_equal(fake->greeting, "+PONG\r\n", 7);
     fake_say(fake, fake->greeting + 7);
 }

@@ -1,8 +1,8 @@
 /*
  * fake.h - a server on the test's own loop that sends what the test specifies.
  *
- * It greets like Redis: the PING and HELLO of a connection's first read are answered by
- * FAKE_GREETING, unless `greeting` says otherwise. After that it is silent until
+ * The first read of a connection has PING and HELLO. The server answers it with FAKE_GREETING,
+ * unless fake_start() got another greeting. Then the server is silent until the test calls
  * fake_say().
  */
 #ifndef TEST_FAKE_H
@@ -21,12 +21,12 @@ struct fake {
     uv_pipe_t *peer; /* the newest connection */
     const char *greeting;
     char url[96];
-    char heard[65536]; /* after the greeting, of all connections */
+    char heard[65536]; /* what all connections have sent after the greeting */
     size_t heard_len;
     unsigned connections;
 };
 
-/** `greeting` NULL: as Redis. */
+/** Start a server. If `greeting` is NULL, the server greets like Redis. */
 struct fake *fake_start(uv_loop_t *loop, const char *greeting);
 
 /** The loop frees the memory in a later turn. */

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #define TICK_MS     2
-#define QUIET_TURNS 8 /* of the loop, after which all that was sent is answered */
+#define QUIET_TURNS 8 /* after this many turns of the loop all commands are answered */
 
 static struct server *group_server;
 
@@ -22,7 +22,7 @@ int fixture_start_server(void **state)
 {
     struct server *server = calloc(1, sizeof(*server));
 
-    (void)state; /* stays NULL: each test has a state of its own */
+    (void)state; /* it stays NULL, because each test has a state of its own */
     server_start(server, NULL);
     fixture_use_server(server);
     return 0;
@@ -94,8 +94,9 @@ int fixture_teardown(void **state)
     }
     FIXTURE_AWAIT(fixture, all_closed, fixture);
     uv_close((uv_handle_t *)&fixture->tick, NULL);
+    /* handles of fake servers and groups */
     if (!has_passed)
-        uv_walk(&fixture->loop, close_handle, NULL); /* of fake servers and groups */
+        uv_walk(&fixture->loop, close_handle, NULL);
     for (int waited_ms = 0; uv_run(&fixture->loop, UV_RUN_NOWAIT) != 0; waited_ms++) {
         if (waited_ms == WITHIN_MS)
             fail_msg("the test left a handle open on its loop");
@@ -197,7 +198,7 @@ void fixture_pass_ms(struct fixture *fixture, unsigned ms)
 {
     server_settle();
     uv_run(&fixture->loop, UV_RUN_NOWAIT);
-    server_settle(); /* of the commands of this turn */
+    server_settle(); /* wait also for the commands that this turn has sent */
     fixture_jump_ms(fixture, ms);
     uv_run(&fixture->loop, UV_RUN_NOWAIT);
 }
@@ -396,7 +397,7 @@ struct sleeper {
     const struct call *call;
 };
 
-/** Whether all that the client's waiters count on is subscribed. */
+/** Whether all channels of the client are subscribed. */
 static bool hears_all(const struct rlock_client *client)
 {
     for (int i = 0; i < RLOCK_CHANNEL_BUCKETS; i++) {

@@ -1,4 +1,5 @@
-/* frozen_clock.h - a clock that stands still; for the one source of a test program. */
+/* frozen_clock.h - defines clock_gettime(), so that only the test changes the time. Only one
+   source file of a test program may include this header. */
 #ifndef TEST_FROZEN_CLOCK_H
 #define TEST_FROZEN_CLOCK_H
 
@@ -9,7 +10,8 @@
 
 static int64_t frozen_us;
 
-/** In place of that of the C library: clock_mono_us() moves only where a test says so. */
+/** Replaces the function of the C library: CLOCK_BOOTTIME shows `frozen_us`, which only the test
+ *  changes. */
 /* NOLINTNEXTLINE(readability-inconsistent-declaration-parameter-name) */
 int clock_gettime(clockid_t id, struct timespec *ret_time)
 {

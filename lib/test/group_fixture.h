@@ -1,7 +1,8 @@
 /*
  * group_fixture.h - a group on a frozen clock. The test answers for the members.
  *
- * To be included by one source of a test program, because frozen_clock.h defines the clock.
+ * Only one source file of a test program may include this header, because frozen_clock.h defines
+ * the clock.
  */
 #ifndef TEST_GROUP_FIXTURE_H
 #define TEST_GROUP_FIXTURE_H
@@ -21,7 +22,7 @@
 
 struct group_test {
     uv_loop_t loop;
-    long blocks; /* that were allocated before */
+    long blocks; /* number of allocated blocks before the test */
     struct rlock_client *clients[MEMBERS];
     struct rlock_group *group;
     unsigned answers, losses;
@@ -145,7 +146,14 @@ static inline void lose_member(struct group_test *test, int member)
     lock->on_lost(lock, RLOCK_LOST, lock->lost_arg);
 }
 
-/** A letter per member: granted, the first of a status, or granted, but dead. '-': none. */
+/**
+ * Answer the calls of the members, with one letter for each member:
+ *
+ *   g              granted
+ *   b, i, l, n, r  the status whose name begins with this letter
+ *   d              granted, and then the lock is lost at once
+ *   -              no answer
+ */
 static inline void answer_all(struct group_test *test, const char *letters)
 {
     static const enum rlock_status statuses[] = {
@@ -172,7 +180,7 @@ static inline void expect_timer(const struct group_test *test, uint64_t wanted_m
                  (long long)wanted_ms);
 }
 
-/** The time of the round is over. */
+/** End the round, because its time is over. */
 static inline void end_round(struct group_test *test)
 {
     test->group->timer.timer_cb(&test->group->timer);
@@ -190,7 +198,8 @@ static inline void expect_answer(const struct group_test *test, enum rlock_statu
             rlock_status_name(wanted), test->answers, rlock_status_name(test->status));
 }
 
-/** Let a group of two fail its try, since the second is busy, and undo it. */
+/** Let the try of a group of two members fail, because the second member is busy. `took_us` later
+ *  the first member is released. */
 static inline void fail_try(struct group_test *test, uint32_t wait_ms, int64_t took_us)
 {
     acquire(test, 60000, wait_ms);

@@ -1,4 +1,4 @@
-/* it_conn.c - connections to Redis: connect, lose, reconnect. */
+/* it_conn.c - connections to Redis: how they connect, get lost and connect again. */
 #include "base/clock.h"
 #include "redis/conn_impl.h"
 #include "test/port.h"
@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define PAUSE_MAX_MS 501 /* between two attempts */
+#define PAUSE_MAX_MS 501 /* more than the longest pause between two attempts */
 #define NOBODY       "unix:/tmp/rlock-nobody-listens-here"
 
 /* -- connecting -- */
@@ -140,7 +140,7 @@ static int (*next_getaddrinfo(void))(const char *, const char *, const struct ad
     return found;
 }
 
-/** In place of that of the C library: "FIRST+SECOND" has two addresses. */
+/** Replaces the function of the C library: a name "FIRST+SECOND" has the addresses of both. */
 /* NOLINTNEXTLINE(readability-inconsistent-declaration-parameter-name) */
 int getaddrinfo(const char *name, const char *service, const struct addrinfo *hints,
                 struct addrinfo **ret_found)
@@ -177,7 +177,8 @@ FIXTURE_CASE(test_redis_conn_open__tries_the_addresses_of_a_name_in_turn)
     }
 }
 
-/** libuv fills one request per connection. */
+/** A connection has only one request for libuv to resolve a name, so it cannot go elsewhere
+ *  meanwhile. */
 FIXTURE_CASE(test_redis_conn_go__waits_for_the_name_that_is_being_resolved)
 {
     static const struct redis_host other = {.name = "127.0.0.1", .port = 1};
@@ -224,7 +225,7 @@ FIXTURE_CASE(test_redis_conn_open__refuses_other_servers)
 
 /* -- close -- */
 
-/** Also of a connection that reports nothing. */
+/** The connection has no on_state, to show that closing does not need it. */
 FIXTURE_CASE(test_redis_conn_close__at_every_stage_of_connecting)
 {
     struct fixture *fixture = *state;
@@ -264,7 +265,7 @@ FIXTURE_CASE(test_redis_conn_close__answers_what_is_under_way)
     assert_int_equal(flushed.answers, 1);
 }
 
-/** The callback of a command closes the connection. */
+/** The connection that the callback of a command closes. */
 static struct probe *to_close;
 
 static void on_done_close(struct redis_command *done, enum rlock_status status,
@@ -342,7 +343,7 @@ FIXTURE_CASE(test_redis_conn__reconnects_after_a_restart)
     }
 }
 
-/** The last reply and the end of the connection come together. */
+/** The last reply and the end of the connection arrive together. */
 FIXTURE_CASE(test_redis_conn__notices_the_end_behind_the_last_reply)
 {
     struct fixture *fixture = *state;
@@ -406,7 +407,7 @@ FIXTURE_CASE(test_redis_conn__times_out_on_a_hung_server_and_reconnects)
     probe_close(&probe);
 }
 
-/** This process slept: the reply has come, so nothing has timed out. */
+/** This process was suspended while the reply came, so nothing has timed out. */
 FIXTURE_CASE(test_redis_conn__reply_that_is_read_late_is_no_timeout)
 {
     struct fixture *fixture = *state;
@@ -423,7 +424,7 @@ FIXTURE_CASE(test_redis_conn__reply_that_is_read_late_is_no_timeout)
     probe_close(&probe);
 }
 
-/** The pauses grow while the connection comes up and is lost again within a second. */
+/** The pauses grow as long as each connection is lost within a second. */
 FIXTURE_CASE(test_redis_conn__pauses_are_short_again_after_a_steady_second)
 {
     struct probe probe;
@@ -441,7 +442,8 @@ FIXTURE_CASE(test_redis_conn__pauses_are_short_again_after_a_steady_second)
 
 /* -- commands -- */
 
-/** The replies to many tell when to go on writing; for a large one only the poll does. */
+/** With many commands the replies show when writing can go on. With one large command only the
+ *  poll shows it. */
 FIXTURE_CASE(test_redis_conn_flush__of_more_than_the_socket_takes)
 {
     enum { COMMANDS_MAX = 60 };
@@ -541,7 +543,7 @@ FIXTURE_CASE(test_redis_conn__sends_nothing_before_the_flush)
 
 #define PING "*1\r\n$4\r\nPING\r\n"
 
-/** Let the connection be idle until the fake has heard a PING. */
+/** Leave the connection idle until the fake server has received a PING. */
 static void await_ping(struct probe *probe)
 {
     probe->fake->heard_len = 0;
@@ -569,7 +571,8 @@ FIXTURE_CASE(test_redis_conn__sends_a_ping_while_idle)
         assert_int_equal(probe.downs, 0);
         probe.fake->heard_len = 0;
         fixture_pass_ms(fixture, REDIS_IDLE_US / 1000 + 1);
-        assert_int_equal(probe.fake->heard_len, 0); /* a reply has come meanwhile */
+        /* no PING, because a reply came in the last second */
+        assert_int_equal(probe.fake->heard_len, 0);
     }
     await_ping(&probe);
     fake_say(probe.fake, "+OK\r\n");
@@ -596,7 +599,7 @@ FIXTURE_CASE(test_redis_conn__write_to_a_closed_peer_raises_no_signal)
     probe_close(&probe);
 }
 
-/** Nothing arrives that would end the connection before. */
+/** The failed write alone ends the connection, because nothing arrives from the server. */
 FIXTURE_CASE(test_redis_conn__is_lost_when_a_write_has_failed)
 {
     struct probe probe;
@@ -629,7 +632,8 @@ FIXTURE_CASE(test_redis_conn_end__without_memory_drops_this_command_only)
 
 /* -- siblings -- */
 
-/** Each reports the loss; the commands of both end, also when both are closed. */
+/** Each sibling reports the loss of the shared socket. The commands of both siblings end, also
+ *  when both are closed. */
 FIXTURE_CASE(test_redis_conn__siblings_at_one_server_share_a_socket)
 {
     struct fixture *fixture = *state;
@@ -662,7 +666,7 @@ FIXTURE_CASE(test_redis_conn__siblings_at_one_server_share_a_socket)
         redis_conn_close(probes[i].conn, probe_on_closed, &probes[i]);
         assert_int_equal(last[i].answers, 1);
         ASSERT_STATUS(last[i].status, RLOCK_CANCELLED);
-        if (i == 0) /* a closed one leaves the ring of its siblings */
+        if (i == 0) /* a closed connection leaves the ring of siblings */
             assert_true(list_is_empty(&probes[1].conn->siblings));
         redis_conn_flush(probes[i].conn); /* there is no socket */
     }

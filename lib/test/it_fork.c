@@ -1,4 +1,5 @@
-/* it_fork.c - a child after fork() cannot use, disturb or share its parent's clients. */
+/* it_fork.c - a child after fork() cannot use its parent's clients, disturb them, or own their
+   locks. */
 #include "test/child.h"
 #include "test/sync_fixture.h"
 
@@ -7,9 +8,9 @@
 
 #define NAME     "item:7"
 #define NAME_LEN 6
-#define HANGS_S  60 /* then SIGALRM ends the child */
+#define HANGS_S  60 /* after this time SIGALRM ends the child */
 
-/** Run `act` in a child; it must return true. */
+/** Run `act` in a child process. It must return true. */
 static void in_child(bool (*act)(void *arg), void *arg)
 {
     pid_t child = child_fork();
@@ -21,7 +22,7 @@ static void in_child(bool (*act)(void *arg), void *arg)
     assert_int_equal(child_wait(child), 0);
 }
 
-/** A client and its lock NAME. */
+/** A client that the child inherits, and its lock NAME. */
 struct shared {
     struct fixture *fixture;
     struct rlock_client *client;
@@ -87,7 +88,7 @@ static void on_time(uv_timer_t *timer)
     *(bool *)timer->data = true;
 }
 
-/** A loop may be run in a child after uv_loop_fork(). */
+/** Run the loop of the parent in the child, which libuv allows after uv_loop_fork(). */
 static bool runs_the_loop(void *arg)
 {
     struct shared *shared = arg;
@@ -114,7 +115,7 @@ FIXTURE_CASE(test_watchdog__does_not_renew_in_a_child)
     ASSERT_STATUS(acquire_watched(fixture, shared.client, &shared.held, NAME, 600),
                   RLOCK_OK);
     renewals = server_calls(fixture->server, "evalsha");
-    in_child(runs_the_loop, &shared); /* meanwhile the parent does not run it */
+    in_child(runs_the_loop, &shared); /* the parent does not run its loop meanwhile */
     assert_int_equal(server_calls(fixture->server, "evalsha"), renewals);
     assert_false(server_has(fixture->server, NAME));
 }

@@ -1,11 +1,12 @@
-/* it_idle.c - what sleeping waiters cost the server, and what they notice without a message. */
+/* it_idle.c - waiters that sleep: their cost for the server, and what they notice without a
+   message. */
 #include "test/proxy.h"
 #include "test/waits.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
-#define NOTICE_MS 2500 /* within which a lost message is noticed */
+#define NOTICE_MS 2500 /* a lost message is noticed within this time */
 
 static void begin_many(struct rlock_client *client, struct call *calls, unsigned count,
                        uint32_t wait_ms)
@@ -20,8 +21,8 @@ static void begin_many(struct rlock_client *client, struct call *calls, unsigned
     rlock_flush(client);
 }
 
-/** Most of their leases run for longer than the test. A try follows each subscription, and the count
- *  of commands begins after these tries. */
+/** The leases run for longer than the test. A try follows each subscription, and the commands are
+ *  counted only after these tries. */
 FIXTURE_CASE(test_wait__for_20000_names_costs_less_than_500_commands_a_second)
 {
     enum { NAMES = 20000, SECONDS = 10 };
@@ -53,7 +54,8 @@ FIXTURE_CASE(test_wait__for_20000_names_costs_less_than_500_commands_a_second)
     free(held);
 }
 
-/** Let time pass until the call is answered. Returns how much passed, or more than NOTICE_MS. */
+/** Let time pass until the call is answered. Returns the ms that passed, or a number above
+ *  NOTICE_MS. */
 static unsigned ms_until_answered(struct fixture *fixture, struct call *call)
 {
     unsigned passed_ms = 0;
@@ -62,12 +64,12 @@ static unsigned ms_until_answered(struct fixture *fixture, struct call *call)
     while (call->answers == 0 && passed_ms <= NOTICE_MS) {
         passed_ms += fixture_step(fixture);
         fixture_settle(fixture);
-        call_rest(fixture, call); /* its check or try may have begun in the last turn */
+        call_rest(fixture, call); /* a check or a try may have begun in the last turn */
     }
     return passed_ms;
 }
 
-/** A client whose messages do not arrive, although its connections are in order. */
+/** Open a client that gets no messages, although its connections work. */
 static struct rlock_client *deaf_client(struct fixture *fixture, struct proxy **ret_proxy)
 {
     struct rlock_client *client;
@@ -113,7 +115,7 @@ FIXTURE_CASE(test_wait__notices_a_lost_message)
     proxy_stop(proxy);
 }
 
-/** Otherwise a release would not publish its message: the key lives for three checks. */
+/** The key lives for three checks. Without the key a release would not publish its message. */
 FIXTURE_CASE(test_wait__keeps_the_waiting_key_alive)
 {
     struct fixture *fixture = *state;
@@ -135,7 +137,7 @@ FIXTURE_CASE(test_wait__keeps_the_waiting_key_alive)
     fixture_close(fixture, bob);
 }
 
-/** The calls of one holder wait together, and have the lock together. */
+/** Calls of the same holder wait together, and get the lock together. */
 FIXTURE_CASE(test_wait__of_the_same_holder_ends_with_its_grant)
 {
     struct fixture *fixture = *state;

@@ -11,7 +11,7 @@ static enum rlock_status try(struct fixture *fixture, struct rlock_client *clien
     return acquire_with(fixture, client, call, NAME, &options);
 }
 
-/** Begin to wait, and be in the queue and asleep. */
+/** Begin to wait. When this returns, the call is in the queue and sleeps. */
 static void wait_for_it(struct fixture *fixture, struct rlock_client *client,
                         struct call *call, const struct rlock_kind *kind)
 {
@@ -75,8 +75,8 @@ FIXTURE_CASE(test_readers__share_and_exclude_a_writer)
 /* -- turns -- */
 
 /**
- * Writers arrive without end: a reader waits for the owner and for one more writer, and
- * writers are served in the order of their arrival.
+ * Writers arrive without end. A reader waits for the owner and for one more writer. The writers are
+ * served in the order of their arrival.
  */
 FIXTURE_CASE(test_reader__waits_for_one_writer_at_most)
 {
@@ -109,7 +109,8 @@ FIXTURE_CASE(test_reader__waits_for_one_writer_at_most)
     assert_nothing_left(fixture);
 }
 
-/** Readers arrive without end: a writer waits for the owners, and then for those due. */
+/** Readers arrive without end. A writer waits for the owners, and then only for readers that
+ *  waited when the last writer was granted. */
 FIXTURE_CASE(test_writer__waits_for_no_reader_that_came_later)
 {
     struct fixture *fixture = *state;
@@ -129,8 +130,9 @@ FIXTURE_CASE(test_writer__waits_for_no_reader_that_came_later)
         wait_for_it(fixture, bob, &late[i], &rlock_read);
     fixture_hold_timers(fixture);
     ASSERT_STATUS(release_to_live(fixture, alice, &writers[0]), RLOCK_OK);
+    /* they already waited when writers[0] was granted */
     for (int i = 0; i < 2; i++)
-        assert_granted(fixture, &early[i]); /* they waited for a writer */
+        assert_granted(fixture, &early[i]);
     fixture_settle(fixture);
     for (int i = 0; i < 2; i++)
         assert_waits(&late[i]);
@@ -220,7 +222,7 @@ FIXTURE_CASE(test_reader__may_not_become_a_writer)
     assert_nothing_left(fixture);
 }
 
-/** Two writers and a reader wait. When the owner becomes a reader, only the reader gets in. */
+/** When the owner becomes a reader, a waiting reader gets in, and a waiting writer does not. */
 FIXTURE_CASE(test_writer__that_becomes_a_reader_lets_readers_in_and_no_writer)
 {
     struct fixture *fixture = *state;
@@ -259,7 +261,7 @@ FIXTURE_CASE(test_writer__that_becomes_a_reader_lets_readers_in_and_no_writer)
     assert_nothing_left(fixture);
 }
 
-/** The lease to write ends while its holder also reads: others may read. */
+/** The lease to write ends while its holder also reads. Then others may read. */
 FIXTURE_CASE(test_writer__whose_lease_ends_goes_on_reading)
 {
     struct fixture *fixture = *state;
@@ -286,7 +288,9 @@ FIXTURE_CASE(test_writer__whose_lease_ends_goes_on_reading)
 
 static const enum proxy_fault cuts[] = {PROXY_CUT_UNSENT, PROXY_CUT_BEFORE};
 
-/** What was not answered is unknown; the library releases it and keeps the rest. */
+/** Lose the connection at each step in which Alice becomes a reader. The outcome of the lost call
+ *  is unknown, so the library releases what that call may have got or kept. The other grants of
+ *  Alice stay. */
 static void become_reader_over(struct fixture *fixture, struct proxy *proxy,
                                enum proxy_fault cut)
 {

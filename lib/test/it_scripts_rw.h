@@ -1,4 +1,4 @@
-/* it_scripts_rw.h - the steps of the scripts of read/write locks, for it_scripts.c. */
+/* it_scripts_rw.h - the steps that test the scripts of read/write locks, for it_scripts.c. */
 #ifndef TEST_IT_SCRIPTS_RW_H
 #define TEST_IT_SCRIPTS_RW_H
 
@@ -87,7 +87,8 @@ static const struct step read_write_locks[] = {
      "{7 t+0 123 1 {124}} |  | F=124, n={B:3:7 t+3600000000}/1h, nb deleted, nr deleted"},
     {"rw_release", "n nq nb nr", "B:3 7 7",
      "7 1 |  | n deleted"},
-    /* a writer that is queued already waits for a read lock of its own holder */
+    /* A writer that is already queued waits while a reader of its own holder has the lock. It is
+       not refused. */
     {"new", "", "", NULL},
     {"redis", "", "SET F 100", NULL},
     {"write_acquire", "F n nq nb nr", "1h t+0 B:1 1 1000 0 7",
@@ -98,7 +99,7 @@ static const struct step read_write_locks[] = {
     {"redis", "", "ZADD n t+3600000000 A:1:9", NULL},
     {"write_acquire", "F n nq nb nr", "1h t+0 A:1 2 1000 0 7",
      "{7 t+0 102 0 {1h}} |  | F=103"},
-    /* and a reader that is queued already waits for a writer, though its holder reads */
+    /* A reader that is already queued waits for a writer, although its holder also reads. */
     {"new", "", "", NULL},
     {"redis", "", "SET F 100", NULL},
     {"write_acquire", "F n nq nb nr", "1h t+0 B:1 1 1000 0 7",
@@ -113,7 +114,7 @@ static const struct step read_write_locks[] = {
     {"redis", "", "ZADD n t+3600000000 A:1:9", NULL},
     {"read_acquire", "F n nq nb nr", "1h t+0 A:1 2 1000 0 7",
      "{7 t+0 104 0 {1500}} |  | F=105"},
-    /* nested grants of one holder: the key lasts as long as the longest lease */
+    /* Nested grants of one holder: the key lives as long as the longest lease. */
     {"new", "", "", NULL},
     {"redis", "", "SET F 100", NULL},
     {"write_acquire", "F n nq nb nr", "2h t+0 A:1 1 1000 0 7",
@@ -151,7 +152,7 @@ static const struct step read_write_locks[] = {
      "{7 t+0 111 1 {112}} |  | F=112, n={A:1:4 t+3600000000}/1h"},
     {"rw_release", "n nq nb nr", "A:1 4 7",
      "7 1 |  | n deleted"},
-    /* without a holder no grant is nested, but a call that is repeated is granted again */
+    /* Without a holder no grant is nested. But a call that is repeated is granted again. */
     {"write_acquire", "F n nq nb nr", "1h t+0 A:0 1 0 0 7",
      "{7 t+0 112 1 {113}} |  | F=113, n={A:0:1:113 -t+3600000000}/1h"},
     {"write_acquire", "F n nq nb nr", "2h t+0 A:0 1 0 0 7",
@@ -160,7 +161,7 @@ static const struct step read_write_locks[] = {
      "{7 t+0 114 0 {2h}} |  | F=115"},
     {"read_acquire", "F n nq nb nr", "1h t+0 A:0 12 0 0 7",
      "{7 t+0 115 0 {2h}} |  | F=116"},
-    /* the lease to write ends first */
+    /* The lease to write ends before the lease to read. */
     {"new", "", "", NULL},
     {"redis", "", "SET F 100", NULL},
     {"write_acquire", "F n nq nb nr", "1h t+0 A:1 1 1000 0 7",
@@ -176,7 +177,7 @@ static const struct step read_write_locks[] = {
      "{7 t+0 103 1 {104}} |  | F=104, n={B:1:1 t+3600000000 A:1:2 t+7200000000}/2h"},
     {"rw_release", "n nq nb nr", "A:1 1 7",
      "7 0 |  | "},
-    /* calls of a holder that wait get the lock with another call of this holder */
+    /* Waiting calls of a holder get the lock together with another call of this holder. */
     {"new", "", "", NULL},
     {"redis", "", "SET F 100", NULL},
     {"write_acquire", "F n nq nb nr", "1h t+0 B:1 1 1000 0 7",

@@ -1,4 +1,4 @@
-/* lesson.c - clients that use a stage or the plain kind, in the order of a sequence. */
+/* lesson.c - the sequences, and the clients that run them with a stage or with the plain kind. */
 #include "test/lesson.h"
 #include "base/clock.h"
 
@@ -58,7 +58,7 @@ static void tell_command(const char *command, const struct redisReply *reply)
         tell(actor, "%s -> %s", command, reply->str == NULL ? "nil" : reply->str);
 }
 
-/** Tell the commands that follow as those of `contender`, until it is NULL. */
+/** Print the commands that follow as commands of `contender`; NULL: no longer print commands. */
 static void speak(struct server *server, const struct contender *contender)
 {
     actor = contender == NULL ? NULL : contender->owner;
@@ -158,10 +158,10 @@ static enum rlock_status finish_release(struct contender *contender)
     speak(server, contender);
     contender->stage->release(server, LESSON_NAME, contender->owner);
     speak(server, NULL);
-    return RLOCK_OK; /* for all that it knows */
+    return RLOCK_OK; /* this stage does not notice a failure */
 }
 
-/** A release after the lease; the plain kind says so. */
+/** Finish a release that comes after the end of the lease. Only the plain kind reports the loss. */
 static void finish_late_release(struct contender *contender)
 {
     enum rlock_status status = finish_release(contender);
@@ -240,7 +240,7 @@ enum outcome lesson_release_is_interrupted(struct fixture *fixture,
     return take(&carol) ? FOREIGN_UNLOCK : FINE;
 }
 
-/** What the lock protects; it refuses a fence older than one that it has seen. */
+/** What the lock protects. It refuses a fence that is smaller than the greatest one it has seen. */
 struct resource {
     int64_t newest_fence;
     const char *writer;
@@ -289,7 +289,8 @@ enum outcome lesson_clock_is_ahead(struct fixture *fixture,
     return take(&bob) ? TWO_OWNERS : FINE;
 }
 
-/** The server has executed bob's try, whose reply bob has not read. */
+/** Begin to wait, with the plain kind. When this returns, the server has executed bob's first try,
+ *  and bob has not read the reply. */
 static void begin_plain_wait(struct contender *bob)
 {
     struct rlock_acquire_options options = {.lease_ms = LEASE_MS, .wait_ms = WITHIN_MS};
@@ -302,7 +303,7 @@ static void begin_plain_wait(struct contender *bob)
     tell("bob", "rlock_acquire, which waits: the first try finds the lock busy");
 }
 
-/** Subscribe, and sleep until a message comes. */
+/** Subscribe, and find out whether a message wakes bob. */
 static bool is_woken(struct contender *bob)
 {
     struct server *server = bob->fixture->server;

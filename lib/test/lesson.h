@@ -1,8 +1,8 @@
 /*
- * lesson.h - sequences of events that break the simple locks, and what comes of each.
+ * lesson.h - sequences of events that break the simple locks, and the outcome of each sequence.
  *
- * A sequence can run with any stage of naive.h, and with the plain kind of the library. The
- * test it_naive asserts the outcomes; the program lessons prints the commands.
+ * A sequence can run with any stage of naive.h, and with the plain kind of the library. The test
+ * it_naive asserts the outcomes. The program lessons prints the commands.
  */
 #ifndef TEST_LESSON_H
 #define TEST_LESSON_H
@@ -11,9 +11,9 @@
 #include "test/naive.h"
 
 #define LESSON_NAME "item:7" /* of the lock */
-#define PLAIN       NULL     /* in place of a stage: the plain kind */
+#define PLAIN       NULL /* means the plain kind of the library, in place of a stage */
 
-/** One row for each: its name, and its words for a reader. */
+/** One row for each outcome: its name, and a description for a reader. */
 /* clang-format off */
 #define LESSON_OUTCOMES(X)                                                                \
     X(FINE,           "no failure")                                                       \
@@ -32,22 +32,24 @@ const char *lesson_words(enum outcome outcome);
 typedef enum outcome (*lesson_sequence)(struct fixture *fixture,
                                         const struct naive_stage *stage);
 
-/** The owner dies. When its lease has ended, another client comes. */
+/** The owner dies. When its lease has ended, another client tries to take the lock. */
 enum outcome lesson_owner_dies(struct fixture *fixture, const struct naive_stage *stage);
 
-/** The same, between the two steps of an acquire. */
+/** The owner dies between the two steps of its acquire. Otherwise like lesson_owner_dies(). */
 enum outcome lesson_owner_dies_between(struct fixture *fixture,
                                        const struct naive_stage *stage);
 
-/** The owner is delayed until another client has the lock, then releases; a third comes. */
+/** The owner is delayed until another client has the lock, and then releases the lock. Then a
+ *  third client tries to take the lock. */
 enum outcome lesson_release_is_late(struct fixture *fixture,
                                     const struct naive_stage *stage);
 
-/** The same, but the owner is delayed between the two steps of its release. */
+/** Like lesson_release_is_late(), but the owner is delayed between the two steps of its release. */
 enum outcome lesson_release_is_interrupted(struct fixture *fixture,
                                            const struct naive_stage *stage);
 
-/** The owner is delayed until another client has the lock and has written, then writes. */
+/** The owner is delayed until another client has taken the lock and has written to the resource.
+ *  Then the owner writes, too. */
 enum outcome lesson_write_is_late(struct fixture *fixture,
                                   const struct naive_stage *stage);
 
@@ -55,7 +57,8 @@ enum outcome lesson_write_is_late(struct fixture *fixture,
 enum outcome lesson_clock_is_ahead(struct fixture *fixture,
                                    const struct naive_stage *stage);
 
-/** The owner releases after another client has tried, and before that one subscribes. */
+/** Another client tries to take the lock and finds it busy. The owner releases the lock before
+ *  this client subscribes to the message of the release. */
 enum outcome lesson_release_is_early(struct fixture *fixture,
                                      const struct naive_stage *stage);
 

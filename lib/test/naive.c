@@ -1,4 +1,5 @@
-/* naive.c - the stages as commands, one after the other. */
+/* naive.c - older ways to lock in Redis, see naive.h. Each step waits for the replies to its
+   commands. */
 #include "test/naive.h"
 #include "base/clock.h"
 
@@ -126,7 +127,7 @@ static bool getset_take(struct server *server, const char *name, const char *own
     long long now_ms = clock_real_us() / 1000;
     long long end_ms;
 
-    (void)owner; /* there is no place for it */
+    (void)owner; /* the value of this lock has no room for an owner */
     if (naive_getset_look(server, name, now_ms, lease_ms, &end_ms))
         return true;
     return end_ms < now_ms &&

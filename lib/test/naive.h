@@ -1,7 +1,7 @@
 /*
- * naive.h - older ways to lock in Redis, stage by stage; tests show how each fails.
+ * naive.h - older ways to lock in Redis, as stages of improvement. Tests show how each stage fails.
  *
- * Taking and releasing are two steps each, so that a test can stop between them.
+ * To take and to release a lock are two steps each, so that a test can stop in between.
  */
 #ifndef TEST_NAIVE_H
 #define TEST_NAIVE_H
@@ -9,12 +9,12 @@
 #include "test/server.h"
 
 struct naive_stage {
-    /** Begin to take the lock `name`; false when it is held. */
+    /** Begin to take the lock `name`. Returns false if another owner has it. */
     bool (*take)(struct server *server, const char *name, const char *owner,
                  unsigned lease_ms);
-    /** What is left to do then; NULL: nothing. */
+    /** The second step of taking the lock; NULL: there is none. */
     void (*finish_take)(struct server *server, const char *name, unsigned lease_ms);
-    /** Begin to release: whether to go on. NULL: always. */
+    /** The first step of a release. Returns whether to go on. NULL: always go on. */
     bool (*may_release)(struct server *server, const char *name, const char *owner);
     void (*release)(struct server *server, const char *name, const char *owner);
 };
@@ -26,12 +26,13 @@ extern const struct naive_stage naive_get_del;  /* SET NX PX; GET, DEL if it is 
 extern const struct naive_stage naive_unfenced; /* SET NX PX; GET and DEL in a script */
 
 /**
- * SET NX PX; a script deletes and publishes. A client that finds the lock busy subscribes
- * then, so it misses the message of a release in between.
+ * SET NX PX; a script that deletes the lock and publishes a message. A client that finds the lock
+ * busy subscribes only then. So it misses the message of a release that comes before it has
+ * subscribed.
  */
 extern const struct naive_stage naive_waiter;
 
-/** Subscribe to what the release of naive_waiter publishes; whether a message is there. */
+/** Subscribe to the message of a release of naive_waiter. Returns whether a message has arrived. */
 bool naive_subscribe(struct server *server, const char *name);
 
 /*
@@ -41,11 +42,13 @@ bool naive_subscribe(struct server *server, const char *name);
  */
 extern const struct naive_stage naive_getset; /* with this machine's clock */
 
-/** First step, at `now_ms`: true if the lock is ours; otherwise sets `ret_end_ms`. */
+/** The first step of naive_getset, at `now_ms`. Returns true if the lock is ours. Otherwise sets
+ *  `ret_end_ms` to the time at which it ends. */
 bool naive_getset_look(struct server *server, const char *name, long long now_ms,
                        unsigned lease_ms, long long *ret_end_ms);
 
-/** Second step, for a lock whose end `found_ms` has passed: whether it is ours. */
+/** The second step, for a lock whose end `found_ms` has passed. Returns whether the lock is
+ *  ours. */
 bool naive_getset_take_over(struct server *server, const char *name, long long found_ms,
                             long long now_ms, unsigned lease_ms);
 

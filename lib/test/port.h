@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-/** A port of loopback that is free at this moment. */
+/** Return a port of the loopback interface that is free now. */
 uint16_t port_free(void);
 
 #endif

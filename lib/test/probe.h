@@ -9,7 +9,7 @@
 struct probe {
     struct fixture *fixture;
     struct redis_conn *conn;
-    struct fake *fake; /* the server, unless it is a real one */
+    struct fake *fake; /* NULL if the connection goes to a real server */
     unsigned ups, downs, closes;
     struct rlock_err why; /* of the last down */
 };
@@ -24,19 +24,19 @@ struct command {
 void probe_open(struct probe *probe, struct fixture *fixture, const char *location,
                 uint32_t timeout_ms);
 
-/** To a fake server with this greeting; NULL: as Redis. */
+/** Open a connection to a fake server with this greeting; NULL: the greeting of Redis. */
 void probe_open_fake(struct probe *probe, struct fixture *fixture, const char *greeting);
 
-/** The same, with the usual timeout; run the loop until it is up. */
+/** Open a connection with the timeout TIMEOUT_MS, and run the loop until it is up. */
 void probe_connect(struct probe *probe, struct fixture *fixture, const char *location);
 void probe_connect_fake(struct probe *probe, struct fixture *fixture);
 
-/** The same for the master of `key` in a cluster; `sibling` may be NULL. */
+/** Open a connection to the master of `key` in a cluster. `sibling` may be NULL. */
 void probe_open_sibling(struct probe *probe, struct fixture *fixture,
                         const char *location, const char *key,
                         const struct probe *sibling);
 
-/** Close it and wait until it is closed, and its fake server. */
+/** Close the connection, wait until it is closed, and stop its fake server. */
 void probe_close(struct probe *probe);
 
 /** Run the loop until the number at `at` has reached `wanted`. */
@@ -45,15 +45,15 @@ void probe_wait(struct probe *probe, const unsigned *at, unsigned wanted);
 /** Assert that the last reason for being down contains these words. */
 void probe_assert_why(const struct probe *probe, const char *words);
 
-/** Send a command of one word and an argument, which may be NULL; not flushed. */
+/** Write a command of one word and an argument, which may be NULL. The command is not flushed. */
 MUST_CHECK enum rlock_status probe_send(struct probe *probe, struct command *command,
                                         const char *word, const char *argument);
 
-/** The same, which must succeed, and flushed. */
+/** Write a command, which must succeed, and flush it. */
 void probe_push(struct probe *probe, struct command *command, const char *word,
                 const char *argument);
 
-/** Push it, and run the loop until it is answered. */
+/** Write and flush a command, and run the loop until it is answered. */
 void probe_command(struct probe *probe, struct command *command, const char *word,
                    const char *argument);
 

@@ -1,9 +1,9 @@
 /*
- * proxy.c - two pipes per connection; parses each command and reply between them.
+ * proxy.c - has two pipes for each connection, and parses the commands and replies between them.
  *
- * Only whole values are forwarded, in their order, so that a fault has its exact place in
- * the stream. The names of the commands that the server has not answered are kept: the
- * next reply belongs to the oldest of them.
+ * Only complete values are forwarded, in their order, so that a fault has its exact place in the
+ * stream. The proxy keeps the names of the commands that the server has not answered: the next
+ * reply belongs to the oldest of them.
  */
 #include "test/proxy.h"
 #include "test/asserts.h"
@@ -20,7 +20,7 @@
 #define MESSAGE     "message"
 #define UNIX_LEN    5 /* of "unix:" */
 
-/** Bytes that have come and have not been passed on. */
+/** Bytes that have arrived and have not been passed on. */
 struct flow {
     char *bytes;
     size_t len, size;
@@ -43,7 +43,7 @@ struct text {
     size_t len;
 };
 
-/** The length of the RESP value that begins at `at`; 0: it is not all there yet. */
+/** Return the length of the RESP value that begins at `at`; 0: the value is not complete yet. */
 static size_t value_len(const char *at, size_t len)
 {
     const char *end = len > 0 ? memchr(at, '\n', len) : NULL;
@@ -68,7 +68,8 @@ static size_t value_len(const char *at, size_t len)
     return total <= len ? total : 0;
 }
 
-/** The `index`-th element of a whole array, where that is a string; else of length 0. */
+/** Return the `index`-th element of a complete array. If it is not a string, or does not exist,
+ *  the result has length 0. */
 static struct text word_at(const char *value, size_t len, unsigned index)
 {
     const char *at = (const char *)memchr(value, '\n', len) + 1;
@@ -107,7 +108,7 @@ static void name_command(const struct proxy *proxy, const char *command, size_t 
     }
 }
 
-/** How many replies there will be. */
+/** Return how many replies the command will have. SUBSCRIBE has one for each channel. */
 static long count_replies(const char *name, const char *command)
 {
     long words = strtol(command + 1, NULL, 10);
@@ -145,7 +146,7 @@ static bool is_of_request(enum proxy_fault fault)
            fault == PROXY_HOLD_UNSENT;
 }
 
-/** What is to be done to this command, or to this reply. */
+/** Return the fault that this command, or this reply, is to have. */
 static enum proxy_fault strike(struct proxy *proxy, const char *name, bool is_request)
 {
     struct proxy_plan *plan = &proxy->plan;
@@ -188,7 +189,7 @@ static void link_close(struct link *link)
     close_side(&link->server);
 }
 
-/** A write under way, with what it writes behind it. */
+/** A write in progress, and the bytes that it writes. */
 struct parcel {
     uv_write_t write;
     char bytes[];
@@ -196,7 +197,7 @@ struct parcel {
 
 static void on_written(uv_write_t *write, int status)
 {
-    (void)status; /* a side that has gone is noticed by reading */
+    (void)status; /* if the side has closed, the next read reports it */
     free(write->data);
 }
 
@@ -322,7 +323,8 @@ static void on_request(uv_stream_t *side, ssize_t len, const uv_buf_t *buf)
 
     (void)buf;
     if (len < 0 && link->holds_requests) {
-        close_side(&link->client); /* they are on their way already */
+        /* the server will get the held commands nevertheless */
+        close_side(&link->client);
     } else if (len < 0) {
         link_close(link);
     } else {
@@ -385,7 +387,7 @@ struct proxy *proxy_start(uv_loop_t *loop, const char *server_url)
     proxy->target = server_url + UNIX_LEN;
     list_init(&proxy->links);
     rlock_scripts_init(proxy->scripts, false);
-    signal(SIGPIPE, SIG_IGN); /* libuv writes to sides that have just gone */
+    signal(SIGPIPE, SIG_IGN); /* libuv may write to a side that has just closed */
     uv_pipe_init(loop, &proxy->listener, 0);
     proxy->listener.data = proxy;
     unlink(proxy->url + UNIX_LEN);

@@ -1,11 +1,11 @@
 /*
- * scripted_client.h - a client on a clock that stands still, over connections that record
- * each command and reply with what a test says.
+ * scripted_client.h - a client whose clock only the test moves, and whose connections record each
+ * command and reply with what the test says.
  *
- * Each step of a case compares all that has happened since the last one: commands in the
- * order in which they were sent, callbacks, events, and every counter that has changed.
- * A program includes it once, because it defines functions that replace those of the library:
- * redis/conn.h, base/random.h and base/process.h.
+ * Each step of a case compares all that has happened since the last step: commands in the order in
+ * which they were sent, callbacks, events, and every counter that has changed. Only one source file
+ * of a program may include this header, because it defines functions that replace functions of the
+ * library: those of redis/conn.h, base/random.h and base/process.h.
  */
 #ifndef TEST_SCRIPTED_CLIENT_H
 #define TEST_SCRIPTED_CLIENT_H
@@ -39,7 +39,7 @@ static int64_t now_us;
 /* NOLINTNEXTLINE(readability-inconsistent-declaration-parameter-name) */
 int clock_gettime(clockid_t id, struct timespec *ret_time)
 {
-    (void)id; /* that of the timers of libuv stands still, too */
+    (void)id; /* the clock of libuv's timers stands still, too */
     *ret_time =
         (struct timespec){.tv_sec = now_us / 1000000, .tv_nsec = now_us % 1000000 * 1000};
     return 0;
@@ -48,7 +48,7 @@ int clock_gettime(clockid_t id, struct timespec *ret_time)
 /* NOLINTNEXTLINE(readability-inconsistent-declaration-parameter-name) */
 int gethostname(char *ret_name, size_t size)
 {
-    assert_int_equal(size, 64); /* a name has as many bytes at most */
+    assert_int_equal(size, 64); /* the longest name of a host has 64 bytes */
     (void)snprintf(ret_name, size, "shop.example");
     return 0;
 }
@@ -86,7 +86,7 @@ struct redis_conn {
     void (*closed)(void *arg);
     void *closed_arg;
     uint64_t last_number;
-    const char *words[WORDS_MAX]; /* of the command that is being written */
+    const char *words[WORDS_MAX]; /* the words of the command that is being written */
     size_t count, wanted;
     char text[COMMAND_MAX];
     size_t text_len;
@@ -99,13 +99,14 @@ struct client_test {
     struct rlock_stats stats; /* as of the last step */
     long blocks;
     int fence;          /* of the last reply of wait_for() */
-    void (*hook)(void); /* called once, by the next answer or loss */
+    void (*hook)(void); /* called once, at the next answer or loss */
     bool is_closing, is_closed;
 };
 
 static struct redis_conn conns[CONNS_MAX];
 static unsigned conn_count;
-static unsigned refused_conn; /* the number of the one that is not opened, from 1 */
+/* the number of the connection that cannot be opened, from 1 */
+static unsigned refused_conn;
 static struct client_test *self;
 static char done[65536]; /* all that has happened */
 static size_t done_len;
@@ -237,7 +238,8 @@ void redis_conn_arg_text(struct redis_conn *conn, const char *text)
     redis_conn_arg(conn, text, strlen(text));
 }
 
-/** Note the words with a blank before each, the client's id as "me". */
+/** Note the words, separated by blanks. If a word begins with the client's id, "me" is noted in
+ *  place of the id. */
 static inline void note_words(const char *const *words, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
@@ -248,7 +250,7 @@ static inline void note_words(const char *const *words, size_t count)
     }
 }
 
-/** As "acquire(keys; arguments)"; the number of the call is the last argument. */
+/** Note a call of a script as "acquire(keys; arguments)", without the number of the call. */
 static inline void note_script(const struct redis_conn *conn)
 {
     bool has_body = strcmp(conn->words[0], "EVAL") == 0;
@@ -312,7 +314,7 @@ void redis_conn_flush(struct redis_conn *conn)
 
 /* -- what a test does to a connection -- */
 
-/** End the oldest command; `reply` NULL: without one. */
+/** End the oldest command of a connection. `reply` is NULL if there was no reply. */
 static inline void end_command(unsigned number, enum rlock_status status,
                                const void *reply)
 {
@@ -325,7 +327,7 @@ static inline void end_command(unsigned number, enum rlock_status status,
         command->done(command, status, reply);
 }
 
-/** Let the oldest command end after those sent until now. */
+/** Move the oldest command behind all commands that were sent until now. */
 static inline void end_later(unsigned number)
 {
     list_append(&conns[number].pending, list_shift(&conns[number].pending));
@@ -355,10 +357,8 @@ static inline redisReply *parse(const char *text, uint64_t call_number)
     return reply;
 }
 
-/**
- * Reply to the oldest command in the Redis protocol, where a blank ends a line, '_' is a
- * blank, and '#' the number of the call.
- */
+/** Reply to the oldest command of a connection. `text` is in the Redis protocol, but a blank ends
+ *  a line, '_' stands for a blank, and '#' for the number of the call. */
 static inline void reply(unsigned number, const char *text)
 {
     struct redis_conn *conn = &conns[number];
@@ -378,7 +378,7 @@ static inline void reply(unsigned number, const char *text)
     freeReplyObject(parsed);
 }
 
-/** Get a message of a channel. */
+/** Let the client get a message of a channel. */
 static inline void hear(unsigned number, const char *text)
 {
     redisReply *message = parse(text, 0);
@@ -394,7 +394,7 @@ static inline void go_up(unsigned number)
     conns[number].options.on_state(true, NULL, conns[number].options.arg);
 }
 
-/** Lose the connection; its commands end with `status`. */
+/** Let a connection go down. Its commands end with `status`. */
 static inline void go_down(unsigned number, enum rlock_status status, const char *text)
 {
     struct rlock_err why = {.status = status};
@@ -480,7 +480,7 @@ static inline void note_times(const char *name, const struct rlock_times *before
     note_change(name, before->sum_us, now->sum_us);
 }
 
-/** Note the last failure that has the status, if it is another one. */
+/** Note the last failure with this status, if it has changed since the last step. */
 static inline void note_error(enum rlock_status status)
 {
     struct rlock_stats now, *before = &self->stats;
@@ -531,14 +531,15 @@ static inline void forget(void)
     done_len = 0;
 }
 
-/** What has happened is not of the case. */
+/** Forget all that has happened so far, also the changes of counters. It was preparation, which
+ *  the case does not check. */
 static inline void forget_all(void)
 {
     note_stats();
     forget();
 }
 
-/** Assert that this has happened since the last step, and nothing else. */
+/** Assert that exactly this has happened since the last step. */
 #define EXPECT(text) expect_done(text, __FILE__, __LINE__)
 
 static inline void expect_done(const char *text, const char *file, int line)
@@ -553,7 +554,7 @@ static inline void expect_done(const char *text, const char *file, int line)
     forget();
 }
 
-/** One turn of the loop; then connections that were closed report that. */
+/** Run one turn of the loop. Then connections that were closed report it. */
 static inline void turn(void)
 {
     uv_run(&self->loop, UV_RUN_NOWAIT);
@@ -608,7 +609,7 @@ static inline int set_up(void **state)
     return 0;
 }
 
-/** A client that is connected and knows the clock of its server. */
+/** Set up a client that is connected and knows the clock of its server. */
 static inline int set_up_client(void **state)
 {
     set_up(state);
@@ -620,7 +621,7 @@ static inline int set_up_client(void **state)
     return 0;
 }
 
-/** A cluster that is connected to all masters. */
+/** Set up a client of a cluster that is connected to all masters. */
 static inline int set_up_cluster(void **state)
 {
     set_up(state);
@@ -683,7 +684,7 @@ static inline void acquire(unsigned number, const char *name,
                   name == NULL ? 1 : strlen(name), &options, client_test_on_answer, self);
 }
 
-/** A lease of a second, and one try. */
+/** Options with a lease of a second: `plain` tries once, `waiting` waits for a minute. */
 static const struct rlock_acquire_options plain = {.lease_ms = 1000};
 static const struct rlock_acquire_options waiting = {.lease_ms = 1000, .wait_ms = 60000};
 
@@ -723,7 +724,7 @@ static inline void release(unsigned number)
     rlock_release(self->client, &self->locks[number], client_test_on_answer, self);
 }
 
-/** Without a client; with one; with one of a cluster. */
+/** Cases without a client, with a client, and with a client of a cluster. */
 #define EMPTY_CASE(name)   DEFINE_CASE(name, name, set_up, tear_down, NULL)
 #define CLIENT_CASE(name)  DEFINE_CASE(name, name, set_up_client, tear_down, NULL)
 #define CLUSTER_CASE(name) DEFINE_CASE(name, name, set_up_cluster, tear_down, NULL)

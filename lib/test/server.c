@@ -66,7 +66,7 @@ static void disconnect(struct server *server)
     server->redis = NULL;
 }
 
-/** Wait until it takes connections; false when it has ended instead. */
+/** Wait until the server accepts connections. Returns false if it has ended instead. */
 static bool wait_ready(struct server *server)
 {
     char sock[96];
@@ -185,12 +185,13 @@ void server_resume_all(void)
     }
 }
 
-/** Call on_command with the words of the command. One with a space is quoted. */
+/** Call on_command with the words of the command. A word with a space is put in quotes. */
 static void report(const struct server *server, const char *format, va_list args,
                    const redisReply *reply)
 {
-    char *
-        formatted; /* "*WORDS", and for each word "$LENGTH" and the word; "\r\n" ends each */
+    /* A command in the protocol of Redis: "*WORDS", and for each word "$LENGTH" and the word.
+       "\r\n" ends each of them. */
+    char *formatted;
     char text[512] = "";
     size_t len = 0;
 
@@ -211,7 +212,8 @@ static void report(const struct server *server, const char *format, va_list args
     server->on_command(text, reply);
 }
 
-/** A connection that the server has closed, as a sentinel makes it do, is opened again. */
+/** Send a command. If the server has closed the connection, as after some commands to a sentinel,
+ *  connect again first. */
 static redisReply *command(struct server *server, const char *format, va_list args)
 {
     va_list again, reported;
@@ -278,7 +280,8 @@ long long server_int(struct server *server, const char *format, ...)
 
 void server_settle(void)
 {
-    /* Replies that are ready at the same time are written in any order: ask twice. */
+    /* A server writes replies that are ready at the same time in any order. So the reply to a
+       second PING comes after the replies to all earlier commands. */
     for (struct server *at = newest; at != NULL; at = at->older) {
         for (int i = 0; i < 2 && at->pid > 0 && !at->is_paused; i++)
             server_do(at, "PING");

@@ -39,7 +39,8 @@ int sync_fixture_teardown(void **state)
 
     (void)case_end();
     rlock_sync_close(fixture->sync);
-    while (running_count > 0) /* only after a failure: their calls are answered now */
+    /* after a failure threads may be left; their calls are answered now */
+    while (running_count > 0)
         pthread_join(running[--running_count], NULL);
     rlock_sync_free(fixture->sync);
     free(fixture);

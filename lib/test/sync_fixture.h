@@ -1,7 +1,8 @@
 /*
  * sync_fixture.h - a struct rlock_sync and threads, for tests of rlock_sync.h.
  *
- * The assertions of cmocka are for the main thread: workers record what they saw.
+ * Only the main thread may use the assertions of cmocka. The other threads (workers) record what
+ * they have seen.
  */
 #ifndef TEST_SYNC_FIXTURE_H
 #define TEST_SYNC_FIXTURE_H
@@ -12,7 +13,7 @@
 #define SYNC_WORKERS_MAX 32
 
 struct sync_fixture {
-    struct server *server; /* of the group; empty at first */
+    struct server *server; /* the server of the group; empty when the test starts */
     struct rlock_sync *sync;
     struct rlock_client *client; /* connected */
 };
@@ -29,20 +30,21 @@ struct sync_worker {
     struct rlock_err err;
 };
 
-int sync_fixture_setup(void **state); /* for each test; *state: struct sync_fixture */
+/* for each test; sets *state to a struct sync_fixture */
+int sync_fixture_setup(void **state);
 int sync_fixture_teardown(void **state);
 
-/** One more client that is connected. */
+/** Open another client, and wait until it is connected. */
 struct rlock_client *sync_fixture_client(struct sync_fixture *fixture);
 
-/** Start threads that run `work`; only `arg` of the workers may have been set. */
+/** Start threads that run `work`. The test may set only `arg` of the workers before. */
 void sync_begin(struct sync_fixture *fixture, struct sync_worker *workers, unsigned count,
                 void (*work)(struct sync_worker *worker));
 
 /** Wait for the threads to end. Returns the sum of their failures. */
 unsigned sync_end(struct sync_worker *workers, unsigned count);
 
-/** The calls with plain options: no watchdog, no struct rlock_err. */
+/** Calls with default options, without a watchdog and without a struct rlock_err. */
 enum rlock_status sync_acquire(struct sync_fixture *fixture, struct rlock *lock,
                                const char *name, uint32_t wait_ms);
 enum rlock_status sync_release(struct sync_fixture *fixture, struct rlock *lock);
@@ -57,11 +59,12 @@ void sync_await_count(const _Atomic unsigned *count, unsigned wanted);
 /** Wait until the key does not exist. */
 void sync_await_absent(struct sync_fixture *fixture, const char *key);
 
-/** Wait until `held` was tried `count` times since its grant; each try takes a fence. */
+/** Wait until other calls have tried `count` times to acquire `held` since its grant. Each try
+ *  takes a fence. */
 void sync_await_tries(struct sync_fixture *fixture, const struct rlock *held,
                       unsigned count);
 
-/** Wait until no channel has a subscriber, or until one has. */
+/** Wait until no channel has a subscriber. The second function waits until a channel has one. */
 void sync_await_no_channels(struct sync_fixture *fixture);
 void sync_await_a_channel(struct sync_fixture *fixture);
 

@@ -13,20 +13,20 @@ struct topology {
     char url[160]; /* redis-sentinel://... */
 };
 
-/** Start all; each sentinel knows the others and the replica when this returns. */
+/** Start all servers. When this returns, each sentinel knows the other sentinels and the
+ *  replica. */
 void topology_start(struct topology *topology, unsigned down_after_ms);
 void topology_stop(struct topology *topology);
 
-/** Which of the two servers says that it is the primary; -1: not one alone. */
+/** Return which of the two servers says that it is the primary; -1 if both or none does. */
 int topology_primary(struct topology *topology);
 
-/** Whether one server follows the other, and all sentinels know both. */
+/** Whether one server replicates the other, and all sentinels know both. */
 bool topology_is_complete(struct topology *topology);
 
-/**
- * Have a sentinel promote this server, unless it has; returns before it is done. Call it
- * again after a while: on a busy machine a sentinel may refuse or abort it.
- */
+/** Ask a sentinel to promote this server, unless it is already the primary. Returns before the
+ *  promotion is done. Call this again after a while, because on a busy machine a sentinel may
+ *  refuse or abort a promotion. */
 void topology_fail_over(struct topology *topology, int to);
 
 /** Make the first server the primary, and wait until the topology is complete. */

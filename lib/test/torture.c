@@ -1,4 +1,4 @@
-/* torture.c - malloc() of all objects of a program, by ld --wrap. */
+/* torture.c - replaces malloc() in all objects of a program, by the option --wrap of ld. */
 #include "test/torture.h"
 #include "test/asserts.h"
 
@@ -20,7 +20,8 @@ char *__wrap_strdup(const char *text);
 
 static struct {
     atomic_long blocks;
-    atomic_int countdown; /* the next fails at 1; at 0 and below `more` after it fail */
+    /* The allocation that finds 1 fails, and so do the next `more` allocations. */
+    atomic_int countdown;
     atomic_int more;
     atomic_bool is_armed, has_failed;
 } torture;

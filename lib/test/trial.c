@@ -1,4 +1,4 @@
-/* trial.c - a fault at one reply of Alice, and what it may change. */
+/* trial.c - a fault at one command or reply of Alice, and what it may change. */
 #include "test/trial.h"
 #include "base/clock.h"
 
@@ -7,15 +7,15 @@
 #include <string.h>
 
 /*
- * A lock without an owner is free after the longest pause before its client connects
- * again (conn_state.c), the time until its second release (orphan.c), and one more jump of the
- * time, at most to the next PING of an idle connection.
+ * The longest time after which a lock without an owner is free. It is the sum of the longest pause
+ * before the client connects again (conn_state.c), the time until its second release (orphan.c),
+ * and one more jump of the time, at most to the next PING of an idle connection.
  */
 #define SOON_MS (500 + 1000 + 1001)
 
 #define HOUR_US INT64_C(3600000000)
 
-/** Load the scripts, so that the first reply is not NOSCRIPT. */
+/** Load the scripts into the server, so that no reply is NOSCRIPT. */
 static void load_scripts(struct trial *trial)
 {
     for (int i = 0; i < RLOCK_SCRIPT_COUNT; i++)
@@ -31,7 +31,7 @@ struct trial *trial_begin(const struct test *test, const struct fault *fault)
     trial->test = test;
     trial->fault = fault;
     fixture_setup(&fixture);
-    clock_shift_us(HOUR_US); /* it goes back by less in trial_strike() */
+    clock_shift_us(HOUR_US); /* trial_strike() moves it back by less */
     trial->fixture = fixture;
     trial->proxy = proxy_start(&trial->fixture->loop, trial->fixture->server->unix_url);
     load_scripts(trial);
@@ -95,8 +95,8 @@ static bool is_unknown(enum rlock_status status)
 
 enum rlock_status alice_answer(struct trial *trial, struct call *call, unsigned wanted)
 {
-    unsigned reconnect_ms =
-        trial->test->waits ? 2000 : 1; /* a waiter outlives the fault */
+    /* A waiter gets its answer after the client has connected again. */
+    unsigned reconnect_ms = trial->test->waits ? 2000 : 1;
 
     rlock_flush(trial->alice);
     ASSERT_NUMBER(trial_await(trial, &call->answers, wanted), <=,
@@ -200,7 +200,8 @@ void bob_gets_it(struct trial *trial)
     while (bob_tries(trial, LEASE_MS) != RLOCK_OK) {
         ASSERT_STATUS(trial->his.status, RLOCK_BUSY);
         passed_ms += fixture_step(trial->fixture);
-        fixture_settle(trial->fixture); /* what it has caused takes no time */
+        /* the effects of the step take no simulated time */
+        fixture_settle(trial->fixture);
         ASSERT_NUMBER(passed_ms, <=, SOON_MS);
     }
     bob_releases(trial);

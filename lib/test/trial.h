@@ -1,7 +1,7 @@
 /*
- * trial.h - Alice, whose connection has a fault, and Bob, who wants her lock.
+ * trial.h - a trial: a fault hits the connection of Alice, who has a lock, and Bob wants it, too.
  *
- * Time is simulated: see fixture_simulate().
+ * Time is simulated, see fixture_simulate().
  */
 #ifndef TEST_TRIAL_H
 #define TEST_TRIAL_H
@@ -22,12 +22,14 @@ struct trial;
 struct test {
     const char *words;
     void (*run)(struct trial *trial);
-    const char *command; /* whose reply has the fault */
+    const char *command; /* the command that the fault hits, or whose reply it hits */
     const struct rlock_kind *kind;
-    const struct rlock_kind *his_kind; /* of Bob; NULL: the same */
+    const struct rlock_kind *his_kind; /* the kind that Bob uses; NULL: `kind` */
     bool waits;
-    enum rlock_status doubled; /* of the call when the reply comes twice */
-    unsigned without;          /* faults that have no effect here, as bits */
+    enum rlock_status doubled; /* status of the call if its reply comes twice */
+    /* The faults with which this test is not run, because they would test nothing. Bit n stands
+       for the value n of enum proxy_fault. */
+    unsigned without;
 };
 
 struct trial {
@@ -40,33 +42,36 @@ struct trial {
     struct rlock_stats expected; /* of Alice */
 };
 
-/** The trial, on an empty server. `test` and `fault` are borrowed. */
+/** Begin a trial on an empty server. `test` and `fault` are borrowed. */
 struct trial *trial_begin(const struct test *test, const struct fault *fault);
 void trial_end(struct trial *trial);
 
 #define AWAIT(trial, holds, arg) FIXTURE_SIMULATE((trial)->fixture, holds, arg)
 
-/** Returns the ms that this took in simulated time. */
+/** Wait until the number at `at` has reached `wanted`. Returns the ms that passed in simulated
+ *  time. */
 unsigned trial_await(struct trial *trial, const unsigned *at, unsigned wanted);
 
-/** Connect Alice, by the proxy. */
+/** Connect Alice to the server by the proxy. */
 void alice_opens(struct trial *trial);
 
 struct rlock_stats trial_stats(const struct rlock_client *client);
 
-/** The `wanted`-th answer to Alice, not more, in time. */
+/** Wait for answer number `wanted` to this call of Alice, and return it. Asserts that it comes in
+ *  time, and that no other answer follows. */
 enum rlock_status alice_answer(struct trial *trial, struct call *call, unsigned wanted);
 
-/** The next one. */
+/** Wait for the next answer to this call, and return it. */
 enum rlock_status alice_next_answer(struct trial *trial, struct call *call);
 
-/** For the acquires of this test. */
+/** Return the options for the acquires of this test. */
 struct rlock_acquire_options trial_options(const struct trial *trial);
 
-/** Expect the outcome of this acquire in the stats of Alice; returns its status. */
+/** Add the outcome of this acquire to the statistics that are expected of Alice. Returns its
+ *  status. */
 enum rlock_status trial_count(struct trial *trial, const struct call *call);
 
-/** Await the answer to her acquire, and count it. */
+/** Wait for the answer to an acquire of Alice, and count it. */
 enum rlock_status alice_tried(struct trial *trial, struct call *call);
 
 enum rlock_status alice_acquires(struct trial *trial, struct call *call,
@@ -74,32 +79,32 @@ enum rlock_status alice_acquires(struct trial *trial, struct call *call,
 
 enum rlock_status alice_releases(struct trial *trial, struct call *call);
 
-/** All calls work again, on a new connection. */
+/** Assert that the calls of Alice work again, on a new connection. */
 void alice_recovers(struct trial *trial);
 
-/** Alice learns the server's clock: a command that comes too late does nothing. */
+/** Let Alice learn the server's clock. From then on, the server does nothing if a command of hers
+ *  comes too late. */
 void alice_warms_up(struct trial *trial);
 
 enum rlock_status bob_tries(struct trial *trial, uint32_t lease_ms);
 
 void bob_releases(struct trial *trial);
 
-/** Nobody has the lock, and soon Bob has it. */
+/** Assert that Bob gets the lock soon, so nobody else has it. */
 void bob_gets_it(struct trial *trial);
 
-/** Whether anybody holds the lock; the second for AWAIT(). */
+/** Whether anybody has the lock. The second function is for AWAIT(). */
 bool trial_has_lock(const struct trial *trial);
 bool trial_is_locked(void *arg);
 
-/** The proxy passes on what it has held; the server executes it. */
+/** Let the proxy pass on what it has held back, and the server execute it. */
 void trial_let_go(struct trial *trial);
 
 void trial_assert_stats(const struct trial *trial);
 
-/**
- * The fault happens at the next command or reply. Before a command that is to come too
- * late the server's clock goes forward, seen from here, by more than the timeout.
- */
+/** Let the fault happen at the next command or reply. If the command is to come too late, this
+ *  machine's clock goes back by twice the timeout. So the server's clock has gone forward, as seen
+ *  from here. */
 void trial_strike(struct trial *trial);
 
 #endif

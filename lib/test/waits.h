@@ -7,7 +7,7 @@
 #define NAME         "item:7"
 #define WAIT_LOOK_MS 2001 /* a waiter without messages notices a free name within this */
 
-/** The options of a wait for the usual lease. */
+/** Return the options of an acquire that waits, with the lease LEASE_MS. */
 struct rlock_acquire_options waiting(const struct rlock_kind *kind, uint64_t holder,
                                      uint32_t wait_ms);
 
@@ -15,24 +15,22 @@ struct rlock_acquire_options waiting(const struct rlock_kind *kind, uint64_t hol
 void call_wait(struct rlock_client *client, struct call *call, const char *name,
                const struct rlock_acquire_options *options);
 
-/** Run the loop until the call waits and has no try under way, or is answered. */
+/** Run the loop until the call is answered, or waits and has no try in progress. */
 void call_rest(struct fixture *fixture, struct call *call);
 
-/**
- * Move the time until which those queued for NAME count as alive by `ms`, at the server; a
- * try of a waiter sets it anew. The keys of the queue do not expire until then.
- */
+/** Change the time until which the waiters for NAME count as alive, by `ms`. Each try of a waiter
+ *  sets this time again. The keys of the queue no longer expire by themselves until then. */
 void move_beats(struct fixture *fixture, int ms);
 
-/** Release while all that wait count as alive, however busy the machine is. */
+/** Release a lock after all waiters were made to count as alive, however busy the machine is. */
 enum rlock_status release_to_live(struct fixture *fixture, struct rlock_client *client,
                                   struct call *call);
 
-/** Calls of scripts since the server started. */
+/** Return the number of calls of scripts since the server was started. */
 long long script_calls(struct fixture *fixture);
 
-/** Commands that the server has executed, also in scripts; but not PING and INFO, which tests
- *  send, too. */
+/** Return the number of commands that the server has executed, also inside scripts. PING and INFO
+ *  are left out, because the tests send them, too. */
 long long commands_executed(struct fixture *fixture);
 
 long long channels_in_use(struct fixture *fixture);

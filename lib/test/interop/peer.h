@@ -14,10 +14,10 @@ struct peer {
     unsigned last_tag;
     size_t len;
     char heard[65536]; /* all lines of the process so far */
-    char words[256];   /* of the last answer that was read */
+    char words[256];   /* the words of the last answer that was read */
 };
 
-/** Start it. `classpath` has the jar and its dependencies. */
+/** Start the process. `classpath` has the jar and its dependencies. */
 void peer_start(struct peer *peer, const char *classpath, const char *redis_url);
 
 void peer_stop(struct peer *peer);
@@ -26,7 +26,8 @@ void peer_stop(struct peer *peer);
 unsigned peer_request(struct peer *peer, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/** The answer to `tag`, NULL: not yet; valid until the next call. */
+/** Return the answer to the command `tag`; NULL: there is none yet. The answer is valid until the
+ *  next call. */
 const char *peer_answer(struct peer *peer, unsigned tag);
 
 /** Run the loop until `tag` is answered. */
