@@ -1,5 +1,6 @@
-/* calls.c - the calls of rlock.h on a lock. They check their arguments, and then change the
-   state. */
+/*
+ * calls.c - the calls of rlock.h on a lock. They check their arguments, and then change the state.
+ */
 #include "base/clock.h"
 #include "lock/keys.h"
 #include "lock/state.h"

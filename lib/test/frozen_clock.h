@@ -1,5 +1,7 @@
-/* frozen_clock.h - defines clock_gettime(), so that only the test changes the time. Only one
-   source file of a test program may include this header. */
+/*
+ * frozen_clock.h - defines clock_gettime(), so that only the test changes the time. Only one source
+ * file of a test program may include this header.
+ */
 #ifndef TEST_FROZEN_CLOCK_H
 #define TEST_FROZEN_CLOCK_H
 

@@ -1,6 +1,8 @@
 /*
- * it_acl.c - the least rights, as the manual page lists them: with those of a kind it works, and
- * without any one of them it does not, and the client says which one is missing.
+ * it_acl.c - the least rights that the manual page lists.
+ *
+ * With the rights of a kind the kind works. If any one of these rights is missing, it does not
+ * work, and the client names the missing right.
  */
 #include "test/port.h"
 #include "test/waits.h"
@@ -24,15 +26,16 @@ struct rights {
     unsigned count;
 };
 
-/** What two clients of the user do, and how it went. */
+/** What two clients of the user do, and the result. */
 struct session {
     struct fixture *fixture;
     struct rlock_client *owner, *waiter;
-    bool is_woken; /* the waiter, by the release */
-    char why[256]; /* of the first failure, or of a subscription that was refused */
+    bool is_woken; /* the release has woken the waiter */
+    char why[256]; /* reason of the first failure, or of a refused subscription */
 };
 
-/** Append `word` with the name of the lock, and with that of the counter. */
+/** Append `word`. In it, NAME is replaced by the name of the lock, and "lock:fence" by the key of
+ *  the fence counter. */
 static void add_right(struct rights *rights, const char *word, size_t len)
 {
     char text[48], *at;
@@ -70,7 +73,7 @@ static void add_item(struct rights *rights, const char *name)
     ASSERT_NUMBER(rights->count, >, before);
 }
 
-/** Give the user "least" all of the rights, but not number `without`. */
+/** Give the user "least" all of the rights except number `without`. */
 static void set_user(struct server *server, const struct rights *rights, unsigned without)
 {
     char command[4096] = "ACL SETUSER least reset on >secret";
@@ -91,7 +94,7 @@ static bool is_up_or_refused(void *arg)
     return rlock_client_is_up(client) || rlock_client_why(client)->text[0] != '\0';
 }
 
-/** @login  scheme and user; the password is "secret" */
+/** @login  scheme and user of the URL; the password is "secret" */
 static struct rlock_client *open_client(struct fixture *fixture, const char *login,
                                         const char *fence_key)
 {
@@ -121,7 +124,8 @@ static bool is_asleep_or_answered(void *arg)
     return call->answers > 0 || (call->lock.waiter != NULL && call->lock.batch == NULL);
 }
 
-/** One owner acquires and extends the lock. Another waits for it, and is woken. */
+/** One client acquires and extends the lock. The other client waits for it, and the release wakes
+ *  it. */
 static void use_lock(struct session *session, const struct rlock_kind *kind)
 {
     struct rlock_acquire_options options = waiting(kind, 1, RLOCK_WAIT_FOREVER);
@@ -150,7 +154,7 @@ static void use_lock(struct session *session, const struct rlock_kind *kind)
         memcpy(session->why, rlock_client_why(waiter)->text, sizeof(session->why));
 }
 
-/** Whether all of it works. */
+/** Whether all of use_lock() works for this user. */
 static bool works(struct session *session, struct fixture *fixture, const char *login,
                   const char *fence_key, const struct rlock_kind *kind)
 {
@@ -168,7 +172,7 @@ static bool works(struct session *session, struct fixture *fixture, const char *
            (session->is_woken || kind == &rlock_getset);
 }
 
-/** Part of the words by which a client tells that this right is missing. */
+/** Return a part of the message by which a client names this missing right. */
 static const char *words_for(const char *right)
 {
     if (strcmp(right, "+publish") == 0 || strcmp(right, "+spublish") == 0)
@@ -180,7 +184,8 @@ static const char *words_for(const char *right)
     return strstr(right, FENCES) == NULL ? "keys" : right;
 }
 
-/** With the rights of the page for `item` the kind works, and with all but one it does not. */
+/** Assert that the kind works with all rights that the page lists for `item`, and that it does not
+ *  work if one of them is missing. */
 static void check_item(struct fixture *fixture, const struct rlock_kind *kind,
                        const char *item)
 {
@@ -225,7 +230,7 @@ RIGHTS_CASE(read, "rlock_read")
 RIGHTS_CASE(write, "rlock_write")
 RIGHTS_CASE(getset, "rlock_getset")
 
-/** The command of the page, as an operator types it. */
+/** Execute the ACL command of the page as an operator would type it. */
 FIXTURE_CASE(test_rights__of_the_command_of_the_page_suffice)
 {
     static const struct rlock_kind *const kinds[] = {
@@ -248,7 +253,7 @@ FIXTURE_CASE(test_rights__of_the_command_of_the_page_suffice)
     }
 }
 
-/** Without the rights of waiting a waiter is not woken. It notices the release by itself. */
+/** Without the rights for waiting a waiter gets no message, and notices the release by itself. */
 FIXTURE_CASE(test_wait__without_the_rights_of_waiting_polls)
 {
     static const struct rlock_kind *const kinds[] = {&rlock_plain, &rlock_cohort};
@@ -296,7 +301,7 @@ static void on_listed(enum rlock_status status, void *arg)
     answer->answers++;
 }
 
-/** Whether a query finds the lock. Its words, if it is refused, are in `ret_why`. */
+/** Whether a query finds the lock. If the query is refused, `ret_why` gets the message. */
 static bool finds(struct fixture *fixture, enum query query, char ret_why[256])
 {
     struct rlock_client *client = open_client(fixture, LEAST, FENCES);
@@ -320,7 +325,8 @@ static bool finds(struct fixture *fixture, enum query query, char ret_why[256])
     return is_found;
 }
 
-/** A query works with the rights below its item of the page, and without none of them. */
+/** Assert that a query works with all rights that the page lists for `item`, and that it does not
+ *  work if one of them is missing. */
 static void assert_least(struct fixture *fixture, enum query query, const char *item)
 {
     struct rights rights = {0};
@@ -361,7 +367,8 @@ static bool is_complete(void *arg)
     return is_ok;
 }
 
-/** As the page says: each name begins with the tag, and messages are of the slot. */
+/** Change the rights as the page says for a cluster: each name begins with a tag, and sharded
+ *  pub/sub is used. */
 static void add_tags(struct rights *rights)
 {
     for (unsigned i = 0; i < rights->count; i++) {
@@ -419,7 +426,7 @@ FIXTURE_CASE(test_rights__in_a_cluster_are_the_least)
 
 /* -- what an operator sees -- */
 
-/** A right that is given later is used soon. */
+/** The client comes up soon after it got the missing right. */
 FIXTURE_CASE(test_rights__that_are_missing_keep_the_client_down)
 {
     struct fixture *fixture = *state;

@@ -17,7 +17,8 @@
 #define NAMES   300
 #define SLOTS   16384
 
-/* A master that a busy machine stops for a while shall not be replaced, but in one test. */
+/* A master that a busy machine stops for a while must not be replaced by its replica, except in
+   the tests that set a shorter timeout. */
 #define NODE_TIMEOUT_MS "60000"
 
 static struct server nodes[NODES];
@@ -29,7 +30,8 @@ static const struct rlock_kind *const kinds[] = {RENEWABLE_KINDS, &rlock_read,
                                                  &rlock_getset};
 enum { KINDS = 9 };
 
-/** A number made of the ranges of slots and their masters, as this node knows them. */
+/** Return a number that is computed from the ranges of slots and their masters, as this node knows
+ *  them. Nodes with the same number have the same view. */
 static long long view_of(struct server *server)
 {
     redisReply *map = server_command(server, "CLUSTER SLOTS");
@@ -45,8 +47,9 @@ static long long view_of(struct server *server)
     return sum;
 }
 
-/** A master that is back counts as failed for two node timeouts. If it stopped meanwhile, its replica
- *  would replace it at once. */
+/** Whether all nodes are up and agree. No node may count as failed: a master that has come back
+ *  counts as failed for two node timeouts, and if it stopped meanwhile, its replica would replace
+ *  it at once. */
 static bool is_complete(void)
 {
     for (int i = 0; i < NODES; i++) {
@@ -74,13 +77,15 @@ static void fail_incomplete(void)
     fail_msg("the cluster is not complete after %d ms", WITHIN_MS);
 }
 
-/** Wait until it is; a first node that was replaced by its replica gets its place back. */
+/** Wait until the cluster is complete. If its replica has replaced the first node, the first node
+ *  becomes the master again. */
 static void await_complete(void)
 {
     for (int waited_ms = 0; !is_complete(); waited_ms += 20) {
         if (waited_ms > WITHIN_MS)
             fail_incomplete();
-        /* Without a vote: after a lost one, a node asks again after four node timeouts only. */
+        /* TAKEOVER needs no vote. After a vote that it has lost, a node asks again only after
+           four node timeouts. */
         if (waited_ms % 6000 == 0 &&
             server_says(&nodes[0], "INFO replication", "role:slave"))
             freeReplyObject(server_command(&nodes[0], "CLUSTER FAILOVER TAKEOVER"));
@@ -136,7 +141,8 @@ static int start_servers(void **state)
     server_do(&nodes[MASTERS], "CLUSTER REPLICATE %s", id);
     await_complete();
     snprintf(url, sizeof(url), "redis-cluster://127.0.0.1:%u,127.0.0.1:%u",
-             nodes[MASTERS].port, nodes[1].port); /* the first is a replica */
+             /* the first host is a replica, which names the masters */
+             nodes[MASTERS].port, nodes[1].port);
     fixture_use_server(&nodes[1]);
     return 0;
 }
@@ -184,7 +190,7 @@ static long long count_keys(void)
     return count;
 }
 
-/** Acquire NAMES locks with these options; all must be granted. */
+/** Acquire NAMES locks with these options. All must be granted. */
 static void acquire_all(struct fixture *fixture, struct rlock_client *client,
                         struct call *calls, const struct rlock_acquire_options *how)
 {
@@ -266,7 +272,7 @@ CLUSTER_CASE(test_rlock_acquire__of_every_kind_on_all_masters)
     }
 }
 
-/** The names that rlock_list() has told, and how it ended. */
+/** The names that rlock_list() has reported, and how it has ended. */
 struct list_of_names {
     unsigned char told[NAMES];
     unsigned count, answers;
@@ -331,7 +337,7 @@ static void begin_move(const struct move *move)
     server_do(&nodes[move->from], "CLUSTER SETSLOT %u MIGRATING %s", move->slot, id);
 }
 
-/** Move at most `count` of its keys. */
+/** Move at most `count` keys of the slot. */
 static void move_keys(const struct move *move, unsigned count)
 {
     redisReply *keys = server_command(&nodes[move->from], "CLUSTER GETKEYSINSLOT %u %u",
@@ -343,12 +349,10 @@ static void move_keys(const struct move *move, unsigned count)
     freeReplyObject(keys);
 }
 
-/**
- * Give the slot to its new master, and wait until all nodes know that. A node that imports
- * a slot takes an epoch above all that it knows. If it does not know that of a node that
- * has just imported another slot, that node may claim this slot back, and its keys are
- * lost: that is how Redis decides.
- */
+/** Give the slot to its new master, and wait until all nodes know it. Only one move may end at a
+ *  time: a node that has imported a slot takes a configuration epoch above all epochs that it
+ *  knows. If it does not know the epoch of another node that has just imported a slot, that node
+ *  may claim this slot back, and the keys of the slot are lost. */
 static void end_move(const struct move *move)
 {
     char id[64];
@@ -369,7 +373,7 @@ static unsigned slot_of(unsigned bucket)
     return (unsigned)server_int(&nodes[1], "CLUSTER KEYSLOT {%u}", bucket);
 }
 
-/** A name in this bucket. */
+/** Find a name in this bucket. */
 static const char *name_in(unsigned bucket, char ret_name[16])
 {
     size_t len;
@@ -381,7 +385,8 @@ static const char *name_in(unsigned bucket, char ret_name[16])
     }
 }
 
-/** The move of a bucket to the next master; `is_back`: from there. */
+/** Return the move of a bucket to the next master, or with `is_back` the move from there to its
+ *  first master. */
 static struct move move_of(unsigned bucket, bool is_back)
 {
     unsigned slot = slot_of(bucket);
@@ -433,7 +438,8 @@ static void on_inspected(enum rlock_status status, const struct rlock_info *info
 
 enum { MEMBERS = KINDS - 1 }; /* a group has all kinds but getset */
 
-/** A group with a member of each kind, in as many buckets, and the answers to its calls. */
+/** A group with a member of each kind, each in a bucket of its own, and the answers to its
+ *  calls. */
 struct group_test {
     struct fixture *fixture;
     struct rlock_group *group;
@@ -537,7 +543,8 @@ CLUSTER_CASE(test_rlock_group__of_every_kind_spans_the_masters)
     rlock_group_free(test.group);
 }
 
-/** Of the slot: other nodes have no channel, and none of all slots exists. */
+/** The waiter subscribes to the channel with SSUBSCRIBE. So other nodes have no channel, and no
+ *  node has a channel of SUBSCRIBE. */
 CLUSTER_CASE(test_rlock_acquire__waits_at_a_channel_of_the_slot)
 {
     struct rlock_acquire_options how = waiting(NULL, 0, RLOCK_WAIT_FOREVER);
@@ -612,7 +619,9 @@ static void raise_fences(enum rlock_status status, const struct rlock_info *info
     rlock_raise_fences(arg, 0);
 }
 
-/** One read gets a reply whose callback adds a command, and MOVED: it is sent all the same. */
+/** One read gets two replies: one whose callback adds a command to the buffer, and a MOVED. The
+ *  command must be sent nevertheless, because the connection moves only when no command is
+ *  pending. */
 CLUSTER_CASE(test_rlock__a_command_in_the_buffer_delays_no_move)
 {
     struct fixture *fixture = *state;
@@ -644,11 +653,9 @@ static bool are_released(void *unused)
     return count_keys() == RLOCK_BUCKETS; /* the fence counters */
 }
 
-/**
- * Of each slot, some keys are on one master and some on another. A call on several of them is
- * answered TRYAGAIN, and a call on one that has moved ASK. Nevertheless held locks are renewed,
- * waiters get their lock, and released locks are free.
- */
+/** Of each slot, some keys are on one master and some on another. The reply to a call for several
+ *  of these keys is TRYAGAIN, and the reply to a call for a key that has moved is ASK.
+ *  Nevertheless held locks are renewed, waiters get their lock, and released locks are free. */
 CLUSTER_CASE(test_rlock__half_moved_slots_lose_no_lock)
 {
     static struct call calls[NAMES], waiting_calls[RLOCK_BUCKETS];
@@ -709,7 +716,8 @@ CLUSTER_CASE(test_rlock__without_a_master_others_go_on)
     char name[24];
 
     memset(calls, 0, sizeof(calls));
-    acquire_all(fixture, client, calls, &how); /* so that the buckets are known */
+    /* so that the client knows the masters of the buckets */
+    acquire_all(fixture, client, calls, &how);
     release_all(fixture, client, calls);
     set_node_timeout("2500");
     server_kill(&nodes[0]);
@@ -730,7 +738,8 @@ CLUSTER_CASE(test_rlock__without_a_master_others_go_on)
         down += calls[i].status == RLOCK_DOWN;
     }
     ASSERT_NUMBER(down + waiting_count, >, NAMES / 10);
-    for (int i = 0; i < NAMES; i++) { /* the replica is promoted */
+    /* these calls get the lock when the replica is promoted */
+    for (int i = 0; i < NAMES; i++) {
         if (is_on(&calls[i], 0) && i % 2 == 0) {
             fixture_wait_answers(fixture, &calls[i], 1);
             ASSERT_STATUS(calls[i].status, RLOCK_OK);
@@ -741,7 +750,7 @@ CLUSTER_CASE(test_rlock__without_a_master_others_go_on)
     await_complete();
 }
 
-/** Connections that the nodes have accepted. The node that was killed has accepted none. */
+/** Return how many connections the nodes have accepted, except the node that was killed. */
 static long long count_accepted(void)
 {
     long long count = 0;
@@ -755,7 +764,8 @@ static long long count_accepted(void)
     return count;
 }
 
-/** Buckets and subscriptions of a client look for their master together. */
+/** The connections of a client for its buckets and for its subscriptions look for their lost
+ *  master together, so they connect to few nodes. */
 CLUSTER_CASE(test_redis_conn__siblings_search_a_dead_master_together)
 {
     static struct call calls[NAMES], waiters[NAMES];

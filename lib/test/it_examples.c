@@ -23,7 +23,7 @@ static void find_example(const char *name, char ret_path[256])
     snprintf(ret_path, 256, "%s/../examples/%s", self, name);
 }
 
-/** Run it with these arguments. */
+/** Run the example with these arguments. */
 static struct run run_example(const char *name, const char *const *arguments)
 {
     const char *argv[8] = {NULL};

@@ -4,8 +4,8 @@
 #include <hiredis/hiredis.h>
 #include <stdlib.h>
 
-#define BEAT_MS     (RLOCK_FAIR_BEAT_MS + 1)     /* a waiter tries again within this */
-#define PATIENCE_MS (RLOCK_FAIR_BEAT_MS * 3 + 1) /* without a heartbeat it is dead */
+#define BEAT_MS     (RLOCK_FAIR_BEAT_MS + 1)     /* until each waiter has tried again */
+#define PATIENCE_MS (RLOCK_FAIR_BEAT_MS * 3 + 1) /* until a silent waiter is dead */
 #define HOUR_MS     3600000
 
 static const struct rlock_acquire_options patient = {
@@ -30,14 +30,16 @@ static void wait_queued(struct fixture *fixture, long long wanted)
     FIXTURE_AWAIT(fixture, has_length, &queue);
 }
 
-/** From now on all happens by messages: nobody tries by time, and nobody counts as dead. */
+/** From now on no timer lets a waiter try, and no waiter counts as dead. So only messages wake
+ *  waiters. */
 static void hold_queue(struct fixture *fixture)
 {
     fixture_hold_timers(fixture);
     move_beats(fixture, HOUR_MS);
 }
 
-/** Let waiters arrive one after the other, client by client, behind those in the queue. */
+/** Let waiters arrive one after the other, in turn from each client. They queue behind the waiters
+ *  that are already there. */
 static void queue_up(struct fixture *fixture, struct rlock_client *const *clients,
                      unsigned client_count, struct call *calls, unsigned count)
 {
@@ -57,7 +59,7 @@ static void assert_nothing_left(struct fixture *fixture)
     assert_false(server_has(fixture->server, "item:7:beats"));
 }
 
-/** Release the lock, and see `next` get it. */
+/** Release the lock, and assert that `next` gets it. */
 static void hand_over(struct fixture *fixture, struct rlock_client *client,
                       struct call *holder, struct call *next)
 {
@@ -103,7 +105,7 @@ static long long server_ms(struct fixture *fixture)
     return ms;
 }
 
-/** Its process was killed: nothing more is heard of it. */
+/** The process of the first waiter was killed, so it sends no heartbeats. */
 FIXTURE_CASE(test_waiter__that_died_as_head_is_passed_over)
 {
     struct fixture *fixture = *state;
@@ -127,7 +129,8 @@ FIXTURE_CASE(test_waiter__that_died_as_head_is_passed_over)
     assert_nothing_left(fixture);
 }
 
-/** Longer than the patience, for all: nobody is heard meanwhile. */
+/** The server stands still for longer than a waiter may be silent. No waiter is heard meanwhile,
+ *  so none is skipped. */
 FIXTURE_CASE(test_waiters__keep_their_order_while_the_server_stands_still)
 {
     enum { WAITERS = 8, STALL_MS = 3000 };

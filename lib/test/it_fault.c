@@ -1,11 +1,11 @@
 /*
- * it_fault.c - each reply of each command is lost, cut, late or doubled, once.
+ * it_fault.c - each reply of each command is once lost, cut, late or doubled.
  *
- * Alice is connected by a proxy that does this, Bob directly. Whatever happens, each call
- * of Alice is answered once, in time, and never OK without the lock; Bob gets the lock
- * long before its lease ends; and soon no trace of the fault is left.
+ * Alice is connected by a proxy that causes this fault; Bob is connected directly. Whatever the
+ * fault, each call of Alice is answered once, in time, and never OK without the lock. Bob gets the
+ * lock long before its lease ends. Soon no trace of the fault is left.
  *
- * Time is simulated: see fixture_simulate().
+ * Time is simulated, see fixture_simulate().
  */
 #include "base/clock.h"
 #include "lock/channel.h"
@@ -64,7 +64,8 @@ static void run_trial(void **state)
     struct trial *trial = *state;
 
     trial->test->run(trial);
-    fixture_close(trial->fixture, trial->alice); /* while the proxy works */
+    /* the client is closed while the proxy still works */
+    fixture_close(trial->fixture, trial->alice);
 }
 
 static void run(void **state)
@@ -87,8 +88,9 @@ static void acquire_with_fault(struct trial *trial)
     ASSERT_STATUS(alice_acquires(trial, &trial->hers, NAME), wanted_status(trial));
     alice_recovers(trial);
     trial_let_go(trial);
+    /* nobody owns it, and the library releases it */
     if (trial->fault->fault == PROXY_CUT_ASTRAY)
-        AWAIT(trial, trial_is_locked, trial); /* for nobody; it is released */
+        AWAIT(trial, trial_is_locked, trial);
     if (trial->fault->fault == PROXY_HOLD_UNSENT)
         assert_int_equal(trial_has_lock(trial), trial->test->waits);
     if (wanted_status(trial) == RLOCK_OK)
@@ -110,7 +112,7 @@ static void forget_scripts(struct trial *trial)
     server_do(trial->fixture->server, "SCRIPT FLUSH");
 }
 
-/** The reply with the fault is "NOSCRIPT". */
+/** The fault hits the reply "NOSCRIPT". */
 static void trial_acquire_unknown_script(struct trial *trial)
 {
     alice_opens(trial);
@@ -120,14 +122,15 @@ static void trial_acquire_unknown_script(struct trial *trial)
     acquire_with_fault(trial);
 }
 
-/** The fault strikes the EVAL with the text of the script, or the reply to it. */
+/** The fault hits the EVAL that has the text of the script, or the reply to it. */
 static void trial_acquire_with_body(struct trial *trial)
 {
     alice_opens(trial);
     alice_warms_up(trial);
     forget_scripts(trial);
     trial_strike(trial);
-    trial->proxy->plan.passing = 1; /* the EVALSHA; EVAL follows */
+    /* the fault spares the EVALSHA, and hits the EVAL after it */
+    trial->proxy->plan.passing = 1;
     acquire_with_fault(trial);
 }
 
@@ -144,7 +147,8 @@ static void trial_release(struct trial *trial)
     trial_assert_stats(trial);
 }
 
-/** Alice's first grant of two is left, counted once, and its release frees the lock. */
+/** Assert that of Alice's two grants the first is left and counted once, and that its release
+ *  frees the lock. */
 static void one_grant_is_left(struct trial *trial)
 {
     redisReply *count =
@@ -244,7 +248,8 @@ static int64_t safe_until_us(const struct trial *trial)
     return now_us + rlock_safe_for_us(&trial->hers.lock, now_us);
 }
 
-/** No renewal is ever answered: the lock is lost when its lease ends here, not before. */
+/** No renewal is answered. The lock is lost when its lease ends by the local clock, and not
+ *  before. */
 static void trial_renew_in_vain(struct trial *trial)
 {
     int64_t safe_us, begin_us, passed_us;
@@ -266,7 +271,7 @@ static void trial_renew_in_vain(struct trial *trial)
     trial_assert_stats(trial);
 }
 
-/** A lease that is not known to be extended does not count as extended. */
+/** If it is not known whether a lease was extended, it does not count as extended. */
 static void trial_extend(struct trial *trial)
 {
     bool is_ok = trial->fault->status == RLOCK_OK;
@@ -290,7 +295,8 @@ static void trial_extend(struct trial *trial)
 
 /* -- connecting -- */
 
-/** The counter is of an old snapshot: fences are greater than before all the same. */
+/** The fence counter is from an old snapshot. Alice nevertheless gets a greater fence than
+ *  before. */
 static void alice_draws_a_new_fence(struct trial *trial)
 {
     alice_recovers(trial);
@@ -320,7 +326,7 @@ static void trial_idle_probe(struct trial *trial)
 
 /* -- waiting -- */
 
-/** Subscribed, and no try is under way. */
+/** Whether Alice has subscribed, and has no try in progress. */
 static bool is_asleep(void *arg)
 {
     struct trial *trial = arg;
@@ -351,7 +357,7 @@ static void alice_waits(struct trial *trial)
     AWAIT(trial, is_asleep, trial);
 }
 
-/** Bob releases, and Alice gets the lock; she may be answered before he is. */
+/** Bob releases the lock, and Alice gets it. She may be answered before he is. */
 static enum rlock_status bob_hands_over(struct trial *trial)
 {
     unsigned wanted = trial->hers.answers + 1;
@@ -361,7 +367,8 @@ static enum rlock_status bob_hands_over(struct trial *trial)
     return trial_count(trial, &trial->hers);
 }
 
-/** A whole wait: Alice subscribes, Bob's release wakes her, and she unsubscribes. */
+/** Alice waits once from beginning to end: she subscribes, Bob's release wakes her, and she
+ *  unsubscribes. */
 static void alice_waits_and_gets_it(struct trial *trial)
 {
     alice_waits(trial);
@@ -379,7 +386,7 @@ static bool has_no_subscriber(void *arg)
     return is_so;
 }
 
-/** The fault concerned her subscription: it does not last and leaves nothing. */
+/** Assert that a fault of her subscription does not last, and leaves nothing behind. */
 static void subscription_recovers(struct trial *trial)
 {
     trial_await(trial, &trial->proxy->faults, 1);
@@ -410,7 +417,7 @@ static void trial_unsubscribe(struct trial *trial)
     subscription_recovers(trial);
 }
 
-/** A message that does not come is made up for by the next look. */
+/** If the message does not arrive, Alice notices at her next check that the name is free. */
 static void trial_message(struct trial *trial)
 {
     alice_opens(trial);
@@ -421,7 +428,7 @@ static void trial_message(struct trial *trial)
     subscription_recovers(trial);
 }
 
-/** The try that the message starts is the one with the fault. */
+/** The fault hits the try that the message has started. */
 static void trial_woken(struct trial *trial)
 {
     alice_opens(trial);
@@ -440,7 +447,8 @@ static void trial_woken(struct trial *trial)
 
 #define OTHER "item:8"
 
-/** Replies move up or back: a lock must not take the reply of another for its own. */
+/** Return the call that would get a wrong reply. If a reply is dropped or doubled, later replies
+ *  seem to belong to other calls. A lock must not take the reply to another lock for its own. */
 static struct call *unlucky(struct trial *trial)
 {
     return trial->fault->fault == PROXY_DROP ? &trial->hers : &trial->inner;
@@ -507,12 +515,13 @@ static void alice_acquires_watched_beside(struct trial *trial)
     struct rlock_acquire_options options = trial_options(trial);
 
     options.watchdog = true;
-    options.lease_ms = LEASE_MS + 1; /* renewed by another call */
+    /* another lease, so the locks are renewed by different calls */
+    options.lease_ms = LEASE_MS + 1;
     call_acquire_with(trial->alice, &trial->inner, OTHER, &options);
     ASSERT_STATUS(alice_tried(trial, &trial->inner), RLOCK_OK);
 }
 
-/** A lock does not count as renewed because another was. */
+/** A lock must not count as renewed because another lock was renewed. */
 static void trial_renew_two(struct trial *trial)
 {
     int64_t safe_before_us;
@@ -612,7 +621,8 @@ static void add(const struct test *test, const struct fault *fault)
                                               .initial_state = row};
 }
 
-/** Add each `TEAMS`-th from the `team`-th of those whose names begin with `only`. */
+/** Add those rows whose names begin with `only` and that belong to this team. Row number i of them
+ *  belongs to team i % TEAMS. */
 static void add_rows(size_t team, const char *only)
 {
     size_t count = 0;
@@ -629,16 +639,17 @@ static void add_rows(size_t team, const char *only)
 
 static int run_team(size_t team, const char *only)
 {
-    setvbuf(stdout, NULL, _IOLBF, 0); /* whole lines, for the others write, too */
+    /* write whole lines, because the other processes write, too */
+    setvbuf(stdout, NULL, _IOLBF, 0);
     setvbuf(stderr, NULL, _IOLBF, 0);
     add_rows(team, only);
     return cases_run_all(tests, test_count, fixture_start_server, fixture_stop_server);
 }
 
 /**
- * Most of the time is spent waiting, so it is spent by several processes at once.
+ * The tests mostly wait, so several processes run them at the same time.
  *
- * @argv  the beginning of the names of those to run
+ * @argv  may have the beginning of the names of the tests to run
  */
 int main(int argc, char **argv)
 {

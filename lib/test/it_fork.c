@@ -1,5 +1,7 @@
-/* it_fork.c - a child after fork() cannot use its parent's clients, disturb them, or own their
-   locks. */
+/*
+ * it_fork.c - a child after fork() cannot use its parent's clients, disturb them, or own their
+ * locks.
+ */
 #include "test/child.h"
 #include "test/sync_fixture.h"
 

@@ -1,4 +1,4 @@
-/* it_getset.c - the lock whose value is the time of its end, by its owner's clock. */
+/* it_getset.c - the lock whose value is the time at which it ends, by its owner's clock. */
 #include "base/clock.h"
 #include "test/fixture.h"
 #include "test/naive.h"

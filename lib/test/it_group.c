@@ -8,11 +8,12 @@
 #include <string.h>
 
 #define SERVERS 5
-#define NAME    "item:7" /* of the member on each server */
+#define NAME    "item:7" /* the name of the member on each server */
 
 static struct server servers[SERVERS];
 
-/** A client on each of the first servers, a group, and the answers to its calls. */
+/** A client on each of the first servers, a group of members on them, and the answers to its
+ *  calls. */
 struct group_test {
     struct fixture *fixture;
     struct rlock_client *clients[SERVERS];
@@ -61,7 +62,7 @@ static void open_clients(struct group_test *test, struct fixture *fixture, int c
     }
 }
 
-/** A group with a member on each of the first servers. */
+/** Create a group with a member on each of the first `count` servers. */
 static void create(struct group_test *test, struct fixture *fixture, int count,
                    enum rlock_group_need need)
 {
@@ -75,8 +76,8 @@ static void create(struct group_test *test, struct fixture *fixture, int count,
                   RLOCK_OK);
 }
 
-/** A group with RLOCK_GROUP_ALL on the first server; each letter of `names` is a lock, and `kinds`
- *  has the kinds of the letters from `a` on. */
+/** Create a group with RLOCK_GROUP_ALL on the first server. Each letter of `names` is the name of
+ *  a member. The kind of the member `a` is kinds[0], that of `b` is kinds[1], and so on. */
 static void create_names(struct group_test *test, struct fixture *fixture,
                          const char *names, const struct rlock_kind *const *kinds)
 {
@@ -119,7 +120,7 @@ static void begin_acquire(struct group_test *test, struct rlock_group_options op
     rlock_group_acquire(test->group, &options, on_answer, test);
 }
 
-/** Run the loop until the call that has begun is answered. */
+/** Run the loop until the call in progress is answered. Returns its status. */
 static enum rlock_status await(struct group_test *test)
 {
     unsigned answers = test->answers;
@@ -146,7 +147,8 @@ static enum rlock_status extend_group(struct group_test *test, uint32_t lease_ms
     return await(test);
 }
 
-/** A digit for each server: has it the key? '-': it is not asked. */
+/** Whether the servers have the key NAME as `arg` says, with one character for each server: '1'
+ *  the key exists, '0' it does not, '-' the server is not asked. */
 static bool has_keys(void *arg)
 {
     const char *wanted = arg;
@@ -164,7 +166,7 @@ static void wait_keys(struct group_test *test, const char *wanted)
         fail_msg("the keys are not %s after %d ms", wanted, WITHIN_MS);
 }
 
-/** Lock NAME on one server for another owner. */
+/** Lock NAME on one server for a foreign owner. */
 static void set_foreign(int server)
 {
     server_do(&servers[server], "SET " NAME " foreign PX 600000");
@@ -199,7 +201,7 @@ GROUP_CASE(test_acquire__of_all_holds_every_member_or_none)
     rlock_group_free(test.group);
 }
 
-/** One server hangs or is down, and one has a lock of another owner. */
+/** One server hangs or is down, and on another one a foreign owner has the lock. */
 GROUP_CASE(test_acquire__of_a_majority_does_without_a_minority)
 {
     struct group_test test;
@@ -223,7 +225,7 @@ GROUP_CASE(test_acquire__of_a_majority_does_without_a_minority)
     }
 }
 
-/** Members that were granted are released. */
+/** rlock_group_why() tells how each member answered. The members that were granted are released. */
 GROUP_CASE(test_acquire__of_a_refused_majority_tells_why)
 {
     struct group_test test;
@@ -260,7 +262,7 @@ struct racer {
     unsigned laps;
 };
 
-/** At most one holds its group; it releases it. */
+/** Let the racer that holds its group release it. At most one racer may hold its group. */
 static void turn(struct racer *racers)
 {
     struct racer *holder = NULL;
@@ -296,7 +298,8 @@ static bool have_done_laps(void *arg)
     return true;
 }
 
-/** Any two groups of each round share members, and some take them in another order. */
+/** In each round any two groups share a member, and some groups name the shared members in another
+ *  order. */
 GROUP_CASE(test_acquire__of_groups_that_contend_makes_progress)
 {
     static const char *const names[RACERS] = {"ab", "ba", "bc", "ca"};
@@ -328,7 +331,8 @@ GROUP_CASE(test_acquire__of_groups_that_contend_makes_progress)
 
 /* -- held groups -- */
 
-/** A server that restarts empty does not get its member back. */
+/** A server that restarts empty does not get its member again. The group is lost only when a
+ *  second member is lost. */
 GROUP_CASE(test_on_lost__of_a_majority_is_called_once)
 {
     struct group_test test;
@@ -357,11 +361,11 @@ GROUP_CASE(test_on_lost__of_a_majority_is_called_once)
     rlock_group_free(test.group);
 }
 
-/** The owners that rlock_group_inspect() has named. */
+/** The owners that rlock_group_inspect() has reported. */
 struct found {
     struct group_test *test;
     unsigned ours, ended;
-    char at[SERVERS + 1]; /* a digit for each server: has it named an owner? */
+    char at[SERVERS + 1]; /* '1' for each server that has reported an owner, else '0' */
     enum rlock_status status;
 };
 

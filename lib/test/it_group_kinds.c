@@ -1,7 +1,7 @@
 /*
  * it_group_kinds.c - a group with a member of each kind, on a real Redis.
  *
- * The member of kinds[i] has the name names[i]. In each test each member in turn is the one that is
+ * The member of kind kinds[i] has the name names[i]. In each test, one member after the other is
  * busy or is lost.
  */
 #include "base/clock.h"
@@ -16,7 +16,7 @@ static const struct rlock_kind *const kinds[] = {RENEWABLE_KINDS, &rlock_read};
 enum { KINDS = 8 };
 static const char names[KINDS][2] = {"a", "b", "c", "d", "e", "f", "g", "h"};
 
-/** The group, and the answers to its calls. */
+/** A group, and the answers to its calls. */
 struct scene {
     struct fixture *fixture;
     struct rlock_client *client;
@@ -92,7 +92,7 @@ static enum rlock_status release_group(struct scene *scene)
     return await(scene);
 }
 
-/** All keys but the fence counter and the key of the waiters. */
+/** Return the number of keys, without the fence counter and the key of the waiters. */
 static long long count_keys(struct scene *scene)
 {
     struct server *server = scene->fixture->server;
@@ -131,7 +131,7 @@ static void assert_fences_grow(struct scene *scene, int64_t fences[KINDS])
 
 /* -- one busy member -- */
 
-/** A lock of another client that keeps the member of this kind busy. */
+/** Let another client acquire a lock that keeps the member of this kind busy. */
 static void hold_against(struct scene *scene, struct rlock_client *rival,
                          struct call *held, int kind)
 {
@@ -257,7 +257,7 @@ FIXTURE_CASE(test_on_lost__of_each_kind_is_called_once_and_ends_the_others)
 
 #define PERMITS 2
 
-/** A group of a semaphore, which all share, and of a plain lock of its own. */
+/** Create a group of a permit of a semaphore, which all groups share, and a lock of its own. */
 static void create_sharing(struct scene *scene, struct fixture *fixture, int index)
 {
     struct rlock_member members[2];

@@ -8,7 +8,7 @@
 #include <stdio.h>
 
 #define SILENT_MS    20000 /* a fifth of the timeout */
-#define PAUSE_MAX_MS 501   /* between two rounds */
+#define PAUSE_MAX_MS 501   /* more than the longest pause between two rounds */
 
 static struct server replica;
 static char primary_port[8];
@@ -48,7 +48,7 @@ FIXTURE_CASE(test_redis_conn__takes_the_primary_among_its_hosts)
 
     open_hosts(&probe, fixture, replica.port, fixture->server->port, TIMEOUT_MS);
     probe_wait(&probe, &probe.ups, 1);
-    assert_int_equal(probe.downs, 0); /* a round has not failed */
+    assert_int_equal(probe.downs, 0); /* no round has failed */
     probe_close(&probe);
     open_hosts(&probe, fixture, nobody, fixture->server->port, TIMEOUT_MS);
     probe_wait(&probe, &probe.ups, 1);
@@ -71,7 +71,7 @@ FIXTURE_CASE(test_redis_conn__replica_is_never_up)
     probe_close(&probe);
 
     open_hosts(&probe, fixture, port_free(), replica.port, TIMEOUT_MS);
-    probe_wait(&probe, &probe.downs, 1); /* each host with its reason */
+    probe_wait(&probe, &probe.downs, 1); /* the message has the reason of each host */
     probe_assert_why(&probe, "connection refused; 127.0.0.1:");
     snprintf(reason, sizeof(reason), "127.0.0.1:%u: the server is a replica",
              replica.port);
@@ -83,7 +83,7 @@ FIXTURE_CASE(test_redis_conn__replica_is_never_up)
     probe_close(&probe);
 }
 
-/** It takes connections, but never replies: a fifth of the timeout is spent on it. */
+/** The first host accepts connections, but never replies. It gets a fifth of the timeout. */
 FIXTURE_CASE(test_redis_conn__silent_host_delays_by_a_fifth_of_the_timeout)
 {
     struct fixture *fixture = *state;
@@ -131,7 +131,7 @@ FIXTURE_CASE(test_redis_conn__comes_back_to_a_host_that_restarts)
     open_hosts(&probe, fixture, replica.port, fixture->server->port, TIMEOUT_MS);
     probe_wait(&probe, &probe.ups, 1);
     server_kill(fixture->server);
-    probe_wait(&probe, &probe.downs, 2); /* the loss, and a round that failed */
+    probe_wait(&probe, &probe.downs, 2); /* first the loss, then a round that failed */
     probe_assert_why(&probe, "refused");
     server_restart(fixture->server);
     probe_wait(&probe, &probe.ups, 2);

@@ -1,5 +1,7 @@
-/* it_idle.c - waiters that sleep: their cost for the server, and what they notice without a
-   message. */
+/*
+ * it_idle.c - waiters that sleep: their cost for the server, and what they notice without a
+ * message.
+ */
 #include "test/proxy.h"
 #include "test/waits.h"
 

@@ -1,8 +1,8 @@
 /*
- * it_kinds.c - what all kinds of locks share, against a real Redis.
+ * it_kinds.c - the behaviour that all kinds of locks share, against a real Redis.
  *
- * Each test runs once for each row of `rows`. What only one kind does is in the it_ file of
- * that kind.
+ * Each test runs once for each row of `rows`. The behaviour of a single kind is tested in the it_
+ * file of this kind.
  */
 #include "base/clock.h"
 #include "test/child.h"
@@ -12,7 +12,8 @@
 
 /* clang-format off */
 static const struct row {
-    const struct rlock_kind *kind, *rival; /* the rival waits for the owner of the kind */
+    /* a lock of kind `rival` waits for the owner of a lock of `kind` */
+    const struct rlock_kind *kind, *rival;
 } rows[] = {
     {&rlock_plain,          &rlock_plain},
     {&rlock_cohort,         &rlock_cohort},
@@ -22,7 +23,8 @@ static const struct row {
     {&rlock_fair_semaphore, &rlock_fair_semaphore},
     {&rlock_read,           &rlock_write},
     {&rlock_write,          &rlock_read},
-    {&rlock_getset,         &rlock_getset}, /* the last: it has no watchdog, no messages */
+    /* the last row, because it has no watchdog and no messages */
+    {&rlock_getset,         &rlock_getset},
 };
 /* clang-format on */
 
@@ -66,7 +68,7 @@ static int64_t safe_ms(const struct call *call)
     return rlock_safe_for_us(&call->lock, clock_mono_us()) / 1000;
 }
 
-/** Time passes for the client and for the keys of the server. */
+/** Let time pass for the client and for the keys of the server. */
 static void pass_ms(struct fixture *fixture, unsigned ms)
 {
     server_pass_ms(fixture->server, ms);
@@ -133,7 +135,7 @@ FIXTURE_CASE(test_acquire__of_a_lock_of_another_is_busy_and_changes_nothing)
         ASSERT_STATUS(try(fixture, alice, &held, rows[i].kind), RLOCK_OK);
         before = server_command(fixture->server, "DUMP " NAME);
         ASSERT_STATUS(acquire_with(fixture, alice, &mine, NAME, &options), RLOCK_BUSY);
-        options.holder = 0; /* as the owner, but of another client */
+        options.holder = 0; /* the holder of the owner, but in another client */
         ASSERT_STATUS(acquire_with(fixture, bob, &other, NAME, &options), RLOCK_BUSY);
         assert_false(rlock_is_held(&other.lock));
         ASSERT_STATUS(release(fixture, bob, &other), RLOCK_NOT_OWNER);
@@ -223,7 +225,8 @@ FIXTURE_CASE(test_expiry__lets_another_in_and_the_late_owner_has_lost)
 
 /* -- waiting -- */
 
-/** Let bob wait for a lock of alice; nothing of this happens by time. */
+/** Let bob wait for a lock of alice. After this no timer causes anything, and bob counts as
+ *  alive. */
 static void begin_wait(struct fixture *fixture, struct rlock_client *bob,
                        struct call *waiter, const struct rlock_kind *kind)
 {
@@ -291,7 +294,8 @@ FIXTURE_CASE(test_waiter__gets_the_lock_when_the_lease_of_its_owner_ends)
     }
 }
 
-/** The lock is free, and the first waiter has not heard of it. */
+/** The lock becomes free without a message, so the first waiter does not know it. When it is
+ *  cancelled, the second waiter tries. */
 FIXTURE_CASE(test_waiter__that_is_cancelled_hands_its_turn_on)
 {
     struct fixture *fixture = *state;
@@ -377,7 +381,7 @@ FIXTURE_CASE(test_extend__moves_the_end_of_the_lease)
     }
 }
 
-/** For ten leases, and then it is stolen. */
+/** The watchdog renews the lock for ten leases. Then the lock is released by force. */
 FIXTURE_CASE(test_watchdog__keeps_the_lock_until_it_is_lost)
 {
     enum { RENEWALS = 30 };
@@ -407,7 +411,7 @@ FIXTURE_CASE(test_watchdog__keeps_the_lock_until_it_is_lost)
     }
 }
 
-/** Hold the lock and renew it again and again; returns the process. */
+/** Start a process that holds the lock and renews it again and again. Returns the process. */
 static pid_t start_holder(struct fixture *fixture, const struct rlock_kind *kind)
 {
     struct rlock_client *client;

@@ -1,4 +1,6 @@
-/* it_naive.c - the stages before the plain lock, each failing in its known way. */
+/*
+ * it_naive.c - older ways to lock than the plain kind. Each fails in the way it is known to fail.
+ */
 #include "test/lesson.h"
 
 static void assert_outcome(struct fixture *fixture, lesson_sequence run,
@@ -48,7 +50,8 @@ FIXTURE_CASE(test_getset__late_release_frees_the_lock_of_another)
                    "getset");
 }
 
-/** Two find a lock that has ended; the GETSET of the loser writes its own time. */
+/** Two clients find a lock that has ended. The client that loses still writes its own time with
+ *  GETSET. */
 FIXTURE_CASE(test_getset__loser_moves_the_expiry)
 {
     struct server *server = ((struct fixture *)*state)->server;
@@ -61,7 +64,8 @@ FIXTURE_CASE(test_getset__loser_moves_the_expiry)
     assert_int_equal(bob_ms, 1000);
     assert_true(naive_getset_take_over(server, LESSON_NAME, alice_ms, 2000, LEASE_MS));
     assert_false(naive_getset_take_over(server, LESSON_NAME, bob_ms, 2000, 2 * LEASE_MS));
-    /* alice's lease has ended, and carol has to wait for a lease that nobody has */
+    /* Alice's lease has ended, but carol has to wait for the time that bob wrote, though bob has
+       no lease. */
     assert_false(
         naive_getset_look(server, LESSON_NAME, 2001 + LEASE_MS, LEASE_MS, &carol_ms));
     assert_int_equal(carol_ms, 2000 + 2 * LEASE_MS);

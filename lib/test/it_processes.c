@@ -1,4 +1,7 @@
-/* it_processes.c - processes that compete for a lock: nobody breaks it, each gets its share. */
+/*
+ * it_processes.c - processes that compete for a lock. No process breaks the lock, and each gets its
+ * share.
+ */
 #include "lock/rlock_sync.h"
 #include "test/child.h"
 #include "test/waits.h"
@@ -17,20 +20,21 @@
 
 struct contest {
     const struct rlock_kind *kind;
-    const struct rlock_kind *third;  /* of each third round; NULL: the same */
-    unsigned permits;                /* of a semaphore */
-    unsigned threads[PROCESSES_MAX]; /* of each process; 0: there is none */
+    const struct rlock_kind *third; /* the kind in each third round; NULL: `kind` */
+    unsigned permits;               /* of a semaphore */
+    /* threads of each process; 0: there is no such process */
+    unsigned threads[PROCESSES_MAX];
     unsigned hold_ms;
-    unsigned rounds;    /* of each thread; 0: they end after PLAY_NS */
-    unsigned share_min; /* per cent of all grants, for each process */
+    unsigned rounds;    /* rounds of each thread; 0: the threads end after PLAY_NS */
+    unsigned share_min; /* least share of each process in all grants, in per cent */
 };
 
-/** In memory that the processes share. */
+/** The memory that all processes share. */
 struct shared {
     atomic_uint ready, wanted; /* threads */
     atomic_uint grants[PROCESSES_MAX];
     atomic_uint owners, most_owners, writes, failures;
-    int64_t values[2]; /* of the resource: always equal outside of a write */
+    int64_t values[2]; /* the resource; both are equal except during a write */
 };
 
 struct player {
@@ -83,7 +87,7 @@ static bool goes_on(const struct player *player, unsigned round, uint64_t began_
     return uv_hrtime() - began_ns < PLAY_NS;
 }
 
-/** Hold the lock again and again from when all are ready. */
+/** When all threads are ready, acquire and release the lock again and again. */
 static void *play(void *arg)
 {
     const struct player *player = arg;

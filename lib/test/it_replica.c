@@ -67,7 +67,7 @@ static struct rlock_acquire_options asking(const struct rlock_kind *kind, uint8_
                                           .replicas_wait_ms = WAIT_MS};
 }
 
-/** The same with more time, which is used up only where replicas are missing. */
+/** Like asking(), but with more time. The time is used up only if replicas are missing. */
 static struct rlock_acquire_options asking_long(const struct rlock_kind *kind,
                                                 uint8_t count)
 {

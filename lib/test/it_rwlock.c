@@ -1,5 +1,7 @@
-/* it_rwlock.c - the read/write lock: readers share, a writer excludes, nobody starves, and a
- * holder that writes may write again and become a reader. */
+/*
+ * it_rwlock.c - the read/write lock: readers share, a writer excludes, nobody starves, and a holder
+ * that writes may write again and become a reader.
+ */
 #include "test/proxy.h"
 #include "test/waits.h"
 

@@ -1,14 +1,20 @@
 /*
  * it_scripts.c - each Lua script on its own, with every key that it leaves.
  *
- * A step runs a script and compares one text: its reply | the messages that it published,
- * and the channels whose receivers it counted | the keys that it changed. The clock stands
- * still. In a step A, B and C are ids of clients, t+n is a time in us and m+n in ms,
- * relative to that clock, and nh are hours in ms. Times to live are rounded up to hours.
+ * A step runs a script and compares one text, whose three parts are separated by "|": the reply of
+ * the script; the messages that it published, and the channels whose receivers it counted; the keys
+ * that it changed. The clock stands still. In a step, A, B and C are ids of clients. t+n is a time
+ * in us and m+n a time in ms, both relative to the clock. nh are n hours in ms. Times to live are
+ * rounded up to hours.
  *
- * Other steps prepare the next script. new: the server is empty; redis: a command; fields:
- * add so many fields to a hash; clock: so many us pass; refused: the command that the server
- * refuses once; receivers: how many clients get a message.
+ * Other steps prepare the next script:
+ *
+ *   new        the server becomes empty
+ *   redis      executes a command
+ *   fields     adds this many fields to a hash
+ *   clock      lets this many us pass
+ *   refused    the command that the server refuses once
+ *   receivers  how many clients get a message
  */
 #include "lock/rlock.h"
 #include "lock/scripts.h"
@@ -24,12 +30,12 @@
 #define WORDS_MAX 48
 #define MARK      "--SCRIPT--\n"
 
-/** The text around the script; MARK is in place of the script. */
+/** The Lua text around the script under test. MARK stands in place of this script. */
 extern const char it_scripts_text[];
 __asm__(".pushsection .rodata\nit_scripts_text:\n.incbin \"lib/test/it_scripts.lua\"\n"
         ".byte 0\n.popsection");
 
-/** What the next script finds at the server. */
+/** What the next script finds on the server. */
 struct server_state {
     struct server *server;
     struct redis_script scripts[RLOCK_SCRIPT_COUNT];
@@ -347,7 +353,7 @@ static const struct step fair_locks[] = {
     {"clock", "", "1501000", NULL},
     {"fair_release", "n nq nb", "A:1 7",
      "7 0 |  | nb deleted, nq deleted"},
-    /* a waiter keeps its place */
+    /* A waiter that tries again keeps its place in the queue. */
     {"new", "", "", NULL},
     {"redis", "", "SET F 100", NULL},
     {"redis", "", "SET n A:1", NULL},
@@ -359,7 +365,7 @@ static const struct step fair_locks[] = {
     {"clock", "", "700000", NULL},
     {"fair_acquire", "F n nq nb", "1h t+0 B:1 1000 7",
      "{7 t+0 102 0 {-1}} |  | F=103, nb={'' m+0 C:1 m+800 B:1 m+1500}/1h"},
-    /* the arrival is unique */
+    /* Two waiters that arrive in the same microsecond get different arrivals. */
     {"new", "", "", NULL},
     {"redis", "", "SET F 100", NULL},
     {"redis", "", "SET n B:7", NULL},
@@ -568,7 +574,7 @@ static const char *text_of_script(const struct server_state *test, const char *n
     return "return redis.call(unpack(ARGV))";
 }
 
-/** Append the words of `text`, which are changed into strings, to `words`. */
+/** Append the words of `text` to `words`. In `text` the blanks are replaced by NULs. */
 static int split(char *text, const char *words[WORDS_MAX], int count)
 {
     char *rest = NULL;

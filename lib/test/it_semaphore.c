@@ -14,7 +14,7 @@ static struct rlock_acquire_options for_permit(int kind, uint32_t wait_ms)
                                           .wait_ms = wait_ms};
 }
 
-/** Let the clients take a permit each in turn; all must be granted. */
+/** Let the clients in turn take one permit each. All must be granted. */
 static void take_all(struct fixture *fixture, struct rlock_client *const *clients,
                      unsigned client_count, struct call *calls, int kind)
 {
@@ -51,7 +51,8 @@ FIXTURE_CASE(test_acquire__gives_as_many_permits_as_there_are)
                           RLOCK_BUSY);
         ASSERT_STATUS(inspect(fixture, clients[1], &answer, NAME), RLOCK_OK);
         assert_int_equal(answer.count, PERMITS);
-        assert_false(answer.is_ours); /* the oldest one ends first */
+        /* inspect shows the owner whose lease ends first: the other client */
+        assert_false(answer.is_ours);
         ASSERT_BETWEEN(answer.remaining_ms, LEASE_MS / 2, LEASE_MS);
         ASSERT_STATUS(release(fixture, clients[1], &calls[1]), RLOCK_OK);
         ASSERT_STATUS(acquire_with(fixture, clients[0], &more, NAME, &options), RLOCK_OK);
@@ -82,7 +83,7 @@ static bool is_answered(void *arg)
     return sleeper->call->answers > 0;
 }
 
-/** Run the loop until the call is granted, while no timer fires. */
+/** Run the loop until the call is granted. No timer may fire meanwhile. */
 static void await_message(struct fixture *fixture, const struct call *call)
 {
     struct sleeper sleeper = {fixture, call};
@@ -118,7 +119,7 @@ FIXTURE_CASE(test_waiters__are_woken_by_releases_one_each)
         fixture_settle(fixture);
         for (int i = PERMITS; i < 2 * PERMITS; i++)
             assert_int_equal(waiters[i].answers, 0);
-        /* a release, a try for each permit and message, and one in vain */
+        /* At most one release, two tries for each permit, and one try that finds no permit. */
         ASSERT_NUMBER(script_calls(fixture) - before, <=, 2 + 2 * PERMITS);
         for (int i = 0; i < PERMITS; i++) {
             ASSERT_STATUS(release_to_live(fixture, bob, &waiters[i]), RLOCK_OK);

@@ -1,4 +1,4 @@
-/* it_sentinel.c - a client that follows the primary which the sentinels name. */
+/* it_sentinel.c - a client that follows the primary that the sentinels name. */
 #include "base/clock.h"
 #include "test/port.h"
 #include "test/probe.h"
@@ -16,7 +16,8 @@
 #define HOLD_MS       3
 
 static struct topology topology;
-static unsigned promotions = 4; /* or the argument of the program */
+/* number of promotions; the argument of the program replaces it */
+static unsigned promotions = 4;
 
 static int start_servers(void **state)
 {
@@ -33,7 +34,7 @@ static int stop_servers(void **state)
     return 0;
 }
 
-/** Make the first server the primary again, so that each test begins alike. */
+/** Make the first server the primary again, so that each test begins in the same way. */
 static int setup(void **state)
 {
     signal(SIGPIPE, SIG_IGN); /* sentinels close the test's connections to a primary */
@@ -73,8 +74,9 @@ SENTINEL_CASE(test_redis_conn__passes_over_sentinels_that_do_not_help)
     unsigned ports[3];
     char url[160];
 
-    server_start(&stranger, options); /* knows no master of that name */
-    server_start(&isolated, options); /* believes that the replica is the primary */
+    server_start(&stranger, options); /* this sentinel knows no master with that name */
+    /* believes that the primary is at a port where no server listens */
+    server_start(&isolated, options);
     server_do(&isolated, "SENTINEL MONITOR " TOPOLOGY_MASTER " 127.0.0.1 %u 2",
               port_free());
     ports[0] = stranger.port;
@@ -94,7 +96,7 @@ SENTINEL_CASE(test_redis_conn__passes_over_sentinels_that_do_not_help)
     server_stop(&stranger);
 }
 
-/** Without any that helps, each failure has its reason. */
+/** If no sentinel knows the primary, the reason says why. */
 SENTINEL_CASE(test_redis_conn__tells_why_it_finds_no_primary)
 {
     struct fixture *fixture = *state;
@@ -149,10 +151,10 @@ SENTINEL_CASE(test_redis_conn__goes_on_without_its_sentinel)
 
 /* -- promotions under load -- */
 
-/** What the fence protects: it takes a write whose fence is the greatest so far. */
+/** What the fence protects. It accepts a write unless it has seen a greater fence. */
 struct resource {
     int64_t fence;
-    int64_t sent_us; /* when the grant of the last writer was asked for */
+    int64_t sent_us; /* when the last writer sent the call that was granted */
     unsigned holders;
 };
 
@@ -192,14 +194,14 @@ static void worker_on_released(struct rlock *lock, enum rlock_status status, voi
     struct worker *worker = arg;
 
     (void)lock;
-    (void)status; /* unknown is finished by the library */
+    (void)status; /* if the outcome is unknown, the library releases the lock */
     if (worker->load->is_ending)
         worker->load->running--;
     else
         worker_acquire(worker);
 }
 
-/** Write with the fence, whether the lock is still held or not. */
+/** Write with the fence of the grant, even if the lock is no longer held. */
 static void worker_on_timer(uv_timer_t *timer)
 {
     struct worker *worker = timer->data;
@@ -225,7 +227,7 @@ static void worker_on_lost(struct rlock *lock, enum rlock_status status, void *a
 
     (void)lock;
     (void)status;
-    worker->load->losses++; /* it still writes, as one that was paused */
+    worker->load->losses++; /* the worker still writes, like an owner that was paused */
 }
 
 static void worker_on_locked(struct rlock *lock, enum rlock_status status, void *arg)
@@ -304,7 +306,8 @@ static void load_end(struct load *load, struct worker *workers)
 
 static int old_primary;
 
-/** Whether `pause_us` have passed since it was true for `last_us`: servers have a load. */
+/** Whether at least `pause_us` have passed since this function last returned true for `last_us`.
+ *  It keeps the tests from asking the servers too often. */
 static bool is_time(int64_t *last_us, int64_t pause_us)
 {
     int64_t now_us = clock_mono_us();
@@ -340,7 +343,7 @@ static bool has_granted_again(void *arg)
     return ((struct load *)arg)->first_grant_us != 0;
 }
 
-/** Returns the ms from the promotion of the replica to the next grant. */
+/** Promote the replica. Returns the ms from the promotion to the next grant. */
 static unsigned promote(struct load *load, bool is_planned)
 {
     FIXTURE_AWAIT(load->fixture, is_complete, &topology);
@@ -358,7 +361,8 @@ static unsigned promote(struct load *load, bool is_planned)
 
 SENTINEL_CASE(test_rlock__promotions_let_no_stale_write_pass)
 {
-    static struct worker workers[WORKERS]; /* the loop has their timers after a failure */
+    /* static, because after a failure the loop still has their timers */
+    static struct worker workers[WORKERS];
     static struct load load;
     unsigned longest_ms[2] = {0}, sum_ms[2] = {0}, count[2] = {0};
 

@@ -1,4 +1,4 @@
-/* it_sync.c - each synchronous call, its error texts, its deadlines and the close. */
+/* it_sync.c - each synchronous call, its error messages, its deadlines and the close. */
 #include "base/clock.h"
 #include "test/sync_fixture.h"
 #include "test/torture.h"
@@ -30,7 +30,7 @@ SYNC_CASE(test_rlock_sync_start__without_descriptors_says_so)
     assert_null(sync);
 }
 
-/** A stack of a new thread is as large as the limit says. */
+/** A new thread gets a stack as large as the limit, so a huge limit makes pthread_create() fail. */
 SYNC_CASE(test_rlock_sync_start__without_a_thread_leaves_nothing)
 {
     struct rlimit limit, large;
@@ -119,7 +119,8 @@ static bool takes_signals(void)
 }
 
 static _Atomic unsigned ups, downs;
-static _Atomic bool took_signals; /* the thread of the last callback */
+/* the thread that ran the last callback takes signals */
+static _Atomic bool took_signals;
 
 static void on_state(bool is_up, const struct rlock_err *why, void *arg)
 {
@@ -144,13 +145,13 @@ SYNC_CASE(test_on_state__is_called_while_nobody_calls)
     sync_await_count(&ups, 1);
     server_kill(fixture->server);
     sync_await_count(&downs, 1);
-    assert_false(took_signals); /* it is that of the library */
+    assert_false(took_signals); /* the callback ran in the thread of the library */
     assert_true(takes_signals());
     server_restart(fixture->server);
     sync_await_count(&ups, 2);
 }
 
-/** Neither blocks of the library are left, nor those of its connections. */
+/** Neither the library nor the libraries that it uses keep memory of closed clients. */
 SYNC_CASE(test_rlock_sync_close_client__frees_clients_that_failed_to_open)
 {
     enum { OPENS = 1000, LEFT_MAX = OPENS * 64 };
@@ -391,14 +392,16 @@ SYNC_CASE(test_rlock_sync_cancel__before_the_acquire_ends_it)
     rlock_sync_cancel(fixture->sync, fixture->client, &lock);
     ASSERT_STATUS(sync_acquire(fixture, &lock, "a", WITHIN_MS), RLOCK_CANCELLED);
     ASSERT_STATUS(sync_acquire(fixture, &lock, "a", 0), RLOCK_BUSY);
-    rlock_sync_cancel(fixture->sync, fixture->client, &held); /* it is held: no effect */
+    /* no effect, because the lock is held */
+    rlock_sync_cancel(fixture->sync, fixture->client, &held);
     ASSERT_STATUS(sync_release(fixture, &held), RLOCK_OK);
     ASSERT_STATUS(sync_acquire(fixture, &held, "a", 0), RLOCK_OK);
     server_do(fixture->server, "DEL a");
     ASSERT_STATUS(
         rlock_sync_extend(fixture->sync, fixture->client, &held, SHORT_MS, NULL),
         RLOCK_LOST);
-    rlock_sync_cancel(fixture->sync, fixture->client, &held); /* before the next one */
+    /* this cancels the next acquire, because the lock is lost */
+    rlock_sync_cancel(fixture->sync, fixture->client, &held);
     ASSERT_STATUS(sync_acquire(fixture, &held, "a", 0), RLOCK_CANCELLED);
 }
 
@@ -406,7 +409,8 @@ SYNC_CASE(test_rlock_sync_cancel__before_the_acquire_ends_it)
 
 static _Atomic unsigned losses;
 static void *_Atomic loss_arg;
-static _Atomic enum rlock_status status_inside; /* of a call from inside the callback */
+/* status of a call from inside the callback */
+static _Atomic enum rlock_status status_inside;
 static struct sync_fixture *current;
 
 static void on_lost(struct rlock *lock, enum rlock_status status, void *arg)
@@ -447,7 +451,8 @@ SYNC_CASE(test_watchdog__renews_while_nobody_calls)
     ASSERT_STATUS(sync_release(fixture, &lock), RLOCK_OK);
 }
 
-/** Its argument is that of the options, not one on the stack of a call that has ended. */
+/** The argument of on_lost is lost_arg of the options. The default would be the `arg` of a call
+ *  that has ended, which is on no stack any more. */
 SYNC_CASE(test_on_lost__is_called_while_nobody_calls)
 {
     struct sync_fixture *fixture = *state;
@@ -602,7 +607,8 @@ SYNC_CASE(test_rlock_sync_close__cancels_an_open_under_way)
 
     downs = 0;
     sync_begin(fixture, &worker, 1, do_open_away);
-    sync_await_count(&downs, 1); /* it could not connect, and goes on waiting */
+    /* the client could not connect, and the call goes on waiting */
+    sync_await_count(&downs, 1);
     rlock_sync_close(fixture->sync);
     sync_end(&worker, 1);
     ASSERT_STATUS(worker.status, RLOCK_CANCELLED);

@@ -110,7 +110,8 @@ SYNC_CASE(test_rlock_sync_group_acquire__of_a_busy_member_takes_none)
     rlock_sync_group_free(fixture->sync, group);
 }
 
-/** Another lock of the same holder shares the lock of the group. */
+/** A group without a holder takes the calling thread as its holder. So another lock of the thread
+ *  shares the lock of the group. */
 SYNC_CASE(test_rlock_sync_group_acquire__takes_the_thread_as_its_holder)
 {
     struct sync_fixture *fixture = *state;
@@ -145,7 +146,8 @@ static void on_lost(struct rlock_group *group UNUSED, enum rlock_status status, 
     losses += status == RLOCK_LOST;
 }
 
-/** Its argument is that of the options, not one on the stack of a call that has ended. */
+/** The argument of on_lost is lost_arg of the options. The default would be the `arg` of a call
+ *  that has ended, which is on no stack any more. */
 SYNC_CASE(test_on_lost__of_a_group_is_called_while_nobody_calls)
 {
     struct sync_fixture *fixture = *state;
@@ -173,10 +175,10 @@ SYNC_CASE(test_on_lost__of_a_group_is_called_while_nobody_calls)
 
 /* -- threads -- */
 
-static long counter; /* plain memory: the groups order the threads */
+static long counter; /* not atomic: the groups must order the threads */
 
-/** Each worker takes two of the three names, in one order or the other. Its `arg` has the kinds of
- *  the names. */
+/** Each worker takes two of the three names. Workers with an odd index name them in the reverse
+ *  order. `arg` of the worker has the kinds of the names. */
 static void count_by_pairs(struct sync_worker *worker)
 {
     static const char *const names[] = {"a", "b", "c"};
@@ -202,7 +204,7 @@ static void count_by_pairs(struct sync_worker *worker)
     rlock_sync_group_free(worker->fixture->sync, group);
 }
 
-/* Any two of the pairs share a name. */
+/* Any two pairs of names share a name. */
 SYNC_CASE(test_groups__that_overlap_exclude_and_progress)
 {
     static const struct rlock_kind *const kinds[][3] = {
@@ -229,7 +231,7 @@ static void wait_long(struct sync_worker *worker)
         acquire_group(worker->fixture, worker->arg, RLOCK_WAIT_FOREVER, &worker->err);
 }
 
-/** By a cancel, by the group being freed, and by the close of all. */
+/** Another thread cancels the wait, frees the group, or closes the sync. */
 SYNC_CASE(test_wait__of_a_group_is_ended_by_another_thread)
 {
     enum { CANCEL, FREE, CLOSE };

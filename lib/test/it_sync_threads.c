@@ -1,4 +1,7 @@
-/* it_sync_threads.c - locks of many threads: exclusion, ends of waits, no remains. */
+/*
+ * it_sync_threads.c - locks that many threads use: they exclude each other, waits end, and nothing
+ * is left.
+ */
 #include "base/clock.h"
 #include "test/sync_fixture.h"
 
@@ -11,11 +14,11 @@
 #include <sys/resource.h>
 
 #define STEPS      500
-#define OPERATIONS 5000 /* of all threads */
+#define OPERATIONS 5000 /* number of operations of all threads together */
 
 /* -- one lock, many threads -- */
 
-/* Plain memory: the lock orders the threads, which TSan checks. */
+/* The counter is not atomic: the lock must order the threads. ThreadSanitizer checks this. */
 static long counter;
 
 static void count_slowly(void)
@@ -40,7 +43,7 @@ static void count_locked(struct sync_worker *worker)
     }
 }
 
-/* Two clients, as of two processes. */
+/* Two clients stand for two processes. */
 SYNC_CASE(test_lock__excludes_between_clients)
 {
     struct sync_fixture *first = *state, second = *first;
@@ -115,7 +118,7 @@ static long long count_locks(struct server *server)
     return server_int(server, "EVAL %s 0", "return #redis.call('KEYS', 'item:*')");
 }
 
-/* Four threads per name, so that most have to wait. */
+/* Four threads use each name, so most of them have to wait. */
 static void operate(struct sync_worker *worker)
 {
     char name[24];
@@ -196,7 +199,7 @@ SYNC_CASE(test_rlock_sync_cancel__ends_the_wait_of_another_thread)
     sync_end(&workers[0], 1);
     ASSERT_STATUS(workers[0].status, RLOCK_CANCELLED);
     ASSERT_STATUS(sync_release(fixture, &held), RLOCK_OK);
-    sync_end(&workers[1], 1); /* the other waits on, and is woken */
+    sync_end(&workers[1], 1); /* the other worker still waits, and is woken */
     ASSERT_STATUS(workers[1].status, RLOCK_OK);
     ASSERT_STATUS(sync_release(fixture, &workers[1].lock), RLOCK_OK);
     sync_await_no_channels(fixture);
@@ -204,7 +207,7 @@ SYNC_CASE(test_rlock_sync_cancel__ends_the_wait_of_another_thread)
 
 static _Atomic unsigned answered;
 
-/** Acquire and release until it is closed. */
+/** Acquire and release a lock again and again, until the sync is closed. */
 static void lock_until_closed(struct sync_worker *worker)
 {
     while (worker->status != RLOCK_CANCELLED) {
@@ -221,7 +224,7 @@ static void lock_until_closed(struct sync_worker *worker)
     }
 }
 
-/* As above, but with watched locks on the stack, held for a while. */
+/* Like lock_until_closed(), but with watched locks on the stack, which are held for a while. */
 static void hold_on_stack_until_closed(struct sync_worker *worker)
 {
     struct rlock_acquire_options options = {.lease_ms = LEASE_MS, .watchdog = true};
@@ -243,7 +246,7 @@ static void hold_on_stack_until_closed(struct sync_worker *worker)
     }
 }
 
-/** Close and start again and again, while `count` threads do `act`. */
+/** Close the sync and start another one, again and again, while `count` threads call `act`. */
 static void close_amid(struct sync_fixture *fixture, void (*act)(struct sync_worker *),
                        unsigned count)
 {
@@ -254,7 +257,8 @@ static void close_amid(struct sync_fixture *fixture, void (*act)(struct sync_wor
             ASSERT_STATUS(rlock_sync_start(&fixture->sync, NULL), RLOCK_OK);
             fixture->client = sync_fixture_client(fixture);
         }
-        server_do(fixture->server, "FLUSHALL"); /* of the locks of the last round */
+        /* delete the locks that the last round has left */
+        server_do(fixture->server, "FLUSHALL");
         answered = 0;
         sync_begin(fixture, workers, count, act);
         while (answered < 100)

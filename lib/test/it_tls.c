@@ -1,4 +1,7 @@
-/* it_tls.c - rediss://: refused by a build without TLS, checked by one with it. */
+/*
+ * it_tls.c - rediss:// URLs: a build without TLS refuses them, and a build with TLS checks the
+ * server.
+ */
 #include "test/child.h"
 #include "test/fixture.h"
 #include "test/port.h"
@@ -37,7 +40,7 @@ int main(void)
 
 #define CONN_TIMEOUT_MS TIMEOUT_MS
 
-/** A server with a certificate of its own making, for localhost. */
+/** A server with a self-signed certificate for localhost. */
 struct tls_server {
     struct server server;
     char dir[64], cert[96], key[96], port_text[8];
@@ -122,7 +125,7 @@ FIXTURE_CASE(test_tls__trusted_server_of_the_right_name)
     free(big);
 }
 
-/** @why  NULL: the server may close the connection before its reason arrives */
+/** @why  NULL: any reason, because the server may close the connection before its reason arrives */
 static void assert_refused(struct fixture *fixture, const char *url, const char *why,
                            uint32_t timeout_ms)
 {
@@ -163,7 +166,8 @@ FIXTURE_CASE(test_tls__refuses_wrong_names_and_strangers)
     stop_tls(&tls);
 }
 
-/** The server's certificate is its own authority, and that of its clients. */
+/** The certificate of the server is also the authority that signs it, and the certificate and the
+ *  authority of the client. */
 FIXTURE_CASE(test_tls__both_sides_show_a_certificate)
 {
     struct fixture *fixture = *state;
@@ -185,7 +189,7 @@ FIXTURE_CASE(test_tls__both_sides_show_a_certificate)
     snprintf(url, sizeof(url), "rediss://localhost:%u?cacert=%s&cert=%s&key=%s", tls.port,
              tls.cert, other.cert, other.key);
     assert_refused(fixture, url, NULL, CONN_TIMEOUT_MS);
-    /* With cacert those of the system are not trusted. */
+    /* With cacert the authorities of the system are not trusted. */
     snprintf(url, sizeof(url), "rediss://localhost:%u?cacert=%s&cert=%s&key=%s", tls.port,
              other.cert, tls.cert, tls.key);
     assert_refused(fixture, url, "tls: self-signed certificate", CONN_TIMEOUT_MS);
@@ -206,7 +210,7 @@ static void assert_open_refused(struct fixture *fixture, const char *url,
     ASSERT_CONTAINS(err.text, words);
 }
 
-/** The password of an encrypted key is not asked for at the terminal. */
+/** A key may be encrypted. Then its password is not asked for at the terminal. */
 FIXTURE_CASE(test_rlock_client_open__names_the_file_that_tls_cannot_load)
 {
     struct fixture *fixture = *state;
@@ -240,7 +244,8 @@ FIXTURE_CASE(test_rlock_client_open__names_the_file_that_tls_cannot_load)
     stop_tls(&other);
 }
 
-/* Redis 7 does not answer a TLS handshake without TLS, Redis 8 answers in plain text. */
+/* A server without TLS: Redis 7 does not answer the TLS handshake, and Redis 8 answers in plain
+   text. */
 FIXTURE_CASE(test_tls__server_that_does_not_answer_is_told)
 {
     struct sockaddr_in address = {.sin_family = AF_INET};

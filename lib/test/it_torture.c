@@ -1,6 +1,6 @@
 /*
- * it_torture.c - fails each allocation of the library in turn: every call is answered once,
- * nothing leaks, and no lock is in two states.
+ * it_torture.c - fails each allocation of the library in turn. Every call is answered once, nothing
+ * leaks, and no lock is in two states.
  */
 #include "base/clock.h"
 #include "lock/internal.h"
@@ -75,7 +75,7 @@ static bool is_up(void *arg)
     return rlock_client_is_up(arg);
 }
 
-/** A lock is renewed and in a batch only while its owner holds it. */
+/** Assert that the lock is watched, or in a batch, only while its owner holds it. */
 static void assert_one_state(const struct rlock *lock)
 {
     bool is_watched = lock->watch_link.next != NULL && !list_is_empty(&lock->watch_link);
@@ -85,7 +85,8 @@ static void assert_one_state(const struct rlock *lock)
     assert_null(lock->waiter);
 }
 
-/** Run the loop until the step is answered, once; it may be asked again. */
+/** Run the loop until the step is answered, and assert that it is answered once. Then the step may
+ *  be used again. */
 static enum rlock_status settle(struct scene *scene, struct step *step)
 {
     rlock_flush(scene->client);
@@ -151,7 +152,7 @@ static void hold(struct scene *scene, const struct rlock_kind *kind)
     torture_release(scene, &step);
 }
 
-/** One lock waits for another one of the same client. */
+/** One lock waits for another lock of the same client. */
 static void wait_for_it(struct scene *scene, const struct rlock_kind *kind)
 {
     struct rlock_acquire_options options = {.kind = kind,
@@ -168,13 +169,14 @@ static void wait_for_it(struct scene *scene, const struct rlock_kind *kind)
                   &second);
     rlock_flush(scene->client);
     torture_release(scene, &first);
-    if (first.status != RLOCK_OK) /* the library goes on releasing `first`: do not wait */
+    /* the library releases `first` later: do not wait for it */
+    if (first.status != RLOCK_OK)
         rlock_cancel(scene->client, &second.lock);
     if (settle_lock(scene, &second))
         torture_release(scene, &second);
 }
 
-/** A lock that waited passes it on to the next one. */
+/** A lock that has waited is passed on to the next waiter. */
 static void pass_it_on(struct scene *scene)
 {
     struct rlock_acquire_options options = {.kind = &rlock_cohort,

@@ -25,7 +25,8 @@ static bool is_busy(void *arg)
     return found;
 }
 
-/** Have it run a script without end; the connection must stay until end_busy(). */
+/** Let the server run a script without end. The returned connection must stay open until
+ *  end_busy(). */
 static redisContext *begin_busy(struct fixture *fixture)
 {
     struct server *server = fixture->server;
@@ -52,7 +53,7 @@ static void end_busy(struct fixture *fixture, redisContext *redis)
     redisFree(redis);
 }
 
-/** The release is retried long before the lease ends, so the waiter gets the lock. */
+/** The library retries the release long before the lease ends, so the waiter gets the lock. */
 FIXTURE_CASE(test_calls__of_a_busy_server_are_retried_or_wait)
 {
     struct fixture *fixture = *state;
@@ -93,7 +94,7 @@ FIXTURE_CASE(test_rlock_release__of_a_replica_waits_for_the_primary)
     server_do(fixture->server, "REPLICAOF 127.0.0.1 1");
     ASSERT_STATUS(release(fixture, client, &call), RLOCK_DOWN);
     ASSERT_CONTAINS(rlock_client_why(client)->text, "READONLY");
-    fixture_wait_down(fixture, client); /* it looks for the primary */
+    fixture_wait_down(fixture, client); /* the client looks for the primary */
     server_do(fixture->server, "REPLICAOF NO ONE");
     FIXTURE_AWAIT(fixture, is_free, fixture);
     rlock_client_stats(client, &stats);
@@ -143,7 +144,7 @@ FIXTURE_CASE(test_rlock_refusal__names_the_reason)
     server_do(fixture->server, "CONFIG SET min-replicas-to-write 0");
 
     snprintf(dump, sizeof(dump), "%s/dump.rdb", fixture->server->dir);
-    assert_int_equal(mkdir(dump, 0700), 0); /* then it cannot write the file */
+    assert_int_equal(mkdir(dump, 0700), 0); /* so the server cannot write the file */
     server_do(fixture->server, "CONFIG SET save %s", "3600 1000000");
     server_do(fixture->server, "BGSAVE");
     FIXTURE_AWAIT(fixture, has_failed_to_save, fixture->server);
@@ -177,7 +178,7 @@ FIXTURE_CASE(test_rlock_refusal__of_a_login)
     fixture_wait_up(fixture, clients[1]);
 }
 
-/** A lock can be extended and released, which frees memory. */
+/** A lock can be extended and released although memory is full, because a release frees memory. */
 FIXTURE_CASE(test_release__of_a_server_without_memory_is_done)
 {
     struct fixture *fixture = *state;

@@ -10,10 +10,8 @@ static bool begins_to_wait(void *arg)
     return call->lock.waiter != NULL;
 }
 
-/**
- * Released between the failed try and the subscription: nobody gets the message, and the
- * try after the subscription finds the lock free.
- */
+/** The lock is released between the failed try and the subscription. Nobody gets the message, but
+ *  the try after the subscription finds the lock free. */
 FIXTURE_CASE(test_release__before_the_waiter_has_subscribed_is_not_missed)
 {
     struct fixture *fixture = *state;
@@ -26,7 +24,7 @@ FIXTURE_CASE(test_release__before_the_waiter_has_subscribed_is_not_missed)
     call_wait(bob, &call, NAME, &options);
     FIXTURE_AWAIT(fixture, begins_to_wait, &call);
     server_pause(fixture->server);
-    for (int i = 0; i < 10; i++) /* its connection for messages is opened */
+    for (int i = 0; i < 10; i++) /* the client opens its connection for messages */
         uv_run(&fixture->loop, UV_RUN_NOWAIT);
     fixture_hold_timers(fixture);
     server_resume(fixture->server);
@@ -45,7 +43,8 @@ static unsigned count_answers(const struct call *calls, unsigned count)
     return answers;
 }
 
-/** The first of the clients holds the lock; its release has one winner among all. */
+/** The first client holds the lock. After its release one of all waiters gets the lock, and the
+ *  others cost few commands. */
 FIXTURE_CASE(test_release__has_one_winner_among_200_of_eight_clients)
 {
     enum { MANY = 200, CLIENTS = 8 };
@@ -75,14 +74,14 @@ FIXTURE_CASE(test_release__has_one_winner_among_200_of_eight_clients)
     ASSERT_STATUS(release(fixture, clients[0], &held), RLOCK_OK);
     fixture_settle(fixture);
     assert_int_equal(count_answers(calls, MANY), 1);
-    /* The release and a try of each client, and no more. */
+    /* Only the release, and one try of each client. */
     ASSERT_NUMBER(script_calls(fixture) - scripts, ==, 1 + CLIENTS);
     ASSERT_NUMBER(commands_executed(fixture) - commands, <=, 3 * CLIENTS);
     for (unsigned i = 0; i < CLIENTS; i++)
         fixture_close(fixture, clients[i]); /* before the calls go out of scope */
 }
 
-/** A callback of its own: call_acquire_with() takes no names with a NUL. */
+/** This test has its own callback, because call_acquire_with() takes no names with a NUL. */
 static void on_named(struct rlock *lock, enum rlock_status status, void *arg)
 {
     struct call *call = arg;
@@ -120,7 +119,8 @@ FIXTURE_CASE(test_wait__names_are_binary_safe_up_to_the_longest)
     assert_int_equal(channels_in_use(fixture), NAMES);
     fixture_hold_timers(fixture);
     for (int i = 0; i < NAMES; i++) {
-        assert_int_equal(calls[i].answers, 0); /* by the message of another lock */
+        /* the message of another lock must not wake this call */
+        assert_int_equal(calls[i].answers, 0);
         rlock_release(alice, &held[i].lock, NULL, NULL);
         rlock_flush(alice);
         fixture_wait_answers(fixture, &calls[i], 1);

@@ -1,5 +1,7 @@
-/* naive.c - older ways to lock in Redis, see naive.h. Each step waits for the replies to its
-   commands. */
+/*
+ * naive.c - older ways to lock in Redis, see naive.h. Each step waits for the replies to its
+ * commands.
+ */
 #include "test/naive.h"
 #include "base/clock.h"
 

@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/** The shortest and the longest pause that any random number gives. */
+/** Return the shortest pause that a random number gives. The next function returns the longest. */
 static uint32_t least_ms(unsigned attempt, uint32_t min_ms, uint32_t max_ms)
 {
     return backoff_ms(attempt, min_ms, max_ms, 0);

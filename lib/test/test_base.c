@@ -1,4 +1,6 @@
-/* test_base.c - the words of statuses and errors, the list, the clock that can be moved.
+/*
+ * test_base.c - the names of statuses, the messages of errors, the list, and the clock that tests
+ * shift.
  */
 #include "base/clock.h"
 #include "base/closing.h"
@@ -15,7 +17,8 @@
 static time_t suspended_s;
 static bool is_frozen;
 
-/** In place of that of the C library: the machine was suspended, or time stands still. */
+/** Replaces the function of the C library: the machine may have been suspended, or time may stand
+ *  still. */
 /* NOLINTNEXTLINE(readability-inconsistent-declaration-parameter-name) */
 int clock_gettime(clockid_t id, struct timespec *ret_time)
 {
@@ -97,7 +100,7 @@ UNIT_CASE(test_list__keeps_the_order_and_lets_any_link_go)
     assert_true(list_is_empty(&other));
     list_append_all(&head, &other); /* nothing */
     list_remove(&links[1]);
-    list_remove(&links[1]); /* in no ring: harmless */
+    list_remove(&links[1]); /* the link is in no list, so this has no effect */
     assert_ptr_equal(list_shift(&head), &links[0]);
     assert_ptr_equal(list_shift(&head), &links[2]);
     assert_ptr_equal(list_shift(&head), &links[3]);
@@ -118,7 +121,7 @@ static void fill(struct rlock_link *head, struct item items[3])
     }
 }
 
-/** The numbers in the list as the digits of one number. */
+/** Return the numbers in the list as the digits of one number. */
 static int digits_of(const struct rlock_link *head)
 {
     int digits = 0;
@@ -222,7 +225,8 @@ UNIT_CASE(test_random_u64__uses_all_bits)
 
     for (int i = 0; i < 16; i++)
         bits |= random_u64();
-    ASSERT_NUMBER(bits >> 56, !=, 0); /* a clock would leave these 0 */
+    /* if the number were a clock, these bits would be 0 */
+    ASSERT_NUMBER(bits >> 56, !=, 0);
 }
 
 struct owner {

@@ -3,7 +3,7 @@
 
 /* -- kinds.c and keys.c -- */
 
-/** What the calls of a test send with a lock of each kind. */
+/** The commands that the calls of a test send for a lock of each kind. */
 static const struct {
     const struct rlock_kind *kind;
     uint16_t permits;
@@ -279,12 +279,14 @@ CLIENT_CASE(test_batch__holds_128_locks)
     assert_false(rlock_is_held(&self->locks[126]));
     assert_true(rlock_is_held(&self->locks[127]));
     ASSERT_NUMBER(rlock_fence(&self->locks[127]), ==, 228);
-    reply(0, "*4 +# :6000000 :228 +1"); /* as many fences are taken as locks */
+    /* the first batch has taken one fence for each lock */
+    reply(0, "*4 +# :6000000 :228 +1");
     ASSERT_NUMBER(rlock_fence(&self->locks[128]), ==, 229);
     forget_all();
 }
 
-/** Leases that differ make batches of their own. */
+/** Open `count` batches, each with a lease of its own. Then acquire two locks with the leases of
+ *  the second and of the first batch. */
 static void open_batches(unsigned count)
 {
     for (unsigned i = 0; i < count; i++)
@@ -325,7 +327,8 @@ CLUSTER_CASE(test_batch__of_a_cluster_is_of_one_server)
            "s12 release({12}lock:fence:waiting {12}a; me:1)\ns12 flush\n"
            "event released a 0\n0 ok\n"
            "stats: granted+2 busy+1 released+1 held+1 waits[0]+2 holds[0]+1\n");
-    assert_false(self->client->waits.has_turns); /* nobody got its message */
+    /* nobody got the message of the release */
+    assert_false(self->client->waits.has_turns);
     rlock_list(self->client, NULL, 0, NULL, client_test_on_query, self);
     turn();
     EXPECT("s0 list({0}lock:fence; {0} 0)\ns0 flush\n");
@@ -471,7 +474,8 @@ CLIENT_CASE(test_batch__reads_each_result_of_a_release)
            "stats: lost+1 released+2 failed+3\nlost: 'lost'\n"
            "io: 'a script of another version replied'\n"
            "refused: 'WRONGTYPE the key holds no lock of this kind'\n");
-    assert_true(self->client->waits.has_turns); /* another client got that of 'b' */
+    /* another client got the message of 'b' */
+    assert_true(self->client->waits.has_turns);
 }
 
 CLIENT_CASE(test_batch__that_is_refused)
@@ -488,7 +492,8 @@ CLIENT_CASE(test_batch__that_is_refused)
            "refused: 'OOM command not allowed'\n");
 }
 
-/** While the connection is lost, the rights are those of the last one. */
+/** While the connection is lost, the missing rights are not checked, because they are those of the
+ *  last connection. */
 CLIENT_CASE(test_batch__lacks_a_right_only_while_connected)
 {
     struct rlock_acquire_options reentrant = {.kind = &rlock_reentrant, .holder = 77};
@@ -526,7 +531,7 @@ CLIENT_CASE(test_batch__that_cannot_be_written)
     acquire(3, "d", (struct rlock_acquire_options){.lease_ms = 2000});
     flush();
     acquire(2, "c", plain);
-    cancel(0); /* of what has failed already */
+    cancel(0); /* cancels a call that has already failed */
     turn();
     EXPECT("0 cancelled\nevent failed d 0\n3 refused: WRONGPASS invalid\n"
            "stats: failed+1\nrefused: 'refused'\n");
@@ -556,7 +561,7 @@ CLIENT_CASE(test_batch__waits_while_its_keys_are_moving)
     conns[0].is_moving = true;
     acquire(4, "e", plain);
     turn();
-    close_client(); /* it does not wait for that */
+    close_client(); /* the close does not wait for the end of the move */
     EXPECT("4 cancelled\n0 cancelled\n2 cancelled\n1 cancelled\n3 cancelled\n");
 }
 

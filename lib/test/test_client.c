@@ -288,7 +288,7 @@ CLIENT_CASE(test_acquire__refuses_bad_options)
 {
     static const struct {
         struct rlock_acquire_options options;
-        const char *why; /* NULL: they are good */
+        const char *why; /* NULL: the options are accepted */
     } cases[] = {
         {{.lease_ms = 9}, "lease_ms: must be 10 to 86400000"},
         {{.lease_ms = 10}, NULL},
@@ -356,7 +356,7 @@ CLIENT_CASE(test_acquire__refuses_bad_names)
     forget_all();
 }
 
-/** The keys of some kinds have a suffix: ":queue", ":readers". */
+/** The keys of some kinds are longer than the name: they end with ":queue" or ":readers". */
 CLIENT_CASE(test_acquire__takes_the_longest_name_of_every_kind)
 {
     static const struct {
@@ -500,7 +500,7 @@ CLIENT_CASE(test_acquire__gives_on_lost_its_own_argument)
            "stats: lost+1 held-1 holds[9]+1 holds+334000\nlost: 'lost'\n");
 }
 
-/** The lowest random number halves a pause. */
+/** The random number is 0, and so each pause is half of its upper bound. */
 CLIENT_CASE(test_acquire__spins_between_the_bounds_of_its_options)
 {
     acquire(0, "a",
@@ -576,7 +576,7 @@ CLIENT_CASE(test_channel__is_subscribed_while_a_lock_waits)
            "stats: waiters-1\n");
     reply(0, "*5 +# :6000000 :300 +0 *1 :60000");
     reply(0, "+#_1");
-    wait_for(0, "a"); /* while its channel is being left */
+    wait_for(0, "a"); /* while the channel is being unsubscribed */
     turn();
     EXPECT("event released a 0\n"
            "s0 acquire_wait(lock:fence lock:fence:waiting a; 1000 7000000 me:5 6000)\n"
@@ -587,7 +587,7 @@ CLIENT_CASE(test_channel__is_subscribed_while_a_lock_waits)
     go_down(1, RLOCK_IO, "reset");
     turn();
     EXPECT("");
-    pass_us(50001); /* its waiters try now and then */
+    pass_us(50001); /* waiters without messages try after pauses */
     turn();
     EXPECT("s0 acquire_again(lock:fence lock:fence:waiting a i40; 1000 7050001 me:5 6000 "
            "me:2 6000)\n"
@@ -694,7 +694,7 @@ CLIENT_CASE(test_channel__without_memory)
            "s0 flush\nc1 SUBSCRIBE rlock:c\nc1 flush\nstats: failed+2 waiters+1\n");
 }
 
-/** The channels of 'a' and 'agm' are in one bucket. */
+/** The channels of 'a' and 'agm' are in the same bucket, so the whole name must be compared. */
 CLIENT_CASE(test_channel__ignores_messages_of_another_shape)
 {
     static const char *const others[] = {"*3 +message +rlock:b +",
@@ -724,7 +724,7 @@ CLIENT_CASE(test_channel__ignores_messages_of_another_shape)
 CLIENT_CASE(test_raise__of_fences)
 {
     acquire_first(plain);
-    rlock_raise_fences(self->client, 50); /* less than it has seen */
+    rlock_raise_fences(self->client, 50); /* less than the client has seen */
     rlock_raise_fences(self->client, 500);
     turn();
     EXPECT("s0 EVAL raise_fence(lock:fence; 101)\ns0 flush\n");

@@ -1,5 +1,7 @@
-/* test_conn.c - the states of a connection, on a clock that stands still. A case sets the
- * state, and makes what happens then. */
+/*
+ * test_conn.c - the states of a connection. Only the test moves the clock. A case sets a state, and
+ * then causes an event.
+ */
 #include "base/clock.h"
 #include "redis/conn_impl.h"
 #include "test/cases.h"
@@ -19,7 +21,7 @@
 struct conn_test {
     uv_loop_t loop;
     struct redis_conn *conns[2];
-    struct fake *fake; /* a server, of some tests */
+    struct fake *fake; /* a server; NULL in most tests */
     unsigned downs;
     struct rlock_err why; /* of the last down */
 };
@@ -94,7 +96,8 @@ static int tear_down(void **state)
 
 #define CONN_CASE(name) DEFINE_CASE(name, name, set_up, tear_down, NULL)
 
-/** Siblings that have lost one master try again together. */
+/** Siblings that have lost the same master make their next attempt at the same time. One sibling
+ *  follows the other (`follows`), or sets the time for the other (`leads`). */
 CONN_CASE(test_redis_conn_lose__pauses_with_its_siblings)
 {
     static const struct {
@@ -147,7 +150,8 @@ CONN_CASE(test_redis_conn_lose__pauses_with_its_siblings)
     }
 }
 
-/** The commands of a sibling that is carried went with the socket, too. */
+/** The commands of a sibling that uses the lost socket went to the same server, so it reports the
+ *  loss, too. */
 CONN_CASE(test_redis_conn_lose__is_a_loss_for_the_siblings_that_it_carries)
 {
     static const struct redis_url url = {.host_count = 1, .hosts = {{1, "127.0.0.1"}}};
@@ -164,7 +168,8 @@ CONN_CASE(test_redis_conn_lose__is_a_loss_for_the_siblings_that_it_carries)
     assert_string_equal(test->conns[1]->broken.text, "lost");
 }
 
-/** The threads of libuv may all be busy with other names. */
+/** An address is not sent to the threads of libuv, because they may all be busy with other
+ *  names. */
 CONN_CASE(test_redis_conn__needs_no_resolver_for_an_address)
 {
     static const struct {
@@ -188,7 +193,7 @@ CONN_CASE(test_redis_conn__needs_no_resolver_for_an_address)
     }
 }
 
-/** A node of a cluster that always names itself. */
+/** The only node of the cluster answers each handshake with a MOVED to itself. */
 CONN_CASE(test_redis_conn_open__follows_five_moves)
 {
     struct conn_test *test = *state;
@@ -212,7 +217,7 @@ CONN_CASE(test_redis_conn__attempt_ends_at_its_deadline)
         enum conn_state state;
         unsigned hosts;
         const char *why;
-        bool is_broken; /* a write has failed: there is no need to wait */
+        bool is_broken; /* a write has failed, so there is no need to wait */
     } cases[] = {
         {CONN_CONNECTING, 1, "connect: no reply within 1000 ms", false},
         {CONN_HANDSHAKE, 1, "connect: no reply within 1000 ms", false},
@@ -259,7 +264,7 @@ static redisReply *parse(const char *text)
     return reply;
 }
 
-/** End a question to the sentinel; `reply` NULL: without one. */
+/** End a command of the guide. `reply` is NULL if the sentinel has not replied. */
 static void answer(struct redis_command *question, enum rlock_status status,
                    const char *reply)
 {
@@ -295,7 +300,7 @@ CONN_CASE(test_redis_conn__a_sibling_goes_on_alone)
     close_conns(test);
 }
 
-/** The login and the database are those of the servers. */
+/** The login and the database of the URL are for the servers. */
 CONN_CASE(test_redis_guide__is_connected_without_the_login)
 {
     struct redis_conn_options options;
@@ -316,7 +321,7 @@ CONN_CASE(test_redis_guide__is_connected_without_the_login)
     assert_ptr_equal(options.url, &guide_url);
 }
 
-/** The guide is connected to a fake server. */
+/** The guide is connected to a fake server. Each row is a reply to one of its commands. */
 CONN_CASE(test_redis_guide__goes_where_a_sentinel_says)
 {
     static const struct {
@@ -324,7 +329,7 @@ CONN_CASE(test_redis_guide__goes_where_a_sentinel_says)
         enum rlock_status status;
         enum conn_state was;
         unsigned downs;
-        bool is_replicas; /* the answer is about them */
+        bool is_replicas; /* the reply is to SENTINEL REPLICAS */
         bool is_answered, goes;
     } cases[] = {
         {ADDRESS, RLOCK_OK, CONN_ASKING, 0, false, true, true},

@@ -1,4 +1,4 @@
-/* test_discovery.c - handshakes; what servers and sentinels say about the primary. */
+/* test_discovery.c - handshakes, and what servers and sentinels say about the primary. */
 #include "redis/discovery.h"
 #include "redis/handshake.h"
 #include "test/cases.h"
@@ -7,7 +7,7 @@
 #include <hiredis/hiredis.h>
 #include <stdio.h>
 
-/** Parse one reply; free it with freeReplyObject(). */
+/** Parse one reply. Free it with freeReplyObject(). */
 static struct redis_reply *parse(const char *text)
 {
     redisReader *reader = redisReaderCreate();
@@ -262,7 +262,8 @@ UNIT_CASE(test_redis_discovery_moved__names_the_master_of_the_slot)
         {"-MOVED 3999 127.0.0.1:6381\r\n", "127.0.0.1", 6381},
         {"-MOVED 3999 ::1:6381\r\n", "::1", 6381},
         {"-MOVED 3999 node-2.example:6381\r\n", "node-2.example", 6381},
-        {"-MOVED 3999 :6381\r\n", "asked", 6381}, /* the host that was asked */
+        /* the name of the node that sent the error */
+        {"-MOVED 3999 :6381\r\n", "asked", 6381},
         {"-MOVED 3999 n:0\r\n", NULL, 0},
         {"-MOVED 3999 n:65536\r\n", NULL, 0},
         {"-MOVED 3999 n:x\r\n", NULL, 0},

@@ -1,4 +1,4 @@
-/* test_group.c - what a group accepts, and its states from an acquire to its end. */
+/* test_group.c - the arguments that a group accepts, and its states from an acquire to its end. */
 #include "test/group_fixture.h"
 
 static void refuse(const struct rlock_member *members, size_t count,
@@ -58,9 +58,9 @@ GROUP_CASE(test_rlock_group_create__refuses_bad_members)
     struct rlock_client **clients = test->clients;
     struct rlock_client other = {.process = clients[0]->process};
     const struct {
-        struct rlock_member last; /* behind "a" and "b" of two clients */
+        struct rlock_member last; /* follows "a" of clients[0] and "b" of clients[1] */
         enum rlock_group_need need;
-        const char *words; /* NULL: it is good */
+        const char *words; /* NULL: the member is accepted */
     } cases[] = {
         {member_of(clients[0], "b", 1), RLOCK_GROUP_ALL, NULL},
         {member_of(clients[1], "b", 1), RLOCK_GROUP_ALL, "members 1 and 2 are the same"},
@@ -96,14 +96,15 @@ GROUP_CASE(test_rlock_group_create__refuses_bad_members)
     rlock_group_free(NULL);
 }
 
-/** A quorum has one kind, in which owners exclude each other. */
+/** A quorum has one kind, and may not consist of semaphores. */
 GROUP_CASE(test_rlock_group_create__checks_kinds_and_permits)
 {
     struct group_test *test = *state;
     const struct {
         const struct rlock_kind *kinds[2];
         uint16_t permits[2];
-        const char *all, *majority; /* why it is refused; NULL: it is not */
+        /* why such a group is refused; NULL: it is accepted */
+        const char *all, *majority;
     } cases[] = {
         {{NULL, &rlock_plain}, {0, 0}, NULL, NULL},
         {{&rlock_write, &rlock_write}, {0, 0}, NULL, NULL},
@@ -134,7 +135,7 @@ GROUP_CASE(test_rlock_group_create__checks_kinds_and_permits)
     }
 }
 
-/** Each member is acquired as its own kind, and the holder is that of the options. */
+/** Each member is acquired with its own kind and permits, and with the holder of the options. */
 GROUP_CASE(test_rlock_group_acquire__gives_each_member_its_kind)
 {
     struct group_test *test = *state;
@@ -185,7 +186,7 @@ GROUP_CASE(test_group__in_a_child_does_nothing)
     assert_int_equal(test->answers, 3);
 }
 
-/** The loop answers; without memory for that, the call does. */
+/** The loop answers these calls. If there is no memory for an answer, the call itself answers. */
 GROUP_CASE(test_group__answers_calls_in_the_wrong_state)
 {
     struct group_test *test = *state;
@@ -207,12 +208,12 @@ GROUP_CASE(test_group__answers_calls_in_the_wrong_state)
         test->answers = 0;
         rlock_group_release(test->group, on_answer, test);
         uv_run(&test->loop, UV_RUN_NOWAIT);
-        EXPECT_ANSWER(test, RLOCK_NOT_OWNER); /* it has learnt of the loss */
+        EXPECT_ANSWER(test, RLOCK_NOT_OWNER); /* the call before has reported the loss */
         acquire(test, 60000, 0);
         answer_all(test, "gg");
         lose_member(test, 0);
     }
-    acquire(test, 60000, 0); /* of a lost group */
+    acquire(test, 60000, 0); /* a lost group can be acquired again */
     rlock_group_acquire(test->group, NULL, on_answer, test);
     torture_fail(1, 0);
     rlock_group_release(test->group, on_answer, test);
@@ -220,7 +221,8 @@ GROUP_CASE(test_group__answers_calls_in_the_wrong_state)
     EXPECT_ANSWER(test, RLOCK_NO_MEMORY);
     rlock_group_acquire(test->group, NULL, on_answer, test);
     ASSERT_CONTAINS(rlock_client_why(test->clients[0])->text, "in another call");
-    ASSERT_NUMBER(test->group->options.lease_ms, ==, 60000); /* of the first call */
+    /* the options of the first call have stayed */
+    ASSERT_NUMBER(test->group->options.lease_ms, ==, 60000);
     rlock_group_free(test->group);
     assert_int_equal(test->answers, 4);
     ASSERT_STATUS(test->status, RLOCK_INVALID);
@@ -300,7 +302,7 @@ GROUP_CASE(test_group__is_lost_once_with_one_too_few)
     assert_int_equal(test->group->members[4].lock.state, RLOCK_STATE_IDLE); /* released */
 }
 
-/** An extension and a release count the members that are still ours. */
+/** The status of an extension or a release says whether enough members are still ours. */
 GROUP_CASE(test_call__on_a_held_group_tells_whether_enough_are_ours)
 {
     static const struct {
@@ -347,7 +349,7 @@ GROUP_CASE(test_call__on_a_held_group_tells_whether_enough_are_ours)
     }
 }
 
-/** Cancelled in a try, and in the wait for a busy member. */
+/** The acquire is cancelled in a try, and in the wait for a busy member. */
 GROUP_CASE(test_rlock_group_cancel__ends_an_acquire)
 {
     struct group_test *test = *state;
@@ -369,7 +371,7 @@ GROUP_CASE(test_rlock_group_cancel__ends_an_acquire)
     }
     acquire(test, 60000, 0);
     answer_all(test, "gg");
-    rlock_group_cancel(test->group); /* what is held is not cancelled */
+    rlock_group_cancel(test->group); /* a group that is held is not cancelled */
     assert_true(rlock_is_held(&test->group->members[0].lock));
 }
 
@@ -392,7 +394,8 @@ GROUP_CASE(test_callback__may_call_again)
     EXPECT_ANSWER(test, RLOCK_DOWN); /* there is no server */
 }
 
-/** Those that are under way end, and what is held is released. */
+/** rlock_group_free() ends the call in progress with RLOCK_CANCELLED, and releases all locks of
+ *  the group. */
 GROUP_CASE(test_rlock_group_free__in_each_state)
 {
     enum call { TRY, HOLD, EXTEND, RELEASE };
@@ -433,10 +436,11 @@ GROUP_CASE(test_rlock_group_release__overtakes_an_extension)
     rlock_group_release(test->group, on_answer, test);
     while (test->answers == 0)
         uv_run(&test->loop, UV_RUN_ONCE);
-    EXPECT_ANSWER(test, RLOCK_DOWN); /* of the release: there is no server */
+    EXPECT_ANSWER(test, RLOCK_DOWN); /* the status of the release: there is no server */
 }
 
-/** A bad lease; or no memory, where the first member answers from inside the call. */
+/** The lease is bad, or there is no memory. In the second case the first member answers from
+ *  inside the call. */
 GROUP_CASE(test_rlock_group_extend__that_cannot_be_sent_leaves_the_group_held)
 {
     struct group_test *test = *state;
@@ -444,7 +448,8 @@ GROUP_CASE(test_rlock_group_extend__that_cannot_be_sent_leaves_the_group_held)
     for (int is_invalid = 0; is_invalid <= 1; is_invalid++) {
         create(test, 3, RLOCK_GROUP_MAJORITY);
         acquire(test, 60000, 0);
-        answer_all(test, "bgg"); /* a member that is not held hides no reason */
+        /* the member that is not held does not hide the reason of the others */
+        answer_all(test, "bgg");
         test->answers = 0;
         if (!is_invalid)
             torture_fail(1, 10);

@@ -1,4 +1,6 @@
-/* test_group_round.c - the tries of an acquire: their time, results and pauses. */
+/*
+ * test_group_round.c - the tries of an acquire: their time limits, their results and their pauses.
+ */
 #include "test/group_fixture.h"
 
 GROUP_CASE(test_rlock_group_acquire__bounds_its_rounds_by_the_lease)
@@ -79,8 +81,9 @@ GROUP_CASE(test_try__that_is_answered_tells_the_status)
     struct group_test *test = *state;
 
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
-        bool may_wait = cases[i].status == RLOCK_NO_MEMORY || /* it does not try again */
-                        cases[i].status == RLOCK_INVALID;
+        /* such a failure ends the acquire at once */
+        bool may_wait =
+            cases[i].status == RLOCK_NO_MEMORY || cases[i].status == RLOCK_INVALID;
 
         create(test, cases[i].count, cases[i].need);
         acquire(test, 60000, may_wait ? RLOCK_WAIT_FOREVER : 0);
@@ -115,7 +118,8 @@ GROUP_CASE(test_try__without_time_left_has_failed)
     EXPECT_ANSWER(test, RLOCK_TIMEOUT);
 }
 
-/** Its time begins with the call, not with the current turn of the loop. */
+/** The time limit of a try counts from the call of rlock_group_acquire(). It does not count from
+ *  the loop's cached time, which is an hour old in this test, as after a callback that ran long. */
 GROUP_CASE(test_try__has_its_time_though_the_loop_was_busy)
 {
     struct group_test *test = *state;
@@ -186,10 +190,11 @@ GROUP_CASE(test_rlock_group_acquire__pauses_before_it_tries_again)
         assert_int_equal(test->group->members[i].call, GROUP_CALL_CANCEL);
     end_round(test);
     acquire(test, 60000, 0);
-    ASSERT_NUMBER(test->group->awaited, ==, 0); /* each is still in its call */
+    /* each member is still in its earlier call */
+    ASSERT_NUMBER(test->group->awaited, ==, 0);
 }
 
-/** A member that answers after its round counts from then on. */
+/** If a member answers after its round, the answer counts from then on. */
 GROUP_CASE(test_round__takes_late_answers)
 {
     struct group_test *test = *state;

@@ -11,10 +11,10 @@
 #define OTHER     "00000000-0000-4000-8000-000000000000:1" /* its owner */
 #define ROW(name) "*5\r\n+" name "\r\n+" OTHER "\r\n:5\r\n:2\r\n:3\r\n"
 
-/** A client of a fake server, and what its queries have told. */
+/** A client of a fake server, and the results of its queries. */
 struct inspect_test {
     uv_loop_t loop;
-    long blocks; /* that were allocated before */
+    long blocks; /* number of allocated blocks before the test */
     struct rlock_client *client;
     struct fake *fake;
     unsigned answers, owners, wanted; /* the list ends after `wanted` owners */
@@ -54,7 +54,8 @@ static bool inspect_on_owner(const struct rlock_info *info, void *arg)
     return ++test->owners < test->wanted;
 }
 
-/** Wait for a call, and answer it by its number and `count` more elements. */
+/** Wait for a call. Reply with an array of the number of the call and `count` more elements, or
+ *  with an error. */
 static void reply(struct inspect_test *test, size_t count, const char *elements)
 {
     struct fake *fake = test->fake;
@@ -175,7 +176,7 @@ INSPECT_CASE(test_rlock_inspect__refuses_replies_of_other_shapes)
     static const struct {
         size_t count;
         const char *elements;
-        size_t tag_len; /* of the names of the server */
+        size_t tag_len; /* length of the tag of names on this server */
         enum rlock_status status;
     } cases[] = {
         {0, "", 0, RLOCK_IO},

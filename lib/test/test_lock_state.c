@@ -1,4 +1,4 @@
-/* test_lock_state.c - the states of a lock and what is counted with them. */
+/* test_lock_state.c - the states of a lock, and what the statistics count at their transitions. */
 #include "test/scripted_client.h"
 
 /* -- state.c -- */
@@ -176,7 +176,8 @@ CLIENT_CASE(test_renew__ends_as_the_server_replies)
 
 static const struct rlock_acquire_options watched = {.lease_ms = 900, .watchdog = true};
 
-/** Two renewals are on their way, and the server does not know their script. */
+/** Two renewals were sent, and the server does not know their script. Meanwhile the first lock is
+ *  extended or released, so its renewal must not be sent again. */
 CLIENT_CASE(test_renew__that_another_call_overtakes_is_not_sent_again)
 {
     for (int is_extended = 0; is_extended < 2; is_extended++) {
@@ -218,7 +219,8 @@ CLIENT_CASE(test_renew__that_another_call_overtakes_is_not_sent_again)
     }
 }
 
-/** The next renewal would be due later; the lease goes on. */
+/** When the second renewal is due, hold_max_ms is over, so the lock counts as lost. No release is
+ *  sent, because the lease ends by itself on the server. */
 CLIENT_CASE(test_renew__ends_with_hold_max_ms)
 {
     struct rlock_acquire_options options = watched;
@@ -236,7 +238,8 @@ CLIENT_CASE(test_renew__ends_with_hold_max_ms)
     EXPECT("");
 }
 
-/** The reply does not come: the call is answered, and on_lost is not called. */
+/** The reply to the extension does not come before the lease ends. Then the call is answered
+ *  RLOCK_LOST, and on_lost is not called. */
 CLIENT_CASE(test_extend__past_the_end_of_the_lease_is_lost)
 {
     acquire_first(watched);
@@ -281,13 +284,14 @@ CLIENT_CASE(test_release__without_a_callback_of_a_lost_lock)
     flush();
     reply(0, "+#_0");
     drop(0);
-    extend(0, 1000); /* it is not lost any more, but idle */
+    extend(0, 1000); /* drop() has made the lock idle, so it is not lost any more */
     forget_all();
     turn();
     EXPECT("0 not_owner\n");
 }
 
-/** It is repeated if its outcome is unknown, or that of a try of the acquire was. */
+/** The library repeats a release whose outcome is unknown. It also repeats a release if the
+ *  outcome of a try of the acquire was unknown. */
 CLIENT_CASE(test_release__ends_as_the_server_replies)
 {
     static const struct {
@@ -541,7 +545,8 @@ CLIENT_CASE(test_acquire__of_a_queue_leaves_it_when_it_fails)
 
 #define BESIDE "kind: calls of another kind wait for this name"
 
-/** Neither would be woken for the other. */
+/** The server queues the waiters of one kind and not of the other, so the release of one would not
+ *  wake the other. */
 CLIENT_CASE(test_acquire__does_not_wait_beside_another_kind)
 {
     static const struct {
@@ -616,7 +621,7 @@ CLIENT_CASE(test_cancel__in_each_state)
     flush();
     reply(0, "*5 +# :6000000 :101 +0 *1 :60000");
     forget_all();
-    cancel(1); /* it waits, and has nothing at the server */
+    cancel(1); /* it waits, and the server knows nothing of it */
     turn();
     EXPECT("1 cancelled\nstats: waiters-1\n");
     acquire(1, "b", (struct rlock_acquire_options){.lease_ms = 1000, .wait_ms = 1000});
@@ -634,7 +639,8 @@ CLIENT_CASE(test_cancel__in_each_state)
 static const struct rlock_acquire_options cohort = {
     .kind = &rlock_cohort, .lease_ms = 1000, .wait_ms = 60000};
 
-/** Three locks wait for another client. Lock 0 gets `fence`, and may be passed on 16 times. */
+/** Let three locks wait for another client. Then lock 0 gets `fence`, and may be passed on 16
+ *  times. */
 static void hold_before_waiters(struct rlock_acquire_options options, const char *fence)
 {
     char text[40];
@@ -664,7 +670,7 @@ CLIENT_CASE(test_pass__gives_the_next_fence_without_the_server)
     ASSERT_NUMBER(self->locks[1].passes, ==, 15);
     ASSERT_NUMBER(self->client->servers[0].last_fence, ==, 118);
     now_us += 1;
-    release(1); /* 10 ms after its grant by the server */
+    release(1); /* 10 ms after the server has granted the lock */
     turn();
     EXPECT("s0 release(lock:fence:waiting a; me:1)\n"
            "s0 acquire_again(lock:fence lock:fence:waiting a; 1000 7010000 me:3 6000 0)\n"
@@ -733,7 +739,8 @@ CLIENT_CASE(test_pass__when_the_client_is_closed)
            "stats: released+1 held-1 waiters-2 holds[0]+1\n");
 }
 
-/** After an extension; and where other clients got the fences behind its own. */
+/** A lock is not passed on after an extension. It is also not passed on if other clients got the
+ *  fences that would follow its own. */
 CLIENT_CASE(test_pass__is_not_done_with_fences_of_others)
 {
     for (int i = 0; i < 2; i++) {

@@ -1,5 +1,7 @@
-/* test_turns.c - the turns that a client takes with others at a name, on a clock that
- * stands still. */
+/*
+ * test_turns.c - the turns that a client takes with other clients at a name. Only the test moves
+ * the clock.
+ */
 #include "base/clock.h"
 #include "lock/batch.h"
 #include "lock/channel.h"
@@ -14,7 +16,7 @@
 #define NAME      "item:7"
 #define TURNS_MAX 16
 
-/** A client without a server, the lock that it releases, and a lock that waits. */
+/** A client without a server, the lock that it releases, and another lock that waits. */
 struct turns_test {
     uv_loop_t loop;
     struct rlock_client *client;
@@ -58,7 +60,7 @@ static void count_answer(struct rlock *lock, enum rlock_status status, void *arg
     ((struct turns_test *)arg)->answers++;
 }
 
-/** A lock of this client begins to wait; its channel counts as subscribed. */
+/** Let `waiting` begin to wait. Its channel then counts as subscribed. */
 static void let_wait(struct turns_test *test, const struct rlock_kind *kind)
 {
     struct rlock_acquire_options options = {
@@ -73,7 +75,8 @@ static void let_wait(struct turns_test *test, const struct rlock_kind *kind)
     test->channel->is_subscribed = true;
 }
 
-/** Release the lock; another client waits if there is more than one receiver. */
+/** Release the lock. `receivers` is the number of clients that get the message; 0 means that no
+ *  other client waits. */
 static void release(struct turns_test *test, unsigned receivers)
 {
     assert_null(rlock_wait_releasing(test->client, &test->lock, false));
@@ -90,7 +93,7 @@ static struct rlock_turns *turns_of(const struct turns_test *test)
     return &test->client->waits.turns[rlock_keys_hash(NAME, strlen(NAME)) % RLOCK_TURNS];
 }
 
-/** Release until the client yields, and assert that this takes TURNS_MAX + 1 releases. */
+/** Release the lock until the client yields, and assert that this takes TURNS_MAX + 1 releases. */
 static void release_until_yield(struct turns_test *test)
 {
     for (unsigned i = 0; i < TURNS_MAX; i++)
@@ -102,7 +105,7 @@ static void release_until_yield(struct turns_test *test)
         fail_msg("it does not yield after %d releases", TURNS_MAX + 1);
 }
 
-/** Let the yield pass, and assert that it lasts so long. */
+/** Let the yield pass, and assert that it lasts `yield_us`. */
 static void pass_yield(struct turns_test *test, int64_t yield_us)
 {
     frozen_us += yield_us - 1;
@@ -141,7 +144,7 @@ TURNS_CASE(test_release__yields_after_16_turns)
     };
     struct turns_test *test = *state;
 
-    release(test, 1); /* this one shows that there is another client */
+    release(test, 1); /* this release shows that there is another client */
     release_until_yield(test);
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
         struct rlock lock = {.kind = cases[i].kind,
@@ -220,7 +223,7 @@ TURNS_CASE(test_release__of_a_lock_that_was_taken_keeps_the_yield_short)
     }
     release_until_yield(test);
     pass_yield(test, 2000);
-    release_until_yield(test); /* this one was not taken */
+    release_until_yield(test); /* nobody has taken the lock during the last yield */
     pass_yield(test, 4000);
 }
 
@@ -328,7 +331,7 @@ TURNS_CASE(test_message__before_the_reply_to_its_release)
     rlock_wait_released(test->client, &test->lock, 1); /* it is not counted */
     assert_int_equal(test->channel->unreplied, 1);
 
-    /* the messages of two releases, the second one after both replies */
+    /* The messages of two releases come. The second message comes after both replies. */
     test->channel->unreplied = 2;
     hear(test);
     for (int i = 0; i < 2; i++) {
@@ -342,7 +345,7 @@ TURNS_CASE(test_message__before_the_reply_to_its_release)
     assert_null(test->waiting.batch);
 
     test->channel->unreplied = 2;
-    hear(test); /* whose message it is shows the second reply */
+    hear(test); /* only the reply to the second release shows whose message this is */
     for (unsigned receivers = 0; receivers < 2; receivers++) {
         test->lock.is_counted = true;
         rlock_wait_released(test->client, &test->lock, receivers);
@@ -352,12 +355,14 @@ TURNS_CASE(test_message__before_the_reply_to_its_release)
     test->lock.is_counted = true;
     test->channel->unreplied = 1;
     hear(test);
-    rlock_wait_released(test->client, &test->lock, 0); /* it was that of another client */
+    /* the message was from another client */
+    rlock_wait_released(test->client, &test->lock, 0);
     assert_int_equal(test->channel->early_messages, 0);
     assert_non_null(test->waiting.batch);
 }
 
-/* The release was sent again, because the server did not know its script. */
+/* The release was sent again, because the server did not know its script. So the try came before
+   it, and found the lock busy. */
 TURNS_CASE(test_release__after_the_try_that_it_has_woken_wakes_again)
 {
     static const struct rlock_result busy = {.status = RLOCK_BUSY, .remaining_ms = 500};

@@ -56,7 +56,7 @@ UNIT_CASE(test_redis_url_parse__password_without_user)
     struct redis_url url = parse("redis://:a@b:c@host:1/");
 
     assert_string_equal(url.user, "");
-    assert_string_equal(url.password, "a@b:c"); /* the last @ ends it */
+    assert_string_equal(url.password, "a@b:c"); /* the login ends at the last @ */
     assert_string_equal(parse("redis://:%01@h").password, "\x01");
     assert_string_equal(url.hosts[0].name, "host");
     assert_int_equal(url.hosts[0].port, 1);

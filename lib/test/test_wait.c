@@ -1,5 +1,7 @@
-/* test_wait.c - how long waiters sleep and what wakes them, on a clock that stands still.
- * The server is up and silent. */
+/*
+ * test_wait.c - how long waiters sleep, and what wakes them. Only the test moves the clock, and the
+ * server never replies.
+ */
 #include "base/clock.h"
 #include "lock/batch.h"
 #include "lock/channel.h"
@@ -20,11 +22,11 @@
 
 struct wait_test {
     uv_loop_t loop;
-    long blocks; /* that were allocated before */
+    long blocks; /* number of allocated blocks before the test */
     struct rlock_client *client;
     struct fake *fake;
     struct rlock locks[LOCKS];
-    struct rlock_kind kind; /* its cancelled waits are counted */
+    struct rlock_kind kind; /* a kind whose cancelled waits are counted */
     unsigned answers;
     enum rlock_status status;
 };
@@ -80,7 +82,8 @@ static int tear_down(void **state)
     return 0;
 }
 
-/** A lock of these options whose first try has ended; it waits from now on. */
+/** Return a lock with these options whose first try has ended with `result`. It waits from now
+ *  on. */
 static struct rlock *begin(struct wait_test *test, int at, const struct rlock_kind *kind,
                            uint32_t wait_ms, struct rlock_result result)
 {
@@ -135,7 +138,7 @@ static uv_timer_t *timer_of(struct wait_test *test, const struct rlock *lock)
     return search.timer;
 }
 
-/** In how many ms the waiter tries again; -1: its timer does not run. */
+/** Return in how many ms the waiter tries again; -1: its timer does not run. */
 static int64_t due_ms(struct wait_test *test, const struct rlock *lock)
 {
     uv_timer_t *timer = timer_of(test, lock);
@@ -160,7 +163,8 @@ WAIT_CASE(test_waiter__sleeps_until_the_lock_may_be_free)
         bool is_subscribed, is_second;
         uint32_t wait_ms;
         enum rlock_status status;
-        int64_t remaining_ms, least_ms, most_ms; /* with the ms that is rounded up */
+        /* bounds of the sleep; a timer adds 1 ms for rounding up */
+        int64_t remaining_ms, least_ms, most_ms;
     } cases[] = {
         {&rlock_plain, true, false, 60000, RLOCK_BUSY, -1, 60001, 60001},
         {&rlock_plain, true, false, 60000, RLOCK_BUSY, 100, 102, 102},
@@ -202,7 +206,7 @@ WAIT_CASE(test_waiter__sleeps_until_the_lock_may_be_free)
     }
 }
 
-/** The longest of many pauses of a lock that spins. */
+/** Return the longest of many pauses of a lock that spins. */
 static int64_t longest_pause_ms(struct wait_test *test, struct rlock *lock)
 {
     struct rlock_result result = {.status = RLOCK_BUSY, .remaining_ms = 0};
@@ -248,7 +252,7 @@ WAIT_CASE(test_rlock_wait_on__ends_at_the_deadline)
     ASSERT_STATUS(rlock_wait_on(test->client, lock, &result), RLOCK_DOWN);
     timer_of(test, lock)->timer_cb(timer_of(test, lock));
     assert_int_equal(test->answers, 1);
-    ASSERT_STATUS(test->status, RLOCK_DOWN); /* of the last try */
+    ASSERT_STATUS(test->status, RLOCK_DOWN); /* the status of the last try */
     assert_int_equal(test->client->stats.waiters, 0);
     assert_null(rlock_channel_find(test->client, lock));
 }
@@ -262,7 +266,8 @@ WAIT_CASE(test_waiter__tries_when_its_timer_runs)
     timer_of(test, lock)->timer_cb(timer_of(test, lock));
     assert_true(torture_stop());
     assert_false(tries(lock));
-    assert_int_equal(due_ms(test, lock), 500); /* there was no memory */
+    /* the pause after a try that got no memory */
+    assert_int_equal(due_ms(test, lock), 500);
     frozen_us += INT64_C(60000) * 1000 - 1;
     timer_of(test, lock)->timer_cb(timer_of(test, lock));
     assert_true(tries(lock));
@@ -297,7 +302,7 @@ WAIT_CASE(test_rlock_wait_on__of_a_queued_kind_tries_once_more)
     }
 }
 
-/** All locks wait and none tries; the channel is subscribed. */
+/** Let all locks wait. Then their channel is subscribed, and no lock tries. */
 static void begin_all(struct wait_test *test, const struct rlock_kind *kind)
 {
     struct rlock_result busy = {.status = RLOCK_BUSY, .remaining_ms = -1};
@@ -308,7 +313,8 @@ static void begin_all(struct wait_test *test, const struct rlock_kind *kind)
         rlock_channel_find(test->client, lock)->is_subscribed = true;
         if (!tries(lock))
             continue;
-        rlock_batch_leave(lock); /* of a queued kind: it is busy again */
+        /* a queued kind tries once more, and finds the lock busy again */
+        rlock_batch_leave(lock);
         ASSERT_STATUS(rlock_wait_on(test->client, lock, &busy), RLOCK_OK);
     }
 }
@@ -462,7 +468,7 @@ WAIT_CASE(test_message__of_a_queued_kind_wakes_its_owner)
     }
 }
 
-/** Two seconds have passed. Returns whether the checks go on. */
+/** Run the checks, as if two seconds had passed. Returns whether they will run again. */
 static bool run_checks(struct wait_test *test)
 {
     uv_timer_t *checks = &test->client->waits.checks;
@@ -482,7 +488,8 @@ WAIT_CASE(test_check__of_names_whose_release_may_have_been_missed)
     static const struct {
         const struct rlock_kind *kind;
         enum rlock_status status;
-        bool checks, tries; /* the first waiter of two */
+        /* whether the first of two waiters checks, or tries */
+        bool checks, tries;
     } cases[] = {
         {&rlock_plain, RLOCK_BUSY, true, false},
         {&rlock_cohort, RLOCK_BUSY, true, false},

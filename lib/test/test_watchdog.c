@@ -1,4 +1,4 @@
-/* test_watchdog.c - renewals, and releases of copies, on a clock that stands still. */
+/* test_watchdog.c - renewals, and releases of copies. Only the test moves the clock. */
 #include "base/clock.h"
 #include "lock/batch.h"
 #include "lock/keys.h"
@@ -19,15 +19,15 @@
 #define LOCKS      3
 #define DUE_MAX    20000
 
-/** A client without a server, or of a fake one; and locks that are held. */
+/** A client without a server or with a fake server, and locks that it holds. */
 struct watchdog_test {
     uv_loop_t loop;
-    long blocks; /* that were allocated before */
+    long blocks; /* number of allocated blocks before the test */
     struct rlock_client *client;
     struct fake *fake;
     struct rlock_watchdog *watchdog;
     struct rlock_orphans *orphans;
-    struct rlock_kind kind; /* its results are counted */
+    struct rlock_kind kind; /* a kind whose results and cancels are counted */
     struct rlock locks[LOCKS];
 };
 
@@ -96,7 +96,7 @@ static int tear_down(void **state)
     if (test->fake != NULL)
         fake_stop(test->fake);
     if (test->client != NULL) {
-        test->client->is_closing = false; /* as a callback has set it */
+        test->client->is_closing = false; /* a callback may have set it */
         rlock_client_close(test->client, NULL, NULL);
     }
     while (uv_run(&test->loop, UV_RUN_DEFAULT) != 0)
@@ -107,7 +107,8 @@ static int tear_down(void **state)
     return 0;
 }
 
-/** Assert when a timer runs next, and that libuv knows. */
+/** Assert that a timer runs next at `wanted_us`, as the library notes it and as libuv will do
+ *  it. */
 static void expect_timer(const uv_timer_t *timer, int64_t at_us, int64_t wanted_us)
 {
     ASSERT_NUMBER(at_us, ==, wanted_us);
@@ -132,14 +133,14 @@ static void expect_in(const struct rlock_link *list, const struct rlock *lock)
         fail_msg("expected the lock alone, got a list of %zu", list_count(list));
 }
 
-/** Put the lock among those that are due, as after a lost connection. */
+/** Put the lock into `overdue`, as after a lost connection. */
 static void make_overdue(struct watchdog_test *test, struct rlock *lock)
 {
     rlock_watchdog_hurry(test->client, lock);
     expect_watchdog_at(test, frozen_us);
 }
 
-/** The timer of the watchdog runs. */
+/** Run the timer of the watchdog. */
 static void tick(struct watchdog_test *test)
 {
     test->watchdog->timer.timer_cb(&test->watchdog->timer);
@@ -336,7 +337,7 @@ UP_CASE(test_rlock_watchdog_resume__renews_what_is_overdue)
 
 /* -- copies -- */
 
-/** How many copies the list has, and the first, if there is one. */
+/** Return the number of copies in the list. `ret_first` gets the first copy, if there is one. */
 static size_t count_of(const struct rlock_link *list, struct rlock **ret_first)
 {
     *ret_first = list_item(list->next, struct rlock, link);
@@ -350,7 +351,8 @@ DOWN_CASE(test_orphan__is_released_until_the_result_is_certain)
         unsigned tries;
         int64_t exists_us;
         bool is_closing;
-        size_t due, second; /* else it is spare */
+        /* copies in these lists afterwards; otherwise the copy is spare */
+        size_t due, second;
     } cases[] = {
         {RLOCK_OK, 1, 1, false, 0, 0},      {RLOCK_REFUSED, 1, 1, false, 0, 0},
         {RLOCK_LOST, 1, 1, false, 0, 1},    {RLOCK_LOST, 2, 1, false, 0, 0},
@@ -364,7 +366,8 @@ DOWN_CASE(test_orphan__is_released_until_the_result_is_certain)
     struct rlock *copy;
 
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
-        rlock_orphan_unknown(test->client, &test->locks[0]); /* it waits: it is down */
+        /* the copy waits, because the client is down */
+        rlock_orphan_unknown(test->client, &test->locks[0]);
         assert_int_equal(count_of(&test->orphans->due, &copy), 1);
         assert_true(rlock_orphan_owns(copy));
         list_remove(&copy->link);

@@ -64,7 +64,7 @@ UNIT_CASE(test_redis_wire_shift__keeps_what_was_not_sent)
     assert_rest(&wire, "$4\r\nPING\r\n");
     redis_wire_shift(&wire, 3);
     assert_rest(&wire, "\nPING\r\n");
-    ASSERT_NUMBER(wire.begin, ==, 7); /* as much is left: it is not moved */
+    ASSERT_NUMBER(wire.begin, ==, 7); /* as many bytes are left, so they are not moved */
     redis_wire_shift(&wire, 1);
     assert_rest(&wire, "PING\r\n");
     ASSERT_NUMBER(wire.begin, ==, 0);

@@ -1,11 +1,11 @@
 /*
- * bare_hiredis.c - lock and unlock pairs per second with blocking calls of hiredis,
+ * bare_hiredis.c - measures lock and unlock pairs per second with blocking calls of hiredis,
  * without a lock library.
  *
  *   bare_hiredis SECONDS HOST PORT [PASSWORD]
  *
- * The minimum of a lock: SET NX PX with the value of its owner, and a script that compares
- * and deletes. One thread, one name. Prints a line of JSON.
+ * This is the minimum that a lock needs: SET NX PX with the value of its owner, and a script that
+ * compares and deletes. One thread uses one name. Prints a line of JSON.
  */
 #include <hiredis/hiredis.h>
 #include <stdio.h>
@@ -30,7 +30,7 @@ _Noreturn static void fail(const char *what, const char *why)
     _exit(1);
 }
 
-/* Returns the reply unless it is an error; the caller frees it. */
+/* Returns the reply, unless it is an error. The caller frees it. */
 static redisReply *checked(redisContext *redis, redisReply *reply, const char *what)
 {
     if (reply == NULL || reply->type == REDIS_REPLY_ERROR)

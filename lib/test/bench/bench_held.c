@@ -1,12 +1,11 @@
 /*
- * bench_held.c - the cost of held locks: many held and renewed by one client.
+ * bench_held.c - measures the cost of locks that one client holds and renews.
  *
  *   bench_held URL LOCKS SECONDS [LEASE_MS [MORE_MS]]
  *
- * Lock number i has a lease of LEASE_MS (the default: that of the watchdog) plus
- * i * MORE_MS / LOCKS.
+ * Lock number i has a lease of LEASE_MS (by default that of the watchdog) plus i * MORE_MS / LOCKS.
  *
- * Prints "held" when it holds all locks and a line of JSON SECONDS later; releases them at
+ * Prints "held" when it holds all locks, and a line of JSON SECONDS later. It releases the locks at
  * the end of its input, so that the caller can read the server's counters in between.
  */
 #include "lock/rlock_sync.h"

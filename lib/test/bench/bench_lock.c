@@ -1,10 +1,10 @@
 /*
- * bench_lock.c - plain lock and unlock pairs per second through one client.
+ * bench_lock.c - measures plain lock and unlock pairs per second through one client.
  *
  *   bench_lock URL [IN_FLIGHT [SECONDS [watch]]]
  *
- * Each of IN_FLIGHT locks is acquired, released and acquired again under a new name, with
- * one flush per turn of the loop, as in a service.
+ * Each of IN_FLIGHT locks is acquired, released and acquired again under a new name. As in a
+ * service, there is one flush per turn of the loop.
  */
 #include "lock/rlock.h"
 

@@ -1,5 +1,5 @@
 /*
- * bench_sync.c - lock and unlock pairs per second of threads that block.
+ * bench_sync.c - measures lock and unlock pairs per second of threads that block.
  *
  *   bench_sync URL THREADS SECONDS one|contended KIND [POLL_US]
  *

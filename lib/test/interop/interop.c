@@ -1,7 +1,7 @@
 /*
  * interop.c - the reentrant kind and the RLock of Redisson on the same locks.
  *
- *   interop CLASSPATH     of LockPeer
+ *   interop CLASSPATH     CLASSPATH has the class LockPeer
  */
 #include "base/clock.h"
 #include "test/interop/peer.h"
@@ -66,11 +66,11 @@ static enum rlock_status try_take(struct fixture *fixture, struct rlock_client *
     return take(fixture, client, call, (struct rlock_acquire_options){.holder = 1});
 }
 
-/** Call the peer; its answer must be the expected one. */
+/** Send a command to the peer, and assert its answer. */
 #define ASSERT_ANSWER(fixture, expected, ...)                                            \
     assert_string_equal(PEER_CALL(fixture, &peer, __VA_ARGS__), expected)
 
-/** How often the peer's `holder` holds the lock, by its hash. */
+/** Return how often the peer's `holder` holds the lock, as the hash in Redis says. */
 static long long peer_count(struct fixture *fixture, const char *holder)
 {
     const char *id = PEER_CALL(fixture, &peer, "id %s", holder);
@@ -100,7 +100,7 @@ struct waiting {
 
 static long long busy_tries(struct server *server)
 {
-    return server_calls(server, "pttl"); /* each reads it, in its script */
+    return server_calls(server, "pttl"); /* the script of each busy try runs PTTL once */
 }
 
 static long long subscribers(struct server *server, const char *channel)
@@ -127,7 +127,7 @@ static bool is_waiting(void *arg)
            busy_tries(waiting->server) >= waiting->tries;
 }
 
-/** Run the loop until a waiter has subscribed and has found the lock busy after that. */
+/** Run the loop until a waiter has subscribed, and has found the lock busy once more after that. */
 static void wait_waiting(struct fixture *fixture, const char *channel, long long tries)
 {
     struct waiting waiting = {fixture->server, channel, tries + 2};
@@ -209,7 +209,7 @@ FIXTURE_CASE(test_acquire__is_woken_by_redisson)
     FIXTURE_AWAIT(fixture, has_no_subscribers, fixture);
 }
 
-/* For such a name Redisson uses another channel. */
+/* For a name with braces Redisson uses another channel. */
 FIXTURE_CASE(test_release__wakes_redisson_on_a_name_with_braces)
 {
     static const char name[] = "order:{7}";
@@ -368,7 +368,7 @@ FIXTURE_CASE(test_force__of_redisson_frees_our_lock_and_wakes_our_waiter)
     ASSERT_ANSWER(fixture, "ok true", "force " LOCK);
     assert_int_equal(answer_of(fixture, &waiting), RLOCK_OK);
     assert_int_equal(look(fixture, waiter).count, 1);
-    fixture_pass_ms(fixture, FIXTURE_DAY_MS); /* of the timers that were held */
+    fixture_pass_ms(fixture, FIXTURE_DAY_MS); /* so that the timers that were held fire */
     fixture_wait_count(fixture, &held.losses, 1);
 }
 
@@ -395,7 +395,7 @@ FIXTURE_CASE(test_force_release__frees_redissons_lock_and_wakes_its_waiter)
 /* -- all at once -- */
 
 #define ENTRIES 200
-#define MEMBERS 6 /* the first half ours */
+#define MEMBERS 6 /* the first half are clients of the library, the others of Redisson */
 
 enum stage { WANTS, INSIDE, LEAVES, DONE };
 
@@ -404,7 +404,7 @@ struct member {
     unsigned holder;
     enum stage stage;
     struct call call;
-    unsigned tag; /* of the call of the peer */
+    unsigned tag; /* tag of the command to the peer */
 };
 
 struct contest {
@@ -471,7 +471,8 @@ static void advance(struct contest *contest, struct member *member)
     }
 }
 
-/* A member that is inside leaves in a later turn, so that others could enter. */
+/* A member that has entered stays inside until the next step. If the lock did not exclude the
+   other members, one of them could enter meanwhile, and the assertion on `inside` would fail. */
 static bool contest_step(void *arg)
 {
     struct contest *contest = arg;

@@ -1,4 +1,6 @@
-/* peer.c - commands to the Java process, by its standard input and output. */
+/*
+ * peer.c - sends commands to the standard input of the Java process, and reads its standard output.
+ */
 #include "test/interop/peer.h"
 #include "test/child.h"
 

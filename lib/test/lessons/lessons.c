@@ -3,8 +3,8 @@
  *
  *   lessons [LESSON]...
  *
- * Prints the commands of the sequence that breaks a lock, and what comes of it; then the same
- * sequence with the plain kind. Exit code 1: the outcome was another one.
+ * Prints the commands of the sequence that breaks a lock, and its outcome. Then prints the same
+ * sequence with the plain kind. The exit code is 1 if an outcome was not the expected one.
  */
 #include "test/lesson.h"
 
