@@ -273,7 +273,7 @@ void rlock_sync_stats(struct rlock_sync *sync, struct rlock_client *client,
 static void sync_on_group_answer(struct rlock_group *group, enum rlock_status status,
                                  void *arg)
 {
-    /* the message is taken from this client */
+    /* The message of a group's refused call is kept by the client of the first member. */
     if (status == RLOCK_INVALID)
         of(arg)->base.client = group->members[0].client;
     rlock_sync_answer(arg, status);

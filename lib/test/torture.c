@@ -20,7 +20,8 @@ char *__wrap_strdup(const char *text);
 
 static struct {
     atomic_long blocks;
-    /* The allocation that finds 1 fails, and so do the next `more` allocations. */
+    /* Each allocation counts down. The one that finds 1 fails, and so do the next `more`
+       allocations. */
     atomic_int countdown;
     atomic_int more;
     atomic_bool is_armed, has_failed;

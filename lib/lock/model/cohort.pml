@@ -3,9 +3,10 @@
  * check.sh runs it.
  *
  * A client with TASKS tasks and another client compete for a lock. A task that ends passes the
- * lock to a waiting one without the server, PASSES times in a row. As in lease.pml each owner
- * reads a value and writes one computed from it, and the lease may expire between any two
- * steps: nobody in the row notices before the last one releases the lock.
+ * lock to a waiting task without the server, at most PASSES times in a row. As in lease.pml
+ * each owner reads a value and writes a value computed from it, and the lease may expire
+ * between any two steps. No task in the row notices this before the last task releases the
+ * lock.
  *
  * Guarantee: no stale write, and no task waits forever.
  *

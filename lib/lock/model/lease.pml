@@ -1,14 +1,14 @@
 /*
  * lease.pml - leases, pauses, expiry and fences, for the model checker SPIN; check.sh runs it.
  *
- * Holders share a value. Each acquires the lock, reads the value, writes a new one computed
- * from it and releases. There is no clock: between any two steps of a holder the others may
- * take any number of steps, and its lease may expire. So the runs contain every length of
- * a lease and of a pause.
+ * Holders share a value. Each holder acquires the lock, reads the value, writes a new value
+ * computed from it, and releases the lock. There is no clock: between any two steps of a
+ * holder the other holders may take any number of steps, and its lease may expire. So the
+ * runs contain every length of a lease and of a pause.
  *
  * Guarantee: no stale write. A write is stale if the value that it was computed from has been
- * replaced. (This does not refer to fences.) Also, no holder waits forever for one that
- * died: spin checks this as invalid end states.
+ * replaced. (Here "stale" does not refer to fences.) Also, no holder waits forever for a
+ * holder that died. spin checks this as invalid end states.
  *
  * spin finds a run with a stale write if it is given
  *   -DUNFENCED     the resource accepts every request: the lock alone is not enough

@@ -1,21 +1,23 @@
 /*
  * rwlock.pml - a read/write lock whose owners have leases and fences, for the model checker
- * SPIN; check.sh runs it, once for the turns of waiters and once for the fences (-DFENCES),
- * which do not depend on each other, and once more each with nested grants (-DNESTED).
+ * SPIN; check.sh runs it.
  *
- * Between any two steps of a client the others may take any number of steps, its lease may
- * expire, or it may die, also while it waits: the server then forgets it, since it sends no
- * heartbeat.
+ * Without -DFENCES the model has the turns of waiters, with -DFENCES the fences. Turns and
+ * fences do not depend on each other. check.sh runs both also with nested grants (-DNESTED).
+ *
+ * Between any two steps of a client the other clients may take any number of steps, the lease
+ * of the client may expire, or the client may die. If it dies while it waits, it sends no
+ * heartbeat, so the server forgets it.
  *
  * With -DNESTED one of the writers may read with its fence (a nested grant), and go on reading
  * after it has released the lease to write.
  *
  * Guarantees:
  * - A reader waits for at most one writer that was granted after its arrival.
- * - While a writer waits, only readers are granted that waited already when the last writer
- *   was granted.
- * - No one waits forever for one that died: spin checks this as invalid end states.
- * - No write is based on a replaced value, and what a reader reads is of one state.
+ * - While a writer waits, only those readers are granted that were already waiting when the
+ *   last writer was granted.
+ * - No client waits forever for a client that died. spin checks this as invalid end states.
+ * - No write is based on a replaced value, and all that a reader reads belongs to one state.
  * - What a writer reads after its release to read is what it has written, and the resource
  *   refuses nothing because of another grant of the same holder.
  *

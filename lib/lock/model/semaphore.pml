@@ -2,13 +2,13 @@
  * semaphore.pml - a semaphore whose permits are leases, for the model checker SPIN; check.sh
  * runs it.
  *
- * A client takes a permit, works and gives it back, or dies, or is paused: between any two of
- * its steps the others may take any number of steps, its lease may expire, or an operator may
- * release all permits by force. A call that was sent may be executed at any later time, and
- * a release may be repeated, since its reply was lost.
+ * A client takes a permit, works and gives the permit back. It may also die or be paused:
+ * between any two of its steps the other clients may take any number of steps, its lease may
+ * expire, or an operator may release all permits by force. A call that was sent may be
+ * executed at any later time. A release may be repeated, because its reply may get lost.
  *
- * Guarantee: at most PERMITS leases run at once. Also, no client waits forever for one that
- * died: spin checks this as invalid end states.
+ * Guarantee: at most PERMITS leases run at once. Also, no client waits forever for a client
+ * that died. spin checks this as invalid end states.
  *
  * spin finds a run that breaks it if it is given
  *   -DCOUNTED    the server counts the permits, and does not know the owners: a late release
@@ -20,9 +20,9 @@
 #define PERMITS 2
 #define GRANTS  5 /* in total; then a run ends */
 
-bool has_lease[CLIENTS];  /* what is to be bounded: the permit of a client is valid */
-bool is_counted[CLIENTS]; /* the server: the sorted set of the owners */
-byte counter;             /* the same, if it only counts */
+bool has_lease[CLIENTS];  /* the permit of a client is valid; the guarantee bounds these */
+bool is_counted[CLIENTS]; /* the server's sorted set of the owners */
+byte counter;             /* the server's number of owners, if it only counts (-DCOUNTED) */
 byte granted;
 
 #define LEASES (has_lease[0] + has_lease[1] + has_lease[2])
