@@ -94,11 +94,30 @@ static struct http_page *page_create(const struct embedded *file)
     return http_page_create(&reply);
 }
 
+/* The settings of the pages, as a module. */
+static void answer_settings(struct api_request *request)
+{
+    char text[64];
+    struct http_reply reply = {
+        .status = 200,
+        .content_type = type_of(request->http->path),
+        .body = text,
+        .body_len = (size_t)sprintf(text, "export const currency = '%s';\n",
+                                    request->api->options.currency)};
+
+    http_reply_add(&reply, "Cache-Control", "no-cache");
+    http_answer(request->http, &reply);
+}
+
 void api_read_page(struct api_request *request)
 {
     const struct embedded *file = choose_file(request->http);
     struct http_page **page;
 
+    if (strcmp(request->http->path, "/web/settings.js") == 0) {
+        answer_settings(request);
+        return;
+    }
     if (file == NULL) {
         api_answer_problem(request, PROBLEM_NOT_FOUND);
         return;

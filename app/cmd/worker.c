@@ -469,6 +469,7 @@ static enum rlock_status create_api(struct worker *worker)
         .timeout_ms = (uint32_t)config->order_timeout_ms,
         .queue_max = (size_t)config->queue_max,
         .bypass_locks = config->redis_down == CONFIG_BYPASS,
+        .currency = config->currency,
         .dev_login = config->dev_login != 0};
 
     if (config->rate_per_user > 0)

@@ -1,6 +1,8 @@
 /* config.c - reads the values of the settings. */
 #include "app/core/config.h"
 
+#include "app/core/currency.h"
+
 #include <assert.h>
 #include <stddef.h>
 #include <stdlib.h>
@@ -250,6 +252,11 @@ enum rlock_status config_read(struct config *ret_config, struct rlock_err *reter
                          "SECKILL_TLS_%s_FILE is not set; SECKILL_TLS_CERT_FILE and "
                          "SECKILL_TLS_KEY_FILE are allowed only together",
                          config.tls_cert[0] == '\0' ? "CERT" : "KEY");
+    if (status == RLOCK_OK && !currency_is_known(config.currency))
+        status = err_set(reterr, RLOCK_INVALID,
+                         "SECKILL_CURRENCY is \"%s\"; allowed are ISO 4217 codes of "
+                         "currencies in use, such as CNY or EUR",
+                         config.currency);
     if (status == RLOCK_OK)
         *ret_config = config;
     else

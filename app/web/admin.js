@@ -2,7 +2,7 @@
 import {Chart} from '/web/charts.js';
 import {findProblems} from '/web/problems.js';
 import {Stats, KEPT_S, percentile} from '/web/stats.js';
-import {call, claims, devToken, element, every, setText, takeToken} from '/web/common.js';
+import {call, claims, devToken, element, every, moneyOf, setText, takeToken} from '/web/common.js';
 import {initFind} from '/web/find.js';
 import {initForms, openEdit, openRestock} from '/web/forms.js';
 
@@ -31,7 +31,7 @@ const rate = (value) => value > 0 && value < 10 ? value.toFixed(1) : count(value
 const time = new Intl.DateTimeFormat('en', {
     year: 'numeric', month: 'short', day: 'numeric', hour: '2-digit', minute: '2-digit', second: '2-digit', hourCycle: 'h23',
 });
-const money = (cents) => (cents / 100).toLocaleString('en', {style: 'currency', currency: 'CNY', currencyDisplay: 'narrowSymbol'});
+const money = moneyOf('en').print;
 
 function formatDuration(us) {
     if (us === 0)

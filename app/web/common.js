@@ -1,5 +1,7 @@
 /* common.js - shared by both pages: requests, the clock of the server, tokens, elements. */
 
+import {currency} from '/web/settings.js';
+
 const TIMEOUT_MS = 15000;
 
 /** A failed request. Status 0 and code "network": no answer. */
@@ -68,6 +70,16 @@ export async function listVouchers(query) {
     if (page.items.length > 0)
         clock.update(page.items[0].server_time, sentAt, clock.device());
     return page.items;
+}
+
+/** Amounts as text; an amount is a whole number of the smallest units of the currency. `unit` is how many of them
+ *  the currency has: 100 cents, 1 yen, 1000 fils. */
+export function moneyOf(language, options = {}) {
+    const format = new Intl.NumberFormat(language, {
+        style: 'currency', currency, currencyDisplay: 'narrowSymbol', ...options,
+    });
+    const unit = 10 ** format.resolvedOptions().maximumFractionDigits;
+    return {unit, print: (amount) => format.format(amount / unit)};
 }
 
 /** A token for development; null if the service issues none. It does so only at loopback addresses. */

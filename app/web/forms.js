@@ -1,6 +1,7 @@
 /* forms.js - the dashboard's dialogs: create or edit a voucher, restock one. */
-import {call, setText} from '/web/common.js';
+import {call, moneyOf, setText} from '/web/common.js';
 
+const {unit} = moneyOf('en');
 const byId = (id) => document.getElementById(id);
 let page; /* {token(), done(text)} */
 let edited = null;
@@ -21,7 +22,7 @@ function valueOf(input) {
     if (text !== '' && numbers.includes(input.name) && Number.isInteger(Number(text)))
         return Number(text);
     if (text !== '' && amounts.includes(input.name) && Number.isFinite(Number(text)))
-        return Math.round(Number(text) * 100);
+        return Math.round(Number(text) * unit);
     if (times.includes(input.name) && !Number.isNaN(Date.parse(text)))
         return new Date(text).toISOString();
     return text;

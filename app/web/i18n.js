@@ -1,4 +1,5 @@
 /* i18n.js - the texts of the shop page in English and Chinese; formats of numbers and times. */
+import {moneyOf} from '/web/common.js';
 
 const languages = {
     en: {
@@ -105,16 +106,13 @@ export function translatePage() {
         element.textContent = text(element.dataset.t);
 }
 
-const moneyFormat = new Intl.NumberFormat(language, {
-    style: 'currency', currency: 'CNY', currencyDisplay: 'narrowSymbol', trailingZeroDisplay: 'stripIfInteger',
-});
 const numberFormat = new Intl.NumberFormat(language);
 const percentFormat = new Intl.NumberFormat(language, {style: 'percent'});
 const timeFormat = new Intl.DateTimeFormat(language, {
     year: 'numeric', month: 'short', day: 'numeric', hour: '2-digit', minute: '2-digit', hourCycle: 'h23',
 });
 
-export const money = (cents) => moneyFormat.format(cents / 100);
+export const money = moneyOf(language, {trailingZeroDisplay: 'stripIfInteger'}).print;
 export const number = (value) => numberFormat.format(value);
 export const percent = (part) => percentFormat.format(part);
 export const moment = (ms) => timeFormat.format(ms);

@@ -447,6 +447,7 @@ static inline int open_api(void **state UNUSED)
         .metrics = &metrics,
         .timeout_ms = TIMEOUT_MS,
         .queue_max = 10,
+        .currency = "EUR",
         .dev_login = true};
 
     simulated_time_reset();

@@ -495,6 +495,13 @@ API_CASE(test_dev_token__is_for_local_hosts)
 
 /* -- pages -- */
 
+API_CASE(test_settings__of_the_pages_are_a_module)
+{
+    ASSERT_TEXT(ask("GET /web/settings.js", NULL, NULL, NULL),
+                "200 text/javascript; charset=utf-8 Cache-Control: no-cache "
+                "export const currency = 'EUR';\n");
+}
+
 API_CASE(test_pages__have_their_type_and_encoding)
 {
     /* clang-format off */

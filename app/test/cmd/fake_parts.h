@@ -466,6 +466,7 @@ struct api *api_create(const struct api_options *options)
     assert_ptr_equal(options->stats, &fake.stats);
     assert_ptr_equal(options->metrics, fake.store_options.metrics);
     assert_non_null(options->all_metrics);
+    assert_string_equal(options->currency, "EUR");
     DID("api(%s,%s,%s,%d,%d,%d,%u,%zu,%d,%d) ", options->auth->name,
         options->revocations->key, options->tickets.secret, (int)options->tickets.ttl_s,
         options->user_limiter == NULL ? 0 : (int)options->user_limiter->rate,

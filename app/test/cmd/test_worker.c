@@ -29,6 +29,7 @@ static int setup(void **state UNUSED)
     config = (struct config){.redis_url = "redis://r",
                              .database_url = "db",
                              .lists_url = "",
+                             .currency = "EUR",
                              .order_timeout_ms = 5000,
                              .lock_lease_ms = 1,
                              .lock_wait_ms = 2,

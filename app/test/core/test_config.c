@@ -78,6 +78,7 @@ CASE(test_read__defaults)
     assert_string_equal(config.listen, "127.0.0.1:8080");
     assert_string_equal(config.jwt_secret, "");
     assert_string_equal(config.tls_cert, "");
+    assert_string_equal(config.currency, "CNY");
     ASSERT_NUMBER(config.workers, ==, 0);
     ASSERT_NUMBER(config.lock_lease_ms, ==, 30000);
     ASSERT_NUMBER(config.jwt_alg, ==, CONFIG_HS256);
@@ -274,6 +275,31 @@ CASE(test_read__certificate_and_key_only_together)
     assert_int_equal(unsetenv("SECKILL_TLS_CERT_FILE"), 0);
     assert_refused("SECKILL_TLS_CERT_FILE is not set; SECKILL_TLS_CERT_FILE and "
                    "SECKILL_TLS_KEY_FILE are allowed only together");
+}
+
+CASE(test_read__currency)
+{
+    static const char *const known[] = {"CNY", "EUR", "JPY", "KWD", "AED", "ZWG"};
+    static const char *const refused[] = {"RMB", "cny", "CN", "CNYX",
+                                          "XTS", "XAU", "DEM"};
+    struct config config;
+    struct rlock_err err;
+    char message[120];
+
+    for (size_t i = 0; i < COUNT_OF(known); i++) {
+        assert_int_equal(setenv("SECKILL_CURRENCY", known[i], 1), 0);
+        ASSERT_STATUS(config_read(&config, &err), RLOCK_OK);
+        assert_string_equal(config.currency, known[i]);
+    }
+    for (size_t i = 0; i < COUNT_OF(refused); i++) {
+        assert_int_equal(setenv("SECKILL_CURRENCY", refused[i], 1), 0);
+        snprintf(
+            message, sizeof(message),
+            "SECKILL_CURRENCY is \"%s\"; allowed are ISO 4217 codes of currencies in "
+            "use, such as CNY or EUR",
+            refused[i]);
+        assert_refused(message);
+    }
 }
 
 // NOLINTEND(concurrency-mt-unsafe)

@@ -45,9 +45,9 @@ Promise.all([import('/web/stats.js'), import('/web/problems.js')]).then(([{Stats
 """
 
 
-def open_dashboard(world, afresh=True):
+def open_dashboard(world, afresh=True, url=None):
     browser = world.browser
-    browser.open(f"{world.url}/admin", afresh)
+    browser.open(f"{url or world.url}/admin", afresh)
     if afresh:
         browser.wait("the way in", lambda: browser.one("#demo").is_displayed())
         browser.one("#demo").click()

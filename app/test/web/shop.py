@@ -8,6 +8,7 @@ import time
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.keys import Keys
 
+import dashboard
 import harness
 from browser import DESK, NARROW, PHONE
 
@@ -468,6 +469,26 @@ def test_phone__has_no_sideways_scrolling_and_large_buttons(world):
     finally:
         browser.be_dark(False)
         browser.resize(DESK)
+
+
+def test_currency__is_that_of_the_setting(world):
+    voucher = world.voucher(price_cents=1234567, face_value_cents=2000000)
+    for currency, price in (("EUR", "€12,345.67"), ("JPY", "¥1,234,567"), ("KWD", "KWD 1,234.567")):
+        other = world.start({"SECKILL_CURRENCY": currency})
+        url = f"http://127.0.0.1:{other.port}"
+        shop = Shop(world, url, voucher)
+        assert world.browser.text(f"{shop.card} > button") == f"Buy for {price}"
+        assert world.browser.text(f"{shop.card} .price strong") == price
+        dashboard.open_dashboard(world, url=url)
+        world.browser.wait_text(f'#vouchers [data-key="{voucher}"]', price)
+        world.browser.one("#create").click()
+        title = world.new_title()
+        dashboard.fill(world.browser, title=title, price_cents="12", face_value_cents="13")
+        dashboard.save(world.browser)
+        world.browser.wait_text("#done", title)
+        made = world.find(title)
+        world.test.callback(world.end, made["id"])
+        assert made["price_cents"] == {"EUR": 1200, "JPY": 12, "KWD": 12000}[currency]
 
 
 def test_chinese__by_the_language_of_the_browser(world):
