@@ -297,7 +297,7 @@ static void worker_on_turn_end(uv_prepare_t *prepare)
 
     flush_locks(worker);
     http_turn(worker->http);
-    flush_locks(worker); /* sends the requests for locks that http_turn() caused */
+    flush_locks(worker); /* sends the lock requests that http_turn() caused */
     catalogue_turn(worker->catalogue);
     if (worker->checkout != NULL)
         checkout_turn(worker->checkout);
