@@ -5,7 +5,7 @@
 set -eu
 kept=lib/dist/librlock.abi
 root=$PWD/$1/abi
-unset MAKEFLAGS MAKELEVEL # this make has no jobs of the outer one
+unset MAKEFLAGS MAKELEVEL # this make must not use the jobs of the outer make
 
 rm -rf "$root"
 make --no-print-directory -s say= BUILD="$1" DESTDIR="$root" PREFIX= install-library >/dev/null

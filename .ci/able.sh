@@ -17,8 +17,8 @@ need_root()
     [ "$(id -u)" -eq 0 ] || not_run "needs root"
 }
 
-# need_mirror SUITE: download a list of packages, 8 MB, within half a minute. The tests
-# download thirty times as much, in roots and containers that have no proxy.
+# need_mirror SUITE: check the mirror by a download of a list of packages, 8 MB, within half a
+# minute. The tests download thirty times as much, in roots and containers that have no proxy.
 need_mirror()
 {
     why=$(curl --noproxy '*' -fsSL -m 30 -o /dev/null \

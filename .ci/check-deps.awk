@@ -8,8 +8,8 @@ function folder_of(path) {
     return path
 }
 
-# X.c and X.h are one node. The headers of lib/ are included without "lib/". A header without a
-# folder is in the folder of the including file.
+# X.c and X.h are one node of the graph. The headers of lib/ are included without "lib/". A header
+# that is included without a folder is in the folder of the including file.
 function node_of(path) {
     if (path !~ /\//)
         path = folder_of(FILENAME) "/" path

@@ -57,7 +57,7 @@ if [ "$ran" -eq 0 ]; then
     test_* | it_*) passed=0 ;;
     esac
 elif [ "$code" -ne 0 ] && [ "$passed" -eq "$ran" ]; then
-    passed=$((ran - 1)) # it failed outside of its cases
+    passed=$((ran - 1)) # the program failed, but none of its cases
 fi
 failed=$((ran - passed))
 
@@ -69,7 +69,7 @@ elif [ -n "$advice" ]; then
     echo "advice  $name has findings with this version of the tool; JUDGES=yes prints them"
     exit 0
 else
-    # One write, so that the output of parallel checks does not mix.
+    # There is only one write, so that the output of parallel checks does not mix.
     text=$(grep -v -e '^\[ RUN ' -e '^\[       OK \]' "$output")
     printf '%s\nFAILED  %s: %d of %d, exit code %d\n' "$text" "$name" "$failed" "$ran" "$code"
 fi

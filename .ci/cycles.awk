@@ -17,7 +17,7 @@ function visit(node, path,    i, names, count) {
     state[node] = "done"
 }
 
-# Exit status 1 if anything was refused.
+# The exit status is 1 if anything was refused.
 function end_with_cycles(    node) {
     for (node in edges)
         visit(node, "")

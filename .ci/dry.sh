@@ -10,7 +10,7 @@ trap 'rm -rf "$place"' EXIT
 mkdir "$place/tree" "$place/bin"
 cp -R --parents Makefile VERSION lib/VERSION lib/library.mk .ci "$place/tree"
 PATH=$place/bin:$PATH
-unset MAKEFLAGS MAKELEVEL # the outer make may be silent or parallel
+unset MAKEFLAGS MAKELEVEL # this make must not be silent or parallel as the outer make may be
 
 fail()
 {
@@ -43,7 +43,7 @@ packages()
     sed 's/#.*//' .ci/packages | awk -v own="$1" 'NF > 0 && (NF == 1 || $2 == own) { printf " %s", $1 }'
 }
 
-# shellcheck disable=SC2016 # for the fakes
+# shellcheck disable=SC2016 # the fakes expand the variables
 {
     fake dpkg-query 'for package; do :; done; grep -qx "$package" "'"$place"'/installed" && echo installed'
     for program in apt-get sudo update-rc.d; do

@@ -8,7 +8,7 @@
 set -u
 cd "$(dirname "$0")/.." || exit
 
-# A clock may not be moved below zero.
+# The clock of a time namespace cannot be moved below zero.
 in_namespaces()
 {
     uptime_s=$(cut -d . -f 1 /proc/uptime)

@@ -9,7 +9,7 @@ place=var/kubernetes
 
 .ci/venv.sh "$place" kubernetes-validate 1.37.0
 "$place/bin/kubernetes-validate" --strict -k "$kubernetes" docker/kubernetes.yaml
-# A test of the check itself: an unknown field must be refused.
+# This tests the check itself: an unknown field must be refused.
 ! sed 's/preStop:/preStopp:/' docker/kubernetes.yaml | "$place/bin/kubernetes-validate" --strict -k "$kubernetes" - >/dev/null 2>&1 || {
     echo "kubernetes.sh: an unknown field was accepted" >&2
     exit 1

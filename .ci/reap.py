@@ -23,7 +23,7 @@ GRACE_S = int(os.environ.get("REAP_GRACE_S", "60"))
 
 
 def children_of(pid):
-    """The children of a process, also zombies. None if the process has ended."""
+    """The children of a process, including zombies. None if the process has ended."""
     try:
         with open(f"/proc/{pid}/task/{pid}/children") as children:
             return [int(child) for child in children.read().split()]

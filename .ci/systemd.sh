@@ -128,7 +128,7 @@ expect ExecMainStatus 0
 expect_logged draining 1
 expect_logged stopped 1
 
-# An upgrade restarts the service; a removal stops it.
+# An upgrade must restart the service, and a removal must stop it.
 booted systemctl start seckill
 old=$(show MainPID)
 booted dpkg -i /seckill.deb >/dev/null

@@ -9,7 +9,7 @@
 set -u
 cd "$(dirname "$0")/.." || exit
 
-jobs=${JOBS:-$(($(nproc) * 4))} # the tests wait most of their time
+jobs=${JOBS:-$(($(nproc) * 4))} # more than cores, because the tests mostly wait
 BUILD=${BUILD:-build}
 mkdir -p "$BUILD"
 RESULTS=$(mktemp "$BUILD/results.XXXXXX")
@@ -52,7 +52,7 @@ test_lock()
     step UNDER="valgrind --quiet --leak-check=full --error-exitcode=9" check-lock
 }
 
-step build/deps.ok # not by two targets at a time
+step build/deps.ok # first, so that not two targets do this at the same time
 case $1 in
 ci)
     step check-ci

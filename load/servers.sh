@@ -3,13 +3,13 @@
 # servers.sh - start and stop a private PostgreSQL and a private Redis whose files are all in
 # one directory. `servers.sh help` lists the commands.
 #
-# Both listen on loopback only, with random passwords. The directory keeps their ports.
-# PostgreSQL runs with its default durability, because the tests and benchmarks are about
-# orders that survive a crash. Redis writes nothing to disk: a lock is a lease of seconds and
-# must not reappear after a restart.
+# Both listen on loopback only, with random passwords. The directory keeps their ports. PostgreSQL
+# runs with its default durability, because the tests and benchmarks are about orders that survive a
+# crash. Redis writes nothing to disk: a lock is a lease of seconds, and must not reappear after a
+# restart.
 #
-# When started by root, the servers run as the users `postgres` and `redis`. These users may
-# be unable to open the directory by its path (for example below /root, mode 700), so
+# When started by root, the servers run as the users `postgres` and `redis`. These users may be
+# unable to open the directory by its path, for example below /root, which has mode 700. So
 # PostgreSQL gets its data directory as an open descriptor, /proc/self/fd/8. Redis needs no
 # directory.
 #
@@ -55,14 +55,14 @@ process_stat()
 {
     local stat
     stat=$(cat "/proc/$1/stat" 2>/dev/null) || return 1
-    # The name in parentheses may hold anything; field 3 follows the last parenthesis.
+    # The name, in parentheses, may contain anything. Field 3 follows the last parenthesis.
     # shellcheck disable=SC2086
     set -- ${stat##*) }
     [ "$1" != Z ] || return 1
     echo "${20}"
 }
 
-# Print the id of a server's main process; fails if the server does not run.
+# Print the id of a server's main process. Fails if the server does not run.
 server_pid()
 {
     local pid started
@@ -93,9 +93,9 @@ no_postgres_processes()
     [ -z "$(postgres_processes)" ]
 }
 
-# signal_all NAME SIGNAL: send a signal to all processes of a server. The main process is
-# stopped first, so it starts no new ones, and gets the signal last. Processes that have
-# ended meanwhile are ignored.
+# signal_all NAME SIGNAL: send a signal to all processes of a server. The main process is stopped
+# first, so that it starts no new processes, and gets the signal last. Processes that have ended
+# meanwhile are ignored.
 signal_all()
 {
     local pid child
@@ -125,8 +125,8 @@ is_stopped()
     ! is_running "$1"
 }
 
-# run_as USER COMMAND...: replace this shell by the command; as USER if we are root. The
-# working directory becomes /, which USER can read.
+# run_as USER COMMAND...: replace this shell by the command, which runs as USER if we are root. Its
+# working directory is /, which USER can read.
 run_as()
 {
     local user=$1
@@ -136,13 +136,13 @@ run_as()
     exec "$@"
 }
 
-# launch NAME USER COMMAND...: start a server in the background, in a session of its own, so
+# launch NAME USER COMMAND...: start a server in the background. It has a session of its own, so
 # signals of the terminal do not reach it. It inherits standard input.
 launch()
 {
     local name=$1 user=$2
     shift 2
-    # `<&0`: without it the shell connects a background job to /dev/null.
+    # Without `<&0` the shell would connect a background job to /dev/null.
     run_as "$user" setsid "$@" <&0 >>"$dir/$name.log" 2>&1 9>&- &
     echo "$! $(process_stat $!)" >"$dir/$name.pid" || fail "$name ended during its start, see $dir/$name.log"
     disown
@@ -155,7 +155,8 @@ random_hex()
     od -An -N16 -tx1 /dev/urandom | tr -d ' \n'
 }
 
-# Below 32768: the kernel gives such a port to no outgoing connection while the server is down.
+# Ports below 32768: while the server is down, the kernel gives no such port to an outgoing
+# connection.
 random_port()
 {
     echo $((20000 + (RANDOM * 32768 + RANDOM) % 12000))
@@ -204,8 +205,8 @@ END
 
 # -- PostgreSQL --
 
-# Print the directory of PostgreSQL's programs: of the version that created the data, or else
-# the newest one.
+# Print the directory of PostgreSQL's programs. If there are data, the version is the one that
+# created them, otherwise it is the newest.
 postgres_bin()
 {
     local version
@@ -240,7 +241,7 @@ fsync = on
 full_page_writes = on
 synchronous_commit = on
 
-# For two cores and a few GiB; no checkpoint during a benchmark of some minutes.
+# For two cores and a few GiB. There is no checkpoint during a benchmark of some minutes.
 shared_buffers = 256MB
 wal_buffers = 16MB
 min_wal_size = 512MB
@@ -255,7 +256,7 @@ log_line_prefix = '%m [%p] %u@%d '
 END
 }
 
-# Create the data. They are moved into place when complete.
+# Create the data in another place, and move them when they are complete.
 postgres_create()
 {
     local bin place=$dir/postgres.new
@@ -284,10 +285,10 @@ postgres_launch()
     [ -d "$dir/postgres" ] || postgres_create
     bin=$(postgres_bin)
     wait_for "$STOP_WITHIN_S" no_postgres_processes || fail "old processes still use $dir/postgres"
-    # A killed server leaves its pid file, and a zombie may still have that id.
+    # A killed server leaves its pid file, and a zombie may still have the id in this file.
     rm -f "$dir/postgres/postmaster.pid"
     postgres_conf >"$dir/postgres/postgresql.conf"
-    # For a standby or a backup. Data of older versions lack the line.
+    # This line is for a standby or a backup. Data of older versions lack it.
     grep -q replication "$dir/postgres/pg_hba.conf" ||
         echo 'host replication postgres 127.0.0.1/32 scram-sha-256' >>"$dir/postgres/pg_hba.conf"
     launch postgres postgres "$bin/postgres" -D /proc/self/fd/8 -p "$PG_PORT" \
@@ -300,8 +301,8 @@ postgres_answers()
         "postgresql://seckill:$PG_PASSWORD@127.0.0.1:$PG_PORT/seckill" >/dev/null 2>&1
 }
 
-# The role of the service owns nothing; `seckill migrate` grants its rights. The owner of the
-# tables is a member of it and so sees its sessions. Data of older versions lack the role.
+# The role of the service owns nothing; `seckill migrate` grants its rights. The owner of the tables
+# is a member of this role, and so sees its sessions. Data of older versions lack the role.
 postgres_add_service_role()
 {
     psql -XAtq -v password="$PG_PASSWORD" \
@@ -316,7 +317,7 @@ END
 
 redis_launch()
 {
-    # The settings come on standard input: the password is not visible in ps.
+    # The settings come on standard input, so that ps does not show the password.
     launch redis redis redis-server - <<END
 bind 127.0.0.1
 port $REDIS_PORT
@@ -370,8 +371,8 @@ fail_start()
     fail "$1 does not answer, see $dir/$1.log"
 }
 
-# Tell a server to stop; a paused one is resumed for it. It may end by itself meanwhile: the
-# caller waits until it has stopped.
+# Tell a server to stop. A paused server is resumed first. The server may end by itself meanwhile,
+# and the caller waits until it has stopped.
 request_stop()
 {
     local pid
@@ -404,7 +405,7 @@ stop_both()
     wait_until_stopped postgres
 }
 
-# Start both servers, and stop them in any case at the end. Other commands may run meanwhile.
+# Start both servers, and stop them however this command ends. Other commands may run meanwhile.
 hold_both()
 {
     trap 'flock 9; stop_both' EXIT
@@ -459,7 +460,7 @@ main()
     (umask 022 && mkdir -p "$(dirname "$2")")
     mkdir -p "$2"
     dir=$(cd "$2" && pwd)
-    # One command at a time per directory. The servers do not inherit the lock.
+    # Only one command at a time runs per directory. The servers do not inherit the lock.
     exec 9>"$dir/lock"
     flock 9
     load_settings
