@@ -38,11 +38,11 @@ struct api_options {
     struct limiter *address_limiter; /* NULL: no limit */
     struct metrics *metrics;         /* the metrics of this loop */
     const struct all_metrics *all_metrics;
-    uint32_t timeout_ms; /* from the arrival of a request to its answer */
-    size_t queue_max;    /* maximum number of requests that wait for a backend */
-    bool bypass_locks;   /* serve without Redis while it is down */
+    uint32_t timeout_ms;  /* from the arrival of a request to its answer */
+    size_t queue_max;     /* maximum number of requests that wait for a backend */
+    bool bypass_locks;    /* serve without Redis while it is down */
     const char *currency; /* in which the pages show amounts, an ISO 4217 code */
-    bool dev_login;      /* issue tokens to anyone, for development */
+    bool dev_login;       /* issue tokens to anyone, for development */
 };
 
 /** NULL: out of memory. */
