@@ -142,10 +142,9 @@ DEFECTS = [
     ("answer-not-posted", "app/sale/handover.c",
      "    if (list_is_empty(&to->link))\n        list_append",
      "    if (list_is_empty(&to->link) && outcome != OUTCOME_SOLD_OUT)\n        list_append"),
-    ("request-used-again", "app/sale/handover.c",
-     "    handover->count++;\n    outbox_add",
-     "    handover->count++;\n    if (handover->count > 1)\n        put_unused(handover, handed);\n"
-     "    outbox_add"),
+    ("answer-of-another", "app/sale/handover.c",
+     "        handed->order = *order;",
+     "        handed->order.user_id = order->user_id;"),
     ("place-taken-twice", "app/sale/handover.c",
      "checkout_submit_reserved(seller->options.checkout",
      "checkout_submit(seller->options.checkout"),
