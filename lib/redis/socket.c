@@ -215,13 +215,13 @@ void redis_socket_read(struct redis_socket *socket)
     while (has_more && socket->context != NULL) {
         size_t before = socket->context->reader->len;
 
-        if (redisBufferRead(socket->context) != REDIS_OK) {
-            fail(socket, "read", socket->context->errstr);
-            return;
-        }
         /* With TLS, read until nothing is left, because the poll does not report bytes that TLS
            has already decrypted. */
-        has_more = socket->options.tls != NULL && socket->context->reader->len > before;
+        if (redisBufferRead(socket->context) == REDIS_OK)
+            has_more =
+                socket->options.tls != NULL && socket->context->reader->len > before;
+        else
+            fail(socket, "read", socket->context->errstr); /* ends the socket */
         dispatch_replies(socket);
     }
 }

@@ -253,6 +253,15 @@ FIXTURE_CASE(test_rights__of_the_command_of_the_page_suffice)
     }
 }
 
+FIXTURE_CASE(test_rights__are_tried_without_a_change_of_a_counter_that_is_none)
+{
+    struct fixture *fixture = *state;
+
+    server_do(fixture->server, "HSET " FENCES " a 1");
+    (void)open_client(fixture, "redis://default", FENCES);
+    assert_int_equal(server_int(fixture->server, "HLEN " FENCES), 1);
+}
+
 /** Without the rights for waiting a waiter gets no message, and notices the release by itself. */
 FIXTURE_CASE(test_wait__without_the_rights_of_waiting_polls)
 {

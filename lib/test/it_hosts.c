@@ -114,6 +114,7 @@ FIXTURE_CASE(test_redis_conn__follows_the_primary_when_it_becomes_a_replica)
     probe_command(&probe, &refused, "DEL", "x");
     ASSERT_STATUS(refused.status, RLOCK_REFUSED);
     probe_assert_why(&probe, "READONLY");
+    ASSERT_STATUS(probe.why.status, RLOCK_IO);
     probe_wait(&probe, &probe.ups, 2);
     probe_command(&probe, &accepted, "DEL", "x");
     ASSERT_STATUS(accepted.status, RLOCK_OK);

@@ -275,6 +275,49 @@ static void answer(struct redis_command *question, enum rlock_status status,
         freeReplyObject(parsed);
 }
 
+static void on_reply(struct redis_command *command UNUSED, enum rlock_status status,
+                     const struct redis_reply *reply)
+{
+    assert_non_null(reply);
+    assert_true(status == RLOCK_OK || status == RLOCK_REFUSED);
+}
+
+/** While another command is pending, the connection stays. */
+CONN_CASE(test_redis_conn_take_reply__follows_an_error_of_a_cluster)
+{
+    static const struct {
+        enum redis_topology topology;
+        const char *reply;
+        bool is_moving;
+    } cases[] = {
+        {REDIS_CLUSTER, "-MOVED 1 h:7\r\n", true},
+        {REDIS_CLUSTER, "+MOVED 1 h:7\r\n", false},
+        {REDIS_CLUSTER, "-ERR 1 h:7\r\n", false},
+        {REDIS_HOSTS, "-MOVED 1 h:7\r\n", false},
+    };
+    struct conn_test *test = *state;
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        struct redis_url url = {.topology = cases[i].topology, .host_count = 1};
+        struct redis_command commands[2] = {0};
+        redisReply *reply = parse(cases[i].reply);
+
+        open_conn(test, 0, &url);
+        test->conns[0]->state = CONN_UP;
+        for (int at = 0; at < 2; at++) {
+            commands[at] =
+                (struct redis_command){.conn = test->conns[0], .done = on_reply};
+            list_append(&test->conns[0]->pending, &commands[at].link);
+        }
+        redis_conn_take_reply(test->conns[0], (const void *)reply,
+                              reply->type == REDIS_REPLY_ERROR);
+        freeReplyObject(reply);
+        assert_int_equal(redis_conn_is_moving(test->conns[0]), cases[i].is_moving);
+        list_remove(&commands[1].link);
+        close_conns(test);
+    }
+}
+
 #define ADDRESS  "*2\r\n+h\r\n+7\r\n"
 #define PROMOTED "*1\r\n*6\r\n+ip\r\n+h\r\n+port\r\n+7\r\n+flags\r\n+slave,promoted\r\n"
 

@@ -172,6 +172,8 @@ WAIT_CASE(test_waiter__sleeps_until_the_lock_may_be_free)
         {&rlock_plain, true, false, 60000, RLOCK_BUSY, 9999, 10001, 10001},
         {&rlock_plain, true, false, 50, RLOCK_BUSY, 100, 51, 51},
         {&rlock_plain, true, false, RLOCK_WAIT_FOREVER, RLOCK_BUSY, 99, 101, 101},
+        {&rlock_plain, true, false, RLOCK_WAIT_FOREVER, RLOCK_BUSY, -1, 5000000000,
+         INT64_MAX},
         {&rlock_plain, true, false, 60000, RLOCK_DOWN, 5, 1, 501},
         {&rlock_plain, false, false, 60000, RLOCK_BUSY, -1, 1, 101},
         {&rlock_plain, true, true, 60000, RLOCK_BUSY, 5, 60001, 60001},
