@@ -372,9 +372,9 @@ static void sync_on_timer_closed(uv_handle_t *timer)
     list_remove(&opened->link);
     free(opened);
     if (closing != NULL)
-        rlock_sync_answer(closing, RLOCK_OK);
+        rlock_sync_end(closing);
     if (sync->closing != NULL && list_is_empty(&sync->clients))
-        rlock_sync_answer(sync->closing, RLOCK_OK);
+        rlock_sync_end(sync->closing);
 }
 
 static void sync_on_client_closed(void *arg)
@@ -410,7 +410,7 @@ static void sync_begin_close(struct rlock_sync_call *call)
     LIST_DRAIN(struct rlock_group, group, &sync->groups, link)
         rlock_group_free(group);
     if (list_is_empty(&sync->clients))
-        rlock_sync_answer(call, RLOCK_OK);
+        rlock_sync_end(call);
     LIST_EACH(struct opened, opened, &sync->clients, link) {
         if (!opened->is_closing)
             close_client(opened);
@@ -555,7 +555,7 @@ static void sync_begin_close_client(struct rlock_sync_call *call)
             return;
         }
     }
-    rlock_sync_answer(call, RLOCK_OK);
+    rlock_sync_end(call);
 }
 
 void rlock_sync_close_client(struct rlock_sync *sync, struct rlock_client *client)

@@ -29,6 +29,12 @@ enum rlock_status rlock_sync_run(struct rlock_sync_call *call);
 /** In the loop: wake the caller, which then owns `call` again. */
 void rlock_sync_answer(struct rlock_sync_call *call, enum rlock_status status);
 
+/** The same for a call whose status nobody reads. */
+static inline void rlock_sync_end(struct rlock_sync_call *call)
+{
+    rlock_sync_answer(call, RLOCK_OK);
+}
+
 /** In the loop: have the group freed before its clients are closed. */
 void rlock_sync_add_group(struct rlock_sync *sync, struct rlock_group *group);
 

@@ -137,7 +137,7 @@ static void sync_begin_cancel(struct rlock_sync_call *base)
         lock->is_cancelled = true; /* the acquire has not begun */
     else
         rlock_cancel(base->client, lock);
-    rlock_sync_answer(base, RLOCK_OK);
+    rlock_sync_end(base);
 }
 
 void rlock_sync_cancel(struct rlock_sync *sync, struct rlock_client *client,
@@ -258,7 +258,7 @@ enum rlock_status rlock_sync_raise_fences(struct rlock_sync *sync,
 static void sync_begin_stats(struct rlock_sync_call *base)
 {
     rlock_client_stats(base->client, of(base)->ret_stats);
-    rlock_sync_answer(base, RLOCK_OK);
+    rlock_sync_end(base);
 }
 
 void rlock_sync_stats(struct rlock_sync *sync, struct rlock_client *client,
@@ -317,7 +317,7 @@ enum rlock_status rlock_sync_group_create(struct rlock_sync *sync,
 static void sync_begin_group_free(struct rlock_sync_call *base)
 {
     rlock_group_free(of(base)->group);
-    rlock_sync_answer(base, RLOCK_OK);
+    rlock_sync_end(base);
 }
 
 void rlock_sync_group_free(struct rlock_sync *sync, struct rlock_group *group)
@@ -412,7 +412,7 @@ static void sync_begin_group_cancel(struct rlock_sync_call *base)
         group->is_cancelled = true; /* the acquire has not begun */
     else
         rlock_group_cancel(group);
-    rlock_sync_answer(base, RLOCK_OK);
+    rlock_sync_end(base);
 }
 
 void rlock_sync_group_cancel(struct rlock_sync *sync, struct rlock_group *group)
