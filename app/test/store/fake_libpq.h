@@ -15,6 +15,7 @@
 #include "app/store/store_conn_impl.h"
 #include "app/test/simulated_time.h"
 #include "app/test/store/said.h"
+#include "test/torture.h"
 
 #include <endian.h>
 #include <netdb.h>

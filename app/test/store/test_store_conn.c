@@ -53,6 +53,9 @@ CONN_CASE(test_send__a_reader_asks_for_the_age)
     ASSERT_SAID("");
     fake_read("sync;");
     ASSERT_SAID("first ok 5;");
+    send_bare(&first, STATEMENT_READ_VOUCHERS);
+    fake_read("!40001;ok;sync;"); /* after the error nothing else is executed */
+    ASSERT_SAID("read_vouchers;age;sync;first busy 'words of the server (40001)';");
     ASSERT_NUMBER(store_conn_session(conn)->age_s, ==, 17);
 }
 
@@ -71,6 +74,12 @@ CONN_CASE(test_send__needs_a_connection_and_memory)
     assert_false(accepts(false));
     ASSERT_SAID("");
     ASSERT_NUMBER(store_conn_pending(conn), ==, 0);
+    second.query.statement_ms = 9000;
+    torture_fail(1, 0);
+    assert_true(accepts(true));
+    assert_true(torture_stop());
+    pass_ms(0);
+    ASSERT_CONTAINS(said, "second io");
 }
 
 CONN_CASE(test_send__sets_the_time_limit)
@@ -488,6 +497,9 @@ CONN_CASE(test_abandon__nobody_is_answered)
 {
     come_up_and_place(2);
     fake_read("11;12;");
+    torture_fail(1, 0);
+    assert_false(store_conn_abandon(conn, &first.query));
+    assert_true(torture_stop());
     assert_true(store_conn_abandon(conn, &first.query));
     assert_null(first.query.result);
     ASSERT_NUMBER(store_conn_pending(conn), ==, 2);

@@ -331,8 +331,11 @@ CONN_CASE(test_close__cancels_what_is_under_way)
     close(fake_socket[1]);
 }
 
-CONN_CASE(test_open__checks_the_url)
+CONN_CASE(test_open__needs_a_valid_url_and_memory)
 {
+    torture_fail(1, 0);
+    ASSERT_STATUS(store_conn_open(&options, &conn), RLOCK_NO_MEMORY);
+    assert_true(torture_stop());
     options.database_url = "postgresql://10.0.0.1:x/";
     ASSERT_STATUS(store_conn_open(&options, &conn), RLOCK_NO_MEMORY);
     assert_null(conn);
