@@ -467,8 +467,7 @@ static enum rlock_status find_key(const struct auth *auth, struct text text,
     json_t *header = NULL;
     enum rlock_status status;
 
-    for (size_t i = 0; i < auth->key_count; i++) {
-        *ret_key = &auth->keys[i];
+    for (*ret_key = auth->keys; *ret_key < auth->keys + auth->key_count; ++*ret_key) {
         if ((*ret_key)->header != NULL && text_is(text, (*ret_key)->header))
             return RLOCK_OK;
     }

@@ -57,8 +57,7 @@ static bool read_number(const json_t *jwk, const char *name, char *bytes,
     const json_t *text = json_object_get(jwk, name);
     size_t len;
 
-    if (!json_is_string(text) ||
-        !base64_decode(json_string_value(text), json_string_length(text), bytes,
+    if (!base64_decode(json_string_value(text), json_string_length(text), bytes,
                        NUMBER_BYTES_MAX, &len))
         return false;
     *ret_number = (struct text){bytes, len};
@@ -67,11 +66,11 @@ static bool read_number(const json_t *jwk, const char *name, char *bytes,
 
 struct jws_key *jwk_create_key(const json_t *jwk, enum config_alg alg)
 {
-    char bytes[2][NUMBER_BYTES_MAX];
+    char first_bytes[NUMBER_BYTES_MAX], second_bytes[NUMBER_BYTES_MAX];
     struct text first, second;
 
-    if (!read_number(jwk, forms[alg].first, bytes[0], &first) ||
-        !read_number(jwk, forms[alg].second, bytes[1], &second))
+    if (!read_number(jwk, forms[alg].first, first_bytes, &first) ||
+        !read_number(jwk, forms[alg].second, second_bytes, &second))
         return NULL;
     return jws_key_create_numbers(alg, first, second);
 }

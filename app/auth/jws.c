@@ -64,14 +64,15 @@ static int refuse_passphrase(char *to UNUSED, int size UNUSED, int is_write UNUS
     return -1;
 }
 
+/* OpenSSL reads no key from a BIO that is NULL. */
 static EVP_PKEY *read_pem(enum jws_use use, const char *pem)
 {
     BIO *bio = BIO_new_mem_buf(pem, -1);
-    EVP_PKEY *pair = NULL;
+    EVP_PKEY *pair;
 
-    if (bio != NULL && use == JWS_VERIFY)
+    if (use == JWS_VERIFY)
         pair = PEM_read_bio_PUBKEY(bio, NULL, refuse_passphrase, NULL);
-    else if (bio != NULL)
+    else
         pair = PEM_read_bio_PrivateKey(bio, NULL, refuse_passphrase, NULL);
     BIO_free(bio);
     return pair;
@@ -122,7 +123,8 @@ static EVP_PKEY *make_pair(const char *type, OSSL_PARAM *params)
     EVP_PKEY_CTX *context = EVP_PKEY_CTX_new_from_name(NULL, type, NULL);
     EVP_PKEY *pair = NULL;
 
-    if (context == NULL || params == NULL || EVP_PKEY_fromdata_init(context) != 1 ||
+    /* OpenSSL refuses a context or parameters that are NULL. */
+    if (EVP_PKEY_fromdata_init(context) != 1 ||
         EVP_PKEY_fromdata(context, &pair, EVP_PKEY_PUBLIC_KEY, params) != 1)
         pair = NULL;
     EVP_PKEY_CTX_free(context);
@@ -219,14 +221,17 @@ static size_t to_der(struct text signature, unsigned char ret_der[DER_BYTES_MAX]
     return len > 0 ? (size_t)len : 0;
 }
 
+static bool write_number(const BIGNUM *number, unsigned char ret_bytes[NUMBER_BYTES])
+{
+    return BN_bn2binpad(number, ret_bytes, NUMBER_BYTES) == NUMBER_BYTES;
+}
+
 static bool from_der(unsigned char *signature, size_t *len)
 {
     const unsigned char *der = signature;
     ECDSA_SIG *numbers = d2i_ECDSA_SIG(NULL, &der, (long)*len);
-    bool ok = numbers != NULL &&
-              BN_bn2binpad(ECDSA_SIG_get0_r(numbers), signature, NUMBER_BYTES) > 0 &&
-              BN_bn2binpad(ECDSA_SIG_get0_s(numbers), signature + NUMBER_BYTES,
-                           NUMBER_BYTES) > 0;
+    bool ok = numbers != NULL && write_number(ECDSA_SIG_get0_r(numbers), signature) &&
+              write_number(ECDSA_SIG_get0_s(numbers), signature + NUMBER_BYTES);
 
     ECDSA_SIG_free(numbers);
     *len = ES256_BYTES;
