@@ -7,6 +7,7 @@
 #include "test/torture.h"
 
 #include <jansson.h>
+#include <openssl/core_names.h>
 #include <openssl/crypto.h>
 #include <openssl/ec.h>
 #include <openssl/evp.h>
@@ -294,6 +295,7 @@ UNIT_CASE(test_auth_check__broken_headers)
         assert_int_equal(check(*state, good, &identity), RLOCK_REFUSED);
         good[at] = kept;
     }
+    assert_int_equal(check(*state, "Bearer ?.a.a", &identity), RLOCK_REFUSED);
     assert_int_equal(check(*state, "Basic YTpi", &identity), RLOCK_REFUSED);
     snprintf(text, sizeof(text), "Digest %s", good + strlen("Bearer "));
     assert_int_equal(check(*state, text, &identity), RLOCK_REFUSED);
@@ -652,6 +654,40 @@ UNIT_CASE(test_jws__accepts_nothing_wrong_without_memory)
     pair_free(&ec);
 }
 
+UNIT_CASE(test_jws_key_create_numbers__leaves_no_number_out_without_memory)
+{
+    unsigned char modulus[256], made[JWS_SIGNATURE_BYTES_MAX];
+    EVP_PKEY *key = EVP_RSA_gen(2048);
+    struct pair rsa;
+    struct jws_key *signer;
+    BIGNUM *number = NULL;
+    bool is_reached = true;
+    size_t len;
+
+    assert_int_equal(EVP_PKEY_get_bn_param(key, OSSL_PKEY_PARAM_RSA_N, &number), 1);
+    BN_bn2bin(number, modulus);
+    BN_free(number);
+    rsa = new_pair(key);
+    signer = jws_key_create(CONFIG_RS256, JWS_SIGN, rsa.private_key);
+    assert_true(jws_sign(signer, BYTES("text", 4), made, &len));
+    for (int n = 1; is_reached; n++) {
+        struct jws_key *judge;
+
+        fails_at = n;
+        judge = jws_key_create_numbers(CONFIG_RS256, BYTES(modulus, sizeof(modulus)),
+                                       BYTES("\1\0\1", 3));
+        is_reached = fails_at == 0;
+        fails_at = 0;
+        assert_true(judge != NULL || is_reached);
+        if (judge != NULL)
+            ASSERT_STATUS(jws_verify(judge, BYTES("text", 4), BYTES(made, len)),
+                          RLOCK_OK);
+        jws_key_free(judge);
+    }
+    jws_key_free(signer);
+    pair_free(&rsa);
+}
+
 static void *no_memory(size_t size UNUSED)
 {
     return NULL;
@@ -800,7 +836,7 @@ UNIT_CASE(test_auth_make__fails_without_the_header_of_its_key)
 /* The key without a name is in addition to these. */
 UNIT_CASE(test_auth_create__limits_the_number_of_keys)
 {
-    char keys[(AUTH_KEYS_MAX + 1) * 60];
+    char keys[(AUTH_KEYS_MAX + 1) * 120];
     struct rlock_err err = {0};
     size_t len = 0;
 
@@ -809,7 +845,8 @@ UNIT_CASE(test_auth_create__limits_the_number_of_keys)
         struct config config = config_of(SECRET, keys);
         bool is_wanted = i <= AUTH_KEYS_MAX;
 
-        len += (size_t)snprintf(keys + len, sizeof(keys) - len, "kid: %d\n%s\n", i, NEW);
+        len += (size_t)snprintf(keys + len, sizeof(keys) - len, "kid: %0*d\n%s\n",
+                                AUTH_ID_BYTES_MAX, i, NEW);
         if (auth_create(&config, &auth, &err) != (is_wanted ? RLOCK_OK : RLOCK_INVALID))
             fail_msg("%d keys: %s", i, err.text);
         if (is_wanted) {
@@ -819,7 +856,8 @@ UNIT_CASE(test_auth_create__limits_the_number_of_keys)
         }
         auth_free(auth);
     }
-    assert_non_null(strstr(err.text, "more than 16 keys"));
+    ASSERT_CONTAINS(err.text, "more than 16 keys");
+    ASSERT_STATUS(err.status, RLOCK_INVALID);
 }
 
 int main(void)

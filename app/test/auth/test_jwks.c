@@ -23,6 +23,7 @@ struct pair {
     enum config_alg alg;
     struct jws_key *signer;
     char first[1400], second[1400]; /* the two numbers of the public key, in base64 */
+    char public_key[1000];          /* PEM */
 };
 
 static struct {
@@ -53,6 +54,9 @@ static void make_pair(struct pair *pair, enum config_alg alg, EVP_PKEY *key)
     pair->alg = alg;
     pair->signer = jws_key_create(alg, JWS_SIGN, text);
     assert_non_null(pair->signer);
+    assert_int_equal(BIO_reset(pem), 1);
+    assert_int_equal(PEM_write_bio_PUBKEY(pem, key), 1);
+    assert_true(BIO_read(pem, pair->public_key, sizeof(pair->public_key) - 1) > 0);
     BIO_free(pem);
     if (alg == CONFIG_RS256) {
         print_number(key, OSSL_PKEY_PARAM_RSA_N, 0, pair->first);
@@ -262,10 +266,11 @@ UNIT_CASE(test_jwks__is_refused)
     snprintf(sets[i++], SET_MAX, "{\"keys\":[{%s,\"n\":\"%s\"}]}", n, given.rsa.first);
     snprintf(sets[i++], SET_MAX, "{\"keys\":[{%s,\"n\":\"\",\"e\":\"AQAB\"}]}", n);
     snprintf(sets[i++], SET_MAX, "{\"keys\":[{%s,\"n\":\"=\",\"e\":\"AQAB\"}]}", n);
-    snprintf(sets[i++], SET_MAX, "{\"keys\":[{%s,\"x\":\"%s\",\"y\":\"AQAB\"}]}", x,
-             given.ec.first);
-    snprintf(sets[i++], SET_MAX, "{\"keys\":[{%s,\"x\":\"AQAB\",\"y\":\"%s\"}]}", x,
-             given.ec.second);
+    /* one byte too many */
+    snprintf(sets[i++], SET_MAX, "{\"keys\":[{%s,\"x\":\"%s\",\"y\":\"%sA\"}]}", x,
+             given.ec.first, given.ec.second);
+    snprintf(sets[i++], SET_MAX, "{\"keys\":[{%s,\"x\":\"%sA\",\"y\":\"%s\"}]}", x,
+             given.ec.first, given.ec.second);
     /* the x coordinate is used twice, so the point is not on the curve */
     snprintf(sets[i++], SET_MAX, "{\"keys\":[{%s,\"x\":\"%s\",\"y\":\"%s\"}]}", x,
              given.ec.first, given.ec.first);
@@ -282,6 +287,32 @@ UNIT_CASE(test_jwks__is_refused)
     }
 }
 
+/* A token with another kid is not verified by the key without one. */
+UNIT_CASE(test_jwks__beside_other_keys)
+{
+    char set[SET_MAX];
+    struct config config = {.jwt_alg = CONFIG_RS256,
+                            .jwt_secret = "",
+                            .jwt_public_key = given.rsa.public_key,
+                            .jwt_private_key = "",
+                            .jwt_keys = "",
+                            .jwt_jwks = set,
+                            .jwt_user_claim = "sub",
+                            .jwt_role_claim = "role",
+                            .jwt_issuer = "",
+                            .jwt_audience = ""};
+    struct identity identity;
+    struct auth *auth = NULL;
+
+    snprintf(set, sizeof(set), "{\"keys\":[%s]}", jwk(&given.other_rsa, "k", ""));
+    ASSERT_STATUS(auth_create(&config, &auth, NULL), RLOCK_OK);
+    ASSERT_STATUS(check(auth, &given.other_rsa, "k", GOOD, &identity), RLOCK_OK);
+    ASSERT_STATUS(check(auth, &given.rsa, "unknown", GOOD, &identity), RLOCK_REFUSED);
+    auth_free(auth);
+    config.jwt_keys = "kid: a\nno key";
+    ASSERT_STATUS(auth_create(&config, &auth, NULL), RLOCK_INVALID);
+}
+
 UNIT_CASE(test_claims__of_other_names)
 {
     /* clang-format off */
@@ -290,23 +321,23 @@ UNIT_CASE(test_claims__of_other_names)
         enum rlock_status status;
         enum auth_role role;
     } rows[] = {
-        {"sub", "role", "\"sub\":7", RLOCK_REFUSED, AUTH_SHOPPER},
-        {"shop_id", "role", "\"sub\":\"f:1:x\",\"shop_id\":7", RLOCK_OK, AUTH_SHOPPER},
-        {"shop_id", "role", "\"sub\":\"7\",\"shop_id\":\"8x\"", RLOCK_REFUSED, AUTH_SHOPPER},
+        {"sub", "role", "\"sub\":1", RLOCK_REFUSED, AUTH_SHOPPER},
+        {"shop_id", "role", "\"sub\":\"f:1:x\",\"shop_id\":1", RLOCK_OK, AUTH_SHOPPER},
+        {"shop_id", "role", "\"sub\":\"1\",\"shop_id\":\"8x\"", RLOCK_REFUSED, AUTH_SHOPPER},
         {"shop_id", "role", "\"shop_id\":0", RLOCK_REFUSED, AUTH_SHOPPER},
-        {"shop_id", "role", "\"shop_id\":7.5", RLOCK_REFUSED, AUTH_SHOPPER},
-        {"shop_id", "role", "\"sub\":\"7\"", RLOCK_REFUSED, AUTH_SHOPPER},
-        {"a.b.c", "role", "\"a\":{\"b\":{\"c\":\"7\"}}", RLOCK_OK, AUTH_SHOPPER},
+        {"shop_id", "role", "\"shop_id\":1.5", RLOCK_REFUSED, AUTH_SHOPPER},
+        {"shop_id", "role", "\"sub\":\"1\"", RLOCK_REFUSED, AUTH_SHOPPER},
+        {"a.b.c", "role", "\"a\":{\"b\":{\"c\":\"1\"}}", RLOCK_OK, AUTH_SHOPPER},
         {"a.b.c", "role", "\"a\":{\"b\":{}}", RLOCK_REFUSED, AUTH_SHOPPER},
-        {"a.b.c", "role", "\"a\":7", RLOCK_REFUSED, AUTH_SHOPPER},
-        {"https://shop.example/id", "role", "\"https://shop.example/id\":7", RLOCK_OK, AUTH_SHOPPER},
-        {"sub", "realm_access.roles", "\"sub\":\"7\",\"realm_access\":{\"roles\":[\"offline_access\",\"admin\",1]}", RLOCK_OK, AUTH_ADMIN},
-        {"sub", "realm_access.roles", "\"sub\":\"7\",\"realm_access\":{\"roles\":[\"offline_access\"]}", RLOCK_OK, AUTH_SHOPPER},
-        {"sub", "realm_access.roles", "\"sub\":\"7\",\"realm_access\":{\"roles\":[\"payment\",\"payment\",\"shopper\"]}", RLOCK_OK, AUTH_PAYMENT},
-        {"sub", "realm_access.roles", "\"sub\":\"7\",\"realm_access\":{\"roles\":[\"payment\",\"admin\"]}", RLOCK_REFUSED, AUTH_SHOPPER},
-        {"sub", "realm_access.roles", "\"sub\":\"7\"", RLOCK_OK, AUTH_SHOPPER},
-        {"sub", "roles", "\"sub\":\"7\",\"role\":\"admin\",\"roles\":\"payment\"", RLOCK_OK, AUTH_PAYMENT},
-        {"sub", "roles", "\"sub\":\"7\",\"roles\":\"other\"", RLOCK_REFUSED, AUTH_SHOPPER},
+        {"a.b.c", "role", "\"a\":1", RLOCK_REFUSED, AUTH_SHOPPER},
+        {"https://shop.example/id", "role", "\"https://shop.example/id\":1", RLOCK_OK, AUTH_SHOPPER},
+        {"sub", "realm_access.roles", "\"sub\":\"1\",\"realm_access\":{\"roles\":[\"offline_access\",\"admin\",1]}", RLOCK_OK, AUTH_ADMIN},
+        {"sub", "realm_access.roles", "\"sub\":\"1\",\"realm_access\":{\"roles\":[\"offline_access\"]}", RLOCK_OK, AUTH_SHOPPER},
+        {"sub", "realm_access.roles", "\"sub\":\"1\",\"realm_access\":{\"roles\":[\"payment\",\"payment\",\"shopper\"]}", RLOCK_OK, AUTH_PAYMENT},
+        {"sub", "realm_access.roles", "\"sub\":\"1\",\"realm_access\":{\"roles\":[\"payment\",\"admin\"]}", RLOCK_REFUSED, AUTH_SHOPPER},
+        {"sub", "realm_access.roles", "\"sub\":\"1\"", RLOCK_OK, AUTH_SHOPPER},
+        {"sub", "roles", "\"sub\":\"1\",\"role\":\"admin\",\"roles\":\"payment\"", RLOCK_OK, AUTH_PAYMENT},
+        {"sub", "roles", "\"sub\":\"1\",\"roles\":\"other\"", RLOCK_REFUSED, AUTH_SHOPPER},
     };
     /* clang-format on */
     char set[SET_MAX];
@@ -325,7 +356,7 @@ UNIT_CASE(test_claims__of_other_names)
         status = check(auth, &given.rsa, "k", claims, &identity);
         if (status != rows[i].status ||
             (status == RLOCK_OK &&
-             (identity.user_id != 7 || identity.role != rows[i].role)))
+             (identity.user_id != 1 || identity.role != rows[i].role)))
             fail_msg("row %zu, %s: expected %s as %s, got %s as %s of %lld", i,
                      rows[i].claims, rlock_status_name(rows[i].status),
                      auth_role_names[rows[i].role], rlock_status_name(status),
