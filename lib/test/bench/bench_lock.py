@@ -2,18 +2,25 @@
 """bench_lock.py BUILD_DIR REDIS_URL - compare the lock library with other libraries, on this
 machine, in one run.
 
-Four workloads:
+The workloads:
   many       128 locks in flight at once, each under a new name, asynchronous
-  one        lock and unlock of one free name by one thread, which waits for each reply
+  one core   lock and unlock of one free name by one thread, which waits for each reply; the
+             thread and the server are pinned to one core
+  two cores  the same, with a core for the thread and one for the server
   contended  16 threads or tasks that take turns with one lock; the fairness is the number
              of acquisitions of the most successful thread divided by that of the least
+  processes  the same with 8 processes of 8 threads or tasks
   topology   as `many`, through a sentinel, and on a cluster of three masters, which share the
              cores of this machine
+
+The kind cohort passes a lock among the threads of a process, most times without the server.
+"CPU" is the CPU time of the server for a pair.
 
 The reference of `many` is redis-benchmark with the two scripts of the plain lock, one lock per
 call, 2 connections with 64 calls in flight each (1 with 128 is slower); its pairs per second
 are 1 / (1 / acquires + 1 / releases), since it runs one script after the other. The reference
-of `one` is hiredis without a lock library: SET NX PX, and a compare-and-delete script.
+of one thread is hiredis without a lock library: SET NX PX, and a compare-and-delete script,
+without a fence and without a check that the call is not too late.
 
 The other libraries run with their documented defaults. They are installed below BUILD_DIR, in
 the versions that peers/ and ../interop pin; one that cannot be installed is listed as missing.
@@ -22,17 +29,18 @@ At the end the watchdog keeps 10,000 locks for a minute, to measure what that co
 
 Each round measures each candidate once, so that a slow minute of the machine affects all of
 them; the results are the median and the spread of the rounds. In a virtual machine the rounds
-of `one` can differ much: to wake a halted core takes longer than the work, and the kernel may
-run a client on the core of the server or not.
+on two cores can differ much, since to wake a halted core takes longer than the work.
 
 Prints a table, writes var/bench/lock.json.
 
   BENCH_SECONDS=3  of each measurement     BENCH_ROUNDS=3"""
 
+import concurrent.futures
 import contextlib
 import json
 import os
 import platform
+import re
 import shutil
 import signal
 import statistics
@@ -50,6 +58,10 @@ SECONDS = int(os.environ.get("BENCH_SECONDS", "3"))
 ROUNDS = int(os.environ.get("BENCH_ROUNDS", "3"))
 WITHIN_S = 60 + 2 * SECONDS # for start, warm-up, measurement and the end
 IN_FLIGHT, CONTENDERS = 128, 16
+PROCESSES, TASKS = 8, 8
+WARM_UP_S = 1 # of each program
+CORES = sorted(os.sched_getaffinity(0))
+PINS = {"one core": (CORES[:1], CORES[:1]), "two cores": (CORES[:1], CORES[-1:])} # the server and its clients
 HELD, HELD_S = 10_000, 60
 MASTERS, SLOTS = 3, 16384
 OWNER = "0123456789abcdef0123456789abcdef:00000001"
@@ -103,6 +115,23 @@ class Redis:
             return self.ask("ping") == "PONG"
         return False
 
+    def cpu_s(self):
+        fields = dict(line.split(":") for line in self.ask("info", "cpu").split("\n") if ":" in line)
+        return float(fields["used_cpu_user"]) + float(fields["used_cpu_sys"])
+
+    @contextlib.contextmanager
+    def pin(self, work):
+        """Pin the server, and the programs that are started in this block, as the workload says."""
+        server, clients = PINS.get(work, (CORES, CORES))
+        pid = int(re.search(r"process_id:(\d+)", self.ask("info", "server"))[1])
+        os.sched_setaffinity(pid, server)
+        os.sched_setaffinity(0, clients)
+        try:
+            yield
+        finally:
+            os.sched_setaffinity(0, CORES)
+            os.sched_setaffinity(pid, CORES)
+
     def version(self):
         lines = self.ask("info", "server").split("\n")
         return next(line.split(":")[1].strip() for line in lines if line.startswith("redis_version"))
@@ -145,6 +174,23 @@ def start_redis(*options):
                 server.kill()
 
 
+# -- programs that print a line of JSON --
+
+def program_work(work):
+    """The word by which the programs know the workload."""
+    return {"processes": "contended", "one core": "one", "two cores": "one"}.get(work, work)
+
+
+def run_processes(work, *command, env=None):
+    """The result of the program; of several that run at the same time, the sum."""
+    count = PROCESSES if work == "processes" else 1
+    with concurrent.futures.ThreadPoolExecutor(count) as threads:
+        calls = [threads.submit(run, *command, env=env) for _ in range(count)]
+        results = [json.loads(call.result()) for call in calls]
+    return {"version": results[0]["version"], "pairs_per_s": sum(each["pairs_per_s"] for each in results),
+            "acquisitions": [number for each in results for number in each["acquisitions"]]}
+
+
 # -- our candidates and their references --
 
 class Scripts:
@@ -180,7 +226,7 @@ class Scripts:
 class BareHiredis:
     """Blocking calls without a library."""
 
-    title, works, role = "bare hiredis", ("one",), "measure"
+    title, works, role = "bare hiredis", ("one core", "two cores"), "measure"
 
     def install(self, build):
         self.program = f"{build}/bare_hiredis"
@@ -258,6 +304,8 @@ class Synchronous:
 
     def __init__(self, kind, works):
         self.kind, self.works, self.title = kind, works, f"librlock, synchronous, {kind}"
+        if kind == "cohort":
+            self.title = "librlock, cohort, inside a process"
 
     def install(self, build):
         self.program = f"{build}/bench_sync"
@@ -265,8 +313,8 @@ class Synchronous:
             raise Missing("bench_sync is not built")
 
     def measure(self, work, redis):
-        threads = CONTENDERS if work == "contended" else 1
-        return json.loads(run(self.program, redis.url, str(threads), str(SECONDS), work, self.kind))
+        threads = {"contended": CONTENDERS, "processes": TASKS}.get(work, 1)
+        return run_processes(work, self.program, redis.url, str(threads), str(SECONDS), program_work(work), self.kind)
 
 
 # -- the peers --
@@ -277,13 +325,14 @@ class Peer:
     role, command, env = "peer", (), {}
 
     def measure(self, work, redis):
-        return json.loads(run(*self.command, work, str(SECONDS), redis.url, env=self.env))
+        tasks = (str(TASKS),) if work == "processes" else ()
+        return run_processes(work, *self.command, program_work(work), str(SECONDS), redis.url, *tasks, env=self.env)
 
 
 class RedisPy(Peer):
     """Debian's package, unpacked below BUILD_DIR, with Debian's Python."""
 
-    title, works = "redis-py Lock", ("one", "contended")
+    title, works = "redis-py Lock", ("one core", "two cores", "contended")
 
     def install(self, build):
         place = f"{build}/peers/python"
@@ -320,7 +369,7 @@ class Node(Peer):
 class Redsync(Peer):
     """A module of Go, on go-redis."""
 
-    title, works = "redsync", ("many", "one", "contended")
+    title, works = "redsync", ("many", "one core", "two cores", "contended", "processes")
 
     def install(self, build):
         place = f"{build}/peers/go"
@@ -333,7 +382,7 @@ class Redsync(Peer):
 class Redisson(Peer):
     """RLock, from Maven Central: built with the peer of the interop test."""
 
-    title, works = "Redisson RLock", ("many", "one", "contended")
+    title, works = "Redisson RLock", ("many", "one core", "two cores", "contended")
 
     def install(self, build):
         done = subprocess.run([*DIE_WITH_PARENT, f"{HERE}/../interop/build.sh", build], capture_output=True, text=True,
@@ -354,14 +403,21 @@ def is_copy(path, other):
 # The first of each workload is the reference of the others.
 ENTRANTS = (
     Scripts(), BareHiredis(), Asynchronous(), Single(), Sentinel(), Cluster(),
-    Synchronous("plain", ("one", "contended")), Synchronous("cohort", ("contended",)),
-    Synchronous("reentrant", ("one", "contended")),
-    Synchronous("fair", ("one", "contended")), Synchronous("getset", ("one", "contended")),
-    RedisPy(), Node("redlock", "redlock on ioredis", ("many", "one", "contended")),
-    Node("ioredis", "ioredis, SET NX and script", ("many", "one")), Redisson(), Redsync())
-WORKS = {"many": ("many, pairs per second", 0.8), "one": ("one thread, pairs per second", 0.6),
-         "contended": ("16 contending, acquisitions per second", None),
-         "topology": ("by topology, pairs per second", 0.4)}
+    Synchronous("plain", ("one core", "two cores", "contended", "processes")),
+    Synchronous("cohort", ("contended", "processes")),
+    Synchronous("reentrant", ("one core", "two cores", "contended")),
+    Synchronous("fair", ("one core", "two cores", "contended")),
+    Synchronous("getset", ("one core", "two cores", "contended")),
+    RedisPy(), Node("redlock", "redlock on ioredis", ("many", "one core", "two cores", "contended")),
+    Node("ioredis", "ioredis, SET NX and script", ("many", "one core", "two cores")), Redisson(), Redsync())
+# A title, and the least part of the first candidate and of the best peer that our best one should reach.
+WORKS = {"many": ("many, pairs per second", 0.8, 1),
+         "one core": ("one thread on the core of the server, pairs/s", 0.9, 1.8),
+         "two cores": ("one thread on another core, pairs/s", None, 1.4),
+         "contended": ("16 contending, acquisitions per second", None, 1),
+         "processes": ("8 processes of 8 contending, acquisitions/s", None, 1),
+         "topology": ("by topology, pairs per second", 0.4, None)}
+UNFAIR = 3 # most/least that our best candidate across processes should not reach
 
 
 # -- the cost of held locks --
@@ -400,6 +456,15 @@ def install_all(build):
     return present, missing
 
 
+def measure_one(entrant, work, redis):
+    with redis.pin(work):
+        cpu_s = redis.cpu_s()
+        result = entrant.measure(work, redis)
+        pairs = result["pairs_per_s"] * (WARM_UP_S + SECONDS)
+        result["redis_us"] = (redis.cpu_s() - cpu_s) / pairs * 1e6
+    return result
+
+
 def measure_all(entrants, redis):
     """The results of each round, by workload and candidate."""
     results = {}
@@ -409,7 +474,7 @@ def measure_all(entrants, redis):
             for entrant in entrants:
                 if work in entrant.works:
                     redis.ask("flushall")
-                    results.setdefault((work, entrant), []).append(entrant.measure(work, redis))
+                    results.setdefault((work, entrant), []).append(measure_one(entrant, work, redis))
     return results
 
 
@@ -423,7 +488,9 @@ def compile_row(work, entrant, results):
     row = {"work": work, "who": entrant.title, "version": results[0]["version"],
            "role": entrant.role,
            "pairs_per_s": round(statistics.median(rates)), "pairs_per_s_rounds": rates}
-    if work == "contended":
+    if work not in ("many", "topology"): # their programs and servers differ
+        row["redis_us_per_pair"] = round(statistics.median(each["redis_us"] for each in results), 1)
+    if work in ("contended", "processes"):
         ratios = [fairness(each["acquisitions"]) for each in results]
         row["fairness"] = None if None in ratios else round(statistics.median(ratios), 2)
     return row
@@ -446,28 +513,32 @@ def machine():
 
 def goals(result):
     """The goals for our best result in each workload, as (text, whether it is met)."""
-    for work, (_, least) in WORKS.items():
+    for work, (_, least, least_of_peers) in WORKS.items():
         ours, peers = (max((row for row in result["rows"] if (row["role"], row["work"]) == (role, work)),
                            key=lambda row: row["pairs_per_s"], default=None) for role in ("ours", "peer"))
         if least:
             yield f"{work}: {ours['who']} at least {least} of the first", ours["ratio"] >= least
         if peers:
-            yield (f"{work}: {ours['who']} ahead of every peer (best: {peers['who']})",
-                   ours["pairs_per_s"] > peers["pairs_per_s"])
+            yield (f"{work}: {ours['who']} at least {least_of_peers} of every peer (best: {peers['who']})",
+                   ours["pairs_per_s"] >= least_of_peers * peers["pairs_per_s"])
+        if work == "processes":
+            yield (f"{work}: {ours['who']} with most/least below {UNFAIR}",
+                   ours["fairness"] is not None and ours["fairness"] < UNFAIR)
 
 
 def print_table(result):
     print(f"\n{result['machine']}\n{ROUNDS} rounds of {SECONDS} s, median (lowest to highest)")
-    for work, (title, _) in WORKS.items():
+    for work, (title, *_) in WORKS.items():
         rows = [row for row in result["rows"] if row["work"] == work]
         if rows:
-            last = "most/least" if work == "contended" else "ratio"
-            print(f"\n{title:44}{'':12}{'of the rounds':>18}  {last:>10}")
+            last = "most/least" if work in ("contended", "processes") else "ratio"
+            print(f"\n{title:44}{'':12}{'of the rounds':>18}  {last:>10}{'us CPU':>9}")
         for row in rows:
             rates = row["pairs_per_s_rounds"]
             number = row.get("fairness", row["ratio"])
             print(f"  {row['who'] + ' ' + row['version']:42}{row['pairs_per_s']:>12,}"
-                  f"{min(rates):>9,}..{max(rates):<9,}{'starved' if number is None else number:>8}")
+                  f"{min(rates):>9,}..{max(rates):<9,}{'starved' if number is None else number:>8}"
+                  f"{row.get('redis_us_per_pair', ''):>9}")
     kept = result["kept"]
     print(f"\n{kept['held']:,} locks held for {kept['seconds']} s: {kept['renewed']:,} renewals, "
           f"{kept['commands_per_s']} commands/s with those inside scripts; CPU {kept['cpu_s']} s ours, {kept['redis_cpu_s']} s Redis\n")

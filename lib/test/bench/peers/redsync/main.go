@@ -1,4 +1,4 @@
-// redsync one|contended|many SECONDS REDIS_URL - lock and unlock pairs per second of
+// redsync one|contended|many SECONDS REDIS_URL [TASKS] - lock and unlock pairs per second of
 // redsync with its defaults on go-redis, as one line of JSON.
 package main
 
@@ -99,8 +99,8 @@ func version() string {
 }
 
 func main() {
-	if len(os.Args) != 4 {
-		log.Fatal("usage: redsync one|contended|many SECONDS REDIS_URL")
+	if len(os.Args) != 4 && len(os.Args) != 5 {
+		log.Fatal("usage: redsync one|contended|many SECONDS REDIS_URL [TASKS]")
 	}
 	seconds, err := strconv.Atoi(os.Args[2])
 	if err != nil {
@@ -110,10 +110,16 @@ func main() {
 	if err != nil {
 		log.Fatal(err)
 	}
+	work := works[os.Args[1]]
+	if len(os.Args) == 5 {
+		if work.tasks, err = strconv.Atoi(os.Args[4]); err != nil {
+			log.Fatal(err)
+		}
+	}
 	rs := redsync.New(goredis.NewPool(redis.NewClient(options)))
 
-	measure(rs, works[os.Args[1]], warmUp)
-	acquisitions := measure(rs, works[os.Args[1]], time.Duration(seconds)*time.Second)
+	measure(rs, work, warmUp)
+	acquisitions := measure(rs, work, time.Duration(seconds)*time.Second)
 	total := 0
 	for _, count := range acquisitions {
 		total += count
