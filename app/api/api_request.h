@@ -65,6 +65,15 @@ struct api_list {
     struct rlock_link link; /* in a list of struct api_reading */
 };
 
+/* A request to follow vouchers. */
+struct api_follow {
+    struct http_listener listener;
+    struct http_followed followed[HTTP_FOLLOWED_MAX];
+    struct catalogue_wait waits[HTTP_FOLLOWED_MAX];
+    size_t pending;           /* vouchers that the catalogue has not read yet */
+    enum rlock_status status; /* the first failure, or RLOCK_OK */
+};
+
 struct api_request {
     struct api *api;
     struct http_request *http;
@@ -83,6 +92,7 @@ struct api_request {
         struct api_list list;
         struct order_filter orders;
         struct feed_poll feed;
+        struct api_follow *follow;
         int64_t stock_add; /* how much stock a restock adds */
         struct stats_read stats;
     };

@@ -39,6 +39,7 @@ static const struct api_route routes[] = {
     ROUTE(GET,   "/v1/vouchers/{id}",         VOUCHER,        ANYONE,                                api_read_voucher, NULL),
     ROUTE(PATCH, "/v1/vouchers/{id}",         VOUCHER,        ADMIN | READS_BODY,                    api_patch_voucher, NULL),
     ROUTE(GET,   "/v1/vouchers/{id}/stream",  STREAM,         ANYONE,                                api_stream_voucher, NULL),
+    ROUTE(GET,   "/v1/stream",                STREAM,         ANYONE,                                api_stream_vouchers, "vouchers"),
     ROUTE(GET,   "/v1/vouchers",              VOUCHERS,       ANYONE,                                api_list_vouchers, "state", "limit", "cursor"),
     ROUTE(POST,  "/v1/vouchers",              VOUCHERS,       ADMIN | READS_BODY,                    api_create_voucher, NULL),
     ROUTE(POST,  "/v1/vouchers/{id}/restock", RESTOCK,        ADMIN | READS_BODY,                    api_restock_voucher, NULL),

@@ -100,6 +100,7 @@ void api_share_reading(struct api_request *request, const struct api_reading_key
 
 /* api_stream.c */
 api_handler api_stream_voucher;
+api_handler api_stream_vouchers;
 
 /* api_admit.c */
 

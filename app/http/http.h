@@ -153,20 +153,30 @@ void http_send_part(struct http_request *request, char *part, size_t len, bool i
 
 /* -- server-sent events -- */
 
-#define HTTP_EVENT_BYTES 160
+#define HTTP_EVENT_BYTES  1536
+#define HTTP_FOLLOWED_MAX 20
+
+struct http_followed {
+    int64_t id;
+    int64_t content; /* what the last event showed; print_event() sets it; 0 at first */
+};
 
 struct http_listener {
-    int64_t id;
-    /* What the last event showed, and when it was sent. print_event() sets both; 0 at first. */
-    int64_t content, sent_us;
+    bool is_list;    /* the events name the ids, also of a single one */
+    int64_t sent_us; /* when the last event was sent; print_event() sets it; 0 at first */
+    size_t count;    /* 1..HTTP_FOLLOWED_MAX */
+    struct http_followed *followed;
 };
 
 /** Answer with events. The answer ends when the client leaves, sends something or reads too slowly,
  *  or when the server quiesces. False: the connection cannot be kept (because of TLS, HEAD,
  *  listeners_max or memory), and the request must still be answered. If listeners_max is the
  *  reason, the answer closes the connection: the client would occupy a descriptor until it asks
- *  again. */
-MUST_CHECK bool http_stream(struct http_request *request, int64_t id);
+ *  again.
+ *
+ *  @listener  is copied, with all that it follows */
+MUST_CHECK bool http_stream(struct http_request *request,
+                            const struct http_listener *listener);
 
 /* -- the server -- */
 

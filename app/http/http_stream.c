@@ -38,8 +38,9 @@ struct stream {
     uv_poll_t poll;
     struct http *http;
     struct conn *conn;
-    struct http_listener listener;
     int fd;
+    struct http_listener listener;
+    struct http_followed followed[]; /* of the listener */
 };
 
 static void stream_on_closed(uv_handle_t *poll)
@@ -140,22 +141,25 @@ static bool take_socket(struct http_request *request, struct stream *stream)
     return is_watched;
 }
 
-bool http_stream(struct http_request *request, int64_t id)
+bool http_stream(struct http_request *request, const struct http_listener *listener)
 {
+    size_t followed_bytes = listener->count * sizeof(listener->followed[0]);
     struct http *http = request->http;
     struct stream *stream = NULL;
 
     request->is_last = http->stream_count >= http->options.listeners_max;
     if (http->options.tls == NULL && !http->is_quiesced && request->method == HTTP_GET &&
         !request->is_last && request->conn != NULL)
-        stream = calloc(1, sizeof(*stream));
+        stream = calloc(1, sizeof(*stream) + followed_bytes);
     if (stream == NULL || !take_socket(request, stream)) {
         free(stream);
         return false;
     }
     stream->http = http;
     stream->poll.data = stream;
-    stream->listener.id = id;
+    stream->listener = *listener;
+    stream->listener.followed = stream->followed;
+    memcpy(stream->followed, listener->followed, followed_bytes);
     stream->conn = request->conn;
     stream->conn->is_stream = true;
     list_append(&http->streams, &stream->link);

@@ -10,31 +10,53 @@ const REFRESH_CALM_MS = 5000;    /* of the open vouchers otherwise */
 const BUSY_MS = 20000;           /* before and after a change */
 const REFRESH_OTHERS_MS = 10000; /* of upcoming and ended vouchers, and of one that is followed */
 const ENDED_SHOWN = 3;
+const FOLLOWED_MAX = 20;         /* vouchers in one stream */
 
 const byId = (id) => document.getElementById(id);
 const cards = new Map(); /* voucher id: Card */
 
 /* -- live stock -- */
 
-/* Of one voucher, because a browser allows few connections. If it fails, the refreshes remain. */
-const live = {card: null, source: null};
+/* One stream for all, because a browser allows few connections. If it fails, the refreshes remain. */
+const live = {ids: '', source: null, isRefused: false};
 
 function isLive() {
     return live.source?.readyState === EventSource.OPEN;
 }
 
-/* Follow the first voucher that sells, as long as somebody looks. */
+function isRunning(card) {
+    return card.state === 'open' || card.state === 'sold_out';
+}
+
+/* The vouchers whose sale runs, those that sell and are in view before the others. If the service refuses
+   several, because other ones have them, only the first. */
+function cardsToFollow() {
+    const all = [...byId('vouchers').children].map((child) => cards.get(child.dataset.id))
+        .filter((card) => card && isRunning(card))
+        .sort((a, b) => ranks[a.state] - ranks[b.state] || Number(b.isInView ?? 0) - Number(a.isInView ?? 0));
+    return all.slice(0, live.isRefused ? 1 : FOLLOWED_MAX);
+}
+
+/* As long as somebody looks. */
 function followStock() {
-    const card = document.hidden ? null
-        : [...byId('vouchers').children].map((child) => cards.get(child.dataset.id))
-            .find((each) => each?.state === 'open') ?? null;
-    if (card === live.card)
+    const followed = document.hidden ? [] : cardsToFollow().map((card) => card.voucher.id);
+    const ids = followed.sort().join(',');
+    if (ids === live.ids)
         return;
     live.source?.close();
-    live.card = card;
-    live.source = card && new EventSource(`/v1/vouchers/${card.voucher.id}/stream`);
-    if (card)
-        live.source.onmessage = ({data}) => card.update({...card.voucher, stock_left: JSON.parse(data).stock_left});
+    live.ids = ids;
+    live.source = ids === '' ? null
+        : new EventSource(followed.length > 1 ? `/v1/stream?vouchers=${ids}` : `/v1/vouchers/${ids}/stream`);
+    if (live.source === null)
+        return;
+    live.source.onmessage = ({data}) => {
+        const event = JSON.parse(data);
+        for (const {id, stock_left} of event.items ?? [{...event, id: ids}])
+            cards.get(id).update({...cards.get(id).voucher, stock_left});
+    };
+    live.source.onerror = ({target}) => {
+        live.isRefused ||= followed.length > 1 && target.readyState === EventSource.CLOSED;
+    };
 }
 
 /* -- the vouchers -- */
@@ -46,7 +68,7 @@ function vouchersPeriodMs() {
     const now = clock.now();
     const isDue = [...cards.values()].some(({state, voucher}) =>
         state === 'upcoming' && voucher.beginMs - now < BUSY_MS);
-    if (isLive() && !isDue && [...cards.values()].filter(({state}) => state === 'open').length === 1)
+    if (isLive() && !isDue && [...cards.values()].filter(isRunning).length === live.ids.split(',').length)
         return REFRESH_OTHERS_MS;
     const changedAt = Math.max(...[...cards.values()].map((each) => each.changedAt));
     return isDue || clock.device() - changedAt < BUSY_MS ? REFRESH_MS : REFRESH_CALM_MS;

@@ -175,18 +175,25 @@ void log_event(enum log_level level UNUSED, const char *event, const char *forma
 
 /* -- fake catalogue and handover -- */
 
+static const struct catalogue_entry *entry_of(int64_t id)
+{
+    return id == fake.other.id ? &fake.other : &fake.entry;
+}
+
 const struct catalogue_entry *catalogue_get(struct catalogue *catalogue UNUSED,
                                             int64_t id)
 {
-    ASSERT_NUMBER(id, ==, fake.entry.id);
-    return fake.has_entry ? &fake.entry : NULL;
+    const struct catalogue_entry *entry = entry_of(id);
+
+    ASSERT_NUMBER(id, ==, entry->id);
+    return fake.has_entry ? entry : NULL;
 }
 
 void catalogue_read(struct catalogue *catalogue UNUSED, int64_t id,
                     struct catalogue_wait *wait UNUSED, catalogue_cb callback, void *arg)
 {
     DID("catalogue %" PRId64 ";", id);
-    callback(fake.status, fake.status == RLOCK_OK ? &fake.entry : NULL, arg);
+    callback(fake.status, fake.status == RLOCK_OK ? entry_of(id) : NULL, arg);
 }
 
 void catalogue_invalidate(struct catalogue *catalogue UNUSED, int64_t id)

@@ -27,6 +27,7 @@ static struct {
     bool is_redis_down, is_revoked, is_cluster;
     bool has_entry;
     struct catalogue_entry entry;
+    struct catalogue_entry other; /* of another voucher; id 0: there is none */
     struct order order;
     struct voucher voucher;
     size_t count;    /* number of rows; they differ only in their ids */
@@ -40,8 +41,10 @@ static struct {
     size_t pending;
     bool is_foreign, is_gone;
     struct health health;
-    const void *auth;            /* argument of the last call of auth_check() */
-    bool keeps_streams, is_kept; /* is_kept: the last request has become a stream */
+    const void *auth;      /* of the last call of auth_check() */
+    size_t followed_count; /* by the last stream */
+    bool is_list;
+    bool keeps_streams, is_kept; /* is_kept: the last request was */
     bool holds_reads;            /* reads wait until the test answers them */
     store_vouchers_cb held[4];
     void *held_args[4];
@@ -136,9 +139,14 @@ bool http_is_gone(const struct http_request *request UNUSED)
     return fake.is_gone;
 }
 
-bool http_stream(struct http_request *request UNUSED, int64_t id)
+bool http_stream(struct http_request *request UNUSED,
+                 const struct http_listener *listener)
 {
-    ASSERT_NUMBER(id, ==, fake.entry.id);
+    fake.followed_count = listener->count;
+    fake.is_list = listener->is_list;
+    for (size_t i = 0; i < listener->count; i++)
+        assert_true(listener->followed[i].id == fake.entry.id ||
+                    listener->followed[i].id == fake.other.id);
     fake.is_kept = fake.keeps_streams;
     return fake.is_kept;
 }

@@ -14,6 +14,7 @@ static const struct {
     {"GET /v1/vouchers", "", NULL},
     {"GET /v1/vouchers/7", "", NULL},
     {"GET /v1/vouchers/7/stream", "", NULL},
+    {"GET /v1/stream?vouchers=7", "", NULL},
     {"POST /v1/vouchers", "a", "{\"title\":\"t\",\"price_cents\":1,\"face_value_cents\":1,\"stock\":0"
      ",\"begin_at\":\"2030-01-01T00:00:00Z\",\"end_at\":\"2031-01-01T00:00:00Z\"}"},
     {"PATCH /v1/vouchers/7", "a", "{}"},

@@ -35,8 +35,10 @@ int malloc_trim(size_t pad UNUSED)
 static void handle(struct http_request *request, void *arg UNUSED)
 {
     const char *path = request->path;
+    struct http_followed followed[] = {{.id = 7}, {.id = 8}};
+    struct http_listener listener = {.count = 2, .followed = followed};
 
-    if (strcmp(path, "/stream") == 0 && http_stream(request, 7))
+    if (strcmp(path, "/stream") == 0 && http_stream(request, &listener))
         return;
     if (strcmp(path, "/later") == 0)
         shop.later[shop.later_count++] = request;
@@ -50,11 +52,15 @@ static void handle(struct http_request *request, void *arg UNUSED)
 static size_t print_event(struct http_listener *listener,
                           char ret_event[HTTP_EVENT_BYTES], void *arg UNUSED)
 {
-    if (listener->content >= shop.events_left)
+    struct http_followed *followed = listener->followed;
+
+    ASSERT_NUMBER(listener->count, ==, 2);
+    ASSERT_NUMBER(followed[1].id, ==, 8);
+    if (followed->content >= shop.events_left)
         return 0;
-    listener->content++;
+    followed->content++;
     return (size_t)snprintf(ret_event, HTTP_EVENT_BYTES, "data: %d of %d%80s\n\n",
-                            (int)listener->content, (int)listener->id, "");
+                            (int)followed->content, (int)followed->id, "");
 }
 
 static int setup(void **state UNUSED)

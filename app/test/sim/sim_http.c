@@ -129,7 +129,8 @@ const char *http_trace_sent(struct http_request *request UNUSED)
     return NULL;
 }
 
-bool http_stream(struct http_request *request UNUSED, int64_t id UNUSED)
+bool http_stream(struct http_request *request UNUSED,
+                 const struct http_listener *listener UNUSED)
 {
     return false; /* shoppers open no streams */
 }

@@ -229,6 +229,47 @@ def test_stock__is_followed_without_reading_the_vouchers(world):
         world.browser.wait_text(f"{shop.card} .stock", "3 of 5 left")
 
 
+def test_stock__of_all_vouchers_is_followed_by_one_stream(world):
+    others = [world.voucher(stock=2) for _ in range(3)]
+    shop = Shop(world, stock=5)
+    browser = world.browser
+    for other in others:
+        browser.one(f'[data-id="{other}"][data-state="open"]')
+    streams = """return performance.getEntriesByType('resource').map(({name}) => name)
+                    .filter((name) => name.includes('/stream'))"""
+    with browser.blocked("*/v1/vouchers?*"):
+        for user in (424242, 424243):
+            for each in (shop.voucher, *others):
+                world.place(each, user)
+        for other in others:
+            browser.one(f'[data-id="{other}"][data-state="sold_out"]')
+        browser.wait_text(f"{shop.card} .stock", "3 of 5 left")
+        world.call("POST", f"/v1/vouchers/{others[0]}/restock", world.admin, {"add": 1})
+        browser.one(f'[data-id="{others[0]}"][data-state="open"]')
+    assert len(browser.js(streams)) <= 1 # a stream that is open is not among the resources
+
+
+# The service refuses the stream of several vouchers.
+REFUSED = """
+window.EventSource = class extends EventSource {
+    constructor(url) {
+        super(url.startsWith('/v1/stream') ? '/v1/nothing' : url);
+    }
+};"""
+
+
+def test_stock__is_followed_of_one_voucher_where_another_is_elsewhere(world):
+    shop = Shop(world, stock=5)
+    other = world.voucher()
+    with world.browser.early(REFUSED):
+        world.browser.open(world.url, afresh=False)
+    world.browser.one(f'[data-id="{other}"][data-state="open"]')
+    world.browser.one(f'[data-id="{shop.voucher}"][data-state="open"]')
+    with world.browser.blocked("*/v1/vouchers?*"):
+        world.place(other, 424242)
+        world.browser.wait_text(f'[data-id="{other}"] .stock', "9 of 10 left")
+
+
 def test_stock__is_read_where_no_stream_passes(world):
     with world.browser.blocked("*/stream"):
         shop = Shop(world, stock=5)
