@@ -6,7 +6,8 @@
  * of other vouchers (a bundle). The order of a single shopper is not delayed. The rules:
  *
  *      a batch is delayed while                         at most  because
- *   1  the loop has input to read                       2 ms     the input may be more orders
+ *   1  the loop has input to read, or other loops       2 ms     the input may be more orders
+ *      hand orders over
  *   2  it fits into a bundle, and another bundle is     10 ms    one large transaction costs less than
  *      under way                                                 two small ones
  *
@@ -40,7 +41,7 @@ struct dispatch {
     int64_t now_us;
     unsigned lanes;         /* idle connections */
     bool has_bundle;        /* a bundle that needs one of the lanes is being formed */
-    bool has_input;         /* the loop has input to read */
+    bool has_input;         /* the loop has input to read, or orders are handed over */
     bool is_early;          /* batches release their rows before they are durable */
     size_t waiting;         /* orders in all queues */
     size_t bundled;         /* orders under way in bundles */
