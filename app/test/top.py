@@ -97,7 +97,7 @@ def test_lines__are_plain_and_have_all_numbers(world):
     check(re.match(rf"\S+ at http://127.0.0.1:{world.service.port}, pid {world.service.process.pid}, up .* s, \d+ MiB, ", last), last)
     check("postgres up, redis up, durability local, expiry here, " in last, last)
     check(re.search(r"^ +placed +\d+ +1 ", last, re.M), last)
-    check(re.search(r"^requests +\d+ +\d+ +lock ", last, re.M), last)
+    check(re.search(r"^requests +\d+ +\d+ +handover ", last, re.M), last)
     check(re.search(r" total +\d\S* +\d\S*$", screens[0], re.M), screens[0]) # of the order
     check(re.search(r" total +- +-$", last, re.M), last) # no order since
     up, _, of = column(last, "postgres", "0").partition("/")
