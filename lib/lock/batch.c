@@ -471,7 +471,6 @@ static void complete_confirmed(struct rlock_client *client, enum rlock_status st
     struct rlock_batch *batch;
 
     while ((batch = find_confirming(client, CONFIRMATION_REQUESTED)) != NULL) {
-        batch->confirmation = CONFIRMATION_NONE;
         for (unsigned i = 0; i < batch->count && replicas < batch->replicas; i++) {
             if (batch->results[i] == DONE)
                 batch->results[i] = UNSAFE;

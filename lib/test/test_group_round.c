@@ -118,6 +118,18 @@ GROUP_CASE(test_try__without_time_left_has_failed)
     EXPECT_ANSWER(test, RLOCK_TIMEOUT);
 }
 
+/** Only the result of a try, an extension or a release is certain early. */
+GROUP_CASE(test_undo__has_its_time_for_all_members)
+{
+    struct group_test *test = *state;
+
+    create(test, 3, RLOCK_GROUP_ALL);
+    acquire(test, 60000, 0);
+    answer_all(test, "ggb");
+    answer_for(test, 0, RLOCK_OK); /* its release */
+    expect_timer(test, ROUND_MS);
+}
+
 /** The time limit of a try counts from the call of rlock_group_acquire(). It does not count from
  *  the loop's cached time, which is an hour old in this test, as after a callback that ran long. */
 GROUP_CASE(test_try__has_its_time_though_the_loop_was_busy)
