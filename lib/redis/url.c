@@ -94,12 +94,11 @@ static bool decode(struct span span, char *out, size_t size)
     return true;
 }
 
+/** An empty number is 0. */
 static bool parse_number(struct span span, unsigned long max, unsigned long *ret_number)
 {
     unsigned long number = 0;
 
-    if (span_is_empty(span))
-        return false;
     for (; span.begin < span.end; span.begin++) {
         if (*span.begin < '0' || *span.begin > '9')
             return false;
@@ -280,7 +279,7 @@ static enum rlock_status parse_tcp(struct parser *parser, const char *text, uint
         status = parse_hosts(parser, rest, port);
     if (status != RLOCK_OK)
         return status;
-    if (!span_is_empty(db) && !parse_number(db, DB_MAX, &number))
+    if (!parse_number(db, DB_MAX, &number))
         return refuse(parser, db.begin,
                       "the part after the host must be /database-number");
     if (number != 0 && parser->url.topology == REDIS_CLUSTER)
