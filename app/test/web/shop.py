@@ -532,6 +532,19 @@ def test_currency__is_that_of_the_setting(world):
         assert made["price_cents"] == {"EUR": 1200, "JPY": 12, "KWD": 12000}[currency]
 
 
+def test_without_javascript__the_pages_say_so_at_their_top(world):
+    browser = world.browser
+    browser.cdp("Emulation.setScriptExecutionDisabled", value=True)
+    try:
+        for path in ("/", "/admin"):
+            browser.driver.get(world.url + path)
+            note = browser.one("noscript .message")
+            assert "needs JavaScript" in note.text
+            assert note.rect["y"] < 150, note.rect
+    finally:
+        browser.cdp("Emulation.setScriptExecutionDisabled", value=False)
+
+
 def test_chinese__by_the_language_of_the_browser(world):
     browser, world.browser = world.browser, world.chinese()
     try:
