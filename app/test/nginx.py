@@ -48,7 +48,7 @@ class Nginx(harness.Nginx):
         self.http2_port = harness.free_port()
         with open(f"{ROOT}/docker/nginx.conf") as conf:
             text = conf.read()
-        timeout = re.search(r"/stream\$ \{.*?proxy_read_timeout (\d+)s;", text, re.S)
+        timeout = re.search(r"/stream\)\$ \{.*?proxy_read_timeout (\d+)s;", text, re.S)
         check(int(timeout[1]) > 2 * HEARTBEAT_S, timeout[0])
         self.conf = "daemon off;\n" + replace(
             text, ("/tmp/", f"{self.place}/tmp/"), ("/dev/stderr", f"{self.place}/nginx.log"),
