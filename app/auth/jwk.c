@@ -57,7 +57,8 @@ static bool read_number(const json_t *jwk, const char *name, char *bytes,
     const json_t *text = json_object_get(jwk, name);
     size_t len;
 
-    if (!base64_decode(json_string_value(text), json_string_length(text), bytes,
+    if (!json_is_string(text) ||
+        !base64_decode(json_string_value(text), json_string_length(text), bytes,
                        NUMBER_BYTES_MAX, &len))
         return false;
     *ret_number = (struct text){bytes, len};

@@ -286,14 +286,14 @@ static void on_reply(struct redis_command *command UNUSED, enum rlock_status sta
 CONN_CASE(test_redis_conn_take_reply__follows_an_error_of_a_cluster)
 {
     static const struct {
-        enum redis_topology topology;
         const char *reply;
+        enum redis_topology topology;
         bool is_moving;
     } cases[] = {
-        {REDIS_CLUSTER, "-MOVED 1 h:7\r\n", true},
-        {REDIS_CLUSTER, "+MOVED 1 h:7\r\n", false},
-        {REDIS_CLUSTER, "-ERR 1 h:7\r\n", false},
-        {REDIS_HOSTS, "-MOVED 1 h:7\r\n", false},
+        {"-MOVED 1 h:7\r\n", REDIS_CLUSTER, true},
+        {"+MOVED 1 h:7\r\n", REDIS_CLUSTER, false},
+        {"-ERR 1 h:7\r\n", REDIS_CLUSTER, false},
+        {"-MOVED 1 h:7\r\n", REDIS_HOSTS, false},
     };
     struct conn_test *test = *state;
 
