@@ -151,6 +151,16 @@ static bool all_hold_locks(void *arg UNUSED)
     return redis_order_locks(fixture) == CLIENTS;
 }
 
+/* The orders have their locks, and wait for the row of the voucher. */
+static void start_orders(struct client *clients[CLIENTS], char ret_voucher_id[ID_SIZE])
+{
+    service = fixture_serve(fixture, four);
+    make_known(service, service, CLIENTS, ret_voucher_id);
+    hold_row(ret_voucher_id);
+    send_orders(service, ret_voucher_id, 1, clients, CLIENTS);
+    AWAIT(all_hold_locks, NULL);
+}
+
 static bool are_placed(void *voucher_id)
 {
     return sql_live_orders(fixture, voucher_id) == CLIENTS;
@@ -167,11 +177,7 @@ CASE_OF(test_handover__clients_that_leave)
     struct client *clients[CLIENTS];
     char voucher_id[ID_SIZE];
 
-    service = fixture_serve(fixture, four);
-    make_known(service, service, CLIENTS, voucher_id);
-    hold_row(voucher_id);
-    send_orders(service, voucher_id, 1, clients, CLIENTS);
-    AWAIT(all_hold_locks, NULL);
+    start_orders(clients, voucher_id);
     for (size_t i = 0; i < CLIENTS; i++)
         client_abort(clients[i]);
     release_rows();
@@ -187,11 +193,7 @@ CASE_OF(test_handover__a_drain_answers_all_workers)
     struct client *clients[CLIENTS];
     char voucher_id[ID_SIZE];
 
-    service = fixture_serve(fixture, four);
-    make_known(service, service, CLIENTS, voucher_id);
-    hold_row(voucher_id);
-    send_orders(service, voucher_id, 1, clients, CLIENTS);
-    AWAIT(all_hold_locks, NULL);
+    start_orders(clients, voucher_id);
     service_signal(service, SIGTERM);
     release_rows();
     expect_answers(clients, CLIENTS, 201, NULL);
