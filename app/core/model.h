@@ -65,7 +65,7 @@ struct order_page {
     int64_t next_id; /* the next page has only smaller ids; 0: this page is the last */
 };
 
-/* The numbers are those that place_orders() in sql/ returns. Look-ups also return VERDICT_NONE. */
+/* place_orders() in sql/ returns these numbers. Look-ups also return VERDICT_NONE. */
 enum verdict {
     VERDICT_NONE = 0, /* a look-up found no order, or the answer is malformed */
     VERDICT_PLACED = 1,
@@ -113,7 +113,7 @@ enum outcome { ORDER_OUTCOMES(X) OUTCOME_COUNT };
 /* Changes of an order. Each change has a function in sql/. */
 enum change { CHANGE_PAY, CHANGE_CANCEL, CHANGE_REFUND, CHANGE_REDEEM };
 
-/* The numbers are those that these functions in sql/ return. */
+/* The functions of the changes return these numbers. */
 enum change_verdict {
     CHANGE_DONE = 1,
     CHANGE_REPEATED = 2, /* the same request was done before; nothing changed */

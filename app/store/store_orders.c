@@ -15,7 +15,7 @@
 #define MALFORMED        "malformed answer of the database"
 #define RETIRE_AGAIN_MS  5
 #define LOOKUP_MAX       1000 /* maximum keys in a query */
-#define LOOKUPS_SENT_MAX 2 /* while so many queries are unanswered, no look-up is sent */
+#define LOOKUPS_SENT_MAX 2    /* with this many unanswered queries no look-up is sent */
 
 /* The columns of "place", whose result has one row per batch. Below are the columns of "find" and
    "resolve", whose results have one row per placement. */

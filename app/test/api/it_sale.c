@@ -11,7 +11,7 @@
 #include <string.h>
 
 #define PRICE    "8000"
-#define IN_A_ROW 12 /* so many requests very likely reach both loops of an instance */
+#define IN_A_ROW 12 /* this many requests very likely reach both loops of an instance */
 
 static struct service *one, *two;
 static int64_t next_user = 100000; /* a shopper who has not ordered yet */

@@ -129,7 +129,7 @@ API_CASE(test_event__of_several_says_which_have_changed)
     pass_us(SECOND_US / 4 - 1);
     assert_next(&listener, "");
     pass_us(1);
-    fake.other.exists = false; /* its entry is not valid: the other one still is told */
+    fake.other.exists = false; /* the first voucher is still in the events */
     fake.entry.stock_left = 4;
     assert_next(&listener,
                 "{\"items\":[{\"id\":\"7\",\"stock_left\":4,\"state\":\"open\"}],");

@@ -167,7 +167,7 @@ UNIT_CASE(test_auth_check__requires_the_claims)
 {
     /* clang-format off */
     static const struct {
-        /* the claims of the token; GOOD has those that are required */
+        /* the claims of the token; GOOD stands for the required claims */
         const char *claims;
         enum rlock_status status;
     } rows[] = {
@@ -602,7 +602,7 @@ static void openssl_free(void *memory, const char *file UNUSED, int line UNUSED)
         (const char *)(array), count                                                     \
     }
 
-/* Fails allocation n of a verification. Returns whether there were so many. The first five
+/* Fails allocation n of a verification. Returns whether there were n allocations. The first five
    allocations are for the numbers of the signature. */
 static bool verify_without(int n, const struct jws_key *key, struct text signature,
                            bool is_good)

@@ -9,7 +9,7 @@
 
 #define OLD      "the old secret, for tokens issued before"
 #define NEW      "the new secret, for tokens issued later"
-#define IN_A_ROW 12 /* so many requests very likely reach both loops */
+#define IN_A_ROW 12 /* this many requests very likely reach both loops */
 
 static int setup(void **state)
 {

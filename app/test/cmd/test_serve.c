@@ -419,7 +419,7 @@ CASE(test_serve__runs_until_a_signal)
     assert_trace(BEGIN STARTED SERVING "wait;" END);
 }
 
-/* The service manager is told each change of the readiness once. */
+/* The service tells the service manager each change of the readiness once. */
 CASE(test_serve__reports_readiness_and_pings)
 {
     static const struct step steps[] = {

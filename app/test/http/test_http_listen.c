@@ -119,7 +119,7 @@ UNIT_CASE(test_listen__closes_its_sockets_if_descriptors_are_short)
     assert_int_equal(open_descriptors(), before);
 }
 
-/* Listens on 127.1.2.34, written with so many zeros that the host is `len` bytes long. */
+/* Listens on 127.1.2.34. Zeros in front of the numbers make the host `len` bytes long. */
 static enum rlock_status listen_to_long_host(size_t len)
 {
     static const char end[] = "7f.1.2.34:0";
