@@ -50,7 +50,7 @@ APP_SRC  := $(sort $(filter-out app/test/%,$(wildcard app/*/*.c)))
 # of Debian.
 DYGRAPHS = /usr/share/javascript/dygraphs/dygraph.min.js
 WEB      := $(filter-out %.css,$(sort $(wildcard app/web/*)))
-WEB_MADE := $(patsubst %,$(BUILD)/app/web/%,dygraphs.js shop.css admin.css)
+WEB_MADE := $(patsubst %,$(BUILD)/app/web/%,dygraphs.js shop.css admin.css docs.css docs.html)
 EMBED    := $(sort $(wildcard sql/*/*.sql app/cmd/help/*.txt)) app/api/openapi.yaml $(WEB) $(WEB_MADE) \
             $(WEB:%=$(BUILD)/%.gz) $(WEB_MADE:%=%.gz)
 APP_OBJ  := $(APP_SRC:%.c=$(BUILD)/%.o) $(BUILD)/embedded.o
@@ -91,6 +91,9 @@ $(BUILD)/seckill-top: app/install/seckill-top
 $(BUILD)/app/web/%.css: app/web/page.css app/web/%.css
 	@mkdir -p $(@D)
 	$(Q)cat $^ >$@
+$(BUILD)/app/web/docs.html: app/api/docs.py app/api/openapi.yaml | build/deps.ok
+	@mkdir -p $(@D)
+	$(Q)app/api/docs.py app/api/openapi.yaml >$@.tmp && mv $@.tmp $@
 
 $(BUILD)/pic/%.o: %.c | build/deps.ok
 	$(call say,CC)
@@ -279,9 +282,7 @@ $(BENCH_LOCK): $(BUILD)/%: lib/test/bench/%.c $(BUILD)/librlock.a
 	$(call say,LD)
 	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS)
 
-.PHONY: demo demo-ha demo-down api-docs
-api-docs: ## render openapi.yaml as one page, docker/docs/api.html; needs npm
-	@docker/api-docs.sh docker/docs/api.html && echo docker/docs/api.html
+.PHONY: demo demo-ha demo-down
 demo: ## the sale in containers, with nginx and Prometheus: PORT= PROMETHEUS_PORT= OFFLINE=yes
 	@PORT=$(PORT) PROMETHEUS_PORT=$(PROMETHEUS_PORT) docker/demo.sh up
 demo-ha: ## the same with a standby for each server, which are killed in turn
@@ -453,9 +454,7 @@ check-access: $(BUILD)/seckill
 .PHONY: screens
 screens: $(BUILD)/seckill ## take the screenshots in app/docs/screens again
 	app/test/web/run.py $< pages
-	app/test/web/run.py $< access api_page
-	cp var/screens/access-api_page/api.png app/docs/screens
-	cp var/screens/pages/shop.png var/screens/pages/dashboard.png app/docs/screens
+	cp var/screens/pages/api.png var/screens/pages/shop.png var/screens/pages/dashboard.png app/docs/screens
 	cp var/screens/pages/dashboard-redis-down.png app/docs/screens/incident.png
 	cp var/screens/pages/shop-chinese.png app/docs/screens/shop-zh.png
 

@@ -62,6 +62,7 @@ static const struct api_route routes[] = {
     ROUTE(GET,   "/openapi.yaml",             OPENAPI,        ANYONE,                                api_read_page, NULL),
     ROUTE(GET,   "/",                         WEB,            ANYONE | ANY_QUERY,                    api_read_page, NULL),
     ROUTE(GET,   "/admin",                    WEB,            ANYONE | ANY_QUERY,                    api_read_page, NULL),
+    ROUTE(GET,   "/docs",                     WEB,            ANYONE | ANY_QUERY,                    api_read_page, NULL),
     ROUTE(GET,   "/web/{name}",               WEB,            ANYONE | ANY_QUERY,                    api_read_page, NULL),
 };
 /* clang-format on */

@@ -58,6 +58,7 @@ static const struct embedded *choose_file(struct http_request *request)
 {
     static const char *const files[][2] = {{"/", "/web/shop.html"},
                                            {"/admin", "/web/admin.html"},
+                                           {"/docs", "/web/docs.html"},
                                            {"/openapi.yaml", "/api/openapi.yaml"}};
     const char *path = request->path;
     char name[PATH_MAX_BYTES];

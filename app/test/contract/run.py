@@ -144,7 +144,7 @@ def operations():
     for line in read(CONTRACT).split("\ncomponents:")[0].splitlines():
         if found := re.fullmatch(r"  (/.*):", line):
             path = found[1]
-        elif (found := re.fullmatch(r"    (get|post|patch):", line)) and path not in ("/", "/admin"):
+        elif (found := re.fullmatch(r"    (get|post|patch):", line)) and path not in ("/", "/admin", "/docs"):
             yield found[1].upper(), re.sub(r"\{\w+\}", r"\\d+", path)
 
 

@@ -80,6 +80,14 @@ def test_shop__in_chinese_has_no_violations(world):
         world.browser = browser
 
 
+def test_docs__have_no_violations(world):
+    for size in (DESK, PHONE):
+        world.browser.resize(size)
+        world.browser.driver.get(f"{world.url}/docs")
+        check(world, "API description", least=10)
+    world.browser.resize(DESK)
+
+
 def test_dashboard__has_no_violations(world):
     voucher = world.voucher(stock=3)
     world.browser.open(f"{world.url}/admin")

@@ -3,7 +3,7 @@
 import gzip
 import re
 
-FILES = ("/", "/admin", "/web/shop.css", "/web/admin.css", "/web/shop.js", "/web/buy.js",
+FILES = ("/", "/admin", "/docs", "/web/docs.css", "/web/shop.css", "/web/admin.css", "/web/shop.js", "/web/buy.js",
          "/web/card.js", "/web/orders.js", "/web/shopper.js", "/web/ticket.js", "/web/solver.js", "/web/common.js", "/web/i18n.js", "/web/admin.js", "/web/charts.js", "/web/stats.js",
          "/web/forms.js", "/web/dygraphs.js", "/web/icon.svg")
 TYPES = {"html": "text/html; charset=utf-8", "css": "text/css; charset=utf-8",
@@ -47,7 +47,7 @@ def test_other_names__are_not_found(world):
 
 
 def test_policy__lets_no_inline_script_or_style_run(world):
-    for path in ("/", "/admin"):
+    for path in ("/", "/admin", "/docs"):
         _, headers, body = world.raw("GET", path)
         policy = headers["Content-Security-Policy"]
         assert "default-src 'self'" in policy and "unsafe" not in policy and "frame-ancestors 'none'" in policy
@@ -60,5 +60,7 @@ def test_size__of_the_first_visit_stays_small(world):
     shop = sum(packed[path] for path in ("/", "/web/icon.svg", "/web/shop.css", *(
         f"/web/{name}.js" for name in ("shop", "shopper", "orders", "card", "buy", "ticket", "common", "i18n"))))
     print(f"over the wire: the shop {shop} bytes, all files {sum(packed.values())}")
+    docs = packed["/docs"] + packed["/web/docs.css"]
     assert shop < 24 * 1024, packed
-    assert sum(packed.values()) < 80 * 1024, packed
+    assert docs < 12 * 1024, packed
+    assert sum(packed.values()) - docs < 80 * 1024, packed

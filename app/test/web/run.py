@@ -208,8 +208,8 @@ def publish(screens, kept):
 def run_all(program, what, only, directory):
     from browser import Browser
     import access
-    import api_page
     import dashboard
+    import docs_page
     import files
     import lighthouse
     import shop
@@ -221,7 +221,7 @@ def run_all(program, what, only, directory):
     if what == "access" and (axe is None or not lighthouse.fetch()):
         print("npm, which brings axe-core and Lighthouse, is missing or cannot download them")
         return NOT_RUN
-    tests = tests_of(access, api_page, lighthouse) if what == "access" else tests_of(files, shop, dashboard)
+    tests = tests_of(access, lighthouse) if what == "access" else tests_of(files, shop, dashboard, docs_page)
     screens = f"{directory}/screens"
     os.mkdir(screens)
     with contextlib.ExitStack() as stack:
