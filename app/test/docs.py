@@ -294,6 +294,12 @@ def test_metrics__are_those_of_the_service(world):
     check_same(documented, set(re.findall(r"^# TYPE (\w+) (\w+)$", live, re.M)), "metrics")
 
 
+def test_manual__is_without_a_complaint_of_mandoc(world):
+    page = harness.run(f"{ROOT}/app/install/manual.sh", world.program, read("VERSION").strip())
+    lint = subprocess.run(["mandoc", "-T", "lint"], input=page, capture_output=True, text=True, check=False)
+    check(lint.stdout == "", lint.stdout)
+
+
 def test_alerts__are_those_of_the_rules(_world):
     rules = read_all(f"{MONITORING}/alerts/*.yaml")
     documented = re.findall(r"^\| `(Seckill\w+)` \| (\w+) \|", section(OPERATOR, "Alerts"), re.M)
