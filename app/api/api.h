@@ -55,7 +55,7 @@ void api_set_auth(struct api *api, const struct auth *auth);
 /** The size of a request's context and the callbacks of struct http_options. The `arg` of the
  *  callbacks is the api. */
 extern const size_t api_context_bytes;
-bool api_reads_body(struct http_request *http, void *arg);
+size_t api_body_max(struct http_request *http, void *arg);
 void api_handle(struct http_request *http, void *arg);
 size_t api_print_event(struct http_listener *listener, char ret_event[HTTP_EVENT_BYTES],
                        void *arg);

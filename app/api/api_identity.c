@@ -30,7 +30,7 @@ static bool read_token(struct api_request *request)
 {
     enum rlock_status status = RLOCK_OK;
 
-    if (request->identity.user_id == 0) /* api_reads_body() has not checked the token */
+    if (request->identity.user_id == 0) /* api_body_max() has not checked the token */
         status = api_check_token(request);
     if (status == RLOCK_INVALID)
         api_answer_bad_request(request, "Authorization must not be repeated.");

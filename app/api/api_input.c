@@ -18,12 +18,10 @@ static bool is_json(struct text content_type)
             content_type.bytes[len] == ' ');
 }
 
-bool api_read_body(struct api_request *request, const struct json_field *fields,
-                   void *target)
+bool api_parse_body(struct api_request *request)
 {
     bool is_repeated;
     struct text content_type = http_header(request->http, "Content-Type", &is_repeated);
-    struct json_errors errors;
     enum rlock_status status;
 
     if (is_repeated) {
@@ -34,17 +32,31 @@ bool api_read_body(struct api_request *request, const struct json_field *fields,
         api_answer_problem(request, PROBLEM_NOT_JSON);
         return false;
     }
-    status = json_read(request->http->body, fields, target, &request->body, &errors);
-    if (status == RLOCK_OK && errors.count == 0)
-        return true;
+    status = json_parse(request->http->body, &request->body);
     if (status == RLOCK_OK)
-        api_answer_invalid(request, &errors);
-    else if (status == RLOCK_NO_MEMORY)
+        return true;
+    if (status == RLOCK_NO_MEMORY)
         api_answer_problem(request, PROBLEM_OVERLOADED);
     else
-        api_answer_bad_request(
-            request, "The body must be one JSON object without duplicate names.");
+        api_answer_bad_request(request, "The body must be JSON without duplicate names.");
     return false;
+}
+
+bool api_read_body(struct api_request *request, const struct json_field *fields,
+                   void *target)
+{
+    struct json_errors errors = {0};
+
+    if (!api_parse_body(request))
+        return false;
+    if (!json_is_object(request->body)) {
+        api_answer_bad_request(request, "The body must be an object.");
+        return false;
+    }
+    json_read(request->body, fields, target, &errors);
+    if (errors.count > 0)
+        api_answer_invalid(request, &errors);
+    return errors.count == 0;
 }
 
 bool api_read_no_body(struct api_request *request)

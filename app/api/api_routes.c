@@ -25,6 +25,7 @@ enum callers {
     /* Unknown parameters are ignored, because a link to a page may have parameters of a
        campaign. */
     ANY_QUERY = 1 << 11,
+    LONG_BODY = 1 << 12,
 };
 #define ROLES ((unsigned)(SHOPPER | PAYMENT | ADMIN | AUDITOR))
 
@@ -41,7 +42,7 @@ static const struct api_route routes[] = {
     ROUTE(GET,   "/v1/vouchers/{id}/stream",  STREAM,         ANYONE,                                api_stream_voucher, NULL),
     ROUTE(GET,   "/v1/stream",                STREAM,         ANYONE,                                api_stream_vouchers, "vouchers"),
     ROUTE(GET,   "/v1/vouchers",              VOUCHERS,       ANYONE,                                api_list_vouchers, "state", "limit", "cursor"),
-    ROUTE(POST,  "/v1/vouchers",              VOUCHERS,       ADMIN | READS_BODY,                    api_create_voucher, NULL),
+    ROUTE(POST,  "/v1/vouchers",              VOUCHERS,       ADMIN | READS_BODY | LONG_BODY,        api_create_vouchers, NULL),
     ROUTE(POST,  "/v1/vouchers/{id}/restock", RESTOCK,        ADMIN | READS_BODY,                    api_restock_voucher, NULL),
     ROUTE(GET,   "/v1/vouchers/{id}/events",  VOUCHER_EVENTS, ADMIN | AUDITOR,                       api_list_voucher_events, "after", "limit"),
     ROUTE(GET,   "/v1/orders/{id}",           ORDER,          SHOPPER | ADMIN | AUDITOR,             api_read_order, NULL),
@@ -154,7 +155,7 @@ static bool has_unknown_parameter(struct api_request *request)
 
 /* A body is kept only if the route reads or refuses it. The token is checked before, so that the
    bodies of strangers take no memory. */
-bool api_reads_body(struct http_request *http, void *arg)
+size_t api_body_max(struct http_request *http, void *arg)
 {
     struct api_request *request = http->context;
     struct text id;
@@ -165,13 +166,16 @@ bool api_reads_body(struct http_request *http, void *arg)
     request->http = http;
     if (route == NULL || route->method != http->method ||
         !(route->callers & (READS_BODY | REFUSES_BODY)))
-        return false;
+        return 0;
     if (!(route->callers & ROLES))
-        return request->api->options.dev_login;
+        return request->api->options.dev_login ? HTTP_BODY_BYTES_MAX : 0;
     status = api_check_token(request);
     /* After RLOCK_NO_MEMORY api_identify() checks the token again when the body has arrived. */
-    return status == RLOCK_NO_MEMORY ||
-           (status == RLOCK_OK && route->callers & 1U << request->identity.role);
+    if (status == RLOCK_NO_MEMORY)
+        return HTTP_BODY_BYTES_MAX;
+    if (status != RLOCK_OK || !(route->callers & 1U << request->identity.role))
+        return 0;
+    return route->callers & LONG_BODY ? HTTP_LONG_BODY_BYTES_MAX : HTTP_BODY_BYTES_MAX;
 }
 
 void api_handle(struct http_request *http, void *arg)

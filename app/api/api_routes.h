@@ -37,9 +37,12 @@ void api_name_actor(const struct api_request *request, char ret_actor[ACTOR_BYTE
 
 /* api_input.c */
 
+/** Parse the body into request->body. False: the request is answered. */
+MUST_CHECK bool api_parse_body(struct api_request *request);
+
 /**
- * Read the body by the table `fields`, see json_read(). The texts in `target` stay valid until the
- * request is answered.
+ * Read the body, an object, by the table `fields`, see json_read(). The texts in `target` stay valid
+ * until the request is answered.
  *
  * Returns  false: the request is answered
  */
@@ -84,7 +87,7 @@ void api_answer_csv(struct api_request *request, char *text,
                     void (*next)(struct http_request *http));
 
 /* api_vouchers.c */
-api_handler api_create_voucher, api_list_vouchers, api_read_voucher, api_patch_voucher,
+api_handler api_create_vouchers, api_list_vouchers, api_read_voucher, api_patch_voucher,
     api_restock_voucher;
 
 /* api_readings.c */

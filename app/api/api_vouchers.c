@@ -3,9 +3,11 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define YEAR_9999_US INT64_C(253402300799999999)
+#define CREATED_MAX  1000 /* vouchers of a request */
 
 /* -- read -- */
 
@@ -18,24 +20,18 @@ void api_read_voucher(struct api_request *request)
 
 /* -- write -- */
 
-static void answer_window(struct api_request *request)
-{
-    api_answer_invalid_field(request, "end_at", "must be after begin_at");
-}
+static const char end_message[] = "must be after begin_at";
+static const char ticket_message[] = "requires SECKILL_TICKET_SECRET, which is not set";
 
 /* Tickets are signed with a secret. Without it nobody could order a voucher that requires
    tickets. */
-static bool can_require_ticket(struct api_request *request, int64_t requires_ticket)
+static bool can_require_ticket(const struct api_request *request, int64_t requires_ticket)
 {
-    if (requires_ticket <= 0 || request->api->options.tickets.secret[0] != '\0')
-        return true;
-    api_answer_invalid_field(request, "requires_ticket",
-                             "requires SECKILL_TICKET_SECRET, which is not set");
-    return false;
+    return requires_ticket <= 0 || request->api->options.tickets.secret[0] != '\0';
 }
 
 static void answer_written(struct api_request *request, enum rlock_status status,
-                           const struct voucher *voucher, int64_t now_us)
+                           const struct voucher *vouchers, size_t count, int64_t now_us)
 {
     bool is_created = request->id == 0;
     char location[48];
@@ -48,30 +44,36 @@ static void answer_written(struct api_request *request, enum rlock_status status
         api_answer_failure(request, status, true);
         return;
     }
-    /* Later requests to this loop must not see the voucher as it was before the change. */
-    catalogue_invalidate(request->api->options.catalogue, voucher->id);
-    snprintf(location, sizeof(location), "/v1/vouchers/%" PRId64, voucher->id);
-    api_answer_json(request, is_created ? 201 : 200, json_print_voucher(voucher, now_us),
+    /* Later requests to this loop must not see a voucher as it was before the change. */
+    for (size_t i = 0; i < count; i++)
+        catalogue_invalidate(request->api->options.catalogue, vouchers[i].id);
+    if (json_is_array(request->body)) {
+        api_answer_json(request, 201, json_print_vouchers(vouchers, count, now_us, NULL),
+                        NULL);
+        return;
+    }
+    snprintf(location, sizeof(location), "/v1/vouchers/%" PRId64, vouchers->id);
+    api_answer_json(request, is_created ? 201 : 200, json_print_voucher(vouchers, now_us),
                     is_created ? location : NULL);
 }
 
 static void vouchers_on_written(enum rlock_status status, const struct voucher *vouchers,
-                                size_t count UNUSED, int64_t now_us, void *arg)
+                                size_t count, int64_t now_us, void *arg)
 {
     if (status == RLOCK_INVALID)
-        answer_window(arg);
+        api_answer_invalid_field(arg, "end_at", end_message);
     else
-        answer_written(arg, status, vouchers, now_us);
+        answer_written(arg, status, vouchers, count, now_us);
 }
 
 static void vouchers_on_restocked(enum rlock_status status,
-                                  const struct voucher *vouchers, size_t count UNUSED,
+                                  const struct voucher *vouchers, size_t count,
                                   int64_t now_us, void *arg)
 {
     struct api_request *request = arg;
 
     if (status != RLOCK_INVALID)
-        answer_written(request, status, vouchers, now_us);
+        answer_written(request, status, vouchers, count, now_us);
     else if (request->stock_add > 0)
         api_answer_invalid_field(request, "add",
                                  "must not raise the total above 100000000");
@@ -93,7 +95,9 @@ static void vouchers_on_restocked(enum rlock_status status,
     {"pow_bits",        JSON_FIELD_INTEGER, false,    0, POW_BITS_MAX,          VOUCHER(pow_bits)}
 /* clang-format on */
 
-void api_create_voucher(struct api_request *request)
+/* Reads a voucher to create. What is wrong with it is added to `errors`. */
+static struct voucher read_voucher(const struct api_request *request, json_t *object,
+                                   struct json_errors *errors)
 {
     static const struct json_field fields[] = {
         CHANGEABLE_FIELDS(true),
@@ -104,21 +108,78 @@ void api_create_voucher(struct api_request *request)
         {"per_user_limit", JSON_FIELD_INTEGER, false, 1, PER_USER_LIMIT_MAX,
          VOUCHER(per_user_limit)},
         {0}};
-    struct voucher voucher = {
-        .description = {"", 0}, .per_user_limit = 1, .pay_within_s = 900};
-    char actor[ACTOR_BYTES];
-    struct author author = {.actor = actor};
+    struct voucher voucher = {.per_user_limit = 1, .pay_within_s = 900};
+    size_t before = errors->count;
 
-    if (!api_read_key(request, &author.key) || !api_read_body(request, fields, &voucher))
-        return;
-    api_name_actor(request, actor);
+    json_read(object, fields, &voucher, errors);
     if (!can_require_ticket(request, voucher.requires_ticket))
+        json_errors_add(errors, "requires_ticket", ticket_message);
+    if (errors->count == before && voucher.end_us <= voucher.begin_us)
+        json_errors_add(errors, "end_at", end_message);
+    return voucher;
+}
+
+/* Reads the elements of the body, an array. Their fields are named "0.title" and so on. */
+static void read_vouchers(const struct api_request *request, struct voucher *vouchers,
+                          struct json_errors *errors)
+{
+    char prefix[JSON_PREFIX_BYTES];
+    json_t *object;
+    size_t i;
+
+    errors->prefix = prefix;
+    json_array_foreach(request->body, i, object)
+    {
+        snprintf(prefix, sizeof(prefix), "%zu.", i);
+        vouchers[i] = read_voucher(request, object, errors);
+    }
+    errors->prefix = NULL;
+}
+
+static void create_vouchers(struct api_request *request, const struct voucher *vouchers,
+                            size_t count, const struct json_errors *errors,
+                            const struct text *key)
+{
+    char actor[ACTOR_BYTES];
+    struct author author = {.actor = actor, .key = *key};
+
+    if (errors->count > 0) {
+        api_answer_invalid(request, errors);
         return;
-    if (voucher.end_us > voucher.begin_us)
-        store_create_voucher(request->api->options.store, &voucher, &author,
-                             vouchers_on_written, request);
-    else
-        answer_window(request);
+    }
+    api_name_actor(request, actor);
+    store_create_vouchers(request->api->options.store, vouchers, count, &author,
+                          vouchers_on_written, request);
+}
+
+void api_create_vouchers(struct api_request *request)
+{
+    struct json_errors errors = {0};
+    struct voucher voucher, *vouchers;
+    struct text key;
+    size_t count;
+
+    if (!api_read_key(request, &key) || !api_parse_body(request))
+        return;
+    count = json_array_size(request->body); /* of an object: 0 */
+    if (json_is_object(request->body)) {
+        voucher = read_voucher(request, request->body, &errors);
+        create_vouchers(request, &voucher, 1, &errors, &key);
+        return;
+    }
+    if (count == 0 || count > CREATED_MAX) {
+        api_answer_bad_request(
+            request, "The body must be an object, or an array of 1 to 1000 objects.");
+        return;
+    }
+    vouchers = calloc(count, sizeof(*vouchers));
+    if (vouchers == NULL) {
+        api_answer_problem(request, PROBLEM_OVERLOADED);
+        return;
+    }
+    read_vouchers(request, vouchers, &errors);
+    create_vouchers(request, vouchers, count, &errors, &key);
+    free(vouchers);
 }
 
 void api_patch_voucher(struct api_request *request)
@@ -126,10 +187,13 @@ void api_patch_voucher(struct api_request *request)
     static const struct json_field fields[] = {CHANGEABLE_FIELDS(false), {0}};
     struct voucher changes = {.requires_ticket = -1, .pow_bits = -1};
 
-    if (api_read_body(request, fields, &changes) &&
-        can_require_ticket(request, changes.requires_ticket))
+    if (!api_read_body(request, fields, &changes))
+        return;
+    if (can_require_ticket(request, changes.requires_ticket))
         store_patch_voucher(request->api->options.store, request->id, &changes,
                             vouchers_on_written, request);
+    else
+        api_answer_invalid_field(request, "requires_ticket", ticket_message);
 }
 
 void api_restock_voucher(struct api_request *request)

@@ -11,14 +11,14 @@
 
 void json_errors_add(struct json_errors *errors, const char *field, const char *message)
 {
-    size_t len = strnlen(field, sizeof(errors->rows[0].field) - 1);
+    size_t len = strnlen(field, sizeof(errors->rows[0].field) - JSON_PREFIX_BYTES);
 
     if (errors->count >= JSON_ERRORS_MAX)
         return;
     while (len > 0 && ((unsigned char)field[len] & 0xc0) == 0x80)
         len--; /* do not cut within a character, so that the copy is valid UTF-8 */
-    snprintf(errors->rows[errors->count].field, sizeof(errors->rows[0].field), "%.*s",
-             (int)len, field);
+    snprintf(errors->rows[errors->count].field, sizeof(errors->rows[0].field), "%s%.*s",
+             errors->prefix != NULL ? errors->prefix : "", (int)len, field);
     snprintf(errors->rows[errors->count].message, sizeof(errors->rows[0].message), "%s",
              message);
     errors->count++;
@@ -107,36 +107,39 @@ static void read_field(const struct json_field *field, const json_t *root, void 
         json_errors_add(errors, field->name, "is required");
 }
 
-enum rlock_status json_read(struct text body, const struct json_field *fields,
-                            void *target, json_t **ret_document,
-                            struct json_errors *ret_errors)
+enum rlock_status json_parse(struct text body, json_t **ret_document)
 {
     json_error_t error = {0}; /* if memory is out, jansson may set no code */
-    json_t *root, *value;
-    const char *name;
 
-    ret_errors->count = 0;
     *ret_document = NULL;
     if (body.len == 0)
         return RLOCK_INVALID;
-    *ret_document = root =
+    *ret_document =
         json_loadb(body.bytes, body.len, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &error);
-    if (root == NULL && json_error_code(&error) == json_error_unknown)
-        return RLOCK_NO_MEMORY; /* syntax errors have other codes */
-    if (!json_is_object(root))
-        return RLOCK_INVALID;
+    if (*ret_document != NULL)
+        return RLOCK_OK;
+    /* Syntax errors have other codes. */
+    return json_error_code(&error) == json_error_unknown ? RLOCK_NO_MEMORY
+                                                         : RLOCK_INVALID;
+}
+
+void json_read(json_t *object, const struct json_field *fields, void *target,
+               struct json_errors *errors)
+{
+    const char *name;
+    json_t *value;
+
     for (const struct json_field *field = fields; field->name != NULL; field++)
-        read_field(field, root, target, ret_errors);
-    json_object_foreach(root, name, value)
+        read_field(field, object, target, errors);
+    json_object_foreach(object, name, value)
     {
         const struct json_field *field = fields;
 
         while (field->name != NULL && strcmp(field->name, name) != 0)
             field++;
         if (field->name == NULL)
-            json_errors_add(ret_errors, name, "unknown field");
+            json_errors_add(errors, name, "unknown field");
     }
-    return RLOCK_OK;
 }
 
 /* -- text -- */

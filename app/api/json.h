@@ -25,30 +25,37 @@ struct json_field {
     size_t offset;    /* offset of the value in the struct that is filled */
 };
 
-#define JSON_ERRORS_MAX 12
+#define JSON_ERRORS_MAX   12
+#define JSON_PREFIX_BYTES 24
 
 struct json_errors {
+    const char *prefix; /* of the names of the fields, for example "3."; NULL: none */
     size_t count;
     struct {
-        char field[64];
+        char field[JSON_PREFIX_BYTES + 63];
         char message[96];
     } rows[JSON_ERRORS_MAX];
 };
 
 /**
- * Parse `body` as an object and fill `target` by the table. If a field is absent, its value in
- * `target` is unchanged. Unknown fields and null are errors.
+ * Parse `body`.
  *
- * @fields        ends with a row whose name is NULL
- * @ret_document  owns the texts in `target`. May be NULL. The caller releases it in any case
- * @ret_errors    one row per invalid field; none: the body is valid
+ * @ret_document  may be NULL. The caller releases it in any case
  *
- * Returns  RLOCK_OK; RLOCK_INVALID: not JSON, not an object, or a duplicate name;
- *          RLOCK_NO_MEMORY
+ * Returns  RLOCK_OK; RLOCK_INVALID: not JSON, or a duplicate name; RLOCK_NO_MEMORY
  */
-MUST_CHECK enum rlock_status json_read(struct text body, const struct json_field *fields,
-                                       void *target, json_t **ret_document,
-                                       struct json_errors *ret_errors);
+MUST_CHECK enum rlock_status json_parse(struct text body, json_t **ret_document);
+
+/**
+ * Fill `target` by the table. If a field is absent, its value in `target` is unchanged. Unknown
+ * fields and null are errors.
+ *
+ * @object  owns the texts in `target`
+ * @fields  ends with a row whose name is NULL
+ * @errors  gets one row per invalid field
+ */
+void json_read(json_t *object, const struct json_field *fields, void *target,
+               struct json_errors *errors);
 
 void json_errors_add(struct json_errors *errors, const char *field, const char *message);
 

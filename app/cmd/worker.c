@@ -499,7 +499,7 @@ static enum rlock_status start_http(struct worker *worker, struct rlock_err *ret
         .idle_timeout_s = (unsigned)config->idle_timeout_s,
         .request_timeout_s = (unsigned)config->request_timeout_s,
         .context_bytes = api_context_bytes,
-        .reads_body = api_reads_body,
+        .body_max = api_body_max,
         .handle = api_handle,
         .print_event = api_print_event,
         .answered = api_answered,

@@ -18,8 +18,9 @@
 #include <stdalign.h>
 #include <uv.h>
 
-#define HTTP_BODY_BYTES_MAX 65536
-#define HTTP_TRACE_BYTES    160 /* size of the text of http_trace(), with its NUL */
+#define HTTP_BODY_BYTES_MAX      65536
+#define HTTP_LONG_BODY_BYTES_MAX 1048576 /* of a request that may have a longer body */
+#define HTTP_TRACE_BYTES         160 /* size of the text of http_trace(), with its NUL */
 
 struct http;
 struct http_tls;
@@ -38,8 +39,8 @@ enum http_method {
 struct http_request {
     enum http_method method;
     const char *path;  /* percent-decoded; %00 and malformed escapes stay as they are */
-    struct text body;  /* empty if `reads_body` did not accept it */
-    bool is_too_large; /* the body exceeds HTTP_BODY_BYTES_MAX and is discarded */
+    struct text body;  /* empty if `body_max` did not accept it */
+    bool is_too_large; /* the body exceeds its limit and is discarded */
     bool is_chunked;   /* the body came in chunks; the answer closes the connection */
     /* What is malformed in the head or in the framing of the body; NULL: nothing. The handler must
        answer such a request at once, and the answer closes the connection. */
@@ -50,12 +51,12 @@ struct http_request {
     struct rlock_link link; /* in http->free_requests */
     struct MHD_Connection *connection;
     struct conn *conn;
-    char *buffer; /* memory of the body: HTTP_BODY_BYTES_MAX bytes, or NULL */
+    char *buffer;    /* memory of the body: body_max bytes, or NULL */
+    size_t body_max; /* 0: the body is not stored */
     size_t received_bytes;
-    size_t declared_bytes; /* Content-Length; not exact above HTTP_BODY_BYTES_MAX */
+    size_t declared_bytes; /* Content-Length; not exact above HTTP_LONG_BODY_BYTES_MAX */
     const char *chunks;    /* end of the head; the body arrives from here on */
     bool has_id;           /* the client has sent an X-Request-Id */
-    bool keeps_body;
     bool is_answered;
     bool is_last; /* the answer closes the connection */
     bool is_suspended;
@@ -192,9 +193,9 @@ struct http_options {
     unsigned request_timeout_s;     /* time for a body to arrive, or an answer to leave */
     size_t listeners_max;
     size_t context_bytes; /* size of the context of a request */
-    /* Called when the head of a request has arrived. Returns whether the body is to be stored.
-       Otherwise the body is received and discarded. */
-    bool (*reads_body)(struct http_request *request, void *arg);
+    /* Called when the head of a request with a body has arrived. Returns how long the body may
+       be, up to HTTP_LONG_BODY_BYTES_MAX. 0: the body is received and discarded. */
+    size_t (*body_max)(struct http_request *request, void *arg);
     /* Called when a request has arrived. If the request has a defect or is too large, it comes
        without its body, and must be answered at once. */
     void (*handle)(struct http_request *request, void *arg);

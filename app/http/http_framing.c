@@ -112,7 +112,7 @@ void http_check_head(struct http_request *request, const char *method,
     request->chunks = head_end;
     request->has_id = framing.has_request_id;
     for (size_t i = 0; i < framing.length.len; i++) {
-        if (request->declared_bytes <= HTTP_BODY_BYTES_MAX)
+        if (request->declared_bytes <= HTTP_LONG_BODY_BYTES_MAX)
             request->declared_bytes =
                 request->declared_bytes * 10 + (size_t)(framing.length.bytes[i] - '0');
     }

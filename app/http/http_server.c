@@ -92,15 +92,20 @@ static void free_requests(struct http *http)
         free(request);
 }
 
-/* Stores a part of the body, up to HTTP_BODY_BYTES_MAX. False: the connection must be closed. */
+static bool exceeds_limit(const struct http_request *request, size_t bytes)
+{
+    return bytes > (request->body_max > 0 ? request->body_max : HTTP_BODY_BYTES_MAX);
+}
+
+/* Stores a part of the body, up to its limit. False: the connection must be closed. */
 static bool request_append(struct http_request *request, const char *data, size_t len)
 {
     http_check_chunk(request, data);
     request->received_bytes += len;
-    request->is_too_large |= request->received_bytes > HTTP_BODY_BYTES_MAX;
-    if (request->keeps_body && !request->is_too_large) {
+    request->is_too_large |= exceeds_limit(request, request->received_bytes);
+    if (request->body_max > 0 && !request->is_too_large) {
         if (request->buffer == NULL)
-            request->buffer = malloc(HTTP_BODY_BYTES_MAX);
+            request->buffer = malloc(request->body_max);
         if (request->buffer == NULL)
             return false;
         memcpy(request->buffer + request->body.len, data, len);
@@ -135,14 +140,14 @@ static void request_begin(struct http_request *request, const char *method,
         request->defect = "The query is too long.";
     }
     http_check_head(request, method, version);
-    request->is_too_large = request->declared_bytes > HTTP_BODY_BYTES_MAX;
+    if (request->defect == NULL && (request->is_chunked || request->declared_bytes > 0))
+        request->body_max = options->body_max(request, options->arg);
+    request->is_too_large = exceeds_limit(request, request->declared_bytes);
     if (request->defect != NULL || request->is_too_large) {
         if (conn != NULL)
             conn->is_refused = true;
         request_handle(request);
         assert(request->is_answered);
-    } else if (request->is_chunked || request->declared_bytes > 0) {
-        request->keeps_body = options->reads_body(request, options->arg);
     }
 }
 

@@ -333,7 +333,7 @@ void store_list_vouchers(struct store *store, const struct voucher_filter *filte
                          store_vouchers_cb callback, void *arg);
 
 /* The next three calls answer with
-     RLOCK_OK         one row: the new state of the voucher
+     RLOCK_OK         a row for each voucher: its new state
      RLOCK_NOT_FOUND  there is no such voucher
      RLOCK_INVALID    the end is not after the begin, or a restock removes more than is left or
                       makes the total exceed STOCK_MAX
@@ -345,10 +345,12 @@ struct author {
     struct text key;   /* Idempotency-Key, up to REQUEST_KEY_MAX; bytes NULL: none */
 };
 
-/** @voucher  id, version and stock_left are not read; strings are copied */
-void store_create_voucher(struct store *store, const struct voucher *voucher,
-                          const struct author *author, store_vouchers_cb callback,
-                          void *arg);
+/** Create all vouchers or none, in this order.
+ *
+ * @vouchers  id, version and stock_left are not read; strings are copied */
+void store_create_vouchers(struct store *store, const struct voucher *vouchers,
+                           size_t count, const struct author *author,
+                           store_vouchers_cb callback, void *arg);
 
 /** @changes  only these fields are read: title and description (absent: not changed);
  *            begin_us, end_us and pay_within_s (0: not changed); requires_ticket and pow_bits

@@ -88,12 +88,17 @@ void params_int64(struct store_params *params, int64_t value)
     put_int64(params, value);
 }
 
+/* Returns the time as Postgres sends it. INT64_MIN and INT64_MAX mean infinity in both forms. */
+static int64_t wire_time(int64_t unix_us)
+{
+    if (unix_us == INT64_MAX)
+        return INT64_MAX;
+    return unix_us < INT64_MIN + EPOCH_US ? INT64_MIN : unix_us - EPOCH_US;
+}
+
 void params_time(struct store_params *params, int64_t unix_us)
 {
-    /* INT64_MIN and INT64_MAX mean infinity, here and in Postgres. */
-    if (unix_us != INT64_MAX)
-        unix_us = unix_us < INT64_MIN + EPOCH_US ? INT64_MIN : unix_us - EPOCH_US;
-    params_int64(params, unix_us);
+    params_int64(params, wire_time(unix_us));
 }
 
 void params_text(struct store_params *params, const struct text *text)
@@ -127,6 +132,11 @@ void params_element_int64(struct store_params *params, int64_t value)
 {
     put_int32(params, sizeof(value));
     put_int64(params, value);
+}
+
+void params_element_time(struct store_params *params, int64_t unix_us)
+{
+    params_element_int64(params, wire_time(unix_us));
 }
 
 void params_element_text(struct store_params *params, const struct text *text)

@@ -35,10 +35,16 @@ void params_text(struct store_params *params, const struct text *text);
 
 /* An array is written by params_array_begin() and then `count` elements. The types have the numbers
    that pg_type.dat of Postgres lists. These numbers never change. */
-enum params_type { PARAMS_BOOL = 16, PARAMS_INT64 = 20, PARAMS_TEXT = 25 };
+enum params_type {
+    PARAMS_BOOL = 16,
+    PARAMS_INT64 = 20,
+    PARAMS_TEXT = 25,
+    PARAMS_TIME = 1184,
+};
 void params_array_begin(struct store_params *params, enum params_type type, size_t count);
 void params_element_bool(struct store_params *params, bool value);
 void params_element_int64(struct store_params *params, int64_t value);
+void params_element_time(struct store_params *params, int64_t unix_us);
 void params_element_text(struct store_params *params, const struct text *text);
 void params_int64s(struct store_params *params, const int64_t *values, size_t count);
 

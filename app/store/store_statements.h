@@ -45,7 +45,7 @@
     X(LIST_UPCOMING,    "list_upcoming",    BARRIER) \
     X(LIST_OPEN,        "list_open",        BARRIER) \
     X(LIST_ENDED,       "list_ended",       BARRIER) \
-    X(CREATE_VOUCHER,   "create_voucher",   BARRIER) \
+    X(CREATE_VOUCHERS,  "create_vouchers",  BARRIER) \
     X(PATCH_VOUCHER,    "patch_voucher",    BARRIER) \
     X(RESTOCK_VOUCHER,  "restock_voucher",  BARRIER)
 

@@ -147,29 +147,59 @@ void store_list_vouchers(struct store *store, const struct voucher_filter *filte
     store_read(call, STATEMENT_LIST_ANY + (unsigned)filter->state, filter->limit);
 }
 
-void store_create_voucher(struct store *store, const struct voucher *voucher,
-                          const struct author *author, store_vouchers_cb callback,
-                          void *arg)
+static void put_texts(struct store_params *params, const struct voucher *vouchers,
+                      size_t count, size_t offset)
 {
     static const struct text empty = {"", 0};
+
+    params_array_begin(params, PARAMS_TEXT, count);
+    for (size_t i = 0; i < count; i++) {
+        const struct text *text =
+            (const struct text *)((const char *)&vouchers[i] + offset);
+
+        params_element_text(params, text->bytes != NULL ? text : &empty);
+    }
+}
+
+static void put_int64s(struct store_params *params, const struct voucher *vouchers,
+                       size_t count, size_t offset)
+{
+    params_array_begin(params, PARAMS_INT64, count);
+    for (size_t i = 0; i < count; i++)
+        params_element_int64(params,
+                             *(const int64_t *)((const char *)&vouchers[i] + offset));
+}
+
+static void put_times(struct store_params *params, const struct voucher *vouchers,
+                      size_t count, size_t offset)
+{
+    params_array_begin(params, PARAMS_TIME, count);
+    for (size_t i = 0; i < count; i++)
+        params_element_time(params,
+                            *(const int64_t *)((const char *)&vouchers[i] + offset));
+}
+
+void store_create_vouchers(struct store *store, const struct voucher *vouchers,
+                           size_t count, const struct author *author,
+                           store_vouchers_cb callback, void *arg)
+{
     struct call *call = begin(store, store_on_voucher, callback, arg);
     struct store_params *params = &store->params;
 
-    params_text(params, &voucher->title);
-    params_text(params,
-                voucher->description.bytes != NULL ? &voucher->description : &empty);
-    params_int64(params, voucher->price_cents);
-    params_int64(params, voucher->face_value_cents);
-    params_int64(params, voucher->stock_total);
-    params_int64(params, voucher->per_user_limit);
-    params_time(params, voucher->begin_us);
-    params_time(params, voucher->end_us);
-    params_int64(params, voucher->pay_within_s);
+    put_texts(params, vouchers, count, offsetof(struct voucher, title));
+    put_texts(params, vouchers, count, offsetof(struct voucher, description));
+    put_int64s(params, vouchers, count, offsetof(struct voucher, price_cents));
+    put_int64s(params, vouchers, count, offsetof(struct voucher, face_value_cents));
+    put_int64s(params, vouchers, count, offsetof(struct voucher, stock_total));
+    put_int64s(params, vouchers, count, offsetof(struct voucher, per_user_limit));
+    put_times(params, vouchers, count, offsetof(struct voucher, begin_us));
+    put_times(params, vouchers, count, offsetof(struct voucher, end_us));
+    put_int64s(params, vouchers, count, offsetof(struct voucher, pay_within_s));
     params_text(params, &(struct text){author->actor, strlen(author->actor)});
-    params_int64(params, voucher->requires_ticket);
-    params_int64(params, voucher->pow_bits);
+    put_int64s(params, vouchers, count, offsetof(struct voucher, requires_ticket));
+    put_int64s(params, vouchers, count, offsetof(struct voucher, pow_bits));
     params_text(params, &author->key);
-    store_change_voucher(call, STATEMENT_CREATE_VOUCHER, 0);
+    store_change_voucher(call, STATEMENT_CREATE_VOUCHERS, 0);
 }
 
 static void optional_int64(struct store_params *params, int64_t value, int64_t unset)

@@ -406,12 +406,13 @@ static inline void say_voucher(const struct voucher *v)
         v->pay_within_s, v->begin_us, v->end_us, v->requires_ticket, v->pow_bits);
 }
 
-void store_create_voucher(struct store *store UNUSED, const struct voucher *voucher,
-                          const struct author *author, store_vouchers_cb callback,
-                          void *arg)
+void store_create_vouchers(struct store *store UNUSED, const struct voucher *vouchers,
+                           size_t count, const struct author *author,
+                           store_vouchers_cb callback, void *arg)
 {
     DID("create");
-    say_voucher(voucher);
+    for (size_t i = 0; i < count; i++)
+        say_voucher(&vouchers[i]);
     DID(" by %s", author->actor);
     say_key(author->key);
     answer_vouchers(callback, arg);
@@ -503,7 +504,7 @@ static inline struct http_request *request_new(void)
 
 static inline void handle(struct http_request *request, const char *body)
 {
-    if (body != NULL && api_reads_body(request, api))
+    if (body != NULL && api_body_max(request, api) > 0)
         request->body = (struct text){body, strlen(body)};
     api_handle(request, api);
 }
@@ -571,18 +572,17 @@ static inline void assert_rows(const struct row *rows, size_t count)
     "{\"id\":\"71\",\"voucher_id\":\"7\",\"user_id\":\"5\",\"status\":\"unpaid\","       \
     "\"price_cents\":100,\"created_at\":\"1970-01-01T00:00:00Z\","                       \
     "\"expires_at\":\"1970-01-01T00:00:01Z\"}"
-#define SHOPPER "shopper 5"
-#define ADMIN   "admin 1"
-#define PAYMENT "payment 3"
-#define AUDITOR "auditor 8"
-#define PLACE   "POST /v1/vouchers/7/orders"
-#define LIMITED "limit shopper 5;"
-#define SUBMIT  LIMITED "submit 7 5 key \"\" sent_id=r;"
-#define BODY    "Content-Type: "
-#define READ    LIMITED "read order 71 of 5;"
-#define RETRY   " Retry-After: 1"
-#define BAD_BODY                                                                         \
-    "400 bad_request: The body must be one JSON object without duplicate names."
+#define SHOPPER  "shopper 5"
+#define ADMIN    "admin 1"
+#define PAYMENT  "payment 3"
+#define AUDITOR  "auditor 8"
+#define PLACE    "POST /v1/vouchers/7/orders"
+#define LIMITED  "limit shopper 5;"
+#define SUBMIT   LIMITED "submit 7 5 key \"\" sent_id=r;"
+#define BODY     "Content-Type: "
+#define READ     LIMITED "read order 71 of 5;"
+#define RETRY    " Retry-After: 1"
+#define BAD_BODY "400 bad_request: The body must be JSON without duplicate names."
 #define BAD_KEY                                                                          \
     "400 bad_request: Idempotency-Key must be sent once, 1 to 64 printable bytes."
 #define UNAUTHENTICATED "401 WWW-Authenticate: Bearer unauthenticated"

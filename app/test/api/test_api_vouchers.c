@@ -18,6 +18,8 @@
 #define WRITE_VOUCHER "POST /v1/vouchers"
 #define PATCH_VOUCHER "PATCH /v1/vouchers/7"
 #define RESTOCK       "POST /v1/vouchers/7/restock"
+#define BAD_COUNT                                                                        \
+    "400 bad_request: The body must be an object, or an array of 1 to 1000 objects."
 
 API_CASE(test_vouchers__are_written)
 {
@@ -81,6 +83,45 @@ API_CASE(test_vouchers__are_written)
     ASSERT_TEXT(ask(RESTOCK, ADMIN, NULL, "{\"add\":1}"),
                 "422 invalid: add must not raise the total above 100000000");
     ASSERT_TEXT(ask(RESTOCK, ADMIN, NULL, "{\"add\":0}"), "409 insufficient_stock");
+}
+
+API_CASE(test_vouchers__are_created_together)
+{
+    /* clang-format off */
+    static const struct row rows[] = {
+        {WRITE_VOUCHER, ADMIN, "Idempotency-Key: k\n", "[" CREATE "}," CREATE ",\"pow_bits\":9}]",
+         "create \"T\" \"\" 1 2 3 1 900 1000000 2000000 0 0 \"T\" \"\" 1 2 3 1 900 1000000 2000000 0 9 by admin:1 key \"k\";"
+         "invalidate 7;invalidate 8;",
+         "201 {\"items\":[" V7 "," V8 "],\"next_cursor\":null}"},
+        {WRITE_VOUCHER, ADMIN, NULL, "[" CREATE "}," CREATE ",\"stock\":-1,\"x\":1,\"requires_ticket\":true}]", "",
+         "400 bad_request: The body must be JSON without duplicate names."},
+        {WRITE_VOUCHER, ADMIN, NULL, "[" CREATE "}," CREATE ",\"pow_bits\":33,\"x\":1}]", "",
+         "422 invalid: 1.pow_bits must be a whole number from 0 to 32: 1.x unknown field"},
+        {WRITE_VOUCHER, ADMIN, NULL, "[" CREATE "},{\"title\":\"T\",\"begin_at\":\"1970-01-01T00:00:01Z\""
+         ",\"end_at\":\"1970-01-01T00:00:01Z\",\"price_cents\":1,\"face_value_cents\":2,\"stock\":3}]", "",
+         "422 invalid: 1.end_at must be after begin_at"},
+        {WRITE_VOUCHER, ADMIN, NULL, "[" CREATE "},7]", "",
+         "422 invalid: 1.title is required: 1.begin_at is required: 1.end_at is required"
+         ": 1.price_cents is required: 1.face_value_cents is required: 1.stock is required"},
+        {WRITE_VOUCHER, ADMIN, NULL, "[]", "", BAD_COUNT},
+    };
+    /* clang-format on */
+
+    fake.count = 2;
+    ASSERT_ROWS(rows);
+}
+
+API_CASE(test_vouchers__are_created_up_to_a_thousand_at_once)
+{
+    static char body[1001 * sizeof(CREATE "},")];
+    char *end = stpcpy(body, "[");
+
+    for (int i = 0; i < 1000; i++)
+        end = stpcpy(end, i > 0 ? "," CREATE "}" : CREATE "}");
+    stpcpy(end, "]");
+    assert_ptr_equal(strstr(ask(WRITE_VOUCHER, ADMIN, NULL, body), "201"), answer);
+    stpcpy(end, "," CREATE "}]");
+    ASSERT_TEXT(ask(WRITE_VOUCHER, ADMIN, NULL, body), BAD_COUNT);
 }
 
 static const char *body_of(const char *text)

@@ -258,7 +258,7 @@ void rlock_flush(struct rlock_client *client)
     DID("rlock_flush ");
 }
 
-bool api_reads_body(struct http_request *http UNUSED, void *arg UNUSED)
+size_t api_body_max(struct http_request *http UNUSED, void *arg UNUSED)
 {
     return false;
 }
@@ -492,7 +492,7 @@ enum rlock_status http_start(const struct http_options *options, struct http **r
         *ret_http = &fake.http;
     assert_ptr_equal(options->loop, fake.store_options.loop);
     assert_ptr_equal(options->arg, &fake.api);
-    assert_ptr_equal(options->reads_body, api_reads_body);
+    assert_ptr_equal(options->body_max, api_body_max);
     assert_ptr_equal(options->handle, api_handle);
     assert_ptr_equal(options->print_event, api_print_event);
     assert_ptr_equal(options->answered, api_answered);

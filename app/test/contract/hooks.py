@@ -33,12 +33,15 @@ def before_call(context, case, kwargs):
         case.path_parameters["id"], owner = random.choice(ids[-20:])
         token = owner if operation == "cancelOrder" else token
     case.headers["Authorization"] = f"Bearer {token}"
-    if operation in USUAL and isinstance(case.body, dict) and usually():
-        case.body.update(USUAL[operation])
+    for body in case.body if isinstance(case.body, list) else [case.body]:
+        if operation in USUAL and isinstance(body, dict) and usually():
+            body.update(USUAL[operation])
 
 
 @schemathesis.hook
 def after_call(context, case, response):
     kind = CREATED.get(case.operation.definition.raw["operationId"])
     if kind and response.status_code == 201:
-        known[kind].append((response.json()["id"], case.headers["Authorization"].removeprefix("Bearer ")))
+        token = case.headers["Authorization"].removeprefix("Bearer ")
+        created = response.json()
+        known[kind] += [(each["id"], token) for each in created.get("items", [created])]

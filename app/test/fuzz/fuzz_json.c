@@ -31,8 +31,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct json_errors errors = {0};
     struct text body = {(const char *)data, size};
 
-    enum rlock_status status = json_read(body, fields, &target, &document, &errors);
+    enum rlock_status status = json_parse(body, &document);
 
+    if (status == RLOCK_OK)
+        json_read(document, fields, &target, &errors);
     if (status == RLOCK_NO_MEMORY ||
         (status == RLOCK_OK && errors.count == 0 && !is_within_bounds(&target)))
         abort();

@@ -47,9 +47,12 @@ static inline void answer_text(struct http_request *request, unsigned status,
                                                     .body_len = strlen(text)});
 }
 
-static inline bool site_reads_body(struct http_request *request, void *arg UNUSED)
+static inline size_t site_body_max(struct http_request *request, void *arg UNUSED)
 {
-    return strcmp(request->path, "/unread") != 0;
+    if (strcmp(request->path, "/unread") == 0)
+        return 0;
+    return strcmp(request->path, "/long") == 0 ? HTTP_LONG_BODY_BYTES_MAX
+                                               : HTTP_BODY_BYTES_MAX;
 }
 
 static inline void site_on_answered(struct http_request *request UNUSED, unsigned status,
@@ -67,7 +70,7 @@ static inline int site_open(struct http_options options)
     uv_loop_init(&site.loop);
     options.loop = &site.loop;
     options.idle_timeout_s = options.request_timeout_s = 60;
-    options.reads_body = site_reads_body;
+    options.body_max = site_body_max;
     options.answered = site_on_answered;
     if (http_listen("127.0.0.1:0", 1, &options.listen_fd, &port, NULL) != RLOCK_OK ||
         http_start(&options, &site.http, NULL) != RLOCK_OK)

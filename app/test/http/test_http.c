@@ -329,7 +329,7 @@ UNIT_CASE(test_trace__has_the_ids_that_were_sent)
 static void assert_echo(const char *line, const char *rest, size_t body_len,
                         const char *wanted)
 {
-    static char request[80000];
+    static char request[HTTP_LONG_BODY_BYTES_MAX + 1000];
     struct client *conn = client_open(&site.address);
     size_t len =
         (size_t)snprintf(request, sizeof(request),
@@ -417,6 +417,9 @@ UNIT_CASE(test_request__body_up_to_its_limit)
         {"POST /", "Transfer-Encoding: chunked\r\n\r\n3\r\n", 3, "2 / q=none body=3 xxx"},
         {"POST /", "Transfer-Encoding: Chunked\r\n\r\n2\r\nab\r\n2\r\n", 2, "2 / q=none body=4 abxx"},
         {"POST /", "Transfer-Encoding: chunked\r\n\r\n10000\r\n", 65536, "2 / q=none body=65536 xxxxxxxxx"},
+        {"POST /long", "Content-Length: 1048576\r\n\r\n", 1048576, "2 /long q=none body=1048576 xxxxxxxxx"},
+        {"POST /long", "Content-Length: 1048577\r\n\r\n", 0, "2 /long q=none body=0 too large"},
+        {"POST /unread", "Content-Length: 65537\r\n\r\n", 0, "2 /unread q=none body=0 too large"},
         {"POST /unread", "Content-Length: 9\r\n\r\n", 9, "2 /unread q=none body=0 "},
         {"POST /unread", "Transfer-Encoding: chunked\r\n\r\n9\r\n", 9, "2 /unread q=none body=0 "},
     };

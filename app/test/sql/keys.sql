@@ -53,6 +53,40 @@ select create_once('bad', 1);
 select count(*) from voucher;
 --> 4
 
+-- test_use_key__a_repeated_request_creates_several_once
+select prepare('create_vouchers');
+create view given.created as select id, title, price_cents, face_value_cents, stock_left, per_user_limit, begin_at,
+    end_at, pay_within_s, requires_ticket, pow_bits from voucher order by id;
+execute create_vouchers('{a,b}', '{"",d}', '{1,2}', '{3,4}', '{5,6}', '{7,8}', '{2030-01-01 00:00+00,2030-01-02 00:00+00}',
+    '{2031-01-01 00:00+00,2031-01-02 00:00+00}', '{9,10}', 'admin:1', '{0,1}', '{11,12}', 'k');
+--> 101|1|a|...
+--> 102|1|b|...
+set timezone = 'UTC';
+select * from created;
+--> 101|a|1|3|5|7|2030-01-01 00:00:00+00|2031-01-01 00:00:00+00|9|f|11
+--> 102|b|2|4|6|8|2030-01-02 00:00:00+00|2031-01-02 00:00:00+00|10|t|12
+execute create_vouchers('{a,b}', '{"",d}', '{1,2}', '{3,4}', '{5,6}', '{7,8}', '{2030-01-01 00:00+00,2030-01-02 00:00+00}',
+    '{2031-01-01 00:00+00,2031-01-02 00:00+00}', '{9,10}', 'admin:1', '{0,1}', '{11,12}', 'k');
+--> 101|1|a|...
+--> 102|1|b|...
+-- Another second voucher, one voucher less, one more.
+execute create_vouchers('{a,c}', '{"",d}', '{1,2}', '{3,4}', '{5,6}', '{7,8}', '{2030-01-01 00:00+00,2030-01-02 00:00+00}',
+    '{2031-01-01 00:00+00,2031-01-02 00:00+00}', '{9,10}', 'admin:1', '{0,1}', '{11,12}', 'k');
+--> ERROR 23505: the key belongs to another request
+execute create_vouchers('{a}', '{""}', '{1}', '{3}', '{5}', '{7}', '{2030-01-01 00:00+00}', '{2031-01-01 00:00+00}', '{9}',
+    'admin:1', '{0}', '{11}', 'k');
+--> ERROR 23505: the key belongs to another request
+execute create_vouchers('{a,b,b}', '{"",d,d}', '{1,2,2}', '{3,4,4}', '{5,6,6}', '{7,8,8}',
+    '{2030-01-01 00:00+00,2030-01-02 00:00+00,2030-01-02 00:00+00}', '{2031-01-01 00:00+00,2031-01-02 00:00+00,2031-01-02 00:00+00}',
+    '{9,10,10}', 'admin:1', '{0,1,1}', '{11,12,12}', 'k');
+--> ERROR 23505: the key belongs to another request
+-- One invalid voucher, and none is created.
+execute create_vouchers('{a,b}', '{"",d}', '{1,2}', '{3,4}', '{5,6}', '{7,8}', '{2030-01-01 00:00+00,2030-01-02 00:00+00}',
+    '{2031-01-01 00:00+00,2030-01-02 00:00+00}', '{9,10}', 'admin:1', '{0,1}', '{11,12}', null);
+--> ERROR 23514: ...
+select count(*) from voucher;
+--> 2
+
 -- test_use_key__a_repeated_change_of_an_order_is_done_once
 create function given.change(p_change text, p_user bigint, p_key text, p_ref text default null,
     p_cents bigint default null) returns text language sql as $$

@@ -102,8 +102,8 @@ set timezone = 'UTC';
 select prepare(name) from query where folder = 'queries'
        and name ~ '_vouchers?$|^list_(any|upcoming|open|ended)';
 b: listen seckill_voucher;
-execute create_voucher('双十一', 'a ''quoted'' \ line', 1000000000000, 1, 100000000, 100,
-                       '2030-01-01', '2030-01-02', 2592000, 'admin:1', 1, 20, null);
+execute create_vouchers('{双十一}', array['a ''quoted'' \ line'], '{1000000000000}', '{1}', '{100000000}', '{100}',
+                        '{2030-01-01}', '{2030-01-02}', '{2592000}', 'admin:1', '{1}', '{20}', null);
 --> 101|1|双十一|a 'quoted' \ line|1000000000000|1|100000000|100000000|100|2592000|2030-01-01 00:00:00+00|2030-01-02 00:00:00+00|1|20|20...
 execute read_voucher(101);
 --> 101|1|双十一|a 'quoted' \ line|1000000000000|1|100000000|100000000|100|2592000|2030-01-01 00:00:00+00|2030-01-02 00:00:00+00|1|20|20...
@@ -151,13 +151,13 @@ execute list_ended('infinity', 7, 9);
 select prepare(name) from query where folder = 'queries'
        and name ~ '(create|patch|restock)_voucher';
 select new_voucher(5, 1);
-execute create_voucher('x', '', 1, 1, 1, 1, now(), now(), 60, 'x', 0, 0, null);
+execute create_vouchers('{x}', '{""}', '{1}', '{1}', '{1}', '{1}', array[now()], array[now()], '{60}', 'x', '{0}', '{0}', null);
 --> ERROR 23514: new row for relation "voucher" violates check constraint "voucher_window"
 execute patch_voucher(101, null, null, null, '2000-01-01', null, null, null);
 --> ERROR 23514: new row for relation "voucher" violates check constraint "voucher_window"
-execute create_voucher('x', '', 1, 1, 100000001, 1, now(), 'infinity', 60, 'x', 0, 0, null);
+execute create_vouchers('{x}', '{""}', '{1}', '{1}', '{100000001}', '{1}', array[now()], '{infinity}', '{60}', 'x', '{0}', '{0}', null);
 --> ERROR 23514: ...
-execute create_voucher('x', '', 1, 1, 9223372036854775807, 1, now(), 'infinity', 60, 'x', 0, 0, null);
+execute create_vouchers('{x}', '{""}', '{1}', '{1}', '{9223372036854775807}', '{1}', array[now()], '{infinity}', '{60}', 'x', '{0}', '{0}', null);
 --> ERROR 22003: ...
 execute restock_voucher(101, -6, 'x', null);
 --> ERROR 23514: ...

@@ -34,17 +34,27 @@ static void call_create(void)
                                     .requires_ticket = 1,
                                     .pow_bits = 20};
 
-    store_create_voucher(shop, &voucher, &author, on_vouchers, shop);
+    store_create_vouchers(shop, &voucher, 1, &author, on_vouchers, shop);
 }
 
-static void call_create_described(void)
+static void call_create_two(void)
 {
-    const struct voucher voucher = {.title = {"T", 1},
-                                    .description = {"D", 1},
-                                    .begin_us = EPOCH_US,
-                                    .end_us = EPOCH_US};
+    const struct voucher two[] = {{.title = {"T", 1},
+                                   .description = {"D", 1},
+                                   .begin_us = EPOCH_US,
+                                   .end_us = EPOCH_US + 1},
+                                  {.title = {"U", 1},
+                                   .price_cents = 1,
+                                   .face_value_cents = 2,
+                                   .stock_total = 3,
+                                   .per_user_limit = 4,
+                                   .begin_us = EPOCH_US + 5,
+                                   .end_us = EPOCH_US + 6,
+                                   .pay_within_s = 7,
+                                   .requires_ticket = 1,
+                                   .pow_bits = 8}};
 
-    store_create_voucher(shop, &voucher, &author, on_vouchers, shop);
+    store_create_vouchers(shop, two, 2, &keyed, on_vouchers, shop);
 }
 
 static void call_patch_nothing(void)
@@ -85,6 +95,9 @@ static void call_keyed(void)
     changes[0].key = (struct text){"key", 3};
 }
 
+#define CREATE_TWO \
+    "changes create_vouchers 562/862: {'T','U'} {'D',''} {0,1} {0,2} {0,3} {0,4} {0,5} {1,6} {0,7} 'admin:1' {0,1} {0,8} 'key'"
+
 /* `rows` has the rows of the answer if the status is RLOCK_OK, otherwise its SQLSTATE. */
 static const struct change_row {
     void (*call)(void);
@@ -112,13 +125,13 @@ static const struct change_row {
     {call_refund, "changes refund_order 562/862: 7 {71} {'admin:1'} {null}", RLOCK_OK,
      "1 1 71 7 5 {100,11,12,13,6};", NULL, "change io;"},
     {call_redeem, "changes redeem_order 562/862: 7 {71} {'admin:1'} {null}", RLOCK_REFUSED, "42501", NULL, "change refused;"},
-    {call_create, "changes create_voucher 562/862: 'T' '' 100 200 30 2 3 4 900 'admin:1' 1 20 null", RLOCK_OK,
+    {call_create, "changes create_vouchers 562/862: {'T'} {''} {100} {200} {30} {2} {3} {4} {900} 'admin:1' {1} {20} null", RLOCK_OK,
      V7 " 8;", NULL, "ok now 8: " V7 ";"},
-    {call_create_described, "changes create_voucher 562/862: 'T' 'D' 0 0 0 0 0 0 0 'admin:1' 0 0 null", RLOCK_REFUSED,
-     "23514", "voucher_window", "invalid now 0:;"},
-    {call_create, "changes create_voucher 562/862: 'T' '' 100 200 30 2 3 4 900 'admin:1' 1 20 null", RLOCK_REFUSED,
+    {call_create_two, CREATE_TWO, RLOCK_OK, V7 " 8;" V7 " 8;", NULL, "ok now 8: " V7 ";" V7 ";"},
+    {call_create_two, CREATE_TWO, RLOCK_REFUSED, "23514", "voucher_window", "invalid now 0:;"},
+    {call_create, "changes create_vouchers 562/862: {'T'} {''} {100} {200} {30} {2} {3} {4} {900} 'admin:1' {1} {20} null", RLOCK_REFUSED,
      "23514", "voucher_stock", "refused now 0:;"},
-    {call_create, "changes create_voucher 562/862: 'T' '' 100 200 30 2 3 4 900 'admin:1' 1 20 null", RLOCK_BUSY,
+    {call_create, "changes create_vouchers 562/862: {'T'} {''} {100} {200} {30} {2} {3} {4} {900} 'admin:1' {1} {20} null", RLOCK_BUSY,
      "23514", "voucher_window", "busy now 0:;"},
     {call_patch_nothing, "changes patch_voucher 562/862: 7 null null null null null null null", RLOCK_OK,
      NO_VOUCHER, NULL, "not_found now 0:;"},
