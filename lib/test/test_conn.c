@@ -8,8 +8,12 @@
 #include "test/fake.h"
 #include "test/frozen_clock.h"
 
+#include <errno.h>
 #include <hiredis/hiredis.h>
+#include <netinet/in.h>
 #include <stdio.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #define NOW_US     5000000
 #define TIMEOUT_MS 1000
@@ -150,6 +154,33 @@ CONN_CASE(test_redis_conn_lose__pauses_with_its_siblings)
     }
 }
 
+/** The siblings that look for the same master go to its host, and the others do not. */
+CONN_CASE(test_redis_conn__leads_the_siblings_of_its_master)
+{
+    static const struct redis_host master = {7, "m"};
+    struct conn_test *test = *state;
+    struct redis_url url;
+
+    test->fake = fake_start(&test->loop, NULL);
+    ASSERT_STATUS(redis_url_parse(test->fake->url, &url, NULL), RLOCK_OK);
+    for (int is_same = 0; is_same <= 1; is_same++) {
+        struct redis_conn *conn, *other;
+
+        open_conn(test, 0, &url);
+        open_conn(test, 1, &url);
+        conn = test->conns[0];
+        other = test->conns[1];
+        conn->on_state = NULL;
+        conn->master = other->master = master;
+        other->master.port = is_same ? 7 : 8;
+        redis_conn_wake_only_at(other, LATER_US);
+        while (conn->state != CONN_UP)
+            uv_run(&test->loop, UV_RUN_ONCE);
+        assert_int_equal(other->is_named, is_same);
+        close_conns(test);
+    }
+}
+
 /** The commands of a sibling that uses the lost socket went to the same server, so it reports the
  *  loss, too. */
 CONN_CASE(test_redis_conn_lose__is_a_loss_for_the_siblings_that_it_carries)
@@ -191,6 +222,44 @@ CONN_CASE(test_redis_conn__needs_no_resolver_for_an_address)
                      conn->is_resolving);
         close_conns(test);
     }
+}
+
+/** Open a socket that listens at a free port of 127.0.0.1. */
+static int listen_at(uint16_t *ret_port)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET,
+                                  .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t size = sizeof(address);
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+
+    assert_int_equal(bind(fd, (struct sockaddr *)&address, size), 0);
+    assert_int_equal(listen(fd, 1), 0);
+    assert_int_equal(getsockname(fd, (struct sockaddr *)&address, &size), 0);
+    *ret_port = ntohs(address.sin_port);
+    return fd;
+}
+
+/** The kernel drops what it has not sent, so a server that reads late executes no command whose
+ *  caller was told that the connection is closed. */
+CONN_CASE(test_redis_conn_close__resets_the_connection)
+{
+    struct redis_url url = {.host_count = 1, .hosts = {{.name = "127.0.0.1"}}};
+    struct conn_test *test = *state;
+    int listening = listen_at(&url.hosts[0].port), peer;
+    char heard[256];
+    ssize_t n;
+
+    open_conn(test, 0, &url);
+    while (test->conns[0]->state != CONN_HANDSHAKE)
+        uv_run(&test->loop, UV_RUN_ONCE);
+    peer = accept(listening, NULL, NULL);
+    close_conns(test);
+    while ((n = recv(peer, heard, sizeof(heard), 0)) > 0)
+        ;
+    if (n == 0 || errno != ECONNRESET)
+        fail_msg("the connection was not reset");
+    close(peer);
+    close(listening);
 }
 
 /** The only node of the cluster answers each handshake with a MOVED to itself. */
