@@ -242,6 +242,36 @@ WAIT_CASE(test_waiter__that_spins_pauses_longer_and_longer)
     }
 }
 
+/** The first waiter tries at the end of a yield. A yield that has just ended delays no try. */
+WAIT_CASE(test_waiter__sleeps_until_its_turn)
+{
+    static const struct {
+        int64_t yield_us, due_ms;
+        bool is_second;
+    } cases[] = {{5000, 6, false}, {1, 1, false}, {0, 60001, false}, {5000, 60001, true}};
+    struct wait_test *test = *state;
+    struct rlock *first = begin_busy(test, 0, &rlock_plain);
+    struct rlock *second = begin_busy(test, 1, &rlock_plain);
+    struct rlock_turns *turns =
+        &test->client->waits.turns[rlock_keys_hash(NAME, strlen(NAME)) % RLOCK_TURNS];
+
+    rlock_channel_find(test->client, first)->is_subscribed = true;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        struct rlock_result busy = {.status = RLOCK_BUSY, .remaining_ms = -1};
+        struct rlock *lock = cases[i].is_second ? second : first;
+        int64_t found_ms;
+
+        turns->yield_until_us = NOW_US + cases[i].yield_us;
+        ASSERT_STATUS(rlock_wait_on(test->client, lock, &busy), RLOCK_OK);
+        found_ms = due_ms(test, lock);
+        if (found_ms != cases[i].due_ms)
+            fail_msg("case %zu: expected %lld ms, got %lld", i,
+                     (long long)cases[i].due_ms, (long long)found_ms);
+    }
+    end(test, second);
+    end(test, first);
+}
+
 WAIT_CASE(test_rlock_wait_on__ends_at_the_deadline)
 {
     struct wait_test *test = *state;
