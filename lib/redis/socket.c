@@ -102,13 +102,12 @@ void redis_socket_close(struct redis_socket *socket)
     if (socket == NULL)
         return;
     assert(socket->context != NULL);
-    uv_poll_stop(&socket->poll);
+    uv_close((uv_handle_t *)&socket->poll, socket_on_poll_closed);
     if (!socket->is_unix)
         (void)setsockopt((int)socket->context->fd, SOL_SOCKET, SO_LINGER, &reset,
                          sizeof(reset));
     redisFree(socket->context);
     socket->context = NULL;
-    uv_close((uv_handle_t *)&socket->poll, socket_on_poll_closed);
 }
 
 struct redis_wire *redis_socket_wire(struct redis_socket *socket)
