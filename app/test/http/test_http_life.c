@@ -7,12 +7,15 @@
 #include <poll.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #define LATER_MAX      4
 #define MIB            ((size_t)1 << 20)
 #define MANY           120 /* connections; memory is freed only after at least 100 */
+#define LISTENERS      2
+#define MORE           1030 /* connections; libmicrohttpd keeps 1,020 by default */
 #define HALF_MINUTE_MS UINT64_C(30000)
 #define BIG_BYTES      (12 * MIB) /* more than the kernel buffers */
 
@@ -20,6 +23,7 @@ static struct {
     struct http_request *later[LATER_MAX]; /* the requests that the test answers */
     size_t later_count;
     int events_left; /* events that a stream still sends */
+    int visited;     /* calls of print_event() */
     int trims;       /* calls of malloc_trim() */
     char *big;
 } shop;
@@ -54,6 +58,7 @@ static size_t print_event(struct http_listener *listener,
 {
     struct http_followed *followed = listener->followed;
 
+    shop.visited++;
     ASSERT_NUMBER(listener->count, ==, 2);
     ASSERT_NUMBER(followed[1].id, ==, 8);
     if (followed->content >= shop.events_left)
@@ -66,10 +71,14 @@ static size_t print_event(struct http_listener *listener,
 static int setup(void **state UNUSED)
 {
     const struct http_options options = {.connections_max = MANY,
-                                         .listeners_max = 2,
+                                         .listeners_max = LISTENERS,
                                          .print_event = print_event,
                                          .handle = handle};
+    struct rlimit files;
 
+    getrlimit(RLIMIT_NOFILE, &files);
+    files.rlim_cur = files.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &files);
     shop.big = malloc(BIG_BYTES + 1);
     memset(shop.big, 'x', BIG_BYTES);
     shop.big[BIG_BYTES] = '\0';
@@ -184,6 +193,27 @@ UNIT_CASE(test_connection__beyond_the_limit_is_closed)
         client_close(conns[i]);
     }
     assert_true(runs_until(is_alone, NULL));
+}
+
+static bool are_kept(void *arg UNUSED)
+{
+    return http_counts(site.http).connections == MORE;
+}
+
+UNIT_CASE(test_connection__more_than_a_thousand_are_kept)
+{
+    struct client *conns[MORE];
+
+    site.http->options.connections_max = MORE;
+    for (size_t i = 0; i < MORE; i++) {
+        conns[i] = client_open(&site.address);
+        uv_run(&site.loop, UV_RUN_NOWAIT);
+    }
+    assert_true(runs_until(are_kept, NULL));
+    for (size_t i = 0; i < MORE; i++)
+        client_close(conns[i]);
+    assert_true(runs_until(is_alone, NULL));
+    site.http->options.connections_max = MANY;
 }
 
 UNIT_CASE(test_memory__returns_when_most_clients_have_left)
@@ -404,6 +434,67 @@ UNIT_CASE(test_stream__beyond_the_limit_is_not_kept)
     client_abort(heard[0].conn);
     client_close(heard[1].conn);
     client_close(other);
+    assert_true(runs_until(is_alone, NULL));
+}
+
+/* Opens streams until their number is `count`. */
+static void add_listeners(struct client **conns, size_t count)
+{
+    for (size_t i = site.http->stream_count; i < count; i++) {
+        conns[i] = client_open(&site.address);
+        assert_true(client_write(conns[i], LISTEN, strlen(LISTEN)));
+        uv_run(&site.loop, UV_RUN_NOWAIT);
+    }
+    while (site.http->stream_count < count)
+        uv_run(&site.loop, UV_RUN_ONCE);
+}
+
+UNIT_CASE(test_stream__a_visit_serves_a_tenth_of_all_with_at_most_100_events)
+{
+    static const struct {
+        size_t listeners;
+        int events_left, visited;
+    } cases[] = {{1, 0, 1}, {10, 0, 1}, {11, 0, 2}, {MORE, 0, 103}, {MORE, 1, 100}};
+    struct client *conns[MORE];
+
+    site.http->options.listeners_max = MORE;
+    site.http->options.connections_max = MORE;
+    shop.events_left = 0;
+    site.stopped_ms = uv_now(&site.loop) + STREAMS_VISIT_MS;
+    streams_visit(site.http);
+    for (size_t i = 0; i < COUNT_OF(cases); i++) {
+        add_listeners(conns, cases[i].listeners);
+        shop.events_left = cases[i].events_left;
+        shop.visited = 0;
+        site.stopped_ms += STREAMS_VISIT_MS - 1;
+        streams_visit(site.http);
+        ASSERT_NUMBER(shop.visited, ==, 0);
+        site.stopped_ms++;
+        streams_visit(site.http);
+        ASSERT_NUMBER(shop.visited, ==, cases[i].visited);
+        streams_visit(site.http);
+        ASSERT_NUMBER(shop.visited, ==, cases[i].visited);
+    }
+    site.stopped_ms = 0;
+    for (size_t i = 0; i < MORE; i++)
+        client_close(conns[i]);
+    assert_true(runs_until(is_alone, NULL));
+    site.http->options.listeners_max = LISTENERS;
+    site.http->options.connections_max = MANY;
+}
+
+/* While nobody listens, the loop sleeps for up to a second. */
+UNIT_CASE(test_stream__wakes_the_loop_for_its_visits)
+{
+    struct client *conn;
+
+    uv_timer_stop(&site.http->timer); /* the sleep begins now */
+    uv_run(&site.loop, UV_RUN_NOWAIT);
+    ASSERT_NUMBER(uv_backend_timeout(&site.loop), >, STREAMS_VISIT_MS);
+    add_listeners(&conn, 1);
+    uv_run(&site.loop, UV_RUN_NOWAIT);
+    ASSERT_BETWEEN(uv_backend_timeout(&site.loop), 0, STREAMS_VISIT_MS);
+    client_close(conn);
     assert_true(runs_until(is_alone, NULL));
 }
 
