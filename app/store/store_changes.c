@@ -123,8 +123,9 @@ static void note_time(const struct store *store, struct change_queue *queue,
 static int64_t needs_us(const struct store *store, const struct change_queue *queue)
 {
     int64_t least_us = request_timeout_us(store) / 50;
+    int64_t twice_us = 2 * queue->took_us;
 
-    return 2 * queue->took_us > least_us ? 2 * queue->took_us : least_us;
+    return twice_us > least_us ? twice_us : least_us;
 }
 
 /* -- answers -- */
