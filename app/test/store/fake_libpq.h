@@ -17,6 +17,7 @@
 #include "app/test/store/said.h"
 #include "test/torture.h"
 
+#include <dlfcn.h>
 #include <endian.h>
 #include <netdb.h>
 #include <unistd.h>
@@ -122,6 +123,15 @@ static inline void fake_arrive(const char *words)
         }
         fake_arrive_one(NULL);
     }
+}
+
+/* Replaces the function of libpq. */
+PQconninfoOption *PQconninfoParse(const char *url, char **reterr)
+{
+    typeof(PQconninfoParse) *next =
+        (typeof(PQconninfoParse) *)dlsym(RTLD_NEXT, "PQconninfoParse");
+
+    return fake_fails("parse") ? NULL : next(url, reterr);
 }
 
 static inline void fake_turn(void)

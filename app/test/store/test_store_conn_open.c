@@ -72,6 +72,7 @@ CONN_CASE(test_connect__fails)
         const char *encoding, *arrives, *why;
     } rows[] = {
         {"connect",     0, "UTF8",   NULL, "io 'connect: no connection'"},
+        {"parse",       1, "UTF8",   NULL, "io 'connect: out of memory'"},
         {"refuse",      0, "UTF8",   NULL, "io 'connect: words of libpq'"},
         {"poll_init",   0, "UTF8",   NULL, "io 'connect: no event handle'"},
         {"poll_init",   1, "UTF8",   NULL, "io 'connect: no event handle'"},
@@ -105,7 +106,7 @@ CONN_CASE(test_connect__fails)
         if (rows[i].arrives != NULL)
             fake_read(rows[i].arrives);
         snprintf(wanted, sizeof(wanted), "backoff 0 40 250;%sdown 0 %s",
-                 i == 0 ? "" : "finish;", rows[i].why);
+                 i <= 1 ? "" : "finish;", rows[i].why);
         ASSERT_CONTAINS(said, wanted);
         assert_null(fake_pg);
         assert_null(fake_poll);
