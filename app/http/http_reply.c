@@ -100,14 +100,13 @@ static bool add_individual(const struct http_request *request,
     const struct http *http = request->http;
     char id[HTTP_REQUEST_ID_MAX + 1];
 
-    if (http_copy_request_id(request, id) && !add_header(response, "X-Request-Id", id))
-        return false;
-    if (is_private(request) && !forbid_storing(response))
-        return false;
-    if (http->options.tls != NULL &&
-        !add_header(response, "Strict-Transport-Security", "max-age=31536000"))
-        return false;
-    return !is_last(request) || add_header(response, MHD_HTTP_HEADER_CONNECTION, "close");
+    return (!http_copy_request_id(request, id) ||
+            add_header(response, "X-Request-Id", id)) &&
+           (!is_private(request) || forbid_storing(response)) &&
+           (http->options.tls == NULL ||
+            add_header(response, "Strict-Transport-Security", "max-age=31536000")) &&
+           (!is_last(request) ||
+            add_header(response, MHD_HTTP_HEADER_CONNECTION, "close"));
 }
 
 void http_queue(struct http_request *request, unsigned status,
