@@ -128,6 +128,17 @@ static void assert_heard(struct heard *heard, const char *wanted)
         fail_msg("expected %s: %s", wanted, heard->text);
 }
 
+/* The time in the header Date of what was received. */
+static int64_t date_s(const struct heard *heard)
+{
+    const char *date = strstr(heard->text, "\r\nDate: ");
+    struct tm time = {0};
+
+    assert_non_null(date);
+    assert_non_null(strptime(date, "\r\nDate: %a, %d %b %Y %H:%M:%S GMT\r\n", &time));
+    return timegm(&time);
+}
+
 /* Opens a stream of this number of events, and waits for the first event. */
 static void listen_to(struct heard *heard, int events)
 {
@@ -399,8 +410,10 @@ UNIT_CASE(test_stream__lasts_until_the_client_leaves)
     struct client *other = client_open(&site.address);
     struct http_counts counts;
     struct heard heard;
+    int64_t begin_s = clock_real_us() / 1000000;
 
     listen_to(&heard, 3);
+    ASSERT_BETWEEN(date_s(&heard), begin_s, clock_real_us() / 1000000);
     assert_heard(&heard, "data: 3 of 7");
     ASSERT_CONTAINS(heard.text, "HTTP/1.1 200 OK\r\nDate: ");
     ASSERT_CONTAINS(heard.text, "Content-Type: text/event-stream\r\n");
