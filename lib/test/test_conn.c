@@ -433,6 +433,22 @@ CONN_CASE(test_redis_guide__is_connected_without_the_login)
     assert_ptr_equal(options.url, &guide_url);
 }
 
+/** The connection does not wait for a sentinel forever. */
+CONN_CASE(test_redis_guide_ask__wakes_the_connection_at_its_deadline)
+{
+    struct conn_test *test = *state;
+    struct redis_conn *conn;
+    struct redis_url url;
+
+    ASSERT_STATUS(redis_url_parse("redis-sentinel://127.0.0.1:1?master=m", &url, NULL),
+                  RLOCK_OK);
+    open_conn(test, 0, &url);
+    conn = test->conns[0];
+    conn->on_timer(&conn->timer);
+    assert_int_equal(conn->state, CONN_ASKING);
+    ASSERT_NUMBER(conn->timer_at_us, ==, NOW_US + TIMEOUT_MS * 1000);
+}
+
 /** The guide is connected to a fake server. Each row is a reply to one of its commands. */
 CONN_CASE(test_redis_guide__goes_where_a_sentinel_says)
 {

@@ -242,7 +242,8 @@ WAIT_CASE(test_waiter__that_spins_pauses_longer_and_longer)
     }
 }
 
-/** The first waiter tries at the end of a yield. A yield that has just ended delays no try. */
+/** The first waiter tries at the end of a yield, even if something wakes it before. A yield that has
+ *  just ended delays no try. */
 WAIT_CASE(test_waiter__sleeps_until_its_turn)
 {
     static const struct {
@@ -267,6 +268,14 @@ WAIT_CASE(test_waiter__sleeps_until_its_turn)
         if (found_ms != cases[i].due_ms)
             fail_msg("case %zu: expected %lld ms, got %lld", i,
                      (long long)cases[i].due_ms, (long long)found_ms);
+    }
+    ASSERT_STATUS(
+        rlock_wait_on(test->client, first, &(struct rlock_result){.status = RLOCK_DOWN}),
+        RLOCK_OK);
+    for (int is_over = 0; is_over <= 1; is_over++) {
+        turns->yield_until_us = NOW_US + !is_over;
+        rlock_waits_resume(test->client);
+        assert_int_equal(tries(first), is_over);
     }
     end(test, second);
     end(test, first);
