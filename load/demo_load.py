@@ -80,27 +80,6 @@ def is_settled():
 
 # -- orders --
 
-class Visitors(shopping.Shoppers):
-    """These shoppers order through nginx, which may be down, or have no instance behind it. If the lock of a
-    shopper is held by an instance that was killed, the shopper gives up."""
-
-    waits_for_lock = False
-
-    def __init__(self, *arguments):
-        self.troubles = [] # time and code of each answer without an order
-        super().__init__(*arguments)
-
-    def ask(self, client, headers):
-        try:
-            code, body = super().ask(client, headers)
-        except (OSError, http.client.HTTPException, ValueError): # ValueError: a page of nginx
-            client.close()
-            code, body = 503, {"code": "none"}
-        if code not in (200, 201):
-            self.troubles.append((time.monotonic(), body["code"]))
-        return code, body
-
-
 def print_report(visitors, faults):
     """Print the report. Returns whether an order was lost."""
     lost = visitors.lost(os.environ["SECKILL_DATABASE_URL"] + "?target_session_attrs=read-write")
@@ -126,7 +105,7 @@ def shop(shoppers):
 
 def order():
     service, tokens = shop(shopping.SHOPPERS)
-    visitors = Visitors(service, service.create_voucher("ha", 1_000_000), tokens, PAUSE_S)
+    visitors = shopping.Visitors(service, service.create_voucher("ha", 1_000_000), tokens, PAUSE_S)
     try:
         while not os.path.exists(END):
             with open(COUNT + ".new", "w") as out:

@@ -134,3 +134,24 @@ class Shoppers:
         stored = {(int(order), int(shopper)) for order, shopper in harness.rows(
             owner_url, f"select id, user_id from voucher_order where voucher_id = {self.voucher}")}
         return [shopper for shopper, (order, _) in self.acknowledged.items() if (order, shopper) not in stored]
+
+
+class Visitors(Shoppers):
+    """These shoppers order through a balancer, which may be down, or have no instance behind it. If the lock of a
+    shopper is held by an instance that was killed, the shopper gives up."""
+
+    waits_for_lock = False
+
+    def __init__(self, *arguments):
+        self.troubles = [] # time and code of each answer without an order
+        super().__init__(*arguments)
+
+    def ask(self, client, headers):
+        try:
+            code, body = super().ask(client, headers)
+        except (OSError, http.client.HTTPException, ValueError): # ValueError: a page of the balancer
+            client.close()
+            code, body = 503, {"code": "none"}
+        if code not in (200, 201):
+            self.troubles.append((time.monotonic(), body["code"]))
+        return code, body
