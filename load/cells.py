@@ -13,10 +13,10 @@ import contextlib
 import http.client
 import os
 import re
-import subprocess
 import sys
 import time
 
+import balancers
 import harness
 import shopping
 
@@ -28,7 +28,6 @@ STRANGER = 10**9 # a shopper without orders
 OLD_S = 7 # a copy that looks older is not up to date
 TOLERANCE = 10 # the rate may fall by this factor, because the machine may be busy; the goal is 0.95
 
-ENVOY = "var/envoy/bin/envoy"
 FOR_ANY = 100 # requests that any cell can answer; each cell must get some
 
 
@@ -70,90 +69,30 @@ def audit(program, database_url):
 
 # -- balancers, with the rules of app/docs/scaling.md --
 
-def rules(language, words):
-    """The block of the document that contains these words."""
-    document = read(f"{harness.LOAD}/../app/docs/scaling.md")
-    return next(block for block in re.findall(rf"^```{language}\n(.*?)^```$", document, re.M | re.S) if words in block)
-
-
-def with_ports(text, ports):
-    """Replace the servers app0 and app1 of the document by the servers of the cells."""
-    return re.sub(r"app([01]):8080", lambda found: f"127.0.0.1:{ports[int(found[1])]}", text)
+def rules(language, words, ports):
+    return balancers.rules(language, words, {f"app{number}": port for number, port in enumerate(ports)})
 
 
 def make_nginx(ports):
-    block = with_ports(rules("nginx", "split_clients $request_id $any_cell"), ports)
+    block = rules("nginx", "split_clients $request_id $any_cell", ports)
     upstream, location = re.fullmatch(r"(.*)server \{\n    location / \{(.*?)\}\n\}\n", block, re.S).groups()
     os.makedirs(f"{PLACE}/nginx", exist_ok=True)
     return harness.Nginx(f"{PLACE}/nginx", 1, location + "proxy_http_version 1.1; proxy_read_timeout 30s;", upstream)
 
 
-class Balancer(harness.Nginx):
-    """A balancer other than nginx, with its configuration."""
-
-    def __init__(self, name, text, *command):
-        self.port = harness.free_port()
-        self.path = f"{PLACE}/{name}"
-        self.command = command
-        self.log = f"{self.path}.log"
-        with open(self.path, "w") as conf:
-            conf.write(text(self.port))
-
-    def start(self):
-        with open(self.log, "w") as log:
-            self.process = subprocess.Popen(["setpriv", "--pdeathsig", "TERM", *self.command, self.path],
-                                            stdin=subprocess.DEVNULL, stdout=log, stderr=log)
-        harness.wait_for(f"{self.command[0]} answers", self.is_up)
-
-    def is_up(self):
-        if self.process.poll() is not None:
-            raise harness.Failed(f"{self.command[0]} ended: {read(self.log)}")
-        return harness.is_taken(self.port)
-
-
 def make_haproxy(ports):
-    def text(port):
-        return f"""defaults
-    mode http
-    timeout connect 5s
-    timeout client 60s
-    timeout server 60s
-{rules("haproxy", "frontend shop")}    bind 127.0.0.1:{port}
-""" + "".join(f"backend cell{number}\n    server app{number} 127.0.0.1:{each}\n" for number, each in enumerate(ports))
-    return Balancer("haproxy.cfg", text, "/usr/sbin/haproxy", "-db", "-f")
+    return balancers.make_haproxy(PLACE, rules("haproxy", "mod(2)", ports) + "".join(
+        f"backend cell{number}\n    server app{number} 127.0.0.1:{port}\n" for number, port in enumerate(ports)))
 
 
 def make_envoy(ports):
-    def cluster(number):
-        return f"""  - name: cell{number}
-    connect_timeout: 5s
-    load_assignment:
-      cluster_name: cell{number}
-      endpoints: [{{lb_endpoints: [{{endpoint: {{address: {{socket_address: {{address: 127.0.0.1, port_value: {ports[number]}}}}}}}}}]}}]
-"""
-
-    def text(port):
-        routes = rules("yaml", "safe_regex").replace("\n", "\n" + " " * 14)
-        return f"""static_resources:
-  listeners:
-  - address: {{socket_address: {{address: 127.0.0.1, port_value: {port}}}}}
-    filter_chains:
-    - filters:
-      - name: envoy.filters.network.http_connection_manager
-        typed_config:
-          "@type": type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager
-          stat_prefix: shop
-          http_filters:
-          - name: envoy.filters.http.router
-            typed_config: {{"@type": type.googleapis.com/envoy.extensions.filters.http.router.v3.Router}}
-          route_config:
-            virtual_hosts:
-            - name: shop
-              domains: ["*"]
-              {routes.rstrip()}
-  clusters:
-{cluster(0)}{cluster(1)}"""
-    return Balancer("envoy.yaml", text, ENVOY, "--use-dynamic-base-id", "--concurrency", "1", "-l", "error", "-c")
+    return balancers.make_envoy(PLACE, rules("yaml", "weighted_clusters", ports), "clusters:\n" + "".join(
+        f"""- name: cell{number}
+  connect_timeout: 5s
+  load_assignment:
+    cluster_name: cell{number}
+    endpoints: [{{lb_endpoints: [{{endpoint: {{address: {{socket_address: {{address: 127.0.0.1, port_value: {port}}}}}}}}}]}}]
+""" for number, port in enumerate(ports)))
 
 
 def check_balancer(name, balancer, services, vouchers):
@@ -186,7 +125,7 @@ def asked(service):
 def check_balancers(services, vouchers):
     ports = [service.port for service in services]
     makers = {"nginx": make_nginx, "HAProxy": make_haproxy}
-    if os.path.exists(ENVOY):
+    if os.path.exists(balancers.ENVOY):
         makers["Envoy"] = make_envoy
     for name, make in makers.items():
         balancer = make(ports)
@@ -383,14 +322,9 @@ def check_strangers(program, cells, aggregate, stack):
     stack.callback(service.stop)
     service.launch()
     harness.wait_for("the instance answers", lambda: harness.is_taken(service.port))
-    harness.wait_for("it says why it is not ready", lambda: "is an aggregate of cells" in read(f"{PLACE}/refused.log"))
+    harness.wait_for("it says why it is not ready", lambda: "is an aggregate of cells" in balancers.read(f"{PLACE}/refused.log"))
     harness.expect("readiness on an aggregate", service.call("GET", "/readyz")[0], 503)
     service.stop()
-
-
-def read(path):
-    with open(path) as file:
-        return file.read()
 
 
 harness.main("cells", PLACE, run)
