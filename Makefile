@@ -379,7 +379,7 @@ check-torture: $(BUILD)/torture
 # UBSan, or plain if it tests SQL.
 .PHONY: check-all check-most check-rare check-tests check-ci
 check-most: check-address check-pages check-proof check-chaos check-docs check-lessons check-sql check-load-units \
-            check-simulate check-simulate-sql check-gdb check-top check-nginx check-probes \
+            check-simulate check-simulate-sql check-gdb check-top check-balancers check-probes \
             check-contract-requests check-contract-follow_python
 check-all: check-most check-lint-fast
 check-rare: check-most check-defects check-mutants-units check-fuzz check-install check-monitoring
@@ -394,7 +394,7 @@ CASES      = 300
 SIMULATE_S = 10
 check-ci: SIMULATE_S = 30
 CONTRACT   = requests typescript python go follow_python follow_go traces
-.PHONY: check-contract $(CONTRACT:%=check-contract-%) check-schemathesis check-simulate check-simulate-sql check-load-units check-gdb check-top check-nginx check-model check-install check-library check-library-package check-abi check-interop check-kubernetes check-monitoring check-probes
+.PHONY: check-contract $(CONTRACT:%=check-contract-%) check-schemathesis check-simulate check-simulate-sql check-load-units check-gdb check-top check-balancers check-model check-install check-library check-library-package check-abi check-interop check-kubernetes check-monitoring check-probes
 # Clients, requests and readers as the guides show them, and random requests.
 check-contract: $(CONTRACT:%=check-contract-%) check-schemathesis
 $(CONTRACT:%=check-contract-%): check-contract-%: $(BUILD)/seckill
@@ -412,8 +412,8 @@ check-gdb: $(BUILD)/seckill $(BUILD)/app/test/sale/test_checkout
 	$(CHECK) "gdb commands" app/test/gdb.sh $(BUILD)
 check-top: $(BUILD)/seckill
 	$(CHECK) "seckill top" app/test/top.py $<
-check-nginx: $(BUILD)/seckill
-	$(CHECK) "streams through docker/nginx.conf" app/test/nginx.py $<
+check-balancers: $(BUILD)/seckill
+	$(CHECK) "streams through docker/nginx.conf" app/test/balancers.py $<
 check-model: build/deps.ok
 	$(CHECK) "lock model (spin)" lib/lock/model/check.sh $(BUILD)/model
 check-install: $(BUILD)/seckill $(BUILD)/librlock.a

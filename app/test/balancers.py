@@ -1,5 +1,5 @@
 #!/usr/bin/python3 -B
-"""nginx.py PROGRAM - the streams of vouchers through docker/nginx.conf, by a real nginx.
+"""balancers.py PROGRAM - the streams of vouchers through docker/nginx.conf, by a real nginx.
 
 The test has its own servers, two instances, and nginx with the configuration of the demo, except
 for addresses and paths. A second port of nginx speaks HTTP/2 over TLS, as browsers do. Prints a
@@ -20,7 +20,7 @@ sys.path.insert(0, f"{ROOT}/load")
 
 import harness # noqa: E402
 
-PLACE = "var/it/nginx"
+PLACE = "var/it/balancers"
 HEARTBEAT_S = 15 # of api_stream.c
 SILENCE_S = HEARTBEAT_S + 12 # less than two intervals
 STREAMS = 5
