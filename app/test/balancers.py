@@ -1,9 +1,10 @@
 #!/usr/bin/python3 -B
-"""balancers.py PROGRAM - the streams of vouchers through docker/nginx.conf, by a real nginx.
+"""balancers.py PROGRAM - orders, and the streams of vouchers, through the balancers of the documents.
 
 The test has its own servers, two instances, and nginx with the configuration of the demo, except
-for addresses and paths. A second port of nginx speaks HTTP/2 over TLS, as browsers do. Prints a
-line for each test, which .ci/check.sh counts."""
+for addresses and paths. A second port of nginx speaks HTTP/2 over TLS, as browsers do. HAProxy, and
+Envoy if it is in var/envoy, have the rules of app/docs/scaling.md. Prints a line for each test,
+which .ci/check.sh counts."""
 
 import contextlib
 import os
@@ -18,12 +19,19 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.abspath(f"{HERE}/../..")
 sys.path.insert(0, f"{ROOT}/load")
 
+import balancers # noqa: E402
 import harness # noqa: E402
+import shopping # noqa: E402
 
 PLACE = "var/it/balancers"
 HEARTBEAT_S = 15 # of api_stream.c
 SILENCE_S = HEARTBEAT_S + 12 # less than two intervals
 STREAMS = 5
+SHOPPERS = 20_000
+ORDERS = 300 # acknowledged before and after the selling instance is killed
+PAUSE_S = 1 # longest time without an order when the selling instance is killed
+TOLERANCE = 10 # or this factor of the longest time before, because the machine may be busy
+REQUESTS = 40 # if each went to any instance, one would get none of them once in 2^39 runs
 
 
 def check(condition, found):
@@ -86,6 +94,12 @@ class World:
         self.nginx = Nginx([service.port for service in self.services], SILENCE_S)
         self.nginx.start()
         stack.callback(self.nginx.stop)
+        self.services[0].write_tokens(SHOPPERS, f"{PLACE}/tokens")
+        self.tokens = harness.read_tokens(f"{PLACE}/tokens")
+        self.owner_url = servers.env["PG_OWNER_URL"]
+
+    def rules(self, language, words):
+        return balancers.rules(language, words, {f"app{number}": service.port for number, service in enumerate(self.services, 1)})
 
     def voucher(self):
         vouchers = [service.create_voucher("stream", 1000) for service in self.services]
@@ -135,7 +149,80 @@ class Client:
         self.socket.close()
 
 
-# -- tests --
+# -- orders --
+
+def count_answers(world, balancer, method, path, route):
+    """Send REQUESTS requests with different numbers in their path. Returns how many of them each instance has answered."""
+    def count():
+        return [sum(value for labels, value in service.metrics("seckill_http_requests_total") if f'route="{route}"' in labels)
+                for service in world.services]
+
+    before = count()
+    client = harness.Service("", balancer.port, {}, None)
+    for number in range(REQUESTS):
+        client.call(method, path.format(number))
+    return [now - then for now, then in zip(count(), before)]
+
+
+def longest_pause(times):
+    return max(later - earlier for earlier, later in zip(times, times[1:]))
+
+
+def check_orders(world, balancer):
+    """All orders go to one instance; other requests go to any. When the selling instance is killed, the orders
+    go to the other one."""
+    services = world.services
+    found = count_answers(world, balancer, "GET", "/openapi.yaml", "/openapi.yaml")
+    check(0 not in found, found)
+    found = count_answers(world, balancer, "POST", "/v1/vouchers/{}/orders", "/v1/vouchers/{id}/orders")
+    check(sorted(found) == [0, REQUESTS], found)
+    selling = services[found.index(REQUESTS)]
+    visitors = shopping.Visitors(balancer, services[0].create_voucher("sale", 1_000_000), world.tokens)
+    began = time.monotonic()
+    try:
+        visitors.await_more(ORDERS)
+        killed = time.monotonic()
+        selling.process.kill()
+        visitors.await_more(ORDERS)
+    finally:
+        visitors.stop()
+    selling.process.wait()
+    times = sorted(visitors.since(began))
+    before_s, after_s = (longest_pause(part) for part in (
+        [at for at in times if at < killed], [killed, *(at for at in times if at > killed)]))
+    print(f"longest time without an order: {after_s:.3f} s, before the kill {before_s:.3f} s")
+    check(after_s < max(PAUSE_S, TOLERANCE * before_s), after_s)
+    check(visitors.lost(world.owner_url) == [], "lost orders")
+    services[0].command("audit") # no oversell, no duplicate
+    selling.start()
+
+
+@contextlib.contextmanager
+def running(balancer):
+    balancer.start()
+    try:
+        yield balancer
+    finally:
+        balancer.stop()
+
+
+def test_nginx__sends_orders_to_one_instance(world):
+    check_orders(world, world.nginx)
+
+
+def test_haproxy__sends_orders_to_one_instance(world):
+    with running(balancers.make_haproxy(PLACE, world.rules("haproxy", "balance hash"))) as haproxy:
+        check_orders(world, haproxy)
+
+
+def test_envoy__sends_orders_to_one_instance(world):
+    if os.path.exists(balancers.ENVOY):
+        routes, clusters = re.split("^(?=clusters:)", world.rules("yaml", "RING_HASH"), flags=re.M)
+        with running(balancers.make_envoy(PLACE, routes, clusters)) as envoy:
+            check_orders(world, envoy)
+
+
+# -- streams --
 
 def test_events__arrive_and_the_end_frees_the_listener(world):
     voucher = world.voucher()
