@@ -91,7 +91,7 @@ static struct catalogue_entry *entry_create(struct catalogue *catalogue, int64_t
     return NULL;
 }
 
-/* Returns the entry, which may be new. NULL: out of memory. */
+/* Returns the entry, and creates it if there is none. NULL: out of memory, or too many entries. */
 static struct catalogue_entry *entry_of(struct catalogue *catalogue, int64_t id)
 {
     struct catalogue_entry *entry = idmap_get(&catalogue->entries, id);
@@ -172,7 +172,7 @@ static void catalogue_on_read(enum rlock_status status, const struct voucher *vo
             catalogue->missing_count++;
         }
     }
-    /* No callback uses the entries any more. */
+    /* All callbacks have returned, so nobody uses the entries now. */
     while (catalogue->missing_count > MISSING_MAX)
         evict(catalogue,
               list_item(catalogue->missing.next, struct catalogue_entry, link));
@@ -275,7 +275,7 @@ void catalogue_invalidate(struct catalogue *catalogue, int64_t id)
             entry->changed_us = now_us;
         return;
     }
-    catalogue->offset_taken_us = 0; /* the server, and with it the clock, may be new */
+    catalogue->offset_taken_us = 0; /* another server may answer, with another clock */
     while ((entry = idmap_next(&catalogue->entries, &at)) != NULL)
         entry->changed_us = now_us;
 }

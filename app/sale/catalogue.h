@@ -52,10 +52,10 @@ struct catalogue_wait {
 
 struct catalogue;
 
-/** Create a catalogue; NULL: out of memory.
+/** Create a catalogue. Returns NULL if memory is out.
  *
  * @store    outlives the catalogue
- * @metrics  outlives the catalogue; its catalogue_read_us is set */
+ * @metrics  outlives the catalogue, which sets the field catalogue_read_us */
 struct catalogue *catalogue_create(uv_loop_t *loop, struct store *store,
                                    struct metrics *metrics);
 
@@ -63,7 +63,8 @@ struct catalogue *catalogue_create(uv_loop_t *loop, struct store *store,
  *  memory in a later turn. Accepts NULL. */
 void catalogue_close(struct catalogue *catalogue);
 
-/** Returns the entry if it is valid; otherwise NULL: call catalogue_read(), or try again later. */
+/** Return the entry if it is valid, otherwise NULL. Then call catalogue_read(), or try again
+ *  later. */
 const struct catalogue_entry *catalogue_get(struct catalogue *catalogue, int64_t id);
 
 /** Read the entry, in one query with the other entries that are requested in this turn. The
@@ -78,13 +79,14 @@ void catalogue_turn(struct catalogue *catalogue);
 /**
  * Update the entry of a voucher with a snapshot, unless the entry was read later.
  *
- * @taken_us  clock_mono_us() when a batch returned the snapshot, or as catalogue_share() says
+ * @taken_us  clock_mono_us() when a batch returned the snapshot, or the result of catalogue_share()
  */
 void catalogue_update(struct catalogue *catalogue,
                       const struct voucher_snapshot *snapshot, int64_t taken_us);
 
-/** Take a snapshot for the catalogue of another loop. Returns the time of the snapshot. 0: the
- *  catalogue has no valid entry of a voucher, and reads it in the next turn. */
+/** Take a snapshot for the catalogue of another loop. Returns the time of the snapshot, or 0 if the
+ *  entry is not valid or there is no voucher with this id. An entry that is not valid is read in
+ *  the next turn. */
 int64_t catalogue_share(struct catalogue *catalogue, int64_t id,
                         struct voucher_snapshot *ret_snapshot);
 
@@ -104,7 +106,7 @@ int64_t catalogue_now_us(const struct catalogue *catalogue, int64_t *ret_error_u
  * Whether the database's clock and that of this machine differ by more than CLOCK_DIFFERS_US
  * plus the error of the estimate. The estimate is renewed at least once a minute.
  *
- * @did_differ         the previous result; if true, the limit is half of CLOCK_DIFFERS_US
+ * @did_differ         the previous result. If it was true, the limit is half of CLOCK_DIFFERS_US
  * @ret_difference_us  the database's clock minus this machine's; untouched if there is no
  *                     estimate yet
  */

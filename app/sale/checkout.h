@@ -31,7 +31,7 @@ struct checkout_options {
     size_t vouchers_max; /* maximum vouchers per transaction */
     size_t queue_max;    /* maximum requests in flight */
     bool bypass_locks;   /* sell without locks while Redis is down */
-    bool early_release;  /* release rows early where this makes a sale faster */
+    bool early_release;  /* use early releases where they help; see early_release.h */
 };
 
 #define CHECKOUT_TRACE_BYTES 160
@@ -42,13 +42,13 @@ struct checkout_request {
     struct text key;    /* Idempotency-Key, up to REQUEST_KEY_MAX; copied; NULL: none */
     bool has_ticket;    /* the request has a valid ticket */
     int64_t arrived_us; /* clock_mono_us() at the arrival */
-    int64_t handed_us; /* clock_mono_us() when another loop handed it over; 0: none did */
-    const char *trace; /* more fields for the log, up to CHECKOUT_TRACE_BYTES - 1 bytes;
+    int64_t handed_us;  /* clock_mono_us() at the handover by another loop; 0: none */
+    const char *trace;  /* more fields for the log, up to CHECKOUT_TRACE_BYTES - 1 bytes;
                           copied; NULL: none */
 };
 
-/** @order  set as in struct placement for OUTCOME_PLACED, _REPEATED and
- *          _ALREADY_ORDERED, else NULL; valid during the callback */
+/** @order  the order of struct placement if the outcome is OUTCOME_PLACED, _REPEATED or
+ *          _ALREADY_ORDERED, otherwise NULL; valid during the callback */
 typedef void (*checkout_cb)(enum outcome outcome, const struct order *order, void *arg);
 
 /** NULL: out of memory. */
@@ -58,18 +58,19 @@ struct checkout *checkout_create(const struct checkout_options *options);
  * Accept an order request. The callback is called exactly once, within timeout_ms of the
  * arrival, even if the client or a server fails. checkout_submit() itself never calls it.
  *
- * Returns  false: refused, since queue_max requests are in flight or memory is out; the
- *          callback is not called
+ * Returns  false if the request is refused, because queue_max requests are in flight or memory
+ *          is out. The callback is not called then
  */
 MUST_CHECK bool checkout_submit(struct checkout *checkout,
                                 const struct checkout_request *request,
                                 checkout_cb callback, void *arg);
 
-/** Reserve a place for a request that another loop is about to hand over. False: queue_max requests
- *  are in flight. Threads: any. */
+/** Reserve a place for a request that another loop is about to hand over. Returns false if
+ *  queue_max requests are in flight. Threads: any. */
 MUST_CHECK bool checkout_reserve(struct checkout *checkout);
 
-/** As checkout_submit(), for a request with a place. False: memory is out, and the place is free. */
+/** Like checkout_submit(), for a request with a reserved place. Returns false if memory is out; the
+ *  place is then free again. */
 MUST_CHECK bool checkout_submit_reserved(struct checkout *checkout,
                                          const struct checkout_request *request,
                                          checkout_cb callback, void *arg);

@@ -3,8 +3,8 @@
  *
  * A voucher has at most one transaction under way; the orders queued meanwhile form the
  * next batch. Small batches of different vouchers share a transaction, as a bundle. On a slow
- * disk a transaction releases the voucher's row before it is durable, so the next batch is sent
- * earlier. The orders of a released batch are answered when its commit is durable.
+ * disk a transaction releases the voucher's row before its commit is durable, so the next batch
+ * is sent earlier. The orders of a released batch are answered when the commit is durable.
  *
  * When a transaction was rolled back for a transient reason, its orders return to the head
  * of their queue. An order that has too little time left for another transaction is answered
@@ -12,11 +12,15 @@
  * whose row is held is slow: it gets a bounded share of the connections, so that other vouchers
  * keep selling.
  *
- * A bundle that Postgres refuses is sent again voucher by voucher. A voucher that was left out
- * of several bundles, because its row was held, is sent alone and waits for the row. When
- * Postgres refuses a row, the batch is split until that row is alone. When the connection was
- * lost, the outcome is looked up before any answer, and the orders that did not commit return
- * to the queue.
+ * Other failures:
+ *
+ *   Postgres refuses a bundle         each of its batches is sent in a transaction of its own
+ *   several bundles left a batch out, the batch is sent alone, and waits for the row
+ *   because the voucher's row is held
+ *   Postgres refuses a single batch   the batch is split into halves, until the refused order is
+ *                                     alone. That order is answered as an internal error
+ *   the connection is lost            the outcome is looked up before any answer. The orders
+ *                                     that did not commit return to the queue
  */
 #include "app/core/log.h"
 #include "app/core/probes.h"
@@ -158,7 +162,7 @@ static void batch_end(struct batch *batch)
     rlock_flush(checkout->options.locks);
 }
 
-/* Searches for the row that Postgres refuses: queues the two halves of the batch as batches. */
+/* Searches for the order that Postgres refuses: queues the two halves of the batch as batches. */
 static void batch_split(struct batch *batch, const struct rlock_err *why)
 {
     struct checkout *checkout = batch->checkout;
@@ -220,8 +224,9 @@ static void note_waits(struct checkout *checkout, const struct batch *batch)
                        batch->sent_us, now_us);
 }
 
-/* Whether the batch must be sent without a bundle: its bundle was refused, perhaps because of
-   another voucher, or several bundles have left the batch out because the row was held. */
+/* Whether the batch must be sent without a bundle. Either Postgres has refused its bundle, perhaps
+   because of another voucher, or several bundles have left the batch out, because the row was
+   held. */
 static bool must_be_alone(const struct batch *batch, enum rlock_status status)
 {
     return status == RLOCK_REFUSED ||
@@ -309,7 +314,7 @@ void checkout_send(struct checkout *checkout, struct rlock_link *batches)
 /* -- look-up of unknown batches -- */
 
 /* Whether a look-up has found the order of an earlier request. This may happen if the order has no
-   lock: then it is looked up by its key, which the shopper may have used before. */
+   lock: such an order is looked up by its key, which the shopper may have used before. */
 static bool was_placed_before(const struct item *item, const struct batch *batch)
 {
     return item->placement.verdict == VERDICT_PLACED && item->placement.fence == 0 &&

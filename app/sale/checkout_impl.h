@@ -59,7 +59,7 @@ struct checkout {
     struct rlock_link unknown;   /* batches whose outcome must be looked up */
     struct rlock_link free_items;
     struct rlock_link free_batches;
-    _Atomic size_t in_flight; /* items, and places for requests that are handed over */
+    _Atomic size_t in_flight; /* items, and reserved places that have no item yet */
     size_t items;             /* items that exist */
     size_t queued;            /* items in QUEUED */
     size_t bundled;           /* orders under way in bundles */
@@ -115,7 +115,7 @@ void checkout_send(struct checkout *checkout, struct rlock_link *batches);
  *  early release gains nothing while only one request is in flight. */
 bool checkout_releases_early(const struct checkout *checkout);
 
-/** Find out whether the batches of lost connections were committed. */
+/** Find out whether the batches in checkout->unknown were committed. */
 void checkout_look_up_unknown(struct checkout *checkout);
 
 #endif

@@ -8,7 +8,7 @@
 #define IDLE_US        1000000 /* after this time without a batch, the load may have changed */
 #define RATE_WEIGHT    4
 #define TRIALS_KEPT    8  /* maximum number of trials in the mean `gain` */
-#define PAUSE_WINDOWS  2  /* windows between trials, times `trials`; see plan_trial() */
+#define PAUSE_WINDOWS  2  /* number of windows between trials, per trial in `gain` */
 #define GAIN_STEP      40 /* a gain of this size adds one to PAUSE_WINDOWS */
 
 void early_release_init(struct early_release *early)

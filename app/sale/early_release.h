@@ -20,7 +20,7 @@
 
 struct early_window {
     int64_t mean_us; /* mean time from the arrival of an order until it was durable */
-    int64_t per_s;   /* orders */
+    int64_t per_s;   /* orders per second */
 };
 
 struct early_release {
@@ -36,7 +36,7 @@ struct early_release {
     int64_t waited_us, orders; /* sums over the batches of the window, except the first */
 };
 
-/** Begin with early releases. The first trial is without them. */
+/** Initialise the struct. The first window has early releases, the first trial has none. */
 void early_release_init(struct early_release *early);
 
 /** Whether the next batch releases its row early. */

@@ -6,9 +6,9 @@
 #include <stdlib.h>
 
 #define EVERY_MS 100
-/* While a transaction is open, a reader whose time is over gets an empty page after this many answers.
-   The first answer says which changes had begun. A later answer says that their transactions have
-   ended. */
+/* A reader whose time is over waits for this many answers while transactions are open, and then
+   gets an empty page. The first answer says which changes have begun. A later answer says that the
+   transactions of these changes have ended. */
 #define ANSWERS_MIN 3
 
 struct feed {
@@ -17,9 +17,9 @@ struct feed {
     struct metrics *metrics;
     struct rlock_link waiting; /* feed_poll */
     size_t count;              /* readers that read or wait */
-    int64_t until;             /* in the last answer */
+    int64_t until;             /* result of store_feed_until() after the last answer */
     bool is_asking;
-    bool is_scheduled; /* the timer asks */
+    bool is_scheduled; /* the timer runs, and will ask */
     bool is_draining;
 };
 
@@ -75,7 +75,7 @@ static void wait_for_change(struct feed_poll *poll)
         answer(poll, RLOCK_OK, NULL, 0);
     } else if (poll->answers == 0) {
         if (feed->is_asking)
-            poll->answers = -1; /* the answer on its way may be older than the reader */
+            poll->answers = -1; /* the pending question is older than the reader */
         ask(feed);
     } else {
         schedule(feed);
@@ -109,7 +109,7 @@ static bool is_over(const struct feed_poll *poll, bool is_complete)
            poll->answers >= (is_complete ? 1 : ANSWERS_MIN);
 }
 
-/* Notes since when an open transaction holds the feed back. */
+/* Notes since when an open transaction has delayed the feed. */
 static void note_progress(struct feed *feed, bool is_complete)
 {
     _Atomic int64_t *since_us = &feed->metrics->feed_held_since_us;

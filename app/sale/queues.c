@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#define FAILED_US_MIN 10000 /* a failed wait for a row lock takes longer */
+#define FAILED_US_MIN 10000 /* a transaction that waited for a row in vain takes longer */
 
 void queues_init(struct queues *queues)
 {

@@ -52,7 +52,7 @@ void queues_update(struct queues *queues, struct queue *queue);
 void queue_note_time(struct queue *queue, int64_t took_us, bool has_failed,
                      int64_t timeout_us);
 
-/** The time that a request must have left to take part in the next transaction. */
+/** Return the time that a request must have left to take part in the next transaction. */
 int64_t queue_needs_us(const struct queue *queue, int64_t timeout_us);
 
 /** Remove the first queue from the fast or the slow ring. NULL: the ring is empty. */
