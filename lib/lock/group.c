@@ -9,17 +9,17 @@
  *   undo     releases the held members, and cancels the calls        the end, pause or wait
  *            in progress
  *   pause    sleeps for a random time, longer after each failure     try or wait
- *   wait     waits for one busy member, while no other is held;      try
- *            only with RLOCK_GROUP_ALL
+ *   wait     waits for one busy member, while no other member is     try
+ *            held; only with RLOCK_GROUP_ALL
  *   extend   extends all members that are held                       the end
  *   release  releases all members                                    the end
  *
  * As soon as the result of a try, an extension or a release is certain, the remaining
  * members have only a short time left, so a hung server delays nobody.
  *
- * Two groups with the same members may each get a part of them. Then both groups release
- * their parts before they pause or wait, and the random pauses decide which is first the
- * next time.
+ * Two groups with the same members may each get a part of the members. Then both groups release
+ * their parts before they pause or wait. The random pauses decide which group is the first to try
+ * again.
  */
 #include "base/backoff.h"
 #include "base/clock.h"
@@ -32,13 +32,13 @@
 #include <string.h>
 
 #define ROUND_MS     1500 /* longest time of a try, as in Redisson's multi-lock */
-#define HURRY_MS_MIN 5    /* late members get lease_ms / 20, at least 5 ms */
+#define HURRY_MS_MIN 5    /* late members get lease_ms / 20, but at least this time */
 #define HURRY_MS_MAX 50   /* late members get at most this time */
 #define PAUSE_MS_MIN 4
 #define PAUSE_MS_MAX 32  /* longest pause before a wait for one member */
 #define RETRY_MS_MAX 128 /* longest pause before all members are tried again */
 
-/** An answer that involves no member. */
+/** The answer to a call that involves no member, until the loop sends the answer. */
 struct answer {
     struct rlock_link link;
     rlock_group_cb callback;
@@ -392,8 +392,9 @@ static const struct rlock_kind *kind_of(const struct rlock_member *member)
     return member->kind == NULL ? &rlock_plain : member->kind;
 }
 
-/** Quorums of a semaphore could give more permits than one server does: of 3 permits on each of 3
- *  servers, any 2 make a quorum, so 4 owners get one. */
+/** A quorum of semaphores is refused, because it would give more permits than each semaphore has.
+ *  For example, 3 servers with 3 permits each have 9 permits, and 4 owners could get 2 permits
+ *  each. */
 static enum rlock_status check_kind(const struct rlock_member *members, size_t index,
                                     enum rlock_group_need need, struct rlock_err *reterr)
 {

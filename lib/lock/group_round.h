@@ -3,9 +3,9 @@
  *
  * A round makes a call on some of the members. The round ends when all these members have answered,
  * or when the time of the round is over. Then the function `then` is called. If a member has not
- * answered when the round ends, later rounds make no new call on it before its answer. Only
- * rlock_round_undo() and rlock_round_abandon() cancel its acquire or release its lock. If the late
- * answer is a grant, the member counts as held from that moment.
+ * answered when the round ends, later rounds make no new call on this member before its answer.
+ * Only rlock_round_undo() and rlock_round_abandon() cancel the acquire of the member or release its
+ * lock. If the late answer is a grant, the member counts as held from that moment.
  */
 #ifndef LOCK_GROUP_ROUND_H
 #define LOCK_GROUP_ROUND_H
@@ -96,7 +96,8 @@ void rlock_round_run(struct rlock_group *group, uint64_t ms);
 void rlock_round_pause(struct rlock_group *group, uint64_t ms);
 
 /** Return RLOCK_OK if enough members have succeeded. Return `denied` if so many members have this
- *  status that the others are too few. Otherwise return the status of another failed member. */
+ *  status that the other members are too few. Otherwise return the status of a member that is
+ *  neither RLOCK_OK nor `denied`. */
 enum rlock_status rlock_round_status(const struct rlock_group *group,
                                      enum rlock_status denied);
 

@@ -2,23 +2,24 @@
  * rlock_group.h - several locks as one: all of them, or a majority of independent
  * servers.
  *
- * A group with RLOCK_GROUP_ALL holds all of its members or none; they are on one server
- * or on several. Their kinds may differ: for example a permit of a semaphore, a fair lock
- * and a plain lock. A group with RLOCK_GROUP_MAJORITY (a quorum, as in Redlock) has one
+ * A group with RLOCK_GROUP_ALL holds all of its members or none. The members are on one
+ * server or on several. Their kinds may differ: for example a permit of a semaphore, a fair
+ * lock and a plain lock. A group with RLOCK_GROUP_MAJORITY (a quorum, as in Redlock) has one
  * member on each of several independent servers, all of one kind. It is held while more
  * than half of its members are held, and keeps working while a minority of the servers is
  * unreachable.
  *
- * All members are tried at once. If too few are granted, these are released before the
- * group waits for anything, so groups that overlap cannot deadlock. The group tries again
- * after a pause with jitter or, with RLOCK_GROUP_ALL, when the busy member is released. A
- * try takes at most 1.5 s and at most half of the lease. Once its result is certain, the
- * members that have not replied get 50 ms more, or a twentieth of the lease if that is
- * less. If the group is then held, a member that is granted even later counts as held
- * from that moment.
+ * All members are tried at once. If too few members are granted, the group releases these
+ * members before it waits for anything, so groups that overlap cannot deadlock. The group
+ * tries again after a pause with jitter or, with RLOCK_GROUP_ALL, when the busy member is
+ * released. A try takes at most 1.5 s and at most half of the lease. Once its result is
+ * certain, the members that have not replied get 50 ms more, or a twentieth of the lease if
+ * that is less. If the group is then held, a member that is granted even later counts as
+ * held from that moment.
  *
- * A group waits for one member at a time. If that member has a queue, the group is in the
- * queue meanwhile; it leaves its place when another member is busy then.
+ * A group waits for one member at a time. If locks of that kind have a queue, the group is in
+ * the queue while it waits. If another member is busy when the group has got this member, the
+ * group releases this member again, and loses its place in the queue.
  *
  * Threads  all calls on a group and its callbacks: the thread of the loop of its clients
  * Blocks   never
@@ -58,12 +59,12 @@ typedef void (*rlock_group_cb)(struct rlock_group *group, enum rlock_status stat
                                void *arg);
 
 struct rlock_group_options {
-    uint64_t holder;   /* of the members of kind reentrant, read and write */
+    uint64_t holder;   /* the holder of all members of kind reentrant, read and write */
     uint32_t lease_ms; /* lease_ms, `watchdog` and `wait_ms` mean the same as in
                           rlock_acquire_options, with the same defaults */
     bool watchdog;
     rlock_group_cb on_lost; /* called once when fewer members are held than needed; the
-                               library then releases the others. May be NULL */
+                               library then releases these members. May be NULL */
     void *lost_arg;         /* as in rlock_acquire_options */
     uint32_t wait_ms;
 };
@@ -85,8 +86,8 @@ RLOCK_MUST_CHECK enum rlock_status rlock_group_create(const struct rlock_member 
 
 /**
  * Free a group. Call this before its clients are closed, and not from one of its
- * callbacks. A call in progress ends with RLOCK_CANCELLED before this returns; what is
- * held or may have been granted is released. The loop frees the memory in a later turn.
+ * callbacks. A call in progress ends with RLOCK_CANCELLED before this returns. Each member
+ * that is held or may have been granted is released. The loop frees the memory in a later turn.
  *
  * @group  may be NULL
  */
@@ -133,9 +134,12 @@ void rlock_group_extend(struct rlock_group *group, uint32_t lease_ms,
 /**
  * Release all members.
  *
- * @callback  gets RLOCK_OK: as many members as needed were still ours; RLOCK_LOST: fewer
- *            members were; RLOCK_NOT_OWNER: not held, or in another call; others as for
- *            rlock_release(): the replies do not show whether enough members were ours
+ * @callback  gets
+ *              RLOCK_OK          as many members as needed were held until now
+ *              RLOCK_LOST        fewer members were held than needed
+ *              RLOCK_NOT_OWNER   the group is not held, or is in another call
+ *              others            as for rlock_release(); the replies do not show whether
+ *                                enough members were held
  */
 void rlock_group_release(struct rlock_group *group, rlock_group_cb callback, void *arg);
 
@@ -166,9 +170,9 @@ int64_t rlock_group_fence(const struct rlock_group *group, size_t index);
 const struct rlock_err *rlock_group_why(const struct rlock_group *group, size_t index);
 
 /**
- * Call `each` for every owner of the members' names, in whatever group or client, as
- * rlock_list() does. The group may be in any state, or be freed meanwhile. The call
- * flushes its clients by itself.
+ * Call `each` for every owner of the names of the members, as rlock_list() does. An owner may
+ * belong to any group or client. This group may be in any state, or be freed meanwhile. The
+ * call flushes the clients of the group by itself.
  *
  * @each      returns whether to go on with this member; `info->client` identifies the
  *            server
@@ -182,10 +186,10 @@ void rlock_group_inspect(const struct rlock_group *group,
 
 /**
  * Force the release of all members, as rlock_force_release() does. The group may be in any
- * state, or be freed meanwhile. The call flushes its clients by itself.
+ * state, or be freed meanwhile. The call flushes the clients of the group by itself.
  *
- * @callback  gets RLOCK_OK: at least one was held; RLOCK_NOT_FOUND: none was; or the
- *            status of the first member whose call failed
+ * @callback  gets RLOCK_OK if at least one member was held, RLOCK_NOT_FOUND if no member was
+ *            held, or the status of the first member whose call failed
  */
 void rlock_group_force_release(const struct rlock_group *group,
                                void (*callback)(enum rlock_status status, void *arg),
