@@ -9,18 +9,18 @@ import {initForms, openEdit, openRestock} from '/web/forms.js';
 const TOKEN = 'seckill.admin';
 const STOCK_LINES_MAX = 5;
 const SHOWN_MIN_S = 60;
-const LOST_MS = 5000; /* without an answer */
+const LOST_MS = 5000; /* after this time without an answer, the service counts as lost */
 
 const byId = (id) => document.getElementById(id);
 const stats = new Stats();
-const stock = new Map(); /* second: Map of voucher id to stock left */
+const stock = new Map(); /* from a second to a Map from a voucher id to the stock left */
 let token = sessionStorage.getItem(TOKEN);
 let vouchers = [];
 let areVouchersKnown = false;
 let isStarted = false;
 let isLost = false;
-let askedAt = Infinity; /* by performance.now(), of a request for the stats that has no answer yet */
-let failure = null;     /* of the last request for the stats */
+let askedAt = Infinity; /* performance.now() when the unanswered request for the stats was sent */
+let failure = null;     /* the Problem of the last request for the stats, or null */
 
 /* -- number formats -- */
 
@@ -81,7 +81,7 @@ const charts = [
 ].map((each) => ({...each, chart: new Chart(each)}));
 const stockChart = new Chart({id: 'stock', title: 'Stock left', series: [], format: count, filled: false});
 
-/* From the first known second, or the last minute. */
+/* Draws the seconds since the first known second, but at least the last minute. */
 function drawCharts() {
     const last = stats.lastSecond();
     const known = Math.min(...stats.seconds.keys(), ...stock.keys());
@@ -96,7 +96,7 @@ function drawCharts() {
     drawStock(seconds, first, last);
 }
 
-/* The open vouchers, or the newest. */
+/* Returns the open vouchers, or the newest voucher if none is open. */
 function chartedVouchers() {
     const open = vouchers.filter((each) => each.state === 'open');
     return open.length > 0 ? open.slice(0, STOCK_LINES_MAX) : vouchers.slice(0, 1);
@@ -140,7 +140,7 @@ function drawNow() {
     tile('Connections', delta ? count(delta.connections) : '–');
 }
 
-/* A screen reader announces a new problem (aria-relevant), not each second of its age. */
+/* A screen reader announces a new problem, but not each change of its age (see aria-relevant). */
 function drawProblems() {
     const list = byId('problems');
     const problems = findProblems(stats, age);
@@ -174,7 +174,8 @@ function drawHealth() {
     });
 }
 
-/* Update the texts of a row instead of replacing it, so that focus and screen readers stay. */
+/* Updates the texts of a row. The row is not replaced, so the focus and the position of a screen
+   reader stay. */
 function fillRow(body, key, cells) {
     let row = body.querySelector(`[data-key="${CSS.escape(key)}"]`);
     if (!row) {
@@ -253,7 +254,8 @@ function updateVouchers(items) {
 
 /* -- every second -- */
 
-/* While the service does not answer, what is shown is grey, and the notice says from when it is. */
+/* While the service does not answer, all values are grey, and a notice shows the time of the
+   values. */
 function drawContact() {
     isLost = failure !== null || performance.now() - askedAt > LOST_MS;
     document.body.classList.toggle('lost', isLost);
@@ -293,7 +295,7 @@ async function refreshStats() {
     }
 }
 
-/* Not together with the stats, which do not wait for Postgres. */
+/* The vouchers are read from Postgres and the stats are not, so each has its own timer. */
 async function refreshVouchers() {
     try {
         updateVouchers((await call('GET', '/v1/vouchers?limit=50', {})).items);

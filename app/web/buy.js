@@ -34,10 +34,10 @@ async function attempt(voucher, ticket, token, key) {
  * Place an order.
  *
  * @ticket  taken if the voucher requires one
- * @report  called with a text to show meanwhile: report(name, values)
+ * @report  called as report(name, values) before each pause, with a text to show
  *
- * Returns the order, with `http` 201 or 200; throws the Problem that is the outcome, or after the
- * last attempt the last Problem with `gave_up` set.
+ * Returns the order, with `http` 201 or 200. If the outcome is an error, throws its Problem. After
+ * the last attempt, throws the last Problem with `gave_up` set.
  */
 export async function buy(voucher, ticket, userId, token, report) {
     const place = `seckill.key.${userId}.${voucher.id}`;

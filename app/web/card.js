@@ -6,7 +6,7 @@ import {focusOrder, liveOrders, showOrder, titles} from '/web/orders.js';
 import {shopper, signOut} from '/web/shopper.js';
 import {Ticket} from '/web/ticket.js';
 
-const EARLY_MS = 60000; /* before the opening, when work on a challenge may begin */
+const EARLY_MS = 60000; /* the work on a challenge may begin this time before the sale opens */
 
 function openState(voucher) {
     const now = clock.now();
@@ -17,7 +17,7 @@ function openState(voucher) {
     return voucher.stock_left > 0 ? 'open' : 'sold_out';
 }
 
-/* A button shows the whole text where it is cut off. */
+/* Where a text is cut off, a button opens the whole text. */
 const cutOff = new ResizeObserver((changes) => {
     for (const {target} of changes)
         target.nextElementSibling.hidden = target.scrollHeight <= target.clientHeight;
@@ -64,11 +64,11 @@ export class Card {
         this.update(voucher);
     }
 
-    /* A ticket is of one shopper. */
+    /* Called for a new shopper, because a ticket belongs to one shopper. */
     renewTicket() {
         this.ticket?.stop();
         this.ticket = new Ticket(this.voucher.id, () => this.showWork());
-        /* Half of it is random, so that shoppers who wait do not ask at the same time. */
+        /* Half of the time is random, so that waiting shoppers do not ask at the same time. */
         this.earlyMs = EARLY_MS * (1 + Math.random()) / 2;
     }
 
@@ -94,7 +94,7 @@ export class Card {
         this.tick();
     }
 
-    /* Show what depends on the time; called every second, and by update(). */
+    /* Updates all parts of the card that change with time. Called every second, and by update(). */
     tick() {
         const state = openState(this.voucher);
         const hasOpened = this.state === 'upcoming' && state === 'open';
@@ -119,7 +119,7 @@ export class Card {
         return this.voucher.requires_ticket && this.voucher.pow_bits > 0;
     }
 
-    /* After a failure later again. */
+    /* If this fails, tick() tries again when half of the time is left. */
     async prepareTicket() {
         this.earlyMs /= 2;
         await this.ticket.prepare(shopper.token).catch(() => {});
@@ -150,7 +150,7 @@ export class Card {
         setText(this.time, duration((state === 'upcoming' ? beginMs : endMs) - clock.now()));
     }
 
-    /* Of a shopper who has reached the limit, the button leads to the order. */
+    /* If the shopper has reached the limit of orders, the button leads to the order. */
     showOwn() {
         const had = this.own;
         const orders = liveOrders(this.voucher.id);
@@ -158,7 +158,7 @@ export class Card {
             : orders.find(({status}) => status === 'unpaid') ?? orders.at(-1);
         this.element.classList.toggle('own', this.own !== null);
         if (had && !this.own)
-            this.showMessage(''); /* it said that there is an order */
+            this.showMessage(''); /* the message said that the shopper has an order */
     }
 
     showButton(state) {
@@ -213,12 +213,12 @@ export class Card {
         document.dispatchEvent(new Event('stock'));
     }
 
-    /* An order of another tab or device. */
+    /* Reads an order that was placed in another tab or on another device. */
     async readOrder(id) {
         try {
             showOrder(await call('GET', `/v1/orders/${id}`, {token: shopper.token}));
         } catch {
-            /* the list of orders brings it later */
+            /* refreshOrders() will read the order later */
         }
     }
 
@@ -233,7 +233,7 @@ export class Card {
         const id = problem.body?.order_id;
         const time = duration(this.voucher.beginMs - clock.now());
         if (code === 'unauthenticated')
-            signOut(); /* clears the messages */
+            signOut(); /* clears all messages, so this call comes first */
         if (code === 'sold_out')
             this.showMessage('sold_out_message', {}, 'bad');
         else if (code === 'already_ordered')

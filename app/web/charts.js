@@ -75,7 +75,8 @@ export class Chart {
             `${name} ${this.formatValue(this.latest[i])}`).join(', ')}`);
     }
 
-    /* The pointer is over these points, or over none. */
+    /* Shows the values of the points under the pointer. If there are none, shows the latest
+       values. */
     point(points) {
         this.isPointed = points.length > 0;
         if (!this.isPointed) {
@@ -94,7 +95,7 @@ export class Chart {
         this.values.forEach((target, i) => setText(target, this.formatValue(values[i])));
     }
 
-    /** Apply changed colours. */
+    /** Draw again with the current colours of the page. */
     repaint() {
         this.graph?.updateOptions(this.options());
     }

@@ -4,7 +4,7 @@ import {currency} from '/web/settings.js';
 
 const TIMEOUT_MS = 15000;
 
-/** A failed request. Status 0 and code "network": no answer. */
+/** A failed request. If there was no answer, the status is 0 and the code is "network". */
 export class Problem extends Error {
     constructor(status, body, retryAfterS) {
         super(body.detail ?? body.title ?? body.code);
@@ -38,8 +38,9 @@ export async function call(method, path, {token, body, headers = {}} = {}) {
 }
 
 /**
- * The clock of the server, from the recent answer with the shortest round trip: the server read
- * its clock between the request and the answer. Changes of the device's clock have no effect.
+ * The clock of the server. It is computed from the recent answer with the shortest round trip,
+ * because the server reads its clock between the request and the answer. Changes of the device's
+ * clock have no effect.
  */
 export const clock = {
     offsetMs: 0,
@@ -72,8 +73,9 @@ export async function listVouchers(query) {
     return page.items;
 }
 
-/** Amounts as text; an amount is a whole number of the smallest units of the currency. `unit` is how many of them
- *  the currency has: 100 cents, 1 yen, 1000 fils. */
+/** Print amounts of money. An amount is a whole number of the smallest units of the currency, such
+ *  as cents. `unit` is how many smallest units make one unit: 100 cents are one euro, 1000 fils are
+ *  one dinar, and yen have `unit` 1. */
 export function moneyOf(language, options = {}) {
     const format = new Intl.NumberFormat(language, {
         style: 'currency', currency, currencyDisplay: 'narrowSymbol', ...options,
@@ -82,7 +84,8 @@ export function moneyOf(language, options = {}) {
     return {unit, print: (amount) => format.format(amount / unit)};
 }
 
-/** A token for development; null if the service issues none. It does so only at loopback addresses. */
+/** Returns a token for development, or null if the service issues none. It issues them only at
+ *  loopback addresses. */
 export async function devToken(role, userId) {
     if (!/^(localhost|127\.[\d.]+|\[::1\])$/.test(location.hostname))
         return null;
@@ -95,7 +98,8 @@ export async function devToken(role, userId) {
     }
 }
 
-/** The claims of a token, not verified: only to show who is signed in. Null: not a token. */
+/** Returns the claims of a token, or null if the text is no token. They are not verified, and used
+ *  only for display. */
 export function claims(token) {
     try {
         return JSON.parse(atob(token.split('.')[1].replaceAll('-', '+').replaceAll('_', '/')));
@@ -117,7 +121,7 @@ export function takeToken() {
     return true;
 }
 
-/** An element: element('p', {class: 'small', onclick: f}, 'text', child). */
+/** Creates an element, for example element('p', {class: 'small', onclick: f}, 'text', child). */
 export function element(tag, attributes = {}, ...children) {
     const made = document.createElement(tag);
     for (const [name, value] of Object.entries(attributes)) {
@@ -139,7 +143,7 @@ export function setText(target, text) {
 /**
  * Call `work` periodically, never twice at the same time, and not while the page is hidden.
  *
- * @isDone  it has just been called for the first time
+ * @isDone  `work` has been called for the first time before this function was called
  */
 export function every(periodMs, work, isDone = false) {
     let timer;

@@ -22,7 +22,7 @@ function say(text, isBad = false) {
 
 /* -- changes -- */
 
-/* Ask, and then change the order. */
+/* Asks for confirmation, and then changes the order. */
 function confirmChange(row, verb) {
     const dialog = byId('confirm');
     setText(byId('confirm-head'), `${verb} order ${row.order.id}?`);

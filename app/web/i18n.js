@@ -90,7 +90,7 @@ const preferred = (navigator.languages ?? [navigator.language]).map((each) => ea
 export const language = preferred.find((each) => each in languages) ?? 'en';
 const texts = languages[language];
 
-/** The text `name`, with the values in place of {...}. */
+/** Returns the text `name`, with each {...} replaced by the value of this name. */
 export function text(name, values = {}) {
     return texts[name].replace(/\{(\w+)\}/g, (_, value) => values[value]);
 }
@@ -117,7 +117,7 @@ export const number = (value) => numberFormat.format(value);
 export const percent = (part) => percentFormat.format(part);
 export const moment = (ms) => timeFormat.format(ms);
 
-/** "04:05", "1:04:05", "3 d 1:04:05"; rounded up to the second. */
+/** Returns a duration, rounded up to the second, such as "04:05", "1:04:05" or "3 d 1:04:05". */
 export function duration(ms) {
     const total = Math.max(0, Math.ceil(ms / 1000));
     const two = (value) => String(value).padStart(2, '0');

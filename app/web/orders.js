@@ -1,13 +1,13 @@
-/* orders.js - the shopper's orders. A change dispatches the event "orders" at the document, and what
-   changes stock the event "stock". */
+/* orders.js - the shopper's orders. When orders have changed, the document gets the event "orders".
+   After a change that affects the stock of a voucher, it gets the event "stock". */
 import {call, clock, devToken, element, setText} from '/web/common.js';
 import {duration, hasText, moment, money, text} from '/web/i18n.js';
 import {shopper, signOut} from '/web/shopper.js';
 
 const byId = (id) => document.getElementById(id);
-const orders = new Map(); /* order id: Row */
+const orders = new Map(); /* from an order id to its Row */
 
-/** Voucher id: title, as far as the page knows them. */
+/** From a voucher id to its title, for all vouchers that the page has read. */
 export const titles = new Map();
 
 const live = ['unpaid', 'paid', 'redeemed'];
@@ -53,7 +53,7 @@ class Row {
         this.cancel.hidden = !isUnpaid;
     }
 
-    /* Move to what can be done with the order. */
+    /* Scrolls to the order, and moves the focus to its first button, or else to its title. */
     focus() {
         this.element.scrollIntoView({block: 'center'});
         (this.pay.hidden ? this.title : this.pay).focus({preventScroll: true});
@@ -99,7 +99,7 @@ export function showOrder(order) {
     const row = orders.get(order.id);
     byId('orders').querySelector('.empty')?.remove();
     if (row && order.status === 'unpaid' && row.order.status !== 'unpaid')
-        return; /* a list may be older than what this page has done */
+        return; /* a list may be older than a change that this page has made */
     if (row) {
         row.update(order);
         return;
@@ -108,7 +108,7 @@ export function showOrder(order) {
     byId('orders').prepend(orders.get(order.id).element);
 }
 
-/** The live orders of a voucher, as far as the page knows them. */
+/** Returns the live orders of a voucher that the page has read. */
 export function liveOrders(voucherId) {
     return [...orders.values()].map((row) => row.order)
         .filter((order) => order.voucher_id === voucherId && live.includes(order.status));
@@ -136,18 +136,18 @@ export async function refreshOrders() {
     return 0;
 }
 
-/* Often while an order may expire, otherwise rarely. */
+/* Orders are read often while an order may expire, and rarely otherwise. */
 export function ordersPeriodMs() {
     return [...orders.values()].some((row) => row.order.status === 'unpaid') ? 3000 : 15000;
 }
 
-/** Show what depends on the time. */
+/** Updates all parts of the orders that change with time. */
 export function tickOrders() {
     for (const row of orders.values())
         row.tick();
 }
 
-/** For another shopper. */
+/** Removes all orders, because another shopper has signed in. */
 export function clearOrders() {
     for (const row of orders.values())
         row.element.remove();

@@ -1,8 +1,9 @@
-/* problems.js - what is wrong, in words, since when, and where the operator guide helps. */
+/* problems.js - the current problems in words, their ages, and the sections of the operator
+   guide. */
 
-const STOPPED_MS = 3500;   /* after its last report an instance is missing */
-const FORGOTTEN_MS = 60000; /* then it was removed on purpose */
-const TAKEOVER_MS = 5000;   /* another instance expires orders by then */
+const STOPPED_MS = 3500;    /* an instance is missing if its last report is older */
+const FORGOTTEN_MS = 60000; /* an instance was removed on purpose if its last report is older */
+const TAKEOVER_MS = 5000;   /* within this time another instance begins to expire orders */
 
 const failures = {
     overloaded: 'orders per second are refused because the queues are full',
@@ -11,20 +12,22 @@ const failures = {
     internal: 'orders per second are refused by Postgres',
 };
 
-/* How long a condition has held, in the instance where it is longest; undefined: in none. */
+/* Returns how long a condition has held in the instance where it began first. Returns undefined if
+   it holds in no instance. */
 function held(stats, condition) {
     const since = stats.instances().map((row) => row.stats.since_ms[condition]).filter((each) => each !== undefined);
     return since.length > 0 ? stats.nowMs() - Math.min(...since) : undefined;
 }
 
-/* How long a condition has held in all instances; undefined: not in all. */
+/* Returns how long a condition has held in all instances. Returns undefined if it does not hold in
+   all. */
 function heldInAll(stats, condition) {
     const since = stats.instances().map((row) => row.stats.since_ms[condition]);
     return since.length > 0 && !since.includes(undefined) ? stats.nowMs() - Math.max(...since) : undefined;
 }
 
 /**
- * The problems that the stats show, the worst first.
+ * Finds the problems that the stats show, the worst first.
  *
  * @age  formats milliseconds
  *

@@ -5,19 +5,20 @@ import {text, translatePage} from '/web/i18n.js';
 import {clearOrders, ordersPeriodMs, refreshOrders, tickOrders} from '/web/orders.js';
 import {resume, shopper, signIn, signInAsAnyone, signOut} from '/web/shopper.js';
 
-const REFRESH_MS = 2000;         /* of the open vouchers, shortly before and after a change */
-const REFRESH_CALM_MS = 5000;    /* of the open vouchers otherwise */
-const BUSY_MS = 20000;           /* before and after a change */
-const REFRESH_OTHERS_MS = 10000; /* of upcoming and ended vouchers, and of one that is followed */
+const REFRESH_MS = 2000;         /* interval between reads of the open vouchers near a change */
+const REFRESH_CALM_MS = 5000;    /* interval between reads of the open vouchers otherwise */
+const BUSY_MS = 20000;           /* the time before and after a change that counts as near */
+const REFRESH_OTHERS_MS = 10000; /* interval between reads of other vouchers or during live stock */
 const ENDED_SHOWN = 3;
 const FOLLOWED_MAX = 20;         /* vouchers in one stream */
 
 const byId = (id) => document.getElementById(id);
-const cards = new Map(); /* voucher id: Card */
+const cards = new Map(); /* from a voucher id to its Card */
 
 /* -- live stock -- */
 
-/* One stream for all, because a browser allows few connections. If it fails, the refreshes remain. */
+/* One stream has the stock of all vouchers, because a browser opens only a few connections to a
+   server. If the stream fails, the page still reads the vouchers at intervals. */
 const live = {ids: '', source: null, isRefused: false};
 
 function isLive() {
@@ -28,8 +29,9 @@ function isRunning(card) {
     return card.state === 'open' || card.state === 'sold_out';
 }
 
-/* The vouchers whose sale runs, those that sell and are in view before the others. If the service refuses
-   several, because other ones have them, only the first. */
+/* Returns the cards of running sales whose live stock is shown: first vouchers with stock left, and
+   among these first the cards in view. If the service refuses a stream of several vouchers, because
+   other pages follow other vouchers, only the first card is returned. */
 function cardsToFollow() {
     const all = [...byId('vouchers').children].map((child) => cards.get(child.dataset.id))
         .filter((card) => card && isRunning(card))
@@ -37,7 +39,7 @@ function cardsToFollow() {
     return all.slice(0, live.isRefused ? 1 : FOLLOWED_MAX);
 }
 
-/* As long as somebody looks. */
+/* Opens the stream for the current vouchers. While the page is hidden, there is no stream. */
 function followStock() {
     const followed = document.hidden ? [] : cardsToFollow().map((card) => card.voucher.id);
     const ids = followed.sort().join(',');
@@ -79,8 +81,8 @@ const view = new IntersectionObserver((changes) => {
         cards.get(target.dataset.id).isInView = isIntersecting;
 });
 
-/* Open vouchers first, then by the time of their next change. The order stays while a card is in view,
-   and so does a card that has the focus; new cards are then the last. */
+/* Sorts the cards: open vouchers first, then upcoming ones, the next to open first. While a card is
+   in view or has the focus, the cards stay where they are, and new cards are appended. */
 function arrange() {
     const shelf = byId('vouchers');
     const all = [...cards.values()];
@@ -96,7 +98,7 @@ function arrange() {
 function updateVouchers(vouchers) {
     for (const placeholder of byId('vouchers').querySelectorAll('.blank, .empty'))
         placeholder.remove();
-    showShopper(); /* the orders come after the vouchers, which would move them */
+    showShopper(); /* shows the orders only now, because the vouchers above would move them */
     for (const voucher of vouchers) {
         const card = cards.get(voucher.id);
         if (card) {
@@ -131,7 +133,7 @@ async function refreshVouchers() {
 
 /* -- the page -- */
 
-/* At the beginning of each second of the server's clock, so that a sale opens on time. */
+/* Called at the beginning of each second of the server's clock, so that a sale opens on time. */
 function tick() {
     for (const card of cards.values())
         card.tick();

@@ -1,4 +1,5 @@
-/* shopper.js - who is signed in. A change dispatches the event "shopper" at the document. */
+/* shopper.js - the shopper who is signed in. After a change the document gets the event
+   "shopper". */
 import {claims, devToken} from '/web/common.js';
 
 const TOKEN = 'seckill.token';

@@ -1,9 +1,9 @@
 /*
  * solver.js - a worker that solves the challenge of a ticket.
  *
- * Its SHA-256 is synchronous: a promise per hash, as crypto.subtle has, costs more than the hash,
- * and only secure contexts have crypto.subtle. The text has one block, of which the first word of the
- * digest is enough.
+ * It has its own SHA-256, which is synchronous. crypto.subtle returns a promise for each hash,
+ * which costs more than the hash, and exists only in secure contexts. The text fits into one block,
+ * and only the first word of the digest is computed.
  */
 const REPORT_MS = 100;
 const TRIES_AT_ONCE = 8192;
@@ -23,7 +23,7 @@ const initial = Int32Array.of(
 
 const words = new Int32Array(64);
 
-/* The text, at most 55 ASCII characters, as the first 16 words. */
+/* Returns a text of at most 55 ASCII characters as the 16 words of a padded block. */
 function fillBlock(text) {
     words.fill(0, 0, 16);
     for (let i = 0; i < text.length; i++)
@@ -32,7 +32,7 @@ function fillBlock(text) {
     words[15] = 8 * text.length;
 }
 
-/** The first word of the SHA-256 of a text of at most 55 ASCII characters. */
+/** Returns the first word of the SHA-256 of a text of at most 55 ASCII characters. */
 function firstWord(text) {
     fillBlock(text);
     for (let i = 16; i < 64; i++) {
@@ -60,7 +60,8 @@ function firstWord(text) {
     return a + initial[0] | 0;
 }
 
-/* Messages: {share} of the devices that would have solved it by now, and at the end {nonce}. */
+/* Sends the messages {share} and at the end {nonce}. The share is the part of all devices that
+   would have solved the challenge by now. */
 onmessage = ({data: {challenge, bits}}) => {
     let reportedAt = performance.now();
     for (let tries = 0;; tries++) {

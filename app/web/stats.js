@@ -6,9 +6,9 @@
  */
 export const KEPT_S = 600;
 
-const GAP_MAX_MS = 10000; /* between two reports; after a longer gap the delta is unknown */
-const GONE_MS = 3500;     /* after its last report an instance counts as stopped */
-const COMPLETE_MS = 1500;  /* after a second, until all instances have reported it */
+const GAP_MAX_MS = 10000; /* after a longer gap between two reports the delta is unknown */
+const GONE_MS = 3500;     /* an instance counts as stopped if its last report is older */
+const COMPLETE_MS = 1500; /* all instances have reported a second at this time after it */
 
 function sum(list) {
     return list.reduce((all, each) => all + each, 0);
@@ -18,8 +18,8 @@ function addTo(target, list) {
     list.forEach((each, i) => { target[i] = (target[i] ?? 0) + each; });
 }
 
-/** The percentile `p` of a histogram with these upper bounds. Values within a bucket are assumed
- *  to be evenly spread. */
+/** Returns the percentile `p` of a histogram with these upper bounds. Assumes that the values
+ *  within a bucket are evenly spread. */
 export function percentile(buckets, bounds, p) {
     const all = sum(buckets);
     if (all === 0)
@@ -36,9 +36,10 @@ export function percentile(buckets, bounds, p) {
     return bounds[bounds.length - 1];
 }
 
-/* What one instance did between two reports; counts are per second. */
+/* Returns the delta of one instance between two reports. The outcomes and requests are per
+   second. */
 function difference(before, now, seconds) {
-    const minus = (a, b) => a.map((each, i) => each - (b[i] ?? 0)); /* b may be shorter */
+    const minus = (a, b) => a.map((each, i) => each - (b[i] ?? 0)); /* `b` may be shorter */
     const stage = (name) => minus(now.stages[name].buckets, before.stages[name].buckets);
     const outcomes = {};
     for (const [name, count] of Object.entries(now.outcomes))
@@ -55,8 +56,8 @@ function difference(before, now, seconds) {
 export class Stats {
     constructor() {
         this.lastId = null;
-        this.last = new Map();    /* instance: {atMs, stats, delta} */
-        this.seconds = new Map(); /* second: Map of instance to delta */
+        this.last = new Map();    /* from an instance to {atMs, stats, delta} */
+        this.seconds = new Map(); /* from a second to a Map from an instance to its delta */
         this.answeredMs = null;   /* time of the last answer, by the clock of the service */
         this.offsetMs = 0;        /* clock of the service minus clock of the device */
     }
@@ -107,7 +108,7 @@ export class Stats {
         }
     }
 
-    /** Instances with a recent report. */
+    /** Returns the instances that have a recent report. */
     instances() {
         const oldestMs = this.nowMs() - GONE_MS;
         return [...this.last].filter(([, row]) => row.atMs >= oldestMs)
@@ -118,8 +119,9 @@ export class Stats {
         return Math.floor((this.nowMs() - COMPLETE_MS) / 1000);
     }
 
-    /** The sum of all instances in a second; null: unknown. An instance without a report in the
-     *  second counts with its delta of the second before, since its clock differs a little. */
+    /** Returns the sum of the deltas of all instances in a second, or null if it is unknown. If an
+     *  instance has no report in the second, because its clock differs a little, its delta of the
+     *  second before is used. */
     at(second) {
         const deltas = new Map([...this.seconds.get(second - 1) ?? [], ...this.seconds.get(second) ?? []]);
         if (deltas.size === 0)

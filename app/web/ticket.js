@@ -1,12 +1,12 @@
 /*
  * ticket.js - the ticket of a shopper for a voucher, and the proof of work that earns it.
  *
- * A worker solves the challenge. The service issues challenges already shortly before the sale
- * opens. A ticket is kept, since retries of the order may use it again.
+ * A worker solves the challenge. The service issues challenges from shortly before the sale opens.
+ * A ticket is kept, because retries of the order may use it again.
  */
 import {call, clock, Problem} from '/web/common.js';
 
-const MARGIN_MS = 2000; /* what expires sooner is not used */
+const MARGIN_MS = 2000; /* a ticket or a challenge that expires sooner is not used */
 
 function isFresh(answer) {
     return answer !== null && Date.parse(answer.expires_at) - clock.now() > MARGIN_MS;
@@ -17,7 +17,7 @@ export class Ticket {
     constructor(voucherId, changed) {
         this.path = `/v1/vouchers/${voucherId}/ticket`;
         this.changed = changed;
-        this.share = 0; /* of all devices, those that would have solved it by now */
+        this.share = 0; /* the part of all devices that would have solved the challenge by now */
         this.ticket = null;
         this.proof = null;
         this.preparing = null;
@@ -33,7 +33,7 @@ export class Ticket {
         return this.isStopped ? 'stopped' : 'idle';
     }
 
-    /** Get a challenge and solve it, unless this is under way. Throws a Problem. */
+    /** Get a challenge and solve it, unless this work is under way already. Throws a Problem. */
     prepare(token) {
         this.isStopped = false;
         this.preparing ??= this.#prepare(token).finally(() => {
