@@ -46,7 +46,7 @@ static void print_item(struct event_text *event, const struct http_listener *lis
           states[state], listener->is_list ? "}" : "");
 }
 
-/* Prints the stock of the vouchers that have changed, or, if `is_due`, of all. */
+/* Prints the stock of the vouchers that have changed, or of all vouchers if `is_due` is true. */
 static void print_items(struct event_text *event, const struct http_listener *listener,
                         struct catalogue *catalogue, int64_t now_us, bool is_due)
 {
@@ -66,9 +66,9 @@ static void print_items(struct event_text *event, const struct http_listener *li
     }
 }
 
-/* Prints what has changed. After a long time without a change prints all again, so that the connection
-   stays open; without a valid entry prints a comment then. Returns the length of the event; 0: no event
-   is due. */
+/* Prints the stock of the vouchers that have changed. After a long time without a change, prints
+   the stock of all vouchers again, so that the connection stays open. If the catalogue has no valid
+   entry then, prints a comment instead. Returns the length of the event; 0: no event is due. */
 size_t api_print_event(struct http_listener *listener, char ret_event[HTTP_EVENT_BYTES],
                        void *arg)
 {
@@ -154,7 +154,8 @@ void api_stream_voucher(struct api_request *request)
     follow_start(request, &request->id, 1, false);
 }
 
-/* Returns how many ids the text has, separated by commas; 0: it has something else, or too many. */
+/* Returns the number of ids in the text, which are separated by commas. 0: the text has anything
+   else, or too many ids. */
 static size_t parse_ids(struct text text, int64_t ret_ids[HTTP_FOLLOWED_MAX])
 {
     size_t count = 0;

@@ -21,7 +21,7 @@ struct json_field {
     const char *name;
     enum json_kind kind;
     bool is_required;
-    int64_t min, max; /* of the number or time; of a text, of its characters */
+    int64_t min, max; /* limits of a number, a time, or the characters of a text */
     size_t offset;    /* offset of the value in the struct that is filled */
 };
 

@@ -21,7 +21,7 @@ struct key {
 struct auth {
     char *issuer, *audience; /* "": any */
     char *user_claim, *role_claim;
-    char *names;      /* text of the file of keys; their kids point into it */
+    char *names;      /* text of the file of keys; the kids of its keys point into it */
     json_t *jwks;     /* the key set; the kids of its keys point into it; NULL: none */
     size_t key_count; /* the key without a name, if any, is the last */
     struct key keys[AUTH_KEYS_MAX + 1];

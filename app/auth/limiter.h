@@ -2,8 +2,8 @@
  * limiter.h - rate limits by token buckets, per shopper or per address.
  *
  * Memory is bounded for any number of keys: a table of fixed size (1 MiB) has 65,536 buckets. A key
- * can use four of them. If all four belong to other keys, the one that would be full again first is
- * evicted, and the key that had it may again send a whole burst. So requests from very many
+ * can use four of them. If all four belong to other keys, the bucket that would be full again first
+ * is evicted, and its former key may send a whole burst again. So requests from very many
  * addresses make the limits less exact, but take no memory.
  *
  * Each loop has its own limiter, and applies the limit to its own requests.

@@ -28,7 +28,7 @@ static void report(struct lock_probe *probe)
     probe->on_state(state, &probe->why, probe->arg);
 }
 
-/* If there was no reply, the text in the client may be that of an older failure. Then the name of
+/* If there was no reply, the client may still have the text of an older failure. Then the name of
    the status is reported instead. */
 static void note_failure(struct lock_probe *probe, enum rlock_status status)
 {

@@ -51,7 +51,7 @@ struct worker {
     struct catalogue *catalogue;
     struct feed *feed;
     struct store *store;
-    /* of the seller; NULL in other workers: */
+    /* The next three members are used only by the seller. */
     struct checkout *checkout;
     struct rlock_client *locks;
     struct lock_probe lock_probe;

@@ -51,7 +51,7 @@ void worker_set_keys(struct worker *worker, struct worker_keys *keys);
 
 void worker_keys_free(struct worker_keys *keys); /* accepts NULL */
 
-/** To be passed to the other workers as their seller. */
+/** Return the handover of a worker. The other workers get the handover of their seller. */
 struct handover *worker_handover(const struct worker *worker);
 
 /** Make the loop complete a turn, even without events. Returns at once; any thread. */

@@ -138,8 +138,9 @@ static enum rlock_status read_choice(const struct setting *setting, const char *
                    value, allowed);
 }
 
-/* Refuses a file that others than its owner may write to, and notes a secret that everybody may
-   read. Only regular files are checked: the mode of a pipe does not say who could read its text. */
+/* Refuses a file that users other than its owner may write to, and notes a secret that everybody
+   may read. Only regular files are checked: the mode of a pipe does not say who could read its
+   text. */
 static enum rlock_status check_mode(const struct setting *setting, const char *path,
                                     FILE *file, struct config *config,
                                     struct rlock_err *reterr)

@@ -86,8 +86,8 @@ struct config {
 };
 
 /**
- * Read all settings from the environment, and the files that they name. If others than its owner
- * can write to a file, the file is refused, because they could replace the key. The environment
+ * Read all settings from the environment, and the files that they name. A file is refused if users
+ * other than its owner can write to it, because they could replace the key. The environment
  * must not change during the call or later, because the config points into the environment.
  *
  * @ret_config  set on RLOCK_OK; to be cleared with config_clear()

@@ -43,8 +43,8 @@
     X(OPENAPI,        "/openapi.yaml")
 
 /* The stages of an order. Each is measured from the end of the stage before; total is from the
-   arrival of the request to its answer by the checkout. An order of a connection of another loop has
-   two handovers: of the request to the checkout, and of the answer back. */
+   arrival of the request to its answer by the checkout. An order of a connection of another loop
+   has two handovers: of the request to the checkout, and of the answer back. */
 #define METRICS_STAGES(X) \
     X(HANDOVER, "handover") \
     X(LOCK,     "lock") \
@@ -105,14 +105,14 @@ struct metrics {
     _Atomic uint64_t postgres_up;
     _Atomic uint64_t postgres_failure; /* enum rlock_status, while Postgres is down */
     _Atomic uint64_t lists;            /* enum lists_state */
-    _Atomic uint64_t bypassing;        /* of the first loop, which sells for all */
+    _Atomic uint64_t bypassing;        /* 1: the first loop sells without locks */
     _Atomic uint64_t expiry_leader;
     _Atomic uint64_t connections;
     _Atomic uint64_t feed_readers;
     _Atomic uint64_t log_dropped;
     _Atomic int64_t started_us;        /* clock_real_us() at the start of the service */
     _Atomic int64_t catalogue_read_us; /* clock_mono_us() of the last read; 0: none */
-    /* clock_mono_us() when a transaction began to hold the feed back; 0: no transaction does */
+    /* clock_mono_us() since when an open transaction has delayed the feed; 0: no delay */
     _Atomic int64_t feed_held_since_us;
     _Atomic uint64_t durability; /* enum durability; read from the first loop */
     /* the database's clock minus this machine's; read from the first loop */

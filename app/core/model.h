@@ -131,7 +131,7 @@ enum change_verdict {
 /* A row of a voucher's history: a change of an order, or of the stock. */
 struct event {
     int64_t id;    /* increases in the commit order of a voucher's events */
-    int64_t first; /* the number by which the feed orders the event; otherwise 0 */
+    int64_t first; /* in a feed, the number by which it is ordered; otherwise 0 */
     int64_t voucher_id;
     int64_t order_id; /* 0: a change of the stock */
     int64_t at_us;

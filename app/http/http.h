@@ -163,7 +163,7 @@ struct http_followed {
 };
 
 struct http_listener {
-    bool is_list;    /* the events name the ids, also of a single one */
+    bool is_list;    /* the events name the ids, even if there is only one */
     int64_t sent_us; /* when the last event was sent; print_event() sets it; 0 at first */
     size_t count;    /* 1..HTTP_FOLLOWED_MAX */
     struct http_followed *followed;
@@ -175,7 +175,7 @@ struct http_listener {
  *  reason, the answer closes the connection: the client would occupy a descriptor until it asks
  *  again.
  *
- *  @listener  is copied, with all that it follows */
+ *  @listener  is copied, with the ids of the vouchers that it follows */
 MUST_CHECK bool http_stream(struct http_request *request,
                             const struct http_listener *listener);
 

@@ -41,8 +41,8 @@ static bool add_security(struct MHD_Response *response, const char *content_type
            add_header(response, "Referrer-Policy", "no-referrer");
 }
 
-/* Adds the headers of the reply to `response` (NULL: out of memory), and returns it. NULL: out of
-   memory, and the response is freed. */
+/* Adds the headers of the reply to `response`, and returns `response`. If memory is out, frees
+   `response` and returns NULL. `response` may be NULL. */
 static struct MHD_Response *with_headers(struct MHD_Response *response,
                                          const struct http_reply *reply)
 {

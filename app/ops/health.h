@@ -5,7 +5,7 @@
 #include "app/core/metrics.h"
 
 struct health {
-    bool has_postgres; /* in all loops, because any loop may receive orders */
+    bool has_postgres; /* all loops have it, because any loop may receive orders */
     enum rlock_status postgres_failure; /* why a loop is not connected */
     bool has_redis;                     /* in all loops */
     bool has_locks;                     /* at least some locks can be granted */

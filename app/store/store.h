@@ -318,10 +318,13 @@ void store_read_vouchers(struct store *store, const int64_t *ids, size_t count,
 
 enum voucher_state { VOUCHER_ANY, VOUCHER_UPCOMING, VOUCHER_OPEN, VOUCHER_ENDED };
 
-/* A list is ordered by the id, the newest first, if the state is any; by the begin, the earliest
-   first, if upcoming; by the end, the earliest first, if open; by the end, the latest first, if
-   ended. The position after a row is the id of the row, and the time by which the list is ordered
-   (any: 0). */
+/* A list of the vouchers in a state. The state decides the order of the list:
+     any       by the id, the newest first
+     upcoming  by the begin of the sale, the earliest first
+     open      by the end of the sale, the earliest first
+     ended     by the end of the sale, the latest first
+   The list begins after the voucher with the id after_id and the time after_us, by which the list
+   is ordered. In the state any, after_us is 0. */
 struct voucher_filter {
     enum voucher_state state;
     int64_t after_us;

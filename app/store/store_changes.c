@@ -20,7 +20,7 @@
 #define CHANGES_MAX   4096 /* most unanswered changes */
 #define SHARED_MAX    500  /* most changes in a transaction, for whose end orders wait */
 #define NEW_VOUCHER   INT64_MAX /* stands for an id: the queue of all new vouchers */
-#define FAILED_US_MIN 10000     /* a failed wait for a row lock takes longer */
+#define FAILED_US_MIN 10000 /* a transaction that waited for a row in vain takes longer */
 
 /** The changes of one voucher. Exists while a change waits or is under way. */
 struct change_queue {

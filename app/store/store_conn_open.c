@@ -215,7 +215,7 @@ static void connect_resolved(struct store_conn *conn, const struct addrinfo *fou
 
 static void start_resolving(struct store_conn *conn);
 
-/* The names of earlier attempts are looked up here, too. Such an answer is for another host. */
+/* The resolver has answered. The answer may be late, for the host of an earlier attempt. */
 static void conn_on_resolved(uv_getaddrinfo_t *request, int failure,
                              struct addrinfo *found)
 {

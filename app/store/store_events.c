@@ -102,7 +102,7 @@ static void store_on_advanced(struct store_query *query, enum rlock_status statu
     store_call_free(&call->call);
 }
 
-/* What another connection has found is not used: after a failover the new server may have lost the
+/* The result of another connection is not used: after a failover the new server may have lost the
    numbers that the old server gave. */
 void store_advance_feed(struct store *store, store_feed_cb callback, void *arg)
 {

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #define EXPIRY_LOGIN_MS_MAX 5000 /* maximum time of an attempt to connect for expiry */
-#define EXPIRY_IDLE_MS      1200 /* then Postgres ends an idle session for expiry */
+#define EXPIRY_IDLE_MS      1200 /* idle time after which Postgres ends that session */
 
 /* -- connections -- */
 

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #define WAITING_MAX  4096    /* most reads that wait */
-#define SENT_MAX     64      /* most reads under way, with those answered late */
+#define SENT_MAX     64      /* most reads under way, including reads answered late */
 #define ROWS_MAX     256     /* most rows under way; a read alone may have more */
 #define LOCK_TIMEOUT "55P03" /* SQLSTATE lock_not_available */
 

@@ -244,7 +244,8 @@ int64_t sql_administer(struct fixture *fixture, const char *statement);
 /** The only text that a query returns. The caller frees it. */
 char *sql_text(struct fixture *fixture, const char *format, ...) PRINTF_LIKE(2, 3);
 
-/** Open a session that holds row locks. NULL closes all these sessions. */
+/** Open a session, and execute `statement` in a transaction that stays open and so keeps its row
+ *  locks. If `statement` is NULL, close all sessions that this function has opened. */
 void sql_session(struct fixture *fixture, const char *statement);
 
 /** The number of rows that violate "no oversell" or "no duplicate". */

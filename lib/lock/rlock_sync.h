@@ -49,7 +49,7 @@ RLOCK_MUST_CHECK enum rlock_status rlock_sync_start(struct rlock_sync **ret_sync
  * take longer than the reply, so 50 makes calls faster where the threads and Redis have a core
  * each. Where they share cores, polling delays Redis and other threads.
  *
- * @poll_us  0: do not poll; so it is at first
+ * @poll_us  0: do not poll, which is the default
  *
  * Blocks  never
  */

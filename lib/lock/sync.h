@@ -29,7 +29,7 @@ enum rlock_status rlock_sync_run(struct rlock_sync_call *call);
 /** In the loop: wake the caller, which then owns `call` again. */
 void rlock_sync_answer(struct rlock_sync_call *call, enum rlock_status status);
 
-/** The same for a call whose status nobody reads. */
+/** Like rlock_sync_answer(), for a call whose status nobody reads. */
 static inline void rlock_sync_end(struct rlock_sync_call *call)
 {
     rlock_sync_answer(call, RLOCK_OK);

@@ -44,7 +44,7 @@ static struct {
     const void *auth;      /* of the last call of auth_check() */
     size_t followed_count; /* by the last stream */
     bool is_list;
-    bool keeps_streams, is_kept; /* is_kept: the last request was */
+    bool keeps_streams, is_kept; /* is_kept: the last request was kept as a stream */
     bool holds_reads;            /* reads wait until the test answers them */
     store_vouchers_cb held[4];
     void *held_args[4];

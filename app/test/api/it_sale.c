@@ -390,7 +390,7 @@ SERVICE_CASE(test_key__makes_a_voucher_and_a_restock_once)
     snprintf(id, sizeof(id), "%s",
              reply_text(EXPECT(with_key(admin(), "k", body, "/v1/vouchers"), 201, NULL),
                         "id"));
-    /* The default value does not make it another request. */
+    /* A body with the default value and a body without it are the same request. */
     snprintf(body, sizeof(body), new, ",\"per_user_limit\":1");
     assert_text(EXPECT(with_key(admin(), "k", body, "/v1/vouchers"), 201, NULL), "id",
                 id);

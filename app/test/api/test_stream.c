@@ -106,7 +106,7 @@ API_CASE(test_event__comes_every_fifteen_seconds_without_a_change)
     assert_next(&listener, ":\n\n");
 }
 
-/* Two vouchers, of which events name the changed ones. */
+/* An event of a stream of two vouchers names the vouchers that have changed. */
 API_CASE(test_event__of_several_says_which_have_changed)
 {
     struct http_followed followed[] = {{.id = 7}, {.id = 8}};

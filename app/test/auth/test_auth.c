@@ -833,7 +833,7 @@ UNIT_CASE(test_auth_make__fails_without_the_header_of_its_key)
     ASSERT_NUMBER(headless, >, 0);
 }
 
-/* The key without a name is in addition to these. */
+/* The limit does not count the key without a name. */
 UNIT_CASE(test_auth_create__limits_the_number_of_keys)
 {
     char keys[(AUTH_KEYS_MAX + 1) * 120];

@@ -287,7 +287,7 @@ UNIT_CASE(test_jwks__is_refused)
     }
 }
 
-/* A token with another kid is not verified by the key without one. */
+/* A token with an unknown kid is not verified by the key that has no kid. */
 UNIT_CASE(test_jwks__beside_other_keys)
 {
     char set[SET_MAX];

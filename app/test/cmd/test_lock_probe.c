@@ -99,7 +99,7 @@ UNIT_CASE(test_lock_probe__reports_each_change)
     assert_says(&probe, RLOCK_TIMEOUT, RLOCK_TIMEOUT, "");
     fake.why = (struct rlock_err){RLOCK_REFUSED, "out of memory"};
     assert_says(&probe, RLOCK_REFUSED, RLOCK_REFUSED, "down out of memory");
-    /* This is not reported again, because the words are the same. */
+    /* The second failure is not reported, because its words are the same. */
     assert_says(&probe, RLOCK_DOWN, RLOCK_DOWN, "");
     fake.why = (struct rlock_err){RLOCK_IO, "connection reset"};
     assert_says(&probe, RLOCK_DOWN, RLOCK_DOWN, "down connection reset");

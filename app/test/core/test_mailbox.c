@@ -154,7 +154,7 @@ static struct sender {
     struct message messages[MESSAGES];
 } senders[SENDERS];
 
-/* Posts messages in groups, whose size is that of no other sender. */
+/* Posts messages in groups. Each sender has another size of its groups. */
 static void *send_messages(void *arg)
 {
     struct sender *sender = arg;
@@ -172,7 +172,7 @@ static void *send_messages(void *arg)
     return NULL;
 }
 
-/* The loop sleeps until it is woken, so a lost wake-up is a test that does not end. */
+/* The loop sleeps until it is woken. So if a wake-up is lost, the test does not end. */
 CASE(test_mailbox__takes_the_messages_of_many_threads)
 {
     pthread_t threads[SENDERS];

@@ -44,8 +44,8 @@ struct attempt {
     int64_t user_id;
 };
 
-/* Orders again. Whether the shopper has an order now, perhaps from an attempt whose answer was
-   lost. */
+/* Sends the order again. Returns whether the shopper has an order now, perhaps by an earlier
+   request whose answer was lost. */
 static inline bool is_complete(void *arg)
 {
     const struct attempt *attempt = arg;

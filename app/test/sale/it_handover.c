@@ -19,7 +19,8 @@ static int mend(void **state)
 
 #define CASE_OF(name) DEFINE_CASE(name, name, NULL, mend, NULL)
 
-/* A sum of the metrics over all workers. @line  how its line begins, after the end of a line */
+/* Returns a metric of the service. `line` is a line break and the beginning of the metric's
+   line. */
 static int64_t metric(const char *line)
 {
     const struct client_reply *reply = request(service, NULL, NULL, "GET /metrics");
@@ -151,7 +152,8 @@ static bool all_hold_locks(void *arg UNUSED)
     return redis_order_locks(fixture) == CLIENTS;
 }
 
-/* The orders have their locks, and wait for the row of the voucher. */
+/* Starts the service and sends an order from each client. On return, all orders have their locks
+   and wait for the row of the voucher. */
 static void start_orders(struct client *clients[CLIENTS], char ret_voucher_id[ID_SIZE])
 {
     service = fixture_serve(fixture, four);
@@ -187,7 +189,7 @@ CASE_OF(test_handover__clients_that_leave)
     assert_int_equal(service_stop(service), 0);
 }
 
-/* The seller ends last: it has to answer what the others have handed over. */
+/* The seller ends last, because it has to answer the orders of the other workers. */
 CASE_OF(test_handover__a_drain_answers_all_workers)
 {
     struct client *clients[CLIENTS];

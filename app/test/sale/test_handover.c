@@ -37,7 +37,7 @@ static struct loop {
     struct metrics metrics;
 } loops[LOOPS];
 
-/* The parts of a loop, which are only compared. */
+/* Checkout and catalogues are only compared by their addresses, so they are not created. */
 static struct checkout *const checkout = (struct checkout *)(uintptr_t)&fake;
 
 static struct catalogue *catalogue_of(int loop)
@@ -161,7 +161,7 @@ static int close_loops(void **state UNUSED)
 
 #define TEST(name) DEFINE_CASE(name, name, open_loops, close_loops, NULL)
 
-/* What has arrived, and then the end of the turn. */
+/* Runs a turn of the loop: first its messages are handled, and then handover_turn() is called. */
 static void turn(int loop)
 {
     uv_run(&loops[loop].uv, UV_RUN_NOWAIT);
@@ -242,7 +242,7 @@ TEST(test_handover__requests_of_a_turn_go_together)
     assert_true(handover_is_idle(loops[OTHER].handover));
 }
 
-/* The texts of the caller end with the call. */
+/* The caller may change its texts after the call. */
 TEST(test_handover__copies_the_request)
 {
     char key[] = KEY, trace[] = TRACE;
@@ -272,7 +272,7 @@ TEST(test_handover__copies_the_request)
     answer(OUTCOME_UNKNOWN, 0);
     turn(SELLER);
     turn(OTHER);
-    assert_true(submit(OTHER, 2)); /* in the memory of the first request */
+    assert_true(submit(OTHER, 2)); /* reuses the memory of the first request */
     turn(OTHER);
     turn(SELLER);
     assert_null(accepted->key.bytes);
@@ -324,7 +324,7 @@ TEST(test_handover_submit__refuses_at_once)
     assert_false(submit(OTHER, 1));
     assert_true(handover_is_idle(loops[OTHER].handover));
     fake.is_full = false;
-    assert_true(submit(OTHER, 2)); /* in the memory of the first request */
+    assert_true(submit(OTHER, 2)); /* reuses the memory of the first request */
     torture_fail(1, 0);
     assert_false(submit(OTHER, 3));
     assert_true(torture_stop());

@@ -77,8 +77,9 @@ void sim_postgres_hang(int64_t until_us);
 /** All processes end at once. Connections are refused until `up_us`. */
 void sim_postgres_crash(int64_t up_us);
 
-/** Each of these chooses a process at random. The first terminates it, the second cuts its
- *  connection, and the third holds one direction of the connection. */
+/** Each of the next three functions chooses a process at random. The first function terminates the
+ *  process, the second cuts the connection of the process, and the third holds all messages in one
+ *  direction of the connection. */
 void sim_postgres_terminate(void);
 void sim_postgres_cut(void);
 void sim_postgres_hold(int64_t until_us);

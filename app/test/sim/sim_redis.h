@@ -53,8 +53,9 @@ void sim_redis_restart(int64_t up_us, enum sim_redis_data kept);
 /** Answer scripts with an error until `until_us`. */
 void sim_redis_refuse(const char *error, int64_t until_us);
 
-/** Each of these chooses a connection at random. The first cuts it, the second holds one direction,
- *  and the third loses or doubles a reply. */
+/** Each of the next three functions chooses a connection at random. The first function cuts the
+ *  connection, the second holds all messages in one direction, and the third loses or doubles a
+ *  reply. */
 void sim_redis_cut(void);
 void sim_redis_hold(int64_t until_us);
 void sim_redis_disturb(void);

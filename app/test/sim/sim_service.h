@@ -57,10 +57,11 @@ struct sim_loop *sim_service_loop(struct sim_service *service);
 struct sim_service *sim_service_of(const struct sim_loop *loop);
 struct sim_service *sim_service_by_url(const char *url);
 
-/** The number of the worker that sells for this one. */
+/** The number of the worker that sells for this worker. */
 unsigned sim_service_seller(const struct sim_service *service);
 
-/** A random service that accepts requests; all such services. */
+/** Return a random service that accepts requests. The second function gets all of these
+ *  services. */
 struct sim_service *sim_service_random(void);
 size_t sim_service_all(struct sim_service *ret_serving[SIM_SERVICES_MAX]);
 
