@@ -1,8 +1,9 @@
 /*
  * handover.c - requests on their way to the seller, and their answers on the way back.
  *
- * A request and its answer are one message, in memory of the loop of the request. It may be used by
- * that loop until it is posted to the seller, then by the seller until it is posted back.
+ * A request and its answer are one struct, which belongs to the loop of the connection. This loop
+ * uses the struct until the request is posted to the seller. Then only the seller uses it, until
+ * the answer is posted back.
  */
 #include "app/sale/handover.h"
 
@@ -42,7 +43,7 @@ struct handover {
     struct mail
         *unused;  /* memory for requests, so that a running sale allocates nothing */
     size_t count; /* requests that were handed over and are not answered */
-    /* of another loop, but used by the seller: */
+    /* of another loop, but only the seller uses them: */
     struct outbox answers;
     struct rlock_link link; /* in seller->answered */
 };

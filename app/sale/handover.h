@@ -1,10 +1,10 @@
 /*
  * handover.h - lets all loops of an instance sell through the checkout of one loop, the seller.
  *
- * A request of a connection of the seller goes straight to the checkout. A request of another loop
- * takes a place in the checkout, or is refused at once. At the end of the turn, the loop hands all
- * these requests to the seller in one go. The answers come back in the same way. Each answer brings
- * the newest snapshot of its voucher that the seller has, for the catalogue of the loop.
+ * If the seller has the connection, it passes the request straight to the checkout. Another loop
+ * first reserves a place in the checkout; if there is none, the request is refused at once. At the
+ * end of its turn, the loop hands its requests to the seller in one go. The answers come back in
+ * the same way. Each answer has the newest snapshot of its voucher, for the catalogue of the loop.
  *
  * The time limit of a request counts from its arrival, so a handover does not prolong it.
  *
@@ -34,7 +34,7 @@ struct handover_options {
 /** NULL: out of memory. Threads: any, before the loop runs. */
 struct handover *handover_create(const struct handover_options *options);
 
-/** As checkout_submit(), for a request of this loop. The callback is called on this loop. */
+/** Like checkout_submit(), for a request of this loop. The callback is called on this loop. */
 MUST_CHECK bool handover_submit(struct handover *handover,
                                 const struct checkout_request *request,
                                 checkout_cb callback, void *arg);
