@@ -28,7 +28,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SHOWN      3       /* violations of each rule that are printed */
+#define SHOWN      3       /* maximum number of violations of a rule that are printed */
 #define ON_SALE_US 1000000 /* returned stock is on sale this long after its commit */
 
 static const char *const rule_names[] = {

@@ -11,8 +11,8 @@
  * wait for a free connection. With RATE 0 the client is closed-loop.
  *
  * Line n of the file TOKENS is the token of one shopper. Each token is used once. The program
- * prints one line of JSON. `late` is the delay that the program itself causes: a request could be
- * sent as soon as its time had come and a connection was free, and was sent this much later. Exit
+ * prints one line of JSON. `late` is the delay that the program itself causes. It begins when the
+ * time of a request has come and a connection is free, and ends when the request is sent. Exit
  * code 1: a connection broke, or a request had no answer PATIENCE_US after the end.
  *
  * Unless an answer arrives, the program sleeps for at least TICK_US: to wake up for each request

@@ -19,7 +19,7 @@
 -- by a counter in shared memory.
 --
 -- PORTS=PORT[,PORT...] in the environment replaces the port of the URL. The threads use these ports
--- in turn, for example those of several instances. (The options are read too late for this.)
+-- in turn, for example the ports of several instances. (The options are read too late for this.)
 
 local ffi = require("ffi")
 ffi.cdef("void *calloc(size_t count, size_t size); int usleep(unsigned us);")

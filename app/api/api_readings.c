@@ -57,8 +57,8 @@ static char *print_list(const struct api_reading *reading, const struct voucher 
 
 #define TAG_BYTES 24
 
-/* The tag of an answer changes with the vouchers. It also changes every second: otherwise a cache
-   would be told by 304 to keep an answer with an old server_time. */
+/* The tag of an answer changes with the vouchers. It also changes every second. Otherwise an answer
+   304 would let a cache keep an old server_time. */
 static void print_tag(const struct voucher *vouchers, size_t count, int64_t now_us,
                       char ret_tag[TAG_BYTES])
 {

@@ -22,8 +22,8 @@ void api_identify(struct api_request *request, api_handler *identified);
 /**
  * Check the token of the request, and set request->identity.
  *
- * Returns  as auth_check(). RLOCK_REFUSED also if there is no token. RLOCK_INVALID: the header
- *          Authorization is repeated
+ * Returns  the status of auth_check(), RLOCK_REFUSED if there is no token, or RLOCK_INVALID if the
+ *          header Authorization is repeated
  */
 MUST_CHECK enum rlock_status api_check_token(struct api_request *request);
 

@@ -146,7 +146,7 @@ static enum rlock_status add_named_keys(struct auth *auth, char *text,
     return status;
 }
 
-/* Keys of the set that have another purpose are left out. */
+/* Adds the keys of the set, except those that have another purpose. */
 static enum rlock_status add_jwks(struct auth *auth, const char *text,
                                   struct rlock_err *reterr)
 {

@@ -33,7 +33,7 @@ struct jws_key *jws_key_create(enum config_alg alg, enum jws_use use, const char
  * @first   RS256: the modulus; ES256: x, 32 bytes
  * @second  RS256: the exponent; ES256: y, 32 bytes
  *
- * Returns  as jws_key_create()
+ * Returns  the same as jws_key_create()
  */
 struct jws_key *jws_key_create_numbers(enum config_alg alg, struct text first,
                                        struct text second);

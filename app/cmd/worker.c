@@ -122,7 +122,7 @@ static void worker_on_locks_state(enum lock_probe_state state,
                 !is_up && worker->options.config->redis_down == CONFIG_BYPASS);
 }
 
-/* A worker without locks needs Redis for revoked tokens. */
+/* Called only in a worker without locks, which needs Redis only to look up revoked tokens. */
 static void worker_on_revocations_state(bool is_up, const struct rlock_err *why,
                                         void *arg)
 {

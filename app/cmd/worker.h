@@ -61,8 +61,8 @@ void worker_wake(struct worker *worker);
 int64_t worker_last_turn_us(const struct worker *worker);
 
 /** Start to drain: accept no more connections, answer the requests in flight, release the
- *  locks, end the thread. The thread of the seller ends after those of all workers that it sells
- *  for. Returns at once; any thread. */
+ *  locks, end the thread. The thread of the seller ends after the threads of all other workers.
+ *  Returns at once; any thread. */
 void worker_stop(struct worker *worker);
 
 /** Wait for the end of the thread, then free the worker. */

@@ -201,7 +201,7 @@ static enum rlock_status read_file(const struct setting *setting, const char *pa
 }
 
 /* Reads a file into the field of its setting. If a secret may be given as a text or as a file, two
-   settings share one field, and the setting of the file follows that of the text. */
+   settings share one field, and the setting for the file follows the setting for the text. */
 static enum rlock_status read_path(const struct setting *setting, const char *path,
                                    struct config *config, struct rlock_err *reterr)
 {

@@ -1,4 +1,4 @@
-/* currency.c - the codes of currencies, without those of metals, funds and tests. */
+/* currency.c - the codes of currencies, without the codes of metals, funds and tests. */
 #include "app/core/currency.h"
 
 #include <stddef.h>

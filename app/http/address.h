@@ -38,9 +38,9 @@ MUST_CHECK enum rlock_status address_networks_parse(const char *text,
 bool address_is_in(const struct address_networks *networks, const uint8_t address[16]);
 
 /**
- * Find the client with a list such as that of X-Forwarded-For, from its last entry to its first.
- * While `address` is a trusted proxy, the entry replaces `address`, and the entry before is next.
- * An entry that is not an address ends the walk.
+ * Find the client with a list such as X-Forwarded-For, from the last entry of the list to its
+ * first. While `address` is a trusted proxy, the entry replaces `address`, and the entry before is
+ * next. An entry that is not an address ends the walk.
  *
  * @list     "client, proxy, proxy"; need not be NUL-terminated
  * @address  in: address of the peer; out: address of the client

@@ -51,7 +51,7 @@ MUST_CHECK enum rlock_status
 stats_read(struct stats *stats, const char *after, struct stats_read *read,
            void (*done)(struct stats_read *read, char *text));
 
-/** Return a JSON object as stats_read() passes it, with the present state of this instance only.
+/** Return a JSON object like that of stats_read(), with the present state of this instance only.
  *  The caller frees the text. NULL: out of memory. */
 char *stats_print_own(struct stats *stats);
 

@@ -14,13 +14,13 @@
  *
  * Other failures:
  *
- *   Postgres refuses a bundle         each of its batches is sent in a transaction of its own
- *   several bundles left a batch out, the batch is sent alone, and waits for the row
- *   because the voucher's row is held
- *   Postgres refuses a single batch   the batch is split into halves, until the refused order is
- *                                     alone. That order is answered as an internal error
- *   the connection is lost            the outcome is looked up before any answer. The orders
- *                                     that did not commit return to the queue
+ *   a bundle is refused        each batch of the bundle is sent in a transaction of its own
+ *   the voucher's row is held  bundles leave the batch out. After several bundles the batch is
+ *                              sent alone, and waits for the row
+ *   a single batch is refused  the batch is split into halves, until the refused order is alone.
+ *                              This order is answered as an internal error
+ *   the connection is lost     the outcome is looked up before any answer. The orders that did not
+ *                              commit return to the queue
  */
 #include "app/core/log.h"
 #include "app/core/probes.h"
@@ -136,7 +136,7 @@ static void batch_apply_verdicts(struct batch *batch)
 
 static void batch_requeue(struct batch *batch)
 {
-    /* The last item goes first, because each one goes to the head of the queue. */
+    /* The last item goes first, because each item goes to the head of the queue. */
     for (size_t i = batch->orders.count; i > 0; i--)
         item_requeue(batch_item(batch, i - 1), batch->queue);
 }

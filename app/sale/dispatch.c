@@ -22,7 +22,7 @@ static bool waits_for_bundle(const struct dispatch *dispatch,
 }
 
 /* Returns the longest time from the queueing of the oldest order until the batch is sent. A batch
-   that waits for a bundle may wait longer than one that waits for more input. */
+   may wait longer for a bundle than for more input. */
 static int64_t longest_delay_us(const struct dispatch *dispatch,
                                 const struct dispatch_queue *queue)
 {

@@ -52,7 +52,7 @@ struct dispatch {
 struct dispatch_queue {
     int64_t since_us; /* when the oldest order was queued */
     size_t orders;    /* queued orders, counted up to DISPATCH_BUNDLED_MAX + 1 */
-    bool is_slow;     /* the transactions of the voucher wait for its row */
+    bool is_slow;     /* the last transaction was slow, or bundles are not allowed */
     bool has_half;    /* the next batch is half of a batch that Postgres has refused */
 };
 

@@ -17,8 +17,8 @@ enum rlock_status db_open(const char *database_url, struct db **ret_db,
     unsigned hosts = 1;
     enum rlock_status status = database_url_check(database_url, &hosts, reterr);
     struct database_host host;
-    /* A later keyword overrides an earlier one. So the URL, which is given as `dbname`, overrides
-       the keywords before it, and the keywords after it override the hosts of the URL. */
+    /* A later keyword overrides an earlier keyword. So the URL, which is given as `dbname`,
+       overrides the keywords before it, and the keywords after it override the hosts of the URL. */
     /* clang-format off */
     const char *const keywords[] = {"connect_timeout", "target_session_attrs",
         "fallback_application_name", "client_encoding", "dbname", "host", "hostaddr", "port",

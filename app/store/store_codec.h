@@ -26,7 +26,7 @@ struct store_params {
 
 void params_begin(struct store_params *params);
 void params_clear(struct store_params *params); /* frees the buffer */
-/** Copy parameters into cleared ones. False: out of memory, or `from` is incomplete. */
+/** Copy `from` into cleared parameters. False: out of memory, or `from` is incomplete. */
 MUST_CHECK bool params_copy(struct store_params *params, const struct store_params *from);
 void params_null(struct store_params *params);
 void params_int64(struct store_params *params, int64_t value);

@@ -174,7 +174,7 @@ static void conn_on_notice(void *arg, const PGresult *notice)
 
 static void start_connecting(struct store_conn *conn)
 {
-    /* A later keyword overrides an earlier one, unless the value of the later one is empty. So the
+    /* A later keyword overrides an earlier keyword, unless the later value is empty. So the
        URL may set the application name, but not the encoding. */
     /* clang-format off */
     const char *const keywords[] = {

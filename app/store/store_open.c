@@ -69,8 +69,8 @@ static void leave_server(struct store *store, const struct rlock_err *why)
 }
 
 /* Makes the other connections use the server of `conn`, too. store_resolve_orders() relies on this:
-   it ends the processes of the lanes through the main connection, so it must be on the same
-   server. */
+   through the main connection it ends server processes of the lanes, so all connections must be to
+   one server. */
 static void store_on_conn_up(struct store_conn *conn, void *arg)
 {
     struct store *store = arg;

@@ -94,8 +94,8 @@ static void put_tickets(struct store_params *params, const struct rlock_link *ba
             params_element_bool(params, batch->placements[i]->has_ticket);
 }
 
-/* Puts the vouchers, for each voucher the position of its first placement and that of its last, and
-   the placements. */
+/* Puts the vouchers, the positions of the first and of the last placement of each voucher, and the
+   placements. */
 static void put_bundle(struct store_params *params, const struct batch_call *call)
 {
     size_t count = list_count(&call->batches);
@@ -481,7 +481,7 @@ static void store_on_found(struct store_query *query, enum rlock_status status,
     store_call_free(&call->call);
 }
 
-/* Returns the call that looks up keys of the voucher and is not sent yet, or a new one. */
+/* Returns the unsent call that looks up keys of the voucher. If there is none, creates a call. */
 static struct lookup_call *lookup_call_of(struct store *store, int64_t voucher_id)
 {
     struct lookup_call *call;

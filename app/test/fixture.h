@@ -113,7 +113,7 @@ struct service *fixture_spawn(struct fixture *fixture, const char *const *env);
 /** Start `seckill serve`, and wait until it is ready. */
 struct service *fixture_serve(struct fixture *fixture, const char *const *env);
 
-/** As fixture_serve(), but a shell first executes `before`, and then starts the program with
+/** Like fixture_serve(), but a shell first executes `before`, and then starts the program with
  *  `redirections`. */
 struct service *fixture_serve_by(struct fixture *fixture, const char *const *env,
                                  const char *before, const char *redirections);
@@ -166,7 +166,7 @@ const struct client_reply *request(struct service *service, const char *token,
                                    const char *body, const char *format, ...)
     PRINTF_LIKE(4, 5);
 
-/** As request(), with additional header lines in `headers`. Each ends with CRLF. NULL: none. */
+/** Like request(), with additional header lines in `headers`. Each ends with CRLF. NULL: none. */
 const struct client_reply *request_with(struct service *service, const char *token,
                                         const char *headers, const char *body,
                                         const char *format, ...) PRINTF_LIKE(5, 6);

@@ -211,7 +211,7 @@ struct rlock_waits {
 #define RLOCK_WATCHDOG_BUCKETS 256 /* leases of n ms and 2 n ms are eight buckets apart */
 
 struct rlock_watchdog {
-    /* lists of locks; those in a bucket have about the same lease */
+    /* lists of locks; the locks in a bucket have about the same lease */
     struct rlock_link buckets[RLOCK_WATCHDOG_BUCKETS];
     struct rlock_link overdue; /* locks whose renewal is in progress or has failed */
     uv_timer_t timer;

@@ -87,7 +87,7 @@ extern const struct rlock_kind rlock_plain;
  * server, and leaves the next turn to another client that waits. New callers queue behind
  * the waiters of their client.
  *
- * Each owner has a fence of its own, greater than those of the owners before it; compare
+ * Each owner has a fence of its own, greater than the fences of earlier owners; compare
  * only fences of one name. A loss that happens at the server, such as a forced release or
  * a failover, is noticed only by the last owner in a row. The fences of all owners in
  * that row are smaller than the fence of the new owner.

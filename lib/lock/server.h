@@ -4,7 +4,8 @@
 
 #include "lock/internal.h"
 
-/** Open a connection to the server; the callbacks get `server`. Returns as redis_conn_open(). */
+/** Open a connection to the server. The callbacks get `server`. Returns what redis_conn_open()
+ *  returns. */
 MUST_CHECK enum rlock_status
 rlock_server_connect(struct rlock_server *server,
                      void (*on_state)(bool is_up, const struct rlock_err *why, void *arg),

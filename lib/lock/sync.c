@@ -26,7 +26,7 @@
 #include <stdlib.h>
 
 #define LINGER_NS   5000000 /* the background thread leads after this time without a call */
-#define LOOK_MAX_NS 100000000 /* it looks at least this often whether threads call */
+#define LOOK_MAX_NS 100000000 /* its longest sleep before it looks for calls again */
 
 struct rlock_sync {
     uv_mutex_t mutex;           /* protects the fields before `process` */

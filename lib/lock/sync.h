@@ -35,7 +35,7 @@ static inline void rlock_sync_end(struct rlock_sync_call *call)
     rlock_sync_answer(call, RLOCK_OK);
 }
 
-/** In the loop: have the group freed before its clients are closed. */
+/** In the loop: add a group that closing the sync frees, before it closes the clients. */
 void rlock_sync_add_group(struct rlock_sync *sync, struct rlock_group *group);
 
 #endif

@@ -12,7 +12,7 @@
  * has lost the slot of the key.
  *
  * Connections to the same cluster are siblings. Siblings whose keys have the same master share a
- * socket, but a sibling that subscribes to channels shares no socket with one that does not.
+ * socket. But siblings that subscribe to channels share sockets only with each other.
  * Siblings that have lost the same master search for it together: one sibling tries at a time,
  * about twice a second, and the others follow it to the master that it finds.
  *

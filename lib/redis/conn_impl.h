@@ -27,7 +27,7 @@ struct redis_conn {
     struct redis_rights rights;
     /* all connections to the cluster, a ring without a head */
     struct rlock_link siblings;
-    /* the connection whose socket and `pending` this one uses */
+    /* the connection whose socket and `pending` this connection uses */
     struct redis_conn *carrier;
     int64_t timeout_us;
     void (*on_state)(bool is_up, const struct rlock_err *why, void *arg);

@@ -50,7 +50,7 @@ void redis_script_init(struct redis_script *script, const char *name, const char
  * Then the caller writes `key_count` keys and `arg_count` arguments with redis_conn_arg(), and
  * calls redis_script_end().
  *
- * Returns  as redis_conn_begin()
+ * Returns  the same as redis_conn_begin()
  */
 MUST_CHECK enum rlock_status redis_script_begin(struct redis_conn *conn,
                                                 struct redis_script_call *call,

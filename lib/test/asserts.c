@@ -5,9 +5,9 @@
 
 #define ABOUT_BYTES  2048
 #define WHOLE_BYTES  1000 /* the longest text that is printed whole */
-#define PART_BYTES   300  /* printed of the beginning and of the end of a longer text */
-#define LINES_BEFORE 4    /* lines printed before the line of a failure */
-#define LINES_AFTER  8    /* lines printed from the line that a case reached */
+#define PART_BYTES   300 /* of a longer text, printed from its beginning and from its end */
+#define LINES_BEFORE 4   /* lines printed before the line of a failure */
+#define LINES_AFTER  8   /* lines printed from the line that a case reached */
 #define LINE_BYTES   4096 /* more than the longest line has */
 
 bool asserts_failed;

@@ -1,8 +1,8 @@
 /*
  * it_acl.c - the least rights that the manual page lists.
  *
- * With the rights of a kind the kind works. If any one of these rights is missing, it does not
- * work, and the client names the missing right.
+ * A kind works with the rights that the page lists for it. If any of these rights is missing, the
+ * kind does not work, and the client names the missing right.
  */
 #include "test/port.h"
 #include "test/waits.h"

@@ -350,9 +350,9 @@ static void move_keys(const struct move *move, unsigned count)
 }
 
 /** Give the slot to its new master, and wait until all nodes know it. Only one move may end at a
- *  time: a node that has imported a slot takes a configuration epoch above all epochs that it
- *  knows. If it does not know the epoch of another node that has just imported a slot, that node
- *  may claim this slot back, and the keys of the slot are lost. */
+ *  time. At the end of a move, the new master takes a configuration epoch above all epochs that it
+ *  knows. If it does not know the epoch of another move that has just ended, the new master of that
+ *  other move may claim this slot, and the keys of the slot are lost. */
 static void end_move(const struct move *move)
 {
     char id[64];
@@ -543,7 +543,7 @@ CLUSTER_CASE(test_rlock_group__of_every_kind_spans_the_masters)
     rlock_group_free(test.group);
 }
 
-/** The waiter subscribes to the channel with SSUBSCRIBE. So other nodes have no channel, and no
+/** The waiter uses SSUBSCRIBE at the master of the slot. So the other nodes have no channel, and no
  *  node has a channel of SUBSCRIBE. */
 CLUSTER_CASE(test_rlock_acquire__waits_at_a_channel_of_the_slot)
 {

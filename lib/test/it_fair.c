@@ -38,8 +38,8 @@ static void hold_queue(struct fixture *fixture)
     move_beats(fixture, HOUR_MS);
 }
 
-/** Let waiters arrive one after the other, in turn from each client. They queue behind the waiters
- *  that are already there. */
+/** Let waiters arrive one after the other, in turn from each client. The new waiters queue behind
+ *  the waiters that are already there. */
 static void queue_up(struct fixture *fixture, struct rlock_client *const *clients,
                      unsigned client_count, struct call *calls, unsigned count)
 {

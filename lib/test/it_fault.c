@@ -147,8 +147,8 @@ static void trial_release(struct trial *trial)
     trial_assert_stats(trial);
 }
 
-/** Assert that of Alice's two grants the first is left and counted once, and that its release
- *  frees the lock. */
+/** Assert that Alice has only the first of her two grants, that it is counted once, and that its
+ *  release frees the lock. */
 static void one_grant_is_left(struct trial *trial)
 {
     redisReply *count =

@@ -77,7 +77,7 @@ static void create(struct group_test *test, struct fixture *fixture, int count,
 }
 
 /** Create a group with RLOCK_GROUP_ALL on the first server. Each letter of `names` is the name of
- *  a member. The kind of the member `a` is kinds[0], that of `b` is kinds[1], and so on. */
+ *  a member. The kind of the member `a` is kinds[0], the kind of `b` is kinds[1], and so on. */
 static void create_names(struct group_test *test, struct fixture *fixture,
                          const char *names, const struct rlock_kind *const *kinds)
 {
@@ -201,7 +201,7 @@ GROUP_CASE(test_acquire__of_all_holds_every_member_or_none)
     rlock_group_free(test.group);
 }
 
-/** One server hangs or is down, and on another one a foreign owner has the lock. */
+/** One server hangs or is down, and on another server a foreign owner has the lock. */
 GROUP_CASE(test_acquire__of_a_majority_does_without_a_minority)
 {
     struct group_test test;

@@ -117,7 +117,8 @@ FIXTURE_CASE(test_wait__notices_a_lost_message)
     proxy_stop(proxy);
 }
 
-/** The key lives for three checks. Without the key a release would not publish its message. */
+/** If no check sets the waiting key again, the key expires after the time of three checks. Without
+ *  the key a release publishes no message. */
 FIXTURE_CASE(test_wait__keeps_the_waiting_key_alive)
 {
     struct fixture *fixture = *state;

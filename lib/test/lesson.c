@@ -240,7 +240,8 @@ enum outcome lesson_release_is_interrupted(struct fixture *fixture,
     return take(&carol) ? FOREIGN_UNLOCK : FINE;
 }
 
-/** What the lock protects. It refuses a fence that is smaller than the greatest one it has seen. */
+/** The resource that the lock protects. It refuses a fence that is smaller than an earlier
+ *  fence. */
 struct resource {
     int64_t newest_fence;
     const char *writer;

@@ -20,7 +20,7 @@ char *__wrap_strdup(const char *text);
 
 static struct {
     atomic_long blocks;
-    /* Each allocation counts down. The one that finds 1 fails, and so do the next `more`
+    /* Each allocation counts down. The allocation that finds 1 fails, and so do the next `more`
        allocations. */
     atomic_int countdown;
     atomic_int more;

@@ -1,4 +1,4 @@
--- Expire those orders of p_orders that are unpaid and overdue, and return their number. An order
+-- Expire the orders of p_orders that are unpaid and overdue, and return their number. An order
 -- that another session has locked is skipped, because waiting for it would block the sale.
 create or replace function expire_orders(p_voucher bigint, p_orders bigint[]) returns bigint
 language plpgsql security definer

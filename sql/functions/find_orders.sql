@@ -2,7 +2,7 @@
 -- key (NULL: no key), in the order of the parameters, with the verdict
 --   2 repeated         a request with the key placed order `order_id`; `detail` is its
 -- order_detail()
---   3 already ordered  the shopper's live orders have reached the limit; `order_id` is one of them
+--   3 already ordered  the shopper's live orders have reached the limit; `order_id` is a live order
 --   0 none             neither
 create or replace function find_orders(p_voucher bigint, p_users bigint[], p_keys text[])
 returns table (pos bigint, verdict smallint, order_id bigint, detail bigint[])

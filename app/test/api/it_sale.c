@@ -97,7 +97,7 @@ SERVICE_CASE(test_create__answers_the_whole_voucher)
            422, "invalid");
     EXPECT(request(one, admin(), "{\"add\":-4}", "POST %s/restock", location), 409,
            "insufficient_stock");
-    /* a client that has the page gets a new one after a change */
+    /* a client that has the page gets a new page after a change */
     reply = EXPECT(request(one, NULL, NULL, "GET %s", location), 200, NULL);
     snprintf(tag, sizeof(tag), "If-None-Match: %s\r\n", reply_header(reply, "ETag"));
     reply = EXPECT(request(one, admin(), "{\"add\":5}", "POST %s/restock", location), 200,

@@ -167,7 +167,7 @@ static bool refuses_connections(void *arg)
     return client == NULL;
 }
 
-/* When a proxy learns of the signal, it may have sent one more request on each of its idle
+/* Before a proxy notices the shutdown, it may send one more request on each of its idle
    connections. */
 SERVICE_CASE(test_drain__answers_one_request_on_an_idle_connection)
 {

@@ -96,7 +96,7 @@ static unsigned count_files(void)
     return count;
 }
 
-/* Replaces a file. If the path is new, adds the file as the last one. */
+/* Replaces a file. If the path is new, adds the file at the end. */
 static void set_file(struct files *files, const char *path, const char *text)
 {
     struct embedded *row = files->rows;
@@ -651,7 +651,7 @@ static void await_blocked(const PGconn *session)
 }
 
 /* A call that is under way executes the old function. The next call in the same session executes
-   the new one. */
+   the new function. */
 MIGRATED_CASE(test_db_migrate__replaces_a_function_in_use)
 {
     PGconn *session = PQconnectdb(sandbox->service_url);

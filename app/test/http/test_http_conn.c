@@ -442,7 +442,7 @@ CASE(test_sweep__runs_every_500_ms)
     assert_conns("1/1/0 0 0 0 0 0 1 0 0");
 }
 
-/* A connection that may be in a handshake holds an old certificate. */
+/* While a connection may be in a handshake, an old certificate must be kept. */
 CASE(test_sweep__tells_since_when_handshakes_may_last)
 {
     static const struct {

@@ -127,7 +127,7 @@ REDIS_CASE(test_reject__a_fence_of_another_type)
     assert_string_equal(redis_do(fixture, "HGET lock:fence field"), "7");
     redis_do(fixture, "DEL lock:fence");
     assert_sells_again(voucher_id);
-    /* The fences go on from the clock of Redis, so the greatest one is near the present time. */
+    /* The fences go on from the clock of Redis, so the greatest fence is near the present time. */
     ASSERT_NUMBER(sql_number(fixture, "select max(fence) from voucher_order"), <=,
                   clock_real_us() + 60000000);
 }

@@ -108,7 +108,7 @@ TEST_WITH(test_checkout_turn__is_slow_if_the_row_was_held_long, .is_early = true
 }
 
 /* Sends a batch and answers it after early_ms or plain_ms, depending on whether the batch may
-   release its row early. Returns whether it may. */
+   release its row early. Returns whether the batch may do this. */
 static bool is_early_if(int early_ms, int plain_ms)
 {
     bool is_early = submit_pair()->released != NULL;
@@ -124,8 +124,9 @@ TEST(test_checkout_turn__releases_early_only_if_it_may)
     assert_false(is_early_if(0, 0));
 }
 
-/* The first order is the only one, so an early release is of no use. Then early batches take longer
-   than plain ones, as on a busy Postgres. So the checkout must choose plain release. */
+/* While the first order is alone, an early release is of no use. Later the early batches take
+   longer than the plain batches, as on a busy Postgres. So the checkout must choose plain
+   release. */
 TEST_WITH(test_checkout_turn__releases_early_only_if_that_is_faster, .is_early = true)
 {
     submit_locked(1, 7);

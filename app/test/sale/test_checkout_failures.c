@@ -176,8 +176,9 @@ TEST(test_checkout__unknown_commit_is_looked_up)
     assert_answered(2, OUTCOME_PLACED);
 }
 
-/* Places an order without a lock. Its commit is lost, and the look-up finds a row. With age_us = 0
-   the row is as old as an order of this request can be; otherwise it is older by age_us. */
+/* Places an order without a lock. The answer to the commit is lost, and the look-up finds a row. If
+   age_us is 0, the row was created when the batch was sent, so it can be the order of this request.
+   Otherwise the row is older by age_us. */
 static void bypass_and_look_up(int user, struct text key, int64_t age_us)
 {
     assert_true(submit_with_key(user, 7, key));

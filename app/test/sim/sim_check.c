@@ -198,9 +198,9 @@ static bool explains(const struct sim_voucher *row, const struct sim_attempt *at
     }
 }
 
-/* Whether a catalogue may have used this state of the voucher. A later state may have replaced it
-   before the request arrived. But an entry stays valid for some time, and the batch that reports
-   the later state may take as long as an order. */
+/* Whether a catalogue may have used this state of the voucher, although a later state had replaced
+   it before the request arrived. An entry of a catalogue stays valid for some time, and the batch
+   that reports the later state may take as long as an order. */
 static bool is_remembered(size_t state, const struct sim_attempt *attempt)
 {
     int64_t from_us = attempt->arrived_us - CATALOGUE_FRESH_US -

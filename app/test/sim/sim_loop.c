@@ -117,8 +117,8 @@ static void run_timers(struct sim_loop *loop)
     }
 }
 
-/* Runs the idle handlers. Returns whether one is still active, because then the loop must not
-   sleep. */
+/* Runs the idle handlers. Returns whether an idle handler is still active, because then the loop
+   must not sleep. */
 static bool run_idle(struct sim_loop *loop)
 {
     bool is_any = false;

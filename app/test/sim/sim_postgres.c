@@ -96,7 +96,7 @@ static void release_rows(struct sim_backend *backend)
     }
 }
 
-/* Locks those of the rows that are free, as "for update skip locked" does. */
+/* Locks the rows that are free, as "for update skip locked" does. */
 static void lock_free_rows(struct sim_backend *backend, unsigned rows)
 {
     for (int row = 0; row < SIM_VOUCHERS_MAX; row++) {
@@ -270,7 +270,7 @@ static PGresult *proof(void)
     return sim_result_end();
 }
 
-/* As pg_try_advisory_lock() does for the lock of expiry. */
+/* Does what pg_try_advisory_lock() does for the lock of expiry. */
 static PGresult *lead_expiry(const struct sim_backend *backend)
 {
     if (sim_postgres.expiry_leader == NULL)

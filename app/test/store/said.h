@@ -93,7 +93,7 @@ static inline int words_count(const char *rows)
     return count;
 }
 
-/* `format` is that of the values: 0 for text, 1 for binary. */
+/* `format` is the format of the values: 0 for text, 1 for binary. */
 static inline PGresult *words_result(ExecStatusType status, int format, const char *rows)
 {
     static char name[] = "column";

@@ -529,7 +529,7 @@ STORE_CASE(test_state__is_reported_when_the_first_attempts_have_failed)
 #define DUE    "expiry due_batches 3750/5000: 500 "
 #define EXPIRE "expiry expire_batches 3750/5000: "
 
-/* A run starts every 600 ms, unless the last one has not ended. */
+/* A run starts every 600 ms, unless the last run is still under way. */
 STORE_CASE(test_expiry__is_of_the_leader_with_one_query_at_a_time)
 {
     open_with_lists();
@@ -684,8 +684,8 @@ STORE_CASE(test_state__others_rest_while_the_main_connection_is_down)
     assert_true(conn_of(ROLE_CHANGES)->is_resting);
 }
 
-/* The main connection breaks while another one comes up. Its reason is known a moment later, and
-   only then the loss is reported. */
+/* The main connection breaks while another connection comes up. The reason of the loss is known a
+   moment later, and only then the loss is reported. */
 STORE_CASE(test_state__no_loss_is_reported_without_its_reason)
 {
     conn_of(ROLE_MAIN)->is_up = false;

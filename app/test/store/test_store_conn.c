@@ -240,7 +240,7 @@ CONN_CASE(test_answer__is_unknown)
         ASSERT_CONTAINS(said, "no result;second io '");
         ASSERT_NUMBER(store_conn_pending(conn), ==, 0);
         pass_ms(10);
-        /* A session with the next server starts without anything of the first one. */
+        /* A session with the next server starts without anything of the first session. */
         come_up_and_place(1);
         fake_read("11;12;sync;" PROOF "sync;");
         ASSERT_SAID("first ok 11;");

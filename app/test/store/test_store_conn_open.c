@@ -57,7 +57,7 @@ CONN_CASE(test_connect__a_reader_needs_no_proof)
         "5001") "nonblocking 1;pipeline;session '1000' '200' '9000';prepare place;"
                 "prepare restock_voucher;sync;flush;poll R;");
     fake_encoding = NULL; /* a pooler does not report the encoding */
-    /* As in an aggregate, in which no orders are placed. */
+    /* The server is an aggregate, in which no orders are placed. */
     fake_read("7 8 0 9 -1 0;sync;");
     ASSERT_SAID("up;");
 }

@@ -152,7 +152,7 @@ STORE_CASE(test_place__one_lane_is_for_all_vouchers)
     ASSERT_NUMBER(store_batch_room(shop, false), ==, 1);
 }
 
-/* The first answer says that the voucher's row is free, and the second one that the orders are
+/* The first answer says that the voucher's row is free. The second answer says that the orders are
    durable. */
 STORE_CASE(test_place_early__is_answered_after_its_barrier)
 {
