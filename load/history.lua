@@ -6,9 +6,8 @@
 -- FILE has one token per line: the token of the admin, then those of the shoppers 1, 2 and so on.
 -- Thread K of wrk reads DIR/plan.K, which has one request per line, and sends them in this order:
 --
---   order SHOPPER VOUCHER KEY FOLLOW   POST /v1/vouchers/VOUCHER/orders; KEY "-": no key. FOLLOW
--- says
---                                      what happens next:
+--   order SHOPPER VOUCHER KEY FOLLOW   POST /v1/vouchers/VOUCHER/orders; KEY "-": no key.
+--                                      FOLLOW says what happens next:
 --       again    repeat the order after its answer
 --       twice    send the order on two connections at once, then repeat it
 --       cancel   cancel the placed order by two requests at once

@@ -40,8 +40,8 @@ void limiter_free(struct limiter *limiter)
     free(limiter);
 }
 
-/* Returns the bucket of `key`. If `key` has none, it gets the bucket of its set that would be full
-   again first. */
+/* Returns the bucket of `key`. If `key` has no bucket, it gets the bucket of its set that would be
+   full again first. */
 static struct bucket *find(struct limiter *limiter, uint64_t key)
 {
     struct bucket *set =

@@ -5,9 +5,10 @@
  * expiry time with a MAC over the shopper, the voucher and the expiry time. A challenge is made
  * like a ticket, but its MAC includes another label, so a challenge is not accepted as a ticket.
  *
- * A shopper cannot start to work before the challenge is issued, because nobody can predict it. It
- * is issued at most its lifetime before the sale opens. If SHA-256 of "CHALLENGE:NONCE" begins with
- * `bits` zero bits, the nonce has cost about 2^bits hashes. To check it costs one hash.
+ * A shopper cannot start to work before the challenge is issued, because nobody can predict it. A
+ * challenge is issued only if the sale opens within the lifetime of the challenge. If SHA-256 of
+ * "CHALLENGE:NONCE" begins with `bits` zero bits, the nonce has cost about 2^bits hashes. To check
+ * it costs one hash.
  *
  * All instances must have the same secret. Threads: any.
  */

@@ -1,7 +1,6 @@
 /*
  * store_codec.h - parameters and results in the binary format of Postgres; used only by the store.
  *
- *
  * In this program times are microseconds since 1970. In Postgres they are microseconds since 2000.
  */
 #ifndef STORE_CODEC_H

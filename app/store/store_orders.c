@@ -5,7 +5,7 @@
  * has not noticed the failure may even commit it later. So store_resolve_orders() ends this
  * process, which is identified by pid and start, and waits until it is gone. Only then is the
  * result of a look-up final. After a failover the process is on the old server, and is not found.
- * What it commits there is lost, because the promoted standby no longer receives it.
+ * If it commits there, the commit is lost, because the promoted standby no longer receives it.
  */
 #include "app/store/store_impl.h"
 #include "base/clock.h"

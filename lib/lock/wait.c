@@ -17,10 +17,11 @@
  *
  * A client must not pass a lock from waiter to waiter for ever while another client waits. The
  * reply to a release tells how many clients got its message. While other clients get the messages,
- * a client yields after TURNS_MAX releases or TURNS_US in a row: its calls that may wait do not try
- * until another client has had the lock, or until the yield is over. The first yield lasts
- * YIELD_MIN_US. If no other client takes the lock during a yield, the next yield lasts twice as
- * long. A client ignores the messages of its own releases, because it has already woken its waiter.
+ * a client yields after TURNS_MAX releases in a row, or after TURNS_US. During a yield, its calls
+ * that may wait do not try. A yield ends early when another client has had the lock. The first
+ * yield lasts YIELD_MIN_US. If no other client takes the lock during a yield, the next yield lasts
+ * twice as long. A client ignores the messages of its own releases, because it has already woken
+ * its waiter.
  *
  * While the channel is not subscribed, its waiters spin. A message may get lost although the
  * connection stays up. Therefore the client checks every CHECK_MS which names are free, with about
@@ -327,7 +328,7 @@ void rlock_waits_resume(struct rlock_client *client)
 }
 
 /** Note that `next` is now the first waiter, because the waiter before it has left. `is_granted`
- *  says whether that waiter got the lock, so that it is taken again. */
+ *  says whether the waiter that left got the lock. Then the lock is taken again. */
 static void advance_to(struct rlock_waiter *next, const struct rlock *lock,
                        bool is_granted)
 {

@@ -48,8 +48,8 @@ bool rlock_wait_must_yield(struct rlock_client *client, const struct rlock *lock
  * Note that `lock` is being released. The next waiter of this client tries right after the release,
  * unless it is the turn of another client.
  *
- * If `may_pass_on` is true and that waiter can get the lock without the server, then its wait ends
- * and it is returned. Otherwise NULL is returned.
+ * If `may_pass_on` is true and that waiter can get the lock without the server, then the wait of
+ * the waiter ends, and its lock is returned. Otherwise NULL is returned.
  */
 struct rlock *rlock_wait_releasing(struct rlock_client *client, struct rlock *lock,
                                    bool may_pass_on);

@@ -42,8 +42,8 @@ static void conn_on_address(struct redis_command *command,
 
 /**
  * Connect to the replica that is being promoted. The sentinel that leads a failover knows this
- * replica up to a second before it names it as the primary. The handshake checks the role of the
- * server, so the connection comes up only after the promotion.
+ * replica up to a second before it names the replica as the primary. The handshake checks the role
+ * of the server, so the connection comes up only after the promotion.
  */
 static void conn_on_replicas(struct redis_command *command,
                              enum rlock_status status UNUSED,

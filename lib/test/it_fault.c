@@ -88,7 +88,7 @@ static void acquire_with_fault(struct trial *trial)
     ASSERT_STATUS(alice_acquires(trial, &trial->hers, NAME), wanted_status(trial));
     alice_recovers(trial);
     trial_let_go(trial);
-    /* nobody owns it, and the library releases it */
+    /* nobody owns the lock, and the library releases it */
     if (trial->fault->fault == PROXY_CUT_ASTRAY)
         AWAIT(trial, trial_is_locked, trial);
     if (trial->fault->fault == PROXY_HOLD_UNSENT)

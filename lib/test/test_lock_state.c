@@ -621,7 +621,7 @@ CLIENT_CASE(test_cancel__in_each_state)
     flush();
     reply(0, "*5 +# :6000000 :101 +0 *1 :60000");
     forget_all();
-    cancel(1); /* it waits, and the server knows nothing of it */
+    cancel(1); /* lock 1 waits, and the server knows nothing of it */
     turn();
     EXPECT("1 cancelled\nstats: waiters-1\n");
     acquire(1, "b", (struct rlock_acquire_options){.lease_ms = 1000, .wait_ms = 1000});

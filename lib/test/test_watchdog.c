@@ -107,8 +107,8 @@ static int tear_down(void **state)
     return 0;
 }
 
-/** Assert that a timer runs next at `wanted_us`, as the library notes it and as libuv will do
- *  it. */
+/** Assert that a timer runs next at `wanted_us`, according to the library and according to
+ *  libuv. */
 static void expect_timer(const uv_timer_t *timer, int64_t at_us, int64_t wanted_us)
 {
     ASSERT_NUMBER(at_us, ==, wanted_us);

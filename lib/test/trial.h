@@ -97,7 +97,7 @@ void bob_gets_it(struct trial *trial);
 bool trial_has_lock(const struct trial *trial);
 bool trial_is_locked(void *arg);
 
-/** Let the proxy pass on what it has held back, and the server execute it. */
+/** Let the proxy pass on the commands that it has held back, and let the server execute them. */
 void trial_let_go(struct trial *trial);
 
 void trial_assert_stats(const struct trial *trial);

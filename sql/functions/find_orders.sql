@@ -1,7 +1,7 @@
 -- Find out what earlier requests of these shoppers did. Returns a row for each shopper and request
 -- key (NULL: no key), in the order of the parameters, with the verdict
---   2 repeated         a request with the key placed order `order_id`; `detail` is its
--- order_detail()
+--   2 repeated         a request with the key placed the order `order_id`; `detail` is the
+--                      order_detail() of this order
 --   3 already ordered  the shopper's live orders have reached the limit; `order_id` is a live order
 --   0 none             neither
 create or replace function find_orders(p_voucher bigint, p_users bigint[], p_keys text[])

@@ -103,7 +103,7 @@ SERVICE_CASE(test_drain__answers_requests_in_flight)
 }
 
 /* A request that has reached a socket before the signal is in flight. This holds even if the
-   service has not read it, or has not accepted its connection. */
+   service has not read the request, or has not accepted the connection. */
 SERVICE_CASE(test_drain__answers_what_has_reached_a_socket)
 {
     static const char hello[] = "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n";

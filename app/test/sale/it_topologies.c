@@ -15,7 +15,8 @@ static pid_t start_server(unsigned port, const char *config, const char *mode)
     FILE *file;
     pid_t pid;
 
-    /* Each server has its own file: the next one may start before this one has read its file. */
+    /* Each server has its own file: the next server may start before this server has read its
+       file. */
     snprintf(path, sizeof(path), "%s/%u.conf", fixture->dir, port);
     snprintf(number, sizeof(number), "%u", port);
     file = fopen(path, "w");

@@ -151,8 +151,8 @@ TEST(test_checkout__lost_connections_keep_vouchers_together)
     assert_answered(2, OUTCOME_PLACED);
 }
 
-/* Voucher 8 was left out of three bundles because its row was locked. Sent alone, its transaction
-   waits for the row, and no other voucher has to wait with it. */
+/* Voucher 8 was left out of three bundles because its row was locked. Now its batch is
+   sent alone and waits for the row, and no other voucher has to wait with it. */
 TEST(test_checkout__voucher_left_out_three_times_is_sent_alone)
 {
     submit_bundle(2);

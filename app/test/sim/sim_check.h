@@ -19,7 +19,7 @@ struct sim_check_options {
     /* the database may refuse rows of this shopper; 0: of no shopper */
     int64_t refused_user_id;
     bool may_bypass_locks;
-    /* a lock may end before its order is committed, and a waiter may miss that it ended */
+    /* a lock may end before its order is committed, and a waiter may miss the end of a lock */
     bool may_lose_locks;
 };
 

@@ -318,8 +318,8 @@ static void count_tries(const struct sim_statement *statement)
                         sim_param_element(params, users + 1, i));
 }
 
-/* The statement has its locks. Computes its result, which is sent when the statement has taken its
-   time. */
+/* The statement has its locks. Computes the result, which is sent when the duration of the
+   statement is over. */
 static void begin_running(struct sim_backend *backend)
 {
     const struct sim_statement *statement = statement_of(backend);

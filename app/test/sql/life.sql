@@ -1,7 +1,7 @@
 -- life.sql - orders after they were placed: states, stock, history, rights.
 
--- Each call is made in each state. The result has its verdict, the status after it, and the number
--- of pieces that it has returned to the stock.
+-- Each call is made in each state. The result has the verdict of the call, the status of the order
+-- after the call, and the number of pieces that the call has returned to the stock.
 -- test_life__each_call_in_each_state
 create temp sequence shopper;
 create function pg_temp.after(p_way text[], p_call text) returns text language plpgsql as $$

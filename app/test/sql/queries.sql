@@ -275,8 +275,8 @@ select ids('age') like '864%',
 from cell;
 --> t|t
 
--- due_batches writes the time to the row of the cell, at most every few seconds. A transaction that
--- writes it must not wait for the disk when it commits.
+-- due_batches writes the time to the row of the cell, at most every few seconds. The transaction
+-- that writes the time must not wait for the disk when it commits.
 -- test_due_batches__notes_the_time
 select prepare('due_batches');
 update cell set alive_at = clock_timestamp() + interval '1 h';

@@ -43,9 +43,9 @@ select id, stock_left from voucher order by id;
 --> 102|760
 --> 103|760
 
--- For each order, 20 sessions cancel it and 20 sessions pay it. One more lets its deadline pass,
--- and one expires it. A payment that is too late expires the order, too. Exactly one of these
--- changes must win.
+-- For each order, 20 sessions cancel it and 20 sessions pay it. Another session lets its payment
+-- deadline pass, and another session expires it. A payment that is too late expires the order, too.
+-- Exactly one of these changes must win.
 -- test_life__cancellations_payments_and_the_expiry
 create table given.won (user_id bigint, call text);
 create function given.end_order() returns void language plpgsql as $$
