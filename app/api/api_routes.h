@@ -11,11 +11,11 @@
 /**
  * Identify the caller, then call `identified` with request->identity set.
  *
- * If the token has an id, the revocation list is looked up first. Then `identified` is called after
- * api_identify() has returned, otherwise before. If the token is not valid, the caller is above its
- * rate limit, or the route does not permit its role, the request is answered with a problem and
- * `identified` is not called. `identified` may call api_identify() again with another handler,
- * which is then called at once.
+ * If the token has an id, the token is looked up in the revocation list, and `identified` is called
+ * after api_identify() has returned. Otherwise `identified` is called before. If the token is not
+ * valid, the caller is above its rate limit, or the route does not permit its role, the request is
+ * answered with a problem and `identified` is not called. `identified` may call api_identify()
+ * again with another handler, which is then called at once.
  */
 void api_identify(struct api_request *request, api_handler *identified);
 

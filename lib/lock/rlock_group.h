@@ -122,9 +122,9 @@ void rlock_group_cancel(struct rlock_group *group);
  *
  * @callback  gets
  *              RLOCK_OK          as many members as needed were extended
- *              RLOCK_LOST        too few members are still held, and the library releases
- *                                them; on_lost is not called. Also if the group was lost
- *                                before the call
+ *              RLOCK_LOST        too few members are still held, or the group was lost before
+ *                                the call. The library releases the members that are left,
+ *                                and does not call on_lost
  *              RLOCK_NOT_OWNER   the group is not held, or is in another call
  *              others            as for rlock_extend(); the group still counts as held
  */

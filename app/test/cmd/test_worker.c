@@ -202,7 +202,7 @@ CASE(test_start__of_a_seller_with_other_settings)
     end(worker);
 }
 
-/* What has been opened is closed, and nothing else. */
+/* A start that fails closes the parts that were opened, and no other part. */
 CASE(test_start__that_fails_closes_what_it_opened)
 {
     static const struct {

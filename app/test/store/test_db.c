@@ -556,7 +556,7 @@ static const char *const migration[] = {
     "subscribe;",
 };
 
-/* Places in migration[]. The rollback behind LAST_IN_PLAN always follows, because the plan of the
+/* Indexes in migration[]. The step after LAST_IN_PLAN is always a rollback, because the plan of the
    preparations is only read. */
 enum {
     FIRST_IN_PLAN = 1,
