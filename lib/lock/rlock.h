@@ -251,9 +251,9 @@ struct rlock_client_options {
          unix:/path
 
        The first form names hosts one of which is the primary, the second form sentinels, and
-       the third form nodes of a cluster. rediss://, rediss-sentinel:// and rediss-cluster://
-       use TLS, and may have the parameters cacert=PATH and, for mutual TLS,
-       cert=PATH&key=PATH. */
+       the third form nodes of a cluster. Sentinels with a password need
+       &sentinel_password=WORD. rediss://, rediss-sentinel:// and rediss-cluster:// use TLS,
+       and may have the parameters cacert=PATH and, for mutual TLS, cert=PATH&key=PATH. */
     const char *redis_url;
     /* The counter of fencing tokens; NULL: "lock:fence". If it is missing, not a number, or
        more than a hundred years ahead of the server's clock in microseconds, the next

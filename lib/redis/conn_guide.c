@@ -8,6 +8,8 @@
 #include "base/clock.h"
 #include "redis/conn_impl.h"
 
+#include <string.h>
+
 void redis_guide_ask(struct redis_conn *conn)
 {
     struct rlock_err err = {.text = "another sentinel is asked"};
@@ -116,8 +118,9 @@ void redis_guide_options(struct redis_conn *conn, struct redis_conn_options *ret
         .arg = conn,
     };
     *ret_url = conn->url;
-    /* The user and the password of the URL are for the servers, not for the sentinels. */
-    ret_url->user[0] = ret_url->password[0] = '\0';
+    /* The login of the URL is for the servers. */
+    ret_url->user[0] = '\0';
+    memcpy(ret_url->password, conn->url.sentinel_password, sizeof(ret_url->password));
     ret_url->db = 0;
     ret_url->topology = REDIS_ANY_SENTINEL;
 }

@@ -212,6 +212,8 @@ static enum rlock_status parse_parameter(struct parser *parser, struct span one)
         char *out;
         size_t size;
     } parameters[] = {{"master=", is_sentinel, url->master, sizeof(url->master)},
+                      {"sentinel_password=", is_sentinel, url->sentinel_password,
+                       sizeof(url->sentinel_password)},
                       {"cacert=", url->is_tls, url->cacert, sizeof(url->cacert)},
                       {"cert=", url->is_tls, url->cert, sizeof(url->cert)},
                       {"key=", url->is_tls, url->key, sizeof(url->key)}};

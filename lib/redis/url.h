@@ -36,6 +36,7 @@ struct redis_url {
     char user[REDIS_USER_MAX + 1];         /* for servers, not for sentinels; "": none */
     char password[REDIS_PASSWORD_MAX + 1]; /* for servers, not for sentinels */
     char master[REDIS_MASTER_MAX + 1]; /* the name by which sentinels know the primary */
+    char sentinel_password[REDIS_PASSWORD_MAX + 1]; /* "": none */
     /* Files for TLS. Without `cacert` the authorities of the system are used. Without `cert` and
        `key` the client has no certificate. */
     char cacert[REDIS_PATH_MAX + 1], cert[REDIS_PATH_MAX + 1], key[REDIS_PATH_MAX + 1];
@@ -49,9 +50,11 @@ struct redis_url {
  *     redis-cluster://[[user]:password@]host[:port][,...]
  *     unix:/path
  *
+ * The second may end with &sentinel_password=WORD.
+ *
  * With `rediss` instead of `redis` the first three use TLS, and may have the parameters cacert=PATH
- * and, for mutual TLS, cert=PATH&key=PATH. User, password, NAME and PATH may be percent-encoded. An
- * @ in NAME or PATH must be percent-encoded. An IPv6 address is in brackets.
+ * and, for mutual TLS, cert=PATH&key=PATH. User, password, NAME, WORD and PATH may be percent-encoded.
+ * An @ in NAME, WORD or PATH must be percent-encoded. An IPv6 address is in brackets.
  *
  * @ret_url  set on RLOCK_OK, else untouched; owns no memory
  *

@@ -96,6 +96,33 @@ SENTINEL_CASE(test_redis_conn__passes_over_sentinels_that_do_not_help)
     server_stop(&stranger);
 }
 
+SENTINEL_CASE(test_redis_conn__gives_the_sentinel_its_password)
+{
+    static const char *const options[] = {"--sentinel", NULL};
+    struct fixture *fixture = *state;
+    struct rlock_client *client;
+    struct server guarded;
+    struct probe probe;
+    char urls[2][128];
+
+    server_start(&guarded, options);
+    server_do(&guarded, "SENTINEL MONITOR " TOPOLOGY_MASTER " 127.0.0.1 %u 2",
+              topology.servers[0].port);
+    server_do(&guarded, "ACL SETUSER default resetpass >word");
+    for (size_t i = 0; i < 2; i++)
+        snprintf(urls[i], sizeof(urls[i]),
+                 "redis-sentinel://127.0.0.1:%u?master=" TOPOLOGY_MASTER "%s",
+                 guarded.port, i == 0 ? "" : "&sentinel_password=word");
+    probe_open(&probe, fixture, urls[0], TIMEOUT_MS);
+    probe_wait(&probe, &probe.downs, 1);
+    probe_assert_why(&probe, "sentinel: reply to PING: NOAUTH");
+    probe_close(&probe);
+    client = open_client(fixture, urls[1]);
+    fixture_wait_up(fixture, client);
+    fixture_close(fixture, client);
+    server_stop(&guarded);
+}
+
 /** If no sentinel knows the primary, the reason says why. */
 SENTINEL_CASE(test_redis_conn__tells_why_it_finds_no_primary)
 {

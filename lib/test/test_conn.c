@@ -412,25 +412,30 @@ CONN_CASE(test_redis_conn__a_sibling_goes_on_alone)
     close_conns(test);
 }
 
-/** The login and the database of the URL are for the servers. */
+/** The login and the database of the URL are for the servers; sentinels have a password of their own. */
 CONN_CASE(test_redis_guide__is_connected_without_the_login)
 {
+    static const struct {
+        const char *url, *password;
+    } cases[] = {{"redis-sentinel://me:secret@h:7/3?master=m", ""},
+                 {"redis-sentinel://me:secret@h:7/3?master=m&sentinel_password=w", "w"}};
+
     struct redis_conn_options options;
     struct redis_url url, guide_url;
 
     (void)state;
-    ASSERT_STATUS(
-        redis_url_parse("redis-sentinel://me:secret@h:7/3?master=m", &url, NULL),
-        RLOCK_OK);
-    redis_guide_options(&(struct redis_conn){.url = url, .timeout_us = 2500000}, &options,
-                        &guide_url);
-    assert_string_equal(guide_url.user, "");
-    assert_string_equal(guide_url.password, "");
-    assert_int_equal(guide_url.db, 0);
-    assert_int_equal(guide_url.topology, REDIS_ANY_SENTINEL);
-    assert_string_equal(guide_url.hosts[0].name, "h");
-    assert_int_equal(options.timeout_ms, 2500);
-    assert_ptr_equal(options.url, &guide_url);
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        ASSERT_STATUS(redis_url_parse(cases[i].url, &url, NULL), RLOCK_OK);
+        redis_guide_options(&(struct redis_conn){.url = url, .timeout_us = 2500000},
+                            &options, &guide_url);
+        assert_string_equal(guide_url.user, "");
+        assert_string_equal(guide_url.password, cases[i].password);
+        assert_int_equal(guide_url.db, 0);
+        assert_int_equal(guide_url.topology, REDIS_ANY_SENTINEL);
+        assert_string_equal(guide_url.hosts[0].name, "h");
+        assert_int_equal(options.timeout_ms, 2500);
+        assert_ptr_equal(options.url, &guide_url);
+    }
 }
 
 /** The connection does not wait for a sentinel forever. */

@@ -142,6 +142,10 @@ UNIT_CASE(test_redis_url_parse__sentinels)
     assert_int_equal(url.hosts[1].port, 7000);
     assert_int_equal(url.db, 2);
     assert_string_equal(url.master, "sale one");
+    assert_string_equal(url.sentinel_password, "");
+    url = parse("redis-sentinel://s?sentinel_password=a%40b&master=m");
+    assert_string_equal(url.sentinel_password, "a@b");
+    assert_string_equal(url.password, "");
     url = parse("rediss-sentinel://s1?master=m");
     assert_true(url.is_tls);
     assert_int_equal(url.db, 0);
@@ -234,6 +238,8 @@ UNIT_CASE(test_redis_url_parse__names_the_position_and_the_reason)
         {"redis-sentinel://s?master=m&master=n", 36, "given twice"},
         {"redis-sentinel://s?master=m&", 29, "unknown parameter"},
         {"redis-sentinel://s?master=m&cert=c", 29, "unknown parameter"},
+        {"redis-sentinel://s?sentinel_password=", 38, "parameter is empty"},
+        {"redis://s?sentinel_password=a", 11, "unknown parameter"},
         {"redis://s?cacert=/c", 11, "unknown parameter for this scheme"},
         {"rediss://s?master=m", 12, "unknown parameter"},
         {"rediss://s?ca=/c", 12, "unknown parameter"},
