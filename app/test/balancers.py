@@ -215,6 +215,12 @@ def test_haproxy__sends_orders_to_one_instance(world):
         check_orders(world, haproxy)
 
 
+def test_kubernetes__has_the_rules_of_haproxy(world):
+    found = re.search(r"backend-config-snippet: \|\n((?: {6}\S.*\n)+)", read(f"{ROOT}/docker/kubernetes.yaml"))
+    for line in found[1].splitlines():
+        check(f"    {line.strip()}\n" in world.rules("haproxy", "balance hash"), line)
+
+
 def test_envoy__sends_orders_to_one_instance(world):
     if os.path.exists(balancers.ENVOY):
         routes, clusters = re.split("^(?=clusters:)", world.rules("yaml", "RING_HASH"), flags=re.M)
