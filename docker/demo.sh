@@ -95,8 +95,9 @@ make_secrets()
     (
         umask 077
         cat >"$place/secrets.new" <<END
-POSTGRES_PASSWORD=$(random_hex)
-REDIS_PASSWORD=$(random_hex)
+$(for name in POSTGRES OWNER SERVICE REPLICATION REWIND PATRONI REDIS SENTINEL; do
+            echo "${name}_PASSWORD=$(random_hex)"
+        done)
 SECKILL_JWT_SECRET=$(random_hex)
 END
     )
@@ -270,7 +271,7 @@ run_ha()
     need_daemon
     make_env
     echo "building the service, Postgres with Patroni"
-    quietly build $compose build migrate load db1
+    quietly build $compose build migrate load certificate
     echo "starting two instances, Postgres with a standby, Redis with a replica and three sentinels, nginx, Prometheus"
     quietly up $compose up -d
     wait_for 300 is_answering || fail "no answer from $url; docker/demo.sh down removes the demo"

@@ -23,6 +23,7 @@ import os
 import random
 import re
 import socket
+import ssl
 import sys
 import time
 
@@ -46,7 +47,7 @@ LINE = "{:<34} {:>14} {:>9} {:>7} {:>10} {:>6}"
 
 def info(host, port, section):
     """A section of INFO of a Redis server; "" if it does not answer."""
-    login = f"AUTH {os.environ['REDIS_PASSWORD']}\r\n" if port == 6379 else ""
+    login = f"AUTH {os.environ['REDIS_PASSWORD' if port == 6379 else 'SENTINEL_PASSWORD']}\r\n"
     try:
         with socket.create_connection((host, port), timeout=2) as stream:
             stream.sendall(f"{login}INFO {section}\r\n".encode())
@@ -57,8 +58,20 @@ def info(host, port, section):
         return ""
 
 
+def is_member(name, role):
+    """Whether Patroni says that the member has this role."""
+    client = http.client.HTTPSConnection(name, 8008, timeout=2, context=ssl.create_default_context(cafile="/tls/cert.pem"))
+    try:
+        client.request("GET", f"/{role}")
+        return client.getresponse().status == 200
+    except (OSError, http.client.HTTPException):
+        return False
+    finally:
+        client.close()
+
+
 def primary_of_postgres():
-    found = [name for name in DATABASES if harness.http_status(name, 8008, "/primary", 2) == 200]
+    found = [name for name in DATABASES if is_member(name, "primary")]
     return found[0] if len(found) == 1 else None
 
 
@@ -72,7 +85,7 @@ def is_settled():
     roles = sorted(re.findall("role:([a-z]*)", "".join(info(name, 6379, "replication") for name in REDIS)))
     seen = {re.sub(".*(status=.*)", r"\1", info(name, 26379, "sentinel"), flags=re.S) for name in SENTINELS}
     return (primary_of_postgres() is not None
-            and any(harness.http_status(name, 8008, "/synchronous", 2) == 200 for name in DATABASES)
+            and any(is_member(name, "synchronous") for name in DATABASES)
             and primary_of_redis() is not None and roles == ["master", "slave"]
             and len(seen) == 1 and "status=ok" in seen.pop()
             and all(harness.http_status(name, 8080, "/readyz", 2) == 200 for name in INSTANCES))
