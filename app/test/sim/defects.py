@@ -63,6 +63,10 @@ DEFECTS = [
      "        list_append(&checkout->unknown, &batch->link);\n    }\n",
      "        rlock_release(checkout->options.locks, &batch_item(batch, 0)->lock, NULL, NULL);\n"
      "        list_append(&checkout->unknown, &batch->link);\n    }\n"),
+    ("timeout-taken-for-busy", "app/sale/checkout_items.c",
+     "    if (status == RLOCK_BUSY)\n        item_finish(item, OUTCOME_IN_PROGRESS);",
+     "    if (status == RLOCK_BUSY || status == RLOCK_TIMEOUT)\n"
+     "        item_finish(item, OUTCOME_IN_PROGRESS);"),
     ("fence-not-passed", "app/sale/checkout_items.c",
      "        item->placement.fence = rlock_fence(lock);",
      "        item->placement.fence = rlock_fence(lock) + 1;"),

@@ -95,11 +95,26 @@ void sim_shoppers_buy(const struct sim_purchase *purchase, int64_t at_us)
     sim_at(at_us, request_on_arrival, request, 0);
 }
 
+/* Whether the seller works on an earlier request of the shopper. */
+static bool is_behind(const struct sim_attempt *attempt)
+{
+    for (size_t i = 0; i < shoppers.request_count; i++) {
+        const struct request *other = shoppers.requests[i];
+
+        if (other->is_begun && other->attempt.user_id == attempt->user_id &&
+            other->attempt.seller == attempt->seller && !other->attempt.is_answered &&
+            !other->attempt.is_lost)
+            return true;
+    }
+    return false;
+}
+
 static void begin_request(struct request *request)
 {
     static const struct api_route route = {.tag = ROUTE_PLACE};
     struct sim_attempt *attempt = &request->attempt;
 
+    attempt->is_behind = is_behind(attempt);
     request->is_begun = true;
     attempt->arrived_us = sim_now_us();
     SIM_TRACE("request: shopper %" PRId64 ", voucher %" PRId64 ", key %s, service %u",
