@@ -18,14 +18,11 @@ static const char *postgres_word(const struct health *health)
     if (health->has_postgres)
         return "up";
     switch (health->postgres_failure) {
-    case RLOCK_INVALID:
-        return "not_utf8";
-    case RLOCK_REFUSED:
-        return "no_rights";
-    case RLOCK_BUSY:
-        return "read_only";
-    case RLOCK_UNSAFE:
-        return "not_durable";
+#define X(failure, name)                                                                 \
+    case failure:                                                                        \
+        return name;
+        METRICS_REFUSALS(X)
+#undef X
     default:
         return "down";
     }

@@ -215,6 +215,30 @@ static void print_dependencies(const struct printer *printer)
             printer->sum.postgres_reconnects, printer->sum.redis_reconnects);
 }
 
+static void print_refusal(const struct printer *printer, enum rlock_status failure,
+                          const char *name)
+{
+    bool is_refused = false;
+
+    for (size_t i = 0; i < printer->all->count; i++) {
+        const struct metrics *loop = printer->all->loops[i];
+
+        is_refused |= !atomic_load(&loop->postgres_up) &&
+                      atomic_load(&loop->postgres_failure) == failure;
+    }
+    fprintf(printer->out, "seckill_postgres_refused{reason=\"%s\"} %d\n", name,
+            is_refused);
+}
+
+static void print_refusals(const struct printer *printer)
+{
+    print_head(printer, "seckill_postgres_refused", "gauge",
+               "1 while a loop does not use the Postgres that it reaches, by reason.");
+#define X(failure, name) print_refusal(printer, failure, name);
+    METRICS_REFUSALS(X)
+#undef X
+}
+
 static void print_durability(const struct printer *printer)
 {
     uint64_t durability = atomic_load(&printer->all->loops[0]->durability);
@@ -291,6 +315,7 @@ void metrics_print(FILE *out, const struct all_metrics *all)
     print_value(&printer, "seckill_expiry_leader", "gauge", printer.sum.expiry_leader, "1 in the instance that expires unpaid orders.");
     /* clang-format on */
     print_dependencies(&printer);
+    print_refusals(&printer);
     print_durability(&printer);
     print_catalogue_age(&printer);
     print_feed(&printer);

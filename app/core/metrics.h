@@ -62,6 +62,15 @@
     X(NO_STANDBY,   "no_standby") \
     X(NOT_EXPIRING, "not_expiring")
 
+/* Why a server of Postgres is not used: status of the connection, word in /readyz and in
+   seckill_postgres_refused. */
+#define METRICS_REFUSALS(X) \
+    X(RLOCK_INVALID,   "not_utf8") \
+    X(RLOCK_REFUSED,   "no_rights") \
+    X(RLOCK_BUSY,      "read_only") \
+    X(RLOCK_UNSAFE,    "not_durable") \
+    X(RLOCK_NOT_OWNER, "pooler_transaction_mode")
+
 #define X(word, ...) ROUTE_##word,
 enum metrics_route { METRICS_ROUTES(X) ROUTE_COUNT };
 #undef X

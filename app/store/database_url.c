@@ -155,3 +155,20 @@ bool database_host_is_named(const struct database_host *host)
            uv_ip4_addr(host->name, 0, (struct sockaddr_in *)&unused) != 0 &&
            uv_ip6_addr(host->name, 0, (struct sockaddr_in6 *)&unused) != 0;
 }
+
+/* -- connecting -- */
+
+PGconn *database_connect(const char *url, const struct database_host *host)
+{
+    /* A later keyword overrides an earlier keyword, unless the later value is empty. So the
+       URL may set the application name, but not the encoding. */
+    /* clang-format off */
+    const char *const keywords[] = {
+        "fallback_application_name", "dbname", "host", "hostaddr", "port", "client_encoding",
+        "target_session_attrs", NULL};
+    const char *const values[] = {
+        "seckill", url, host->name, host->address, host->port, "UTF8", "any", NULL};
+    /* clang-format on */
+
+    return PQconnectStartParams(keywords, values, 1);
+}

@@ -37,6 +37,9 @@ MUST_CHECK bool database_url_host(const char *url, unsigned number,
 /** Whether the host has a name that must be resolved before connecting. */
 bool database_host_is_named(const struct database_host *host);
 
+/** Begin to connect to one host of a URL, without blocking. May return NULL, as libpq does. */
+struct pg_conn *database_connect(const char *url, const struct database_host *host);
+
 /* Titles and keys are UTF-8, which a database with another encoding cannot store. */
 #define DATABASE_NOT_UTF8 "the encoding of the database is %s; it must be UTF8"
 

@@ -66,8 +66,9 @@ struct store_options {
     /* Called when `is_up` changes, and when a server refuses a connection for a new reason.
        `is_up`: all connections are up, except perhaps the connections for expiry and for lists. The
        status of `why` is RLOCK_INVALID if the database is not UTF8, RLOCK_REFUSED if the role may
-       not place orders, RLOCK_BUSY if the server is read-only, and RLOCK_UNSAFE if the server is
-       less durable than required. It has another status if there is no connection. */
+       not place orders, RLOCK_BUSY if the server is read-only, RLOCK_UNSAFE if the server is less
+       durable than required, and RLOCK_NOT_OWNER if a pooler gives each transaction another server
+       process. It has another status if there is no connection. */
     void (*on_state)(bool is_up, const struct rlock_err *why, void *arg);
     /* Called when the connection to `lists_url` is up, and after each failed attempt to connect. */
     void (*on_lists_state)(bool is_up, const struct rlock_err *why, void *arg);

@@ -2,12 +2,15 @@
 #ifndef STORE_CONN_IMPL_H
 #define STORE_CONN_IMPL_H
 
+#include "app/store/pooler.h"
 #include "app/store/store_conn.h"
 
 enum state {
     STATE_WAITING,
     STATE_RESOLVING,
     STATE_CONNECTING,
+    STATE_ASKING,   /* for the server process */
+    STATE_CHECKING, /* a pooler: see pooler.h */
     STATE_PREPARING,
     STATE_UP,
     STATE_CLOSED
@@ -32,6 +35,11 @@ struct store_conn {
     uv_getaddrinfo_t resolve;
     unsigned resolve_host; /* the host whose name is being resolved */
     bool is_resolving;
+    struct pooler_check pooler;
+    unsigned check_attempt; /* of `attempts`: the attempt that `pooler` belongs to */
+    bool is_checking;       /* `pooler` is under way */
+    int64_t asked_pid;      /* the server process, as it answered in STATE_ASKING */
+    unsigned asked;         /* number of these answers */
     bool is_wait_cancelled; /* somebody cancelled a commit's wait for the standby */
     bool is_committed;      /* the oldest pending query waits for STATEMENT_PROOF */
     bool is_reconfigured;   /* the server was reconfigured between the last two proofs */
@@ -89,7 +97,7 @@ void store_connect_continue(struct store_conn *conn, PostgresPollingStatusType n
 /** The time limit of the present step of an attempt. */
 uint32_t store_connect_ms(const struct store_conn *conn);
 
-/** Handle a result that arrives in STATE_PREPARING, during an attempt to connect. */
+/** Handle a result that arrives in STATE_ASKING or STATE_PREPARING. */
 MUST_CHECK enum rlock_status store_connect_take(struct store_conn *conn,
                                                 const PGresult *result,
                                                 struct rlock_err *reterr);

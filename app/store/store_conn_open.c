@@ -19,7 +19,20 @@
 
 /* -- session -- */
 
-enum proof_column { PROOF_DURABILITY, PROOF_READ_ONLY, PROOF_CONFIGURED, PROOF_COLUMNS };
+enum proof_column {
+    PROOF_DURABILITY,
+    PROOF_READ_ONLY,
+    PROOF_CONFIGURED,
+    PROOF_PID,
+    PROOF_COLUMNS
+};
+
+static enum rlock_status refuse_pooler(struct rlock_err *reterr)
+{
+    return err_set(reterr, RLOCK_NOT_OWNER,
+                   "a pooler gives each transaction another server process: set its"
+                   " pool_mode to session, or connect directly");
+}
 
 enum rlock_status store_conn_take_proof(struct store_conn *conn, const PGresult *result,
                                         struct rlock_err *reterr)
@@ -29,6 +42,8 @@ enum rlock_status store_conn_take_proof(struct store_conn *conn, const PGresult 
 
     if (PQresultStatus(result) != PGRES_TUPLES_OK)
         return err_set(reterr, RLOCK_IO, "proof: %s", PQresultErrorMessage(result));
+    if (result_int64(result, 0, PROOF_PID) != session->backend.pid)
+        return refuse_pooler(reterr);
     configured_us = result_time(result, 0, PROOF_CONFIGURED);
     conn->is_reconfigured = configured_us != session->configured_us;
     session->configured_us = configured_us;
@@ -69,8 +84,8 @@ static enum rlock_status take_session(struct store_conn *conn, const PGresult *r
 }
 
 /* Takes the answer to one of the commands that start_preparing() sent. */
-enum rlock_status store_connect_take(struct store_conn *conn, const PGresult *result,
-                                     struct rlock_err *reterr)
+static enum rlock_status take_prepared(struct store_conn *conn, const PGresult *result,
+                                       struct rlock_err *reterr)
 {
     const char *encoding = PQparameterStatus(conn->pg, "server_encoding");
 
@@ -119,11 +134,10 @@ static bool send_listen(struct store_conn *conn)
     return PQsendQueryParams(conn->pg, sql, 0, NULL, NULL, NULL, NULL, 1) == 1;
 }
 
+/* The proof comes before LISTEN, which a standby refuses without telling that it is read-only. */
 static void start_preparing(struct store_conn *conn)
 {
-    bool is_sent = PQsetnonblocking(conn->pg, 1) == 0 &&
-                   PQenterPipelineMode(conn->pg) == 1 && send_settings(conn) &&
-                   send_listen(conn);
+    bool is_sent = send_settings(conn);
 
     for (int i = 0; is_sent && i < STATEMENT_COUNT; i++)
         is_sent =
@@ -131,13 +145,117 @@ static void start_preparing(struct store_conn *conn)
                           embedded_find(store_statements[i].path)->bytes, 0, NULL) == 1;
     if (!conn->options.is_reader)
         is_sent = is_sent && store_conn_send_bare(conn, STATEMENT_PROOF);
-    if (!is_sent || PQpipelineSync(conn->pg) != 1) {
+    if (!is_sent || !send_listen(conn) || PQpipelineSync(conn->pg) != 1) {
         store_conn_fail_io(conn, "prepare", PQerrorMessage(conn->pg));
         return;
     }
     conn->state = STATE_PREPARING;
     store_conn_arm(conn, conn->options.timeout_ms * INT64_C(1000));
     store_conn_flush(conn);
+}
+
+/* -- poolers -- */
+
+/* Asks for the server process. Behind a pooler it asks twice, checks the pooler, and asks again. A
+   pooler in transaction mode that takes its server processes in turn gives another one at the second
+   time. A pooler that takes the last one gives it to a connection of the check, or it has given it to
+   another client, and then gives another one at the third time. */
+static void ask_for_backend(struct store_conn *conn)
+{
+    if (PQsendQueryParams(conn->pg, POOLER_ASK, 0, NULL, NULL, NULL, NULL, 1) != 1 ||
+        PQpipelineSync(conn->pg) != 1) {
+        store_conn_fail_io(conn, "ask for the process", PQerrorMessage(conn->pg));
+        return;
+    }
+    store_conn_flush(conn);
+}
+
+static void start_session(struct store_conn *conn)
+{
+    if (PQsetnonblocking(conn->pg, 1) != 0 || PQenterPipelineMode(conn->pg) != 1) {
+        store_conn_fail_io(conn, "prepare", PQerrorMessage(conn->pg));
+        return;
+    }
+    store_conn_arm(conn, conn->options.timeout_ms * INT64_C(1000));
+    if (!conn->options.finds_poolers) {
+        start_preparing(conn);
+        return;
+    }
+    conn->state = STATE_ASKING;
+    conn->asked = 0;
+    ask_for_backend(conn);
+}
+
+static void check_pooler(struct store_conn *conn);
+
+/* The answer may belong to an earlier attempt. */
+static void conn_on_pooler_checked(struct pooler_check *check)
+{
+    struct store_conn *conn = check->arg;
+    struct rlock_err why;
+
+    conn->is_checking = false;
+    if (conn->state == STATE_CHECKING && conn->check_attempt != conn->attempts) {
+        check_pooler(conn);
+    } else if (conn->state == STATE_CHECKING && check->is_shared) {
+        why.status = refuse_pooler(&why);
+        store_conn_fail(conn, &why);
+    } else if (conn->state == STATE_CHECKING) {
+        conn->state = STATE_ASKING;
+        ask_for_backend(conn);
+    }
+    closing_done(&conn->closing);
+}
+
+static void check_pooler(struct store_conn *conn)
+{
+    conn->state = STATE_CHECKING;
+    if (conn->is_checking)
+        return;
+    conn->pooler = (struct pooler_check){.database_url = conn->options.database_url,
+                                         .target = conn->target,
+                                         .pid = conn->asked_pid,
+                                         .timeout_ms = conn->options.timeout_ms / 2,
+                                         .done = conn_on_pooler_checked,
+                                         .arg = conn};
+    if (pooler_check_start(&conn->pooler, conn->options.loop) != 0) {
+        store_conn_fail_io(conn, "connect", "no thread");
+        return;
+    }
+    conn->is_checking = true;
+    conn->check_attempt = conn->attempts;
+    closing_part(&conn->closing);
+}
+
+/* Takes the answer to POOLER_ASK. libpq has the process that the other side of the connection named.
+   A pooler names one of its own. */
+static enum rlock_status take_backend(struct store_conn *conn, const PGresult *result,
+                                      struct rlock_err *reterr)
+{
+    int64_t before = conn->asked_pid;
+
+    if (PQresultStatus(result) == PGRES_TUPLES_OK) {
+        conn->asked_pid = result_int64(result, 0, 0);
+        return conn->asked++ == 0 || conn->asked_pid == before ? RLOCK_OK
+                                                               : refuse_pooler(reterr);
+    }
+    if (PQresultStatus(result) != PGRES_PIPELINE_SYNC)
+        return err_set(reterr, RLOCK_IO, "ask for the process: %s",
+                       PQresultErrorMessage(result));
+    if (conn->asked_pid == PQbackendPID(conn->pg) || conn->asked == 3)
+        start_preparing(conn);
+    else if (conn->asked == 1)
+        ask_for_backend(conn);
+    else
+        check_pooler(conn);
+    return RLOCK_OK;
+}
+
+enum rlock_status store_connect_take(struct store_conn *conn, const PGresult *result,
+                                     struct rlock_err *reterr)
+{
+    return conn->state == STATE_ASKING ? take_backend(conn, result, reterr)
+                                       : take_prepared(conn, result, reterr);
 }
 
 /* -- connecting -- */
@@ -154,7 +272,7 @@ void store_connect_continue(struct store_conn *conn, PostgresPollingStatusType n
         return;
     }
     if (next == PGRES_POLLING_OK)
-        start_preparing(conn);
+        start_session(conn);
     else
         store_conn_poll_for(conn,
                             next == PGRES_POLLING_READING ? UV_READABLE : UV_WRITABLE);
@@ -174,19 +292,8 @@ static void conn_on_notice(void *arg, const PGresult *notice)
 
 static void start_connecting(struct store_conn *conn)
 {
-    /* A later keyword overrides an earlier keyword, unless the later value is empty. So the
-       URL may set the application name, but not the encoding. */
-    /* clang-format off */
-    const char *const keywords[] = {
-        "fallback_application_name", "dbname", "host", "hostaddr", "port", "client_encoding",
-        "target_session_attrs", NULL};
-    const char *const values[] = {
-        "seckill", conn->options.database_url, conn->target.name, conn->target.address,
-        conn->target.port, "UTF8", "any", NULL};
-    /* clang-format on */
-
     conn->state = STATE_CONNECTING;
-    conn->pg = PQconnectStartParams(keywords, values, 1);
+    conn->pg = database_connect(conn->options.database_url, &conn->target);
     if (conn->pg == NULL || PQstatus(conn->pg) == CONNECTION_BAD) {
         store_conn_fail_io(conn, "connect", PQerrorMessage(conn->pg));
         return;
@@ -261,7 +368,7 @@ uint32_t store_connect_ms(const struct store_conn *conn)
 {
     uint32_t part_ms = conn->options.timeout_ms / HOST_PART;
 
-    return conn->state != STATE_PREPARING && conn->host_count > 1 && part_ms > HOST_MS_MIN
+    return conn->state < STATE_ASKING && conn->host_count > 1 && part_ms > HOST_MS_MIN
                ? part_ms
                : conn->options.timeout_ms;
 }

@@ -5,6 +5,8 @@
  *   WAITING     for the next attempt
  *   RESOLVING   a thread of libuv looks up the name of the host
  *   CONNECTING  by PQconnectPoll()
+ *   ASKING      the server names the process that serves the session
+ *   CHECKING    behind a pooler: whether it gives this process to other clients, see pooler.h
  *   PREPARING   the settings and the statements of the session are under way
  *   UP
  * One timer serves for the pause before an attempt, for the deadline of an attempt, and for the
@@ -196,7 +198,7 @@ static bool take_result(struct store_conn *conn, PGresult *result)
         keep_result(conn, result);
         return true;
     }
-    if (conn->state == STATE_PREPARING)
+    if (conn->state != STATE_UP)
         why.status = store_connect_take(conn, result, &why);
     else if (is_sync)
         why.status = take_sync(conn, &why);
@@ -214,7 +216,7 @@ static void take_results(struct store_conn *conn)
 {
     unsigned nulls = 0;
 
-    while ((conn->state == STATE_PREPARING ||
+    while ((conn->state == STATE_ASKING || conn->state == STATE_PREPARING ||
             (conn->state == STATE_UP && !list_is_empty(&conn->pending))) &&
            nulls < 2 && !PQisBusy(conn->pg)) {
         PGresult *result = PQgetResult(conn->pg);
@@ -301,6 +303,8 @@ static void conn_on_timer(uv_timer_t *timer)
         break;
     case STATE_RESOLVING:
     case STATE_CONNECTING:
+    case STATE_ASKING:
+    case STATE_CHECKING:
     case STATE_PREPARING:
         if (!store_conn_is_broken(conn))
             err_set(&conn->broken, RLOCK_TIMEOUT,
@@ -359,6 +363,8 @@ void store_conn_close(struct store_conn *conn, struct closing *owner)
     store_conn_drop(conn);
     if (conn->is_resolving)
         uv_cancel((uv_req_t *)&conn->resolve);
+    if (conn->is_checking)
+        pooler_check_cancel(&conn->pooler);
     closing_handle(&conn->closing, (uv_handle_t *)&conn->timer);
     closing_done(&conn->closing);
     err_set(&why, RLOCK_CANCELLED, "closed");

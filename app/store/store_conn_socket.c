@@ -152,7 +152,7 @@ void store_conn_flush(struct store_conn *conn)
 {
     int left;
 
-    if (conn->pg == NULL || conn->state < STATE_PREPARING || store_conn_is_broken(conn))
+    if (conn->pg == NULL || conn->state < STATE_ASKING || store_conn_is_broken(conn))
         return;
     left = PQflush(conn->pg);
     if (left < 0)

@@ -58,8 +58,8 @@ static enum role role_of(const struct store *store, const struct store_conn *con
     return role;
 }
 
-/* Called when a session has found that the server is less durable than required. All sessions leave
-   the server. */
+/* Called when a session has found that the server is less durable than required, or that a pooler
+   shares its process. All sessions leave the server. */
 static void leave_server(struct store *store, const struct rlock_err *why)
 {
     for (unsigned i = 0; i < store->conn_count; i++) {
@@ -103,7 +103,7 @@ static void store_on_conn_down(struct store_conn *conn, bool was_up,
     }
     if (role >= ROLE_LANE && store_conn_pending(conn) > 0)
         store_suspect(store, store_conn_session(conn)->backend);
-    if (was_up && why->status == RLOCK_UNSAFE)
+    if (was_up && (why->status == RLOCK_UNSAFE || why->status == RLOCK_NOT_OWNER))
         leave_server(store, why);
     if (!store_conn_is_up(store->conns[ROLE_MAIN]) && role != ROLE_MAIN)
         store_conn_rest(conn);
@@ -139,8 +139,10 @@ static struct store_conn_options conn_options(const struct store *store, enum ro
     if (role == ROLE_LISTS) {
         options.database_url = store->options.lists_url;
         options.is_reader = true;
+        options.finds_poolers = true;
     }
     if (role == ROLE_MAIN) {
+        options.finds_poolers = true;
         options.listen = "seckill_voucher";
         options.on_notify = store_on_notify;
     }
@@ -152,6 +154,7 @@ static struct store_conn_options conn_options(const struct store *store, enum ro
     return options;
 }
 
+/* The main connection seeks a server. The others follow, see store_on_conn_up(). */
 static enum rlock_status open_connections(struct store *store)
 {
     enum rlock_status status = RLOCK_OK;
@@ -162,6 +165,8 @@ static enum rlock_status open_connections(struct store *store)
         if ((i != ROLE_EXPIRY || store->expiry != NULL) &&
             (i != ROLE_LISTS || store->options.lists_url != NULL))
             status = store_conn_open(&options, &store->conns[i]);
+        if (store->conns[i] != NULL && i != ROLE_MAIN && i != ROLE_LISTS)
+            store_conn_rest(store->conns[i]);
     }
     return status;
 }

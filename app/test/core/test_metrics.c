@@ -184,6 +184,9 @@ CASE(test_print__gauges_of_dependencies)
                    "# HELP seckill_reconnects_total Connections opened again after a "
                    "loss.\n"
                    "# TYPE seckill_reconnects_total counter",
+                   "# TYPE seckill_postgres_refused gauge\n"
+                   "seckill_postgres_refused{reason=\"not_utf8\"} 0",
+                   "seckill_postgres_refused{reason=\"read_only\"} 0",
                    "# TYPE seckill_durability gauge\n"
                    "seckill_durability{level=\"none\"} 0\n"
                    "seckill_durability{level=\"local\"} 1\n"
@@ -191,11 +194,16 @@ CASE(test_print__gauges_of_dependencies)
                    "# TYPE seckill_clock_difference_seconds gauge\n"
                    "seckill_clock_difference_seconds -1.5");
     second.postgres_up = 0;
+    second.postgres_failure = RLOCK_BUSY;
+    first.postgres_failure = RLOCK_UNSAFE; /* a past failure */
     first.redis_up = 1;
     first.lists = second.lists = LISTS_UP;
     ASSERT_METRICS("seckill_dependency_up{dependency=\"postgres\"} 0\n"
                    "seckill_dependency_up{dependency=\"redis\"} 1\n"
-                   "seckill_dependency_up{dependency=\"lists\"} 1");
+                   "seckill_dependency_up{dependency=\"lists\"} 1",
+                   "seckill_postgres_refused{reason=\"read_only\"} 1\n"
+                   "seckill_postgres_refused{reason=\"not_durable\"} 0\n"
+                   "seckill_postgres_refused{reason=\"pooler_transaction_mode\"} 0");
     first.lists = LISTS_DOWN;
     second.lists = LISTS_NONE;
     ASSERT_METRICS("seckill_dependency_up{dependency=\"lists\"} 0");

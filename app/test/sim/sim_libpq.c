@@ -5,6 +5,7 @@
  * Results are available as soon as they arrive; PQconsumeInput() only reports that a connection is
  * lost.
  */
+#include "app/store/pooler.h"
 #include "app/test/sim/sim.h"
 #include "app/test/sim/sim_loop.h"
 #include "app/test/sim/sim_memory.h"
@@ -159,6 +160,22 @@ void PQfinish(PGconn *conn)
     sim_descriptor_close(&conn->descriptor);
 }
 
+int PQbackendPID(const PGconn *conn)
+{
+    return (int)sim_backend_pid(conn->backend);
+}
+
+/* There is no pooler. */
+int pooler_check_start(struct pooler_check *check UNUSED, uv_loop_t *loop UNUSED)
+{
+    sim_fail("a pooler is looked for");
+}
+
+void pooler_check_cancel(struct pooler_check *check UNUSED)
+{
+    sim_fail("a pooler is looked for");
+}
+
 int PQsetnonblocking(PGconn *conn UNUSED, int arg UNUSED)
 {
     return 0;
@@ -231,7 +248,9 @@ int PQsendQueryParams(PGconn *conn, const char *command, int nParams,
 {
     if (conn->state != CONN_READY)
         return 0;
-    if (nParams == 0 && strncmp(command, "listen ", 7) == 0)
+    if (strcmp(command, POOLER_ASK) == 0)
+        add_statement(conn, SQL_BACKEND, 0);
+    else if (nParams == 0 && strncmp(command, "listen ", 7) == 0)
         add_statement(conn, SQL_LISTEN, 0);
     else if (nParams == 3)
         add_settings(conn, paramValues);

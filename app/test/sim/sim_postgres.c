@@ -239,6 +239,18 @@ static PGresult *retire(const struct sim_params *params)
     return sim_result_end();
 }
 
+static PGresult *backend_of(const struct sim_backend *backend)
+{
+    sim_result_begin(1);
+    sim_result_int(backend->pid, 8);
+    return sim_result_end();
+}
+
+int64_t sim_backend_pid(const struct sim_backend *backend)
+{
+    return backend->pid;
+}
+
 static PGresult *settings(struct sim_backend *backend,
                           const struct sim_statement *statement)
 {
@@ -260,13 +272,14 @@ bool sim_postgres_is_lowered(void)
     return sim_now_us() < sim_postgres.lowered_until_us;
 }
 
-static PGresult *proof(void)
+static PGresult *proof(const struct sim_backend *backend)
 {
-    sim_result_begin(3);
+    sim_result_begin(4);
     sim_result_int(sim_postgres_is_lowered() ? DURABILITY_NONE : DURABILITY_LOCAL, 4);
     sim_result_int(0, 4); /* not read-only */
     sim_result_time(sim_postgres_is_lowered() ? sim_postgres.lowered_us
                                               : sim_postgres.lowered_until_us);
+    sim_result_int(backend->pid, 8);
     return sim_result_end();
 }
 
@@ -284,6 +297,8 @@ static PGresult *read_statement(struct sim_backend *backend,
                                 const struct sim_statement *statement)
 {
     switch (statement->kind) {
+    case SQL_BACKEND:
+        return backend_of(backend);
     case SQL_SETTINGS:
         return settings(backend, statement);
     case SQL_LIMIT:
@@ -302,7 +317,7 @@ static PGresult *read_statement(struct sim_backend *backend,
         backend->is_flushing |= !sim_sql_is_flushed();
         return sim_result_of(PGRES_TUPLES_OK);
     case SQL_PROOF:
-        return proof();
+        return proof(backend);
     default:
         return sim_sql_read(statement);
     }

@@ -58,6 +58,9 @@ struct sim_backend *sim_backend_open(struct sim_stream *to_client, unsigned serv
 /** The stream from which the process reads. */
 struct sim_stream *sim_backend_stream(struct sim_backend *backend);
 
+/** The id of the process. */
+int64_t sim_backend_pid(const struct sim_backend *backend);
+
 /* -- the server, for the schedule -- */
 
 struct sim_postgres_options {

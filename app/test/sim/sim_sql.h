@@ -22,6 +22,7 @@
 
 /** The statements that the store sends and the simulator models. */
 enum sim_statement_kind {
+    SQL_BACKEND,  /* which server process serves the session */
     SQL_SETTINGS, /* sets the settings of a session */
     SQL_LIMIT,    /* sets statement_timeout */
     SQL_LISTEN,

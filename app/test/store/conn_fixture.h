@@ -21,9 +21,9 @@
 /* The rows that the server returns at the start of a session. SESSION: the pid is 7, the process
    started at 8, the role may place orders, the server started at 9, the server is cell 1 of 2.
    PROOF: the durability is DURABILITY_LOCAL, the server is not read-only, its configuration was
-   read at 5. */
+   read at 5, the pid is 7. */
 #define SESSION "7 8 1 9 1 2;"
-#define PROOF   "2 0 5;"
+#define PROOF   "2 0 5 7;"
 #define PLACED  "place 42;barrier;sync;proof;sync;"
 
 static uv_loop_t loop;
@@ -151,6 +151,8 @@ static inline int end(void **state UNUSED)
     closing_done(&owner);
     if (fake_resolve != NULL)
         fake_resolve_ends(UV_EAI_NONAME, NULL);
+    if (fake_pooler != NULL)
+        fake_pooler_ends(false);
     fake_end();
     assert_true(is_closed);
     return 0;

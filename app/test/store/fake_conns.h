@@ -19,7 +19,7 @@ struct store_conn {
     struct store_conn_options options;
     struct store_session session;
     bool is_up;
-    bool is_left, is_resting, is_checked, is_flushed;
+    bool is_left, is_resting, has_rested, is_checked, is_flushed;
     const struct store_conn *leader;
     unsigned pending;
 };
@@ -264,7 +264,7 @@ void store_conn_check(struct store_conn *conn)
 
 void store_conn_leave(struct store_conn *conn, const struct rlock_err *why)
 {
-    ASSERT_STATUS(why->status, RLOCK_UNSAFE);
+    assert_true(why->status == RLOCK_UNSAFE || why->status == RLOCK_NOT_OWNER);
     conn->is_left = true;
 }
 
@@ -275,12 +275,13 @@ unsigned store_conn_pending(const struct store_conn *conn)
 
 void store_conn_rest(struct store_conn *conn)
 {
-    conn->is_resting = true;
+    conn->is_resting = conn->has_rested = true;
 }
 
 void store_conn_follow(struct store_conn *conn, const struct store_conn *leader)
 {
     conn->leader = leader;
+    conn->is_resting = false;
 }
 
 /* The number of parameters of a statement: the highest number behind a "$" in its SQL. */

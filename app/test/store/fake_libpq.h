@@ -23,6 +23,7 @@
 #include <unistd.h>
 
 #define FAKE_ARRIVALS_MAX 64
+#define FAKE_PID          7 /* the server process that libpq was told */
 
 struct pg_conn {
     ConnStatusType status;
@@ -59,6 +60,7 @@ static struct {
 static size_t fake_closing_count;
 static uv_getaddrinfo_t *fake_resolve;
 static uv_getaddrinfo_cb fake_on_resolved;
+static struct pooler_check *fake_pooler; /* NULL: no check is under way */
 
 static inline bool fake_fails(const char *call)
 {
@@ -179,6 +181,7 @@ static inline void fake_reset(void)
     fake_pg = NULL;
     fake_poll = NULL;
     fake_resolve = NULL;
+    fake_pooler = NULL;
     fake_taken = fake_arrived = fake_error_count = 0;
     fake_statements = 0;
     assert_int_equal(pipe(fake_socket), 0);
@@ -270,6 +273,12 @@ PQnoticeReceiver PQsetNoticeReceiver(PGconn *pg, PQnoticeReceiver notice, void *
     pg->notice = notice;
     pg->notice_arg = arg;
     return NULL;
+}
+
+int PQbackendPID(const PGconn *pg)
+{
+    assert_ptr_equal(pg, fake_pg);
+    return FAKE_PID;
 }
 
 int PQsetnonblocking(PGconn *pg, int arg)
@@ -533,6 +542,34 @@ int uv_cancel(uv_req_t *request)
     assert_ptr_equal(request, fake_resolve);
     SAY("cancel;");
     return 0;
+}
+
+/* -- poolers -- */
+
+int pooler_check_start(struct pooler_check *check, uv_loop_t *loop UNUSED)
+{
+    assert_null(fake_pooler); /* one at a time */
+    SAY("check %lld %u %s;", (long long)check->pid, (unsigned)check->timeout_ms,
+        check->target.port);
+    if (fake_fails("check"))
+        return UV_ENOMEM;
+    fake_pooler = check;
+    return 0;
+}
+
+void pooler_check_cancel(struct pooler_check *check)
+{
+    assert_ptr_equal(check, fake_pooler);
+    SAY("cancel;");
+}
+
+static inline void fake_pooler_ends(bool is_shared)
+{
+    struct pooler_check *check = fake_pooler;
+
+    fake_pooler = NULL;
+    check->is_shared = is_shared;
+    check->done(check);
 }
 
 /* NOLINTEND(readability-inconsistent-declaration-parameter-name,readability-function-size,readability-identifier-naming) */

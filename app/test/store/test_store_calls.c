@@ -355,10 +355,12 @@ static void assert_options(enum role role, const char *wanted)
 
     assert_ptr_equal(options->loop, &loop);
     assert_true((options->on_notify != NULL) == (options->listen != NULL));
-    snprintf(found, sizeof(found), "%u %u %u %u %s %s%s required %d", options->timeout_ms,
-             options->statement_ms, options->lock_ms, options->idle_ms,
-             options->database_url, options->listen != NULL ? options->listen : "-",
-             options->is_reader ? " reader" : "", options->required);
+    snprintf(found, sizeof(found), "%u %u %u %u %s %s%s%s required %d",
+             options->timeout_ms, options->statement_ms, options->lock_ms,
+             options->idle_ms, options->database_url,
+             options->listen != NULL ? options->listen : "-",
+             options->is_reader ? " reader" : "",
+             options->finds_poolers ? " finds_poolers" : "", options->required);
     assert_string_equal(found, wanted);
 }
 
@@ -372,12 +374,12 @@ STORE_CASE(test_store_open__gives_each_connection_its_limits)
         enum role role;
         const char *wanted;
     } rows[] = {
-        {1000, ROLE_MAIN,         "1000 251 0 0 postgresql://one/seckill seckill_voucher required 3"},
+        {1000, ROLE_MAIN,         "1000 251 0 0 postgresql://one/seckill seckill_voucher finds_poolers required 3"},
         {1000, ROLE_READS,        "1000 251 20 0 postgresql://one/seckill - required 3"},
         {1000, ROLE_CHANGES,      "1000 751 40 0 postgresql://one/seckill - required 3"},
         {1000, ROLE_SLOW_CHANGES, "1000 751 40 0 postgresql://one/seckill - required 3"},
         {1000, ROLE_EXPIRY,       "1000 3750 50 1200 postgresql://one/seckill - required 3"},
-        {1000, ROLE_LISTS,        "1000 251 20 0 postgresql://two/lists - reader required 3"},
+        {1000, ROLE_LISTS,        "1000 251 20 0 postgresql://two/lists - reader finds_poolers required 3"},
         {1000, ROLE_LANE,         "1000 751 40 0 postgresql://one/seckill - required 3"},
         {1000, ROLE_LANE + 1,     "1000 751 40 0 postgresql://one/seckill - required 3"},
         {400,  ROLE_LANE,         "400 301 20 0 postgresql://one/seckill - required 3"},
@@ -673,9 +675,15 @@ STORE_CASE(test_state__connections_follow_the_one_that_came_up)
     assert_ptr_equal(conn_of(ROLE_MAIN)->leader, conn_of(ROLE_CHANGES));
 }
 
-/* Only the main connection looks for a server. The other connections wait until it is up. */
+/* Only the main connection looks for a server. The other connections wait until it is up, also
+   after the start. */
 STORE_CASE(test_state__others_rest_while_the_main_connection_is_down)
 {
+    open_with_lists();
+    for (size_t i = 0; i < fake_opened; i++)
+        ASSERT_NUMBER(fake_conns[i].has_rested, ==,
+                      &fake_conns[i] != conn_of(ROLE_MAIN) &&
+                          &fake_conns[i] != conn_of(ROLE_LISTS));
     fake_lose(conn_of(ROLE_LANE), RLOCK_IO);
     assert_false(conn_of(ROLE_LANE)->is_resting);
     fake_lose(conn_of(ROLE_MAIN), RLOCK_IO);
@@ -706,6 +714,14 @@ STORE_CASE(test_state__an_unsafe_server_is_left_by_all_but_lists)
         assert_false(fake_conns[i].is_left);
     fake_come_up(conn_of(ROLE_LANE));
     fake_lose(conn_of(ROLE_LANE), RLOCK_UNSAFE);
+    for (size_t i = 0; i < fake_opened; i++)
+        ASSERT_NUMBER(fake_conns[i].is_left, ==, &fake_conns[i] != conn_of(ROLE_LISTS));
+}
+
+STORE_CASE(test_state__a_pooler_is_left_by_all_but_lists)
+{
+    open_with_lists();
+    fake_lose(conn_of(ROLE_LANE), RLOCK_NOT_OWNER);
     for (size_t i = 0; i < fake_opened; i++)
         ASSERT_NUMBER(fake_conns[i].is_left, ==, &fake_conns[i] != conn_of(ROLE_LISTS));
 }

@@ -26,8 +26,8 @@ CONN_CASE(test_connect__prepares_a_session)
     ASSERT_NUMBER(fake_due_ms(), ==, TIMEOUT_MS - 100);
     fake_next = PGRES_POLLING_OK;
     fake_ready(UV_READABLE);
-    ASSERT_SAID("nonblocking 1;pipeline;session '1000' '200' '9000';listen vouchers;"
-                "prepare place;prepare restock_voucher;proof;sync;flush;poll R;");
+    ASSERT_SAID("nonblocking 1;pipeline;session '1000' '200' '9000';prepare place;"
+                "prepare restock_voucher;proof;listen vouchers;sync;flush;poll R;");
     ASSERT_NUMBER(fake_due_ms(), ==, TIMEOUT_MS);
     fake_read(SESSION "ok;ok;" PROOF);
     assert_false(store_conn_is_up(conn));
@@ -88,8 +88,9 @@ CONN_CASE(test_connect__fails)
         {"",            0, "UTF8",   "!42601;", "io 'prepare: words of the server'"},
         {"",            0, "UTF8",   "7 8 1 9 -1 0;", "refused 'the database is an aggregate"},
         {"",            0, "UTF8",   "7 8 0 9 0 1;", "refused 'this role may not call"},
-        {"",            0, "UTF8",   "2 1 5;", "busy 'the server is read-only'"},
-        {"",            0, "UTF8",   "1 0 5;", "unsafe 'durability is none, see"},
+        {"",            0, "UTF8",   SESSION "2 1 5 7;", "busy 'the server is read-only'"},
+        {"",            0, "UTF8",   SESSION "1 0 5 7;", "unsafe 'durability is none, see"},
+        {"",            0, "UTF8",   SESSION "2 0 5 6;", "not_owner 'a pooler gives each"},
         {"consume",     0, "UTF8",   "ok;", "io 'connection lost: words of libpq'"},
     };
     /* clang-format on */
@@ -155,7 +156,7 @@ CONN_CASE(test_connect__reports_a_host_that_answered)
             fake_next = i == refusing ? PGRES_POLLING_OK : PGRES_POLLING_FAILED;
             fake_ready(UV_WRITABLE);
             if (i == refusing)
-                fake_read("2 1 5;");
+                fake_read(SESSION "2 1 5 7;");
             if (i < 2)
                 pass_ms(0);
         }
@@ -180,10 +181,10 @@ CONN_CASE(test_connect__reports_the_last_host_that_answered)
     options.database_url = THREE_HOSTS;
     open_conn();
     fake_ready(UV_WRITABLE);
-    fake_read("2 1 5;");
+    fake_read(SESSION "2 1 5 7;");
     pass_ms(0);
     fake_ready(UV_WRITABLE);
-    fake_read("1 0 5;");
+    fake_read(SESSION "1 0 5 7;");
     pass_ms(0);
     said[0] = '\0';
     fake_next = PGRES_POLLING_FAILED;
@@ -227,6 +228,133 @@ CONN_CASE(test_connect_ms__is_a_part_of_several_hosts)
         fake_reset();
     }
     conn = NULL;
+}
+
+/* -- poolers -- */
+
+#define ASK "select pg_backend_pid()::bigint;sync;flush;poll R;"
+
+static void begin_to_ask(void)
+{
+    options.finds_poolers = true;
+    if (conn == NULL)
+        open_conn();
+    said[0] = '\0';
+    fake_ready(UV_WRITABLE);
+    ASSERT_SAID("nonblocking 1;pipeline;" ASK);
+    ASSERT_NUMBER(fake_due_ms(), ==, TIMEOUT_MS);
+}
+
+/* The server process is 8, but libpq was told 7. */
+static void begin_to_check(void)
+{
+    begin_to_ask();
+    fake_read("8;sync;");
+    ASSERT_SAID("select pg_backend_pid()::bigint;sync;flush;");
+    fake_read("8;sync;");
+    ASSERT_SAID("check 8 2500 5001;");
+}
+
+CONN_CASE(test_pooler__there_is_none)
+{
+    begin_to_ask();
+    fake_read("7;sync;");
+    ASSERT_SAID("session '1000' '200' '9000';prepare place;prepare restock_voucher;"
+                "proof;sync;flush;");
+}
+
+CONN_CASE(test_pooler__gives_the_process_to_no_other_client)
+{
+    begin_to_check();
+    fake_pooler_ends(false);
+    ASSERT_SAID("select pg_backend_pid()::bigint;sync;flush;");
+    fake_read("8;sync;");
+    ASSERT_CONTAINS(said, "session '1000' '200' '9000';prepare place;");
+    said[0] = '\0';
+    fake_read("8 8 1 9 1 2;2 0 5 8;sync;");
+    ASSERT_SAID("up;");
+}
+
+#define SHARED                                                                           \
+    "backoff 0 40 250;finish;down 0 not_owner 'a pooler gives each transaction another " \
+    "server process: set its pool_mode to session, or connect directly';"
+
+CONN_CASE(test_pooler__gives_the_process_to_another_client)
+{
+    begin_to_check();
+    fake_pooler_ends(true);
+    ASSERT_SAID(SHARED);
+    ASSERT_NUMBER(fake_due_ms(), ==, 10);
+}
+
+CONN_CASE(test_pooler__gives_another_process)
+{
+    begin_to_ask();
+    fake_read("8;sync;");
+    said[0] = '\0';
+    fake_read("9;");
+    ASSERT_SAID(SHARED);
+    start_again();
+    begin_to_check();
+    fake_pooler_ends(false);
+    said[0] = '\0';
+    fake_read("9;");
+    ASSERT_SAID(SHARED);
+}
+
+/* A check that cannot begin, a server that refuses, and a pooler that does not answer. */
+CONN_CASE(test_pooler__cannot_be_asked)
+{
+    begin_to_ask();
+    fake_fail("check", 0);
+    fake_read("8;sync;8;sync;");
+    ASSERT_CONTAINS(said, "down 0 io 'connect: no thread';");
+    pass_ms(10);
+    begin_to_ask();
+    fake_read("!08P01;");
+    ASSERT_CONTAINS(said, "down 0 io 'ask for the process: words of the server';");
+    pass_ms(20);
+    begin_to_ask();
+    pass_ms(TIMEOUT_MS);
+    ASSERT_CONTAINS(said, "down 0 timeout 'connect: no answer within 5000 ms';");
+    fake_fail("select pg_backend_pid()::bigint", 0);
+    pass_ms(30);
+    fake_ready(UV_WRITABLE);
+    ASSERT_CONTAINS(said, "down 0 io 'ask for the process: words of libpq';");
+}
+
+/* One check at a time: its late answer is not that of the next attempt. */
+CONN_CASE(test_pooler__an_answer_may_be_late)
+{
+    begin_to_check();
+    pass_ms(TIMEOUT_MS);
+    ASSERT_CONTAINS(said, "down 0 timeout");
+    pass_ms(10);
+    begin_to_ask();
+    fake_read("8;sync;8;sync;");
+    assert_null(strstr(said, "check"));
+    said[0] = '\0';
+    fake_pooler_ends(true);
+    ASSERT_SAID("check 8 2500 5001;");
+    fake_pooler_ends(false);
+    fake_read("8;sync;");
+    ASSERT_CONTAINS(said, "session '1000' '200' '9000';");
+}
+
+CONN_CASE(test_pooler__the_check_is_cancelled)
+{
+    begin_to_check();
+    closing_start(&owner, on_owner_closed, NULL);
+    is_closed = false;
+    store_conn_close(conn, &owner);
+    closing_done(&owner);
+    ASSERT_CONTAINS(said, "cancel;");
+    fake_turn();
+    assert_false(is_closed);
+    fake_pooler_ends(false);
+    assert_true(is_closed);
+    conn = NULL;
+    fake_end();
 }
 
 /* -- names -- */
