@@ -84,9 +84,9 @@ struct store_conn_options {
     uint32_t idle_ms;   /* the server ends a session after this idle time; 0: never */
     const char *listen; /* a channel, or NULL */
     void (*on_up)(struct store_conn *conn, void *arg);
-    /* Called when all hosts have failed in turn. `why` is the reason of a host that has answered,
-       if there is one. Also called with `was_up` when an established connection fails, before its
-       queries are answered. */
+    /* Called when all hosts have failed in turn. `why` is the reason of a host that has answered, if
+       there is one, and rather of a host that is not read-only. Also called with `was_up` when an
+       established connection fails, before its queries are answered. */
     void (*on_down)(struct store_conn *conn, bool was_up, const struct rlock_err *why,
                     void *arg);
     void (*on_notify)(const char *payload, void *arg); /* NULL if `listen` is NULL */

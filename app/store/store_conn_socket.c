@@ -83,6 +83,12 @@ static bool is_refusal(const struct rlock_err *why)
     return why->status != RLOCK_IO && why->status != RLOCK_TIMEOUT;
 }
 
+/* A read-only server is a standby. The reason of any other server tells more. */
+static unsigned weight_of(const struct rlock_err *why)
+{
+    return !is_refusal(why) ? 0 : why->status == RLOCK_BUSY ? 1 : 2;
+}
+
 void store_conn_answer_failed(struct store_conn *conn, const struct rlock_err *why)
 {
     bool is_left = is_refusal(why) && why->status != RLOCK_CANCELLED;
@@ -103,7 +109,7 @@ void store_conn_fail(struct store_conn *conn, const struct rlock_err *why)
     unsigned hosts = conn->host_count;
     uint32_t pause_ms = 0;
 
-    if (conn->attempts % hosts == 0 || is_refusal(why) || !is_refusal(&conn->round))
+    if (conn->attempts % hosts == 0 || weight_of(why) >= weight_of(&conn->round))
         conn->round = *why;
     is_round_over = ++conn->attempts % hosts == 0;
     if (is_round_over)

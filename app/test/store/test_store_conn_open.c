@@ -192,6 +192,26 @@ CONN_CASE(test_connect__reports_the_last_host_that_answered)
     ASSERT_CONTAINS(said, "down 0 unsafe 'durability is none, see");
 }
 
+/* The new primary has no standby yet, and another host is read-only: the reason of the primary, in
+   whichever order they answer. */
+CONN_CASE(test_connect__prefers_the_reason_of_a_primary)
+{
+    static const char *const proofs[] = {SESSION "2 1 5 7;", SESSION "2 0 5 7;",
+                                         SESSION "2 1 5 7;"};
+
+    options.database_url = THREE_HOSTS;
+    options.required = DURABILITY_REMOTE;
+    open_conn();
+    for (size_t i = 0; i < COUNT_OF(proofs); i++) {
+        said[0] = '\0';
+        fake_ready(UV_WRITABLE);
+        fake_read(proofs[i]);
+        if (i < 2)
+            pass_ms(0);
+    }
+    ASSERT_CONTAINS(said, "down 0 unsafe 'durability is local, see");
+}
+
 CONN_CASE(test_connect__has_a_time_limit)
 {
     open_conn();
