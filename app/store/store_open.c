@@ -22,15 +22,8 @@ bool store_is_up(const struct store *store)
     return true;
 }
 
-/* Whether a server refused the session for another reason than the one reported last. If there are
-   several hosts, a standby refuses sessions with RLOCK_BUSY, because it is read-only. RLOCK_BUSY is
-   not reported after another reason, which may say why the primary refuses. */
-static bool is_new_refusal(const struct store *store, enum rlock_status refusal)
-{
-    return refusal != RLOCK_OK && refusal != store->refusal &&
-           (refusal != RLOCK_BUSY || store->refusal == RLOCK_OK);
-}
-
+/* Reports whether the store is up, and if it is not, why. A server that has answered gives a better
+   reason than one that has not, so it replaces the reason that was reported. */
 static void report_state(struct store *store, const struct rlock_err *why)
 {
     bool is_up = store_is_up(store);
@@ -39,7 +32,7 @@ static void report_state(struct store *store, const struct rlock_err *why)
     enum rlock_status refusal = is_answer ? why->status : RLOCK_OK;
 
     if (store->is_state_reported && store->is_up == is_up &&
-        !is_new_refusal(store, refusal))
+        (refusal == RLOCK_OK || refusal == store->refusal))
         return;
     if (!is_up && why == NULL)
         return; /* the attempts under way will report the reason */

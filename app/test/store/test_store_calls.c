@@ -484,8 +484,6 @@ STORE_CASE(test_state__is_reported_when_it_changes)
     fake_lose(lane, RLOCK_REFUSED);
     ASSERT_SAID("");
     ASSERT_NUMBER(metrics.postgres_reconnects, ==, 1);
-    /* This is as from another host that is a standby, and is not reported. */
-    fake_lose(lane, RLOCK_BUSY);
     fake_lose(lane, RLOCK_IO);
     ASSERT_SAID("");
     fake_lose(lane, RLOCK_UNSAFE);
@@ -497,13 +495,15 @@ STORE_CASE(test_state__is_reported_when_it_changes)
 }
 
 /* The service finds a standby, which is read-only. After its promotion the server has no standby of
-   its own, so it is not durable. Both reasons must be reported. */
-STORE_CASE(test_state__tells_that_a_promoted_server_is_not_durable)
+   its own, so it is not durable. Then it is lost, and another standby answers. */
+STORE_CASE(test_state__follows_the_reasons_of_a_failover)
 {
-    fake_lose(conn_of(ROLE_LANE), RLOCK_BUSY);
+    fake_lose(conn_of(ROLE_MAIN), RLOCK_BUSY);
     ASSERT_SAID("down busy;");
-    fake_lose(conn_of(ROLE_LANE), RLOCK_UNSAFE);
+    fake_lose(conn_of(ROLE_MAIN), RLOCK_UNSAFE);
     ASSERT_SAID("down unsafe;");
+    fake_lose(conn_of(ROLE_MAIN), RLOCK_BUSY);
+    ASSERT_SAID("down busy;");
 }
 
 STORE_CASE(test_state__tells_that_the_server_that_is_back_is_read_only)
