@@ -36,9 +36,8 @@ struct sim_attempt {
     struct text key;
     int64_t arrived_us;
     int64_t paused_until_us; /* until when the service was stopped; 0: it was not */
-    bool
-        is_behind; /* another request of the shopper was in progress when this one arrived */
-    bool is_lost; /* the service was killed, so there is no answer */
+    bool is_behind;          /* behind another request of the shopper */
+    bool is_lost;   /* the service was killed, so there is no answer */
     bool is_answered;
     enum outcome outcome;
     bool is_matched; /* this request explains an order that was not answered as placed */
