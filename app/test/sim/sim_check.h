@@ -37,7 +37,7 @@ struct sim_attempt {
     int64_t arrived_us;
     int64_t paused_until_us; /* until when the service was stopped; 0: it was not */
     bool is_behind;          /* behind another request of the shopper */
-    bool is_lost;   /* the service was killed, so there is no answer */
+    bool is_lost;            /* the service was killed, so there is no answer */
     bool is_answered;
     enum outcome outcome;
     bool is_matched; /* this request explains an order that was not answered as placed */
