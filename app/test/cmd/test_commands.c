@@ -289,6 +289,8 @@ CASE(test_migrate__arguments)
         {"migrate", 0, APPLIED, WARNING, "", "open host=h;migrate 0 - - -;close;"},
         {"migrate --dry-run", 0, "one.sql\ntwo.sql\n2 to apply, nothing was changed\n",
          WARNING, "", "open host=h;migrate 1 - - -;close;"},
+        {"migrate --service-role r", 0, APPLIED, WARNING, "",
+         "open host=h;migrate 0 r - -;close;"},
         {"migrate --service-role r --cell 1/2", 0, APPLIED, WARNING, "",
          "open host=h;migrate 0 r 1/2 -;close;"},
         {"migrate --service-role r --aggregate u", 0, APPLIED, WARNING, "",
@@ -501,6 +503,23 @@ CASE(test_token__arguments)
         }
         assert_string_equal(at, "");
     }
+}
+
+CASE(test_token__that_cannot_be_printed_is_a_failure)
+{
+    char *argv[] = {"token", "--user", "1", NULL};
+    FILE *kept = stdout, *full = fopen("/dev/full", "we");
+    struct rlock_err why = {0};
+    int code;
+
+    assert_non_null(full);
+    optind = 0;
+    stdout = full;
+    code = command_token.run(3, argv, &config, &why);
+    stdout = kept;
+    fclose(full);
+    assert_int_equal(code, EXIT_FAILED);
+    assert_string_equal(why.text, "standard output: No space left on device");
 }
 
 CASE(test_token__invalid_arguments)
