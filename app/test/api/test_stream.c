@@ -1,5 +1,6 @@
 /* test_stream.c - what listeners to vouchers receive, with fake backends. */
 #include "app/test/api/api_fixture.h"
+#include "test/torture.h"
 
 #define SECOND_US INT64_C(1000000)
 
@@ -183,6 +184,15 @@ API_CASE(test_stream__needs_postgres_and_a_voucher)
     fake.status = RLOCK_OK;
     fake.entry.exists = false;
     ASSERT_TEXT(ask(STREAM, NULL, NULL, NULL), "404 not_found");
+}
+
+API_CASE(test_stream__is_refused_without_memory)
+{
+    fake.keeps_streams = true;
+    torture_fail(2, 0); /* the first allocation is one of the fixture */
+    ASSERT_TEXT(ask(STREAM, NULL, NULL, NULL), "503 Retry-After: 1 overloaded");
+    assert_true(torture_stop());
+    ASSERT_TEXT(did, "");
 }
 
 #define SEVERAL "GET /v1/stream?vouchers="
