@@ -77,8 +77,9 @@ void queue_note_time(struct queue *queue, int64_t took_us, bool has_failed,
 int64_t queue_needs_us(const struct queue *queue, int64_t timeout_us)
 {
     int64_t least_us = timeout_us / 50;
+    int64_t twice_us = 2 * queue->took_us;
 
-    return 2 * queue->took_us > least_us ? 2 * queue->took_us : least_us;
+    return twice_us > least_us ? twice_us : least_us;
 }
 
 struct queue *queues_next(struct queues *queues, bool is_slow)

@@ -375,6 +375,22 @@ TEST(test_catalogue_share__without_memory)
     assert_null(fake_store.callback);
 }
 
+TEST(test_catalogue_read__without_memory)
+{
+    for (unsigned number = 1; number <= 2; number++) { /* the entry, and its place */
+        long before = torture_blocks();
+        struct reader reader;
+
+        torture_fail(number, 0);
+        start_read(7, &reader);
+        assert_true(torture_stop());
+        turn();
+        assert_int_equal(reader.answers, 1);
+        ASSERT_STATUS(reader.status, RLOCK_NO_MEMORY);
+        torture_expect_blocks(before);
+    }
+}
+
 /* A promoted standby may lack the last changes of the old primary. */
 TEST(test_catalogue_read__believes_a_database_that_knows_less)
 {
