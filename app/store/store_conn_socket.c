@@ -37,9 +37,7 @@ bool store_conn_start_polling(struct store_conn *conn)
 {
     uv_poll_t *poll = calloc(1, sizeof(*poll));
 
-    if (poll == NULL)
-        return false;
-    if (uv_poll_init(conn->options.loop, poll, PQsocket(conn->pg)) != 0) {
+    if (poll == NULL || uv_poll_init(conn->options.loop, poll, PQsocket(conn->pg)) != 0) {
         free(poll);
         return false;
     }

@@ -184,6 +184,16 @@ STORE_CASE(test_list__is_answered_without_memory_for_its_rows)
     ASSERT_SAID("no_memory;");
 }
 
+STORE_CASE(test_events__are_answered_without_memory_for_their_rows)
+{
+    call_list_voucher_events();
+    store_flush(shop);
+    torture_fail(1, 0);
+    fake_answer(RLOCK_OK, "4 7 null 8 30 'admin:1' null null null;");
+    assert_true(torture_stop());
+    ASSERT_SAID("no_memory;");
+}
+
 /* Even if the result has rows, a failed read must not return them. */
 STORE_CASE(test_read__fails_with_the_connection)
 {
