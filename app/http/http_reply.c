@@ -30,15 +30,13 @@ static bool add_security(struct MHD_Response *response, const char *content_type
 {
     static const char html[] = "text/html";
 
-    if (!add_header(response, "X-Content-Type-Options", "nosniff"))
-        return false;
-    if (strncmp(content_type, html, sizeof(html) - 1) != 0)
-        return true;
-    return add_header(response, "Content-Security-Policy",
-                      "default-src 'self'; base-uri 'none'; form-action 'self'; "
-                      "frame-ancestors 'none'; object-src 'none'") &&
-           add_header(response, "X-Frame-Options", "DENY") &&
-           add_header(response, "Referrer-Policy", "no-referrer");
+    return add_header(response, "X-Content-Type-Options", "nosniff") &&
+           (strncmp(content_type, html, sizeof(html) - 1) != 0 ||
+            (add_header(response, "Content-Security-Policy",
+                        "default-src 'self'; base-uri 'none'; form-action 'self'; "
+                        "frame-ancestors 'none'; object-src 'none'") &&
+             add_header(response, "X-Frame-Options", "DENY") &&
+             add_header(response, "Referrer-Policy", "no-referrer")));
 }
 
 /* Adds the headers of the reply to `response`, and returns `response`. If memory is out, frees
