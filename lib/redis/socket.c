@@ -126,8 +126,6 @@ static enum rlock_status write_plain(struct redis_socket *socket,
                  wire->len - wire->begin, MSG_NOSIGNAL);
         if (n >= 0)
             redis_wire_shift(wire, (size_t)n);
-        else if (errno == EINTR)
-            n = 0;
     }
     if (n < 0 && errno != EAGAIN)
         return err_set(reterr, RLOCK_IO, "write: %s", uv_strerror(-errno));

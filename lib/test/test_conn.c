@@ -199,6 +199,17 @@ CONN_CASE(test_redis_conn_lose__is_a_loss_for_the_siblings_that_it_carries)
     assert_string_equal(test->conns[1]->broken.text, "lost");
 }
 
+CONN_CASE(test_redis_conn_words__while_down)
+{
+    static const struct redis_url url = {.host_count = 1, .hosts = {{1, "127.0.0.1"}}};
+    static const char *const words[] = {"PING", NULL};
+    struct conn_test *test = *state;
+    struct redis_command command;
+
+    open_conn(test, 0, &url);
+    ASSERT_STATUS(redis_conn_words(test->conns[0], &command, NULL, words), RLOCK_DOWN);
+}
+
 /** An address is not sent to the threads of libuv, because they may all be busy with other
  *  names. */
 CONN_CASE(test_redis_conn__needs_no_resolver_for_an_address)
