@@ -136,7 +136,7 @@ static void follow_start(struct api_request *request, const int64_t *ids, size_t
 
     request->follow = follow;
     if (follow == NULL) {
-        api_answer_failure(request, RLOCK_NO_MEMORY, false);
+        api_answer_problem(request, PROBLEM_OVERLOADED);
         return;
     }
     follow->listener = (struct http_listener){
