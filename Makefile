@@ -222,7 +222,7 @@ run: $(BUILD)/seckill ## a sale on this machine, with private servers in var/run
 bench: $(BUILD)/seckill $(BUILD)/open_loop $(BUILD)/print_script ## compare the service with the limits of this machine: BENCH_SECONDS= BENCH_ROUNDS=
 	@exec load/bench.py $(BUILD)/seckill
 bench-commit: $(BUILD)/slow_disk.so ## orders while commits take 0, 1, 5, 20 ms: BENCH_SECONDS= BENCH_ROUNDS=
-bench-instances: ## what more instances behind nginx cost Postgres: BENCH_INSTANCES= BENCH_CONNECTIONS=
+bench-instances: ## what more event loops, and more instances behind nginx, cost Postgres: BENCH_LOOPS= BENCH_INSTANCES=
 bench-standby: ## what a synchronous standby costs: BENCH_CONNECTIONS= BENCH_SETTINGS=
 growth: ## the rate with more orders, vouchers, connections, workers: GROWTH_ORDERS=
 bench-commit bench-instances bench-standby growth: $(BUILD)/seckill

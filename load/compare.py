@@ -10,23 +10,25 @@ case of the same round. The checks of the benchmark follow each measurement.
   growth     more orders, vouchers, connections, or workers. Shoppers order in random order, and each has about
              as many old orders as any other. So a new order may go to any page of the indexes, as in a sale
              that has run for years. The goal is 0.9 of the rate with the fewest data
-  instances  1, 2, 4 and 8 instances with one worker each sell 8 vouchers through nginx, which sends a request
-             to a random instance, or all requests for a voucher to the same instance, as docker/nginx.conf
-             does. Before this, no client connects, and the transactions of Postgres and the commands of Redis
-             are counted
+  instances  one instance with 1, 2 and 8 event loops; 2, 4 and 8 instances with one loop each. nginx sends each
+             order to a random instance, or all orders to the same instance, as docker/nginx.conf does. Before
+             this, no client connects, and the transactions of Postgres and the commands of Redis are counted.
+             The goal is 1.3 times the CPU time of Postgres with one instance and loop
   standby    a primary with a synchronous standby is compared with a primary alone, for each number of shoppers
 
 Prints a line for each measurement and a table, writes var/bench/WHAT.json; exit code 1 if a check fails.
 
   BENCH_SECONDS=3  of each measurement     BENCH_ROUNDS=3     BENCH_SETTINGS=name=value,...  of Postgres
   BENCH_CONNECTIONS=1024  shoppers at once, each on a connection of its own; a list for instances and standby
-  BENCH_INSTANCES=1,2,4,8     GROWTH_ORDERS=10000000  in the largest table"""
+  BENCH_LOOPS=1,2,8  of one instance     BENCH_INSTANCES=2,4,8  with one loop each     GROWTH_ORDERS=10000000  in the largest table"""
 
 import concurrent.futures
 import contextlib
 import functools
+import itertools
 import os
 import random
+import re
 import statistics
 import sys
 import time
@@ -41,7 +43,8 @@ PLACE = f"{RESULTS}/{WHAT}"
 SECONDS = int(os.environ.get("BENCH_SECONDS", "3"))
 ROUNDS = int(os.environ.get("BENCH_ROUNDS", "3"))
 CONNECTIONS = tuple(map(int, os.environ.get("BENCH_CONNECTIONS", str(deploy.CONNECTIONS)).split(",")))
-INSTANCES = tuple(map(int, os.environ.get("BENCH_INSTANCES", "1,2,4,8").split(",")))
+LOOPS = tuple(map(int, os.environ.get("BENCH_LOOPS", "1,2,8").split(",")))
+INSTANCES = tuple(map(int, os.environ.get("BENCH_INSTANCES", "2,4,8").split(",")))
 SETTINGS = [each.split("=") for each in os.environ.get("BENCH_SETTINGS", "").split(",") if each]
 SHOPPERS = 200_000 * SECONDS # more than a measurement needs
 WAL_MB = 4000 # about as much as all measurements write
@@ -235,25 +238,27 @@ def compare_growth(program, stack):
 
 # -- instances --
 
-VOUCHERS = 8
+VOUCHERS = (1, 50)
+GOAL_COST = 1.3
+WARM_UP_S = 2
+ANSWER_WITHIN_S = 20 # the machine may be busy
 IDLE_S = 10
 IDLE_UNLESS_S = 2 # delay of the statistics of Postgres
-UPSTREAM = """map $uri $order_of {{
-        ~^/v1/vouchers/(?<voucher>[0-9]+)/orders$ $voucher;
-        default $request_id;
-    }}
-    upstream seckill {{ {policy} {servers} keepalive {connections}; }}"""
 LOCATION = """proxy_pass http://seckill;
             proxy_http_version 1.1;
             proxy_set_header Connection "";"""
 
 
-def start_nginx(deployment, policy, stack):
-    """nginx that sends the requests to all instances. Returns its port."""
-    directory = f"{PLACE}/nginx.{len(deployment.services)}.{len(policy)}"
-    os.makedirs(directory)
+def start_nginx(deployment, is_hashed, stack):
+    """nginx in front of all instances. Returns its port. `is_hashed`: it chooses the instance of an order as
+    docker/nginx.conf does, otherwise at random."""
+    with open(f"{harness.LOAD}/../docker/nginx.conf") as conf:
+        choice = re.search(r'map "\$request_method.*?\}', conf.read(), re.S)[0]
     backends = "".join(f"server 127.0.0.1:{service.port}; " for service in deployment.services)
-    nginx = harness.Nginx(directory, 1, LOCATION, UPSTREAM.format(policy=policy, servers=backends, connections=max(CONNECTIONS)))
+    policy = "hash $instance_key consistent;" if is_hashed else "random;"
+    os.makedirs(f"{PLACE}/nginx", exist_ok=True)
+    nginx = harness.Nginx(f"{PLACE}/nginx", 1, LOCATION,
+                          f"{choice} upstream seckill {{ {policy} {backends} keepalive {max(CONNECTIONS)}; }}")
     nginx.start()
     stack.callback(nginx.stop)
     return nginx.port
@@ -290,31 +295,46 @@ def sell_and_count(deployment, port, vouchers, connections, counts):
 
 def compare_instances(program, stack):
     deploy.raise_file_limit(3 * max(CONNECTIONS)) # nginx has two per request, and idle ones
-    servers, results = start_servers(stack), {}
+    servers = start_servers(stack)
+    deployments = {f"1 instance, {loops} loop{'s'[:loops > 1]}": {"workers": loops, "instances": 1} for loops in LOOPS}
+    deployments |= {f"{count} instances": {"workers": 1, "instances": count} for count in INSTANCES}
 
-    def sell_through(deployment, port, connections):
-        rates, spent = sell_and_count(deployment, port, VOUCHERS, connections, lambda: {
-            "cpu_s": deploy.cpu_s(int(servers.env["PG_PID"])), "batches": deployment.sum("seckill_batch_orders_count"),
-            "transactions": int(deployment.sql("select pg_snapshot_xmax(pg_current_snapshot())")[0])})
-        return rates | {"postgres_us": 1e6 * spent["cpu_s"], "orders_per_batch": 1 / spent["batches"],
-                        "orders_per_transaction": 1 / spent["transactions"]}
+    def start(name, services):
+        return open_deployment(program, servers, services, "instances", **deployments[name],
+                               SECKILL_ORDER_TIMEOUT_MS=str(1000 * ANSWER_WITHIN_S))
 
-    for count in INSTANCES:
+    def sell_by(name, is_hashed, vouchers, connections):
         with contextlib.ExitStack() as services:
-            deployment = open_deployment(program, servers, services, f"instances_{count}", workers=1, instances=count)
-            if not results:
+            deployment = start(name, services)
+            port = start_nginx(deployment, is_hashed, services)
+            deploy.wrk(PLACE, [port], WARM_UP_S, create_vouchers(deployment, vouchers), SHOPPERS, connections=connections)
+            harness.wait_for("the warm-up has ended", deployment.is_settled)
+            rates, spent = sell_and_count(deployment, port, vouchers, connections, lambda: {
+                "cpu_s": deploy.cpu_s(int(servers.env["PG_PID"])), "batches": deployment.sum("seckill_batch_orders_count"),
+                "transactions": int(deployment.sql("select pg_snapshot_xmax(pg_current_snapshot())")[0])})
+        return {"postgres_us": 1e6 * spent["cpu_s"], **rates, "orders_per_batch": 1 / spent["batches"],
+                "orders_per_transaction": 1 / spent["transactions"]}
+
+    idle = {}
+    for name in deployments:
+        with contextlib.ExitStack() as services:
+            deployment = start(name, services)
+            if not idle:
                 write_tokens(deployment)
-            idle = idle_costs(deployment)
-            print(f"{count} instances, one idle instance: {idle}", flush=True)
-            ports = {"at random": start_nginx(deployment, "", services),
-                     "hashed": start_nginx(deployment, "hash $order_of consistent;", services)}
-            results[count] = {"idle": idle, "rounds": measure({
-                f"{count} instances, {connections} shoppers, {way}": functools.partial(sell_through, deployment, port, connections)
-                for connections in CONNECTIONS for way, port in ports.items()})}
-    rounds = {name: each for result in results.values() for name, each in result["rounds"].items()}
-    table = summarise(rounds)
-    print_table("instances", table)
-    return {"idle": {count: result["idle"] for count, result in results.items()}, "cases": table}
+            idle[name] = idle_costs(deployment)
+            print(f"{name}, idle: {idle[name]}", flush=True)
+    cases = {name: (name, False) for name in deployments if "1 instance," in name}
+    cases |= {f"{name}, {way}": (name, is_hashed) for name in deployments if name not in cases
+              for way, is_hashed in (("orders at random", False), ("orders to one", True))}
+    results = {}
+    for vouchers, connections in itertools.product(VOUCHERS, CONNECTIONS):
+        title = f"{connections} shoppers, vouchers: {vouchers}"
+        results[title] = summarise(measure({
+            case: functools.partial(sell_by, *how, vouchers, connections) for case, how in cases.items()}))
+        print_table(title, results[title])
+        cost = list(results[title].values())[-1]["ratio"]["postgres_us"]
+        print(f"goal {GOAL_COST}: {'met' if cost <= GOAL_COST else 'MISSED'}")
+    return {"idle": idle, "cases": results}
 
 
 # -- standby --
