@@ -147,7 +147,8 @@ static void batch_finish(struct batch *batch, enum outcome outcome)
         item_finish(batch_item(batch, i), outcome);
 }
 
-/* Ends the batch after its transaction, so the voucher's next batch may be sent. */
+/* Ends the batch after its transaction, so the voucher's next batch may be sent. The unlocks of the
+   transaction are sent together. */
 static void batch_end(struct batch *batch)
 {
     struct checkout *checkout = batch->checkout;
@@ -157,9 +158,10 @@ static void batch_end(struct batch *batch)
         queue->unflushed--;
     else
         queue->is_busy = false;
+    if (batch->is_last)
+        rlock_flush(checkout->options.locks);
     batch_free(batch);
     queues_update(&checkout->queues, queue);
-    rlock_flush(checkout->options.locks);
 }
 
 /* Searches for the order that Postgres refuses: queues the two halves of the batch as batches. */
@@ -299,6 +301,7 @@ void checkout_send(struct checkout *checkout, struct rlock_link *batches)
     LIST_EACH(struct batch, batch, batches, orders.link) {
         batch->queue->is_busy = true;
         batch->is_bundled = !is_alone;
+        batch->is_last = batch->orders.link.next == batches;
         if (!is_alone)
             checkout->bundled += batch->orders.count;
         batch->sent_us = now_us;

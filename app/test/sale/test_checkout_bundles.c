@@ -29,7 +29,9 @@ TEST(test_checkout__short_queues_share_a_transaction)
     }
     answer_store(RLOCK_OK, VERDICT_PLACED);
     answer_store(RLOCK_OK, VERDICT_SOLD_OUT);
+    assert_int_equal(fake_locks.flushes, 0); /* the unlocks wait for those of voucher 9 */
     answer_store(RLOCK_OK, VERDICT_PLACED);
+    assert_int_equal(fake_locks.flushes, 1);
     assert_answered(1, OUTCOME_PLACED);
     assert_answered(2, OUTCOME_SOLD_OUT);
     assert_answered(3, OUTCOME_PLACED);
