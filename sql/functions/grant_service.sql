@@ -10,7 +10,7 @@ declare
 begin
     execute format('grant usage on schema %I to %I', current_schema, p_role);
     execute format('grant select on voucher, voucher_order, payment, order_event,'
-                   ' stock_event, used_key, voucher_history, cell to %I', p_role);
+                   ' stock_event, used_key, voucher_history, cell, webhook to %I', p_role);
     execute format('grant usage on sequence voucher_id_seq to %I', p_role);
     foreach f in array array(
         select p.oid::regprocedure from pg_proc p
@@ -22,7 +22,7 @@ begin
                             'pay_order', 'cancel_order', 'refund_order', 'redeem_order',
                             'create_voucher_once', 'restock_voucher_once', 'change_order',
                             'expire_orders', 'expire_batches', 'beat', 'advance_feed',
-                            'feed_events'))
+                            'feed_events', 'note_webhook'))
     loop
         execute format('grant execute on function %s to %I', f, p_role);
     end loop;

@@ -15,6 +15,7 @@
 #define LOW_BITS  "sql/migrations/0006_index_low_bits.sql"
 #define USED_KEYS "sql/migrations/0007_used_keys.sql"
 #define FEED      "sql/migrations/0008_feed.sql"
+#define WEBHOOKS  "sql/migrations/0009_webhooks.sql"
 #define PREPARED                                                                         \
     "sql/preparations/0002_index_ended_orders.sql "                                      \
     "sql/preparations/0002_index_slots.sql "
@@ -263,6 +264,7 @@ EMPTY_CASE(test_db_migrate__applies_and_records_or_neither)
     remove_file(&files, LOW_BITS);
     remove_file(&files, USED_KEYS);
     remove_file(&files, FEED);
+    remove_file(&files, WEBHOOKS);
     sandbox_do(sandbox, "create table schema_file (path text primary key"
                         " check (path !~ 'unix_us'), checksum text not null,"
                         " applied_at timestamptz default now())");

@@ -144,7 +144,15 @@ insert into planted values
     ('update voucher set pay_within_s = 0', 'voucher_bounds', 'pay_within_s 0'),
     ('insert into used_key values (0, ''x'', ''k'', ''r'')', 'used_keys',
      'voucher 0: key "k" of x has created nothing'),
-    ('insert into used_key values (102, ''x'', ''k'', ''r'', 102)', 'used_keys', 'created 102');
+    ('insert into used_key values (102, ''x'', ''k'', ''r'', 102)', 'used_keys', 'created 102'),
+    ('insert into webhook (url, secret, first, number)
+      values (''http://x'', ''whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw'', 2, 1)', 'webhooks', 'position 2_1, error none'),
+    ('insert into webhook (url, secret, first, number, error)
+      values (''http://x'', ''whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw'', 1, 1, ''e'')', 'webhooks', 'error e'),
+    ('insert into webhook (url, secret, first, number, failing_since)
+      values (''http://x'', ''whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw'', 1, 1, now())', 'webhooks', 'error none'),
+    ('insert into webhook (url, secret, first, number, disabled_at)
+      values (''http://x'', ''whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw'', 1, 1, now())', 'webhooks', 'error none');
 select name from query where folder = 'audit' except select by_check from planted;
 --> (none)
 select new_voucher(10, 2), new_voucher(10, 2);
