@@ -300,6 +300,39 @@ struct feed_filter {
 void store_list_feed(struct store *store, const struct feed_filter *filter,
                      store_events_cb callback, void *arg);
 
+/* -- webhooks -- */
+
+#define STORE_WEBHOOKS_MAX 64
+
+/** An endpoint. */
+struct webhook {
+    int64_t id;
+    int64_t version; /* grows whenever an operator changes the endpoint */
+    int64_t fence;   /* of the lock of the deliverer that last changed the row */
+    const char *url;
+    const char *secret;
+    struct feed_position position; /* the endpoint has received the events up to here */
+};
+
+/** @webhooks  valid during the callback, as are their texts */
+typedef void (*store_webhooks_cb)(enum rlock_status status,
+                                  const struct webhook *webhooks, size_t count,
+                                  void *arg);
+
+/** List the endpoints that are not disabled. */
+void store_list_webhooks(struct store *store, store_webhooks_cb callback, void *arg);
+
+/** @status  RLOCK_NOT_OWNER: nothing was noted, because an operator has changed or removed the
+ *           endpoint, or a later deliverer has changed its row */
+typedef void (*store_webhook_noted_cb)(enum rlock_status status, bool is_disabled,
+                                       void *arg);
+
+/** Note how far an endpoint has received the events. `url` and `secret` are not used.
+ *  @error  why the endpoint did not receive the next event; NULL: it has received all up to
+ *          `position` */
+void store_note_webhook(struct store *store, const struct webhook *webhook,
+                        const char *error, store_webhook_noted_cb callback, void *arg);
+
 /* -- vouchers -- */
 
 /** @vouchers  valid during the callback, as are their texts

@@ -29,7 +29,8 @@ bool params_copy(struct store_params *params, const struct store_params *from)
 
     if (bytes == NULL)
         return false;
-    memcpy(bytes, from->bytes, from->used);
+    if (from->used > 0)
+        memcpy(bytes, from->bytes, from->used);
     *params = *from;
     params->bytes = bytes;
     params->size = from->used + 1;

@@ -50,6 +50,8 @@ struct rows_call {
         store_events_cb events;
         store_vouchers_cb vouchers;
         store_feed_cb feed;
+        store_webhooks_cb webhooks;
+        store_webhook_noted_cb webhook_noted;
     } callback;
     unsigned limit; /* maximum orders of a page */
     void *arg;

@@ -35,6 +35,8 @@
     X(READ_VOUCHERS,    "read_vouchers",    BARRIER) \
     X(ADVANCE_FEED,     "advance_feed",     BARRIER) \
     X(FEED_EVENTS,      "feed_events",      BARRIER) \
+    X(LIST_WEBHOOKS,    "list_webhooks",    BARRIER) \
+    X(NOTE_WEBHOOK,     "note_webhook",     BARRIER) \
     /* LIST_ORDERS to LIST_ENDED are the lists, see store_reads.c */ \
     X(LIST_ORDERS,      "list_orders",      BARRIER) \
     X(LIST_VOUCHER_ORDERS, "list_voucher_orders", BARRIER) \

@@ -1,0 +1,84 @@
+/* store_webhooks.c - the endpoints of the webhooks. */
+#include "app/store/store_impl.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum webhook_column {
+    WEBHOOK_ID,
+    WEBHOOK_VERSION,
+    WEBHOOK_FENCE,
+    WEBHOOK_URL,
+    WEBHOOK_SECRET,
+    WEBHOOK_FIRST,
+    WEBHOOK_NUMBER,
+};
+
+static struct webhook decode_webhook(const PGresult *result, int row)
+{
+    return (struct webhook){
+        .id = result_int64(result, row, WEBHOOK_ID),
+        .version = result_int64(result, row, WEBHOOK_VERSION),
+        .fence = result_int64(result, row, WEBHOOK_FENCE),
+        .url = result_text(result, row, WEBHOOK_URL).bytes,
+        .secret = result_text(result, row, WEBHOOK_SECRET).bytes,
+        .position = {result_int64(result, row, WEBHOOK_FIRST),
+                     result_int64(result, row, WEBHOOK_NUMBER)},
+    };
+}
+
+static void store_on_webhooks(struct store_query *query, enum rlock_status status,
+                              const PGresult *result, const struct rlock_err *why UNUSED)
+{
+    struct rows_call *call = list_item(query, struct rows_call, call.query);
+    int rows = PQntuples(result);
+    struct webhook *webhooks = rows > 0 ? calloc((size_t)rows, sizeof(*webhooks)) : NULL;
+
+    if (rows > 0 && webhooks == NULL)
+        status = RLOCK_NO_MEMORY;
+    for (int row = 0; status == RLOCK_OK && row < rows; row++)
+        webhooks[row] = decode_webhook(result, row);
+    call->callback.webhooks(status, webhooks, status == RLOCK_OK ? (size_t)rows : 0,
+                            call->arg);
+    free(webhooks);
+    store_call_free(&call->call);
+}
+
+void store_list_webhooks(struct store *store, store_webhooks_cb callback, void *arg)
+{
+    struct rows_call *call = store_rows_call_new(store, store_on_webhooks, arg);
+
+    call->callback.webhooks = callback;
+    store_read(&call->call, STATEMENT_LIST_WEBHOOKS, STORE_WEBHOOKS_MAX);
+}
+
+static void store_on_webhook_noted(struct store_query *query, enum rlock_status status,
+                                   const PGresult *result,
+                                   const struct rlock_err *why UNUSED)
+{
+    struct rows_call *call = list_item(query, struct rows_call, call.query);
+    bool is_disabled = false;
+
+    if (status == RLOCK_OK && PQgetisnull(result, 0, 0))
+        status = RLOCK_NOT_OWNER;
+    else if (status == RLOCK_OK)
+        is_disabled = result_int64(result, 0, 0) != 0;
+    call->callback.webhook_noted(status, is_disabled, call->arg);
+    store_call_free(&call->call);
+}
+
+void store_note_webhook(struct store *store, const struct webhook *webhook,
+                        const char *error, store_webhook_noted_cb callback, void *arg)
+{
+    struct rows_call *call = store_rows_call_new(store, store_on_webhook_noted, arg);
+    struct store_params *params = &store->params;
+
+    call->callback.webhook_noted = callback;
+    params_int64(params, webhook->id);
+    params_int64(params, webhook->version);
+    params_int64(params, webhook->fence);
+    params_int64(params, webhook->position.first);
+    params_int64(params, webhook->position.number);
+    params_text(params, &(struct text){error, error != NULL ? strlen(error) : 0});
+    store_read(&call->call, STATEMENT_NOTE_WEBHOOK, 1);
+}

@@ -1,0 +1,60 @@
+/* test_store_webhooks.c - the endpoints of the webhooks, with fake connections. */
+#include "app/test/store/shop_fixture.h"
+
+static void on_webhooks(enum rlock_status status, const struct webhook *webhooks,
+                        size_t count, void *arg)
+{
+    assert_ptr_equal(arg, shop);
+    SAY("%s", rlock_status_name(status));
+    for (size_t i = 0; i < count; i++)
+        SAY(" %lld %lld %lld %s %s %lld_%lld", (long long)webhooks[i].id,
+            (long long)webhooks[i].version, (long long)webhooks[i].fence, webhooks[i].url,
+            webhooks[i].secret, (long long)webhooks[i].position.first,
+            (long long)webhooks[i].position.number);
+    SAY(";");
+}
+
+static void on_noted(enum rlock_status status, bool is_disabled, void *arg)
+{
+    assert_ptr_equal(arg, shop);
+    SAY("%s%s;", rlock_status_name(status), is_disabled ? " disabled" : "");
+}
+
+static void note(const char *error, const char *sent, const char *rows)
+{
+    const struct webhook webhook = {
+        .id = 3, .version = 4, .fence = 5, .position = {6, 7}};
+
+    store_note_webhook(shop, &webhook, error, on_noted, shop);
+    store_flush(shop);
+    ASSERT_SENT(sent);
+    fake_answer(rows != NULL ? RLOCK_OK : RLOCK_IO, rows);
+}
+
+STORE_CASE(test_list_webhooks__returns_each_endpoint)
+{
+    static const char *const answers[] = {
+        "1 2 3 'https://a' 's' 4 5;6 7 8 'http://b' 't' 9 10;", "", NULL};
+
+    for (size_t i = 0; i < 3; i++) {
+        store_list_webhooks(shop, on_webhooks, shop);
+        store_flush(shop);
+        ASSERT_SENT("reads list_webhooks 251/1000: ");
+        fake_answer(answers[i] != NULL ? RLOCK_OK : RLOCK_IO, answers[i]);
+    }
+    ASSERT_SAID("ok 1 2 3 https://a s 4_5 6 7 8 http://b t 9_10;ok;io;");
+}
+
+STORE_CASE(test_note_webhook__says_what_was_noted)
+{
+    note(NULL, "reads note_webhook 251/1000: 3 4 5 6 7 null", "0;");
+    note("timed out", "reads note_webhook 251/1000: 3 4 5 6 7 'timed out'", "1;");
+    note(NULL, "reads note_webhook 251/1000: 3 4 5 6 7 null", "null;");
+    note(NULL, "reads note_webhook 251/1000: 3 4 5 6 7 null", NULL);
+    ASSERT_SAID("ok;ok disabled;not_owner;io;");
+}
+
+int main(void)
+{
+    return cases_run(NULL, NULL);
+}
