@@ -4,7 +4,7 @@ _seckill()
 {
     local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} words=
     if [ "$COMP_CWORD" -eq 1 ]; then
-        words="serve migrate token audit lock top version --help --version"
+        words="serve migrate token audit lock webhook top version --help --version"
     elif [ "$before" = --role ]; then
         words="shopper payment admin auditor"
     else
@@ -13,6 +13,7 @@ _seckill()
         migrate) words="--dry-run --service-role --cell --aggregate --help" ;;
         token) words="--user --role --ttl --count --jti --help" ;;
         lock) words="show list --mine release --help" ;;
+        webhook) words="add list enable replay remove --help" ;;
         top) words="--url --token-file --every --count --help" ;;
         audit | version | --version) words="--help" ;;
         esac

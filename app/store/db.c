@@ -4,6 +4,7 @@
 #include "app/store/database_url.h"
 #include "app/store/db_impl.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -95,6 +96,24 @@ enum rlock_status db_run(struct db *db, const char *sql, const char *doing,
     PGresult *result = PQexec(db->conn, sql);
     enum rlock_status status = db_check(db, result, doing, reterr);
 
+    PQclear(result);
+    return status;
+}
+
+enum rlock_status db_ask(struct db *db, const struct db_query *query,
+                         struct rlock_err *reterr)
+{
+    char path[64];
+    PGresult *result;
+    enum rlock_status status;
+
+    snprintf(path, sizeof(path), "sql/queries/%s.sql", query->name);
+    result = PQexecParams(db->conn, embedded_find(path)->bytes, query->count, NULL,
+                          query->values, NULL, NULL, 0);
+    status = db_check(db, result, query->name, reterr);
+    for (int row = 0; status == RLOCK_OK && row < PQntuples(result); row++)
+        query->on_row(PQgetvalue(result, row, 0),
+                      PQgetvalue(result, row, PQnfields(result) - 1), query->arg);
     PQclear(result);
     return status;
 }

@@ -23,6 +23,21 @@ MUST_CHECK enum rlock_status db_open(const char *database_url, struct db **ret_d
                                      struct rlock_err *reterr);
 void db_close(struct db *db); /* accepts NULL */
 
+/** A query of sql/queries. */
+struct db_query {
+    const char *name;
+    const char *const *values; /* the parameters as texts; NULL is SQL's NULL */
+    int count;                 /* of the parameters */
+    /* Called for each row, with its first and its last column. */
+    void (*on_row)(const char *first, const char *last, void *arg);
+    void *arg;
+};
+
+/** Run a query. Returns RLOCK_OK; RLOCK_REFUSED: the server had an error, and nothing was changed;
+ *  RLOCK_IO. */
+MUST_CHECK enum rlock_status db_ask(struct db *db, const struct db_query *query,
+                                    struct rlock_err *reterr);
+
 struct db_migration {
     bool is_dry_run;          /* only report the steps */
     const char *cell;         /* "K/N": make the database cell K of N; NULL: no change */

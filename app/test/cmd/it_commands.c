@@ -42,8 +42,8 @@ static void assert_ended(const struct command_result *result, int code, const ch
 
 SERVICE_CASE(test_help__states_the_usage_and_exit_codes)
 {
-    static const char *const commands[] = {"serve", "migrate", "token",  "audit",
-                                           "lock",  "top",     "version"};
+    static const char *const commands[] = {"serve", "migrate", "token", "audit",
+                                           "lock",  "webhook", "top",   "version"};
     char usage[40];
 
     for (size_t i = 0; i < COUNT_OF(commands); i++) {
@@ -179,6 +179,64 @@ SERVICE_CASE(test_migrate__needs_the_owner)
     assert_ended(RUN(owner, "migrate", "--dry-run"), EXIT_HOLDS, "0 to apply", NULL);
     assert_ended(RUN(owner, "migrate", "--service-role", "nobody"), EXIT_FAILED, NULL,
                  "nobody");
+}
+
+SERVICE_CASE(test_webhook__changes_the_endpoints)
+{
+    struct fixture *fixture = *state;
+    char url[300], id[ID_SIZE], secret[64], words[200];
+    const char *const owner[] = {url, NULL};
+
+    snprintf(url, sizeof(url), "SECKILL_DATABASE_URL=%s", fixture->database_url);
+    assert_ended(RUN(owner, "webhook", "list"), EXIT_HOLDS, NULL, NULL);
+    assert_int_equal(sscanf(RUN(owner, "webhook", "add", "https://x", "0_0")->out,
+                            "id %23s\nsecret whsec_%63s\n", id, secret),
+                     2);
+    snprintf(words, sizeof(words), "%s https://x enabled at 0_0, ", id);
+    assert_ended(RUN(owner, "webhook", "list"), EXIT_HOLDS, words, NULL);
+    assert_null(strstr(RUN(owner, "webhook", "list")->out, secret));
+    sql_do(fixture, "update webhook set error = 'broken', failing_since = now()");
+    assert_ended(RUN(owner, "webhook", "list"), EXIT_BROKEN, ": broken", NULL);
+    assert_ended(RUN(owner, "webhook", "enable", id), EXIT_HOLDS, NULL, NULL);
+    assert_ended(RUN(owner, "webhook", "replay", id, "0_1"), EXIT_HOLDS, NULL, NULL);
+    snprintf(words, sizeof(words), "%s https://x enabled at 0_1, ", id);
+    assert_ended(RUN(owner, "webhook", "list"), EXIT_HOLDS, words, NULL);
+    assert_ended(RUN(owner, "webhook", "replay", id, "1_9999999999999"), EXIT_BROKEN,
+                 NULL, "nothing was changed");
+    assert_ended(RUN(owner, "webhook", "remove", id), EXIT_HOLDS, NULL, NULL);
+    assert_ended(RUN(owner, "webhook", "remove", id), EXIT_BROKEN, NULL,
+                 "nothing was changed");
+    assert_ended(RUN(owner, "webhook", "enable", id), EXIT_BROKEN, NULL,
+                 "nothing was changed");
+    assert_ended(RUN(NULL, "webhook", "remove", id), EXIT_FAILED, NULL, "webhook_remove");
+}
+
+SERVICE_CASE(test_webhook__refuses_invalid_arguments)
+{
+    static const char *const invalid[][4] = {
+        {NULL},
+        {"send", "1"},
+        {"add"},
+        {"add", "ftp://x"},
+        {"add", "http://x", "1"},
+        {"add", "http://x", "1_"},
+        {"add", "http://x", "_1"},
+        {"add", "http://x", "1_2x"},
+        {"add", "http://x", "1_2", "3"},
+        {"list", "1"},
+        {"enable"},
+        {"enable", "x"},
+        {"enable", "1", "0_0"},
+        {"remove", ""},
+        {"replay", "1"},
+        {"replay", "1", "a_1"},
+        {"replay", "1", "1_12345678901234567890"},
+    };
+
+    for (size_t i = 0; i < COUNT_OF(invalid); i++)
+        assert_ended(RUN(NULL, "webhook", invalid[i][0], invalid[i][1], invalid[i][2],
+                         invalid[i][3]),
+                     EXIT_USAGE, NULL, "usage: seckill webhook");
 }
 
 int main(void)
