@@ -18,7 +18,7 @@ PROMETHEUS_PORT = 9090
 
 # pkg-config runs at the first use, after `deps`; its output is kept.
 once = $(eval $(1) := $(2))$($(1))
-PKGS_APP  = libmicrohttpd gnutls libpq jansson $(PKGS_LIB)
+PKGS_APP  = libmicrohttpd gnutls libpq jansson libcurl $(PKGS_LIB)
 PKGS_TEST = cmocka $(PKGS_APP)
 PKGS_SIM  = lua5.1
 PKG_CFLAGS    = $(call once,PKG_CFLAGS,$(shell pkg-config --cflags $(PKGS_TEST) $(PKGS_SIM)))
@@ -42,7 +42,7 @@ ALL_CFLAGS = -std=gnu11 $(WARNINGS) $(HARDEN) $(SANITIZE) -pthread $(DEFINES) $(
 LIBS      = -pthread $(PKG_LIBS)
 LIBS_TEST = -pthread $(PKG_LIBS_TEST)
 # 150 programs: gold links one in a fifth of the time that ld takes.
-LINK_TEST = $(CC) $(SANITIZE) $(if $(wildcard /usr/bin/ld.gold),-fuse-ld=gold) $(LDFLAGS)
+LINK_TEST = $(CC) $(SANITIZE) -Wl,--as-needed $(if $(wildcard /usr/bin/ld.gold),-fuse-ld=gold) $(LDFLAGS)
 
 include lib/library.mk
 APP_SRC  := $(sort $(filter-out app/test/%,$(wildcard app/*/*.c)))

@@ -55,7 +55,7 @@ def flags():
     """The compiler flags that affect the meaning of a source."""
     return ["-std=gnu11", "-D_GNU_SOURCE=", '-DSECKILL_VERSION=""', *(["-DREDIS_WITH_TLS"] if has_tls() else []),
             "-resource-dir", *words("clang", "-print-resource-dir"),
-            *words("pkg-config", "--cflags", "libmicrohttpd", "gnutls", "libpq", "jansson", "hiredis", "libuv")]
+            *words("pkg-config", "--cflags", "libmicrohttpd", "gnutls", "libpq", "jansson", "libcurl", "hiredis", "libuv")]
 
 
 def ranges(path, text, root):
