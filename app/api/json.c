@@ -303,6 +303,19 @@ char *json_print_feed(const struct event *events, size_t count, const char *next
     return print_and_free(list_json(items, next_cursor));
 }
 
+char *json_print_webhook(const struct event *event)
+{
+    char type[32];
+
+    if (event->to_status == NULL)
+        snprintf(type, sizeof(type), "stock.changed");
+    else
+        snprintf(type, sizeof(type), "order.%s",
+                 event->from_status != NULL ? event->to_status : "placed");
+    return print_and_free(json_pack("{s:s, s:o, s:o}", "type", type, "timestamp",
+                                    time_json(event->at_us), "data", event_json(event)));
+}
+
 char *json_print_problem(const struct json_problem *problem)
 {
     const struct json_errors *errors = problem->errors;

@@ -83,6 +83,9 @@ char *json_print_events(const struct event *events, size_t count, size_t limit);
 /** @next_cursor  never NULL: a feed has no last page */
 char *json_print_feed(const struct event *events, size_t count, const char *next_cursor);
 
+/** Print the body of a webhook, as Standard Webhooks says. */
+char *json_print_webhook(const struct event *event);
+
 struct json_problem {
     unsigned status;
     const char *code;

@@ -186,6 +186,29 @@ UNIT_CASE(test_json_print_order__is_json_with_ids_as_strings)
     json_decref(root);
 }
 
+UNIT_CASE(test_json_print_webhook__names_the_type)
+{
+    static const char *const rows[][3] = {{NULL, NULL, "stock.changed"},
+                                          {NULL, "unpaid", "order.placed"},
+                                          {"unpaid", "paid", "order.paid"}};
+    struct event event = {.id = 7, .voucher_id = 8, .order_id = 9, .actor = "x"};
+    char begin[120];
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        char *text;
+
+        event.from_status = rows[i][0];
+        event.to_status = rows[i][1];
+        text = json_print_webhook(&event);
+        snprintf(begin, sizeof(begin),
+                 "{\"type\":\"%s\",\"timestamp\":\"1970-01-01T00:00:00Z\","
+                 "\"data\":{\"id\":\"7\",\"voucher_id\":\"8\",",
+                 rows[i][2]);
+        ASSERT_BEGINS(text, begin);
+        free(text);
+    }
+}
+
 UNIT_CASE(test_json_print_voucher__state_by_the_clock)
 {
     const struct voucher voucher = {.id = 3,
