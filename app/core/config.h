@@ -63,6 +63,7 @@ enum config_early_release { CONFIG_AUTO, CONFIG_OFF };
     PATH(      "SECKILL_TLS_CERT_FILE",        tls_cert, "certificate chain (PEM); the server then accepts HTTPS only") \
     SECRET(    "SECKILL_TLS_KEY_FILE",         tls_key, "private key (PEM) of the certificate") \
     TEXT(      "SECKILL_TLS_PRIORITY",         tls_priority, "SECURE128:%SERVER_PRECEDENCE:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2:-AES-128-CBC:-AES-256-CBC:-RSA", "versions and cipher suites of HTTPS: a priority string of GnuTLS") \
+    TEXT(      "SECKILL_WEBHOOK_NETWORKS",     webhook_networks, "", "networks that webhooks may reach besides public addresses, also by plain HTTP, e.g. 10.1.0.0/16") \
     TEXT(      "SECKILL_CURRENCY",             currency, "CNY", "ISO 4217 code of the currency in which the pages show amounts") \
     CHOICE(    "SECKILL_DEV_LOGIN",            dev_login, "0", "1: issue tokens to anyone, for development; on a loopback address only", "0", "1") \
     CHOICE(    "SECKILL_LOG_LEVEL",            log_level, "info", "least severe level that is logged", "error", "warn", "info", "debug")

@@ -4,7 +4,7 @@ _seckill()
 {
     local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} words=
     if [ "$COMP_CWORD" -eq 1 ]; then
-        words="serve migrate token audit lock webhook top version --help --version"
+        words="serve migrate token audit lock deliver webhook top version --help --version"
     elif [ "$before" = --role ]; then
         words="shopper payment admin auditor"
     else
@@ -15,7 +15,7 @@ _seckill()
         lock) words="show list --mine release --help" ;;
         webhook) words="add list enable replay remove --help" ;;
         top) words="--url --token-file --every --count --help" ;;
-        audit | version | --version) words="--help" ;;
+        audit | deliver | version | --version) words="--help" ;;
         esac
     fi
     mapfile -t COMPREPLY < <(compgen -W "$words" -- "$word")

@@ -241,13 +241,13 @@ void fixture_mend(struct fixture *fixture, const char *which)
 
 /* -- services -- */
 
-void service_respawn(struct fixture *fixture, struct service *service,
-                     const char *const *env)
+static void start_service(struct fixture *fixture, struct service *service,
+                          const char *command, const char *const *env)
 {
     char listen[64];
     const char *all[ENV_MAX] = {listen};
     struct launch launch = {.file = fixture->program,
-                            .argv = (const char *[]){"seckill", "serve", NULL},
+                            .argv = (const char *[]){"seckill", command, NULL},
                             .env = all,
                             .out_path = service->log_path,
                             .err_path = service->log_path};
@@ -259,7 +259,13 @@ void service_respawn(struct fixture *fixture, struct service *service,
     service->pid = start_child(fixture, &launch);
 }
 
-struct service *fixture_spawn(struct fixture *fixture, const char *const *env)
+void service_respawn(struct fixture *fixture, struct service *service,
+                     const char *const *env)
+{
+    start_service(fixture, service, "serve", env);
+}
+
+static struct service *free_service(struct fixture *fixture)
 {
     /* each service has a new port, because clients of an ended service may be left */
     static unsigned spawned;
@@ -274,7 +280,22 @@ struct service *fixture_spawn(struct fixture *fixture, const char *const *env)
     service->address.port = (uint16_t)(FIRST_PORT + spawned++);
     snprintf(service->log_path, sizeof(service->log_path), "%s/serve.%u.log",
              fixture->dir, (unsigned)service->address.port);
+    return service;
+}
+
+struct service *fixture_spawn(struct fixture *fixture, const char *const *env)
+{
+    struct service *service = free_service(fixture);
+
     service_respawn(fixture, service, env);
+    return service;
+}
+
+struct service *fixture_deliver(struct fixture *fixture, const char *const *env)
+{
+    struct service *service = free_service(fixture);
+
+    start_service(fixture, service, "deliver", env);
     return service;
 }
 

@@ -113,6 +113,9 @@ struct service *fixture_spawn(struct fixture *fixture, const char *const *env);
 /** Start `seckill serve`, and wait until it is ready. */
 struct service *fixture_serve(struct fixture *fixture, const char *const *env);
 
+/** Start `seckill deliver`, and do not wait. It has the functions of a service, except requests. */
+struct service *fixture_deliver(struct fixture *fixture, const char *const *env);
+
 /** Like fixture_serve(), but a shell first executes `before`, and then starts the program with
  *  `redirections`. */
 struct service *fixture_serve_by(struct fixture *fixture, const char *const *env,

@@ -42,8 +42,9 @@ static void assert_ended(const struct command_result *result, int code, const ch
 
 SERVICE_CASE(test_help__states_the_usage_and_exit_codes)
 {
-    static const char *const commands[] = {"serve", "migrate", "token", "audit",
-                                           "lock",  "webhook", "top",   "version"};
+    static const char *const commands[] = {"serve",   "migrate", "token",
+                                           "audit",   "lock",    "deliver",
+                                           "webhook", "top",     "version"};
     char usage[40];
 
     for (size_t i = 0; i < COUNT_OF(commands); i++) {
