@@ -178,3 +178,18 @@ select statement, found from planted, pg_temp.missed(statement, by_check, says) 
 where found is not null;
 --> (none)
 rollback;
+-- An aggregate has the orders of all cells, and no row of the table payment.
+begin;
+insert into cell values (-1, 1);
+delete from payment;
+select * from pg_temp.broken();
+--> (none)
+select place(102, '{7,8}', '{31,32}'), pay(102, 7), pay(102, 8);
+delete from payment;
+select * from pg_temp.broken();
+--> (none)
+update order_event set detail = 'x' where detail in ('ref 7', 'ref 8');
+update voucher_order set payment_ref = 'x' where payment_ref in ('ref 7', 'ref 8');
+select broken_check, broken_row from pg_temp.broken();
+--> payments|payment_ref "x": paid orders ...
+rollback;
