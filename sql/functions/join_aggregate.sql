@@ -33,10 +33,11 @@ begin
         delete from cell;
         insert into cell values (-1, v_cells, 'infinity');
     end if;
-    select * into v_cell from cell where cells <> v_cells limit 1;
+    select * into v_cell from cell
+    where number >= 0 and number % least(cells, v_cells) = v_number % least(cells, v_cells) limit 1;
     if found then
-        raise exception 'cell %/% cannot replicate to this aggregate, which has cell %/%: all cells need'
-            ' the same number of cells', v_number, v_cells, v_cell.number, v_cell.cells;
+        raise exception 'cell %/% cannot replicate to this aggregate, which has cell %/%: both have the'
+            ' same vouchers', v_number, v_cells, v_cell.number, v_cell.cells;
     end if;
     return format('create subscription %I connection %L publication seckill_cell', v_name, v_url);
 end

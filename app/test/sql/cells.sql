@@ -124,7 +124,7 @@ select number, cells from cell;
 --> 1|2
 
 -- These sessions are of a superuser, because only a superuser can read the subscriptions.
--- test_join_aggregate__needs_a_new_database_and_cells_of_one_size
+-- test_join_aggregate__needs_a_new_database_and_cells_that_do_not_overlap
 r: set client_min_messages = error;
 -- Two subscriptions that do not count. The name of the first is not that of a cell. The second
 -- belongs to another database.
@@ -143,13 +143,26 @@ r: select cell, in_cell(-1, 2, format('join_aggregate(%L)', cell))
    from unnest(array['{"number":0,"cells":2,"url":"dbname=a"}',
                      '{"number":0,"cells":2,"url":"dbname=b"}',
                      '{"number":1,"cells":2,"url":"dbname=a"}',
-                     '{"number":1,"cells":2,"url":"dbname=b"}',
-                     '{"number":1,"cells":4,"url":"dbname=b"}']) cell;
+                     '{"number":1,"cells":2,"url":"dbname=b"}']) cell;
 --> ...a"}|null
 --> ...b"}|another database replicates to this aggregate as cell 0/2: each cell needs ...
 --> ...a"}|create subscription seckill_cell_1 connection 'dbname=a' publication seckill_cell
 --> ...b"}|create subscription seckill_cell_1 connection 'dbname=b' publication seckill_cell
---> ...b"}|cell 1/4 cannot replicate to this aggregate, which has cell -1/2: all cells need ...
+r: insert into cell values (0, 2);
+r: select join_aggregate(format('{"number":%s,"cells":%s,"url":"dbname=b"}', number, cells)::json)
+   from (values (1, 4), (3, 4), (1, 1024)) c (number, cells);
+--> create subscription seckill_cell_1 connection 'dbname=b' publication seckill_cell
+--> create subscription seckill_cell_3 connection 'dbname=b' publication seckill_cell
+--> create subscription seckill_cell_1 connection 'dbname=b' publication seckill_cell
+r: savepoint here;
+r: select join_aggregate('{"number":2,"cells":4,"url":"dbname=b"}');
+--> ERROR P0001: cell 2/4 cannot replicate to this aggregate, which has cell 0/2: both have ...
+r: rollback to here;
+r: update cell set number = 5, cells = 8 where number = 0;
+r: select join_aggregate('{"number":2,"cells":4,"url":"dbname=b"}');
+--> create subscription seckill_cell_2 connection 'dbname=b' publication seckill_cell
+r: select join_aggregate('{"number":1,"cells":4,"url":"dbname=b"}');
+--> ERROR P0001: cell 1/4 cannot replicate to this aggregate, which has cell 5/8: both have ...
 r: rollback;
 select new_voucher(10, 1);
 r: select in_cell(0, 1, 'join_aggregate(''{"number":0,"cells":2,"url":"dbname=a"}'')');
