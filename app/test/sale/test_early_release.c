@@ -223,6 +223,17 @@ TEST(test_early_release__ends_a_trial_when_idle)
     assert_true(early_release_is_on(&early));
 }
 
+/* However many trials there were before. */
+TEST(test_early_release__tries_200_ms_after_an_idle_second)
+{
+    for (int trials = 1; trials <= 3; trials++) {
+        early.trials = trials;
+        now_us += SECOND;
+        early_release_note(&early, ORDERS, 0, now_us, now_us);
+        ASSERT_NUMBER(early.trial_at_us - now_us, ==, 200 * MS);
+    }
+}
+
 int main(void)
 {
     return cases_run(NULL, NULL);
