@@ -499,7 +499,7 @@ UNIT_CASE(test_stream__a_visit_serves_a_tenth_of_all_with_at_most_100_events)
 /* While nobody listens, the loop sleeps for up to a second. */
 UNIT_CASE(test_stream__wakes_the_loop_for_its_visits)
 {
-    struct client *conn;
+    struct client *conn = NULL;
 
     uv_timer_stop(&site.http->timer); /* the sleep begins now */
     uv_run(&site.loop, UV_RUN_NOWAIT);
