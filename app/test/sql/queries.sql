@@ -377,12 +377,12 @@ select unix_us('1970-01-01 00:00:01.000002+00');
 -- test_retire__ends_the_process_that_began_then
 select prepare('retire');
 b: set application_name = 'lost';
-create function pg_temp.retire(p_later bigint) returns text language sql as $$
-    select ids(format('retire(%L, %L)', array[pid::bigint], array[unix_us(backend_start) + p_later]))
+create function pg_temp.retire(p_later bigint, p_other bigint default 0) returns text language sql as $$
+    select ids(format('retire(%L, %L)', array[pid + p_other], array[unix_us(backend_start) + p_later]))
     from pg_stat_activity where application_name = 'lost'
 $$;
-select pg_temp.retire(1);
---> 0
+select pg_temp.retire(1), pg_temp.retire(0, 1);
+--> 0|0
 b: select 1;
 --> 1
 select pg_temp.retire(0);
