@@ -20,7 +20,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define WORKERS_MAX       256
+#define WORKERS_MAX       256 /* that serve HTTP */
+#define LOOPS_MAX         (WORKERS_MAX + 1)
 #define FILES_RESERVED    64 /* descriptors reserved per worker, and again for the process */
 #define CONNECTIONS_LEAST 16
 #define CHECK_US          INT64_C(1000000)
@@ -28,15 +29,16 @@
 
 struct service {
     struct config config;
-    size_t count;
+    size_t serving; /* workers that serve HTTP */
+    size_t count;   /* all workers */
     size_t started;
     size_t connections_max; /* per worker, listeners included */
     size_t listeners_max;
     unsigned port;
-    int listen_fds[WORKERS_MAX];
-    struct metrics *metrics[WORKERS_MAX];
+    int listen_fds[LOOPS_MAX];
+    struct metrics *metrics[LOOPS_MAX];
     struct all_metrics all_metrics;
-    struct worker *workers[WORKERS_MAX];
+    struct worker *workers[LOOPS_MAX];
     struct notify notify;
     const char *reported; /* the last readiness message; NULL: none */
     bool was_ready;
@@ -61,7 +63,7 @@ static void limit_connections(struct service *service)
         getrlimit(RLIMIT_NOFILE, &limit);
     }
     share = MAX(CONNECTIONS_LEAST,
-                (MAX(limit.rlim_cur, reserved) - reserved) / service->count);
+                (MAX(limit.rlim_cur, reserved) - reserved) / service->serving);
     service->connections_max = share;
     service->listeners_max = MIN(wanted, share / 4 * 3);
     if (service->listeners_max < wanted)
@@ -153,7 +155,7 @@ static enum rlock_status check_keys(const struct config *config, struct rlock_er
 static enum rlock_status set_keys(struct service *service, const struct config *config,
                                   struct rlock_err *reterr)
 {
-    struct worker_keys *copies[WORKERS_MAX] = {NULL};
+    struct worker_keys *copies[LOOPS_MAX] = {NULL};
     enum rlock_status status = RLOCK_OK;
 
     for (size_t i = 0; status == RLOCK_OK && i < service->count; i++)
@@ -301,6 +303,18 @@ static int run_until_signal(struct service *service, const sigset_t *signals)
     }
 }
 
+/* If several workers serve HTTP, another one sells for them. Otherwise the seller would read the
+   replies of Redis and Postgres only after it has handled all requests of a turn, and meanwhile the
+   two would have no work. */
+static enum rlock_status listen_on(struct service *service, struct rlock_err *reterr)
+{
+    size_t first = service->count - service->serving;
+
+    service->listen_fds[0] = HTTP_LISTENS_NOWHERE;
+    return http_listen(service->config.listen, service->serving,
+                       service->listen_fds + first, &service->port, reterr);
+}
+
 static enum rlock_status serve(struct service *service, const sigset_t *signals,
                                struct rlock_err *reterr)
 {
@@ -313,11 +327,11 @@ static enum rlock_status serve(struct service *service, const sigset_t *signals,
         log_event(LOG_WARN, "notify_failed", "why=\"%s\"", LOG_PLAIN(notify_err.text));
     if (count <= 0)
         count = sysconf(_SC_NPROCESSORS_ONLN);
-    service->count = (size_t)MAX(1, MIN(count, WORKERS_MAX));
+    service->serving = (size_t)MAX(1, MIN(count, WORKERS_MAX));
+    service->count = service->serving > 1 ? service->serving + 1 : 1;
     limit_connections(service);
     service->all_metrics = (struct all_metrics){service->metrics, service->count};
-    status = http_listen(service->config.listen, service->count, service->listen_fds,
-                         &service->port, reterr);
+    status = listen_on(service, reterr);
     if (status != RLOCK_OK) {
         err_prefix(reterr, "SECKILL_LISTEN");
         return status;
@@ -325,7 +339,7 @@ static enum rlock_status serve(struct service *service, const sigset_t *signals,
     status = start_workers(service, reterr);
     if (status == RLOCK_OK) {
         log_event(LOG_INFO, "serving", "listen=%s port=%u workers=%zu",
-                  service->config.listen, service->port, service->count);
+                  service->config.listen, service->port, service->serving);
         signal_number = run_until_signal(service, signals);
         log_event(LOG_INFO, "draining", "signal=%d", signal_number);
         notify_send(&service->notify, "STOPPING=1\nSTATUS=draining");

@@ -3,8 +3,8 @@
  * connections to Redis and Postgres, and a catalogue.
  *
  * The first worker of an instance, the seller, also has the locks and the checkout. The other
- * workers hand their orders over to it. Otherwise workers share nothing but the counters, which
- * every worker may read.
+ * workers hand their orders over to it. If there are other workers, the seller listens nowhere.
+ * Otherwise workers share nothing but the counters, which every worker may read.
  */
 #ifndef WORKER_H
 #define WORKER_H
@@ -27,7 +27,7 @@ struct worker_options {
     size_t index;             /* for the log */
     struct handover
         *seller;   /* of the first worker, if this is another one; otherwise NULL */
-    int listen_fd; /* owned by the worker */
+    int listen_fd; /* owned by the worker; or HTTP_LISTENS_NOWHERE */
     size_t connections_max;
     size_t listeners_max; /* at most SECKILL_LISTENERS_MAX */
     struct metrics *metrics;

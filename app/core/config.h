@@ -25,7 +25,7 @@ enum config_early_release { CONFIG_AUTO, CONFIG_OFF };
      CHOICE(name, field, default, meaning, choices...)  the field gets the index of the choice */
 #define CONFIG_SETTINGS(TEXT, PATH, SECRET, ALSO_SECRET, NUMBER, CHOICE) \
     TEXT(      "SECKILL_LISTEN",               listen, "127.0.0.1:8080", "address and port of the HTTP server") \
-    NUMBER(    "SECKILL_WORKERS",              workers, "0", 0, 256, "number of event loops, one thread each; 0: one per core") \
+    NUMBER(    "SECKILL_WORKERS",              workers, "0", 0, 256, "number of event loops that serve HTTP, one thread each; if there are several, another one sells for them; 0: one per core") \
     TEXT(      "SECKILL_DATABASE_URL",         database_url, "postgresql:///seckill", "Postgres: a libpq URI or keyword string; several hosts are tried in turn") \
     TEXT(      "SECKILL_LISTS_DATABASE_URL",   lists_url, "", "Postgres for lists and histories: a standby or an aggregate; empty: SECKILL_DATABASE_URL") \
     TEXT(      "SECKILL_REDIS_URL",            redis_url, "redis://127.0.0.1:6379", "Redis: a redis://, redis-sentinel://, redis-cluster:// or unix: URL") \

@@ -20,6 +20,7 @@
 
 #define HTTP_BODY_BYTES_MAX      65536
 #define HTTP_LONG_BODY_BYTES_MAX 1048576 /* of a request that may have a longer body */
+#define HTTP_LISTENS_NOWHERE     (-1)
 #define HTTP_TRACE_BYTES         160 /* size of the text of http_trace(), with its NUL */
 
 struct http;
@@ -183,7 +184,7 @@ MUST_CHECK bool http_stream(struct http_request *request,
 
 struct http_options {
     uv_loop_t *loop;
-    int listen_fd;        /* from http_listen(); the server closes it */
+    int listen_fd; /* from http_listen(), and the server closes it; or HTTP_LISTENS_NOWHERE */
     struct http_tls *tls; /* NULL: plain HTTP; owned by the server after RLOCK_OK */
     const char *tls_priority;
     struct address_networks trusted_proxies;

@@ -264,26 +264,32 @@ void http_turn(struct http *http)
 static struct MHD_Daemon *daemon_start(struct http *http)
 {
     const struct http_options *options = &http->options;
-    struct MHD_OptionItem tls[] = {
-        http_tls_option(),
-        {MHD_OPTION_HTTPS_PRIORITIES, 0, (void *)(uintptr_t)options->tls_priority},
-        {MHD_OPTION_END, 0, NULL}};
+    struct MHD_OptionItem socket = {MHD_OPTION_LISTEN_SOCKET, options->listen_fd, NULL};
+    struct MHD_OptionItem priorities = {MHD_OPTION_HTTPS_PRIORITIES, 0,
+                                        (void *)(uintptr_t)options->tls_priority};
+    struct MHD_OptionItem others[4] = {{MHD_OPTION_END, 0, NULL}};
+    size_t count = 0;
     /* There is no error log, because nobody can act on malformed requests and disconnects. */
     unsigned flags = MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME;
 
-    if (options->tls != NULL)
-        flags |= MHD_USE_TLS;
+    if (options->listen_fd == HTTP_LISTENS_NOWHERE)
+        flags |= MHD_USE_NO_LISTEN_SOCKET;
     else
-        tls[0].option = MHD_OPTION_END;
-    return MHD_start_daemon(
-        flags, 0, conns_accept, &http->conns, server_on_request, http,
-        MHD_OPTION_LISTEN_SOCKET, options->listen_fd, MHD_OPTION_NOTIFY_COMPLETED,
-        server_on_completed, http, MHD_OPTION_NOTIFY_CONNECTION, conns_notify,
-        &http->conns, MHD_OPTION_UNESCAPE_CALLBACK, unescape, NULL,
-        MHD_OPTION_URI_LOG_CALLBACK, http_on_target, NULL,
-        MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_MEMORY_BYTES,
-        MHD_OPTION_CONNECTION_LIMIT, (unsigned)CONNECTION_COUNT_MAX,
-        MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_ARRAY, tls, MHD_OPTION_END);
+        others[count++] = socket;
+    if (options->tls != NULL) {
+        flags |= MHD_USE_TLS;
+        others[count++] = http_tls_option();
+        others[count++] = priorities;
+    }
+    return MHD_start_daemon(flags, 0, conns_accept, &http->conns, server_on_request, http,
+                            MHD_OPTION_NOTIFY_COMPLETED, server_on_completed, http,
+                            MHD_OPTION_NOTIFY_CONNECTION, conns_notify, &http->conns,
+                            MHD_OPTION_UNESCAPE_CALLBACK, unescape, NULL,
+                            MHD_OPTION_URI_LOG_CALLBACK, http_on_target, NULL,
+                            MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+                            (size_t)CONNECTION_MEMORY_BYTES, MHD_OPTION_CONNECTION_LIMIT,
+                            (unsigned)CONNECTION_COUNT_MAX, MHD_OPTION_STRICT_FOR_CLIENT,
+                            1, MHD_OPTION_ARRAY, others, MHD_OPTION_END);
 }
 
 enum rlock_status http_start(const struct http_options *options, struct http **ret_http,

@@ -1,4 +1,4 @@
-/* test_http_listen.c - which addresses are accepted, and the options of the sockets. */
+/* test_http_listen.c - which addresses are accepted, the options of the sockets, and no socket. */
 #include "app/http/http.h"
 #include "test/case_list.h"
 
@@ -161,6 +161,38 @@ UNIT_CASE(test_listen__takes_an_address_in_brackets)
     ASSERT_STATUS(http_listen("[127.0.0.10:0", 1, &(int){-1}, &port, &err),
                   RLOCK_INVALID);
     ASSERT_STATUS(http_listen("127.0.0.1]:0", 1, &(int){-1}, &port, &err), RLOCK_INVALID);
+}
+
+static int listening_descriptors(void)
+{
+    int count = 0;
+
+    for (int fd = 0; fd < 1024; fd++) {
+        int listens = 0;
+        socklen_t len = sizeof(listens);
+
+        (void)getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &len);
+        count += listens;
+    }
+    return count;
+}
+
+UNIT_CASE(test_start__of_a_server_that_listens_nowhere)
+{
+    uv_loop_t loop;
+    const struct http_options options = {.loop = &loop,
+                                         .listen_fd = HTTP_LISTENS_NOWHERE};
+    struct http *http = NULL;
+
+    uv_loop_init(&loop);
+    ASSERT_STATUS(http_start(&options, &http, NULL), RLOCK_OK);
+    assert_int_equal(listening_descriptors(), 0);
+    http_turn(http);
+    http_quiesce(http);
+    http_stop(http);
+    uv_run(&loop, UV_RUN_DEFAULT);
+    http_free(http);
+    assert_int_equal(uv_loop_close(&loop), 0);
 }
 
 int main(void)
