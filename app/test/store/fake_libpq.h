@@ -128,12 +128,12 @@ static inline void fake_arrive(const char *words)
 }
 
 /* Replaces the function of libpq. */
-PQconninfoOption *PQconninfoParse(const char *url, char **reterr)
+PQconninfoOption *PQconninfoParse(const char *conninfo, char **errmsg)
 {
     typeof(PQconninfoParse) *next =
         (typeof(PQconninfoParse) *)dlsym(RTLD_NEXT, "PQconninfoParse");
 
-    return fake_fails("parse") ? NULL : next(url, reterr);
+    return fake_fails("parse") ? NULL : next(conninfo, errmsg);
 }
 
 static inline void fake_turn(void)
