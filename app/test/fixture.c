@@ -27,7 +27,6 @@
 #define FIRST_PORT 8081
 #define PAUSE_MS   5 /* pause between two checks of a condition */
 #define ENV_MAX    64
-#define IN_A_ROW   16 /* this many requests very likely reach both loops */
 
 static struct fixture the_fixture;
 

@@ -22,6 +22,7 @@
 #define FIXTURE_SERVICES_MAX 6
 #define FIXTURE_SECRET       "a secret of the tests, 32 bytes or more of it"
 #define ID_SIZE              24 /* enough for a bigint as text */
+#define IN_A_ROW             16 /* this many requests very likely reach all loops */
 
 /* A wait for a condition fails after this time, which is ten times what the slowest wait takes on a
    quiet machine. */

@@ -10,8 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PRICE    "8000"
-#define IN_A_ROW 12 /* this many requests very likely reach both loops of an instance */
+#define PRICE "8000"
 
 static struct service *one, *two;
 static int64_t next_user = 100000; /* a shopper who has not ordered yet */

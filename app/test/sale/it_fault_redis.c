@@ -174,8 +174,6 @@ REDIS_CASE(test_reject__connections_cut_in_a_burst)
 
 /* -- bypass -- */
 
-#define IN_A_ROW 16 /* this many requests very likely reach every loop of a service */
-
 static bool all_loops_are(struct service *service, bool is_bypassed)
 {
     for (int i = 0; i < IN_A_ROW; i++) {
