@@ -1,5 +1,6 @@
 /*
- * fault_fixture.h - orders that wait for a locked row, and bursts of orders with a fault.
+ * fault_fixture.h - orders that wait for a locked row, orders above the limit of the queue, and
+ * bursts of orders with a fault.
  *
  * Each test program includes this file once.
  */
@@ -113,6 +114,53 @@ static inline void expect_answers(struct client **clients, size_t count, int sta
         EXPECT(client_read(clients[i], &patience), status, code);
         client_close(clients[i]);
     }
+}
+
+/* -- orders above SECKILL_QUEUE_MAX -- */
+
+#define QUEUE_CLIENTS 100
+
+struct refusals {
+    struct client *clients[QUEUE_CLIENTS]; /* NULL: the request was refused */
+    size_t count, wanted;
+};
+
+static inline bool are_refused(void *arg)
+{
+    struct refusals *refusals = arg;
+
+    for (size_t i = 0; i < QUEUE_CLIENTS; i++) {
+        struct client **client = &refusals->clients[i];
+        const struct client_reply *reply =
+            *client == NULL ? NULL : client_poll(*client, false);
+
+        if (reply == NULL)
+            continue;
+        EXPECT(reply, 503, "overloaded");
+        ASSERT_NUMBER(reply_retry_after(reply), >=, 1);
+        refusals->count++;
+        client_close(*client);
+        *client = NULL;
+    }
+    return refusals->count == refusals->wanted;
+}
+
+/* Asserts that a service whose SECKILL_QUEUE_MAX is `queue_max` refuses all further orders at once,
+   while the row of the voucher is locked. */
+static inline void assert_queue_max(struct service *service, const char *voucher_id,
+                                    size_t queue_max)
+{
+    struct refusals refusals = {.wanted = QUEUE_CLIENTS - queue_max};
+
+    hold_row(voucher_id);
+    send_orders(service, voucher_id, 1, refusals.clients, QUEUE_CLIENTS);
+    AWAIT(are_refused, &refusals);
+    release_rows();
+    for (size_t i = 0; i < QUEUE_CLIENTS; i++) {
+        if (refusals.clients[i] != NULL)
+            expect_answers(&refusals.clients[i], 1, 201, NULL);
+    }
+    assert_int_equal(sql_live_orders(fixture, voucher_id), queue_max);
 }
 
 /* -- a burst of orders with a fault -- */

@@ -40,48 +40,14 @@ SERVICE_CASE(test_deadline__answers_an_order_that_hangs)
     assert_int_equal(service_stop(service), 0);
 }
 
-struct refusals {
-    struct client *clients[CLIENTS]; /* NULL: the request was refused */
-    size_t count;
-};
-
-static bool all_but_10_are_refused(void *arg)
-{
-    struct refusals *refusals = arg;
-
-    for (size_t i = 0; i < CLIENTS; i++) {
-        struct client **client = &refusals->clients[i];
-        const struct client_reply *reply =
-            *client == NULL ? NULL : client_poll(*client, false);
-
-        if (reply == NULL)
-            continue;
-        EXPECT(reply, 503, "overloaded");
-        ASSERT_NUMBER(reply_retry_after(reply), >=, 1);
-        refusals->count++;
-        client_close(*client);
-        *client = NULL;
-    }
-    return refusals->count == CLIENTS - 10;
-}
-
 SERVICE_CASE(test_queue__above_its_limit_is_overloaded_at_once)
 {
     const char *const env[] = {"SECKILL_QUEUE_MAX=10", "SECKILL_WORKERS=1", NULL};
-    struct refusals refusals = {.count = 0};
     char voucher_id[ID_SIZE];
 
     service = fixture_serve(fixture, env);
     make_known(patient, service, 1000, voucher_id);
-    hold_row(voucher_id);
-    send_orders(service, voucher_id, 1, refusals.clients, CLIENTS);
-    AWAIT(all_but_10_are_refused, &refusals);
-    release_rows();
-    for (size_t i = 0; i < CLIENTS; i++) {
-        if (refusals.clients[i] != NULL)
-            expect_answers(&refusals.clients[i], 1, 201, NULL);
-    }
-    assert_int_equal(sql_live_orders(fixture, voucher_id), 10);
+    assert_queue_max(service, voucher_id, 10);
 }
 
 int main(void)

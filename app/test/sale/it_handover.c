@@ -104,47 +104,14 @@ CASE_OF(test_handover__one_shopper_orders_once_at_all_workers)
     assert_int_equal(sql_live_orders(fixture, voucher_id), 1);
 }
 
-struct refusals {
-    struct client *clients[CLIENTS]; /* NULL: refused */
-    size_t count;
-};
-
-static bool all_but_10_are_refused(void *arg)
-{
-    struct refusals *refusals = arg;
-
-    for (size_t i = 0; i < CLIENTS; i++) {
-        struct client **client = &refusals->clients[i];
-        const struct client_reply *reply =
-            *client == NULL ? NULL : client_poll(*client, false);
-
-        if (reply == NULL)
-            continue;
-        EXPECT(reply, 503, "overloaded");
-        refusals->count++;
-        client_close(*client);
-        *client = NULL;
-    }
-    return refusals->count == CLIENTS - 10;
-}
-
 CASE_OF(test_handover__queue_max_counts_once)
 {
     const char *const env[] = {WORKERS, "SECKILL_QUEUE_MAX=10", NULL};
-    struct refusals refusals = {.count = 0};
     char voucher_id[ID_SIZE];
 
     service = fixture_serve(fixture, env);
-    make_known(service, service, CLIENTS, voucher_id);
-    hold_row(voucher_id);
-    send_orders(service, voucher_id, 1, refusals.clients, CLIENTS);
-    AWAIT(all_but_10_are_refused, &refusals);
-    release_rows();
-    for (size_t i = 0; i < CLIENTS; i++) {
-        if (refusals.clients[i] != NULL)
-            expect_answers(&refusals.clients[i], 1, 201, NULL);
-    }
-    assert_int_equal(sql_live_orders(fixture, voucher_id), 10);
+    make_known(service, service, QUEUE_CLIENTS, voucher_id);
+    assert_queue_max(service, voucher_id, 10);
 }
 
 static bool all_hold_locks(void *arg UNUSED)
