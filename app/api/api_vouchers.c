@@ -95,7 +95,7 @@ static void vouchers_on_restocked(enum rlock_status status,
     {"pow_bits",        JSON_FIELD_INTEGER, false,    0, POW_BITS_MAX,          VOUCHER(pow_bits)}
 /* clang-format on */
 
-/* Reads a voucher to create. What is wrong with it is added to `errors`. */
+/* Reads a voucher to create. Adds the errors of its fields to `errors`. */
 static struct voucher read_voucher(const struct api_request *request, json_t *object,
                                    struct json_errors *errors)
 {
@@ -161,7 +161,7 @@ void api_create_vouchers(struct api_request *request)
 
     if (!api_read_key(request, &key) || !api_parse_body(request))
         return;
-    count = json_array_size(request->body); /* of an object: 0 */
+    count = json_array_size(request->body); /* 0 if the body is an object */
     if (json_is_object(request->body)) {
         voucher = read_voucher(request, request->body, &errors);
         create_vouchers(request, &voucher, 1, &errors, &key);

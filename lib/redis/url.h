@@ -50,11 +50,12 @@ struct redis_url {
  *     redis-cluster://[[user]:password@]host[:port][,...]
  *     unix:/path
  *
- * The second may end with &sentinel_password=WORD.
+ * The second form may end with &sentinel_password=WORD.
  *
  * With `rediss` instead of `redis` the first three use TLS, and may have the parameters cacert=PATH
- * and, for mutual TLS, cert=PATH&key=PATH. User, password, NAME, WORD and PATH may be percent-encoded.
- * An @ in NAME, WORD or PATH must be percent-encoded. An IPv6 address is in brackets.
+ * and, for mutual TLS, cert=PATH&key=PATH. User, password, NAME, WORD and PATH may be
+ * percent-encoded. An @ in NAME, WORD or PATH must be percent-encoded. An IPv6 address is in
+ * brackets.
  *
  * @ret_url  set on RLOCK_OK, else untouched; owns no memory
  *

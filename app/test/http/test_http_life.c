@@ -128,7 +128,7 @@ static void assert_heard(struct heard *heard, const char *wanted)
         fail_msg("expected %s: %s", wanted, heard->text);
 }
 
-/* The time in the header Date of what was received. */
+/* Returns the time in the header Date of the bytes that were received. */
 static int64_t date_s(const struct heard *heard)
 {
     const char *date = strstr(heard->text, "\r\nDate: ");

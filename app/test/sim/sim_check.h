@@ -40,7 +40,7 @@ struct sim_attempt {
     bool is_lost;            /* the service was killed, so there is no answer */
     bool is_answered;
     enum outcome outcome;
-    bool is_matched; /* this request explains an order that was not answered as placed */
+    bool is_matched; /* has placed an order without an answer; see sim_check_orders() */
 };
 
 /** To be called when a request is answered: fail if the deadline has passed. */

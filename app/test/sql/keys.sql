@@ -69,7 +69,7 @@ execute create_vouchers('{a,b}', '{"",d}', '{1,2}', '{3,4}', '{5,6}', '{7,8}', '
     '{2031-01-01 00:00+00,2031-01-02 00:00+00}', '{9,10}', 'admin:1', '{0,1}', '{11,12}', 'k');
 --> 101|1|a|...
 --> 102|1|b|...
--- Another second voucher, one voucher less, one more.
+-- The requests have another second voucher, one voucher less, and one voucher more.
 execute create_vouchers('{a,c}', '{"",d}', '{1,2}', '{3,4}', '{5,6}', '{7,8}', '{2030-01-01 00:00+00,2030-01-02 00:00+00}',
     '{2031-01-01 00:00+00,2031-01-02 00:00+00}', '{9,10}', 'admin:1', '{0,1}', '{11,12}', 'k');
 --> ERROR 23505: the key belongs to another request
@@ -80,7 +80,7 @@ execute create_vouchers('{a,b,b}', '{"",d,d}', '{1,2,2}', '{3,4,4}', '{5,6,6}', 
     '{2030-01-01 00:00+00,2030-01-02 00:00+00,2030-01-02 00:00+00}', '{2031-01-01 00:00+00,2031-01-02 00:00+00,2031-01-02 00:00+00}',
     '{9,10,10}', 'admin:1', '{0,1,1}', '{11,12,12}', 'k');
 --> ERROR 23505: the key belongs to another request
--- One invalid voucher, and none is created.
+-- If one voucher is invalid, no voucher is created.
 execute create_vouchers('{a,b}', '{"",d}', '{1,2}', '{3,4}', '{5,6}', '{7,8}', '{2030-01-01 00:00+00,2030-01-02 00:00+00}',
     '{2031-01-01 00:00+00,2030-01-02 00:00+00}', '{9,10}', 'admin:1', '{0,1}', '{11,12}', null);
 --> ERROR 23514: ...

@@ -107,9 +107,9 @@ select count(*) from used_key;
 --> 200000
 
 -- Shopper 7 has an order for the first voucher of some segments. A block is 64 segments. If a block
--- has a voucher, a list looks into all its segments. A look-up reads three pages. next_voucher_id()
--- would not yet create vouchers in the segments 33569 and 134217727. The latter is the last
--- segment.
+-- has a voucher, a list looks into all its segments. A look-up reads three pages. 134217727 is the
+-- last segment. next_voucher_id() would not create vouchers in the segments 33569 and 134217727 so
+-- early.
 -- test_list_orders__looks_into_each_segment_once
 create function pg_temp.fill_segment(p_segment bigint, p_number bigint) returns void
 language sql as $$
