@@ -3,7 +3,9 @@
  *
  * A connection proves little: if Redis is out of memory, or may not write, it accepts connections
  * but refuses every lock. So the probe takes its own locks every two seconds, and when a connection
- * goes up or down. In a cluster the locks are spread over all masters.
+ * goes up or down. In a cluster the locks are spread over all masters. While locks are granted, the
+ * probe also asks every 150 ms who holds its locks. A reply that is late for 750 ms is a failure
+ * until it comes; the connection stays open.
  *
  * Threads: the loop's only.
  */
@@ -29,6 +31,9 @@ struct lock_probe {
     uv_timer_t timer;
     struct rlock probes[LOCK_PROBE_LOCKS];
     unsigned awaited, granted;
+    unsigned ticks;      /* since the probe last took the locks */
+    unsigned late_ticks; /* ticks on which a reply was awaited */
+    int64_t ticked_us;   /* clock_mono_us() of the last tick */
     enum lock_probe_state state;
     struct rlock_err why, reported;
 };

@@ -14,7 +14,7 @@
 #include <string.h>
 #include <uv.h>
 
-#define SIMULATED_TIMERS_MAX 4
+#define SIMULATED_TIMERS_MAX 5
 
 static int64_t simulated_us;
 static struct simulated_timer {
