@@ -69,6 +69,7 @@
     X(RLOCK_REFUSED,   "no_rights") \
     X(RLOCK_BUSY,      "read_only") \
     X(RLOCK_UNSAFE,    "not_durable") \
+    X(RLOCK_LOST,      "commits_wait") \
     X(RLOCK_NOT_OWNER, "pooler_transaction_mode")
 
 #define X(word, ...) ROUTE_##word,

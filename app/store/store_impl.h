@@ -67,6 +67,7 @@ enum role {
     ROLE_SLOW_CHANGES, /* serves slow vouchers first */
     ROLE_EXPIRY,       /* no connection unless the store expires orders */
     ROLE_LISTS,        /* no connection unless lists have their own database */
+    ROLE_PROBE,        /* no connection without lanes */
     ROLE_LANE
 };
 
@@ -102,6 +103,17 @@ struct expiry {
     size_t skipped_count;
 };
 
+/** The state of store_probe.c. */
+struct probe {
+    uv_timer_t timer;
+    struct store_query query;
+    bool is_sent;        /* `query` is under way */
+    unsigned late_ticks; /* ticks on which the answer was awaited */
+    int64_t ticked_us;   /* clock_mono_us() of the last tick */
+    /* RLOCK_OK; RLOCK_TIMEOUT: the server does not answer; RLOCK_LOST: commits wait for a standby */
+    enum rlock_status failure;
+};
+
 /** The reads of one connection. */
 struct reads {
     enum role role;
@@ -132,6 +144,7 @@ struct store {
         int64_t last_number, xid, until;
     } feed;
     struct expiry *expiry;
+    struct probe probe;
     struct rlock_link resolving; /* batch_call; they wait until no suspect is left */
     struct rlock_link suspects;
     size_t
@@ -224,6 +237,13 @@ void store_take_changes(struct store *store, struct rlock_link *calls);
 /** Start the timer of store->expiry, which store_close() closes. */
 void store_start_expiry(struct store *store);
 void store_set_expiry_leader(struct store *store, bool is_leader);
+
+/** Start store->probe.timer, which store_close() closes. */
+void store_start_probe(struct store *store);
+
+/** Report whether the store is up, if that has changed, or if the reason has. @why  why it is down;
+ *  NULL: something has come up */
+void store_report_state(struct store *store, const struct rlock_err *why);
 
 void store_send_lookups(struct store *store);
 void store_time_out_lookups(struct store *store, int64_t now_us);

@@ -13,35 +13,6 @@
 
 /* -- connections -- */
 
-bool store_is_up(const struct store *store)
-{
-    for (unsigned i = 0; i < store->conn_count; i++) {
-        if (i != ROLE_EXPIRY && i != ROLE_LISTS && !store_conn_is_up(store->conns[i]))
-            return false;
-    }
-    return true;
-}
-
-/* Reports whether the store is up, and if it is not, why. A server that has answered gives a better
-   reason than one that has not, so it replaces the reason that was reported. */
-static void report_state(struct store *store, const struct rlock_err *why)
-{
-    bool is_up = store_is_up(store);
-    bool is_answer =
-        why != NULL && why->status != RLOCK_IO && why->status != RLOCK_TIMEOUT;
-    enum rlock_status refusal = is_answer ? why->status : RLOCK_OK;
-
-    if (store->is_state_reported && store->is_up == is_up &&
-        (refusal == RLOCK_OK || refusal == store->refusal))
-        return;
-    if (!is_up && why == NULL)
-        return; /* the attempts under way will report the reason */
-    store->is_state_reported = true;
-    store->is_up = is_up;
-    store->refusal = refusal;
-    store->options.on_state(is_up, why, store->options.arg);
-}
-
 static enum role role_of(const struct store *store, const struct store_conn *conn)
 {
     unsigned role = 0;
@@ -79,7 +50,7 @@ static void store_on_conn_up(struct store_conn *conn, void *arg)
     }
     if (role == ROLE_MAIN)
         store->options.on_voucher_changed(0, store->options.arg);
-    report_state(store, NULL);
+    store_report_state(store, NULL);
 }
 
 /* Reconnects of the connection for expiry are not counted: if this process is paused for a moment,
@@ -104,7 +75,7 @@ static void store_on_conn_down(struct store_conn *conn, bool was_up,
         store_set_expiry_leader(store, false); /* the advisory lock is gone */
     else
         metrics_add(&store->options.metrics->postgres_reconnects, was_up);
-    report_state(store, why);
+    store_report_state(store, why);
 }
 
 static void store_on_notify(const char *payload, void *arg)
@@ -156,7 +127,8 @@ static enum rlock_status open_connections(struct store *store)
         struct store_conn_options options = conn_options(store, i);
 
         if ((i != ROLE_EXPIRY || store->expiry != NULL) &&
-            (i != ROLE_LISTS || store->options.lists_url != NULL))
+            (i != ROLE_LISTS || store->options.lists_url != NULL) &&
+            (i != ROLE_PROBE || store->options.lanes > 0))
             status = store_conn_open(&options, &store->conns[i]);
         if (store->conns[i] != NULL && i != ROLE_MAIN && i != ROLE_LISTS)
             store_conn_rest(store->conns[i]);
@@ -223,6 +195,9 @@ static struct store *store_new(const struct store_options *options)
     init_timer(store, &store->unsent_timer);
     init_timer(store, &store->retire_timer);
     init_timer(store, &store->deadline_timer);
+    init_timer(store, &store->probe.timer);
+    if (options->lanes > 0)
+        store_start_probe(store);
     store->on_deadlines = store_on_deadline_timer;
     if (store->expiry != NULL)
         store_start_expiry(store);
@@ -311,6 +286,7 @@ void store_close(struct store *store, void (*closed)(void *arg), void *arg)
     closing_handle(&store->closing, (uv_handle_t *)&store->unsent_timer);
     closing_handle(&store->closing, (uv_handle_t *)&store->retire_timer);
     closing_handle(&store->closing, (uv_handle_t *)&store->deadline_timer);
+    closing_handle(&store->closing, (uv_handle_t *)&store->probe.timer);
     if (store->expiry != NULL)
         closing_handle(&store->closing, (uv_handle_t *)&store->expiry->timer);
     closing_done(&store->closing);
@@ -348,7 +324,7 @@ void store_print(const struct store *store, FILE *out)
         [ROLE_MAIN] = "main",       [ROLE_READS] = "reads",
         [ROLE_CHANGES] = "changes", [ROLE_SLOW_CHANGES] = "slow_changes",
         [ROLE_EXPIRY] = "expiry",   [ROLE_LISTS] = "lists",
-        [ROLE_LANE] = "orders"};
+        [ROLE_PROBE] = "probe",     [ROLE_LANE] = "orders"};
 
     fprintf(out, "{\"suspects\":%zu,\"connections\":[", list_count(&store->suspects));
     for (unsigned i = 0; i < store->conn_count; i++) {

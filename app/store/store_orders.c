@@ -275,6 +275,8 @@ unsigned store_batch_room(const struct store *store, bool is_slow)
 {
     unsigned room = 0;
 
+    if (store->probe.failure == RLOCK_LOST)
+        return 0;
     for (unsigned i = 0; i < lanes_for(store, is_slow); i++) {
         if (is_idle(store->conns[ROLE_LANE + i]))
             room++;

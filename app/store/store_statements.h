@@ -19,6 +19,7 @@
     X(BARRIER,          "barrier",          PROOF) \
     X(PROOF,            "proof",            NOTHING) \
     X(AGE,              "age",              NOTHING) \
+    X(PROBE,            "probe",            NOTHING) \
     X(FIND,             "find",             BARRIER) \
     X(RESOLVE,          "resolve",          BARRIER) \
     X(RETIRE,           "retire",           NOTHING) \

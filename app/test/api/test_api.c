@@ -415,6 +415,7 @@ API_CASE(test_readyz__names_what_is_missing)
         {{false, RLOCK_REFUSED, true, true, false}, false, "503 {\"status\":\"not_ready\",\"dependencies\":{\"postgres\":\"no_rights\",\"redis\":\"up\"}}"},
         {{false, RLOCK_BUSY, true, true, false}, false, "503 {\"status\":\"not_ready\",\"dependencies\":{\"postgres\":\"read_only\",\"redis\":\"up\"}}"},
         {{false, RLOCK_UNSAFE, true, true, false}, false, "503 {\"status\":\"not_ready\",\"dependencies\":{\"postgres\":\"not_durable\",\"redis\":\"up\"}}"},
+        {{false, RLOCK_LOST, true, true, false}, false, "503 {\"status\":\"not_ready\",\"dependencies\":{\"postgres\":\"commits_wait\",\"redis\":\"up\"}}"},
         {{false, RLOCK_NOT_OWNER, true, true, false}, false, "503 {\"status\":\"not_ready\",\"dependencies\":{\"postgres\":\"pooler_transaction_mode\",\"redis\":\"up\"}}"},
         {{false, RLOCK_IO, true, true, false}, false, "503 {\"status\":\"not_ready\",\"dependencies\":{\"postgres\":\"down\",\"redis\":\"up\"}}"},
     };

@@ -203,6 +203,7 @@ CASE(test_print__gauges_of_dependencies)
                    "seckill_dependency_up{dependency=\"lists\"} 1",
                    "seckill_postgres_refused{reason=\"read_only\"} 1\n"
                    "seckill_postgres_refused{reason=\"not_durable\"} 0\n"
+                   "seckill_postgres_refused{reason=\"commits_wait\"} 0\n"
                    "seckill_postgres_refused{reason=\"pooler_transaction_mode\"} 0");
     first.lists = LISTS_DOWN;
     second.lists = LISTS_NONE;

@@ -221,8 +221,7 @@ DURABILITY_CASE(test_lowered__while_idle)
     raise_and_sell(state, plain);
 }
 
-/* An operator or Patroni removes a failed standby from synchronous_standby_names. */
-DURABILITY_CASE(test_lowered__the_standby_is_dropped)
+static void name_standby(void)
 {
     static const char *const name_it[] = {
         "alter system set synchronous_standby_names = 'pg_receivewal'",
@@ -230,6 +229,41 @@ DURABILITY_CASE(test_lowered__the_standby_is_dropped)
 
     administer(name_it);
     standby = fixture_receive_wal(fixture);
+}
+
+static bool commits_wait(void *service)
+{
+    const struct client_reply *reply = request(service, NULL, NULL, "GET /readyz");
+
+    return reply->status == 503 && strstr(reply->body, "commits_wait") != NULL;
+}
+
+/* The standby hangs, and then dies. The service requires local durability only, but commits wait.
+   The first order shows that. Later orders are not sent. */
+DURABILITY_CASE(test_standby__does_not_confirm)
+{
+    char voucher_id[ID_SIZE];
+
+    name_standby();
+    make_voucher(plain, &(struct sale){.stock = 10}, voucher_id);
+    EXPECT(place_order(plain, 1, voucher_id, NULL), 201, NULL);
+    kill(standby, SIGSTOP);
+    EXPECT(place_order(plain, 2, voucher_id, NULL), 503, "outcome_unknown");
+    assert_true(commits_wait(plain));
+    EXPECT(place_order(plain, 3, voucher_id, NULL), 503, "unavailable");
+    assert_true(commits_wait(plain));
+    kill(standby, SIGCONT);
+    service_await(plain, "/readyz", 200);
+    EXPECT(place_order(plain, 3, voucher_id, NULL), 201, NULL);
+    end_standby();
+    AWAIT(commits_wait, plain);
+    raise_and_sell(state, plain);
+}
+
+/* An operator or Patroni removes a failed standby from synchronous_standby_names. */
+DURABILITY_CASE(test_lowered__the_standby_is_dropped)
+{
+    name_standby();
     sell_and_lower(replicated, "synchronous_standby_names", "", VOUCHERS_MAX);
 }
 

@@ -282,6 +282,7 @@ static enum sim_statement_kind kind_of(const char *name)
         {"place_many_early", SQL_PLACE_MANY},
         {"barrier", SQL_BARRIER},
         {"proof", SQL_PROOF},
+        {"probe", SQL_PROBE},
         {"find", SQL_FIND},
         {"resolve", SQL_RESOLVE},
         {"retire", SQL_RETIRE},

@@ -293,6 +293,14 @@ static PGresult *lead_expiry(const struct sim_backend *backend)
     return sim_result_end();
 }
 
+/* There is no standby. */
+static PGresult *probe(void)
+{
+    sim_result_begin(1);
+    sim_result_int(0, 8);
+    return sim_result_end();
+}
+
 static PGresult *read_statement(struct sim_backend *backend,
                                 const struct sim_statement *statement)
 {
@@ -318,6 +326,8 @@ static PGresult *read_statement(struct sim_backend *backend,
         return sim_result_of(PGRES_TUPLES_OK);
     case SQL_PROOF:
         return proof(backend);
+    case SQL_PROBE:
+        return probe();
     default:
         return sim_sql_read(statement);
     }

@@ -34,6 +34,7 @@ enum sim_statement_kind {
     SQL_RETIRE,
     SQL_BARRIER,
     SQL_PROOF,
+    SQL_PROBE,
     SQL_READ_VOUCHERS,
     SQL_LEAD_EXPIRY,
     SQL_DUE_BATCHES,

@@ -37,6 +37,7 @@ static size_t fake_opened;
 static struct fake_query *fake_sent[FAKE_QUERIES_MAX];
 static size_t fake_sent_count;
 static bool fake_cannot_abandon;
+static bool fake_probes;       /* whether STATEMENT_PROBE is sent; most tests need none */
 static size_t fake_opened_max; /* the limit of fake_opened */
 /* of the errors in the next answers */
 static const char *fake_sqlstate, *fake_constraint;
@@ -113,8 +114,8 @@ static inline void fake_print_params(const struct store_params *params,
 
 static inline const char *fake_role(const struct store_conn *conn)
 {
-    static const char *const names[] = {"main",         "reads",  "changes",
-                                        "slow changes", "expiry", "lists"};
+    static const char *const names[] = {"main",   "reads", "changes", "slow changes",
+                                        "expiry", "lists", "probe"};
     const struct store *store = conn->options.arg;
     unsigned role = 0;
     static char lane[16];
@@ -215,7 +216,7 @@ static inline void fake_reset(void)
 {
     memset(fake_conns, 0, sizeof(fake_conns));
     fake_opened = fake_sent_count = 0;
-    fake_cannot_abandon = false;
+    fake_cannot_abandon = fake_probes = false;
     fake_opened_max = FAKE_CONNS_MAX;
     fake_sqlstate = fake_constraint = NULL;
 }
@@ -303,7 +304,8 @@ bool store_conn_send(struct store_conn *conn, struct store_query *query,
 {
     struct fake_query *sent;
 
-    if (!conn->is_up || params->has_failed)
+    if (!conn->is_up || params->has_failed ||
+        (statement == STATEMENT_PROBE && !fake_probes))
         return false;
     ASSERT_NUMBER(params->count, ==, fake_param_count(statement));
     assert_true(fake_sent_count < FAKE_QUERIES_MAX);

@@ -344,10 +344,10 @@ STORE_CASE(test_store_place_orders__releases_the_row_before_it_answers)
 STORE_CASE(test_store_place_orders__is_unknown_if_its_wait_is_cancelled)
 {
     shop_open(UNHURRIED_MS);
-    name_standby();
     for (int64_t user = 1; user <= 2; user++) {
         struct basket basket;
 
+        name_standby();
         basket_send(&basket, user, user == 1 ? basket_on_released : NULL);
         await_held_back(1);
         administer("select pg_cancel_backend(pid) from pg_stat_activity"
@@ -355,9 +355,9 @@ STORE_CASE(test_store_place_orders__is_unknown_if_its_wait_is_cancelled)
         await(is_set, &basket.is_answered);
         assert_int_equal(basket.status, RLOCK_IO);
         ASSERT_CONTAINS(basket.why.text, "cancelled");
+        set_standby("");
         await(is_set, &shop.is_up);
     }
-    set_standby("");
     assert_resolved(1, VERDICT_PLACED);
     assert_resolved(2, VERDICT_PLACED);
     shop_close();

@@ -390,6 +390,7 @@ STORE_CASE(test_store_open__gives_each_connection_its_limits)
         {1000, ROLE_SLOW_CHANGES, "1000 751 40 0 postgresql://one/seckill - required 3"},
         {1000, ROLE_EXPIRY,       "1000 3750 50 1200 postgresql://one/seckill - required 3"},
         {1000, ROLE_LISTS,        "1000 251 20 0 postgresql://two/lists - reader finds_poolers required 3"},
+        {1000, ROLE_PROBE,        "1000 751 40 0 postgresql://one/seckill - required 3"},
         {1000, ROLE_LANE,         "1000 751 40 0 postgresql://one/seckill - required 3"},
         {1000, ROLE_LANE + 1,     "1000 751 40 0 postgresql://one/seckill - required 3"},
         {400,  ROLE_LANE,         "400 301 20 0 postgresql://one/seckill - required 3"},
@@ -408,12 +409,12 @@ STORE_CASE(test_store_open__gives_each_connection_its_limits)
         open_store(&options);
         /* The URL was copied. */
         assert_ptr_not_equal(conn_of(ROLE_MAIN)->options.database_url, url);
-        ASSERT_NUMBER(fake_opened, ==, 8);
+        ASSERT_NUMBER(fake_opened, ==, 9);
         assert_options(rows[i].role, rows[i].wanted);
         close_shop(NULL);
     }
     open_shop(NULL);
-    ASSERT_NUMBER(fake_opened, ==, 6);
+    ASSERT_NUMBER(fake_opened, ==, 7);
 }
 
 STORE_CASE(test_store_open__refuses_malformed_urls)
@@ -438,7 +439,7 @@ STORE_CASE(test_store_open__without_memory_leaves_nothing)
     struct rlock_err err;
 
     close_shop(NULL);
-    for (size_t max = 0; max < 6; max++) {
+    for (size_t max = 0; max < 7; max++) {
         reset(NULL);
         fake_opened_max = max;
         ASSERT_STATUS(store_open(&options, &opened, &err), RLOCK_NO_MEMORY);
@@ -458,7 +459,7 @@ STORE_CASE(test_state__is_up_with_all_but_expiry_and_lists)
         bool is_needed;
     } rows[] = {{ROLE_MAIN, true},   {ROLE_READS, true},   {ROLE_EXPIRY, false},
                 {ROLE_LISTS, false}, {ROLE_CHANGES, true}, {ROLE_SLOW_CHANGES, true},
-                {ROLE_LANE, true},   {ROLE_LANE + 1, true}};
+                {ROLE_PROBE, false}, {ROLE_LANE, true},    {ROLE_LANE + 1, true}};
     struct store_options options = options_of_shop();
 
     options.lists_url = "postgresql://two/lists";
@@ -474,7 +475,8 @@ STORE_CASE(test_state__is_up_with_all_but_expiry_and_lists)
         ASSERT_SAID(rows[i].role == ROLE_LISTS ? "lists down io;"
                     : rows[i].is_needed        ? "down io;"
                                                : "");
-        ASSERT_NUMBER(metrics.postgres_reconnects, ==, rows[i].is_needed);
+        ASSERT_NUMBER(metrics.postgres_reconnects, ==,
+                      rows[i].is_needed || rows[i].role == ROLE_PROBE);
         close_shop(NULL);
     }
     open_shop(NULL);
@@ -785,6 +787,7 @@ STORE_CASE(test_store_print__is_a_json_object)
                         "{\"use\":\"slow_changes\",\"is_up\":1,\"pid\":0,\"pending\":0},"
                         "{\"use\":\"expiry\",\"is_up\":1,\"pid\":0,\"pending\":0},"
                         "{\"use\":\"lists\",\"is_up\":1,\"pid\":0,\"pending\":0},"
+                        "{\"use\":\"probe\",\"is_up\":1,\"pid\":0,\"pending\":0},"
                         "{\"use\":\"orders\",\"is_up\":1,\"pid\":0,\"pending\":0},"
                         "{\"use\":\"orders\",\"is_up\":0,\"pid\":0,\"pending\":0}]}");
     free(text);

@@ -1,0 +1,111 @@
+/*
+ * store_probe.c - the state of the store: it asks whether the server answers and commits end.
+ *
+ * The question has a connection of its own, so it waits for no other statement, and it waits for no
+ * lock, disk or standby. If the answer is late, the server hangs. On a busy machine the answer can
+ * be late, too, but then the timer of this loop is late as well. Such ticks do not count.
+ *
+ * A late answer only changes the reported state. It closes no connection and ends no call, because
+ * queries have deadlines of their own. While commits wait for a standby, the store takes no
+ * batches: they would occupy the lanes, and their outcomes would be unknown.
+ */
+#include "app/store/store_impl.h"
+#include "base/clock.h"
+
+#define TICK_MS     150
+#define PUNCTUAL_MS 225
+#define LATE_TICKS  5
+#define LATE_WORDS  "no answer within 750 ms"
+#define COMMITS_WAIT                                                                     \
+    "commits wait for a synchronous standby: start it, or change"                        \
+    " synchronous_standby_names"
+
+/* -- state -- */
+
+bool store_is_up(const struct store *store)
+{
+    for (unsigned i = 0; i < store->conn_count; i++) {
+        if (i != ROLE_EXPIRY && i != ROLE_LISTS && i != ROLE_PROBE &&
+            !store_conn_is_up(store->conns[i]))
+            return false;
+    }
+    return store->probe.failure == RLOCK_OK;
+}
+
+/* A server that has answered gives a better reason than one that has not. So its reason replaces
+   the one that was reported. */
+void store_report_state(struct store *store, const struct rlock_err *why)
+{
+    bool is_up = store_is_up(store);
+    bool is_answer =
+        why != NULL && why->status != RLOCK_IO && why->status != RLOCK_TIMEOUT;
+    enum rlock_status refusal = is_answer ? why->status : RLOCK_OK;
+
+    if (store->is_state_reported && store->is_up == is_up &&
+        (is_up || refusal == RLOCK_OK || refusal == store->refusal))
+        return;
+    if (!is_up && why == NULL)
+        return; /* the attempts under way will report the reason */
+    store->is_state_reported = true;
+    store->is_up = is_up;
+    store->refusal = refusal;
+    store->options.on_state(is_up, why, store->options.arg);
+}
+
+/* -- probe -- */
+
+static void set_failure(struct store *store, enum rlock_status failure, const char *words)
+{
+    struct rlock_err why;
+
+    store->probe.failure = err_set(&why, failure, "%s", words);
+    store_report_state(store, failure == RLOCK_OK ? NULL : &why);
+}
+
+/* If there was no answer, the connection has failed. The state stays until the next answer. */
+static void store_on_probed(struct store_query *query, enum rlock_status status,
+                            const PGresult *result, const struct rlock_err *why UNUSED)
+{
+    struct store *store = list_item(query, struct store, probe.query);
+
+    store->probe.is_sent = false;
+    if (status != RLOCK_OK)
+        return;
+    if (result_int64(result, 0, 0) == 1)
+        set_failure(store, RLOCK_LOST, COMMITS_WAIT);
+    else
+        set_failure(store, RLOCK_OK, "");
+}
+
+static void send_probe(struct store *store)
+{
+    static const struct store_params none;
+    struct store_limits limits = store_limits(store, ROLE_PROBE);
+    struct probe *probe = &store->probe;
+
+    probe->query.statement_ms = limits.statement_ms;
+    probe->query.timeout_ms = limits.timeout_ms;
+    probe->query.done = store_on_probed;
+    probe->late_ticks = 0;
+    probe->is_sent =
+        store_conn_send(store->conns[ROLE_PROBE], &probe->query, STATEMENT_PROBE, &none);
+}
+
+static void store_on_probe_timer(uv_timer_t *timer)
+{
+    struct store *store = timer->data;
+    struct probe *probe = &store->probe;
+    int64_t now_us = clock_mono_us();
+    bool is_punctual = now_us - probe->ticked_us < PUNCTUAL_MS * INT64_C(1000);
+
+    probe->ticked_us = now_us;
+    if (!probe->is_sent)
+        send_probe(store);
+    else if (is_punctual && ++probe->late_ticks == LATE_TICKS)
+        set_failure(store, RLOCK_TIMEOUT, LATE_WORDS);
+}
+
+void store_start_probe(struct store *store)
+{
+    uv_timer_start(&store->probe.timer, store_on_probe_timer, TICK_MS, TICK_MS);
+}
