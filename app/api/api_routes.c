@@ -153,8 +153,8 @@ static bool has_unknown_parameter(struct api_request *request)
     return name.bytes != NULL;
 }
 
-/* A body is kept only if the route reads or refuses it. The token is checked before, so that the
-   bodies of strangers take no memory. */
+/* A body is stored only for a route that reads it, or that must see it to refuse its members. The
+   token is checked before the body arrives, so that the bodies of strangers take no memory. */
 size_t api_body_max(struct http_request *http, void *arg)
 {
     struct api_request *request = http->context;

@@ -116,8 +116,8 @@ void api_find_entry(struct api_request *request, api_admit on_entry);
 void api_answer_outcome(struct api_request *request, enum outcome outcome,
                         const struct order *order);
 
-/** Answer a request that the checkout has not accepted. Count the outcome if it is an order
- *  request. */
+/** Answer a request that did not reach the checkout. If it is an order request, its outcome is
+ *  counted here, because the checkout counts only what it accepts. */
 void api_answer_uncounted(struct api_request *request, enum outcome outcome,
                           const struct order *order);
 

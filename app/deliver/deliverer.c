@@ -32,7 +32,8 @@ struct message {
 struct endpoint {
     struct rlock_link link; /* in deliverer->endpoints, unless it is retired */
     struct deliverer *deliverer;
-    struct webhook webhook; /* its position is behind the last event that was received */
+    struct webhook
+        webhook; /* its position follows the last event that the endpoint has received */
     char *url;
     struct signature_key key;
     bool is_listed;

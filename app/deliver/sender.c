@@ -65,7 +65,8 @@ static size_t sender_on_answer(char *bytes UNUSED, size_t size, size_t count, vo
     return 0;
 }
 
-/* Returns NULL if the transfer has succeeded. `text` is for the reason. */
+/* Returns NULL if the transfer has succeeded, otherwise why it has failed. `text` is memory for the
+   reason. */
 static const char *error_of(const struct transfer *transfer, CURLcode code, char *text,
                             size_t size)
 {

@@ -80,8 +80,8 @@ struct text http_header(const struct http_request *request, const char *name,
 struct text http_query(const struct http_request *request, const char *name,
                        bool *ret_repeated);
 
-/** Return the name of the first parameter of the query that is not in `names`, which end with NULL.
- *  bytes NULL: there is no such parameter. */
+/** Return the name of the first query parameter that is not in `names`, an array that ends with
+ *  NULL. If there is none, `bytes` of the result is NULL. */
 struct text http_query_other(const struct http_request *request,
                              const char *const *names);
 

@@ -306,8 +306,8 @@ size_t catalogue_count(const struct catalogue *catalogue)
 
 /* -- refresh and eviction -- */
 
-/* Entries used since their last read are refreshed before they become invalid, so during a
-   sale no request waits for a read. */
+/* An entry that was used since it was last read from the database is refreshed before it becomes
+   invalid. So during a sale no request waits for a read. */
 static void catalogue_on_tick(uv_timer_t *timer)
 {
     struct catalogue *catalogue = timer->data;

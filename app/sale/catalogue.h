@@ -63,7 +63,7 @@ struct catalogue *catalogue_create(uv_loop_t *loop, struct store *store,
  *  memory in a later turn. Accepts NULL. */
 void catalogue_close(struct catalogue *catalogue);
 
-/** Return the entry if it is valid, otherwise NULL. Then call catalogue_read(), or try again
+/** Return the entry if it is valid. If the result is NULL, call catalogue_read(), or try again
  *  later. */
 const struct catalogue_entry *catalogue_get(struct catalogue *catalogue, int64_t id);
 

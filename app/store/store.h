@@ -95,8 +95,8 @@ void store_check(struct store *store);
  *  id 0. */
 bool store_is_foreign(const struct store *store, int64_t id);
 
-/** Return how many seconds old a list may be. -1: lists are up to date, because they have no
- *  database of their own. To be called only in the callback of a list. */
+/** Return the greatest possible age of a list in seconds. -1: lists are up to date, because they
+ *  have no database of their own. To be called only in the callback of a list. */
 int64_t store_lists_age_s(const struct store *store);
 
 /** Print the state of the connections as a JSON object. */

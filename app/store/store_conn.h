@@ -75,8 +75,9 @@ struct store_conn_options {
     /* The server may be read-only. In place of STATEMENT_BARRIER and a proof, STATEMENT_AGE is
        sent, which returns how old the data of the server may be. */
     bool is_reader;
-    /* Refuse a pooler in transaction mode with RLOCK_NOT_OWNER, before the session is changed. All
-       connections find such a pooler by their proofs, but later. */
+    /* Whether the connection looks for a pooler in transaction mode before it changes its session,
+       and refuses the pooler with RLOCK_NOT_OWNER. Every other connection finds such a pooler only
+       by the first proof of a commit. */
     bool finds_poolers;
     uint32_t timeout_ms;   /* limit of an attempt to connect; less with several hosts */
     uint32_t statement_ms; /* initial limit of the session, see struct store_query */

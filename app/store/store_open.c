@@ -23,7 +23,8 @@ static enum role role_of(const struct store *store, const struct store_conn *con
 }
 
 /* Called when a session has found that the server is less durable than required, or that a pooler
-   shares its process. All sessions leave the server. */
+   also gives the server process of the session to other clients. All sessions leave the server,
+   except the session for lists, which may use another database. */
 static void leave_server(struct store *store, const struct rlock_err *why)
 {
     for (unsigned i = 0; i < store->conn_count; i++) {

@@ -14,8 +14,8 @@ int64_t clock_mono_us(void);
 /** Return the microseconds since 1970-01-01 UTC by this machine's clock. Any thread may call it. */
 int64_t clock_real_us(void);
 
-/** Return a number of ms after which clock_mono_us() has reached `at_us`; 0: it has reached it
- *  now. */
+/** Return how many ms to wait until clock_mono_us() reaches `at_us`, rounded up. 0: that time has
+ *  come. */
 uint64_t clock_ms_until(int64_t at_us);
 
 /** For tests: add `add_us` to the shift of both clocks. Returns the shift before this call. */

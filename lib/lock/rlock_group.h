@@ -96,7 +96,7 @@ void rlock_group_free(struct rlock_group *group);
 /**
  * Acquire the group. The call flushes its clients by itself.
  *
- * @options   copied; NULL: defaults, as zero-filled
+ * @options   copied; NULL: the defaults, as of a zero-filled struct
  * @callback  gets
  *              RLOCK_OK          held
  *              RLOCK_BUSY        a member is held by another owner; in a quorum, too
@@ -107,8 +107,9 @@ void rlock_group_free(struct rlock_group *group);
  *              RLOCK_CANCELLED   by rlock_group_cancel() or rlock_group_free()
  *              others            the status of a member whose call failed for another
  *                                reason in the last try
- *            With every status but RLOCK_OK no member is held: grants of servers that
- *            reply have been released.
+ *            With every other status than RLOCK_OK, and RLOCK_INVALID of a group that
+ *            is held, no member is held: each grant of a server that replies is
+ *            released. A grant of a server that does not reply ends with its lease.
  */
 void rlock_group_acquire(struct rlock_group *group,
                          const struct rlock_group_options *options,

@@ -145,7 +145,8 @@ RLOCK_MUST_CHECK enum rlock_status rlock_sync_inspect(struct rlock_sync *sync,
                                                       struct rlock_sync_info *ret_info,
                                                       struct rlock_err *reterr);
 
-/** `each` may run in another thread, inside a call of that thread. */
+/** Call `each` for each owner of a lock. It may run in another thread, which is itself in a call of
+ *  rlock_sync.h then. */
 RLOCK_MUST_CHECK enum rlock_status
 rlock_sync_list(struct rlock_sync *sync, struct rlock_client *client, const char *name,
                 size_t name_len, bool (*each)(const struct rlock_info *info, void *arg),
@@ -188,7 +189,8 @@ RLOCK_MUST_CHECK enum rlock_status rlock_sync_group_extend(struct rlock_sync *sy
                                                            uint32_t lease_ms,
                                                            struct rlock_err *reterr);
 
-/** `each` may run in another thread, inside a call of that thread. */
+/** Call `each` for each owner of a lock. It may run in another thread, which is itself in a call of
+ *  rlock_sync.h then. */
 RLOCK_MUST_CHECK enum rlock_status
 rlock_sync_group_inspect(struct rlock_sync *sync, struct rlock_group *group,
                          bool (*each)(const struct rlock_info *info, void *arg),

@@ -19,8 +19,8 @@ rlock_server_connect(struct rlock_server *server,
 void rlock_server_connected(struct rlock_server *server);
 
 /**
- * Note that grants took the fences from `fence` + 1 to `fence` + `count`. Returns whether they are
- * greater than all earlier fences. If they are not, this function has begun to raise the counter.
+ * Record that grants have used the fences from `fence` + 1 to `fence` + `count`. Returns whether
+ * these are greater than all earlier fences. If not, this function has begun to raise the counter.
  */
 MUST_CHECK bool rlock_server_saw_fences(struct rlock_server *server, int64_t fence,
                                         unsigned count);

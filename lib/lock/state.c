@@ -13,7 +13,7 @@
 #include "lock/wait.h"
 #include "lock/watchdog.h"
 
-#define STALE_MAX    3     /* how often an acquire is repeated to get a greater fence */
+#define STALE_MAX    3 /* an acquire is repeated up to this often to get a greater fence */
 #define PASSES_US    10000 /* a lock is passed on for this time after its lease was set */
 #define DRIFT_MIN_US 2000  /* margin for the drift of clocks, besides 1 % of the lease */
 

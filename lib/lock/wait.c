@@ -559,8 +559,8 @@ static void wait_on_release(struct rlock_channel *channel)
     wake(first);
 }
 
-/** Handle a message. In a queued kind its text is the owner value of the waiter to wake. An empty
- *  text wakes all waiters of a kind that permits several owners. */
+/** Handle a message. For a queued kind of lock, the text of the message is the owner value of the
+ *  waiter to wake. An empty text wakes all waiters whose kind permits several owners. */
 static void wait_on_message(struct rlock_channel *channel, const char *text,
                             size_t text_len)
 {

@@ -48,7 +48,7 @@ pid_t child_fork(void)
         return child;
     }
     count = 0; /* the list has the children of the parent */
-    /* in a child, cmocka would go on with the next case */
+    /* After a crash of the child, the handler of cmocka would run the next case in the child. */
     for (size_t i = 0; i < sizeof(crashes) / sizeof(crashes[0]); i++)
         signal(crashes[i], SIG_DFL);
     prctl(PR_SET_PDEATHSIG, SIGKILL);

@@ -257,7 +257,8 @@ FIXTURE_CASE(test_on_lost__of_each_kind_is_called_once_and_ends_the_others)
 
 #define PERMITS 2
 
-/** Create a group of a permit of a semaphore, which all groups share, and a lock of its own. */
+/** Create a group with two members: a permit of the semaphore that all groups share, and a lock
+ *  that only this group uses. */
 static void create_sharing(struct scene *scene, struct fixture *fixture, int index)
 {
     struct rlock_member members[2];

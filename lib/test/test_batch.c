@@ -3,7 +3,7 @@
 
 /* -- kinds.c and keys.c -- */
 
-/** The commands that the calls of a test send for a lock of each kind. */
+/** For each kind of lock, the commands that a client must send in a test. */
 static const struct {
     const struct rlock_kind *kind;
     uint16_t permits;

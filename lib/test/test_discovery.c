@@ -262,7 +262,7 @@ UNIT_CASE(test_redis_discovery_moved__names_the_master_of_the_slot)
         {"-MOVED 3999 127.0.0.1:6381\r\n", "127.0.0.1", 6381},
         {"-MOVED 3999 ::1:6381\r\n", "::1", 6381},
         {"-MOVED 3999 node-2.example:6381\r\n", "node-2.example", 6381},
-        /* the name of the node that sent the error */
+        /* An empty host means the node that sent the error. */
         {"-MOVED 3999 :6381\r\n", "asked", 6381},
         {"-MOVED 3999 n:0\r\n", NULL, 0},
         {"-MOVED 3999 n:65536\r\n", NULL, 0},

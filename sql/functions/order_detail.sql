@@ -1,9 +1,8 @@
 -- after unix_us
 --
 -- Return what an order has besides its ids, as numbers: price, created, expires, paid (0: never)
--- and status (0: unpaid). Times are those of unix_us(). The first line is for
--- ../queries/changed_functions.sql: it says that this function calls unix_us(), which must be
--- created first.
+-- and status (0: unpaid). Times are those of unix_us(). The line "after unix_us" tells
+-- ../queries/changed_functions.sql to create unix_us() first, because this function calls it.
 create or replace function order_detail(o voucher_order) returns bigint[]
 language sql stable
 return array[o.price_cents, unix_us(o.created_at), unix_us(o.expires_at),

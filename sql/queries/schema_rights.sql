@@ -1,8 +1,8 @@
 -- Finds other roles that may create functions in the schema of the service. This is dangerous: if a
--- function of the service calls a function of another role, that function runs with the rights of
--- the owner. Returns the statement that revokes the right to create from public, if the current
--- role may execute this statement. Then returns a warning for each other role that has the right,
--- and for each function of another role. $3: 1 in a dry run.
+-- function of the service calls a function that another role has created, the called function runs
+-- with the rights of the role that owns the service's functions. The first row is a REVOKE of the
+-- right CREATE of `public`, if the current role may execute it. Then follows a warning for each
+-- other role that has the right, and for each function of another role. $3: 1 in a dry run.
 with creator as ( -- role 0 is public
     select a.grantee = 0 and pg_has_role(n.nspowner, 'usage') as is_revocable,
            case when a.grantee = 0 then 'public' else quote_ident(pg_get_userbyid(a.grantee)) end as role

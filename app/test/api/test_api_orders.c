@@ -29,8 +29,8 @@ API_CASE(test_place__answers_each_outcome)
     }
 }
 
-/* The answers for 1 to 63 s are prepared pages. The answer for a longer time is rendered for each
-   request. */
+/* If the sale begins in 1 to 63 s, the answer is one of those that were rendered in advance. If it
+   begins later, the answer is rendered for the request. */
 API_CASE(test_place__says_when_a_sale_begins)
 {
     /* clang-format off */

@@ -189,7 +189,8 @@ static void assert_tags(const char *a, const char *b, bool are_equal)
         fail_msg("tags %s and %s: expected equal %d", a, b, are_equal);
 }
 
-/* The tag must change with the set of vouchers, with a version, and with the second. */
+/* The tag must change when the set of vouchers changes, when the version of a voucher changes, and
+   when another second begins. */
 API_CASE(test_vouchers__have_tags_and_ages)
 {
     char tags[6][60];

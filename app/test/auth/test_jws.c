@@ -1,4 +1,4 @@
-/* test_jws.c - signatures: of key pairs, of others, and without memory. */
+/* test_jws.c - signing and verifying: key pairs, keys that do not match, and a lack of memory. */
 #include "app/auth/jws.h"
 #include "app/test/auth/auth_fixture.h"
 

@@ -89,7 +89,8 @@ static bool nothing_in_flight(void *arg UNUSED)
 #define ROUND_CLIENTS 2000
 #define ROUNDS_MAX    30
 #define LEVEL_ROUNDS  3
-#define LEVEL_KIB     512 /* a leak of 100 bytes for each of 6,000 requests is more */
+#define LEVEL_KIB                                                                        \
+    512 /* less than a leak of 100 bytes per request in LEVEL_ROUNDS rounds */
 
 /* Each order is placed, unless its client has reset the connection. The service keeps memory for
    reuse, in proportion to the largest number of clients so far. So its memory grows at first. Then

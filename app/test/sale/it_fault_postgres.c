@@ -100,7 +100,8 @@ static const struct outage {
     const char *name;
     struct service **service;
     size_t placed_min, unknown_max; /* bounds of the numbers of orders */
-    const char *down, *up; /* commands for Postgres after a tenth of the orders */
+    const char *down,
+        *up; /* commands of servers.sh; `down` runs after a tenth of the orders */
     /* NULL, or a function that is called for each session again and again */
     const char *function;
 } outages[] = {

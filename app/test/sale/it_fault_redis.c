@@ -129,8 +129,8 @@ REDIS_CASE(test_reject__refusing_writes)
     assert_sells_again(voucher_id);
 }
 
-/* The key of the fence counter holds a hash of another program. The service must not overwrite
-   it. */
+/* Another program has stored a value of the type hash under the key of the fence counter. The
+   service must not overwrite the value. */
 REDIS_CASE(test_reject__a_fence_of_another_type)
 {
     char voucher_id[ID_SIZE];

@@ -16,7 +16,7 @@
 
 #define SECOND_US INT64_C(1000000)
 
-/* -- the fake store: one question and several reads, answered by the test -- */
+/* -- the fake store: the test answers the question how far the feed goes, and the reads -- */
 
 static struct {
     int64_t until;

@@ -37,7 +37,7 @@ size_t sim_shoppers_pending(const struct sim_service *service);
 /** A service was killed: its unanswered requests get no answer. */
 void sim_shoppers_lose(const struct sim_service *service);
 
-/** A service is stopped until `until_us`. */
+/** Called when a service is paused: it handles no request before `until_us`. */
 void sim_shoppers_pause(const struct sim_service *service, int64_t until_us);
 
 /** Stop repeating requests. */
