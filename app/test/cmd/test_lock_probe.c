@@ -127,7 +127,7 @@ UNIT_CASE(test_lock_probe__reports_each_change)
 
 /* -- ticks -- */
 
-#define TICK_MS 150
+#define TICK_MS INT64_C(150)
 
 static void no_turn(void)
 {

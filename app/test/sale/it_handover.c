@@ -30,10 +30,10 @@ static int64_t metric(const char *line)
     return strtoll(found + strlen(line), NULL, 10);
 }
 
-static bool has_25_sessions(void *arg UNUSED)
+static bool has_26_sessions(void *arg UNUSED)
 {
     return sql_administer(fixture, "select count(*) from pg_stat_activity "
-                                   "where usename = '" SERVICE_ROLE "'") == 25;
+                                   "where usename = '" SERVICE_ROLE "'") == 26;
 }
 
 static int64_t redis_clients(void)
@@ -55,7 +55,7 @@ CASE_OF(test_handover__only_the_seller_has_lanes_and_locks)
     int64_t others = redis_clients();
 
     service = fixture_serve(fixture, four);
-    AWAIT(has_25_sessions, NULL);
+    AWAIT(has_26_sessions, NULL);
     AWAIT(has_11_clients, &others);
 }
 
