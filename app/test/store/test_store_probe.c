@@ -1,7 +1,7 @@
 /* test_store_probe.c - what the store reports of a server that hangs, or whose commits wait. */
 #include "app/test/store/shop_fixture.h"
 
-#define TICK_MS 150
+#define TICK_MS INT64_C(150)
 #define PROBE   "probe probe 751/1000: "
 
 /* The server has answered a probe, and the next one is under way. */
