@@ -147,7 +147,7 @@ static enum rlock_status add_named_keys(struct auth *auth, char *text,
     return status;
 }
 
-/* Adds the keys of the set, except those that have another purpose. */
+/* Adds the keys of the set. A key that serves another purpose than signatures is left out. */
 static enum rlock_status add_jwks(struct auth *auth, const char *text,
                                   struct rlock_err *reterr)
 {

@@ -1,9 +1,9 @@
 /*
  * destination.h - the addresses to which webhooks may be sent.
  *
- * Whoever can add an endpoint must not reach the servers behind the firewall of the shop (server-side
- * request forgery). So a webhook goes to public addresses by HTTPS only. An operator can allow other
- * networks, to which webhooks may also be sent by plain HTTP.
+ * A person who adds an endpoint must not reach servers behind the firewall of the shop through it
+ * (server-side request forgery). So a webhook goes to public addresses by HTTPS only. An operator can
+ * allow other networks, to which webhooks may also be sent by plain HTTP.
  */
 #ifndef DESTINATION_H
 #define DESTINATION_H

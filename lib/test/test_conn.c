@@ -250,8 +250,8 @@ static int listen_at(uint16_t *ret_port)
     return fd;
 }
 
-/** The kernel drops what it has not sent, so a server that reads late executes no command whose
- *  caller was told that the connection is closed. */
+/** The kernel drops the commands that it has not sent. So a server that reads late executes no
+ *  command that has already failed for its caller. */
 CONN_CASE(test_redis_conn_close__resets_the_connection)
 {
     struct redis_url url = {.host_count = 1, .hosts = {{.name = "127.0.0.1"}}};

@@ -29,8 +29,8 @@ API_CASE(test_place__answers_each_outcome)
     }
 }
 
-/* If the sale begins in 1 to 63 s, the answer is one of those that were rendered in advance. If it
-   begins later, the answer is rendered for the request. */
+/* The answer is rendered in advance if the sale begins in 1 to 63 s. Otherwise it is rendered for
+   the request. */
 API_CASE(test_place__says_when_a_sale_begins)
 {
     /* clang-format off */

@@ -210,4 +210,21 @@ static inline void finish_burst(struct service *service)
     assert_int_equal(sql_broken_guarantees(fixture), 0);
 }
 
+/* The timeout of a call of `service` must be long. The probe notices the hang, and closes no
+   connection. */
+static inline void assert_hang_is_noticed(struct service *service, const char *dependency,
+                                          const char *reason)
+{
+    char metric[80];
+
+    snprintf(metric, sizeof(metric), "\nseckill_reconnects_total{dependency=\"%s\"} 0\n",
+             dependency);
+    fixture_servers(fixture, "pause", dependency);
+    service_await(service, "/readyz", 503);
+    assert_true(service_has_logged(service, reason));
+    fixture_servers(fixture, "resume", dependency);
+    service_await(service, "/readyz", 200);
+    ASSERT_CONTAINS(request(service, NULL, NULL, "GET /metrics")->body, metric);
+}
+
 #endif

@@ -23,7 +23,7 @@
 #include <unistd.h>
 
 #define FAKE_ARRIVALS_MAX 64
-#define FAKE_PID          7 /* the server process that libpq was told */
+#define FAKE_PID          7 /* the process id that the server sends at the login */
 
 struct pg_conn {
     ConnStatusType status;

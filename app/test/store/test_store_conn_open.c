@@ -265,7 +265,7 @@ static void begin_to_ask(void)
     ASSERT_NUMBER(fake_due_ms(), ==, TIMEOUT_MS);
 }
 
-/* The server process is 8, but libpq was told 7. */
+/* The server sent the process id 7 at the login, but process 8 executes the statement. */
 static void begin_to_check(void)
 {
     begin_to_ask();

@@ -102,7 +102,7 @@ PROBE_CASE(test_probe__takes_no_batch_while_commits_wait)
     ASSERT_NUMBER(store_batch_room(shop, false), ==, 2);
 }
 
-/* The reason is told although the store was down for another one. */
+/* The store was down for another reason before. The new reason is reported, too. */
 PROBE_CASE(test_probe__tells_that_commits_wait_after_a_lost_connection)
 {
     fake_lose(conn_of(ROLE_LANE), RLOCK_TIMEOUT);
