@@ -298,7 +298,7 @@ def test_metrics__are_those_of_the_service(world):
 def test_manual__is_without_a_complaint_of_mandoc(world):
     page = harness.run(f"{ROOT}/app/install/manual.sh", world.program, read("VERSION").strip())
     lint = subprocess.run(["mandoc", "-T", "lint"], input=page, capture_output=True, text=True, check=False)
-    check(lint.stdout == "", lint.stdout)
+    check(lint.stdout + lint.stderr == "", lint.stdout + lint.stderr)
 
 
 def test_alerts__are_those_of_the_rules(_world):

@@ -417,6 +417,30 @@ bool service_has_logged(const struct service *service, const char *words)
     return is_found;
 }
 
+struct logged {
+    const struct service *service;
+    const char *words;
+};
+
+/* A service that has just been started may have no log yet. */
+static bool is_logged(void *arg)
+{
+    const struct logged *logged = arg;
+
+    return access(logged->service->log_path, F_OK) == 0 &&
+           service_has_logged(logged->service, logged->words);
+}
+
+void service_await_log(struct service *service, const char *words)
+{
+    struct logged logged = {service, words};
+
+    if (becomes_true(is_logged, &logged))
+        return;
+    print_log_end(service);
+    fail_msg("the log has no line with: %s", words);
+}
+
 int64_t service_rss_kib(const struct service *service)
 {
     char path[64], line[128];

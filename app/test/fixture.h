@@ -144,6 +144,10 @@ int64_t service_rss_kib(const struct service *service);
 /** Whether a line in the log of the service has these words. */
 bool service_has_logged(const struct service *service, const char *words);
 
+/** Wait until a line in the log has these words. A reply can come before the line of its request,
+ *  because another thread writes the log. */
+void service_await_log(struct service *service, const char *words);
+
 /* -- requests -- */
 
 /** Tokens for the default configuration, valid for an hour. The text stays in memory during the

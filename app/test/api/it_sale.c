@@ -226,11 +226,6 @@ static void assert_ends_as(const char *id, const char *token, const char *verb,
            "wrong_state");
 }
 
-static bool has_logged(void *words)
-{
-    return service_has_logged(one, words);
-}
-
 SERVICE_CASE(test_life__of_orders_from_payment_to_refund)
 {
     static const char line[] = "code=payment_ref_used status=unpaid payment_ref=\"a\"";
@@ -247,7 +242,7 @@ SERVICE_CASE(test_life__of_orders_from_payment_to_refund)
     snprintf(paid_at, sizeof(paid_at), "%s", reply_text(reply, "paid_at"));
     assert_text(EXPECT(pay(id, "a", PRICE), 200, NULL), "paid_at", paid_at);
     EXPECT(pay(other, "a", PRICE), 409, "payment_ref_used");
-    AWAIT(has_logged, (void *)(uintptr_t)line);
+    service_await_log(one, line);
     EXPECT(pay(other, "b", PRICE), 200, NULL);
     assert_ends_as(id, admin(), "refund", "refunded");
     assert_ends_as(other, admin(), "redeem", "redeemed");

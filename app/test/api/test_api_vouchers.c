@@ -119,7 +119,7 @@ API_CASE(test_vouchers__are_created_up_to_a_thousand_at_once)
     for (int i = 0; i < 1000; i++)
         end = stpcpy(end, i > 0 ? "," CREATE "}" : CREATE "}");
     stpcpy(end, "]");
-    assert_ptr_equal(strstr(ask(WRITE_VOUCHER, ADMIN, NULL, body), "201"), answer);
+    ASSERT_BEGINS(ask(WRITE_VOUCHER, ADMIN, NULL, body), "201 ");
     stpcpy(end, "," CREATE "}]");
     ASSERT_TEXT(ask(WRITE_VOUCHER, ADMIN, NULL, body), BAD_COUNT);
 }

@@ -260,7 +260,7 @@ void rlock_flush(struct rlock_client *client)
 
 size_t api_body_max(struct http_request *http UNUSED, void *arg UNUSED)
 {
-    return false;
+    return 0;
 }
 
 void api_handle(struct http_request *http UNUSED, void *arg UNUSED)

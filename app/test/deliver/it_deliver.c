@@ -76,7 +76,7 @@ struct endpoint {
 
 static struct endpoint *endpoint;
 
-static struct endpoint *open_endpoint(const char *cursor)
+static struct endpoint *open_endpoint(void)
 {
     static struct endpoint fresh;
     struct sockaddr_in address = {.sin_family = AF_INET,
@@ -91,7 +91,7 @@ static struct endpoint *open_endpoint(const char *cursor)
     getsockname(fresh.listener, (struct sockaddr *)(void *)&address, &size);
     snprintf(fresh.url, sizeof(fresh.url), "http://127.0.0.1:%u/hook",
              (unsigned)ntohs(address.sin_port));
-    added = webhook("add", fresh.url, cursor);
+    added = webhook("add", fresh.url, NULL);
     if (added->code != 0 ||
         sscanf(added->out, "id %23s\nsecret %38s\n", fresh.id, fresh.secret) != 2)
         fail_msg("added: %s%s", added->out, added->err);
@@ -209,6 +209,12 @@ static void answer(struct endpoint *of, const char *text)
 }
 
 /* Receives and answers messages until one has an id that no earlier one had. Returns its body. */
+static void remember(struct endpoint *of)
+{
+    assert_true(of->count < SEEN_MAX);
+    snprintf(of->seen[of->count++], sizeof(of->seen[0]), "%s", of->last_id);
+}
+
 static const char *receive_new(struct endpoint *of)
 {
     for (;;) {
@@ -220,8 +226,7 @@ static const char *receive_new(struct endpoint *of)
             is_new = is_new && strcmp(of->seen[i], of->last_id) != 0;
         if (!is_new)
             continue;
-        assert_true(of->count < SEEN_MAX);
-        snprintf(of->seen[of->count++], sizeof(of->seen[0]), "%s", of->last_id);
+        remember(of);
         return body;
     }
 }
@@ -270,7 +275,7 @@ DELIVER_CASE(test_deliver__sends_the_events_in_the_order_of_the_feed)
     struct service *deliverer;
     const char *body;
 
-    endpoint = open_endpoint(NULL);
+    endpoint = open_endpoint();
     deliverer = fixture_deliver(fixture, env);
     make_voucher(service, &(struct sale){.stock = 10}, voucher_id);
     order(voucher_id, 1, order_id);
@@ -292,23 +297,7 @@ DELIVER_CASE(test_deliver__sends_the_events_in_the_order_of_the_feed)
     assert_string_equal(redis_do(fixture, "EXISTS lock:webhooks"), "0");
 }
 
-struct line {
-    struct service *of;
-    const char *words;
-};
-
-static bool is_logged(void *arg)
-{
-    struct line *line = arg;
-
-    return access(line->of->log_path, F_OK) == 0 &&
-           service_has_logged(line->of, line->words);
-}
-
-static bool is_elected(void *process)
-{
-    return is_logged(&(struct line){process, "event=webhooks_elected"});
-}
+static const char elected[] = "event=webhooks_elected";
 
 /* The deliverer is killed before the endpoint has answered. */
 DELIVER_CASE(test_deliver__another_process_goes_on_after_a_kill)
@@ -316,10 +305,11 @@ DELIVER_CASE(test_deliver__another_process_goes_on_after_a_kill)
     char voucher_id[ID_SIZE], order_ids[6][ID_SIZE], id[64];
     struct service *first, *second;
 
-    endpoint = open_endpoint(NULL);
+    endpoint = open_endpoint();
     first = fixture_deliver(fixture, env);
-    AWAIT(is_elected, first);
+    service_await_log(first, elected);
     second = fixture_deliver(fixture, env);
+    service_await_log(second, "event=dependency_up dependency=redis");
     make_voucher(service, &(struct sale){.stock = 10}, voucher_id);
     receive_new(endpoint);
     for (int i = 0; i < 6; i++)
@@ -327,13 +317,14 @@ DELIVER_CASE(test_deliver__another_process_goes_on_after_a_kill)
     expect_order(endpoint, order_ids[0]);
     ASSERT_CONTAINS(receive(endpoint), order_ids[1]);
     snprintf(id, sizeof(id), "%s", endpoint->last_id);
-    assert_false(is_elected(second));
+    assert_false(service_has_logged(second, elected));
     service_kill(first);
     while (strcmp((receive(endpoint), endpoint->last_id), id) != 0)
         answer(endpoint, OK_ANSWER);
     ASSERT_CONTAINS(body_of(endpoint), order_ids[1]);
     answer(endpoint, OK_ANSWER);
-    assert_true(is_elected(second));
+    remember(endpoint);
+    service_await_log(second, elected);
     for (int i = 2; i < 6; i++)
         expect_order(endpoint, order_ids[i]);
 }
@@ -353,28 +344,26 @@ DELIVER_CASE(test_deliver__repeats_an_event_until_it_is_received)
         {"HTTP/1.1 200 OK\r\nContent-Le", "timed out"},
     };
     char voucher_id[ID_SIZE], order_id[ID_SIZE], id[64];
-    struct line line = {.words = NULL};
+    struct service *deliverer;
 
     memset(long_answer + strlen(long_answer), 'x', 70000);
-    endpoint = open_endpoint(NULL);
-    line.of = fixture_deliver(fixture, env);
+    endpoint = open_endpoint();
+    deliverer = fixture_deliver(fixture, env);
     make_voucher(service, &(struct sale){.stock = 10}, voucher_id);
     receive_new(endpoint);
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
-        line.words = rows[i][1];
-        assert_false(is_logged(&line));
+        assert_false(service_has_logged(deliverer, rows[i][1]));
         order(voucher_id, (int64_t)i + 1, order_id);
         ASSERT_CONTAINS(receive(endpoint), order_id);
         snprintf(id, sizeof(id), "%s", endpoint->last_id);
         answer(endpoint, rows[i][0]);
         if (i == 2 || i == 3)
             drop_connection(endpoint);
-        AWAIT(is_logged, &line);
+        service_await_log(deliverer, rows[i][1]);
         expect_order(endpoint, order_id);
         assert_string_equal(endpoint->last_id, id);
     }
-    line.words = "event=webhook_recovered";
-    AWAIT(is_logged, &line);
+    service_await_log(deliverer, "event=webhook_recovered");
     AWAIT(list_has, " enabled at ");
 }
 
@@ -383,12 +372,12 @@ DELIVER_CASE(test_deliver__sends_nothing_to_addresses_that_are_not_public)
     static const char *const no_networks[] = {"SECKILL_WEBHOOK_NETWORKS=10.0.0.0/8",
                                               NULL};
     char voucher_id[ID_SIZE];
-    struct line line = {.words = "the address is not public"};
+    struct service *deliverer;
 
-    endpoint = open_endpoint(NULL);
-    line.of = fixture_deliver(fixture, no_networks);
+    endpoint = open_endpoint();
+    deliverer = fixture_deliver(fixture, no_networks);
     make_voucher(service, &(struct sale){.stock = 10}, voucher_id);
-    AWAIT(is_logged, &line);
+    service_await_log(deliverer, "the address is not public");
     assert_int_equal(poll(&(struct pollfd){endpoint->listener, POLLIN, 0}, 1, 0), 0);
     AWAIT(list_fails, NULL);
 }
@@ -396,10 +385,10 @@ DELIVER_CASE(test_deliver__sends_nothing_to_addresses_that_are_not_public)
 DELIVER_CASE(test_deliver__disables_an_endpoint_after_three_days)
 {
     char voucher_id[ID_SIZE], order_id[ID_SIZE];
-    struct line line = {.words = "event=webhook_disabled"};
+    struct service *deliverer;
 
-    endpoint = open_endpoint(NULL);
-    line.of = fixture_deliver(fixture, env);
+    endpoint = open_endpoint();
+    deliverer = fixture_deliver(fixture, env);
     make_voucher(service, &(struct sale){.stock = 10}, voucher_id);
     receive_new(endpoint);
     order(voucher_id, 1, order_id);
@@ -409,7 +398,7 @@ DELIVER_CASE(test_deliver__disables_an_endpoint_after_three_days)
     sql_do(fixture, "update webhook set failing_since = now() - interval '73 h'");
     receive(endpoint);
     answer(endpoint, "HTTP/1.1 500 Broken\r\nContent-Length: 0\r\n\r\n");
-    AWAIT(is_logged, &line);
+    service_await_log(deliverer, "event=webhook_disabled");
     assert_true(list_has(" disabled at "));
     assert_int_equal(webhook("enable", endpoint->id, NULL)->code, 0);
     expect_order(endpoint, order_id);
@@ -420,7 +409,7 @@ DELIVER_CASE(test_deliver__replays_from_a_cursor)
     char voucher_id[ID_SIZE], order_ids[2][ID_SIZE];
     char *cursor;
 
-    endpoint = open_endpoint(NULL);
+    endpoint = open_endpoint();
     cursor = sql_text(fixture, "select first || '_' || number from webhook where id = %s",
                       endpoint->id);
     fixture_deliver(fixture, env);
@@ -448,7 +437,7 @@ DELIVER_CASE(test_deliver__goes_on_after_a_crash_of_postgres)
 {
     char voucher_id[ID_SIZE], order_ids[4][ID_SIZE];
 
-    endpoint = open_endpoint(NULL);
+    endpoint = open_endpoint();
     fixture_deliver(fixture, env);
     make_voucher(service, &(struct sale){.stock = 10}, voucher_id);
     receive_new(endpoint);
@@ -458,8 +447,7 @@ DELIVER_CASE(test_deliver__goes_on_after_a_crash_of_postgres)
     fixture_servers(fixture, "kill", "postgres");
     answer(endpoint, OK_ANSWER);
     fixture_servers(fixture, "start", "postgres");
-    snprintf(endpoint->seen[endpoint->count++], sizeof(endpoint->seen[0]), "%s",
-             endpoint->last_id);
+    remember(endpoint);
     service_await(service, "/readyz", 200);
     order(voucher_id, 4, order_ids[3]);
     for (int i = 1; i < 4; i++)
@@ -472,7 +460,7 @@ DELIVER_CASE(test_deliver__raises_a_fence_that_is_stale)
 {
     char voucher_id[ID_SIZE];
 
-    endpoint = open_endpoint(NULL);
+    endpoint = open_endpoint();
     fixture_deliver(fixture, env);
     make_voucher(service, &(struct sale){.stock = 10}, voucher_id);
     receive_new(endpoint);

@@ -78,7 +78,7 @@ static int setup(void **state UNUSED)
 
     getrlimit(RLIMIT_NOFILE, &files);
     files.rlim_cur = files.rlim_max;
-    setrlimit(RLIMIT_NOFILE, &files);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &files), 0);
     shop.big = malloc(BIG_BYTES + 1);
     memset(shop.big, 'x', BIG_BYTES);
     shop.big[BIG_BYTES] = '\0';
@@ -450,6 +450,11 @@ UNIT_CASE(test_stream__beyond_the_limit_is_not_kept)
     assert_true(runs_until(is_alone, NULL));
 }
 
+static bool has_listeners(void *count)
+{
+    return site.http->stream_count >= *(size_t *)count;
+}
+
 /* Opens streams until their number is `count`. */
 static void add_listeners(struct client **conns, size_t count)
 {
@@ -458,8 +463,7 @@ static void add_listeners(struct client **conns, size_t count)
         assert_true(client_write(conns[i], LISTEN, strlen(LISTEN)));
         uv_run(&site.loop, UV_RUN_NOWAIT);
     }
-    while (site.http->stream_count < count)
-        uv_run(&site.loop, UV_RUN_ONCE);
+    assert_true(runs_until(has_listeners, &count));
 }
 
 UNIT_CASE(test_stream__a_visit_serves_a_tenth_of_all_with_at_most_100_events)

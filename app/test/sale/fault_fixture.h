@@ -221,7 +221,7 @@ static inline void assert_hang_is_noticed(struct service *service, const char *d
              dependency);
     fixture_servers(fixture, "pause", dependency);
     service_await(service, "/readyz", 503);
-    assert_true(service_has_logged(service, reason));
+    service_await_log(service, reason);
     fixture_servers(fixture, "resume", dependency);
     service_await(service, "/readyz", 200);
     ASSERT_CONTAINS(request(service, NULL, NULL, "GET /metrics")->body, metric);

@@ -249,7 +249,7 @@ DURABILITY_CASE(test_standby__does_not_confirm)
     EXPECT(place_order(plain, 1, voucher_id, NULL), 201, NULL);
     kill(standby, SIGSTOP);
     EXPECT(place_order(plain, 2, voucher_id, NULL), 503, "outcome_unknown");
-    assert_true(commits_wait(plain));
+    AWAIT(commits_wait, plain);
     EXPECT(place_order(plain, 3, voucher_id, NULL), 503, "unavailable");
     assert_true(commits_wait(plain));
     kill(standby, SIGCONT);

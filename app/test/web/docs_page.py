@@ -35,5 +35,6 @@ def test_docs__lead_from_the_shop_to_each_call(world):
 def test_docs__fit_a_phone(world):
     world.browser.resize(PHONE)
     world.browser.driver.get(f"{world.url}/docs")
+    world.browser.one("nav a")
     assert world.browser.js("return document.documentElement.scrollWidth <= innerWidth")
     world.browser.resize(DESK)
