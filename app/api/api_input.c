@@ -38,7 +38,8 @@ bool api_parse_body(struct api_request *request)
     if (status == RLOCK_NO_MEMORY)
         api_answer_problem(request, PROBLEM_OVERLOADED);
     else
-        api_answer_bad_request(request, "The body must be JSON without duplicate names.");
+        api_answer_bad_request(
+            request, "The body must be a JSON object or array without duplicate names.");
     return false;
 }
 

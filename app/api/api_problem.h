@@ -26,7 +26,7 @@
     X(WRONG_STATE,        409, "wrong_state",            0, "Wrong state",            "The state of the order does not permit this request.")                  \
     X(WRONG_AMOUNT,       409, "wrong_amount",           0, "Wrong amount",           "The amount differs from the price of the order.")                       \
     X(PAYMENT_REF_USED,   409, "payment_ref_used",       0, "Payment used",           "The payment has paid another order.")                                   \
-    X(TOO_LARGE,          413, "too_large",              0, "Too large",              "The body exceeds 64 KiB.")                                              \
+    X(TOO_LARGE,          413, "too_large",              0, "Too large",              "The body exceeds 64 KiB, or 1 MiB for new vouchers.")                   \
     X(NOT_JSON,           415, "unsupported_media_type", 0, "Unsupported media type", "The body must be of type application/json.")                            \
     X(MISDIRECTED,        421, "misdirected",            0, "Misdirected",            "The voucher belongs to another cell. The load balancer must send this path there.")  \
     X(INTERNAL,           500, "internal",               0, "Internal error",         "The database refused the request. Nothing was changed.")                \

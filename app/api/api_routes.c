@@ -171,9 +171,8 @@ size_t api_body_max(struct http_request *http, void *arg)
         return request->api->options.dev_login ? HTTP_BODY_BYTES_MAX : 0;
     status = api_check_token(request);
     /* After RLOCK_NO_MEMORY api_identify() checks the token again when the body has arrived. */
-    if (status == RLOCK_NO_MEMORY)
-        return HTTP_BODY_BYTES_MAX;
-    if (status != RLOCK_OK || !(route->callers & 1U << request->identity.role))
+    if (status != RLOCK_NO_MEMORY &&
+        (status != RLOCK_OK || !(route->callers & 1U << request->identity.role)))
         return 0;
     return route->callers & LONG_BODY ? HTTP_LONG_BODY_BYTES_MAX : HTTP_BODY_BYTES_MAX;
 }

@@ -119,7 +119,8 @@ static struct voucher read_voucher(const struct api_request *request, json_t *ob
     return voucher;
 }
 
-/* Reads the elements of the body, an array. Their fields are named "0.title" and so on. */
+/* Reads the vouchers of the body, an object or an array. The fields of an array are named "0.title"
+   and so on. */
 static void read_vouchers(const struct api_request *request, struct voucher *vouchers,
                           struct json_errors *errors)
 {
@@ -127,6 +128,8 @@ static void read_vouchers(const struct api_request *request, struct voucher *vou
     json_t *object;
     size_t i;
 
+    if (json_is_object(request->body))
+        vouchers[0] = read_voucher(request, request->body, errors);
     errors->prefix = prefix;
     json_array_foreach(request->body, i, object)
     {
@@ -136,37 +139,17 @@ static void read_vouchers(const struct api_request *request, struct voucher *vou
     errors->prefix = NULL;
 }
 
-static void create_vouchers(struct api_request *request, const struct voucher *vouchers,
-                            size_t count, const struct json_errors *errors,
-                            const struct text *key)
-{
-    char actor[ACTOR_BYTES];
-    struct author author = {.actor = actor, .key = *key};
-
-    if (errors->count > 0) {
-        api_answer_invalid(request, errors);
-        return;
-    }
-    api_name_actor(request, actor);
-    store_create_vouchers(request->api->options.store, vouchers, count, &author,
-                          vouchers_on_written, request);
-}
-
 void api_create_vouchers(struct api_request *request)
 {
+    char actor[ACTOR_BYTES];
+    struct author author = {.actor = actor};
     struct json_errors errors = {0};
-    struct voucher voucher, *vouchers;
-    struct text key;
+    struct voucher *vouchers;
     size_t count;
 
-    if (!api_read_key(request, &key) || !api_parse_body(request))
+    if (!api_read_key(request, &author.key) || !api_parse_body(request))
         return;
-    count = json_array_size(request->body); /* 0 if the body is an object */
-    if (json_is_object(request->body)) {
-        voucher = read_voucher(request, request->body, &errors);
-        create_vouchers(request, &voucher, 1, &errors, &key);
-        return;
-    }
+    count = json_is_object(request->body) ? 1 : json_array_size(request->body);
     if (count == 0 || count > CREATED_MAX) {
         api_answer_bad_request(
             request, "The body must be an object, or an array of 1 to 1000 objects.");
@@ -178,7 +161,12 @@ void api_create_vouchers(struct api_request *request)
         return;
     }
     read_vouchers(request, vouchers, &errors);
-    create_vouchers(request, vouchers, count, &errors, &key);
+    api_name_actor(request, actor);
+    if (errors.count > 0)
+        api_answer_invalid(request, &errors);
+    else
+        store_create_vouchers(request->api->options.store, vouchers, count, &author,
+                              vouchers_on_written, request);
     free(vouchers);
 }
 

@@ -70,8 +70,9 @@ def type_of(schema):
 
 
 def members(schema):
-    """The members of an object, and of the objects in its lists."""
+    """The members of an object, and of the objects in its lists. If there are choices, those of the first."""
     schema = merged(schema)
+    schema = merged(schema.get("oneOf", [schema])[0])
     rows = []
     for name, member in schema.get("properties", {}).items():
         required = "yes" if name in schema.get("required", []) else ""

@@ -50,7 +50,7 @@ MUST_CHECK enum rlock_status json_parse(struct text body, json_t **ret_document)
  * Fill `target` by the table. If a field is absent, its value in `target` is unchanged. Unknown
  * fields and null are errors.
  *
- * @object  owns the texts in `target`
+ * @object  owns the texts in `target`. A value that is no object counts as an object without fields
  * @fields  ends with a row whose name is NULL
  * @errors  gets one row per invalid field
  */

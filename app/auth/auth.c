@@ -21,9 +21,8 @@ struct key {
 struct auth {
     char *issuer, *audience; /* "": any */
     char *user_claim, *role_claim;
-    char
-        *names; /* content of the key file; the kids of keys of this file point into it */
-    json_t *jwks; /* the key set, or NULL; the kids of keys of the set point into it */
+    char *names;      /* content of the key file; kids of its keys point into it */
+    json_t *jwks;     /* the key set, or NULL; kids of its keys point into it */
     size_t key_count; /* the key without a name, if any, is the last */
     struct key keys[AUTH_KEYS_MAX + 1];
     struct key signer; /* signer.key NULL: no tokens can be issued */

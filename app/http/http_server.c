@@ -264,10 +264,7 @@ void http_turn(struct http *http)
 static struct MHD_Daemon *daemon_start(struct http *http)
 {
     const struct http_options *options = &http->options;
-    struct MHD_OptionItem socket = {MHD_OPTION_LISTEN_SOCKET, options->listen_fd, NULL};
-    struct MHD_OptionItem priorities = {MHD_OPTION_HTTPS_PRIORITIES, 0,
-                                        (void *)(uintptr_t)options->tls_priority};
-    struct MHD_OptionItem others[4] = {{MHD_OPTION_END, 0, NULL}};
+    struct MHD_OptionItem others[4] = {{0}}; /* MHD_OPTION_END is 0 */
     size_t count = 0;
     /* There is no error log, because nobody can act on malformed requests and disconnects. */
     unsigned flags = MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME;
@@ -275,11 +272,13 @@ static struct MHD_Daemon *daemon_start(struct http *http)
     if (options->listen_fd == HTTP_LISTENS_NOWHERE)
         flags |= MHD_USE_NO_LISTEN_SOCKET;
     else
-        others[count++] = socket;
+        others[count++] =
+            (struct MHD_OptionItem){MHD_OPTION_LISTEN_SOCKET, options->listen_fd, NULL};
     if (options->tls != NULL) {
         flags |= MHD_USE_TLS;
         others[count++] = http_tls_option();
-        others[count++] = priorities;
+        others[count++] = (struct MHD_OptionItem){
+            MHD_OPTION_HTTPS_PRIORITIES, 0, (void *)(uintptr_t)options->tls_priority};
     }
     return MHD_start_daemon(flags, 0, conns_accept, &http->conns, server_on_request, http,
                             MHD_OPTION_NOTIFY_COMPLETED, server_on_completed, http,

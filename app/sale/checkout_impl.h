@@ -42,7 +42,7 @@ struct batch {
     struct queue *queue;
     struct store_batch orders; /* room for batch_max placements; see batch_item() */
     bool is_bundled;           /* the batch shares its transaction with other batches */
-    bool is_last;              /* the last batch of its transaction */
+    bool is_last;              /* it was sent last in its transaction */
     bool is_released; /* the voucher's row is free, but the commit is not durable yet */
     int64_t sent_us;
     int64_t sent_at_us; /* sent_us by the database's clock, or slightly before */

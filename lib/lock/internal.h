@@ -159,11 +159,9 @@ struct rlock_batches {
 /* -- releases without a caller: orphan.c -- */
 
 struct rlock_orphans {
-    struct rlock_link spare; /* unused memory for copies of locks */
-    struct rlock_link
-        due; /* copies of locks that are released when the connection is up */
-    struct rlock_link
-        second; /* copies of locks that are released again, in order of renew_at_us */
+    struct rlock_link spare;  /* unused memory for copies of locks */
+    struct rlock_link due;    /* copies of locks to release when the connection is up */
+    struct rlock_link second; /* copies of locks to release again, by renew_at_us */
     unsigned due_count;
     uv_timer_t timer;
     int64_t timer_at_us; /* INT64_MAX: not running */

@@ -107,9 +107,10 @@ void rlock_group_free(struct rlock_group *group);
  *              RLOCK_CANCELLED   by rlock_group_cancel() or rlock_group_free()
  *              others            the status of a member whose call failed for another
  *                                reason in the last try
- *            With every other status than RLOCK_OK, and RLOCK_INVALID of a group that
- *            is held, no member is held: each grant of a server that replies is
- *            released. A grant of a server that does not reply ends with its lease.
+ *            RLOCK_INVALID of a group that is held changes nothing. With every other
+ *            status except RLOCK_OK no member is held: each grant of a server that
+ *            replies is released. A grant of a server that does not reply ends with its
+ *            lease.
  */
 void rlock_group_acquire(struct rlock_group *group,
                          const struct rlock_group_options *options,

@@ -94,7 +94,7 @@ API_CASE(test_vouchers__are_created_together)
          "invalidate 7;invalidate 8;",
          "201 {\"items\":[" V7 "," V8 "],\"next_cursor\":null}"},
         {WRITE_VOUCHER, ADMIN, NULL, "[" CREATE "}," CREATE ",\"stock\":-1,\"x\":1,\"requires_ticket\":true}]", "",
-         "400 bad_request: The body must be JSON without duplicate names."},
+         "400 bad_request: The body must be a JSON object or array without duplicate names."},
         {WRITE_VOUCHER, ADMIN, NULL, "[" CREATE "}," CREATE ",\"pow_bits\":33,\"x\":1}]", "",
          "422 invalid: 1.pow_bits must be a whole number from 0 to 32: 1.x unknown field"},
         {WRITE_VOUCHER, ADMIN, NULL, "[" CREATE "},{\"title\":\"T\",\"begin_at\":\"1970-01-01T00:00:01Z\""

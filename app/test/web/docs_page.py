@@ -19,6 +19,9 @@ def test_docs__show_every_call_and_run_no_script(world):
     assert len(summaries) > 20
     assert [each for each in summaries if each not in text] == []
     assert [each.strip() for each in codes if each.strip() not in text] == []
+    bodies, = world.browser.js("""return [[...document.querySelectorAll('h4')].filter((head) =>
+        head.textContent.startsWith('Body') && !head.nextElementSibling.textContent.includes('Member')).length]""")
+    assert bodies == 0, "a body without a table of its members"
     assert world.browser.js("return document.scripts.length") == 0
     world.browser.screenshot("api", 900)
 
