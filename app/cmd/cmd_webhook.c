@@ -4,10 +4,13 @@
 #include "app/store/database_url.h"
 #include "app/store/db.h"
 
+#include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define NUMBER_SIZE 20
+#define URL_MAX     2000 /* as in the table */
 
 static const struct verb {
     const char *name;
@@ -48,12 +51,17 @@ static bool is_number(const char *text, const char *end)
 static bool read_cursor(struct question *question, const char *cursor)
 {
     const char *mark = strchr(cursor, '_');
+    long long first;
 
     if (mark == NULL || !is_number(cursor, mark) ||
         !is_number(mark + 1, cursor + strlen(cursor)))
         return false;
     snprintf(question->first, NUMBER_SIZE, "%.*s", (int)(mark - cursor), cursor);
     snprintf(question->number, NUMBER_SIZE, "%s", mark + 1);
+    errno = 0;
+    first = strtoll(question->first, NULL, 10);
+    if (strtoll(question->number, NULL, 10) < first || errno != 0)
+        return false;
     question->values[question->verb->values - 2] = question->first;
     question->values[question->verb->values - 1] = question->number;
     return true;
@@ -61,8 +69,9 @@ static bool read_cursor(struct question *question, const char *cursor)
 
 static bool is_url(const char *text)
 {
-    return strncmp(text, "https://", strlen("https://")) == 0 ||
-           strncmp(text, "http://", strlen("http://")) == 0;
+    return strlen(text) <= URL_MAX &&
+           (strncmp(text, "https://", strlen("https://")) == 0 ||
+            strncmp(text, "http://", strlen("http://")) == 0);
 }
 
 /* False: the arguments are invalid. */

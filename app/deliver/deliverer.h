@@ -8,8 +8,8 @@
  * pauses, before any later event is sent.
  *
  * A lock is a lease, which a paused process can lose without noticing. So a message is sent only if
- * its time limit ends before the lease does, and Postgres refuses the position of a deliverer whose
- * fence is not the greatest.
+ * its time limit ends before the lease does, and Postgres refuses a position if a deliverer with a
+ * greater fence has stored one for this endpoint.
  *
  * Threads: the loop's only.
  */

@@ -213,9 +213,11 @@ static bool add_headers(struct transfer *transfer, const struct sender_message *
 
 static bool set_options(struct transfer *transfer, const struct sender_message *message)
 {
-    return SET(URL, message->url) && SET(PROTOCOLS_STR, "http,https") && SET(PROXY, "") &&
-           SET(NOSIGNAL, 1L) && SET(USERAGENT, "seckill") &&
-           SET(TIMEOUT_MS, (long)message->timeout_ms) &&
+    /* QUICK_EXIT: otherwise the end of a transfer waits, in the loop, for the thread that resolves
+       the name. */
+    return SET(URL, message->url) && SET(QUICK_EXIT, 1L) &&
+           SET(PROTOCOLS_STR, "http,https") && SET(PROXY, "") && SET(NOSIGNAL, 1L) &&
+           SET(USERAGENT, "seckill") && SET(TIMEOUT_MS, (long)message->timeout_ms) &&
            SET(HTTPHEADER, transfer->headers) && SET(COPYPOSTFIELDS, message->body) &&
            SET(OPENSOCKETFUNCTION, sender_on_socket) && SET(OPENSOCKETDATA, transfer) &&
            SET(WRITEFUNCTION, sender_on_answer) && SET(WRITEDATA, transfer) &&

@@ -319,15 +319,19 @@ typedef void (*store_webhooks_cb)(enum rlock_status status,
                                   const struct webhook *webhooks, size_t count,
                                   void *arg);
 
-/** List the endpoints that are not disabled. */
+/** List the endpoints that are not disabled. If the status is not RLOCK_OK, `count` is 0 and nothing
+ *  is known. The callback is not called inside this call. */
 void store_list_webhooks(struct store *store, store_webhooks_cb callback, void *arg);
 
-/** @status  RLOCK_NOT_OWNER: nothing was noted, because an operator has changed or removed the
- *           endpoint, or a later deliverer has changed its row */
+/** @status       RLOCK_OK; RLOCK_NOT_OWNER: nothing was noted, because an operator has changed or
+ *                removed the endpoint, or a later deliverer has changed its row; others: unknown,
+ *                the position may have been stored
+ *  @is_disabled  only with RLOCK_OK */
 typedef void (*store_webhook_noted_cb)(enum rlock_status status, bool is_disabled,
                                        void *arg);
 
-/** Note how far an endpoint has received the events. `url` and `secret` are not used.
+/** Note how far an endpoint has received the events. `url` and `secret` are not used; the texts are
+ *  copied. The call may be repeated. The callback is not called inside this call.
  *  @error  why the endpoint did not receive the next event; NULL: it has received all up to
  *          `position` */
 void store_note_webhook(struct store *store, const struct webhook *webhook,

@@ -110,6 +110,7 @@ struct probe {
     bool is_sent;        /* `query` is under way */
     unsigned late_ticks; /* ticks on which the answer was awaited */
     int64_t ticked_us;   /* clock_mono_us() of the last tick */
+    bool has_waited;     /* the last answer said that commits wait */
     /* RLOCK_OK; RLOCK_TIMEOUT: the server does not answer; RLOCK_LOST: commits wait for a standby */
     enum rlock_status failure;
 };

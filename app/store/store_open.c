@@ -49,8 +49,10 @@ static void store_on_conn_up(struct store_conn *conn, void *arg)
         if (store->conns[i] != NULL && i != ROLE_LISTS)
             store_conn_follow(store->conns[i], conn);
     }
-    if (role == ROLE_MAIN)
+    if (role == ROLE_MAIN) {
+        store->probe.failure = RLOCK_OK; /* nothing is known of this server yet */
         store->options.on_voucher_changed(0, store->options.arg);
+    }
     store_report_state(store, NULL);
 }
 

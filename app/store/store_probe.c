@@ -62,19 +62,23 @@ static void set_failure(struct store *store, enum rlock_status failure, const ch
     store_report_state(store, failure == RLOCK_OK ? NULL : &why);
 }
 
-/* If there was no answer, the connection has failed. The state stays until the next answer. */
+/* If there was no answer, the connection has failed. The state stays until the next answer, or until
+   the store has connected again. A single answer that commits wait may be of a long statement whose
+   commit has just begun to wait, so two are needed. */
 static void store_on_probed(struct store_query *query, enum rlock_status status,
                             const PGresult *result, const struct rlock_err *why UNUSED)
 {
     struct store *store = list_item(query, struct store, probe.query);
+    bool had_waited = store->probe.has_waited;
 
     store->probe.is_sent = false;
     if (status != RLOCK_OK)
         return;
-    if (result_int64(result, 0, 0) == 1)
-        set_failure(store, RLOCK_LOST, COMMITS_WAIT);
-    else
+    store->probe.has_waited = result_int64(result, 0, 0) == 1;
+    if (!store->probe.has_waited)
         set_failure(store, RLOCK_OK, "");
+    else if (had_waited)
+        set_failure(store, RLOCK_LOST, COMMITS_WAIT);
 }
 
 static void send_probe(struct store *store)

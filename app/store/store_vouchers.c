@@ -75,7 +75,17 @@ static bool violates(const PGresult *result, const char *constraint)
     return violated != NULL && strcmp(violated, constraint) == 0;
 }
 
-/* Answers with one voucher. If the row has no id, the voucher does not exist. */
+/* Whether each row has a voucher. If a row has none, the voucher does not exist. */
+static bool has_all(const PGresult *result)
+{
+    for (int row = 0; row < PQntuples(result); row++) {
+        if (PQgetisnull(result, row, COLUMN_ID))
+            return false;
+    }
+    return true;
+}
+
+/* Answers with the vouchers that were read or changed, if all exist. */
 static void answer_one(struct store_query *query, enum rlock_status status,
                        const PGresult *result, const struct rlock_err *why,
                        bool is_rule_violated)
@@ -84,7 +94,7 @@ static void answer_one(struct store_query *query, enum rlock_status status,
         status = RLOCK_INVALID;
     else if (violates(result, "used_key_pkey"))
         status = RLOCK_NOT_OWNER;
-    else if (status == RLOCK_OK && PQgetisnull(result, 0, COLUMN_ID))
+    else if (status == RLOCK_OK && !has_all(result))
         status = RLOCK_NOT_FOUND;
     store_on_vouchers(query, status, result, why);
 }

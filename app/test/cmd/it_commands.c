@@ -214,6 +214,7 @@ SERVICE_CASE(test_webhook__changes_the_endpoints)
 
 SERVICE_CASE(test_webhook__refuses_invalid_arguments)
 {
+    static char long_url[2002] = "http://";
     static const char *const invalid[][4] = {
         {NULL},
         {"send", "1"},
@@ -224,6 +225,8 @@ SERVICE_CASE(test_webhook__refuses_invalid_arguments)
         {"add", "http://x", "_1"},
         {"add", "http://x", "1_2x"},
         {"add", "http://x", "1_2", "3"},
+        {"add", "http://x", "5_3"},
+        {"add", long_url},
         {"list", "1"},
         {"enable"},
         {"enable", "x"},
@@ -232,8 +235,10 @@ SERVICE_CASE(test_webhook__refuses_invalid_arguments)
         {"replay", "1"},
         {"replay", "1", "a_1"},
         {"replay", "1", "1_12345678901234567890"},
+        {"replay", "1", "1_9999999999999999999"}, /* more than a bigint */
     };
 
+    memset(long_url + strlen(long_url), 'x', 2001 - strlen(long_url));
     for (size_t i = 0; i < COUNT_OF(invalid); i++)
         assert_ended(RUN(NULL, "webhook", invalid[i][0], invalid[i][1], invalid[i][2],
                          invalid[i][3]),

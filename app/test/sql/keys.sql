@@ -86,6 +86,12 @@ execute create_vouchers('{a,b}', '{"",d}', '{1,2}', '{3,4}', '{5,6}', '{7,8}', '
 --> ERROR 23514: ...
 select count(*) from voucher;
 --> 2
+-- The vouchers are archived.
+truncate voucher, voucher_order, payment, order_event, stock_event cascade;
+execute create_vouchers('{a,b}', '{"",d}', '{1,2}', '{3,4}', '{5,6}', '{7,8}', '{2030-01-01 00:00+00,2030-01-02 00:00+00}',
+    '{2031-01-01 00:00+00,2031-01-02 00:00+00}', '{9,10}', 'admin:1', '{0,1}', '{11,12}', 'k');
+--> ||||||||||||||20...
+--> ||||||||||||||20...
 
 -- test_use_key__a_repeated_change_of_an_order_is_done_once
 create function given.change(p_change text, p_user bigint, p_key text, p_ref text default null,

@@ -128,6 +128,7 @@ static const struct change_row {
     {call_create, "changes create_vouchers 562/862: {'T'} {''} {100} {200} {30} {2} {3} {4} {900} 'admin:1' {1} {20} null", RLOCK_OK,
      V7 " 8;", NULL, "ok now 8: " V7 ";"},
     {call_create_two, CREATE_TWO, RLOCK_OK, V7 " 8;" V7 " 8;", NULL, "ok now 8: " V7 " " V7 ";"},
+    {call_create_two, CREATE_TWO, RLOCK_OK, V7 " 8;" NO_VOUCHER, NULL, "not_found now 0:;"},
     {call_create_two, CREATE_TWO, RLOCK_REFUSED, "23514", "voucher_window", "invalid now 0:;"},
     {call_create, "changes create_vouchers 562/862: {'T'} {''} {100} {200} {30} {2} {3} {4} {900} 'admin:1' {1} {20} null", RLOCK_REFUSED,
      "23514", "voucher_stock", "refused now 0:;"},
