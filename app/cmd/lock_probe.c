@@ -2,17 +2,12 @@
    Between, it asks who holds them, so that a Redis that hangs is noticed sooner. */
 #include "app/cmd/lock_probe.h"
 
-#include "base/clock.h"
 #include "base/err.h"
 
 #include <string.h>
 
-#define TICK_MS     150
-#define LOCK_TICKS  13
-#define LEASE_MS    1000
-#define PUNCTUAL_MS 225
-#define LATE_TICKS  5
-#define LATE_WORDS  "no reply within 750 ms"
+#define LOCK_TICKS 13
+#define LEASE_MS   1000
 
 /* All instances use the same locks, so RLOCK_BUSY proves as much as a grant. In a cluster the lock
    library divides the names into 16 buckets by a hash, see lib/lock/keys.h. The letters are chosen
@@ -82,7 +77,8 @@ static void ask(struct lock_probe *probe, bool takes_locks)
     static const struct rlock_acquire_options options = {.lease_ms = LEASE_MS};
     char name[sizeof(prefix)];
 
-    probe->granted = probe->late_ticks = 0;
+    lateness_begin(&probe->lateness);
+    probe->granted = 0;
     probe->why = (struct rlock_err){0};
     probe->awaited = probe->count;
     for (unsigned i = 0; i < probe->count; i++) {
@@ -96,25 +92,22 @@ static void ask(struct lock_probe *probe, bool takes_locks)
     rlock_flush(probe->locks);
 }
 
-/* If this machine is so busy that a reply is late, this timer is late as well. Then the tick does
-   not count. The name of a holder proves nothing about a Redis that refused the last locks. */
+/* The name of a holder proves nothing about a Redis that refused the last locks. */
 static void probe_on_timer(uv_timer_t *timer)
 {
     struct lock_probe *probe = timer->data;
-    int64_t now_us = clock_mono_us();
-    bool is_punctual = now_us - probe->ticked_us < PUNCTUAL_MS * INT64_C(1000);
     bool takes_locks = ++probe->ticks >= LOCK_TICKS;
 
-    probe->ticked_us = now_us;
-    if (probe->awaited == 0) {
-        if (takes_locks)
-            probe->ticks = 0;
-        if (takes_locks || probe->state == LOCK_PROBE_UP)
-            ask(probe, takes_locks);
-    } else if (is_punctual && ++probe->late_ticks == LATE_TICKS) {
-        err_set(&probe->why, RLOCK_TIMEOUT, LATE_WORDS);
+    if (lateness_tick(&probe->lateness, probe->awaited > 0)) {
+        err_set(&probe->why, RLOCK_TIMEOUT, LATENESS_WORDS);
         report(probe);
     }
+    if (probe->awaited > 0)
+        return;
+    if (takes_locks)
+        probe->ticks = 0;
+    if (takes_locks || probe->state == LOCK_PROBE_UP)
+        ask(probe, takes_locks);
 }
 
 void lock_probe_on_connection(bool is_up UNUSED, const struct rlock_err *why UNUSED,
@@ -130,7 +123,7 @@ void lock_probe_start(struct lock_probe *probe, uv_loop_t *loop)
 {
     uv_timer_init(loop, &probe->timer);
     probe->timer.data = probe;
-    uv_timer_start(&probe->timer, probe_on_timer, TICK_MS, TICK_MS);
+    uv_timer_start(&probe->timer, probe_on_timer, LATENESS_TICK_MS, LATENESS_TICK_MS);
 }
 
 void lock_probe_close(struct lock_probe *probe)

@@ -12,6 +12,7 @@
 #ifndef SECKILL_LOCK_PROBE_H
 #define SECKILL_LOCK_PROBE_H
 
+#include "app/core/lateness.h"
 #include "lock/rlock.h"
 
 #define LOCK_PROBE_LOCKS 16
@@ -31,9 +32,8 @@ struct lock_probe {
     uv_timer_t timer;
     struct rlock probes[LOCK_PROBE_LOCKS];
     unsigned awaited, granted;
-    unsigned ticks;      /* since the probe last took the locks */
-    unsigned late_ticks; /* ticks on which a reply was awaited */
-    int64_t ticked_us;   /* clock_mono_us() of the last tick */
+    unsigned ticks; /* since the probe last took the locks */
+    struct lateness lateness;
     enum lock_probe_state state;
     struct rlock_err why, reported;
 };

@@ -2,6 +2,7 @@
 #ifndef STORE_IMPL_H
 #define STORE_IMPL_H
 
+#include "app/core/lateness.h"
 #include "app/store/store.h"
 #include "app/store/store_conn.h"
 #include "base/closing.h"
@@ -107,10 +108,9 @@ struct expiry {
 struct probe {
     uv_timer_t timer;
     struct store_query query;
-    bool is_sent;        /* `query` is under way */
-    unsigned late_ticks; /* ticks on which the answer was awaited */
-    int64_t ticked_us;   /* clock_mono_us() of the last tick */
-    bool has_waited;     /* the last answer said that commits wait */
+    bool is_sent; /* `query` is under way */
+    struct lateness lateness;
+    bool has_waited; /* the last answer said that commits wait */
     /* RLOCK_OK; RLOCK_TIMEOUT: the server does not answer; RLOCK_LOST: commits wait for a standby */
     enum rlock_status failure;
 };

@@ -2,20 +2,14 @@
  * store_probe.c - the state of the store: it asks whether the server answers and commits end.
  *
  * The question has a connection of its own, so it waits for no other statement, and it waits for no
- * lock, disk or standby. If the answer is late, the server hangs. On a busy machine the answer can
- * be late, too, but then the timer of this loop is late as well. Such ticks do not count.
+ * lock, disk or standby. If the answer is late, the server hangs.
  *
  * A late answer only changes the reported state. It closes no connection and ends no call, because
  * queries have deadlines of their own. While commits wait for a standby, the store takes no
  * batches: they would occupy the lanes, and their outcomes would be unknown.
  */
 #include "app/store/store_impl.h"
-#include "base/clock.h"
 
-#define TICK_MS     150
-#define PUNCTUAL_MS 225
-#define LATE_TICKS  5
-#define LATE_WORDS  "no answer within 750 ms"
 #define COMMITS_WAIT                                                                     \
     "commits wait for a synchronous standby: start it, or change"                        \
     " synchronous_standby_names"
@@ -90,7 +84,7 @@ static void send_probe(struct store *store)
     probe->query.statement_ms = limits.statement_ms;
     probe->query.timeout_ms = limits.timeout_ms;
     probe->query.done = store_on_probed;
-    probe->late_ticks = 0;
+    lateness_begin(&probe->lateness);
     probe->is_sent =
         store_conn_send(store->conns[ROLE_PROBE], &probe->query, STATEMENT_PROBE, &none);
 }
@@ -99,17 +93,15 @@ static void store_on_probe_timer(uv_timer_t *timer)
 {
     struct store *store = timer->data;
     struct probe *probe = &store->probe;
-    int64_t now_us = clock_mono_us();
-    bool is_punctual = now_us - probe->ticked_us < PUNCTUAL_MS * INT64_C(1000);
 
-    probe->ticked_us = now_us;
+    if (lateness_tick(&probe->lateness, probe->is_sent))
+        set_failure(store, RLOCK_TIMEOUT, LATENESS_WORDS);
     if (!probe->is_sent)
         send_probe(store);
-    else if (is_punctual && ++probe->late_ticks == LATE_TICKS)
-        set_failure(store, RLOCK_TIMEOUT, LATE_WORDS);
 }
 
 void store_start_probe(struct store *store)
 {
-    uv_timer_start(&store->probe.timer, store_on_probe_timer, TICK_MS, TICK_MS);
+    uv_timer_start(&store->probe.timer, store_on_probe_timer, LATENESS_TICK_MS,
+                   LATENESS_TICK_MS);
 }

@@ -54,7 +54,7 @@ POSTGRES_CASE(test_hung__is_noticed_by_the_probe)
     const char *const env[] = {"SECKILL_ORDER_TIMEOUT_MS=60000", NULL};
     struct service *service = fixture_serve(fixture, env);
 
-    assert_hang_is_noticed(service, "postgres", "why=\"no answer within 750 ms\"");
+    assert_hang_is_noticed(service, "postgres", "why=\"no reply within 750 ms\"");
 }
 
 POSTGRES_CASE(test_down__killed)
