@@ -101,6 +101,8 @@ if [ "$(id -u)" -ne 0 ]; then
     fi
     exec sudo "$0" "$list"
 fi
+exec 9>/run/lock/seckill-deps
+flock 9 # one installation at a time, because each removes the policy at its end
 forbid_starts
 export DEBIAN_FRONTEND=noninteractive
 apt-get update -qq

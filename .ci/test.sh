@@ -59,8 +59,7 @@ ci)
     echo_step "changes that a test must notice"
     step check-mutants
     echo_step "the package and the demo"
-    step check-package
-    step check-demo
+    step check-package check-demo
     echo_step "failovers and restores"
     step check-failover
     step check-restore
