@@ -300,9 +300,9 @@ static bool may_match(const struct op *op, const struct event *event)
            event->at_us <= latest_us(op) && (op->answer == DONE || op->answer == UNKNOWN);
 }
 
-/* Returns the unused request that may have caused the event. NULL: there is none. If there are
-   several, the request that must take effect first is returned, because the other requests may have
-   caused later events. */
+/* Returns a request that may have caused the event and has no event yet. NULL: there is none. If
+   there are several, the request with the earliest deadline is returned, because the other requests
+   may have caused later events. */
 static struct op *find_restock(const struct shopper *admin, const struct event *event)
 {
     struct op *found = NULL;

@@ -25,9 +25,9 @@
 -- in X-Request-Id, which the service and nginx return. An answer without this header is logged with
 -- the number 0, which the checker reports. If a connection broke, its request has no "<" line.
 --
--- The plan ends early if there is a file DIR/stop. A thread creates DIR/done.K when its plan has
--- ended, and no answer is missing or none has arrived for GIVE_UP_US. wrk runs until it is
--- interrupted.
+-- The plan ends early if there is a file DIR/stop. At the end of its plan, a
+-- thread waits for missing answers until none has arrived for GIVE_UP_US. Then it creates the file
+-- DIR/done.K. wrk runs until it is interrupted.
 
 local ffi = require("ffi")
 ffi.cdef [[

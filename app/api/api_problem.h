@@ -52,7 +52,7 @@ enum api_problem {
 struct api_problems *api_problems_create(void);
 void api_problems_free(struct api_problems *problems); /* accepts NULL */
 
-/** Answer with a problem whose answer does not vary. */
+/** Answer with a problem whose status, headers and body are always the same. */
 void api_answer_problem(struct api_request *request, enum api_problem problem);
 
 /** Answer 400 bad_request. */

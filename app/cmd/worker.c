@@ -163,8 +163,8 @@ void worker_keys_free(struct worker_keys *keys)
     free(keys);
 }
 
-/* Starts to drain, or replaces the keys. No request still uses the old keys: a request copies what
-   it needs from its token. */
+/* Starts to drain, or replaces the keys. No request uses the old keys any more: a request needs keys
+   only while its token is checked. */
 static void worker_on_wake(uv_async_t *wake)
 {
     struct worker *worker = wake->data;

@@ -40,7 +40,7 @@ enum http_method {
 struct http_request {
     enum http_method method;
     const char *path;  /* percent-decoded; %00 and malformed escapes stay as they are */
-    struct text body;  /* empty if `body_max` did not accept it */
+    struct text body;  /* empty if body_max() did not allow a body of its length */
     bool is_too_large; /* the body exceeds its limit and is discarded */
     bool is_chunked;   /* the body came in chunks; the answer closes the connection */
     /* What is malformed in the head or in the framing of the body; NULL: nothing. The handler must

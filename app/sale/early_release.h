@@ -33,7 +33,7 @@ struct early_release {
     int64_t since_us;     /* start of the window; batches sent earlier do not count */
     int64_t window_at_us; /* when the first batch of the window was durable */
     int64_t batches;      /* number of batches in the window */
-    int64_t waited_us, orders; /* sums over the batches of the window, except the first */
+    int64_t waited_us, orders; /* sums over the window without its first batch */
 };
 
 /** Initialise the struct. The first window has early releases, the first trial has none. */

@@ -1,8 +1,8 @@
 /*
- * pooler.c - asks by other connections which server processes a pooler gives to them.
+ * pooler.c - opens more connections to see which server processes a pooler gives to clients.
  *
- * A pooler gives the process that was used last. Other clients may have used others since. So each
- * connection keeps its process, by an open transaction, while the next one asks.
+ * A free process that was used last is given first, and other clients use processes at the same time.
+ * So each connection keeps its process by an open transaction, while the next connection gets one.
  */
 #include "app/store/pooler.h"
 

@@ -58,7 +58,7 @@ struct store_conn {
 /** Let the timer expire in `in_us`, or at once if `in_us` is not positive. */
 void store_conn_arm(struct store_conn *conn, int64_t in_us);
 
-/** Prepare to watch the socket of libpq, which may have changed. False: no event handle. */
+/** Prepare to watch the socket of libpq, which may have changed. Returns false if that fails. */
 MUST_CHECK bool store_conn_start_polling(struct store_conn *conn);
 void store_conn_poll_for(struct store_conn *conn, int events);
 /** To be called before libpq may close the socket. */

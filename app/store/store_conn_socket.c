@@ -11,7 +11,7 @@
 #include <stdlib.h>
 
 #define BACKOFF_MS_MIN 40
-#define BACKOFF_MS_MAX 250 /* short, because only one connection seeks a server */
+#define BACKOFF_MS_MAX 250 /* short, because one connection at a time tries servers */
 
 /* -- polling -- */
 

@@ -227,7 +227,8 @@ void store_send_reads(struct store *store);
 /** Answer the reads that are late. False: no read waits or is under way. */
 bool store_time_out_reads(struct store *store, int64_t now_us);
 
-/** Queue a change of a voucher's row with store->params. @voucher_id  0: a new voucher */
+/** Queue a statement that changes a voucher's row; store->params are its parameters.
+ *  @voucher_id  0: a new voucher */
 void store_change_voucher(struct call *call, enum statement statement,
                           int64_t voucher_id);
 void store_send_changes(struct store *store);

@@ -368,7 +368,7 @@ static void store_on_resolved(struct store_query *query, enum rlock_status statu
 void store_suspect(struct store *store, struct store_backend backend)
 {
     /* The process must not be forgotten: it could commit orders that were answered as not placed.
-       So the memory comes from the reserve if there is no other. */
+       So the memory comes from the reserve if no other memory is left. */
     struct suspect *suspect = store_alloc(store, sizeof(*suspect));
 
     suspect->backend = backend;

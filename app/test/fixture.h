@@ -81,8 +81,8 @@ void fixture_share_services(struct fixture *fixture);
 /** Run `load/servers.sh VERB DIR WHICH`. */
 void fixture_servers(struct fixture *fixture, const char *verb, const char *which);
 
-/** Receive the WAL as a standby with the name pg_receivewal does. The process runs until it is
- *  killed or the test program ends. Returns its process id. */
+/** Start a process that receives the WAL like a standby, whose name is pg_receivewal. It runs until it
+ *  is killed or the test program ends. Returns its process id. */
 pid_t fixture_receive_wal(const struct fixture *fixture);
 
 /** Make a server run and answer, in whatever state it is. */

@@ -264,7 +264,7 @@ static inline bool rlock_client_is_inherited(struct rlock_client *client)
     return true;
 }
 
-/** Return the server that has the lock. */
+/** Return the server that stores the lock. */
 static inline struct rlock_server *rlock_server_of(struct rlock_client *client,
                                                    const struct rlock *lock)
 {

@@ -193,7 +193,7 @@ struct rlock {
     struct rlock_link link;       /* in a list of the library */
     struct rlock_link watch_link; /* in a list of the watchdog */
     struct rlock_batch *batch;    /* the batch of the operation in progress */
-    struct rlock_waiter *waiter;  /* exists while the lock waits for another owner */
+    struct rlock_waiter *waiter;  /* exists while the acquire waits for another owner */
     const struct rlock_kind *kind;
     rlock_cb callback;
     void *arg;
@@ -467,7 +467,7 @@ void rlock_extend(struct rlock_client *client, struct rlock *lock, uint32_t leas
                   rlock_cb callback, void *arg);
 
 /**
- * Release a held lock if it is still ours; the server compares and deletes in one step.
+ * Release a lock if this client still owns it; the server compares and deletes in one step.
  * Of a reentrant lock only this grant is released. If hold_min_ms has not passed, the
  * name stays taken until then.
  *
@@ -476,14 +476,15 @@ void rlock_extend(struct rlock_client *client, struct rlock *lock, uint32_t leas
  *              RLOCK_LOST        it had expired or was taken; another owner's lock is
  *                                untouched
  *              RLOCK_NOT_OWNER   not held
- *              RLOCK_INVALID     a lock of another client; it stays held, also without a
- *                                callback
+ *              RLOCK_INVALID     a lock of another client, which stays held. Without a
+ *                                callback it stays held, too
  *              RLOCK_TIMEOUT,
  *              RLOCK_IO,
  *              RLOCK_DOWN,
- *              RLOCK_NO_MEMORY   unknown; the library keeps trying, and the lease ends it
- *                                at the latest
- *              RLOCK_REFUSED     the server replied with an error; the lease ends it
+ *              RLOCK_NO_MEMORY   unknown whether the lock is free. The library keeps
+ *                                trying; the lock is free at the end of its lease
+ *              RLOCK_REFUSED     the server replied with an error; the lock is free at the
+ *                                end of its lease
  *              RLOCK_CANCELLED   the client was closed
  */
 void rlock_release(struct rlock_client *client, struct rlock *lock, rlock_cb callback,

@@ -49,7 +49,8 @@ struct rlock_member {
                                     use different servers */
     const char *name;            /* copied */
     size_t name_len;
-    /* NULL: &rlock_plain; never &rlock_getset. A quorum has one kind, and no semaphore */
+    /* NULL means &rlock_plain. &rlock_getset is refused. All members of a quorum have the
+       same kind, which is not a semaphore. */
     const struct rlock_kind *kind;
     uint16_t permits; /* of a semaphore: at least 1; of other kinds: 0 */
 };

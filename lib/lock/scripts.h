@@ -79,7 +79,7 @@
     /* fence key, (name, queue, beats, readers)...; arguments of SEMAPHORE_ACQUIRE */       \
     X(READ_ACQUIRE, read_acquire)                                                           \
     X(WRITE_ACQUIRE, write_acquire)                                                         \
-    /* keys of the acquire without the fence key; (holder, serial)... -> results */         \
+    /* the keys of its acquire except the fence key; (holder, serial)... -> results */      \
     X(SEMAPHORE_RELEASE, semaphore_release)                                                 \
     X(FAIR_SEMAPHORE_RELEASE, fair_semaphore_release)                                       \
     X(RW_RELEASE, rw_release)                                                               \

@@ -14,7 +14,7 @@
 #include "lock/watchdog.h"
 
 #define STALE_MAX    3 /* an acquire is repeated up to this often to get a greater fence */
-#define PASSES_US    10000 /* a lock is passed on for this time after its lease was set */
+#define PASSES_US    10000 /* a lock may be passed on so long after its lease was set */
 #define DRIFT_MIN_US 2000  /* margin for the drift of clocks, besides 1 % of the lease */
 
 /** Return the time until which a lease surely runs. The call that set the lease was sent at

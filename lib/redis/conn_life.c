@@ -281,7 +281,7 @@ static void conn_on_timer(uv_timer_t *timer)
         err = conn->broken;
         redis_conn_lose(conn, RLOCK_IO, &err);
         break;
-    case CONN_RESOLVING: /* conn_on_resolved() ends this state */
+    case CONN_RESOLVING: /* ended by conn_on_resolved() */
     case CONN_CLOSED:
         break;
     }

@@ -47,7 +47,7 @@ struct redis_wire *redis_socket_wire(struct redis_socket *socket);
 MUST_CHECK enum rlock_status redis_socket_flush(struct redis_socket *socket,
                                                 struct rlock_err *reterr);
 
-/** Read what has arrived now instead of in the next turn of the loop. */
+/** Read the bytes that have arrived, without waiting for the next turn of the loop. */
 void redis_socket_read(struct redis_socket *socket);
 
 #endif

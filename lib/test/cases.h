@@ -26,7 +26,7 @@
 
 void case_run(void **state);
 
-/** @state  the parameter of the setup, which sets `*state` after this call */
+/** @state  what cmocka gave to the setup function, which may set `*state` afterwards */
 void case_begin(void **state);
 
 /** Call `run` in the way in which case_run() calls a test. `run` may fail. */

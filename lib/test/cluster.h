@@ -17,8 +17,8 @@ int cluster_setup(void **state); /* for each test; sets *state to a struct fixtu
 
 #define CLUSTER_CASE(name) GUARDED_CASE(name, cluster_setup, fixture_teardown)
 
-/** Wait until the cluster is complete. If its replica has replaced the first node, the first node
- *  becomes the master again. */
+/** Wait until the cluster is complete. If the first node was replaced by its replica, make the first
+ *  node the master again. */
 void cluster_await_complete(void);
 
 /** Set how long a master may be silent before its replica replaces it. */

@@ -94,7 +94,7 @@ int fixture_teardown(void **state)
     }
     FIXTURE_AWAIT(fixture, all_closed, fixture);
     uv_close((uv_handle_t *)&fixture->tick, NULL);
-    /* handles of fake servers and groups */
+    /* A failed test has not closed the handles of its fake servers and groups. */
     if (!has_passed)
         uv_walk(&fixture->loop, close_handle, NULL);
     for (int waited_ms = 0; uv_run(&fixture->loop, UV_RUN_NOWAIT) != 0; waited_ms++) {

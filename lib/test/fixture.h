@@ -91,8 +91,8 @@ void fixture_pass_ms(struct fixture *fixture, unsigned ms);
 void fixture_jump_ms(struct fixture *fixture, unsigned ms);
 
 /** Run the loop until `holds(arg)`, and fail after WITHIN_MS. Whenever all commands are answered,
- *  time jumps to the next timer of the loop. The leases at the server also pass. Returns the ms of
- *  all jumps. */
+ *  time jumps to the next timer of the loop, and the leases at the server get shorter by the same
+ *  time. Returns the ms of all jumps. */
 #define FIXTURE_SIMULATE(fixture, holds, arg)                                            \
     fixture_simulate(fixture, holds, arg, #holds)
 unsigned fixture_simulate(struct fixture *fixture, bool (*holds)(void *arg), void *arg,

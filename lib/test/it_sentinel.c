@@ -181,7 +181,7 @@ SENTINEL_CASE(test_redis_conn__goes_on_without_its_sentinel)
 /** What the fence protects. It accepts a write unless it has seen a greater fence. */
 struct resource {
     int64_t fence;
-    int64_t sent_us; /* when the last writer sent the call that was granted */
+    int64_t sent_us; /* when the last owner of the lock had asked for it */
     unsigned holders;
 };
 

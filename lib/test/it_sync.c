@@ -42,7 +42,7 @@ SYNC_CASE(test_rlock_sync_start__without_a_thread_leaves_nothing)
     assert_int_equal(getrlimit(RLIMIT_STACK, &limit), 0);
     large = (struct rlimit){(rlim_t)1 << 46, limit.rlim_max};
     if (large.rlim_cur > large.rlim_max)
-        return; /* a machine may forbid to raise the limit */
+        return; /* some machines do not let the limit be raised */
     assert_int_equal(setrlimit(RLIMIT_STACK, &large), 0);
     ASSERT_STATUS(rlock_sync_start(&sync, &err), RLOCK_IO);
     assert_int_equal(setrlimit(RLIMIT_STACK, &limit), 0);
@@ -401,7 +401,7 @@ SYNC_CASE(test_rlock_sync_cancel__before_the_acquire_ends_it)
     ASSERT_STATUS(
         rlock_sync_extend(fixture->sync, fixture->client, &held, SHORT_MS, NULL),
         RLOCK_LOST);
-    /* this cancels the next acquire, because the lock is lost */
+    /* No call of the lost lock is in progress, so this cancels its next acquire. */
     rlock_sync_cancel(fixture->sync, fixture->client, &held);
     ASSERT_STATUS(sync_acquire(fixture, &held, "a", 0), RLOCK_CANCELLED);
 }

@@ -1,4 +1,4 @@
-/* it_transient.c - servers that accept no calls for a while, and servers that refuse. */
+/* it_transient.c - servers that are busy or read-only for a while, and servers that refuse calls. */
 #include "test/waits.h"
 
 #include <hiredis/hiredis.h>

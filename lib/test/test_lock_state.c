@@ -60,7 +60,7 @@ CLIENT_CASE(test_extend__ends_as_the_server_replies)
     static const char renewal[] = "s0 renew(a; me:1 %u)\ns0 flush\n";
     static const struct {
         uint32_t lease_ms;
-        enum rlock_status status; /* of the call, where there is no reply */
+        enum rlock_status status; /* how the call ends; used if `reply` is NULL */
         const char *reply, *done;
         bool is_renewed;
     } cases[] = {
@@ -295,7 +295,7 @@ CLIENT_CASE(test_release__without_a_callback_of_a_lost_lock)
 CLIENT_CASE(test_release__ends_as_the_server_replies)
 {
     static const struct {
-        enum rlock_status status; /* of the call, where there is no reply */
+        enum rlock_status status; /* how the call ends; used if `reply` is NULL */
         bool is_repeated;
         const char *reply, *events, *stats;
     } cases[] = {

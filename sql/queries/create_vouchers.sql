@@ -1,6 +1,6 @@
 -- Create vouchers, in the order of the arrays, for a request with the key $13 (NULL: no key). Each
 -- voucher but the first has a key of its own, which is derived from $13 and its position. If the
--- request is repeated, the row of a voucher that is archived has only the clock.
+-- request is repeated and a voucher has been archived, its row is null except for the clock.
 select c.*, clock_timestamp()
 from unnest($1::text[], $2::text[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[],
             $7::timestamptz[], $8::timestamptz[], $9::bigint[], $11::bigint[], $12::bigint[])

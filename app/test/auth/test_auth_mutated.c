@@ -168,7 +168,7 @@ static size_t make_token(char *text)
     case 1:
         text[strlen("Bearer ") + below(len - strlen("Bearer "))] = "AQgw.-_=a"[below(9)];
         break;
-    case 2: /* bits of the last character that base64 does not use */
+    case 2: /* bits of the last character, which base64 does not use */
         text[len - 1] = (char)(text[len - 1] ^ (int)(1 + below(7)));
         break;
     default:

@@ -89,7 +89,7 @@ CASE(test_mailbox__keeps_the_order_of_an_outbox)
     struct message messages[5];
     struct outbox outbox;
 
-    uv_run(&loop, UV_RUN_NOWAIT); /* libuv watches from the first turn on */
+    uv_run(&loop, UV_RUN_NOWAIT); /* lets libuv begin to watch the mailbox */
     outbox_open(&outbox, &mailbox);
     for (size_t i = 0; i < 3; i++)
         add(&outbox, &messages[i], i);

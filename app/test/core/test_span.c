@@ -1,4 +1,4 @@
-/* test_span.c - which orders are traced, and the line of a span. */
+/* test_span.c - which orders are traced, and the log line of a span. */
 #include "app/core/log.h"
 #include "app/core/span.h"
 #include "base/clock.h"

@@ -431,8 +431,8 @@ DELIVER_CASE(test_deliver__replays_from_a_cursor)
     free(cursor);
 }
 
-/* The endpoint answers while Postgres is away, so the position cannot be stored at once. After a crash
-   the sequence of the numbers has a gap, so one more order is placed. */
+/* The endpoint answers while Postgres is away, so the position cannot be stored at once. A crash makes
+   Postgres leave out numbers of a sequence. One more order shows that this gap stops nothing. */
 DELIVER_CASE(test_deliver__goes_on_after_a_crash_of_postgres)
 {
     char voucher_id[ID_SIZE], order_ids[4][ID_SIZE];

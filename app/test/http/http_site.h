@@ -25,7 +25,7 @@ static struct {
     /* what uv_now() returns while the test has stopped the clock; 0: the clock runs */
     uint64_t stopped_ms;
     unsigned answered; /* number of calls of site_on_answered() */
-    unsigned status;   /* status in the last of these calls */
+    unsigned status;   /* status in the last call of site_on_answered() */
 } site;
 
 uint64_t uv_now(const uv_loop_t *loop)

@@ -203,7 +203,7 @@ static void assert_expiry_works(int64_t user_id)
     make_order(user_id, voucher_id, order_id);
     make_overdue(voucher_id, 1);
     AWAIT(are_overdue, &(int64_t){0});
-    /* The session of a leader that was stopped has ended. */
+    /* The session of the leader has ended, because it was stopped. */
     AWAIT(one_session_expires, NULL);
 }
 

@@ -465,8 +465,7 @@ TEST(test_checkout__sends_only_with_a_fiftieth_of_the_time_left)
     answer_store(RLOCK_OK, VERDICT_PLACED);
 }
 
-/* Shoppers 3 and 4 arrived earlier or later than they were submitted, so their deadlines are not in
-   the order of the calls. */
+/* The requests of the shoppers 3 and 4 are submitted in another order than they arrived. */
 TEST(test_checkout__deadlines_are_in_order_of_arrival)
 {
     int64_t now_us = clock_mono_us();

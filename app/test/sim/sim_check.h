@@ -30,7 +30,7 @@ void sim_check_begin(const struct sim_check_options *options);
 /** A request of a shopper for an order. */
 struct sim_attempt {
     unsigned service; /* number of the worker that has the connection */
-    unsigned seller;  /* number of the worker that sells for it */
+    unsigned seller;  /* number of the worker that places the order */
     int64_t user_id;
     int64_t voucher_id;
     struct text key;

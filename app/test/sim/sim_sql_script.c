@@ -220,7 +220,7 @@ static void print_place(void)
     PQclear(result);
 }
 
-/* Prints a call with batches of some vouchers. One of the vouchers may not exist. */
+/* Prints a call with batches of some vouchers. One of the vouchers possibly does not exist. */
 static void print_place_many(void)
 {
     int64_t vouchers[VOUCHERS + 1], firsts[VOUCHERS + 1], lasts[VOUCHERS + 1];

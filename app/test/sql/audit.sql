@@ -9,8 +9,8 @@ update voucher_order set paid_at = paid_at - interval '2 days';
 update order_event set at = at - interval '2 days';
 
 -- Shoppers 1 to 3 have orders of voucher 101, with keys and the fences 1 to 3. The orders of
--- voucher 102 are in all states. drop_guards() removes the constraints, so that rows can be broken
--- as by a corrupt index or by hand.
+-- voucher 102 are in all states. drop_guards() removes the constraints, so that the test can write
+-- rows that only a corrupt index or a person could write.
 -- test_audit__finds_what_is_planted
 create function pg_temp.broken() returns table (broken_check text, broken_row text)
 language plpgsql as $$

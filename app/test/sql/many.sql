@@ -106,7 +106,7 @@ select * from pg_temp.entries(15, false, 16, '-1 min');
 -- All requests have a ticket.
 select * from pg_temp.entries(99, true, 16, '-1 min');
 --> 16|16
--- One request has no ticket, and 15 orders are too few to share an entry.
+-- One request has no ticket, so there are 15 orders. 16 orders are needed to share an entry.
 select * from pg_temp.entries(99, true, 15, '-1 min');
 --> 15|15
 -- The sale has not begun.

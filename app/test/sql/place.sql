@@ -110,7 +110,7 @@ select * from pg_temp.entries;
 --> 16|2
 -- Shoppers of the second batch have orders, but of another voucher.
 select pg_temp.place_16(102, 801, 900, null), pg_temp.place_16(101, 801, 900, null);
--- This batch is too small to share an entry.
+-- This batch is too small to get one entry for all of its orders.
 select place(101, '{901,902}');
 select * from pg_temp.entries;
 --> 1|34
@@ -280,8 +280,8 @@ select place(101, '{1}', '{0}'), place(101, '{1}', '{11}'), place(101, '{2}', '{
 select stock_left from voucher;
 --> 6
 
--- In voucher 102 slot 1 is free. The fence 15 is above the fence of the ended order (10), but below
--- the fence of the live order in slot 2 (20).
+-- In voucher 102 slot 1 is free. The fence 15 is stale (7): it is above the fence of the ended order
+-- (10), but below the fence of the live order in slot 2 (20).
 -- test_place_orders__fence_of_an_ended_order_counts
 select new_voucher(10, 1), new_voucher(10, 2);
 select place(101, '{1}', '{50}'), cancel(101, 1), place(101, '{1}', '{50}'),

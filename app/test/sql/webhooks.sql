@@ -41,7 +41,8 @@ s: select note_webhook(1, 1, 7, 998, 999, null);
 execute list_webhooks;
 --> 1|1|7|https://one.example|whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw|998|999
 --> 2|1|0|https://two.example|whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw|1000|1000
--- An earlier deliverer, a row that was changed since, and an endpoint that was removed.
+-- Nothing is noted for an earlier deliverer, for a version of the row that an operator has changed,
+-- and for an endpoint that was removed.
 select note_webhook(1, 1, 6, 1000, 1000, null) is null, note_webhook(1, 2, 7, 1000, 1000, null) is null,
        note_webhook(3, 1, 7, 1000, 1000, null) is null;
 --> t|t|t

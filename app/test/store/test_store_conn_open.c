@@ -231,8 +231,8 @@ static const struct {
     uint32_t timeout_ms, part_ms;
 } parts[] = {{5000, 1000}, {1010, 202}, {1005, 201}, {1000, 1000}, {500, 500}};
 
-/* With several hosts, an attempt to connect has a part of the timeout. The start of the session has
-   the whole timeout. */
+/* With several hosts, an attempt to connect must end within a part of the timeout. The start of the
+   session, which follows, may take the whole timeout. */
 CONN_CASE(test_connect_ms__is_a_part_of_several_hosts)
 {
     options.database_url = THREE_HOSTS;
