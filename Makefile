@@ -512,9 +512,11 @@ RUN_MUTANTS   = LINK_LIB='$(CC) $(LDFLAGS) $(WRAP_MALLOC) $(LIB_TEST_OBJ) -- $(L
                 LINK_SERVICE='$(CC) $(LDFLAGS) -- $(LIBS)' \
                 LINK_SIMULATOR='$(CC) $(LDFLAGS) $(SIM_LINK) $(SIM_OBJ) -- $(SIM_LIBS)' var/mutants/bin/python3 -B .ci/mutants/run.py
 LEAST = 0
+# More than cores, because the tests mostly wait.
+MUTANTS_JOBS = $(shell echo $$(($$(nproc) * 2)))
 .PHONY: mutants mutants-ready check-mutants check-mutants-units
 mutants: mutants-ready ## change one thing at a time and see whether a test fails: SEED= COUNT=100 PATHS= LEAST=per cent JOBS=
-	@$(RUN_MUTANTS) --seed '$(filter-out 0,$(SEED))' --count $(COUNT_MUTANTS) --paths '$(PATHS)' --least $(LEAST) --jobs $(or $(JOBS),$(shell nproc))
+	@$(RUN_MUTANTS) --seed '$(filter-out 0,$(SEED))' --count $(COUNT_MUTANTS) --paths '$(PATHS)' --least $(LEAST) --jobs $(or $(JOBS),$(MUTANTS_JOBS))
 mutants-ready: build/deps.ok
 	@.ci/deps.sh .ci/packages-mutants
 	@.ci/venv.sh $(MUTANTS_VENV)
@@ -522,7 +524,7 @@ check-mutants-units: build/deps.ok
 	$(CHECK) ".ci/mutants/test_mutants.py" sh -c '.ci/venv.sh $(MUTANTS_VENV) && \
 	    exec var/mutants/bin/python3 -B -m unittest discover -s .ci/mutants'
 check-mutants: mutants-ready
-	$(CHECK) --show "30 mutants" env $(RUN_MUTANTS) --count 30 --least 85 --jobs $(shell nproc)
+	$(CHECK) --show "30 mutants" env $(RUN_MUTANTS) --count 30 --least 85 --jobs $(MUTANTS_JOBS)
 
 # -- lint --
 
