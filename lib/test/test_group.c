@@ -422,6 +422,36 @@ GROUP_CASE(test_rlock_group_free__in_each_state)
     }
 }
 
+/** The group is freed when the last call of a member has ended. */
+GROUP_CASE(test_rlock_group_free__waits_for_each_member)
+{
+    struct group_test *test = *state;
+
+    for (int late = 0; late < 3; late++) {
+        const struct rlock_result released = {.status = RLOCK_OK};
+        struct rlock *lock;
+        long blocks;
+
+        create(test, 3, RLOCK_GROUP_ALL);
+        lock = &test->group->members[late].lock;
+        acquire(test, 60000, 0);
+        answer_for(test, late, RLOCK_OK);
+        for (int i = 0; i < 3; i++) {
+            if (i != late)
+                answer_for(test, i, RLOCK_BUSY);
+        }
+        assert_int_equal(test->group->members[late].call, GROUP_CALL_RELEASE);
+        blocks = torture_blocks();
+        rlock_group_free(test->group);
+        rlock_batch_leave(lock); /* the server does not answer yet */
+        uv_run(&test->loop, UV_RUN_NOWAIT);
+        ASSERT_NUMBER(torture_blocks(), ==, blocks);
+        rlock_state_on_release(test->clients[late], lock, &released);
+        ASSERT_NUMBER(torture_blocks(), ==, blocks - 1);
+        test->group = NULL;
+    }
+}
+
 GROUP_CASE(test_rlock_group_release__overtakes_an_extension)
 {
     struct group_test *test = *state;
