@@ -266,7 +266,8 @@ CONN_CASE(test_answer__a_cancelled_wait_is_unknown)
     place(&first);
     notice(true);
     fake_read("11;12;sync;");
-    ASSERT_CONTAINS(said, "first io 'the commit's wait for the standby was cancelled'");
+    ASSERT_CONTAINS(said, "down 1 io 'the commit's wait for the standby was cancelled';"
+                          "first io 'the commit's wait for the standby was cancelled'");
     pass_ms(10);
     come_up_and_place(1); /* the next session is not affected */
     fake_read("11;12;sync;" PROOF "sync;");

@@ -1,5 +1,6 @@
 /* test_store_orders.c - placing batches of orders, looking them up, and closing the store. */
 #include "app/test/store/shop_fixture.h"
+#include "test/torture.h"
 
 /* -- placing -- */
 
@@ -183,6 +184,22 @@ STORE_CASE(test_place_early__is_answered_after_its_barrier)
         fake_answer(rows[i].barrier, "null;");
         ASSERT_SAID(rows[i].said);
     }
+}
+
+/* The second allocation is that of the parameters. */
+STORE_CASE(test_place_early__without_memory_is_answered_later)
+{
+    struct rlock_link *list = batches_of(1, 1600);
+
+    batches[0].released = on_released;
+    params_clear(&shop->params);
+    torture_fail(2, 0);
+    store_place_orders(shop, list, on_batch);
+    assert_true(torture_stop());
+    ASSERT_NUMBER(fake_sent_count, ==, 0);
+    ASSERT_SAID("");
+    pass_ms(0);
+    ASSERT_SAID("first down;");
 }
 
 STORE_CASE(test_place_early__answers_held_vouchers_at_once)
