@@ -72,10 +72,11 @@ static const char *error_of(const struct transfer *transfer, CURLcode code, char
 {
     long status = 0;
 
-    if (code != CURLE_OK && transfer->refusal != NULL)
-        return transfer->refusal;
-    if (code != CURLE_OK)
+    if (code != CURLE_OK) {
+        if (transfer->refusal != NULL)
+            return transfer->refusal;
         return transfer->error[0] != '\0' ? transfer->error : curl_easy_strerror(code);
+    }
     curl_easy_getinfo(transfer->easy, CURLINFO_RESPONSE_CODE, &status);
     if (status >= 200 && status < 300)
         return NULL;
