@@ -11,7 +11,6 @@ begin
     execute format('grant usage on schema %I to %I', current_schema, p_role);
     execute format('grant select on voucher, voucher_order, payment, order_event,'
                    ' stock_event, used_key, voucher_history, cell, webhook to %I', p_role);
-    execute format('grant usage on sequence voucher_id_seq to %I', p_role);
     foreach f in array array(
         select p.oid::regprocedure from pg_proc p
         where p.pronamespace = current_schema::regnamespace
