@@ -173,7 +173,7 @@ static enum MHD_Result server_on_request(void *arg, struct MHD_Connection *conne
         *data_len = 0;
         return ok ? MHD_YES : MHD_NO;
     }
-    if (!request->is_answered && !request->is_suspended) {
+    if (!request->is_answered) {
         request_handle(request);
         if (request->conn != NULL && request->conn->is_stream)
             return MHD_YES; /* take_socket() has suspended the request */
