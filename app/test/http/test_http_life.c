@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <malloc.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
@@ -411,6 +412,33 @@ UNIT_CASE(test_body__too_large_is_answered_after_all_was_sent)
 }
 
 /* -- streams -- */
+
+/* Returns the number of sockets whose unacknowledged bytes have this time limit. */
+static int sockets_with_limit(int timeout_ms)
+{
+    int count = 0;
+
+    for (int fd = 0; fd < 100; fd++) {
+        int limit_ms = 0;
+        socklen_t size = sizeof(limit_ms);
+
+        if (getsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &limit_ms, &size) == 0)
+            count += limit_ms == timeout_ms;
+    }
+    return count;
+}
+
+UNIT_CASE(test_stream__ends_when_the_client_vanishes)
+{
+    struct heard heard;
+    int count;
+
+    listen_to(&heard, 1);
+    count = sockets_with_limit(60000);
+    client_close(heard.conn);
+    assert_true(runs_until(is_alone, NULL));
+    ASSERT_NUMBER(count, ==, 1);
+}
 
 UNIT_CASE(test_stream__lasts_until_the_client_leaves)
 {
