@@ -180,6 +180,7 @@ WAIT_CASE(test_waiter__sleeps_until_the_lock_may_be_free)
         {&rlock_plain, false, true, 60000, RLOCK_BUSY, 5, 60001, 60001},
         {&rlock_fair, true, false, 60000, RLOCK_BUSY, 2000, 501, 501},
         {&rlock_fair, false, true, 60000, RLOCK_BUSY, 100, 1, 102},
+        {&rlock_fair, false, true, 60000, RLOCK_BUSY, -1, 1, 101},
         {&rlock_fair, true, false, 60000, RLOCK_BUSY, 100, 102, 102},
     };
     struct wait_test *test = *state;
