@@ -411,24 +411,31 @@ void metrics_publish_state(struct metrics *metrics, char *state)
     free(atomic_exchange(&metrics->state, state));
 }
 
-/* Takes the published state from a loop, prints the state, and puts it back unless the loop has
-   published a newer state meanwhile. So no loop waits. */
-void metrics_print_loops(FILE *out, const struct all_metrics *all)
+/* Takes a published text from its loop, prints it, and puts it back unless the loop has published a
+   newer text meanwhile. So the loop that publishes never waits. */
+static void print_published(FILE *out, _Atomic(char *) *published, const char *otherwise)
 {
     static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+    char *text, *newer = NULL;
 
     pthread_mutex_lock(&mutex);
-    for (size_t i = 0; i < all->count; i++) {
-        char *state = atomic_exchange(&all->loops[i]->state, NULL), *newer = NULL;
+    text = atomic_exchange(published, NULL);
+    fputs(text != NULL ? text : otherwise, out);
+    if (!atomic_compare_exchange_strong(published, &newer, text))
+        free(text);
+    pthread_mutex_unlock(&mutex);
+}
 
+void metrics_print_loops(FILE *out, const struct all_metrics *all)
+{
+    for (size_t i = 0; i < all->count; i++) {
         fputs(i == 0 ? "[{\"stats\":" : ",{\"stats\":", out);
         metrics_print_stats(out, &(struct all_metrics){&all->loops[i], 1});
-        fprintf(out, ",\"state\":%s}", state != NULL ? state : "null");
-        if (!atomic_compare_exchange_strong(&all->loops[i]->state, &newer, state))
-            free(state);
+        fputs(",\"state\":", out);
+        print_published(out, &all->loops[i]->state, "null");
+        fputc('}', out);
     }
     fputc(']', out);
-    pthread_mutex_unlock(&mutex);
 }
 
 static void print_bounds(FILE *out, const char *name, const uint64_t *bounds)
