@@ -133,6 +133,14 @@ struct metrics {
     _Atomic(char *) state; /* see metrics_publish_state() */
 };
 
+/** The state of an endpoint of webhooks, read from Postgres. */
+struct webhook_state {
+    int64_t id;
+    int64_t lag_us;     /* for how long its next event has waited; 0: no event waits */
+    int64_t failing_us; /* for how long its attempts have failed; 0: they do not fail */
+    bool is_disabled;
+};
+
 struct all_metrics {
     struct metrics **loops;
     size_t count;

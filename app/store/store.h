@@ -337,6 +337,16 @@ typedef void (*store_webhook_noted_cb)(enum rlock_status status, bool is_disable
 void store_note_webhook(struct store *store, const struct webhook *webhook,
                         const char *error, store_webhook_noted_cb callback, void *arg);
 
+/** @states  valid during the callback */
+typedef void (*store_webhook_states_cb)(enum rlock_status status,
+                                        const struct webhook_state *states, size_t count,
+                                        void *arg);
+
+/** Read the state of each endpoint, for the metrics. If the status is not RLOCK_OK, `count` is 0 and
+ *  nothing is known. The callback is not called inside this call. */
+void store_read_webhook_states(struct store *store, store_webhook_states_cb callback,
+                               void *arg);
+
 /* -- vouchers -- */
 
 /** @vouchers  valid during the callback, as are their texts

@@ -53,6 +53,7 @@ struct rows_call {
         store_feed_cb feed;
         store_webhooks_cb webhooks;
         store_webhook_noted_cb webhook_noted;
+        store_webhook_states_cb webhook_states;
     } callback;
     unsigned limit; /* maximum orders of a page */
     void *arg;

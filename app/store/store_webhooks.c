@@ -82,3 +82,30 @@ void store_note_webhook(struct store *store, const struct webhook *webhook,
     params_text(params, &(struct text){error, error != NULL ? strlen(error) : 0});
     store_read(&call->call, STATEMENT_NOTE_WEBHOOK, 1);
 }
+
+static void store_on_webhook_states(struct store_query *query, enum rlock_status status,
+                                    const PGresult *result,
+                                    const struct rlock_err *why UNUSED)
+{
+    struct rows_call *call = list_item(query, struct rows_call, call.query);
+    struct webhook_state states[STORE_WEBHOOKS_MAX];
+    size_t count = 0;
+
+    for (int row = 0; row < PQntuples(result) && count < STORE_WEBHOOKS_MAX; row++)
+        states[count++] =
+            (struct webhook_state){.id = result_int64(result, row, 0),
+                                   .lag_us = result_int64(result, row, 1),
+                                   .failing_us = result_int64(result, row, 2),
+                                   .is_disabled = result_int64(result, row, 3) != 0};
+    call->callback.webhook_states(status, states, count, call->arg);
+    store_call_free(&call->call);
+}
+
+void store_read_webhook_states(struct store *store, store_webhook_states_cb callback,
+                               void *arg)
+{
+    struct rows_call *call = store_rows_call_new(store, store_on_webhook_states, arg);
+
+    call->callback.webhook_states = callback;
+    store_read(&call->call, STATEMENT_WEBHOOK_STATES, STORE_WEBHOOKS_MAX);
+}

@@ -86,6 +86,43 @@ execute list_webhooks;
 execute webhook_list;
 --> 1 https://one.example enabled at 900_990, 10 changes behind|t
 
+-- Returns "ID LAG FAILING DISABLED" of each endpoint. The times are hours.
+-- test_webhook_states__says_since_when_events_wait_and_attempts_fail
+create function pg_temp.states() returns setof text language plpgsql as $$
+declare
+    v_state record;
+begin
+    for v_state in execute 'execute webhook_states' loop
+        return next concat_ws(' ', v_state.id, round(v_state.lag_us / 3.6e9),
+                              round(v_state.failing_us / 3.6e9), v_state.is_disabled);
+    end loop;
+end $$;
+select prepare(query) from unnest('{webhook_add,webhook_states}'::text[]) query;
+select pg_temp.states();
+--> (none)
+select new_voucher(50, 1);
+update stock_event set at = now() - interval '6 h';
+select restock_voucher(101, 5);
+update stock_event set at = now() - interval '2 h' where at > now() - interval '1 h';
+execute webhook_add('https://one.example', 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw', 0, 0);
+execute webhook_add('https://two.example', 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw', 1001, 1001);
+execute webhook_add('https://three.example', 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw', 1002, 1002);
+select pg_temp.states();
+--> 1 6 0 0
+--> 2 2 0 0
+--> 3 0 0 0
+select note_webhook(1, 1, 7, 0, 0, 'HTTP 500'), note_webhook(2, 1, 7, 1001, 1001, 'HTTP 500');
+update webhook set failing_since = now() - id * interval '20 h' where error is not null;
+select pg_temp.states();
+--> 1 6 20 0
+--> 2 2 40 0
+--> 3 0 0 0
+update webhook set disabled_at = now() where id = 1;
+select pg_temp.states();
+--> 1 0 0 1
+--> 2 2 40 0
+--> 3 0 0 0
+
 -- test_webhook_resume__moves_one_endpoint_to_a_position
 select prepare(query) from unnest('{webhook_add,list_webhooks,webhook_resume,webhook_remove}'::text[]) query;
 execute webhook_add('https://one.example', 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw', null, null);

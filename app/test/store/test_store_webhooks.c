@@ -54,6 +54,30 @@ STORE_CASE(test_note_webhook__says_what_was_noted)
     ASSERT_SAID("ok;ok disabled;not_owner;io;");
 }
 
+static void on_states(enum rlock_status status, const struct webhook_state *states,
+                      size_t count, void *arg)
+{
+    assert_ptr_equal(arg, shop);
+    SAY("%s", rlock_status_name(status));
+    for (size_t i = 0; i < count; i++)
+        SAY(" %lld %lld %lld %d", (long long)states[i].id, (long long)states[i].lag_us,
+            (long long)states[i].failing_us, states[i].is_disabled);
+    SAY(";");
+}
+
+STORE_CASE(test_read_webhook_states__of_each_endpoint)
+{
+    static const char *const answers[] = {"1 2 3 0;4 5 6 1;", "", NULL};
+
+    for (size_t i = 0; i < 3; i++) {
+        store_read_webhook_states(shop, on_states, shop);
+        store_flush(shop);
+        ASSERT_SENT("reads webhook_states 251/1000: ");
+        fake_answer(answers[i] != NULL ? RLOCK_OK : RLOCK_IO, answers[i]);
+    }
+    ASSERT_SAID("ok 1 2 3 0 4 5 6 1;ok;io;");
+}
+
 int main(void)
 {
     return cases_run(NULL, NULL);
