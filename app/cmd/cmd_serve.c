@@ -238,7 +238,7 @@ static void stop_workers(struct service *service)
         worker_join(service->workers[i]);
     for (size_t i = 0; i < service->count; i++) {
         if (service->metrics[i] != NULL)
-            metrics_publish_state(service->metrics[i], NULL);
+            metrics_clear(service->metrics[i]);
         free(service->metrics[i]);
     }
 }

@@ -34,8 +34,9 @@
 #include <stdlib.h>
 
 #define ORDER_LANES    4
-#define PUBLISH_US     INT64_C(1000000) /* how often /v1/debug/state changes */
-#define SLOW_CLIENT_US INT64_C(5000000) /* time for a client to receive its last answer */
+#define PUBLISH_US     INT64_C(1000000)  /* how often /v1/debug/state changes */
+#define WEBHOOKS_US    (10 * PUBLISH_US) /* how often the state of the endpoints is read */
+#define SLOW_CLIENT_US INT64_C(5000000)  /* time for a client to get its last answer */
 
 struct worker {
     struct worker_options options;
@@ -61,6 +62,7 @@ struct worker {
     struct limiter *address_limiter;
     _Atomic int64_t last_turn_us;
     int64_t published_us; /* clock_mono_us() when the state was published; 0: due */
+    int64_t webhooks_us;  /* clock_mono_us() of the last read of the endpoints; 0: due */
     int64_t draining_us;  /* clock_mono_us() when draining began; 0: not draining */
     bool clock_differs;   /* the clocks differ, according to the last log line */
 };
@@ -241,6 +243,26 @@ static void copy_lock_metrics(struct worker *worker)
     metrics_set(&metrics->redis_reconnects, stats.reconnects);
 }
 
+/* After a failure nothing is known, so nothing is shown until the next read. */
+static void worker_on_webhook_states(enum rlock_status status,
+                                     const struct webhook_state *states, size_t count,
+                                     void *arg)
+{
+    struct worker *worker = arg;
+
+    metrics_publish_webhooks(worker->options.metrics, states, count);
+    if (status != RLOCK_OK)
+        worker->webhooks_us = 0;
+}
+
+static void read_webhooks(struct worker *worker, int64_t now_us)
+{
+    if (worker->webhooks_us != 0 && now_us - worker->webhooks_us < WEBHOOKS_US)
+        return;
+    worker->webhooks_us = now_us;
+    store_read_webhook_states(worker->store, worker_on_webhook_states, worker);
+}
+
 static void publish_state(struct worker *worker, int64_t now_us)
 {
     struct text_document document;
@@ -264,8 +286,10 @@ static void publish_state(struct worker *worker, int64_t now_us)
     store_print(worker->store, document.out);
     fputc('}', document.out);
     metrics_publish_state(worker->options.metrics, text_document_end(&document));
-    if (worker->options.index == 0)
+    if (worker->options.index == 0) {
         note_clock(worker);
+        read_webhooks(worker, now_us);
+    }
 }
 
 /* Whether all requests are answered, clients had time to receive the answers, and proxies had time

@@ -1,6 +1,7 @@
 /* metrics.c - counts events, and prints the sums as Prometheus text and as JSON. */
 #include "app/core/metrics.h"
 
+#include "app/core/text.h"
 #include "base/clock.h"
 
 #include <inttypes.h>
@@ -293,6 +294,47 @@ static void print_clock(const struct printer *printer)
             (double)atomic_load(&printer->all->loops[0]->clock_difference_us) / 1e6);
 }
 
+/* Takes a published text from its loop, prints it, and puts it back unless the loop has published a
+   newer text meanwhile. So the loop that publishes never waits. */
+static void print_published(FILE *out, _Atomic(char *) *published, const char *otherwise)
+{
+    static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+    char *text, *newer = NULL;
+
+    pthread_mutex_lock(&mutex);
+    text = atomic_exchange(published, NULL);
+    fputs(text != NULL ? text : otherwise, out);
+    if (!atomic_compare_exchange_strong(published, &newer, text))
+        free(text);
+    pthread_mutex_unlock(&mutex);
+}
+
+static void print_webhook(FILE *out, const char *name, int64_t id, double value)
+{
+    fprintf(out, "%s{webhook_id=\"%" PRId64 "\"} %g\n", name, id, value);
+}
+
+static void print_webhooks(FILE *out, const struct webhook_state *states, size_t count)
+{
+    const struct printer printer = {.out = out};
+
+    print_head(&printer, "seckill_webhook_lag_seconds", "gauge",
+               "For how long the next event of an endpoint has waited.");
+    for (size_t i = 0; i < count; i++)
+        print_webhook(out, "seckill_webhook_lag_seconds", states[i].id,
+                      (double)states[i].lag_us / 1e6);
+    print_head(&printer, "seckill_webhook_failing_seconds", "gauge",
+               "For how long all attempts of an endpoint have failed.");
+    for (size_t i = 0; i < count; i++)
+        print_webhook(out, "seckill_webhook_failing_seconds", states[i].id,
+                      (double)states[i].failing_us / 1e6);
+    print_head(&printer, "seckill_webhook_disabled", "gauge",
+               "1 if an endpoint gets no events because it has failed for 3 days.");
+    for (size_t i = 0; i < count; i++)
+        print_webhook(out, "seckill_webhook_disabled", states[i].id,
+                      states[i].is_disabled);
+}
+
 void metrics_print(FILE *out, const struct all_metrics *all)
 {
     const struct printer printer = printer_of(out, all);
@@ -320,6 +362,7 @@ void metrics_print(FILE *out, const struct all_metrics *all)
     print_catalogue_age(&printer);
     print_feed(&printer);
     print_clock(&printer);
+    print_published(out, &all->loops[0]->webhooks, "");
 }
 
 /* -- stats as JSON -- */
@@ -406,24 +449,30 @@ void metrics_print_stats(FILE *out, const struct all_metrics *all)
     fputc('}', out);
 }
 
+/* -- published texts -- */
+
 void metrics_publish_state(struct metrics *metrics, char *state)
 {
     free(atomic_exchange(&metrics->state, state));
 }
 
-/* Takes a published text from its loop, prints it, and puts it back unless the loop has published a
-   newer text meanwhile. So the loop that publishes never waits. */
-static void print_published(FILE *out, _Atomic(char *) *published, const char *otherwise)
+void metrics_publish_webhooks(struct metrics *metrics, const struct webhook_state *states,
+                              size_t count)
 {
-    static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
-    char *text, *newer = NULL;
+    struct text_document document;
+    char *text = NULL;
 
-    pthread_mutex_lock(&mutex);
-    text = atomic_exchange(published, NULL);
-    fputs(text != NULL ? text : otherwise, out);
-    if (!atomic_compare_exchange_strong(published, &newer, text))
-        free(text);
-    pthread_mutex_unlock(&mutex);
+    if (text_document_begin(&document)) {
+        print_webhooks(document.out, states, count);
+        text = text_document_end(&document);
+    }
+    free(atomic_exchange(&metrics->webhooks, text));
+}
+
+void metrics_clear(struct metrics *metrics)
+{
+    free(atomic_exchange(&metrics->state, NULL));
+    free(atomic_exchange(&metrics->webhooks, NULL));
 }
 
 void metrics_print_loops(FILE *out, const struct all_metrics *all)

@@ -130,7 +130,8 @@ struct metrics {
     /* state of the instance, used only in the first loop; see metrics_note_conditions() */
     _Atomic int64_t since_ms[CONDITION_COUNT]; /* 0: the condition does not hold */
     _Atomic bool had_standby;
-    _Atomic(char *) state; /* see metrics_publish_state() */
+    _Atomic(char *) state;    /* see metrics_publish_state() */
+    _Atomic(char *) webhooks; /* see metrics_publish_webhooks() */
 };
 
 /** The state of an endpoint of webhooks, read from Postgres. */
@@ -181,6 +182,13 @@ extern const char *const metrics_outcome_names[OUTCOME_COUNT];
 /** Replace the published state of the loop.
  *  @state  JSON from malloc(), which the metrics then own; NULL: no state */
 void metrics_publish_state(struct metrics *metrics, char *state);
+
+/** Replace the published state of the endpoints. Only the first loop publishes it. */
+void metrics_publish_webhooks(struct metrics *metrics, const struct webhook_state *states,
+                              size_t count);
+
+/** Free what the loop has published. */
+void metrics_clear(struct metrics *metrics);
 
 /** Note which conditions hold for the instance, and since when. The first loop calls this function
  *  once a second.

@@ -65,6 +65,8 @@ static struct {
     struct store_options store_options;
     struct redis_conn_options redis_options; /* of a connection whose state is reported */
     struct lock_probe *probe;
+    store_webhook_states_cb on_webhook_states;
+    void *on_webhook_states_arg;
     void *(*thread)(void *);
     void *thread_arg;
     /* what the parts answer */
@@ -346,6 +348,15 @@ enum durability store_durability(const struct store *store)
 {
     assert_ptr_equal(store, &fake.store);
     return fake.durability;
+}
+
+void store_read_webhook_states(struct store *store, store_webhook_states_cb callback,
+                               void *arg)
+{
+    assert_ptr_equal(store, &fake.store);
+    fake.on_webhook_states = callback;
+    fake.on_webhook_states_arg = arg;
+    DID("webhooks ");
 }
 
 struct catalogue *catalogue_create(uv_loop_t *loop, struct store *store,

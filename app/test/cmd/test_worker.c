@@ -139,7 +139,7 @@ static void end(struct worker *worker)
     worker_join(worker);
     pthread_getname_np(pthread_self(), name, sizeof(name));
     ASSERT_BEGINS(name, "loop ");
-    metrics_publish_state(&metrics, NULL);
+    metrics_clear(&metrics);
 }
 
 /* -- the start and its failures -- */
@@ -153,12 +153,11 @@ CASE(test_start__gives_each_part_its_settings)
     assert_trace(OPENED SALE API HTTP);
     worker_stop(worker);
     worker_join(worker);
-    assert_trace(
-        TURN "clock_differs(0,0) store_check http_quiesce feed_drain " TURN CLOSED FREED
-             "auth_free(auth0) ");
+    assert_trace(TURN "clock_differs(0,0) webhooks store_check "
+                      "http_quiesce feed_drain " TURN CLOSED FREED "auth_free(auth0) ");
     pthread_getname_np(pthread_self(), name, sizeof(name));
     assert_string_equal(name, "loop 0");
-    metrics_publish_state(&metrics, NULL);
+    metrics_clear(&metrics);
 }
 
 CASE(test_start__of_another_worker_and_other_settings)
@@ -186,7 +185,7 @@ CASE(test_start__of_another_worker_and_other_settings)
     pthread_getname_np(pthread_self(), name, sizeof(name));
     assert_string_equal(name, "loop 3");
     assert_int_equal(metrics.log_dropped, 0);
-    metrics_publish_state(&metrics, NULL);
+    metrics_clear(&metrics);
 }
 
 CASE(test_start__of_a_seller_with_other_settings)
@@ -390,7 +389,7 @@ CASE(test_turn__publishes_the_state_once_a_second)
     for (int i = 0; i < RLOCK_TIME_BUCKETS; i++)
         fake.lock_stats.holds.buckets[i] = 100 + (uint64_t)i;
     wake(worker);
-    assert_trace(TURN "clock_differs(0,0) store_check ");
+    assert_trace(TURN "clock_differs(0,0) webhooks store_check ");
     assert_string_equal(metrics.state,
                         "{\"at_ms\":5000000,\"vouchers\":3,\"user_limits_permille\":10,"
                         "\"address_limits_permille\":120,\"queues\":[{\"is\":\"queue\"}],"
@@ -461,6 +460,31 @@ CASE(test_turn__logs_when_the_clocks_differ)
     end(worker);
 }
 
+/* A read that fails is repeated after a second. */
+CASE(test_turn__reads_the_endpoints_every_10_s)
+{
+    static const struct webhook_state endpoint = {.id = 7, .is_disabled = true};
+    struct worker *worker = started(0);
+
+    wake(worker);
+    ASSERT_CONTAINS(fake.trace, "webhooks ");
+    fake.on_webhook_states(RLOCK_OK, &endpoint, 1, fake.on_webhook_states_arg);
+    ASSERT_CONTAINS(metrics.webhooks, "\nseckill_webhook_disabled{webhook_id=\"7\"} 1\n");
+    for (int second = 1; second <= 10; second++) {
+        fake.trace[0] = '\0';
+        fake.mono_us += S;
+        wake(worker);
+        assert_int_equal(strstr(fake.trace, "webhooks ") != NULL, second == 10);
+    }
+    fake.on_webhook_states(RLOCK_TIMEOUT, NULL, 0, fake.on_webhook_states_arg);
+    assert_null(strstr(metrics.webhooks, "webhook_id"));
+    fake.trace[0] = '\0';
+    fake.mono_us += S;
+    wake(worker);
+    ASSERT_CONTAINS(fake.trace, "webhooks ");
+    end(worker);
+}
+
 /* Only the first worker notes the state of the log and of the database, because all workers share
    them. */
 CASE(test_turn__of_another_worker_notes_no_database)
@@ -504,7 +528,7 @@ CASE(test_set_keys__replaces_them_in_the_next_turn)
     worker_join(worker);
     ASSERT_CONTAINS(fake.trace, "http_quiesce feed_drain set_tls(tls2) ");
     ASSERT_CONTAINS(fake.trace, "limiter_free(12) auth_free(auth2) ");
-    metrics_publish_state(&metrics, NULL);
+    metrics_clear(&metrics);
 }
 
 /* -- shutdown -- */
@@ -559,7 +583,7 @@ CASE(test_stop__waits_for_requests_and_clients)
         assert_null(strstr(fake.trace, "http_quiesce")); /* the drain begins only once */
         if (is_drained) {
             worker_join(worker);
-            metrics_publish_state(&metrics, NULL);
+            metrics_clear(&metrics);
         } else {
             end(worker);
         }

@@ -261,6 +261,31 @@ CASE(test_print__how_long_the_feed_is_held)
     }
 }
 
+CASE(test_print__the_state_of_the_endpoints)
+{
+    static const struct webhook_state states[] = {{3, 1500000, 2500000, false},
+                                                  {12, 0, 0, true}};
+    char *text;
+
+    for (int i = 0; i < 2; i++) {
+        metrics_publish_webhooks(&first, states, 2);
+        ASSERT_METRICS("# TYPE seckill_webhook_lag_seconds gauge",
+                       "seckill_webhook_lag_seconds{webhook_id=\"3\"} 1.5",
+                       "seckill_webhook_lag_seconds{webhook_id=\"12\"} 0",
+                       "# TYPE seckill_webhook_failing_seconds gauge",
+                       "seckill_webhook_failing_seconds{webhook_id=\"3\"} 2.5",
+                       "seckill_webhook_failing_seconds{webhook_id=\"12\"} 0",
+                       "# TYPE seckill_webhook_disabled gauge",
+                       "seckill_webhook_disabled{webhook_id=\"3\"} 0",
+                       "seckill_webhook_disabled{webhook_id=\"12\"} 1");
+    }
+    metrics_publish_webhooks(&first, NULL, 0);
+    text = printed(metrics_print);
+    assert_null(strstr(text, "webhook_id"));
+    free(text);
+    metrics_clear(&first);
+}
+
 CASE(test_print_stats__of_a_sale)
 {
     first.started_us = 1234567;

@@ -382,6 +382,16 @@ DELIVER_CASE(test_deliver__sends_nothing_to_addresses_that_are_not_public)
     AWAIT(list_fails, NULL);
 }
 
+/* Whether /metrics of the service says that the endpoint is disabled. */
+static bool metrics_say_disabled(void *of)
+{
+    char line[80];
+
+    snprintf(line, sizeof(line), "\nseckill_webhook_disabled{webhook_id=\"%s\"} 1\n",
+             ((struct endpoint *)of)->id);
+    return strstr(request(service, NULL, NULL, "GET /metrics")->body, line) != NULL;
+}
+
 DELIVER_CASE(test_deliver__disables_an_endpoint_after_three_days)
 {
     char voucher_id[ID_SIZE], order_id[ID_SIZE];
@@ -400,6 +410,7 @@ DELIVER_CASE(test_deliver__disables_an_endpoint_after_three_days)
     answer(endpoint, "HTTP/1.1 500 Broken\r\nContent-Length: 0\r\n\r\n");
     service_await_log(deliverer, "event=webhook_disabled");
     assert_true(list_has(" disabled at "));
+    AWAIT(metrics_say_disabled, endpoint);
     assert_int_equal(webhook("enable", endpoint->id, NULL)->code, 0);
     expect_order(endpoint, order_id);
 }
