@@ -190,7 +190,10 @@ install: install-program install-library ## install the program and the library:
 install-program: $(BUILD)/seckill
 	install -D -t $(ROOT)/bin $(BUILD)/seckill $(BUILD)/seckill-top
 	install -d $(ROOT)/lib/systemd/system $(ROOT)/share/man/man1
-	sed -e 's,@PREFIX@,$(PREFIX),' app/install/seckill.service >$(ROOT)/lib/systemd/system/seckill.service
+	for unit in seckill seckill-deliver; do \
+	    cat app/install/$$unit.service app/install/sandbox.conf | sed -e 's,@PREFIX@,$(PREFIX),' \
+	        >$(ROOT)/lib/systemd/system/$$unit.service || exit; \
+	done
 	app/install/manual.sh $(BUILD)/seckill $(VERSION) >$(ROOT)/share/man/man1/seckill.1
 	install -D -m 644 app/install/seckill.bash $(ROOT)/share/bash-completion/completions/seckill
 

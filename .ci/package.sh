@@ -38,8 +38,12 @@ echo "$why" | grep 'cannot run seckill-top with Python 3: ' || fail "seckill top
 [ "$(stat -c %a:%u "$root/etc/default/seckill")" = 600:0 ] || fail "the settings are readable by others than root"
 inside gzip -t /usr/share/man/man1/seckill.1.gz
 
-inside systemd-analyze verify --man=no seckill.service || fail "systemd-analyze verify"
-inside systemd-analyze security --offline=yes seckill.service | tail -n 1
+for unit in seckill.service seckill-deliver.service; do
+    inside systemd-analyze verify --man=no "$unit" || fail "systemd-analyze verify $unit"
+    inside systemd-analyze security --offline=yes --threshold=20 "$unit" >"$root/security" ||
+        fail "$(cat "$root/security")"
+    tail -n 1 "$root/security"
+done
 
 # Without servers it is alive, not ready, and stops cleanly.
 cat >"$root/serve.sh" <<'END'

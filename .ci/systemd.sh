@@ -44,10 +44,12 @@ booted()
     nsenter -at "$(pgrep -P "$container")" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C.UTF-8 "$@"
 }
 
-# show PROPERTY: print a property of the service.
+unit=seckill # the unit of the following functions
+
+# show PROPERTY: print a property of the unit.
 show()
 {
-    booted systemctl show --value -p "$1" seckill
+    booted systemctl show --value -p "$1" "$unit"
 }
 
 # shows PROPERTY VALUE: whether the property has this value.
@@ -60,13 +62,13 @@ shows()
 expect()
 {
     wait_for 120 shows "$1" "$2" || fail "$1 is \"$(show "$1")\", expected \"$2\"; the journal:
-$(booted journalctl -u seckill -n 20 -o cat --no-pager)"
+$(booted journalctl -u "$unit" -n 20 -o cat --no-pager)"
 }
 
 # logged EVENT COUNT: whether the journal has this number of lines with EVENT.
 logged()
 {
-    [ "$(booted journalctl -u seckill -o cat -q | grep -c " event=$1\b")" -eq "$2" ]
+    [ "$(booted journalctl -u "$unit" -o cat -q | grep -c " event=$1\b")" -eq "$2" ]
 }
 
 expect_logged()
@@ -128,12 +130,24 @@ expect ExecMainStatus 0
 expect_logged draining 1
 expect_logged stopped 1
 
-# An upgrade must restart the service, and a removal must stop it.
-booted systemctl start seckill
-old=$(show MainPID)
+unit=seckill-deliver
+booted systemctl start "$unit"
+expect_logged webhooks_elected 1
+booted systemctl stop "$unit"
+expect Result success
+expect_logged draining 1
+
+# An upgrade must restart the units, and a removal must stop them.
+for unit in seckill seckill-deliver; do
+    booted systemctl start "$unit"
+    show MainPID >"$servers/$unit"
+done
 booted dpkg -i /seckill.deb >/dev/null
-expect ActiveState active
-[ "$(show MainPID)" != "$old" ] || fail "an upgrade did not restart the service"
+for unit in seckill seckill-deliver; do
+    expect ActiveState active
+    show MainPID | cmp -s - "$servers/$unit" && fail "an upgrade did not restart $unit"
+done
 booted dpkg -r seckill >/dev/null
 [ "$(status "$url/healthz")" = 000 ] || fail "the service runs although its package is removed"
+expect ActiveState inactive
 booted systemctl --version | head -n 1
