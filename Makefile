@@ -527,7 +527,7 @@ check-mutants-units: build/deps.ok
 	$(CHECK) ".ci/mutants/test_mutants.py" sh -c '.ci/venv.sh $(MUTANTS_VENV) && \
 	    exec var/mutants/bin/python3 -B -m unittest discover -s .ci/mutants'
 check-mutants: mutants-ready
-	$(CHECK) --show "30 mutants" env $(RUN_MUTANTS) --count 30 --least 85 --jobs $(MUTANTS_JOBS)
+	$(CHECK) --show "30 mutants" env $(RUN_MUTANTS) --count 30 --least 90 --jobs $(MUTANTS_JOBS)
 
 # -- lint --
 
