@@ -1,0 +1,30 @@
+-- Move vouchers, with their orders and their history, to tables of the same names in another
+-- schema. Creates the tables that do not exist there. The caller holds the locks of the vouchers'
+-- rows.
+--
+-- The payments of these orders stay in this schema, so that no payment can pay another order.
+create or replace function move_to_archive(p_vouchers bigint[], p_schema text) returns void
+language plpgsql
+as $$
+declare
+    v_table text;
+begin
+    update payment p set is_archived = true
+    from voucher_order o
+    where o.voucher_id = any (p_vouchers) and p.payment_ref = o.payment_ref;
+
+    foreach v_table in array array['stock_event', 'order_event', 'voucher_order', 'voucher'] loop
+        execute format('create table if not exists %I.%I (like %2$I)', p_schema, v_table);
+        if v_table = 'voucher_order' and not exists (
+                select from pg_attribute
+                where attrelid = format('%I.%I', p_schema, v_table)::regclass and attname = 'follows') then
+            execute format('alter table %I.%I add column follows boolean', p_schema, v_table);
+        end if;
+        execute format('with moved as (delete from %1$I where %2$I = any ($1) returning *)'
+                       ' insert into %3$I.%1$I table moved',
+                       v_table, case v_table when 'voucher' then 'id' else 'voucher_id' end,
+                       p_schema)
+        using p_vouchers;
+    end loop;
+end
+$$;
