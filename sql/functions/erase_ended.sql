@@ -1,0 +1,25 @@
+-- Erase all shoppers of the next voucher whose sale ended at least p_days ago, see
+-- erase_shoppers(), and move the voucher to the schema p_schema, see move_to_archive(). To be
+-- called by the owner until `voucher` is NULL. A voucher with an unpaid order is left out.
+create or replace function erase_ended(p_days integer, p_schema text,
+    out voucher bigint, out orders bigint, out events bigint, out keys bigint)
+language plpgsql
+as $$
+begin
+    select v.id into voucher
+    from voucher v
+    where v.end_at <= clock_timestamp() - make_interval(days => p_days)
+      and not exists (select from voucher_order o
+                      where o.voucher_id = v.id and o.status = 'unpaid')
+    order by v.id limit 1
+    for update;
+    if found then
+        select e.* into orders, events, keys
+        from erase_shoppers(voucher, array(
+            select distinct o.user_id from voucher_order o where o.voucher_id = voucher)) e;
+        perform move_to_archive(array[voucher], p_schema);
+    end if;
+end
+$$;
+
+revoke execute on function erase_ended from public;
