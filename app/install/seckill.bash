@@ -4,7 +4,7 @@ _seckill()
 {
     local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} words=
     if [ "$COMP_CWORD" -eq 1 ]; then
-        words="serve migrate token audit lock deliver webhook top version --help --version"
+        words="serve migrate token audit lock deliver webhook erase top version --help --version"
     elif [ "$before" = --role ]; then
         words="shopper payment admin auditor"
     else
@@ -14,6 +14,7 @@ _seckill()
         token) words="--user --role --ttl --count --jti --help" ;;
         lock) words="show list --mine release --help" ;;
         webhook) words="add list enable replay remove --help" ;;
+        erase) words="--user --ended --archive --dry-run --help" ;;
         top) words="--url --token-file --every --count --help" ;;
         audit | deliver | version | --version) words="--help" ;;
         esac

@@ -33,6 +33,8 @@ static struct {
     bool is_terminal;
     uint64_t broken;
     int owners;
+    const char *row[2]; /* that each query returns; NULL: none */
+    unsigned answers;   /* of queries, before one returns no row */
     struct db db;
     struct rlock_sync sync;
     struct rlock_client client;
@@ -113,6 +115,23 @@ enum rlock_status db_audit(struct db *db, const struct db_audit *audit,
         audit->on_row("second", "its row", audit->arg);
     *ret_broken = fake.broken;
     return result("audit", reterr);
+}
+
+enum rlock_status db_ask(struct db *db, const struct db_query *query,
+                         struct rlock_err *reterr)
+{
+    enum rlock_status status = result(query->name, reterr);
+
+    assert_ptr_equal(db, &fake.db);
+    add("%s", query->name);
+    for (int i = 0; i < query->count; i++)
+        add(" %s", query->values[i]);
+    add(";");
+    if (status == RLOCK_OK && query->on_row != NULL && fake.answers > 0) {
+        fake.answers--;
+        query->on_row(fake.row[0], fake.row[1], query->arg);
+    }
+    return status;
 }
 
 enum rlock_status rlock_sync_start(struct rlock_sync **ret_sync, struct rlock_err *reterr)
@@ -366,6 +385,72 @@ CASE(test_audit__prints_what_is_broken)
     fake.fails = "audit";
     check(&command_audit,
           &(struct row){"audit", 2, "", "", "audit failed", "open host=h;close;"});
+}
+
+/* -- erase -- */
+
+#define DRY "nothing was changed: this was a dry run\n"
+
+CASE(test_erase__erases_one_shopper_or_all_ended_sales)
+{
+    static const struct {
+        unsigned answers;
+        struct row row;
+    } rows[] = {
+        {1,
+         {"erase --user 9223372036854775807", 0, "a row\n", "", "",
+          "open host=h;erase_user 9223372036854775807;close;"}},
+        {9,
+         {"erase --dry-run --user 5", 0, "a row\n" DRY, "", "",
+          "open host=h;begin;erase_user 5;close;"}},
+        {2,
+         {"erase --ended 100000 --archive a", 0, "a row\na row\n2 vouchers\n", "", "",
+          "open host=h;erase_ended 100000 a;erase_ended 100000 a;"
+          "erase_ended 100000 a;close;"}},
+        {0,
+         {"erase --archive a --ended 1 --dry-run", 0, "0 vouchers\n" DRY, "", "",
+          "open host=h;begin;erase_ended 1 a;close;"}},
+        {0, {"erase", 64, "", "", "", ""}},
+        {0, {"erase --dry-run", 64, "", "", "", ""}},
+        {0, {"erase --user", 64, "", "", "", ""}},
+        {0, {"erase --user 0", 64, "", "", "", ""}},
+        {0, {"erase --user 1 2", 64, "", "", "", ""}},
+        {0, {"erase --user 1 --ended 2 --archive a", 64, "", "", "", ""}},
+        {0, {"erase --user 1 --archive a", 64, "", "", "", ""}},
+        {0, {"erase --ended 2", 64, "", "", "", ""}},
+        {0, {"erase --ended 2 --archive", 64, "", "", "", ""}},
+        {0, {"erase --ended 0 --archive a", 64, "", "", "", ""}},
+        {0, {"erase --ended 100001 --archive a", 64, "", "", "", ""}},
+        {0, {"erase --archive a", 64, "", "", "", ""}},
+    };
+
+    fake.row[0] = "a row";
+    fake.row[1] = "t";
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        fake.answers = rows[i].answers;
+        check(&command_erase, &rows[i].row);
+    }
+    config.database_url = "mysql://x";
+    assert_int_equal(run(&command_erase, "erase --user 1")->code, EXIT_USAGE);
+}
+
+CASE(test_erase__failures)
+{
+    fake.row[0] = "refused";
+    fake.row[1] = "f";
+    fake.answers = 1;
+    check(&command_erase, &(struct row){"erase --user 5", 1, "", "", "refused",
+                                        "open host=h;erase_user 5;close;"});
+    fake.fails = "open";
+    check(&command_erase, &(struct row){"erase --user 5", 2, "", "", "open failed",
+                                        "open host=h;close NULL;"});
+    fake.fails = "begin";
+    check(&command_erase, &(struct row){"erase --user 5 --dry-run", 2, "", "",
+                                        "begin failed", "open host=h;begin;close;"});
+    fake.fails = "erase_ended";
+    check(&command_erase,
+          &(struct row){"erase --ended 5 --archive a", 2, "", "", "erase_ended failed",
+                        "open host=h;erase_ended 5 a;close;"});
 }
 
 /* -- lock -- */

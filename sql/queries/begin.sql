@@ -1,0 +1,2 @@
+-- Begins a transaction.
+begin
