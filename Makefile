@@ -383,7 +383,7 @@ check-torture: $(BUILD)/torture
 .PHONY: check-all check-most check-rare check-tests check-ci
 check-most: check-address check-pages check-proof check-chaos check-docs check-lessons check-sql check-load-units \
             check-simulate check-simulate-sql check-gdb check-top check-balancers check-probes \
-            check-contract-requests check-contract-follow_python
+            check-contract-requests check-contract-follow_python check-contract-decoding
 check-all: check-most check-lint-fast
 check-rare: check-most check-defects check-mutants-units check-fuzz check-install check-monitoring
 check-tests: check-rare check-it check-unit
@@ -396,7 +396,7 @@ check-ci: check-rare check-lint check-access check-model check-interop check-con
 CASES      = 300
 SIMULATE_S = 10
 check-ci: SIMULATE_S = 30
-CONTRACT   = requests typescript python go follow_python follow_go traces
+CONTRACT   = requests typescript python go follow_python follow_go decoding traces
 .PHONY: check-contract $(CONTRACT:%=check-contract-%) check-schemathesis check-simulate check-simulate-sql check-load-units check-gdb check-top check-balancers check-model check-install check-library check-library-package check-abi check-interop check-kubernetes check-monitoring check-probes
 # Clients, requests and readers as the guides show them, and random requests.
 check-contract: $(CONTRACT:%=check-contract-%) check-schemathesis

@@ -42,11 +42,12 @@ ASVS = ((2, 9, 11, 3, 2), (3, 3, 4, 1), (0, 2, 4, 6, 5, 0, 2), (3, 1, 2, 4), (1,
         (2, 4, 3), (3, 3, 7), (1, 5, 4, 3, 3), (1, 4, 2))
 NOT_IN_CONTRACT = {"POST /v1/dev/token", "GET /web/{name}"}
 FOREIGN = {"archive_command", "archive_mode", "synchronous_standby_names", "wal_compression", # of Postgres
+           "max_slot_wal_keep_size", "pg_drop_replication_slot", "pg_replication_slots", "synchronized_standby_slots",
            "wal_sender_timeout", "pg_blocking_pids", "synchronous_mode_strict", # the last of Patroni
            "max_prepared_statements"}                     # of PgBouncer
 SESSION_WITHIN_S = 600
 SHOWN = ("text", "json")
-LANGUAGES = ("sh", "yaml", "nginx", "haproxy", "c", "python", "go", *SHOWN) # app/test/contract runs python and go
+LANGUAGES = ("sh", "yaml", "nginx", "haproxy", "properties", "c", "python", "go", *SHOWN) # app/test/contract runs python and go
 MARK = "=== next block"
 
 # Values that differ from run to run.

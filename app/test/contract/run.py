@@ -1,12 +1,13 @@
 #!/usr/bin/env -S python3 -B
-"""run.py PROGRAM requests|typescript|python|go|follow_python|follow_go|traces|schemathesis [CASES]
+"""run.py PROGRAM requests|typescript|python|go|follow_python|follow_go|decoding|traces|schemathesis [CASES]
 
 Uses the contract: the requests of app/docs/requests.http, clients that are generated from
-app/api/openapi.yaml, the readers of the history in app/docs/integrator.md, the collector of traces
-in app/docs/operator.md, and random requests by Schemathesis. Each run has its own servers and a
+app/api/openapi.yaml, the readers of the history in app/docs/integrator.md, logical decoding as it says,
+the collector of traces in app/docs/operator.md, and random requests by Schemathesis. Each run has its own servers and a
 service. The generators come from npm, PyPI and Go's proxy, and are kept in var/contract. Exit code
 77: the test cannot run here; the last line says why."""
 
+import concurrent.futures
 import contextlib
 import fcntl
 import json
@@ -15,6 +16,7 @@ import re
 import secrets
 import shutil
 import signal
+import struct
 import subprocess
 import sys
 import time
@@ -279,6 +281,96 @@ def test_follow_go(world):
     table = world.servers.env["PG_SUPERUSER_URL"] + "?sslmode=disable"
     harness.sql(table, "create table event (id bigint primary key, body json not null)")
     follow(world, [f"{place}/follow"], place, lambda: int(harness.sql(table, "select count(*) from event")[0]), table)
+
+
+# -- logical decoding --
+
+
+def decode(data):
+    """The rows that the messages of pgoutput insert: the LSN of the commit, the table, and the columns
+    by their names. pg_recvlogical ends each message with a line feed."""
+    at, tables, commit = 0, {}, None
+
+    def take(layout):
+        nonlocal at
+        values = struct.unpack_from(f">{layout}", data, at)
+        at += struct.calcsize(f">{layout}")
+        return values if len(values) > 1 else values[0]
+
+    def text(size):
+        return take(f"{size}s").decode()
+
+    def name():
+        return text(data.index(0, at) + 1 - at)[:-1]
+
+    def value():
+        return None if take("c") == b"n" else text(take("i"))
+
+    while at < len(data):
+        kind = take("c")
+        if kind == b"B":
+            commit, _, _ = take("qqi")
+        elif kind == b"C":
+            take("bqqq")
+        elif kind == b"Y": # a type
+            take("i"), name(), name()
+        elif kind == b"R":
+            relation, _, table, _ = take("i"), name(), name(), take("c")
+            tables[relation] = table, [(take("b"), name(), take("ii"))[1] for _ in range(take("h"))]
+        else:
+            check(kind == b"I", f"a message of type {kind}")
+            (table, columns), _ = tables[take("i")], take("c")
+            check(take("h") == len(columns), table)
+            yield commit, table, {column: value() for column in columns}
+        check(take("c") == b"\n", f"no line feed at {at}")
+
+
+def test_decoding(world, shoppers=30):
+    """Orders are placed, paid and cancelled at once while the documented commands read the history, in
+    two runs. Each change must arrive once, in the order of the commits."""
+    section = re.search(r"^## Kafka.*?^## ", read(f"{ROOT}/app/docs/integrator.md"), re.M | re.S)[0]
+    prepare, follow = re.findall(r"^```sh\n(.*?)^```$", section, re.M | re.S)
+    world.servers.configure("wal_level", "logical")
+    world.servers.restart("postgres")
+    owner, superuser = world.servers.env["PG_OWNER_URL"], world.servers.env["PG_SUPERUSER_URL"]
+    env = {"PG_OWNER_URL": owner, "PG_SUPERUSER_URL": superuser,
+           "READER_URL": re.sub(r"//.*@", "//seckill_reader:secret@", owner)}
+    run("bash", "-ec", prepare, cwd=world.place, **env)
+    vouchers = [world.service.create_voucher("Decoded", STOCK) for _ in range(2)]
+    world.service.write_tokens(shoppers, f"{world.place}/tokens")
+
+    def buy(token, is_paid):
+        for voucher in vouchers:
+            status, order = world.service.call("POST", f"/v1/vouchers/{voucher}/orders", token)
+            if status != 201:
+                check(order["code"] == "sold_out", order)
+                continue
+            if is_paid:
+                status, answer = world.service.call("POST", f"/v1/orders/{order['id']}/pay", world.payment,
+                                                    {"payment_ref": order["id"], "amount_cents": order["price_cents"]})
+            else:
+                status, answer = world.service.call("POST", f"/v1/orders/{order['id']}/cancel", token)
+            check(status == 200, answer)
+
+    tokens = harness.read_tokens(f"{world.place}/tokens")
+    for half in (tokens[::2], tokens[1::2]):
+        with concurrent.futures.ThreadPoolExecutor(8) as pool:
+            list(pool.map(buy, half, [True, True, False] * shoppers))
+        end = harness.sql(superuser, "select pg_current_wal_flush_lsn()")[0]
+        run("bash", "-ec", f"{follow.strip()} --endpos {end}", cwd=world.place, **env)
+    with open(f"{world.place}/history.pgoutput", "rb") as file:
+        changes = list(decode(file.read()))
+    commits = [commit for commit, _, _ in changes]
+    check(commits == sorted(commits), f"not in the order of commits: {commits}")
+    for voucher in vouchers:
+        ids = [int(row["id"]) for _, _, row in changes if row["voucher_id"] == voucher]
+        check(ids == sorted(set(ids)), f"not in the order of the history: {ids}")
+    found = {(row["voucher_id"], row["id"], row.get("order_id", row["id"] if table == "voucher_order" else ""),
+              row.get("actor") or f"shopper:{row['user_id']}", row.get("to_status", "unpaid" if table == "voucher_order" else ""),
+              row.get("detail") or "") for _, table, row in changes}
+    wanted = {tuple(row) for row in harness.rows(
+        owner, "select voucher_id, id, order_id, actor, to_status, detail from voucher_history")}
+    check(found == wanted and len(changes) == len(wanted) > 2 * STOCK, f"found {len(changes)}: {found ^ wanted}")
 
 
 # -- traces --
