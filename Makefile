@@ -46,11 +46,12 @@ LINK_TEST = $(CC) $(SANITIZE) -Wl,--as-needed $(if $(wildcard /usr/bin/ld.gold),
 
 include lib/library.mk
 APP_SRC  := $(sort $(filter-out app/test/%,$(wildcard app/*/*.c)))
-# The pages are embedded plain and compressed, each with one style sheet, and with the chart library
-# of Debian.
+# The pages are embedded plain and compressed, each with one style sheet, with scripts without
+# comments, and with the chart library of Debian.
 DYGRAPHS = /usr/share/javascript/dygraphs/dygraph.min.js
-WEB      := $(filter-out %.css,$(sort $(wildcard app/web/*)))
-WEB_MADE := $(patsubst %,$(BUILD)/app/web/%,dygraphs.js shop.css admin.css docs.css docs.html)
+WEB      := $(filter-out %.css %.js,$(sort $(wildcard app/web/*)))
+WEB_JS   := $(patsubst %,$(BUILD)/%,$(sort $(wildcard app/web/*.js)))
+WEB_MADE := $(patsubst %,$(BUILD)/app/web/%,dygraphs.js shop.css admin.css docs.css docs.html) $(WEB_JS)
 EMBED    := $(sort $(wildcard sql/*/*.sql app/cmd/help/*.txt)) app/api/openapi.yaml $(WEB) $(WEB_MADE) \
             $(WEB:%=$(BUILD)/%.gz) $(WEB_MADE:%=%.gz)
 APP_OBJ  := $(APP_SRC:%.c=$(BUILD)/%.o) $(BUILD)/embedded.o
@@ -123,6 +124,10 @@ $(WEB:%=$(BUILD)/%.gz): $(BUILD)/%.gz: %
 	$(Q)gzip -9nc $< >$@
 $(WEB_MADE:%=%.gz): %.gz: %
 	$(Q)gzip -9nc $< >$@
+# The lines keep their numbers.
+$(WEB_JS): $(BUILD)/%: % Makefile
+	@mkdir -p $(@D)
+	$(Q)awk '/^ *\/\*/ {c = 1} {sub(/^ +/, ""); print c ? "" : $$0} /\*\/$$/ {c = 0}' $< >$@
 $(BUILD)/app/web/dygraphs.js: build/deps.ok
 	@mkdir -p $(@D)
 	$(Q)grep -v sourceMappingURL $(DYGRAPHS) >$@
