@@ -4,6 +4,7 @@ import {clock, element, every, listVouchers, setText, takeToken} from '/web/comm
 import {text, translatePage} from '/web/i18n.js';
 import {clearOrders, ordersPeriodMs, refreshOrders, tickOrders} from '/web/orders.js';
 import {resume, shopper, signIn, signInAsAnyone, signOut} from '/web/shopper.js';
+import {languages} from '/web/shop_texts.js';
 
 const REFRESH_MS = 2000;         /* interval between reads of the open vouchers near a change */
 const REFRESH_CALM_MS = 5000;    /* interval between reads of the open vouchers otherwise */
@@ -177,7 +178,7 @@ window.onhashchange = () => {
     if (takeToken())
         enter();
 };
-translatePage();
+translatePage(languages);
 document.title = text('shop');
 byId('another').onclick = signInAsAnyone;
 byId('signout').onclick = signOut;

@@ -4,7 +4,7 @@ import gzip
 import re
 
 FILES = ("/", "/admin", "/docs", "/web/docs.css", "/web/shop.css", "/web/admin.css", "/web/shop.js", "/web/buy.js",
-         "/web/card.js", "/web/orders.js", "/web/shopper.js", "/web/ticket.js", "/web/solver.js", "/web/common.js", "/web/i18n.js", "/web/admin.js", "/web/charts.js", "/web/stats.js",
+         "/web/card.js", "/web/orders.js", "/web/shopper.js", "/web/ticket.js", "/web/solver.js", "/web/common.js", "/web/i18n.js", "/web/shop_texts.js", "/web/admin.js", "/web/charts.js", "/web/stats.js",
          "/web/forms.js", "/web/find.js", "/web/problems.js", "/web/dygraphs.js", "/web/icon.svg")
 TYPES = {"html": "text/html; charset=utf-8", "css": "text/css; charset=utf-8",
          "js": "text/javascript; charset=utf-8", "svg": "image/svg+xml"}
@@ -58,7 +58,7 @@ def test_policy__lets_no_inline_script_or_style_run(world):
 def test_size__of_the_first_visit_stays_small(world):
     packed = {path: len(world.raw("GET", path, {"Accept-Encoding": "gzip"})[2]) for path in FILES}
     shop = sum(packed[path] for path in ("/", "/web/icon.svg", "/web/shop.css", *(
-        f"/web/{name}.js" for name in ("shop", "shopper", "orders", "card", "buy", "ticket", "common", "i18n"))))
+        f"/web/{name}.js" for name in ("shop", "shopper", "orders", "card", "buy", "ticket", "common", "i18n", "shop_texts"))))
     print(f"over the wire: the shop {shop} bytes, all files {sum(packed.values())}")
     docs = packed["/docs"] + packed["/web/docs.css"]
     assert shop < 24 * 1024, packed

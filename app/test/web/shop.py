@@ -568,7 +568,7 @@ def test_chinese__by_the_language_of_the_browser(world):
 
 def test_texts__are_the_same_in_both_languages(world):
     english, chinese = ({name: sorted(re.findall(r"\{\w+\}", text)) for name, text in re.findall(r"(\w+): '([^']*)'", part)}
-                        for part in world.raw("GET", "/web/i18n.js")[2].decode().split("const preferred")[0].split("zh: {"))
+                        for part in world.raw("GET", "/web/shop_texts.js")[2].decode().split("zh: {"))
     assert len(english) > 60
     assert english == chinese
 
