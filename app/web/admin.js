@@ -1,10 +1,14 @@
 /* admin.js - the dashboard: sign-in, the stats of each second, the vouchers. */
+import {languages} from '/web/admin_texts.js';
 import {Chart} from '/web/charts.js';
 import {findProblems} from '/web/problems.js';
 import {Stats, KEPT_S, percentile} from '/web/stats.js';
 import {call, claims, devToken, element, every, moneyOf, setText, takeToken} from '/web/common.js';
 import {initFind} from '/web/find.js';
 import {initForms, openEdit, openRestock} from '/web/forms.js';
+import {language, text, translatePage} from '/web/i18n.js';
+
+translatePage(languages);
 
 const TOKEN = 'seckill.admin';
 const STOCK_LINES_MAX = 5;
@@ -24,14 +28,14 @@ let failure = null;     /* the Problem of the last request for the stats, or nul
 
 /* -- number formats -- */
 
-const whole = new Intl.NumberFormat('en', {maximumFractionDigits: 0});
-const short = new Intl.NumberFormat('en', {notation: 'compact', maximumSignificantDigits: 3});
+const whole = new Intl.NumberFormat(language, {maximumFractionDigits: 0});
+const short = new Intl.NumberFormat(language, {notation: 'compact', maximumSignificantDigits: 3});
 const count = (value) => (value >= 10000 ? short : whole).format(value);
 const rate = (value) => value > 0 && value < 10 ? value.toFixed(1) : count(value);
-const time = new Intl.DateTimeFormat('en', {
+const time = new Intl.DateTimeFormat(language, {
     year: 'numeric', month: 'short', day: 'numeric', hour: '2-digit', minute: '2-digit', second: '2-digit', hourCycle: 'h23',
 });
-const money = moneyOf('en').print;
+const money = moneyOf(language).print;
 
 function formatDuration(us) {
     if (us === 0)
@@ -44,42 +48,43 @@ function formatDuration(us) {
 function age(ms) {
     const s = Math.max(0, Math.floor(ms / 1000));
     if (s < 120)
-        return `${s} s`;
-    return s < 7200 ? `${Math.floor(s / 60)} min` : `${Math.floor(s / 3600)} h`;
+        return text('age_s', {n: s});
+    return s < 7200 ? text('age_min', {n: Math.floor(s / 60)}) : text('age_h', {n: Math.floor(s / 3600)});
 }
 
 /* -- charts -- */
 
 const refusals = {
-    'sold out': ['sold_out'],
-    'already ordered': ['already_ordered', 'repeated'],
-    'not open': ['not_started', 'sale_ended'],
-    'in progress': ['order_in_progress'],
-    'overloaded': ['overloaded', 'unavailable', 'outcome_unknown', 'internal'],
-    'other': ['ticket_required', 'not_found'],
+    s_sold_out: ['sold_out'],
+    s_already: ['already_ordered', 'repeated'],
+    s_closed: ['not_started', 'sale_ended'],
+    s_in_progress: ['order_in_progress'],
+    s_overloaded: ['overloaded', 'unavailable', 'outcome_unknown', 'internal'],
+    s_other: ['ticket_required', 'not_found'],
 };
 const refused = (delta) => Object.values(refusals).map((names) =>
     names.reduce((all, name) => all + (delta.outcomes[name] ?? 0), 0));
 const spread = (name, ...parts) => (delta) => parts.map((p) => percentile(delta[name], stats.bounds, p));
 
 const charts = [
-    {id: 'orders', title: 'Orders per second', series: ['placed'], format: rate,
+    {id: 'orders', title: text('chart_orders'), series: [text('s_placed')], format: rate,
      value: (delta) => [delta.outcomes.placed ?? 0]},
-    {id: 'refusals', title: 'Refusals per second', series: Object.keys(refusals), format: rate, stacked: true,
-     value: refused},
-    {id: 'latency', title: 'Order latency', series: ['p50', 'p95', 'p99'], format: formatDuration,
+    {id: 'refusals', title: text('chart_refusals'), series: Object.keys(refusals).map((name) => text(name)),
+     format: rate, stacked: true, value: refused},
+    {id: 'latency', title: text('chart_latency'), series: ['p50', 'p95', 'p99'], format: formatDuration,
      value: spread('total', 0.5, 0.95, 0.99)},
-    {id: 'locks', title: 'Lock wait', series: ['p50', 'p99'], format: formatDuration,
+    {id: 'locks', title: text('chart_locks'), series: ['p50', 'p99'], format: formatDuration,
      value: spread('lock', 0.5, 0.99)},
-    {id: 'commit', title: 'Commit', series: ['p50', 'p99'], format: formatDuration,
+    {id: 'commit', title: text('chart_commit'), series: ['p50', 'p99'], format: formatDuration,
      value: spread('commit', 0.5, 0.99)},
-    {id: 'batch', title: 'Orders per transaction', series: ['mean'], format: rate,
+    {id: 'batch', title: text('chart_batch'), series: [text('s_mean')], format: rate,
      value: (delta) => [delta.batches > 0 ? delta.batched / delta.batches : null]},
-    {id: 'queue', title: 'Queue', series: ['queued', 'in flight'], format: rate,
+    {id: 'queue', title: text('chart_queue'), series: [text('s_queued'), text('s_in_flight')], format: rate,
      value: (delta) => [delta.queue, delta.in_flight]},
-    {id: 'requests', title: 'Requests per second', series: ['all'], format: rate, value: (delta) => [delta.requests]},
+    {id: 'requests', title: text('chart_requests'), series: [text('s_all')], format: rate,
+     value: (delta) => [delta.requests]},
 ].map((each) => ({...each, chart: new Chart(each)}));
-const stockChart = new Chart({id: 'stock', title: 'Stock left', series: [], format: count, filled: false});
+const stockChart = new Chart({id: 'stock', title: text('chart_stock'), series: [], format: count, filled: false});
 
 /* Draws the seconds since the first known second, but at least the last minute. */
 function drawCharts() {
@@ -116,13 +121,13 @@ function drawStock(seconds, first, last) {
 
 const tiles = {};
 
-function tile(name, text, unit = '') {
+function tile(name, value, unit = '') {
     if (!tiles[name]) {
         tiles[name] = {value: element('span', {}), unit: element('small', {})};
-        byId('now').append(element('div', {'data-now': name}, element('dt', {}, name),
+        byId('now').append(element('div', {'data-now': name}, element('dt', {}, text(name)),
             element('dd', {}, tiles[name].value, ' ', tiles[name].unit)));
     }
-    setText(tiles[name].value, text);
+    setText(tiles[name].value, value);
     setText(tiles[name].unit, unit);
 }
 
@@ -131,13 +136,13 @@ function drawNow() {
     const p99 = delta ? percentile(delta.total, stats.bounds, 0.99) : null;
     const left = chartedVouchers().filter((each) => each.state === 'open')
         .reduce((all, each) => all + each.stock_left, 0);
-    tile('Stock on sale', areVouchersKnown ? count(left) : '–');
-    tile('Orders', delta ? rate(delta.outcomes.placed ?? 0) : '–', '/s');
-    tile('Refused', delta ? rate(refused(delta).reduce((a, b) => a + b, 0)) : '–', '/s');
-    tile('Requests', delta ? rate(delta.requests) : '–', '/s');
-    tile('Order latency p99', p99 === null ? '–' : formatDuration(p99));
-    tile('In flight', delta ? count(delta.in_flight) : '–');
-    tile('Connections', delta ? count(delta.connections) : '–');
+    tile('stock_on_sale', areVouchersKnown ? count(left) : '–');
+    tile('placed', delta ? rate(delta.outcomes.placed ?? 0) : '–', '/s');
+    tile('refused', delta ? rate(refused(delta).reduce((a, b) => a + b, 0)) : '–', '/s');
+    tile('requests', delta ? rate(delta.requests) : '–', '/s');
+    tile('latency_p99', p99 === null ? '–' : formatDuration(p99));
+    tile('in_flight', delta ? count(delta.in_flight) : '–');
+    tile('connections', delta ? count(delta.connections) : '–');
 }
 
 /* A screen reader announces a new problem, but not each change of its age (see aria-relevant). */
@@ -146,11 +151,11 @@ function drawProblems() {
     const problems = findProblems(stats, age);
     while (list.children.length > problems.length)
         list.lastChild.remove();
-    problems.forEach(({text, section}, i) => {
+    problems.forEach((problem, i) => {
         if (!list.children[i])
             list.append(element('li', {class: 'message bad'}, element('span', {}), ' ', element('code', {})));
-        setText(list.children[i].firstChild, text);
-        setText(list.children[i].lastChild, `operator.md#${section}`);
+        setText(list.children[i].firstChild, problem.text);
+        setText(list.children[i].lastChild, `operator.md#${problem.section}`);
     });
 }
 
@@ -158,17 +163,17 @@ function drawHealth() {
     const rows = stats.instances();
     const isUp = (name) => rows.length > 0 && rows.every((row) => row.stats[name] === row.stats.loops);
     const isBypassing = rows.some((row) => row.stats.bypassing > 0);
-    const badges = isLost ? [['Postgres', '', 'unknown'], ['Redis', '', 'unknown'], ['', '', 'no contact']] : [
+    const badges = isLost ? [['Postgres', '', 'unknown'], ['Redis', '', 'unknown'], ['', '', 'no_contact']] : [
         ['Postgres', isUp('postgres_up') ? 'good' : 'bad', isUp('postgres_up') ? 'up' : 'down'],
         ['Redis', isUp('redis_up') ? 'good' : isBypassing ? 'warn' : 'bad',
          isUp('redis_up') ? 'up' : isBypassing ? 'bypassed' : 'down'],
-        ['', rows.length > 0 ? 'good' : 'bad', `${rows.length} ${rows.length === 1 ? 'instance' : 'instances'}`],
+        ['', rows.length > 0 ? 'good' : 'bad', rows.length === 1 ? 'n_instance' : 'n_instances'],
     ];
     const list = byId('health');
     badges.forEach(([name, tone, state], i) => {
         const badge = list.children[i]?.firstChild ?? element('span', {});
         badge.className = `badge ${tone}`;
-        setText(badge, `${name} ${state}`.trim());
+        setText(badge, `${name} ${text(state, {n: rows.length})}`.trim());
         if (!list.children[i])
             list.append(element('li', {}, badge));
     });
@@ -182,7 +187,7 @@ function fillRow(body, key, cells) {
         row = element('tr', {'data-key': key}, ...cells.map(([, style]) => element('td', {class: style ?? ''})));
         body.append(row);
     }
-    cells.forEach(([text], i) => { if (text !== undefined) setText(row.cells[i], text); });
+    cells.forEach(([value], i) => { if (value !== undefined) setText(row.cells[i], value); });
     return row;
 }
 
@@ -201,8 +206,8 @@ function drawInstances() {
             [name, 'title'], [age(stats.nowMs() - now.started_ms)], [count(now.loops), 'right'],
             [delta ? rate(delta.requests) : '–', 'right'], [delta ? rate(delta.outcomes.placed ?? 0) : '–', 'right'],
             [p99 === null ? '–' : formatDuration(p99), 'right'], [count(now.connections), 'right'],
-            [count(now.locks_lost), 'right'], [now.postgres_up === now.loops ? 'up' : 'down'],
-            [now.redis_up === now.loops ? 'up' : 'down'],
+            [count(now.locks_lost), 'right'], [text(now.postgres_up === now.loops ? 'up' : 'down')],
+            [text(now.redis_up === now.loops ? 'up' : 'down')],
         ]);
     }
     keepRows(byId('instances'), new Set(rows.map((row) => row.name)));
@@ -211,6 +216,7 @@ function drawInstances() {
 /* -- vouchers -- */
 
 const stateBadge = {open: 'good', upcoming: 'warn', ended: ''};
+const actions = {edit: openEdit, restock: openRestock}; /* from a button of a row to what it opens */
 
 function drawVouchers() {
     const body = byId('vouchers');
@@ -223,16 +229,13 @@ function drawVouchers() {
         ]);
         if (!row.cells[1].firstChild) {
             row.cells[1].append(element('span', {}));
-            const name = (text) => `${text} ${voucher.title}`;
-            row.cells[7].append(
-                element('button', {type: 'button', class: 'small', 'aria-label': name('Edit'),
-                                   onclick: () => openEdit(row.voucher)}, 'Edit'),
-                element('button', {type: 'button', class: 'small', 'aria-label': name('Restock'),
-                                   onclick: () => openRestock(row.voucher)}, 'Restock'));
+            row.cells[7].append(...Object.entries(actions).map(([verb, open]) => element('button', {
+                type: 'button', class: 'small', 'data-verb': verb, onclick: () => open(row.voucher),
+                'aria-label': text('verb_of', {verb: text(verb), title: voucher.title})}, text(verb))));
         }
         row.voucher = voucher;
         row.cells[1].firstChild.className = `badge ${isOut ? 'bad' : stateBadge[voucher.state]}`;
-        setText(row.cells[1].firstChild, isOut ? 'sold out' : voucher.state);
+        setText(row.cells[1].firstChild, text(isOut ? 'sold_out' : voucher.state));
     }
     keepRows(body, new Set(vouchers.map((each) => each.id)));
     vouchers.forEach((each, i) => {
@@ -259,10 +262,10 @@ function updateVouchers(items) {
 function drawContact() {
     isLost = failure !== null || performance.now() - askedAt > LOST_MS;
     document.body.classList.toggle('lost', isLost);
-    const of = stats.answeredMs ? ` Everything below is of ${time.format(stats.answeredMs)}.` : '';
-    const reason = failure === null || failure.code === 'network' ? 'The service does not answer.'
-        : `The service answers with an error: ${failure.message}`;
-    setText(byId('contact'), isLost ? reason + of : '');
+    const of = stats.answeredMs ? text('as_of', {time: time.format(stats.answeredMs)}) : '';
+    const reason = failure === null || failure.code === 'network' ? text('silent')
+        : text('faulty', {detail: failure.message});
+    setText(byId('contact'), isLost ? `${reason} ${of}`.trim() : '');
     drawHealth();
 }
 
@@ -274,8 +277,7 @@ async function refreshStats() {
         stats.update(answer);
         askedAt = Infinity;
         failure = null;
-        setText(byId('notice'), answer.is_shared ? '' :
-            'Redis is down: these are the stats of one instance only.');
+        setText(byId('notice'), answer.is_shared ? '' : text('one_only'));
         drawContact();
         drawNow();
         drawProblems();
@@ -284,7 +286,7 @@ async function refreshStats() {
         return 0;
     } catch (problem) {
         if (problem.status === 401 || problem.status === 403) {
-            signOut('The token has expired or is not an admin token.');
+            signOut(text('token_over'));
             return 0;
         }
         if (problem.status === undefined)
@@ -307,7 +309,7 @@ async function refreshVouchers() {
         if (problem.status === undefined)
             throw problem;
         areVouchersKnown = false;
-        setText(byId('no-vouchers'), 'The vouchers cannot be read now. The table may be out of date.');
+        setText(byId('no-vouchers'), text('no_vouchers'));
         return 2000;
     }
 }
@@ -326,7 +328,7 @@ function signOut(reason = '') {
 
 function signIn(newToken) {
     if (claims(newToken)?.role !== 'admin') {
-        signOut('This is not an admin token.');
+        signOut(text('token_bad'));
         return;
     }
     token = newToken;
@@ -342,8 +344,9 @@ function signIn(newToken) {
 }
 
 async function start() {
+    document.title = text('title');
     byId('charts').append(stockChart.element, ...charts.map((each) => each.chart.element));
-    initForms({token: () => token, done: (text) => { setText(byId('done'), text); refreshVouchers(); }});
+    initForms({token: () => token, done: (message) => { setText(byId('done'), message); refreshVouchers(); }});
     initFind({token: () => token, time: (iso) => time.format(Date.parse(iso)), money});
     byId('create').onclick = () => openEdit(null);
     byId('signout').onclick = () => signOut();

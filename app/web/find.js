@@ -1,23 +1,19 @@
 /* find.js - the dashboard's orders: find them, read their history, change them. */
 import {call, element, setText} from '/web/common.js';
+import {failure, text} from '/web/i18n.js';
 
 const byId = (id) => document.getElementById(id);
 const badges = {unpaid: 'warn', paid: 'good', redeemed: 'good', cancelled: '', expired: 'bad', refunded: ''};
 /* The changes that an admin can make, by the status of the order. */
-const changes = {unpaid: ['Cancel'], paid: ['Redeem', 'Refund']};
-const effects = {
-    Cancel: 'The shopper can no longer pay. The piece goes back on sale.',
-    Redeem: 'The shopper has used the voucher. This cannot be undone.',
-    Refund: 'Return the money first. The piece goes back on sale. This cannot be undone.',
-};
+const changes = {unpaid: ['cancel'], paid: ['redeem', 'refund']};
 
 let page; /* {token(), time(iso), money(cents)} */
 let query = null;
 let cursor = null;
 
-function say(text, isBad = false) {
+function say(message, isBad = false) {
     byId('found').className = `message ${isBad ? 'bad' : 'good'}`;
-    setText(byId('found'), text);
+    setText(byId('found'), message);
 }
 
 /* -- changes -- */
@@ -25,9 +21,10 @@ function say(text, isBad = false) {
 /* Asks for confirmation, and then changes the order. */
 function confirmChange(row, verb) {
     const dialog = byId('confirm');
-    setText(byId('confirm-head'), `${verb} order ${row.order.id}?`);
-    setText(byId('confirm-text'), `Shopper ${row.order.user_id}, ${page.money(row.order.price_cents)}. ${effects[verb]}`);
-    setText(byId('confirm-yes'), verb);
+    setText(byId('confirm-head'), text('ask_order', {verb: text(verb), id: row.order.id}));
+    setText(byId('confirm-text'), text('about_order', {
+        shopper: row.order.user_id, price: page.money(row.order.price_cents), effect: text(`${verb}_effect`)}));
+    setText(byId('confirm-yes'), text(verb));
     dialog.returnValue = '';
     dialog.onclose = () => {
         if (dialog.returnValue === 'yes')
@@ -38,40 +35,41 @@ function confirmChange(row, verb) {
 
 async function change(row, verb) {
     try {
-        const order = await call('POST', `/v1/orders/${row.order.id}/${verb.toLowerCase()}`, {token: page.token()});
+        const order = await call('POST', `/v1/orders/${row.order.id}/${verb}`, {token: page.token()});
         fill(row, order);
-        say(`Order ${order.id} is ${order.status}.`);
+        say(text('changed', {id: order.id, status: text(order.status)}));
         byId('orders-head').focus();
     } catch (problem) {
-        say(problem.message, true);
+        say(failure(problem), true);
     }
 }
 
 async function showHistory(order) {
     try {
         const {items} = await call('GET', `/v1/orders/${order.id}/events?limit=100`, {token: page.token()});
-        setText(byId('history-head'), `Order ${order.id}`);
-        byId('history-list').replaceChildren(...items.map((event) => element('li', {},
-            `${page.time(event.at)}: ${event.to_status} by ${event.actor}${event.detail ? ` (${event.detail})` : ''}`)));
+        setText(byId('history-head'), text('of_order', {id: order.id}));
+        byId('history-list').replaceChildren(...items.map(({at, actor, to_status, detail}) => element('li', {},
+            text(detail ? 'event_detail' : 'event', {time: page.time(at), what: text(to_status), actor, detail}))));
         byId('history').showModal();
     } catch (problem) {
-        say(problem.message, true);
+        say(failure(problem), true);
     }
 }
 
 /* -- list -- */
 
-function button(text, order, onclick) {
-    return element('button', {type: 'button', class: 'small', 'aria-label': `${text} order ${order.id}`, onclick}, text);
+function button(verb, order, onclick) {
+    return element('button', {type: 'button', class: 'small', onclick,
+                              'aria-label': text('verb_order', {verb: text(verb), id: order.id})}, text(verb));
 }
 
 function fill(row, order) {
     row.order = order;
     row.replaceChildren(
         element('td', {}, order.id), element('td', {}, order.voucher_id), element('td', {}, order.user_id),
-        element('td', {}, element('span', {class: `badge ${badges[order.status]}`}, order.status)),
+        element('td', {}, element('span', {class: `badge ${badges[order.status]}`}, text(order.status))),
         element('td', {class: 'right'}, page.money(order.price_cents)), element('td', {}, page.time(order.created_at)),
-        element('td', {class: 'acts'}, button('History', order, () => showHistory(order)),
+        element('td', {class: 'acts'}, button('history', order, () => showHistory(order)),
                 ...(changes[order.status] ?? []).map((verb) => button(verb, order, () => confirmChange(row, verb)))));
 }
 
@@ -86,9 +84,9 @@ async function readPage() {
         cursor = answer.next_cursor;
         byId('more').hidden = cursor === null;
         const count = byId('orders').rows.length;
-        say(`${count} ${count === 1 ? 'order' : 'orders'}${cursor === null ? '' : ', and more may follow'}.`);
+        say(text(cursor !== null ? 'found_more' : count === 1 ? 'found_one' : 'found', {n: count}));
     } catch (problem) {
-        say(problem.message, true);
+        say(failure(problem), true);
     }
 }
 

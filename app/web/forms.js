@@ -1,7 +1,8 @@
 /* forms.js - the dashboard's dialogs: create or edit a voucher, restock one. */
 import {call, moneyOf, setText} from '/web/common.js';
+import {failure, hasText, language, text} from '/web/i18n.js';
 
-const {unit} = moneyOf('en');
+const {unit} = moneyOf(language);
 const byId = (id) => document.getElementById(id);
 let page; /* {token(), done(text)} */
 let edited = null;
@@ -18,14 +19,14 @@ const times = ['begin_at', 'end_at'];
 
 /* An invalid number or time is sent unchanged: the service reports the error. */
 function valueOf(input) {
-    const text = input.value.trim();
-    if (text !== '' && numbers.includes(input.name) && Number.isInteger(Number(text)))
-        return Number(text);
-    if (text !== '' && amounts.includes(input.name) && Number.isFinite(Number(text)))
-        return Math.round(Number(text) * unit);
-    if (times.includes(input.name) && !Number.isNaN(Date.parse(text)))
-        return new Date(text).toISOString();
-    return text;
+    const value = input.value.trim();
+    if (value !== '' && numbers.includes(input.name) && Number.isInteger(Number(value)))
+        return Number(value);
+    if (value !== '' && amounts.includes(input.name) && Number.isFinite(Number(value)))
+        return Math.round(Number(value) * unit);
+    if (times.includes(input.name) && !Number.isNaN(Date.parse(value)))
+        return new Date(value).toISOString();
+    return value;
 }
 
 function inputsOf(form) {
@@ -36,7 +37,8 @@ function showErrors(form, errors, rest) {
     let first = null;
     for (const input of inputsOf(form)) {
         const error = errors.find((each) => each.field === input.name);
-        setText(byId(`e-${input.name}`), error?.message ?? '');
+        const own = `f_${input.name}`;
+        setText(byId(`e-${input.name}`), error ? (hasText(own) ? text(own) : error.message) : '');
         input.setAttribute('aria-invalid', String(error !== undefined));
         first ??= error ? input : null;
     }
@@ -44,14 +46,14 @@ function showErrors(form, errors, rest) {
     first?.focus();
 }
 
-async function send(form, method, path, text) {
+async function send(form, method, path, message) {
     const body = Object.fromEntries(inputsOf(form).map((input) => [input.name, valueOf(input)]));
     try {
         const voucher = await call(method, path, {token: page.token(), body});
         form.closest('dialog').close();
-        page.done(text(voucher));
+        page.done(message(voucher));
     } catch (problem) {
-        showErrors(form, problem.body?.errors ?? [], problem.message);
+        showErrors(form, problem.body?.errors ?? [], failure(problem));
     }
 }
 
@@ -67,7 +69,7 @@ function open(dialog, values) {
 export function openEdit(voucher) {
     const dialog = byId('edit');
     edited = voucher;
-    setText(byId('edit-head'), voucher ? 'Edit the voucher' : 'New voucher');
+    setText(byId('edit-head'), text(voucher ? 'edit_head' : 'create'));
     for (const part of dialog.querySelectorAll('[data-new]')) {
         part.hidden = voucher !== null;
         part.querySelector('input').disabled = voucher !== null;
@@ -80,9 +82,11 @@ export function openEdit(voucher) {
     });
 }
 
+const stockText = ({title, stock_left, stock_total}) => text('restocked', {title, left: stock_left, total: stock_total});
+
 export function openRestock(voucher) {
     edited = voucher;
-    setText(byId('restock-what'), `${voucher.title}: ${voucher.stock_left} of ${voucher.stock_total} are left.`);
+    setText(byId('restock-what'), stockText(voucher));
     open(byId('restock'), {add: ''});
 }
 
@@ -93,13 +97,12 @@ export function initForms(given) {
     byId('edit').querySelector('form').onsubmit = (event) => {
         event.preventDefault();
         if (edited === null)
-            send(event.target, 'POST', '/v1/vouchers', (made) => `Created: ${made.title}.`);
+            send(event.target, 'POST', '/v1/vouchers', ({title}) => text('created', {title}));
         else
-            send(event.target, 'PATCH', `/v1/vouchers/${edited.id}`, (made) => `Saved: ${made.title}.`);
+            send(event.target, 'PATCH', `/v1/vouchers/${edited.id}`, ({title}) => text('saved', {title}));
     };
     byId('restock').querySelector('form').onsubmit = (event) => {
         event.preventDefault();
-        send(event.target, 'POST', `/v1/vouchers/${edited.id}/restock`,
-             (made) => `${made.title}: ${made.stock_left} of ${made.stock_total} are left.`);
+        send(event.target, 'POST', `/v1/vouchers/${edited.id}/restock`, stockText);
     };
 }

@@ -14,12 +14,20 @@ export function hasText(name) {
     return name in texts;
 }
 
-/** Use these texts for the page, and set the text of every element with the attribute data-t. */
+/** Returns the text for a failed request. */
+export function failure(problem) {
+    return hasText(problem.code) ? text(problem.code) : text('failed', {detail: problem.message});
+}
+
+/** Use these texts for the page. Set the text of every element with the attribute data-t, and the
+ *  label of every element with the attribute data-label. */
 export function translatePage(languages) {
     texts = languages[language];
     document.documentElement.lang = language === 'zh' ? 'zh-CN' : 'en';
     for (const element of document.querySelectorAll('[data-t]'))
         element.textContent = text(element.dataset.t);
+    for (const element of document.querySelectorAll('[data-label]'))
+        element.ariaLabel = text(element.dataset.label);
 }
 
 const numberFormat = new Intl.NumberFormat(language);

@@ -1,7 +1,7 @@
 /* orders.js - the shopper's orders. When orders have changed, the document gets the event "orders".
    After a change that affects the stock of a voucher, it gets the event "stock". */
 import {call, clock, devToken, element, setText} from '/web/common.js';
-import {duration, hasText, moment, money, text} from '/web/i18n.js';
+import {duration, failure, moment, money, text} from '/web/i18n.js';
 import {shopper, signOut} from '/web/shopper.js';
 
 const byId = (id) => document.getElementById(id);
@@ -87,7 +87,7 @@ class Row {
             setText(byId('announcement'), text(message, {id: this.order.id}));
             byId('orders-head').focus();
         } catch (problem) {
-            setText(this.message, hasText(problem.code) ? text(problem.code) : text('failed', {detail: problem.message}));
+            setText(this.message, failure(problem));
         }
         this.pay.disabled = this.cancel.disabled = false;
         refreshOrders();

@@ -45,13 +45,13 @@ Promise.all([import('/web/stats.js'), import('/web/problems.js')]).then(([{Stats
 """
 
 
-def open_dashboard(world, afresh=True, url=None):
+def open_dashboard(world, afresh=True, url=None, ready="instance"):
     browser = world.browser
     browser.open(f"{url or world.url}/admin", afresh)
     if afresh:
         browser.wait("the way in", lambda: browser.one("#demo").is_displayed())
         browser.one("#demo").click()
-    browser.wait_text("#health", "instance")
+    browser.wait_text("#health", ready)
     return browser
 
 
@@ -88,6 +88,42 @@ def test_sign_in__takes_an_admins_token_only(world):
     browser.one("#signin .main").click()
     browser.wait_text("#health", "Postgres up")
     browser.wait_text("#health", "Redis up")
+
+
+# The texts and labels in the document that are not in Chinese. Titles are as the admin wrote them.
+NOT_CHINESE = """
+const own = (node) => [...node.childNodes].filter((each) => each.nodeType === Node.TEXT_NODE).map((each) => each.data);
+return [...document.querySelectorAll('body :not(script, code, .title)')]
+    .flatMap((node) => [...own(node), node.ariaLabel ?? ''])
+    .filter((text) => /[a-z]{4}/i.test(text) && !/\\p{Script=Han}/u.test(text));"""
+
+
+def test_dashboard__is_chinese_in_a_chinese_browser(world):
+    voucher = world.voucher(stock=3, title="双人火锅")
+    order = world.place(voucher, 893000)
+    english, world.browser = world.browser, world.chinese()
+    try:
+        browser = open_dashboard(world, ready="1 个实例")
+        browser.wait_text('[data-chart="stock"]', "双人火锅")
+        browser.wait_text(row(voucher), "抢购中")
+        find_orders(browser, "order_id", order, "全部")
+        browser.one("#orders button").click()
+        browser.wait_text("#history-list", "待付款，操作者 shopper:893000")
+        browser.one("#history .close").click()
+        browser.one("#create").click()
+        save(browser)
+        browser.wait_text("#e-title", "须为 1 至 200 个字符。")
+        browser.one("#edit .close").click()
+        world.call("POST", f"/v1/orders/{order}/cancel", world.admin)
+        browser.one("#orders button:nth-of-type(2)").click()
+        browser.one("#confirm-yes").click()
+        browser.wait_text("#found", "当前的订单状态不允许此操作。")
+        left = set(browser.js(NOT_CHINESE))
+        assert left == {"Postgres", "Redis"}, left
+        assert browser.js("return [document.title, document.documentElement.lang]") == ["控制台 · 限时秒杀", "zh-CN"]
+        browser.screenshot("dashboard-chinese")
+    finally:
+        world.browser = english
 
 
 def test_create__tells_what_is_wrong_and_then_creates(world):
@@ -251,19 +287,19 @@ def test_stats__move_while_the_sale_runs(world):
     voucher = world.voucher(stock=300)
     browser = open_dashboard(world)
     browser.js("window.isSamePage = true")
-    before = browser.wait("the stock", lambda: now(browser, "Stock on sale"))
+    before = browser.wait("the stock", lambda: now(browser, "stock_on_sale"))
     with world.crowd(voucher):
         def wait_in_sale(what, condition):
             """Wait, and add stock meanwhile, so that the sale lasts until a slow browser has
             shown it."""
             browser.wait(what, lambda: world.keep_in_stock(voucher) or condition())
 
-        wait_in_sale("orders", lambda: (now(browser, "Orders") or 0) > 0)
-        wait_in_sale("a percentile", lambda: "ms" in browser.text('[data-now="Order latency p99"] dd'))
-        wait_in_sale("less stock", lambda: now(browser, "Stock on sale") < before)
-        first = now(browser, "Stock on sale")
-        wait_in_sale("another stock", lambda: now(browser, "Stock on sale") != first)
-        browser.wait("refusals", lambda: (now(browser, "Refused") or 0) > 0)
+        wait_in_sale("orders", lambda: (now(browser, "placed") or 0) > 0)
+        wait_in_sale("a percentile", lambda: "ms" in browser.text('[data-now="latency_p99"] dd'))
+        wait_in_sale("less stock", lambda: now(browser, "stock_on_sale") < before)
+        first = now(browser, "stock_on_sale")
+        wait_in_sale("another stock", lambda: now(browser, "stock_on_sale") != first)
+        browser.wait("refusals", lambda: (now(browser, "refused") or 0) > 0)
         browser.screenshot("dashboard", 990)
         browser.be_dark(True)
         browser.resize(PHONE)
