@@ -44,7 +44,8 @@ export const languages = {
         upcoming: 'upcoming', open: 'open', ended: 'ended', sold_out: 'sold out',
         edit_head: 'Edit the voucher', description: 'Description', face_value: 'Face value', stock: 'Stock',
         per_user_limit: 'Per shopper', opens_local: 'Opens (your time)', ends_local: 'Ends (your time)',
-        pay_within: 'Time to pay (seconds)', save: 'Save', close: 'Close', back: 'Back',
+        pay_within: 'Time to pay (seconds)', requires_ticket: 'Orders need a purchase ticket',
+        pow_bits: 'Work for a ticket (zero bits)', save: 'Save', close: 'Close', back: 'Back',
         created: 'Created: {title}.', saved: 'Saved: {title}.', restocked: '{title}: {left} of {total} are left.',
         add: 'Add (a negative number removes unsold stock)',
 
@@ -102,6 +103,7 @@ export const languages = {
         upcoming: '即将开始', open: '抢购中', ended: '已结束', sold_out: '已抢光',
         edit_head: '编辑优惠券', description: '说明', face_value: '面值', stock: '库存', per_user_limit: '每人限购',
         opens_local: '开始（本地时间）', ends_local: '结束（本地时间）', pay_within: '付款时限（秒）',
+        requires_ticket: '下单需要购买凭证', pow_bits: '凭证的计算量（零比特数）',
         save: '保存', close: '关闭', back: '返回', created: '已新建：{title}。', saved: '已保存：{title}。',
         restocked: '{title}：剩余 {left} / {total}。', add: '增加数量（负数表示收回未售库存）',
 
@@ -132,5 +134,6 @@ Object.assign(languages.zh, {
     f_title: '须为 1 至 200 个字符。', f_description: '不能超过 4000 个字符。', f_price_cents: '须为不小于 0 的金额。',
     f_face_value_cents: '须为不小于 0 的金额。', f_stock: '须为 0 至 100000000 的整数。',
     f_per_user_limit: '须为 1 至 100 的整数。', f_begin_at: '请填写时间。', f_end_at: '请填写晚于开始时间的时间。',
-    f_pay_within_s: '须为 1 至 2592000 的整数。', f_add: '须为整数，且总量不能超过 100000000。',
+    f_pay_within_s: '须为 1 至 2592000 的整数。', f_pow_bits: '须为 0 至 32 的整数。',
+    f_requires_ticket: '需要先设置 SECKILL_TICKET_SECRET。', f_add: '须为整数，且总量不能超过 100000000。',
 });

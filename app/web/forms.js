@@ -13,12 +13,14 @@ function localTime(ms) {
     return at.toISOString().slice(0, 19);
 }
 
-const numbers = ['stock', 'per_user_limit', 'pay_within_s', 'add'];
+const numbers = ['stock', 'per_user_limit', 'pay_within_s', 'pow_bits', 'add'];
 const amounts = ['price_cents', 'face_value_cents'];
 const times = ['begin_at', 'end_at'];
 
 /* An invalid number or time is sent unchanged: the service reports the error. */
 function valueOf(input) {
+    if (input.type === 'checkbox')
+        return input.checked;
     const value = input.value.trim();
     if (value !== '' && numbers.includes(input.name) && Number.isInteger(Number(value)))
         return Number(value);
@@ -59,8 +61,10 @@ async function send(form, method, path, message) {
 
 function open(dialog, values) {
     const form = dialog.querySelector('form');
-    for (const input of inputsOf(form))
+    for (const input of inputsOf(form)) {
         input.value = values[input.name] ?? '';
+        input.checked = values[input.name] === true;
+    }
     showErrors(form, [], '');
     dialog.showModal();
 }
@@ -77,7 +81,7 @@ export function openEdit(voucher) {
     open(dialog, voucher ? {
         ...voucher, begin_at: localTime(Date.parse(voucher.begin_at)), end_at: localTime(Date.parse(voucher.end_at)),
     } : {
-        price_cents: '9', face_value_cents: '100', stock: '100', per_user_limit: '1', pay_within_s: '900',
+        price_cents: '9', face_value_cents: '100', stock: '100', per_user_limit: '1', pay_within_s: '900', pow_bits: '0',
         begin_at: localTime(Date.now() + 60000), end_at: localTime(Date.now() + 3660000),
     });
 }

@@ -152,12 +152,22 @@ def test_edit__changes_the_voucher(world):
     before = world.read(voucher)
     browser = open_dashboard(world)
     browser.one(f"{row(voucher)} button").click()
-    fill(browser, title=title, pay_within_s="60")
+    fill(browser, title=title, pay_within_s="60", pow_bits="33")
+    browser.one("#f-requires_ticket").click()
+    save(browser)
+    browser.wait_text("#e-pow_bits", "must be a whole number from 0 to 32")
+    fill(browser, pow_bits="9")
     save(browser)
     browser.wait_text(row(voucher), title)
     after = world.read(voucher)
     assert (after["title"], after["pay_within_s"]) == (title, 60)
+    assert (after["requires_ticket"], after["pow_bits"]) == (True, 9)
     assert (after["begin_at"], after["end_at"]) == (before["begin_at"], before["end_at"])
+    browser.one(f"{row(voucher)} button").click()
+    browser.one("#f-requires_ticket:checked").click()
+    save(browser)
+    browser.wait("an order without a ticket", lambda: not world.read(voucher)["requires_ticket"])
+    assert world.read(voucher)["pow_bits"] == 9
 
 
 # The width of an input, and the width that its content needs.
