@@ -5,7 +5,7 @@ import {findProblems} from '/web/problems.js';
 import {Stats, KEPT_S, percentile} from '/web/stats.js';
 import {call, claims, devToken, element, every, moneyOf, setText, takeToken} from '/web/common.js';
 import {initFind} from '/web/find.js';
-import {initForms, openEdit, openRestock} from '/web/forms.js';
+import {initForms, openCopy, openEdit, openNew, openRestock} from '/web/forms.js';
 import {language, text, translatePage} from '/web/i18n.js';
 
 translatePage(languages);
@@ -216,7 +216,7 @@ function drawInstances() {
 /* -- vouchers -- */
 
 const stateBadge = {open: 'good', upcoming: 'warn', ended: ''};
-const actions = {edit: openEdit, restock: openRestock}; /* from a button of a row to what it opens */
+const actions = {edit: openEdit, restock: openRestock, copy: openCopy}; /* from a button of a row to what it opens */
 
 function drawVouchers() {
     const body = byId('vouchers');
@@ -348,7 +348,7 @@ async function start() {
     byId('charts').append(stockChart.element, ...charts.map((each) => each.chart.element));
     initForms({token: () => token, done: (message) => { setText(byId('done'), message); refreshVouchers(); }});
     initFind({token: () => token, time: (iso) => time.format(Date.parse(iso)), money});
-    byId('create').onclick = () => openEdit(null);
+    byId('create').onclick = openNew;
     byId('signout').onclick = () => signOut();
     byId('demo').onclick = async () => signIn(await devToken('admin', 1));
     byId('signin').querySelector('form').onsubmit = (event) => {

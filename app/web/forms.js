@@ -2,6 +2,8 @@
 import {call, moneyOf, setText} from '/web/common.js';
 import {failure, hasText, language, text} from '/web/i18n.js';
 
+const SOON_MS = 60000; /* until the sale of a new voucher begins */
+
 const {unit} = moneyOf(language);
 const byId = (id) => document.getElementById(id);
 let page; /* {token(), done(text)} */
@@ -69,8 +71,8 @@ function open(dialog, values) {
     dialog.showModal();
 }
 
-/** @voucher  null: create one */
-export function openEdit(voucher) {
+/* Opens the form of a voucher. If `voucher` is null, the form creates a voucher. */
+function openForm(voucher, values) {
     const dialog = byId('edit');
     edited = voucher;
     setText(byId('edit-head'), text(voucher ? 'edit_head' : 'create'));
@@ -78,11 +80,31 @@ export function openEdit(voucher) {
         part.hidden = voucher !== null;
         part.querySelector('input').disabled = voucher !== null;
     }
-    open(dialog, voucher ? {
+    open(dialog, values);
+}
+
+/* The times of a sale that begins soon. */
+function soon(lengthMs) {
+    const beginMs = Date.now() + SOON_MS;
+    return {begin_at: localTime(beginMs), end_at: localTime(beginMs + lengthMs)};
+}
+
+export function openNew() {
+    openForm(null, {price_cents: '9', face_value_cents: '100', stock: '100', per_user_limit: '1', pay_within_s: '900',
+                    pow_bits: '0', ...soon(3600000)});
+}
+
+export function openEdit(voucher) {
+    openForm(voucher, {
         ...voucher, begin_at: localTime(Date.parse(voucher.begin_at)), end_at: localTime(Date.parse(voucher.end_at)),
-    } : {
-        price_cents: '9', face_value_cents: '100', stock: '100', per_user_limit: '1', pay_within_s: '900', pow_bits: '0',
-        begin_at: localTime(Date.now() + 60000), end_at: localTime(Date.now() + 3660000),
+    });
+}
+
+/** Opens the form for a new voucher that is like another one. Its sale is as long, and begins soon. */
+export function openCopy(voucher) {
+    openForm(null, {
+        ...voucher, price_cents: voucher.price_cents / unit, face_value_cents: voucher.face_value_cents / unit,
+        stock: voucher.stock_total, ...soon(Date.parse(voucher.end_at) - Date.parse(voucher.begin_at)),
     });
 }
 

@@ -1,5 +1,6 @@
 """dashboard.py - tests of the dashboard as an operator uses it."""
 
+import datetime
 import os
 import re
 import signal
@@ -168,6 +169,25 @@ def test_edit__changes_the_voucher(world):
     save(browser)
     browser.wait("an order without a ticket", lambda: not world.read(voucher)["requires_ticket"])
     assert world.read(voucher)["pow_bits"] == 9
+
+
+def test_duplicate__creates_a_voucher_like_the_other(world):
+    voucher = world.voucher(stock=30, price_cents=1234, per_user_limit=2, pow_bits=3, requires_ticket=True,
+                            pay_within_s=60, begin_at=harness.moment(-7200), end_at=harness.moment(-3600))
+    browser = open_dashboard(world)
+    browser.one(f"{row(voucher)} [data-verb=copy]").click()
+    title = world.new_title()
+    fill(browser, title=title)
+    save(browser)
+    browser.wait_text("#done", f"Created: {title}.")
+    before, made = world.read(voucher), world.find(title)
+    world.test.callback(world.end, made["id"])
+    assert made["state"] == "upcoming"
+    begin, end = ([datetime.datetime.fromisoformat(each[name]) for each in (before, made)]
+                  for name in ("begin_at", "end_at"))
+    assert end[0] - begin[0] == end[1] - begin[1], (before, made)
+    for name in before.keys() - {"id", "title", "state", "begin_at", "end_at", "server_time"}:
+        assert made[name] == before[name], name
 
 
 # The width of an input, and the width that its content needs.
