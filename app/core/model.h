@@ -77,6 +77,7 @@ enum verdict {
     VERDICT_STALE_FENCE = 7, /* an order of the shopper has an equal or greater fence */
     VERDICT_NO_VOUCHER = 8,
     VERDICT_TICKET_REQUIRED = 9,
+    VERDICT_MISDIRECTED = 10, /* another cell has the voucher */
 };
 
 /* Which failure of Postgres an acknowledged order survives. */
@@ -99,6 +100,7 @@ enum durability {
     X(SALE_ENDED,      "sale_ended") \
     X(NO_VOUCHER,      "not_found") \
     X(TICKET_REQUIRED, "ticket_required") \
+    X(MISDIRECTED,     "misdirected") \
     X(IN_PROGRESS,     "order_in_progress") \
     X(OVERLOADED,      "overloaded") \
     X(UNAVAILABLE,     "unavailable") \

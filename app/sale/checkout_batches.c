@@ -113,6 +113,7 @@ static void item_apply_verdict(struct item *item)
         [VERDICT_STALE_FENCE] = OUTCOME_UNAVAILABLE,
         [VERDICT_NO_VOUCHER] = OUTCOME_NO_VOUCHER,
         [VERDICT_TICKET_REQUIRED] = OUTCOME_TICKET_REQUIRED,
+        [VERDICT_MISDIRECTED] = OUTCOME_MISDIRECTED,
     };
 
     item_end_stage(item, STAGE_COMMIT, item->state_since_us);

@@ -60,7 +60,7 @@ const refusals = {
     s_closed: ['not_started', 'sale_ended'],
     s_in_progress: ['order_in_progress'],
     s_overloaded: ['overloaded', 'unavailable', 'outcome_unknown', 'internal'],
-    s_other: ['ticket_required', 'not_found'],
+    s_other: ['ticket_required', 'not_found', 'misdirected'],
 };
 const refused = (delta) => Object.values(refusals).map((names) =>
     names.reduce((all, name) => all + (delta.outcomes[name] ?? 0), 0));

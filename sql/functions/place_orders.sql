@@ -5,7 +5,8 @@
 --                               fence is checked. Key NULL, or p_keys NULL: there is no key
 --   p_tickets                   whether the request came with a valid ticket. NULL: all did
 --   verdicts   1 placed, 2 repeated, 3 already ordered, 4 sold out, 5 not started,
---              6 sale ended, 7 stale fence, 8 no such voucher, 9 ticket required
+--              6 sale ended, 7 stale fence, 8 no such voucher, 9 ticket required,
+--              10 the voucher belongs to another cell
 --   order_ids  the id of the order for the verdicts 1, 2 and 3, NULL for the others
 --   details    for each request with the verdict 2: its position, then the order_detail() of its
 --              order. NULL if there is no such request
@@ -43,7 +44,8 @@ begin
     select * into v from voucher where id = p_voucher for no key update;
     decided_at := clock_timestamp();
     if not found then
-        verdicts := array_fill(8::smallint, array[n]);
+        verdicts := array_fill((select case when p_voucher % c.cells = c.number then 8 else 10 end
+                                from cell c where c.number >= 0)::smallint, array[n]);
         order_ids := array_fill(null::bigint, array[n]);
         return;
     end if;

@@ -8,7 +8,7 @@ API_CASE(test_place__answers_each_outcome)
     /* clang-format off */
     static const char *const answers_by_outcome[] = {
         "201 Location: /v1/orders/71 " ORDER, "200 " ORDER, "409 already_ordered 71", "409 sold_out",
-        "409 Retry-After: 3 not_started", "409 sale_ended", "404 not_found", "403 ticket_required",
+        "409 Retry-After: 3 not_started", "409 sale_ended", "404 not_found", "403 ticket_required", "421 misdirected",
         "409" RETRY " order_in_progress", "503" RETRY " overloaded", "503" RETRY " unavailable",
         "503" RETRY " outcome_unknown", "500 internal"};
     /* clang-format on */

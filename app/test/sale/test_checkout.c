@@ -221,6 +221,7 @@ TEST(test_checkout__outcome_of_each_verdict)
         {VERDICT_SALE_ENDED, OUTCOME_SALE_ENDED},
         {VERDICT_NO_VOUCHER, OUTCOME_NO_VOUCHER},
         {VERDICT_TICKET_REQUIRED, OUTCOME_TICKET_REQUIRED},
+        {VERDICT_MISDIRECTED, OUTCOME_MISDIRECTED},
     };
 
     for (int i = 0; i < (int)(sizeof(rows) / sizeof(rows[0])); i++) {

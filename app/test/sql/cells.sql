@@ -56,6 +56,11 @@ set application_name = 'seckill';
 select split_cell(0, 2), min(cells) from cell;
 --> 0|1
 
+-- A voucher that does not exist has the verdict 8, and one of another cell 10.
+-- test_place_orders__refuses_vouchers_of_other_cells
+select in_cell(0, 2, 'place(101, ''{1,2}'')'), in_cell(0, 2, 'place(102, ''{1,2}'')');
+--> 10 10|8 8
+
 -- test_set_cell__accepts_powers_of_two_only
 select cell, in_cell(0, 1, format('set_cell(%L)', cell))
 from unnest('{0/1,0/2,1/2,1023/1024,2/2,0/3,0/0,0/2048,00001/2,-1/2,x}'::text[]) cell;

@@ -2,8 +2,9 @@
 --
 -- Vouchers have the ids 101, 102, and so on, in the order of their creation. The verdicts of
 -- place_orders(): 1 placed, 2 repeated key, 3 already ordered, 4 sold out, 5 not started, 6 ended,
--- 7 stale fence, 8 no voucher, 9 ticket required. The verdicts of a change of an order: 1 done, 2
--- repeated, 3 wrong state, 4 wrong amount, 5 no such order, 6 payment_ref used, 7 key used.
+-- 7 stale fence, 8 no voucher, 9 ticket required, 10 another cell. The verdicts of a change of an
+-- order: 1 done, 2 repeated, 3 wrong state, 4 wrong amount, 5 no such order, 6 payment_ref used, 7 key
+-- used.
 
 create schema given;
 grant usage on schema given to public;

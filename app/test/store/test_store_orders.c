@@ -48,10 +48,10 @@ STORE_CASE(test_place__sends_a_batch_and_decodes_its_row)
         const char *row, *said;
     } rows[] = {
         {"{1,3} {71,70} null " PLACED, SNAPSHOT "1 71 7 1 100 3 4 0 0;3 70 7 2 100 3 4 0 0;"},
-        {"{9,2} {0,72} {2,90,13,14,15,1} " PLACED, SNAPSHOT "9 0 7 1 100 3 4 0 0;2 72 7 2 90 13 14 15 1;"},
+        {"{10,2} {0,72} {2,90,13,14,15,1} " PLACED, SNAPSHOT "10 0 7 1 100 3 4 0 0;2 72 7 2 90 13 14 15 1;"},
         {"{9,2} {0,72} {2,90,13,14,15,9} " PLACED, SNAPSHOT "9 0 7 1 100 3 4 0 0;0 72 7 2 90 13 14 15 9;"},
         {"{9,2} {0,72} {3,90,13,14,15,1} " PLACED, SNAPSHOT "9 0 7 1 100 3 4 0 0;2 72 7 2 100 3 4 0 0;"},
-        {"{10,-1} {71,70} null " PLACED, SNAPSHOT "0 71 7 1 100 3 4 0 0;0 70 7 2 100 3 4 0 0;"},
+        {"{11,-1} {71,70} null " PLACED, SNAPSHOT "0 71 7 1 100 3 4 0 0;0 70 7 2 100 3 4 0 0;"},
         {"{8,8} {0,0} null null null null null null null null 1;", "first ok;8 0 7 1 0 0 0 0 0;8 0 7 2 0 0 0 0 0;"},
         {"{1} {71} null " PLACED, "first io;"},
         {"{1,1,1} {71,70,69} null " PLACED, "first io;"},
