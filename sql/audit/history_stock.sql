@@ -8,4 +8,5 @@ full join (
     from voucher_history
     group by voucher_id
 ) h on h.voucher_id = v.id
-where v.stock_total is distinct from h.total or v.stock_left is distinct from h.stock;
+where not exists (select from moved_voucher m where m.id = h.voucher_id)
+  and (v.stock_total is distinct from h.total or v.stock_left is distinct from h.stock);

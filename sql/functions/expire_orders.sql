@@ -10,6 +10,9 @@ declare
     v_due bigint[];
 begin
     perform from voucher v where v.id = p_voucher for no key update;
+    if not found then
+        return 0; -- another cell has the voucher now
+    end if;
     v_at := clock_timestamp();
     v_due := array(
         select due.id

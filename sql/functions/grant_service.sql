@@ -10,7 +10,8 @@ declare
 begin
     execute format('grant usage on schema %I to %I', current_schema, p_role);
     execute format('grant select on voucher, voucher_order, payment, order_event,'
-                   ' stock_event, used_key, voucher_history, cell, webhook to %I', p_role);
+                   ' stock_event, used_key, voucher_history, cell, moved_voucher, webhook'
+                   ' to %I', p_role);
     foreach f in array array(
         select p.oid::regprocedure from pg_proc p
         where p.pronamespace = current_schema::regnamespace

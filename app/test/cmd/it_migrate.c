@@ -16,6 +16,7 @@
 #define USED_KEYS "sql/migrations/0007_used_keys.sql"
 #define FEED      "sql/migrations/0008_feed.sql"
 #define WEBHOOKS  "sql/migrations/0009_webhooks.sql"
+#define MOVED     "sql/migrations/0010_moved_vouchers.sql"
 #define PREPARED                                                                         \
     "sql/preparations/0002_index_ended_orders.sql "                                      \
     "sql/preparations/0002_index_slots.sql "
@@ -70,7 +71,7 @@ static int close_sandbox(void **state UNUSED)
 
 /* The migrations and functions of a program, perhaps of a later version. */
 struct files {
-    struct embedded rows[64]; /* the path of the last row is NULL */
+    struct embedded rows[96]; /* the path of the last row is NULL */
 };
 
 static struct files built_in_files(void)
@@ -265,6 +266,7 @@ EMPTY_CASE(test_db_migrate__applies_and_records_or_neither)
     remove_file(&files, USED_KEYS);
     remove_file(&files, FEED);
     remove_file(&files, WEBHOOKS);
+    remove_file(&files, MOVED);
     sandbox_do(sandbox, "create table schema_file (path text primary key"
                         " check (path !~ 'unix_us'), checksum text not null,"
                         " applied_at timestamptz default now())");

@@ -178,6 +178,12 @@ select statement, found from planted, pg_temp.missed(statement, by_check, says) 
 where found is not null;
 --> (none)
 rollback;
+-- The orders of a voucher that this cell has given up stay for a while.
+begin;
+select give_half(1, 2);
+select * from pg_temp.broken();
+--> (none)
+rollback;
 -- An aggregate has the orders of all cells, and no row of the table payment.
 begin;
 insert into cell values (-1, 1);

@@ -1,65 +1,235 @@
--- cells.sql - cells, their division, and segments of voucher ids.
+-- cells.sql - cells, their splits, and segments of voucher ids.
 --
 -- Cell N/M is the cell with number N of M cells. It has the vouchers whose ids leave the remainder
--- N when divided by M. So after a split into two cells, cell 0/2 has voucher 102, and cell 1/2 has
+-- N when divided by M. So after the split of the cell 0/1, cell 0/2 has voucher 102, and cell 1/2 has
 -- voucher 101.
 
--- test_split_cell__deletes_an_order_that_is_under_way
-select new_voucher(10, 1);
+-- test_give_half__waits_for_an_order_that_is_under_way
+select new_voucher(10, 1), new_voucher(10, 1);
 begin;
 select place(101, '{1}');
 --> 1
-b: select split_cell(0, 2);
+b: select give_half(1, 2);
 --> waits
-commit;
 b:
---> 1
-select count(*) from voucher_order;
---> 0
+--> f
+commit;
+b: select give_half(1, 2);
+--> t
+select id, voucher ->> 'stock_left', (select array_agg(id) from voucher), (select cells from cell),
+       (select count(*) from voucher_order)
+from moved_voucher;
+--> 101|9|{102}|2|1
+select give_half(1, 2);
+--> t
 
--- test_split_cell__lets_no_order_in_behind_it
-select new_voucher(10, 1);
+-- test_give_half__waits_for_a_voucher_that_is_being_created
 begin;
-select split_cell(0, 2);
---> 1
+select next_voucher_id();
+--> 101
+b: select give_half(1, 2);
+--> waits
+b:
+--> f
+commit;
+b: select give_half(1, 2);
+--> t
+select next_voucher_id();
+--> 102
+
+-- The voucher that stays is sold meanwhile.
+-- test_give_half__lets_no_order_in_behind_it
+select new_voucher(10, 1), new_voucher(10, 1);
+begin;
+select give_half(1, 2);
+--> t
 b: select place(101, '{1}');
 --> waits
+r: select place(102, '{1}');
+--> 1
 commit;
 b:
---> 8
-select count(*) from voucher_order;
---> 0
+--> 10
+select voucher_id, count(*) from voucher_order group by voucher_id;
+--> 102|1
 
--- A session that begins during a split reads the cell. It must wait, and must not see the old cell.
--- test_split_cell__lets_no_session_read_the_old_cell
-begin;
-select split_cell(0, 2);
-b: select min(cells) from cell;
---> waits
-commit;
-b:
---> 2
-
--- split_cell() recognises a session of the service by its role. If the session has the role of the
--- owner, split_cell() recognises it by its application_name.
--- test_split_cell__is_refused_while_the_service_is_connected
-s: select 1;
-select split_cell(0, 2);
---> ERROR P0001: sessions of the service are connected: ... of seckill_service. Stop all ... cell 0/1
-r: select pg_terminate_backend(pid, 60000) from pg_stat_activity where usename = 'seckill_service';
+-- test_give_half__notifies_the_service
+select new_voucher(10, 1);
+b: listen seckill_voucher;
+select give_half(1, 2);
 --> t
-b: set application_name = 'seckill';
-select split_cell(0, 2);
---> ERROR P0001: sessions of the service are connected: ...
-b: reset application_name;
-set application_name = 'seckill';
-select split_cell(0, 2), min(cells) from cell;
---> 0|1
+b: select 1;
+--> 1
+--> notified 0
+
+-- The replica identity shows that the deletion of the vouchers is not published.
+-- test_give_half__publishes_what_each_half_keeps
+r: set client_min_messages = error;
+select new_voucher(10, 1);
+r: begin;
+r: create publication seckill_cell for table voucher, voucher_order, order_event, stock_event, cell;
+r: alter table voucher replica identity nothing;
+r: select give_half(1, 2);
+--> t
+r: select tablename, rowfilter from pg_publication_tables where pubname = 'seckill_cell' order by 1 limit 2;
+--> cell|((number = 0) AND (0 >= 0))
+--> order_event|((voucher_id % (2)::bigint) = 0)
+r: insert into cell values (-1, 2);
+r: select take_half('{"number":1,"cells":2,"last_voucher":500,"last_number":9000}');
+r: select tablename, rowfilter from pg_publication_tables where pubname = 'seckill_cell' order by 1 limit 2;
+--> cell|((number = 1) AND (1 >= 0))
+--> order_event|((voucher_id % (2)::bigint) = 1)
+r: rollback;
+
+-- test_give_half__needs_the_cell_of_the_half
+select cell, half, in_cell(cell[1], cell[2], format('give_half(%s, %s)', half[1], half[2]))
+from (values ('{0,1}'::int[], '{1,2}'::int[]), ('{1,2}', '{3,4}'), ('{0,4}', '{2,4}'), ('{0,2}', '{1,4}'),
+             ('{1,4}', '{2,4}'), ('{0,1}', '{2,4}'), ('{0,2}', '{4,4}')) c (cell, half);
+--> {0,1}|{1,2}|true
+--> {1,2}|{3,4}|true
+--> {0,4}|{2,4}|true
+--> {0,2}|{1,4}|cell 0/2 cannot give up 1/4
+--> {1,4}|{2,4}|cell 1/4 cannot give up 2/4
+--> {0,1}|{2,4}|cell 0/1 cannot give up 2/4
+--> {0,2}|{4,4}|cell 0/2 cannot give up 4/4
+select in_cell(-1, 2, 'give_half(1, 2)');
+--> ERROR P0002: query returned no rows
+
+-- test_given_half__does_not_change
+select prepare('due_batches');
+select new_voucher(10, 1), place(101, '{1,2}'), make_due(101, 1), give_half(1, 2);
+select pay(101, 2), cancel(101, 2), expire(101, 1);
+--> 5|5|0
+execute due_batches(9, '{}');
+select status from voucher_order;
+--> unpaid
+--> unpaid
 
 -- A voucher that does not exist has the verdict 8, and one of another cell 10.
 -- test_place_orders__refuses_vouchers_of_other_cells
 select in_cell(0, 2, 'place(101, ''{1,2}'')'), in_cell(0, 2, 'place(102, ''{1,2}'')');
 --> 10 10|8 8
+
+-- This database stands for the one that receives the half, after the last change of the other one.
+-- test_take_half__makes_the_vouchers_its_own
+select new_voucher(10, 1), new_voucher(10, 1), place(101, '{1}'), place(102, '{1}');
+insert into used_key (voucher_id, actor, key, request, made_id)
+values (0, 'x', 'a', 'r', 101), (0, 'x', 'b', 'r', 102), (101, 'x', 'c', 'r', null);
+insert into cell values (-1, 2);
+create temp table before as table voucher;
+select take_half('{"number":1,"cells":2,"last_voucher":500,"last_number":9000}');
+--> ERROR P0001: the cell 1/2 has not been given up, or not all of it has arrived
+select give_half(1, 2);
+delete from voucher;
+delete from voucher_order where voucher_id = 102;
+delete from stock_event where voucher_id = 102;
+select take_half('{"number":1,"cells":2,"last_voucher":500,"last_number":9000}');
+select number, cells, (select count(*) from moved_voucher), (select array_agg(key order by key) from used_key)
+from cell;
+--> 1|2|0|{a,c}
+select id from voucher intersect select v.id from before b join voucher v on v = b;
+--> 101
+select place(101, '{1,2}'), place(102, '{1}'), next_voucher_id(), order_of(101, 2) >> 20;
+--> 3 1|10|501|9002
+select take_half('{"number":1,"cells":2,"last_voucher":1,"last_number":1}');
+select next_voucher_id();
+--> 503
+drop table before;
+
+-- test_take_half__waits_for_another_call
+select new_voucher(10, 1), give_half(1, 2);
+insert into cell values (-1, 2);
+begin;
+select take_half('{"number":1,"cells":2,"last_voucher":500,"last_number":9000}');
+b: select take_half('{"number":1,"cells":2,"last_voucher":500,"last_number":9000}');
+--> waits
+commit;
+b:
+select array_agg(id), (select count(*) from cell) from voucher;
+--> {101}|1
+
+-- test_half_sequences__are_the_last_numbers
+select new_voucher(10, 1);
+select half_sequences(1, 2);
+--> {"number" : 1, "cells" : 2, "last_voucher" : 101, "last_number" : 1001}
+
+-- test_delete_moved__deletes_what_was_given_two_minutes_ago
+select new_voucher(10, 1), new_voucher(10, 1), place(101, '{1,2,3}'), place(102, '{1}');
+select pay(101, 1), pay(102, 1, 'other');
+insert into used_key (voucher_id, actor, key, request, made_id)
+values (0, 'x', 'a', 'r', 101), (0, 'x', 'b', 'r', 102), (101, 'x', 'c', 'r', null), (102, 'x', 'd', 'r', null);
+select give_half(1, 2);
+update moved_voucher set moved_at = now() - interval '119 s';
+select delete_moved(2);
+--> 0
+update moved_voucher set moved_at = now() - interval '121 s';
+select delete_moved(2) from generate_series(1, 4);
+--> 3
+--> 1
+--> 1
+--> 0
+select array_agg(voucher_id), (select array_agg(voucher_id) from order_event),
+       (select array_agg(voucher_id) from stock_event), (select array_agg(payment_ref) from payment),
+       (select array_agg(key) from used_key), (select count(*) from moved_voucher)
+from voucher_order;
+--> {102}|{102}|{102}|{other}|{b,d}|0
+
+-- test_publish_half__has_the_rows_of_the_half
+-- Otherwise the server would warn that its wal_level is too low.
+r: set client_min_messages = error;
+r: begin;
+r: select publish_half('u') from generate_series(1, 2);
+--> {"name" : "seckill_half_1_2", "number" : 1, "cells" : 2, "url" : "u"}
+--> {"name" : "seckill_half_1_2", "number" : 1, "cells" : 2, "url" : "u"}
+r: select tablename, rowfilter from pg_publication_tables where pubname = 'seckill_half_1_2' order by 1;
+--> cell|
+--> moved_voucher|((id % (2)::bigint) = 1)
+--> order_event|((voucher_id % (2)::bigint) = 1)
+--> payment|((order_id % (2)::bigint) = 1)
+--> stock_event|((voucher_id % (2)::bigint) = 1)
+--> used_key|(((voucher_id % (2)::bigint) = 1) OR (voucher_id = 0))
+--> voucher_order|((voucher_id % (2)::bigint) = 1)
+-- Changes of all these tables can be published.
+r: update payment set is_archived = true;
+r: savepoint here;
+r: insert into cell values (-1, 1);
+r: select publish_half(null);
+--> ERROR P0001: this database is an aggregate of cells, or receives ...
+r: rollback to here;
+r: select in_cell(3, 1024, 'publish_half(null)'), in_cell(-1, 2, 'publish_half(null)'),
+          in_cell(3, 512, 'publish_half(''u'')');
+--> cell 3/1024 cannot be split: ...|this database is an aggregate of cells, or receives ...|...number" : 515, "cells" : 1024...
+r: rollback;
+
+-- test_receive_half__needs_a_new_database
+r: begin;
+r: select receive_half('{"name":"seckill_half_1_2","cells":2,"url":"dbname=a"}');
+--> create subscription seckill_half_1_2 connection 'dbname=a' publication seckill_half_1_2
+r: select * from cell;
+--> -1|2|infinity
+r: create subscription mine connection 'dbname=a' publication mine with (connect = false);
+r: select in_cell(0, 1, 'receive_half(''{}'')');
+--> this database holds vouchers, or receives data: ...
+r: rollback;
+select new_voucher(10, 1);
+r: select in_cell(0, 1, 'receive_half(''{}'')');
+--> this database holds vouchers, or receives data: ...
+
+-- test_publish_own__leaves_out_the_other_cells
+r: begin;
+r: select publish_own(1, 4);
+r: create publication seckill_cell for table voucher, voucher_order, order_event, stock_event, cell;
+r: select publish_own(1, 4);
+r: select tablename, rowfilter from pg_publication_tables where pubname = 'seckill_cell' order by 1;
+--> cell|((number = 1) AND (1 >= 0))
+--> order_event|((voucher_id % (4)::bigint) = 1)
+--> stock_event|((voucher_id % (4)::bigint) = 1)
+--> voucher|
+--> voucher_order|((voucher_id % (4)::bigint) = 1)
+r: select publish_own(-1, 1);
+r: select tablename, rowfilter from pg_publication_tables where tablename = 'voucher';
+--> voucher|false
+r: rollback;
 
 -- test_set_cell__accepts_powers_of_two_only
 select cell, in_cell(0, 1, format('set_cell(%L)', cell))
@@ -86,47 +256,6 @@ select cell, in_cell(1, 2, format('set_cell(%L)', cell)) from unnest('{1/2,0/2,1
 --> 0/2|this database holds vouchers of cell 1/2, ...
 --> 1/4|this database holds vouchers of cell 1/2, ...
 truncate voucher, stock_event;
-
--- test_split_cell__needs_a_part_of_the_cell
-select cell, in_cell(1, 2, format('split_cell(%s)', cell))
-from unnest(array['1, 4', '3, 4', '1023, 1024', '0, 4', '2, 4', '5, 4', '-1, 4', '1, 2', '1, 1',
-                  '1, 6', '1, 2048']) cell;
---> 1, 4|0
---> 3, 4|0
---> 1023, 1024|0
---> 0, 4|cell 1/2 cannot become 0/4: ...
---> 2, 4|cell 1/2 cannot become 2/4: ...
---> 5, 4|cell 1/2 cannot become 5/4: ...
---> -1, 4|cell 1/2 cannot become -1/4: ...
---> 1, 2|cell 1/2 cannot become 1/2: ...
---> 1, 1|cell 1/2 cannot become 1/1: ...
---> 1, 6|cell 1/2 cannot become 1/6: ...
---> 1, 2048|cell 1/2 cannot become 1/2048: ...
-select in_cell(0, 1, 'split_cell(0, 2)'), in_cell(0, 1, 'split_cell(2, 2)');
---> 0|cell 0/1 cannot become 2/2: ...
-select in_cell(-1, 2, 'split_cell(0, 4)');
---> ERROR P0002: query returned no rows
-
--- test_split_cell__keeps_what_belongs_to_its_number
-select id, place(id, '{1}'), pay(id, 1, id::text)
-from (select new_voucher(10, 1) as id from generate_series(1, 4)) v;
-insert into used_key (voucher_id, actor, key, request, made_id)
-select case when made_id is null then id else 0 end, 'x', id, 'r', made_id
-from voucher, unnest(array[id, null]) made_id;
-select split_cell(1, 2);
---> 2
-select array_agg(id), (select array_agg(voucher_id) from voucher_order),
-       (select array_agg(voucher_id) from order_event),
-       (select array_agg(voucher_id) from stock_event), (select array_agg(payment_ref) from payment)
-from voucher;
---> {101,103}|{101,103}|{101,103}|{101,103}|{101,103}
-select voucher_id, made_id from used_key order by voucher_id, made_id;
---> 0|101
---> 0|103
---> 101|
---> 103|
-select number, cells from cell;
---> 1|2
 
 -- These sessions are of a superuser, because only a superuser can read the subscriptions.
 -- test_join_aggregate__needs_a_new_database_and_cells_that_do_not_overlap
@@ -223,3 +352,96 @@ select id from create_voucher(8796093022207, 'title', '', 1, 1, 1, 1, now(),
 --> 8796093022207
 select create_voucher(8796093022208, 'title', '', 1, 1, 1, 1, now(), now() + interval '1 h', 900);
 --> ERROR 23514: ... violates check constraint "voucher_id_bound"
+
+-- test_split_cell__deletes_an_order_that_is_under_way
+select new_voucher(10, 1);
+begin;
+select place(101, '{1}');
+--> 1
+b: select split_cell(0, 2);
+--> waits
+commit;
+b:
+--> 1
+select count(*) from voucher_order;
+--> 0
+
+-- test_split_cell__lets_no_order_in_behind_it
+select new_voucher(10, 1);
+begin;
+select split_cell(0, 2);
+--> 1
+b: select place(101, '{1}');
+--> waits
+commit;
+b:
+--> 8
+select count(*) from voucher_order;
+--> 0
+
+-- A session that begins during a split reads the cell. It must wait, and must not see the old cell.
+-- test_split_cell__lets_no_session_read_the_old_cell
+begin;
+select split_cell(0, 2);
+b: select min(cells) from cell;
+--> waits
+commit;
+b:
+--> 2
+
+-- split_cell() recognises a session of the service by its role. If the session has the role of the
+-- owner, split_cell() recognises it by its application_name.
+-- test_split_cell__is_refused_while_the_service_is_connected
+s: select 1;
+select split_cell(0, 2);
+--> ERROR P0001: sessions of the service are connected: ... of seckill_service. Stop all ... cell 0/1
+r: select pg_terminate_backend(pid, 60000) from pg_stat_activity where usename = 'seckill_service';
+--> t
+b: set application_name = 'seckill';
+select split_cell(0, 2);
+--> ERROR P0001: sessions of the service are connected: ...
+b: reset application_name;
+set application_name = 'seckill';
+select split_cell(0, 2), min(cells) from cell;
+--> 0|1
+
+-- test_split_cell__needs_a_part_of_the_cell
+select cell, in_cell(1, 2, format('split_cell(%s)', cell))
+from unnest(array['1, 4', '3, 4', '1023, 1024', '0, 4', '2, 4', '5, 4', '-1, 4', '1, 2', '1, 1',
+                  '1, 6', '1, 2048']) cell;
+--> 1, 4|0
+--> 3, 4|0
+--> 1023, 1024|0
+--> 0, 4|cell 1/2 cannot become 0/4: ...
+--> 2, 4|cell 1/2 cannot become 2/4: ...
+--> 5, 4|cell 1/2 cannot become 5/4: ...
+--> -1, 4|cell 1/2 cannot become -1/4: ...
+--> 1, 2|cell 1/2 cannot become 1/2: ...
+--> 1, 1|cell 1/2 cannot become 1/1: ...
+--> 1, 6|cell 1/2 cannot become 1/6: ...
+--> 1, 2048|cell 1/2 cannot become 1/2048: ...
+select in_cell(0, 1, 'split_cell(0, 2)'), in_cell(0, 1, 'split_cell(2, 2)');
+--> 0|cell 0/1 cannot become 2/2: ...
+select in_cell(-1, 2, 'split_cell(0, 4)');
+--> ERROR P0002: query returned no rows
+
+-- test_split_cell__keeps_what_belongs_to_its_number
+select id, place(id, '{1}'), pay(id, 1, id::text)
+from (select new_voucher(10, 1) as id from generate_series(1, 4)) v;
+insert into used_key (voucher_id, actor, key, request, made_id)
+select case when made_id is null then id else 0 end, 'x', id, 'r', made_id
+from voucher, unnest(array[id, null]) made_id;
+select split_cell(1, 2);
+--> 2
+select array_agg(id), (select array_agg(voucher_id) from voucher_order),
+       (select array_agg(voucher_id) from order_event),
+       (select array_agg(voucher_id) from stock_event), (select array_agg(payment_ref) from payment)
+from voucher;
+--> {101,103}|{101,103}|{101,103}|{101,103}|{101,103}
+select voucher_id, made_id from used_key order by voucher_id, made_id;
+--> 0|101
+--> 0|103
+--> 101|
+--> 103|
+select number, cells from cell;
+--> 1|2

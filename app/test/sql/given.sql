@@ -11,8 +11,8 @@ grant usage on schema given to public;
 
 create function given.begin_test() returns void language plpgsql as $$
 begin
-    truncate voucher, voucher_order, payment, order_event, stock_event, used_key, webhook
-        restart identity;
+    truncate voucher, voucher_order, payment, order_event, stock_event, used_key, webhook,
+        moved_voucher restart identity;
     delete from cell;
     insert into cell (number) values (0);
     perform setval('voucher_id_seq', 100), setval('voucher_order_id_seq', 1000),
