@@ -64,8 +64,8 @@ struct store_session {
     int64_t server_start_us;    /* when the server started; tells servers apart */
     enum durability durability; /* as the last proof reported */
     int64_t configured_us; /* when the server read its configuration, see proof.sql */
-    int64_t cell, cells;
-    int64_t age_s; /* how old the last answer may be; set only if `is_reader` */
+    int64_t cell, cells;   /* as the last proof reported; a split narrows the cell */
+    int64_t age_s;         /* how old the last answer may be; set only if `is_reader` */
 };
 
 struct store_conn_options {

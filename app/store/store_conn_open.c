@@ -24,6 +24,8 @@ enum proof_column {
     PROOF_READ_ONLY,
     PROOF_CONFIGURED,
     PROOF_PID,
+    PROOF_CELL,
+    PROOF_CELLS,
     PROOF_COLUMNS
 };
 
@@ -48,6 +50,13 @@ enum rlock_status store_conn_take_proof(struct store_conn *conn, const PGresult 
     conn->is_reconfigured = configured_us != session->configured_us;
     session->configured_us = configured_us;
     session->durability = (enum durability)result_int64(result, 0, PROOF_DURABILITY);
+    if (result_int64(result, 0, PROOF_CELL) < 0)
+        return err_set(reterr, RLOCK_REFUSED,
+                       "the database is an aggregate of cells, or receives a half of a"
+                       " cell: name an aggregate in SECKILL_LISTS_DATABASE_URL, and a"
+                       " cell here");
+    session->cell = result_int64(result, 0, PROOF_CELL);
+    session->cells = result_int64(result, 0, PROOF_CELLS);
     if (result_int64(result, 0, PROOF_READ_ONLY) != 0)
         return err_set(reterr, RLOCK_BUSY, "the server is read-only");
     if (session->durability < conn->options.required)
@@ -68,15 +77,7 @@ static enum rlock_status take_session(struct store_conn *conn, const PGresult *r
     session->backend.pid = result_int64(result, 0, 0);
     session->backend.start_us = result_time(result, 0, 1);
     session->server_start_us = result_time(result, 0, 3);
-    session->cell = result_int64(result, 0, 4);
-    session->cells = result_int64(result, 0, 5);
-    if (conn->options.is_reader)
-        return RLOCK_OK;
-    if (session->cell < 0)
-        return err_set(reterr, RLOCK_REFUSED,
-                       "the database is an aggregate of cells: name it in"
-                       " SECKILL_LISTS_DATABASE_URL, and a cell here");
-    if (result_int64(result, 0, 2) != 1)
+    if (!conn->options.is_reader && result_int64(result, 0, 2) != 1)
         return err_set(reterr, RLOCK_REFUSED,
                        "this role may not call place_orders(): run seckill migrate"
                        " --service-role");

@@ -307,11 +307,19 @@ void store_check(struct store *store)
     store_conn_check(store->conns[ROLE_MAIN]);
 }
 
+/* A split narrows the cell. So if two sessions report different cells, the smaller one is right. */
 bool store_is_foreign(const struct store *store, int64_t id)
 {
-    const struct store_session *session = store_conn_session(store->conns[ROLE_MAIN]);
+    for (unsigned i = 0; i < store->conn_count; i++) {
+        const struct store_session *session;
 
-    return id != 0 && session->cells > 1 && id % session->cells != session->cell;
+        if (store->conns[i] == NULL)
+            continue;
+        session = store_conn_session(store->conns[i]);
+        if (id != 0 && session->cells != 0 && id % session->cells != session->cell)
+            return true;
+    }
+    return false;
 }
 
 int64_t store_lists_age_s(const struct store *store)

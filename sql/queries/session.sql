@@ -1,5 +1,5 @@
 -- Begins a session of the service. Returns the server process, whether the role may place orders,
--- when the server started, and the cell. Sets statement_timeout, lock_timeout and
+-- and when the server started. Sets statement_timeout, lock_timeout and
 -- idle_session_timeout to $1, $2 and $3 ms. The planner settings are needed because plans are made
 -- once, and must suit a table of any size, see ../README.md.
 select pid::bigint, backend_start,
@@ -7,9 +7,6 @@ select pid::bigint, backend_start,
            to_regprocedure('place_orders(bigint, bigint[], bigint[], text[], boolean[])'),
            'execute'), true)::int,
        pg_postmaster_start_time(),
-       -- the cell; -1: an aggregate of cells
-       (select min(number) from cell)::bigint,
-       (select min(cells) from cell)::bigint,
        set_config('statement_timeout', $1, false),
        set_config('lock_timeout', $2, false),
        set_config('idle_session_timeout', $3, false),

@@ -257,13 +257,11 @@ static PGresult *settings(struct sim_backend *backend,
     backend->timeout_us = statement->number * 1000;
     backend->lock_us = statement->lock_ms * 1000;
     backend->idle_us = statement->idle_ms * 1000;
-    sim_result_begin(6);
+    sim_result_begin(4);
     sim_result_int(backend->pid, 8);
     sim_result_time(backend->start_us);
     sim_result_int(1, 4); /* the role may call place_orders() */
     sim_result_time(0);   /* start of the server, which does not change */
-    sim_result_int(0, 8); /* cell 0 of 1 */
-    sim_result_int(1, 8);
     return sim_result_end();
 }
 
@@ -274,12 +272,14 @@ bool sim_postgres_is_lowered(void)
 
 static PGresult *proof(const struct sim_backend *backend)
 {
-    sim_result_begin(4);
+    sim_result_begin(6);
     sim_result_int(sim_postgres_is_lowered() ? DURABILITY_NONE : DURABILITY_LOCAL, 4);
     sim_result_int(0, 4); /* not read-only */
     sim_result_time(sim_postgres_is_lowered() ? sim_postgres.lowered_us
                                               : sim_postgres.lowered_until_us);
     sim_result_int(backend->pid, 8);
+    sim_result_int(0, 8); /* cell 0 of 1 */
+    sim_result_int(1, 8);
     return sim_result_end();
 }
 

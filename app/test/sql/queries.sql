@@ -351,6 +351,15 @@ set default_transaction_read_only = on;
 execute proof;
 --> 1|1|...
 
+-- A database that receives a half of a cell has the row of that cell, too.
+-- test_proof__tells_the_cell
+select prepare('proof');
+execute proof;
+--> 2|0|...|0|1
+insert into cell values (-1, 2);
+execute proof;
+--> 2|0|...|-1|2
+
 -- The settings must outlive a transaction that is rolled back.
 -- test_session__sets_what_statements_need
 select prepare('session');
@@ -359,10 +368,10 @@ set jit = on;
 begin;
 alter function place_orders(bigint, bigint[], bigint[], text[], boolean[]) rename to renamed;
 execute session('10001', '10002', '10003');
---> ...|20...|1|20...|0|1|10001ms|10002ms|10003ms|read committed|force_generic_plan|off|...
+--> ...|20...|1|20...|10001ms|10002ms|10003ms|read committed|force_generic_plan|off|...
 rollback;
 execute session('10001', '10002', '10003');
---> ...|20...|1|20...|0|1|10001ms|10002ms|10003ms|read committed|force_generic_plan|off|...
+--> ...|20...|1|20...|10001ms|10002ms|10003ms|read committed|force_generic_plan|off|...
 select string_agg(setting, ' ' order by name) from pg_settings
 where name in ('default_transaction_isolation', 'enable_bitmapscan', 'enable_hashjoin',
                'enable_mergejoin', 'enable_seqscan', 'enable_sort', 'idle_session_timeout', 'jit',

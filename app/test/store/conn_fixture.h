@@ -19,11 +19,11 @@
     "connect fallback_application_name=seckill dbname=" url " host=" address             \
     " hostaddr= port=" port " client_encoding=UTF8 target_session_attrs=any 1;poll W;"
 /* The rows that the server returns at the start of a session. SESSION: the pid is 7, the process
-   started at 8, the role may place orders, the server started at 9, the server is cell 1 of 2.
-   PROOF: the durability is DURABILITY_LOCAL, the server is not read-only, its configuration was
-   read at 5, the pid is 7. */
-#define SESSION "7 8 1 9 1 2;"
-#define PROOF   "2 0 5 7;"
+   started at 8, the role may place orders, the server started at 9. PROOF: the durability is
+   DURABILITY_LOCAL, the server is not read-only, its configuration was read at 5, the pid is 7, the
+   server is cell 1 of 2. */
+#define SESSION "7 8 1 9;"
+#define PROOF   "2 0 5 7 1 2;"
 #define PLACED  "place 42;barrier;sync;proof;sync;"
 
 static uv_loop_t loop;

@@ -117,7 +117,7 @@ CONN_CASE(test_send__sets_the_time_limit)
 static void place_first(void)    { place(&first); }
 static void check(void)          { store_conn_check(conn); }
 /* see test_proof__is_repeated_after_a_new_configuration */
-static void read_new_proof(void) { fake_read("11;12;sync;2 0 6 7;sync;"); }
+static void read_new_proof(void) { fake_read("11;12;sync;2 0 6 7 1 2;sync;"); }
 /* clang-format on */
 
 static void place_with_limit(void)
@@ -198,8 +198,8 @@ CONN_CASE(test_answer__of_one_query)
         /* the commit fails, so its error replaces the rows */
         {"11;12;" ERROR("40001"), SAYS("busy", "40001"), ""},
         /* A refused transaction was rolled back. This outcome is known, whatever the proof says. */
-        {"!23505;sync;1 0 5 7;sync;", SAYS("refused", "23505"), "down 1 unsafe 'session: durability is none, see"},
-        {"!23505;sync;2 0 6 7;sync;", SAYS("refused", "23505"), ""},
+        {"!23505;sync;1 0 5 7 1 2;sync;", SAYS("refused", "23505"), "down 1 unsafe 'session: durability is none, see"},
+        {"!23505;sync;2 0 6 7 1 2;sync;", SAYS("refused", "23505"), ""},
     };
     /* clang-format on */
 
@@ -225,8 +225,8 @@ CONN_CASE(test_answer__is_unknown)
         const char *arrives, *down;
     } rows[] = {
         {"!08006;sync;", "down 1 io 'words of the server';"},
-        {"1 0 5 7;", "down 1 unsafe 'durability is none, see"},
-        {"2 1 5 7;", "down 1 busy 'the server is read-only';"},
+        {"1 0 5 7 1 2;", "down 1 unsafe 'durability is none, see"},
+        {"2 1 5 7 1 2;", "down 1 busy 'the server is read-only';"},
         {"!57014;", "down 1 io 'proof: words of the server';"},
     };
 
@@ -285,13 +285,13 @@ CONN_CASE(test_proof__is_repeated_after_a_new_configuration)
     pass_ms(100);
     place(&second);
     said[0] = '\0';
-    fake_read("11;12;sync;2 0 6 7;sync;");
+    fake_read("11;12;sync;2 0 6 7 1 2;sync;");
     ASSERT_SAID("barrier;sync;proof;sync;");
     ASSERT_NUMBER(store_conn_pending(conn), ==, 2);
     ASSERT_NUMBER(fake_due_ms(), ==, TIMEOUT_MS);
-    fake_read("21;22;sync;2 0 6 7;sync;");
+    fake_read("21;22;sync;2 0 6 7 1 2;sync;");
     ASSERT_SAID("second ok 21;");
-    fake_read("12;sync;2 0 6 7;sync;");
+    fake_read("12;sync;2 0 6 7 1 2;sync;");
     ASSERT_SAID("first ok 11;");
     place(&first);
     said[0] = '\0';
@@ -313,8 +313,10 @@ CONN_CASE(test_check__asks_for_a_proof)
     ASSERT_NUMBER(fake_due_ms(), ==, TIMEOUT_MS);
     store_conn_check(conn);
     ASSERT_SAID("");
-    fake_read("3 0 5 7;sync;");
+    fake_read("3 0 5 7 0 4;sync;");
     ASSERT_NUMBER(store_conn_session(conn)->durability, ==, DURABILITY_REMOTE);
+    ASSERT_NUMBER(store_conn_session(conn)->cell, ==, 0);
+    ASSERT_NUMBER(store_conn_session(conn)->cells, ==, 4);
     assert_true(store_conn_is_up(conn));
     send_bare(&first, STATEMENT_RETIRE);
     fake_read("1;sync;");
@@ -324,7 +326,7 @@ CONN_CASE(test_check__asks_for_a_proof)
     assert_true(store_conn_is_up(conn));
     store_conn_check(conn);
     said[0] = '\0';
-    fake_read("1 0 5 7;sync;");
+    fake_read("1 0 5 7 1 2;sync;");
     assert_false(store_conn_is_up(conn));
     pass_ms(0);
     ASSERT_CONTAINS(said, "down 1 unsafe 'session: durability is none, see");
@@ -508,7 +510,7 @@ CONN_CASE(test_abandon__nobody_is_answered)
     ASSERT_SAID("");
     ASSERT_NUMBER(store_conn_pending(conn), ==, 1);
     ASSERT_NUMBER(fake_due_ms(), ==, TIMEOUT_MS);
-    fake_read("21;22;sync;2 0 6 7;sync;");
+    fake_read("21;22;sync;2 0 6 7 1 2;sync;");
     ASSERT_SAID("barrier;sync;proof;sync;");
     assert_true(store_conn_abandon(conn, &second.query));
     /* The proof of the query that was abandoned is still needed. */

@@ -58,7 +58,7 @@ CONN_CASE(test_connect__a_reader_needs_no_proof)
                 "prepare restock_voucher;sync;flush;poll R;");
     fake_encoding = NULL; /* a pooler does not report the encoding */
     /* The server is an aggregate, in which no orders are placed. */
-    fake_read("7 8 0 9 -1 0;sync;");
+    fake_read("7 8 0 9;sync;");
     ASSERT_SAID("up;");
 }
 
@@ -86,11 +86,11 @@ CONN_CASE(test_connect__fails)
         {"sync",        0, "UTF8",   NULL, "io 'prepare: words of libpq'"},
         {"",            0, "LATIN1", "ok;", "invalid 'the encoding of the database is LATIN1"},
         {"",            0, "UTF8",   "!42601;", "io 'prepare: words of the server'"},
-        {"",            0, "UTF8",   "7 8 1 9 -1 0;", "refused 'the database is an aggregate"},
-        {"",            0, "UTF8",   "7 8 0 9 0 1;", "refused 'this role may not call"},
-        {"",            0, "UTF8",   SESSION "2 1 5 7;", "busy 'the server is read-only'"},
-        {"",            0, "UTF8",   SESSION "1 0 5 7;", "unsafe 'durability is none, see"},
-        {"",            0, "UTF8",   SESSION "2 0 5 6;", "not_owner 'a pooler gives each"},
+        {"",            0, "UTF8",   SESSION "2 0 5 7 -1 2;", "refused 'the database is an aggregate of cells, or receives"},
+        {"",            0, "UTF8",   "7 8 0 9;", "refused 'this role may not call"},
+        {"",            0, "UTF8",   SESSION "2 1 5 7 1 2;", "busy 'the server is read-only'"},
+        {"",            0, "UTF8",   SESSION "1 0 5 7 1 2;", "unsafe 'durability is none, see"},
+        {"",            0, "UTF8",   SESSION "2 0 5 6 1 2;", "not_owner 'a pooler gives each"},
         {"consume",     0, "UTF8",   "ok;", "io 'connection lost: words of libpq'"},
     };
     /* clang-format on */
@@ -156,7 +156,7 @@ CONN_CASE(test_connect__reports_a_host_that_answered)
             fake_next = i == refusing ? PGRES_POLLING_OK : PGRES_POLLING_FAILED;
             fake_ready(UV_WRITABLE);
             if (i == refusing)
-                fake_read(SESSION "2 1 5 7;");
+                fake_read(SESSION "2 1 5 7 1 2;");
             if (i < 2)
                 pass_ms(0);
         }
@@ -181,10 +181,10 @@ CONN_CASE(test_connect__reports_the_last_host_that_answered)
     options.database_url = THREE_HOSTS;
     open_conn();
     fake_ready(UV_WRITABLE);
-    fake_read(SESSION "2 1 5 7;");
+    fake_read(SESSION "2 1 5 7 1 2;");
     pass_ms(0);
     fake_ready(UV_WRITABLE);
-    fake_read(SESSION "1 0 5 7;");
+    fake_read(SESSION "1 0 5 7 1 2;");
     pass_ms(0);
     said[0] = '\0';
     fake_next = PGRES_POLLING_FAILED;
@@ -196,8 +196,8 @@ CONN_CASE(test_connect__reports_the_last_host_that_answered)
    whichever order they answer. */
 CONN_CASE(test_connect__prefers_the_reason_of_a_primary)
 {
-    static const char *const proofs[] = {SESSION "2 1 5 7;", SESSION "2 0 5 7;",
-                                         SESSION "2 1 5 7;"};
+    static const char *const proofs[] = {SESSION "2 1 5 7 1 2;", SESSION "2 0 5 7 1 2;",
+                                         SESSION "2 1 5 7 1 2;"};
 
     options.database_url = THREE_HOSTS;
     options.required = DURABILITY_REMOTE;
@@ -291,7 +291,7 @@ CONN_CASE(test_pooler__gives_the_process_to_no_other_client)
     fake_read("8;sync;");
     ASSERT_CONTAINS(said, "session '1000' '200' '9000';prepare place;");
     said[0] = '\0';
-    fake_read("8 8 1 9 1 2;2 0 5 8;sync;");
+    fake_read("8 8 1 9;2 0 5 8 1 2;sync;");
     ASSERT_SAID("up;");
 }
 

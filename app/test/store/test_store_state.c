@@ -253,6 +253,7 @@ STORE_CASE(test_state__a_pooler_is_left_by_all_but_lists)
 STORE_CASE(test_state__is_that_of_the_main_session)
 {
     ASSERT_NUMBER(store_lists_age_s(shop), ==, -1);
+    assert_false(store_is_foreign(shop, 6));
     open_with_lists();
     conn_of(ROLE_MAIN)->session.durability = DURABILITY_LOCAL;
     conn_of(ROLE_MAIN)->session.cells = 4;
@@ -270,6 +271,9 @@ STORE_CASE(test_state__is_that_of_the_main_session)
     assert_false(store_is_foreign(shop, 6));
     conn_of(ROLE_MAIN)->session = (struct store_session){.cells = 2, .cell = 1};
     assert_true(store_is_foreign(shop, 6));
+    assert_false(store_is_foreign(shop, 7));
+    conn_of(ROLE_LANE)->session = (struct store_session){.cells = 4, .cell = 1};
+    assert_true(store_is_foreign(shop, 7)); /* another session has seen the split */
     store_check(shop);
     assert_true(conn_of(ROLE_MAIN)->is_checked);
     conn_of(ROLE_MAIN)->options.on_notify("123", shop);
