@@ -87,8 +87,13 @@ void api_problems_free(struct api_problems *problems)
 
 /* -- problems -- */
 
+/* If the cell was split after the request was routed, the voucher that was not found may be in
+   another cell. */
 void api_answer_problem(struct api_request *request, enum api_problem problem)
 {
+    if (problem == PROBLEM_NOT_FOUND &&
+        store_is_foreign(request->api->options.store, request->id))
+        problem = PROBLEM_MISDIRECTED;
     http_answer_page(request->http, request->api->problems->fixed[problem]);
 }
 

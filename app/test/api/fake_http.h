@@ -40,6 +40,7 @@ static struct {
     int64_t age_s, rate_wait_us;
     size_t pending;
     bool is_foreign, is_gone;
+    bool is_split; /* store_is_foreign() is true from its second call on */
     struct health health;
     const void *auth;      /* of the last call of auth_check() */
     size_t followed_count; /* by the last stream */

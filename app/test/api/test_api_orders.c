@@ -284,6 +284,24 @@ API_CASE(test_life__answers_each_verdict)
     }
 }
 
+/* The cell is split while the request is under way. */
+API_CASE(test_life__says_that_the_voucher_has_moved)
+{
+    static const struct {
+        enum change_verdict verdict;
+        const char *answer;
+    } rows[] = {{CHANGE_NO_ORDER, "421 misdirected"},
+                {CHANGE_WRONG_STATE, "409 wrong_state"}};
+
+    fake.is_split = true;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        fake.is_foreign = false;
+        fake.verdict = rows[i].verdict;
+        ASSERT_TEXT(ask("POST /v1/orders/71/refund", PAYMENT, NULL, NULL),
+                    rows[i].answer);
+    }
+}
+
 /* -- the feed -- */
 
 #define FEED_ITEM(id, more)                                                              \
