@@ -81,12 +81,12 @@ say = $(if $(V),,@echo '  $(1) $@')
 .PHONY: all
 all: $(BUILD)/seckill $(BUILD)/librlock.a ## build the service and the lock library, in build/
 
-$(BUILD)/seckill: $(APP_OBJ) $(BUILD)/librlock.a | $(BUILD)/seckill-top
+$(BUILD)/seckill: $(APP_OBJ) $(BUILD)/librlock.a | $(BUILD)/seckill-top $(BUILD)/seckill-cells
 	$(call say,LD)
 	$(Q)$(CC) $(SANITIZE) $(LDFLAGS) -o $@ $^ $(LIBS)
 
-# `seckill top`, a script.
-$(BUILD)/seckill-top: app/install/seckill-top
+# `seckill top` and `seckill cells`, scripts.
+$(BUILD)/seckill-%: app/install/seckill-%
 	$(Q)install -D $< $@
 
 $(BUILD)/app/web/%.css: app/web/page.css app/web/%.css
@@ -193,7 +193,7 @@ build/deps.ok: .ci/packages .ci/deps.sh
 .PHONY: install install-program
 install: install-program install-library ## install the program and the library: PREFIX=/usr/local DESTDIR=
 install-program: $(BUILD)/seckill
-	install -D -t $(ROOT)/bin $(BUILD)/seckill $(BUILD)/seckill-top
+	install -D -t $(ROOT)/bin $(BUILD)/seckill $(BUILD)/seckill-top $(BUILD)/seckill-cells
 	install -d $(ROOT)/lib/systemd/system $(ROOT)/share/man/man1
 	for unit in seckill seckill-deliver; do \
 	    cat app/install/$$unit.service app/install/sandbox.conf | sed -e 's,@PREFIX@,$(PREFIX),' \

@@ -32,9 +32,10 @@ inside env SECKILL_JWT_SECRET=0123456789abcdef0123456789abcdef seckill token --u
     grep -q '^eyJ' || fail "no token"
 # The new Debian has no Python.
 [ -x "$root/usr/bin/seckill-top" ] || fail "no seckill-top"
+[ -x "$root/usr/bin/seckill-cells" ] || fail "no seckill-cells"
 why=$(inside seckill top 2>&1) && fail "seckill top without Python"
 echo "$why" | grep 'cannot run seckill-top with Python 3: ' || fail "seckill top: $why"
-[ "$(dpkg-deb -f "$package" Recommends)" = "python3, ca-certificates" ] || fail "recommended: $(dpkg-deb -f "$package" Recommends)"
+[ "$(dpkg-deb -f "$package" Recommends)" = "python3, ca-certificates, postgresql-client" ] || fail "recommended: $(dpkg-deb -f "$package" Recommends)"
 [ "$(stat -c %a:%u "$root/etc/default/seckill")" = 600:0 ] || fail "the settings are readable by others than root"
 inside gzip -t /usr/share/man/man1/seckill.1.gz
 

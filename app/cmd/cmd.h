@@ -25,7 +25,7 @@ struct command {
 
 extern const struct command command_serve, command_migrate, command_token, command_audit,
     command_lock, command_deliver, command_webhook, command_erase, command_top,
-    command_version;
+    command_cells, command_version;
 
 /** Return the exit code of a command that ends with `status`. */
 static inline int exit_code_of(enum rlock_status status)

@@ -8,8 +8,9 @@
 #include <unistd.h>
 
 static const struct command *const commands[] = {
-    &command_serve,   &command_migrate, &command_token, &command_audit, &command_lock,
-    &command_deliver, &command_webhook, &command_erase, &command_top,   &command_version};
+    &command_serve, &command_migrate, &command_token,   &command_audit,
+    &command_lock,  &command_deliver, &command_webhook, &command_erase,
+    &command_top,   &command_cells,   &command_version};
 #define COMMAND_COUNT (sizeof(commands) / sizeof(commands[0]))
 
 static int print_usage(FILE *out, int code)

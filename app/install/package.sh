@@ -33,7 +33,7 @@ Architecture: $arch
 Maintainer: the seckill authors <seckill@localhost>
 Installed-Size: $(du -ks --exclude DEBIAN "$root" | cut -f 1)
 Depends: $depends
-Recommends: python3, ca-certificates
+Recommends: python3, ca-certificates, postgresql-client
 Suggests: postgresql (>= 15), redis-server
 Section: web
 Priority: optional

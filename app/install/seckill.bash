@@ -4,7 +4,7 @@ _seckill()
 {
     local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} words=
     if [ "$COMP_CWORD" -eq 1 ]; then
-        words="serve migrate token audit lock deliver webhook erase top version --help --version"
+        words="serve migrate token audit lock deliver webhook erase top cells version --help --version"
     elif [ "$before" = --role ]; then
         words="shopper payment admin auditor"
     else
@@ -16,6 +16,7 @@ _seckill()
         webhook) words="add list enable replay remove --help" ;;
         erase) words="--user --ended --archive --dry-run --help" ;;
         top) words="--url --token-file --every --count --help" ;;
+        cells) words="status migrate audit balancer split clean --help" ;;
         audit | deliver | version | --version) words="--help" ;;
         esac
     fi

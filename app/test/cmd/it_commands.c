@@ -44,7 +44,7 @@ SERVICE_CASE(test_help__states_the_usage_and_exit_codes)
 {
     static const char *const commands[] = {"serve", "migrate", "token",   "audit",
                                            "lock",  "deliver", "webhook", "erase",
-                                           "top",   "version"};
+                                           "top",   "cells",   "version"};
     char usage[40];
 
     for (size_t i = 0; i < COUNT_OF(commands); i++) {

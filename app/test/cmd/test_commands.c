@@ -643,9 +643,9 @@ CASE(test_token__invalid_arguments)
     assert_int_equal(run(&command_token, "token --user 1")->code, EXIT_USAGE);
 }
 
-/* -- top and version -- */
+/* -- top, cells and version -- */
 
-CASE(test_top__runs_the_script_beside_the_program)
+CASE(test_scripts__run_beside_the_program)
 {
     static char program[] = "/opt/seckill";
     char *kept = program_invocation_name;
@@ -655,6 +655,10 @@ CASE(test_top__runs_the_script_beside_the_program)
                                       "cannot run /opt/seckill-top with Python 3: "
                                       "No such file or directory",
                                       "exec /opt/seckill-top x;"});
+    check(&command_cells, &(struct row){"cells x", 2, "", "",
+                                        "cannot run /opt/seckill-cells with Python 3: "
+                                        "No such file or directory",
+                                        "exec /opt/seckill-cells x;"});
     program_invocation_name = kept;
 }
 
