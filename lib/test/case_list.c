@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#define CASES_MAX 128
+#define CASES_MAX 256
 
 static struct CMUnitTest added[CASES_MAX];
 static struct asserts_place places[CASES_MAX];

@@ -26,7 +26,7 @@
 #include "test/case_list.h"
 
 #define SCRIPT_BYTES   65536
-#define SCRIPT_TESTS   128
+#define SCRIPT_TESTS   256
 #define SCRIPT_RACERS  64
 #define SCRIPT_LETTERS ('z' - 'a' + 1)
 #define SCRIPT_MAIN    'a' /* the session of a statement without a letter */
