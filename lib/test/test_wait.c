@@ -209,6 +209,18 @@ WAIT_CASE(test_waiter__sleeps_until_the_lock_may_be_free)
     }
 }
 
+WAIT_CASE(test_waiter__is_used_again)
+{
+    struct wait_test *test = *state;
+    struct rlock *lock = begin_busy(test, 0, &rlock_plain);
+    const struct rlock_waiter *waiter = lock->waiter;
+
+    end(test, lock);
+    lock = begin_busy(test, 1, &rlock_plain);
+    assert_ptr_equal(lock->waiter, waiter);
+    end(test, lock);
+}
+
 /** Return the longest of many pauses of a lock that spins. */
 static int64_t longest_pause_ms(struct wait_test *test, struct rlock *lock)
 {

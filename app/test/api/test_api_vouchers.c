@@ -230,6 +230,15 @@ static void assert_starts_a_read(const char *line, size_t reads)
         fail_msg("%s: expected %zu reads, got %zu", line, reads, fake.held_count);
 }
 
+API_CASE(test_vouchers__are_refused_without_memory)
+{
+    torture_fail(2, 0); /* the first allocation is one of the fixture */
+    ASSERT_TEXT(ask(WRITE_VOUCHER, ADMIN, NULL, CREATE "}"),
+                "503 Retry-After: 1 overloaded");
+    assert_true(torture_stop());
+    ASSERT_TEXT(did, "");
+}
+
 API_CASE(test_readings__are_refused_without_memory)
 {
     torture_fail(2, 0); /* the first allocation is one of the fixture */

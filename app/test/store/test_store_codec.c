@@ -107,6 +107,19 @@ UNIT_CASE(test_params__keep_their_places_while_the_buffer_grows)
     assert_int_equal(params.count + (int)params.used + (int)params.size, 0);
 }
 
+UNIT_CASE(test_params_copy__of_one_byte)
+{
+    struct store_params params = {0}, copy;
+
+    params_begin(&params);
+    params_text(&params, &(const struct text){"x", 1});
+    assert_true(params_copy(&copy, &params));
+    ASSERT_NUMBER(copy.used, ==, 1);
+    ASSERT_NUMBER(copy.bytes[0], ==, 'x');
+    params_clear(&copy);
+    params_clear(&params);
+}
+
 UNIT_CASE(test_params__have_failed_without_memory)
 {
     struct store_params params = {0}, copy;

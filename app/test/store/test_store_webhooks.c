@@ -1,5 +1,6 @@
 /* test_store_webhooks.c - the endpoints of the webhooks, with fake connections. */
 #include "app/test/store/shop_fixture.h"
+#include "test/torture.h"
 
 static void on_webhooks(enum rlock_status status, const struct webhook *webhooks,
                         size_t count, void *arg)
@@ -43,6 +44,17 @@ STORE_CASE(test_list_webhooks__returns_each_endpoint)
         fake_answer(answers[i] != NULL ? RLOCK_OK : RLOCK_IO, answers[i]);
     }
     ASSERT_SAID("ok 1 2 3 https://a s 4_5 6 7 8 http://b t 9_10;ok;io;");
+}
+
+STORE_CASE(test_list_webhooks__without_memory)
+{
+    store_list_webhooks(shop, on_webhooks, shop);
+    store_flush(shop);
+    ASSERT_SENT("reads list_webhooks 251/1000: ");
+    torture_fail(1, 0);
+    fake_answer(RLOCK_OK, "1 2 3 'https://a' 's' 4 5;");
+    assert_true(torture_stop());
+    ASSERT_SAID("no_memory;");
 }
 
 STORE_CASE(test_note_webhook__says_what_was_noted)
