@@ -419,6 +419,10 @@ CONN_CASE(test_resolve__takes_the_addresses_in_turn)
 
 CONN_CASE(test_resolve__fails)
 {
+    const struct addrinfo hints = {.ai_flags = AI_NUMERICHOST,
+                                   .ai_socktype = SOCK_STREAM};
+    struct addrinfo *found;
+
     options.database_url = "postgresql://one:5001/seckill";
     open_conn();
     said[0] = '\0';
@@ -430,6 +434,10 @@ CONN_CASE(test_resolve__fails)
     ASSERT_SAID("resolve one;backoff 1 40 250;down 0 io 'one: not enough memory';");
     pass_ms(20);
     ASSERT_SAID("resolve one;"); /* no answer to the failed request is awaited */
+    assert_int_equal(getaddrinfo("10.1.0.1", NULL, &hints, &found), 0);
+    found->ai_addrlen = 0;
+    fake_resolve_ends(0, found);
+    ASSERT_SAID("backoff 2 40 250;down 0 io 'one: ai_family not supported';");
 }
 
 /* Only one name is resolved at a time. A late answer must not be taken for the answer about the
