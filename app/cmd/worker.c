@@ -257,7 +257,7 @@ static void worker_on_webhook_states(enum rlock_status status,
 
 static void read_webhooks(struct worker *worker, int64_t now_us)
 {
-    if (worker->webhooks_us != 0 && now_us - worker->webhooks_us < WEBHOOKS_US)
+    if (now_us - worker->webhooks_us < WEBHOOKS_US)
         return;
     worker->webhooks_us = now_us;
     store_read_webhook_states(worker->store, worker_on_webhook_states, worker);
