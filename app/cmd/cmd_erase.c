@@ -14,7 +14,7 @@ struct erasure {
     const char *days, *schema;
     bool is_dry_run;
     unsigned done; /* rows that say what was changed */
-    char refusal[200];
+    struct rlock_err refusal;
 };
 
 static bool parse_arguments(int argc, char **argv, struct erasure *erasure)
@@ -51,7 +51,7 @@ static void erase_on_row(const char *text, const char *is_done, void *arg)
         puts(text);
         erasure->done++;
     } else {
-        snprintf(erasure->refusal, sizeof(erasure->refusal), "%s", text);
+        snprintf(erasure->refusal.text, sizeof(erasure->refusal.text), "%s", text);
     }
 }
 
@@ -96,12 +96,11 @@ static int cmd_erase(int argc, char **argv, const struct config *config,
     if (status == RLOCK_OK)
         status = erase(db, &erasure, reterr);
     db_close(db);
-    if (status == RLOCK_OK && erasure.refusal[0] != '\0') {
-        err_set(reterr, RLOCK_REFUSED, "%s", erasure.refusal);
-        return EXIT_BROKEN;
-    }
     if (status != RLOCK_OK)
         return EXIT_FAILED;
+    *reterr = erasure.refusal;
+    if (reterr->text[0] != '\0')
+        return EXIT_BROKEN;
     if (erasure.user == NULL)
         printf("%u vouchers\n", erasure.done);
     if (erasure.is_dry_run)

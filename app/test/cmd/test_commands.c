@@ -436,10 +436,10 @@ CASE(test_erase__erases_one_shopper_or_all_ended_sales)
 
 CASE(test_erase__failures)
 {
-    fake.row[0] = "refused";
+    fake.row[0] = "r";
     fake.row[1] = "f";
     fake.answers = 1;
-    check(&command_erase, &(struct row){"erase --user 5", 1, "", "", "refused",
+    check(&command_erase, &(struct row){"erase --user 5", 1, "", "", "r",
                                         "open host=h;erase_user 5;close;"});
     fake.fails = "open";
     check(&command_erase, &(struct row){"erase --user 5", 2, "", "", "open failed",
