@@ -330,7 +330,7 @@ test-interop: ## test the reentrant lock against Redisson; needs Java and Maven
 	@.ci/test.sh interop
 test-web: ## test the pages in a browser; the screenshots are in var/screens
 	@.ci/test.sh web
-test-contract: ## test generated clients and random requests; needs npm, PyPI and Go's proxy
+test-contract: ## test generated clients and random requests; needs npm, PyPI, Maven Central and Go's proxy
 	@.ci/test.sh contract
 test-package: ## install, run and remove the package on a new Debian; needs root
 	@.ci/test.sh package
@@ -401,7 +401,7 @@ check-ci: check-rare check-lint check-access check-model check-interop check-con
 CASES      = 300
 SIMULATE_S = 10
 check-ci: SIMULATE_S = 30
-CONTRACT   = requests typescript python go follow_python follow_go decoding traces
+CONTRACT   = requests typescript python go java follow_python follow_go decoding traces
 .PHONY: check-contract $(CONTRACT:%=check-contract-%) check-schemathesis check-simulate check-simulate-sql check-load-units check-gdb check-top check-balancers check-model check-install check-library check-library-package check-abi check-interop check-kubernetes check-monitoring check-probes
 # Clients, requests and readers as the guides show them, and random requests.
 check-contract: $(CONTRACT:%=check-contract-%) check-schemathesis

@@ -1,11 +1,11 @@
 #!/usr/bin/env -S python3 -B
-"""run.py PROGRAM requests|typescript|python|go|follow_python|follow_go|decoding|traces|schemathesis [CASES]
+"""run.py PROGRAM requests|typescript|python|go|java|follow_python|follow_go|decoding|traces|schemathesis [CASES]
 
 Uses the contract: the requests of app/docs/requests.http, clients that are generated from
 app/api/openapi.yaml, the readers of the history in app/docs/integrator.md, logical decoding as it says,
 the collector of traces in app/docs/operator.md, and random requests by Schemathesis. Each run has its own servers and a
-service. The generators come from npm, PyPI and Go's proxy, and are kept in var/contract. Exit code
-77: the test cannot run here; the last line says why."""
+service. The generators come from npm, PyPI, Go's proxy and Maven Central, and are kept in
+var/contract. Exit code 77: the test cannot run here; the last line says why."""
 
 import concurrent.futures
 import contextlib
@@ -214,6 +214,19 @@ def test_go(world):
     run("go", "vet", ".", cwd=place)
     run("go", "build", "-o", "buy", ".", cwd=place)
     order = run("./buy", world.url, voucher, world.shopper(), world.payment, cwd=place).split()
+    world.bought(voucher, order)
+
+
+def test_java(world):
+    pom = f"{HERE}/java_client.xml"
+    maven = ("mvn", "-B", "-q", "-Dmaven.repo.local=m2", f"-Dcontract={CONTRACT}", "compile")
+    place = fetch("java", [read(pom)], ["cp", pom, "pom.xml"], [*maven, "-Dcodegen.skip=true"])
+    voucher = world.service.create_voucher("Java", STOCK)
+    shutil.copy(f"{HERE}/Buy.java", place)
+    shutil.rmtree(f"{place}/target", ignore_errors=True)
+    run(*maven, "-o", cwd=place)
+    order = run("java", "-cp", "target/classes:target/dependency/*", "Buy", world.url, voucher, world.shopper(),
+                world.payment, cwd=place).split()
     world.bought(voucher, order)
 
 
