@@ -5,7 +5,7 @@ import {findProblems} from '/web/problems.js';
 import {Stats, KEPT_S, percentile} from '/web/stats.js';
 import {call, claims, devToken, element, every, moneyOf, setText, takeToken} from '/web/common.js';
 import {initFind} from '/web/find.js';
-import {initForms, openCopy, openEdit, openNew, openRestock} from '/web/forms.js';
+import {initForms, openCopy, openEdit, openNew, openRestock, stopSale} from '/web/forms.js';
 import {language, text, translatePage} from '/web/i18n.js';
 
 translatePage(languages);
@@ -216,7 +216,8 @@ function drawInstances() {
 /* -- vouchers -- */
 
 const stateBadge = {open: 'good', upcoming: 'warn', ended: ''};
-const actions = {edit: openEdit, restock: openRestock, copy: openCopy}; /* from a button of a row to what it opens */
+/* From a button of a row to what it does. */
+const actions = {edit: openEdit, restock: openRestock, copy: openCopy, stop: stopSale};
 
 function drawVouchers() {
     const body = byId('vouchers');
@@ -229,11 +230,12 @@ function drawVouchers() {
         ]);
         if (!row.cells[1].firstChild) {
             row.cells[1].append(element('span', {}));
-            row.cells[7].append(...Object.entries(actions).map(([verb, open]) => element('button', {
-                type: 'button', class: 'small', 'data-verb': verb, onclick: () => open(row.voucher),
+            row.cells[7].append(...Object.entries(actions).map(([verb, act]) => element('button', {
+                type: 'button', class: 'small', 'data-verb': verb, onclick: () => act(row.voucher),
                 'aria-label': text('verb_of', {verb: text(verb), title: voucher.title})}, text(verb))));
         }
         row.voucher = voucher;
+        row.querySelector('[data-verb="stop"]').hidden = voucher.state !== 'open';
         row.cells[1].firstChild.className = `badge ${isOut ? 'bad' : stateBadge[voucher.state]}`;
         setText(row.cells[1].firstChild, text(isOut ? 'sold_out' : voucher.state));
     }
@@ -243,6 +245,13 @@ function drawVouchers() {
         if (body.rows[i] !== row && !body.contains(document.activeElement))
             body.insertBefore(row, body.rows[i]);
     });
+}
+
+/* Shows the outcome of a change, and then the change. */
+function done(message, isBad = false) {
+    byId('done').className = `message ${isBad ? 'bad' : 'good'}`;
+    setText(byId('done'), message);
+    refreshVouchers();
 }
 
 function updateVouchers(items) {
@@ -346,7 +355,7 @@ function signIn(newToken) {
 async function start() {
     document.title = text('title');
     byId('charts').append(stockChart.element, ...charts.map((each) => each.chart.element));
-    initForms({token: () => token, done: (message) => { setText(byId('done'), message); refreshVouchers(); }});
+    initForms({token: () => token, done});
     initFind({token: () => token, time: (iso) => time.format(Date.parse(iso)), money});
     byId('create').onclick = openNew;
     byId('signout').onclick = () => signOut();

@@ -39,7 +39,9 @@ export const languages = {
         instance: 'Instance', uptime: 'Uptime', workers: 'Workers', requests_s: 'Requests/s', orders_s: 'Orders/s',
         locks_lost: 'Locks lost',
 
-        vouchers: 'Vouchers', create: 'New voucher', edit: 'Edit', restock: 'Restock', copy: 'Duplicate', state: 'State', left: 'Left',
+        vouchers: 'Vouchers', create: 'New voucher', edit: 'Edit', restock: 'Restock', copy: 'Duplicate', stop: 'Stop now',
+        ask_stop: 'Stop the sale of {title}?', stopped: 'Stopped: {title}.',
+        stop_effect: 'It ends now. Orders that are already placed remain.', state: 'State', left: 'Left',
         total: 'Total', voucher_title: 'Title', price: 'Price', opens: 'Opens', ends: 'Ends',
         upcoming: 'upcoming', open: 'open', ended: 'ended', sold_out: 'sold out',
         edit_head: 'Edit the voucher', description: 'Description', face_value: 'Face value', stock: 'Stock',
@@ -98,7 +100,8 @@ export const languages = {
         instance: '实例', uptime: '运行时间', workers: '线程', requests_s: '请求/秒', orders_s: '订单/秒',
         locks_lost: '失去的锁',
 
-        vouchers: '优惠券', create: '新建优惠券', edit: '编辑', restock: '补货', copy: '复制', state: '状态', left: '剩余',
+        vouchers: '优惠券', create: '新建优惠券', edit: '编辑', restock: '补货', copy: '复制', stop: '立即结束',
+        ask_stop: '结束“{title}”的销售？', stopped: '已结束：{title}。', stop_effect: '活动立即结束，已有的订单不受影响。', state: '状态', left: '剩余',
         total: '总量', voucher_title: '标题', price: '价格', opens: '开始', ends: '结束',
         upcoming: '即将开始', open: '抢购中', ended: '已结束', sold_out: '已抢光',
         edit_head: '编辑优惠券', description: '说明', face_value: '面值', stock: '库存', per_user_limit: '每人限购',

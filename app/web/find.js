@@ -1,5 +1,6 @@
 /* find.js - the dashboard's orders: find them, read their history, change them. */
 import {call, element, setText} from '/web/common.js';
+import {ask} from '/web/forms.js';
 import {failure, text} from '/web/i18n.js';
 
 const byId = (id) => document.getElementById(id);
@@ -18,26 +19,17 @@ function say(message, isBad = false) {
 
 /* -- changes -- */
 
-/* Asks for confirmation, and then changes the order. */
-function confirmChange(row, verb) {
-    const dialog = byId('confirm');
-    setText(byId('confirm-head'), text('ask_order', {verb: text(verb), id: row.order.id}));
-    setText(byId('confirm-text'), text('about_order', {
-        shopper: row.order.user_id, price: page.money(row.order.price_cents), effect: text(`${verb}_effect`)}));
-    setText(byId('confirm-yes'), text(verb));
-    dialog.returnValue = '';
-    dialog.onclose = () => {
-        if (dialog.returnValue === 'yes')
-            change(row, verb);
-    };
-    dialog.showModal();
-}
-
+/* Asks, and then changes the order. */
 async function change(row, verb) {
+    const {id, user_id, price_cents} = row.order;
+    if (!await ask(text('ask_order', {verb: text(verb), id}),
+                   text('about_order', {shopper: user_id, price: page.money(price_cents), effect: text(`${verb}_effect`)}),
+                   text(verb)))
+        return;
     try {
-        const order = await call('POST', `/v1/orders/${row.order.id}/${verb}`, {token: page.token()});
+        const order = await call('POST', `/v1/orders/${id}/${verb}`, {token: page.token()});
         fill(row, order);
-        say(text('changed', {id: order.id, status: text(order.status)}));
+        say(text('changed', {id, status: text(order.status)}));
         byId('orders-head').focus();
     } catch (problem) {
         say(failure(problem), true);
@@ -70,7 +62,7 @@ function fill(row, order) {
         element('td', {}, element('span', {class: `badge ${badges[order.status]}`}, text(order.status))),
         element('td', {class: 'right'}, page.money(order.price_cents)), element('td', {}, page.time(order.created_at)),
         element('td', {class: 'acts'}, button('history', order, () => showHistory(order)),
-                ...(changes[order.status] ?? []).map((verb) => button(verb, order, () => confirmChange(row, verb)))));
+                ...(changes[order.status] ?? []).map((verb) => button(verb, order, () => change(row, verb)))));
 }
 
 async function readPage() {

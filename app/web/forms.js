@@ -1,4 +1,5 @@
-/* forms.js - the dashboard's dialogs: create or edit a voucher, restock one. */
+/* forms.js - the dashboard's dialogs: create or edit a voucher, restock one, stop its sale; ask before a
+   change. */
 import {call, moneyOf, setText} from '/web/common.js';
 import {failure, hasText, language, text} from '/web/i18n.js';
 
@@ -6,7 +7,7 @@ const SOON_MS = 60000; /* until the sale of a new voucher begins */
 
 const {unit} = moneyOf(language);
 const byId = (id) => document.getElementById(id);
-let page; /* {token(), done(text)} */
+let page; /* {token(), done(message, isBad)} */
 let edited = null;
 
 /* "2026-11-21T01:30:00" in the time zone of the device, the format of the input. */
@@ -114,6 +115,31 @@ export function openRestock(voucher) {
     edited = voucher;
     setText(byId('restock-what'), stockText(voucher));
     open(byId('restock'), {add: ''});
+}
+
+/** Asks before a change. Returns whether the answer was yes. */
+export function ask(question, about, verb) {
+    const dialog = byId('confirm');
+    setText(byId('confirm-head'), question);
+    setText(byId('confirm-text'), about);
+    setText(byId('confirm-yes'), verb);
+    dialog.returnValue = '';
+    dialog.showModal();
+    return new Promise((resolve) => { dialog.onclose = () => resolve(dialog.returnValue === 'yes'); });
+}
+
+/** Ends the sale of a voucher at the current time of the database. */
+export async function stopSale({id, title}) {
+    if (!await ask(text('ask_stop', {title}), text('stop_effect'), text('stop')))
+        return;
+    try {
+        const {server_time} = await call('GET', `/v1/vouchers/${id}`);
+        await call('PATCH', `/v1/vouchers/${id}`, {token: page.token(), body: {end_at: server_time}});
+        page.done(text('stopped', {title}));
+        byId('vouchers-head').focus();
+    } catch (problem) {
+        page.done(failure(problem), true);
+    }
 }
 
 export function initForms(given) {

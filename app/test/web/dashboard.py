@@ -226,6 +226,37 @@ def test_restock__adds_and_refuses_more_than_is_left(world):
     assert world.stock_left(voucher) == 100
 
 
+def test_stop__ends_the_sale_for_every_later_order(world):
+    voucher = world.voucher(stock=30)
+    order = world.place(voucher, 894000)
+    browser = open_dashboard(world)
+    browser.one(f"{row(voucher)} [data-verb=stop]").click()
+    browser.wait_text("#confirm-head", f"Stop the sale of {world.title(voucher)}?")
+    browser.one('#confirm button[value=""]').click()
+    world.place(voucher, 894001)
+    browser.one(f"{row(voucher)} [data-verb=stop]").click()
+    browser.one("#confirm-yes").click()
+    browser.wait_text("#done", f"Stopped: {world.title(voucher)}.")
+    for user in range(894002, 894010): # each is a new connection, so both workers are asked
+        status, told = world.service.call("POST", f"/v1/vouchers/{voucher}/orders", world.service.token(user))
+        assert (status, told["code"]) == (409, "sale_ended")
+    browser.wait_text(row(voucher), "ended")
+    assert not browser.one(f"{row(voucher)} [data-verb=stop]").is_displayed()
+    assert browser.js("return document.activeElement.id") == "vouchers-head"
+    assert world.order(order)["status"] == "unpaid"
+
+
+def test_stop__tells_why_it_failed(world):
+    voucher = world.voucher()
+    browser = open_dashboard(world)
+    browser.one(f"{row(voucher)} [data-verb=stop]").click()
+    with browser.blocked(f"*/v1/vouchers/{voucher}"):
+        browser.one("#confirm-yes").click()
+        browser.wait_text("#done", "Failed to fetch")
+    assert "bad" in browser.one("#done").get_attribute("class")
+    assert world.read(voucher)["state"] == "open"
+
+
 def find_orders(browser, by, text, status="any"):
     """Search for orders. Returns the shoppers of the orders that the page shows."""
     browser.one(f"#find-by option[value={by}]").click()
