@@ -1,5 +1,5 @@
 #!/usr/bin/env -S python3 -B
-"""compare.py PROGRAM commit|growth|instances|standby - how the rate of orders changes with the conditions.
+"""compare.py PROGRAM commit|growth|instances|standby|webhooks - how the rate of orders changes with the conditions.
 
 The cases are measured in turns, round by round, in every other round in reverse order, so that a slow minute
 of the machine affects all of them. The results are the medians, and the medians of the ratios to the first
@@ -15,6 +15,8 @@ case of the same round. The checks of the benchmark follow each measurement.
              this, no client connects, and the transactions of Postgres and the commands of Redis are counted.
              The goal is 1.3 times the CPU time of Postgres with one instance and loop
   standby    a primary with a synchronous standby is compared with a primary alone, for each number of shoppers
+  webhooks   `seckill deliver` sends the events of the sale to two endpoints on this machine: one answers at once,
+             the other never. The goal is 0.98 of the rate without it
 
 Prints a line for each measurement and a table, writes var/bench/WHAT.json; exit code 1 if a check fails.
 
@@ -27,15 +29,18 @@ import contextlib
 import functools
 import itertools
 import os
+import pathlib
 import random
 import re
 import statistics
+import subprocess
 import sys
 import time
 
 import deploy
 import harness
 import pair
+import stub_server
 
 RESULTS = "var/bench"
 WHAT = sys.argv[2] if len(sys.argv) > 2 else ""
@@ -376,7 +381,55 @@ def compare_standby(program, stack):
     return results
 
 
-COMPARISONS = {"commit": compare_commit, "growth": compare_growth, "instances": compare_instances, "standby": compare_standby}
+# -- webhooks --
+
+GOAL_WEBHOOKS = 0.98
+
+
+@contextlib.contextmanager
+def delivering(service):
+    """Send webhooks with the settings of `service`."""
+    path = pathlib.Path(f"{PLACE}/deliver.log")
+    with path.open("w") as log:
+        process = subprocess.Popen(["setpriv", "--pdeathsig", "TERM", service.program, "deliver"], env=service.env, stderr=log)
+    try:
+        harness.wait_for("the webhooks are sent", lambda: "webhooks_elected" in path.read_text())
+        yield
+    finally:
+        process.terminate()
+        harness.expect("the exit code of deliver", process.wait(), 0)
+
+
+def compare_webhooks(program, stack):
+    servers = start_servers(stack)
+    deployment = open_deployment(program, servers, stack, "webhooks", SECKILL_WEBHOOK_NETWORKS="127.0.0.0/8")
+    endpoints = [stack.enter_context(stub_server.Server(reply)) for reply in (
+        lambda number: stub_server.http(204), lambda number: b"")]
+    for endpoint in endpoints:
+        harness.run(program, "webhook", "add", f"http://127.0.0.1:{endpoint.port}/",
+                    env=dict(deployment.service.env, SECKILL_DATABASE_URL=deployment.owner_url))
+    write_tokens(deployment)
+    sell(deployment) # warm-up
+
+    def sell_beside(is_delivered):
+        for endpoint in endpoints:
+            endpoint.requests.clear()
+        with delivering(deployment.service) if is_delivered else contextlib.nullcontext():
+            rates, spent = sell_and_count(deployment, deployment.service.port, 1, deploy.CONNECTIONS, lambda: {
+                "postgres_s": deploy.cpu_s(int(servers.env["PG_PID"])), "service_s": deploy.cpu_s(deployment.service.process.pid)})
+            answered, waiting = (len(endpoint.requests) for endpoint in endpoints)
+        harness.expect("both endpoints get events", min(answered, waiting) > 0, is_delivered)
+        return rates | {"postgres_us": 1e6 * spent["postgres_s"], "service_us": 1e6 * spent["service_s"],
+                        "events_per_s": answered / SECONDS}
+
+    results = summarise(measure({"alone": functools.partial(sell_beside, False),
+                                 "with webhooks": functools.partial(sell_beside, True)}))
+    print_table("webhooks", results, GOAL_WEBHOOKS)
+    return results
+
+
+COMPARISONS = {"commit": compare_commit, "growth": compare_growth, "instances": compare_instances, "standby": compare_standby,
+               "webhooks": compare_webhooks}
 
 
 def run(stack):
