@@ -17,11 +17,13 @@ static const struct verb {
     const char *query; /* of sql/queries */
     int argc_min, argc_max;
     int values; /* of the query; the last two are the cursor, or NULL */
-} verbs[] = {{"add", "webhook_add", 3, 4, 4},
-             {"list", "webhook_list", 2, 2, 0},
-             {"enable", "webhook_resume", 3, 3, 3},
-             {"replay", "webhook_resume", 4, 4, 3},
-             {"remove", "webhook_remove", 3, 3, 1}};
+    bool is_report;
+} verbs[] = {{"add", "webhook_add", 3, 4, 4, false},
+             {"list", "webhook_list", 2, 2, 0, true},
+             {"log", "webhook_log", 3, 3, 1, true},
+             {"enable", "webhook_resume", 3, 3, 3, false},
+             {"replay", "webhook_resume", 4, 4, 3, false},
+             {"remove", "webhook_remove", 3, 3, 1, false}};
 
 struct question {
     const struct verb *verb;
@@ -100,7 +102,7 @@ static void webhook_on_row(const char *text, const char *is_fine, void *arg)
 
     question->rows++;
     question->has_failing = question->has_failing || strcmp(is_fine, "f") == 0;
-    if (question->values[0] == NULL)
+    if (question->verb->is_report)
         puts(text);
     else if (question->values[1] == question->secret)
         printf("id %s\nsecret %s\n", text, question->secret);
@@ -137,7 +139,7 @@ static int cmd_webhook(int argc, char **argv, const struct config *config,
     }
     if (ask(&question, config->database_url, reterr) != RLOCK_OK)
         return EXIT_FAILED;
-    if (argc == 2)
+    if (question.verb->is_report)
         return question.has_failing ? EXIT_BROKEN : EXIT_FINE;
     if (question.rows > 0)
         return EXIT_FINE;

@@ -19,6 +19,7 @@
 #define LIST_US        INT64_C(1000000)
 #define WAIT_US        INT64_C(10000000) /* for the next event */
 #define PAGE_MAX       32                /* events in memory per endpoint */
+#define LOG_MAX        32                /* deliveries in memory per endpoint */
 #define TRANSFER_MS    10000
 #define BACKOFF_MS_MIN 1000
 #define BACKOFF_MS_MAX 300000
@@ -48,6 +49,11 @@ struct endpoint {
     unsigned failures;          /* since the last success */
     int64_t retry_us;           /* clock_mono_us() before which nothing is sent */
     char error[LOG_TEXT_BYTES]; /* of the last failure */
+    int64_t sent_us;            /* clock_mono_us() when the transfer began */
+
+    /* the last deliveries that are not noted yet; the first log_noting are being noted */
+    struct webhook_delivery log[LOG_MAX];
+    size_t log_count, log_noting;
 };
 
 struct deliverer {
@@ -98,6 +104,32 @@ static void retire_all(struct deliverer *deliverer)
         retire(endpoint);
 }
 
+/* -- the log of deliveries -- */
+
+static void drop_deliveries(struct endpoint *endpoint, size_t count)
+{
+    endpoint->log_count -= count;
+    endpoint->log_noting -= MIN(endpoint->log_noting, count);
+    memmove(endpoint->log, endpoint->log + count,
+            endpoint->log_count * sizeof(endpoint->log[0]));
+}
+
+static void log_delivery(struct endpoint *endpoint, const char *error)
+{
+    int64_t duration_us = clock_mono_us() - endpoint->sent_us;
+    struct webhook_delivery *delivery;
+
+    if (endpoint->log_count == LOG_MAX)
+        drop_deliveries(endpoint, 1);
+    delivery = &endpoint->log[endpoint->log_count++];
+    *delivery =
+        (struct webhook_delivery){.event_id = endpoint->messages[endpoint->next].event_id,
+                                  .at_us = clock_real_us() - duration_us,
+                                  .duration_ms = duration_us / 1000};
+    if (error != NULL)
+        log_plain(error, delivery->error);
+}
+
 /* -- notes of what was received -- */
 
 static void deliverer_on_noted(enum rlock_status status, bool is_disabled, void *arg)
@@ -107,6 +139,8 @@ static void deliverer_on_noted(enum rlock_status status, bool is_disabled, void 
     endpoint->is_noting = false;
     if (free_if_retired(endpoint))
         return;
+    if (status == RLOCK_OK)
+        drop_deliveries(endpoint, endpoint->log_noting);
     if (is_disabled)
         log_event(LOG_ERROR, "webhook_disabled", "webhook_id=%" PRId64 " why=\"%s\"",
                   endpoint->webhook.id, LOG_PLAIN(endpoint->error));
@@ -128,9 +162,10 @@ static void note(struct endpoint *endpoint)
     endpoint->is_noting = true;
     endpoint->must_note = false;
     endpoint->webhook.fence = rlock_fence(&deliverer->lock);
+    endpoint->log_noting = endpoint->log_count;
     store_note_webhook(deliverer->options.store, &endpoint->webhook,
-                       endpoint->failures > 0 ? endpoint->error : NULL,
-                       deliverer_on_noted, endpoint);
+                       endpoint->failures > 0 ? endpoint->error : NULL, endpoint->log,
+                       endpoint->log_count, deliverer_on_noted, endpoint);
 }
 
 /* -- messages -- */
@@ -185,6 +220,7 @@ static void deliverer_on_sent(const char *error, void *arg)
 
     endpoint->transfer = NULL;
     endpoint->must_note = true;
+    log_delivery(endpoint, error);
     if (error != NULL)
         note_failure(endpoint, error);
     else
@@ -208,6 +244,7 @@ static void send_next(struct endpoint *endpoint)
                                      .timeout_ms = limit_ms(deliverer)};
 
     snprintf(id, sizeof(id), "evt_%" PRId64, next->event_id);
+    endpoint->sent_us = clock_mono_us();
     if (signature_sign(&endpoint->key, id, message.timestamp_s, message.body, signature))
         endpoint->transfer =
             sender_post(deliverer->sender, &message, deliverer_on_sent, endpoint);

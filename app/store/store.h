@@ -42,6 +42,7 @@
 #ifndef STORE_H
 #define STORE_H
 
+#include "app/core/log.h"
 #include "app/core/metrics.h"
 #include "base/err.h"
 #include "base/list.h"
@@ -323,6 +324,14 @@ typedef void (*store_webhooks_cb)(enum rlock_status status,
  *  is known. The callback is not called inside this call. */
 void store_list_webhooks(struct store *store, store_webhooks_cb callback, void *arg);
 
+/** An attempt to send an event to an endpoint. */
+struct webhook_delivery {
+    int64_t event_id;
+    int64_t at_us;              /* when the message was sent */
+    int64_t duration_ms;        /* until its answer or failure */
+    char error[LOG_TEXT_BYTES]; /* "": the endpoint has received the event */
+};
+
 /** @status       RLOCK_OK; RLOCK_NOT_OWNER: nothing was noted, because an operator has changed or
  *                removed the endpoint, or a later deliverer has changed its row; others: unknown,
  *                the position may have been stored
@@ -331,11 +340,14 @@ typedef void (*store_webhook_noted_cb)(enum rlock_status status, bool is_disable
                                        void *arg);
 
 /** Note how far an endpoint has received the events. `url` and `secret` are not used; the texts are
- *  copied. The call may be repeated. The callback is not called inside this call.
- *  @error  why the endpoint did not receive the next event; NULL: it has received all up to
- *          `position` */
+ *  copied. The call may be repeated; then its deliveries are kept twice. The callback is not called
+ *  inside this call.
+ *  @error       why the endpoint did not receive the next event; NULL: it has received all up to
+ *               `position`
+ *  @deliveries  `count` deliveries, the newest last; the last 100 of all notes are kept */
 void store_note_webhook(struct store *store, const struct webhook *webhook,
-                        const char *error, store_webhook_noted_cb callback, void *arg);
+                        const char *error, const struct webhook_delivery *deliveries,
+                        size_t count, store_webhook_noted_cb callback, void *arg);
 
 /** @states  valid during the callback */
 typedef void (*store_webhook_states_cb)(enum rlock_status status,

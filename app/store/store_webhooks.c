@@ -67,8 +67,29 @@ static void store_on_webhook_noted(struct store_query *query, enum rlock_status 
     store_call_free(&call->call);
 }
 
+static void put_deliveries(struct store_params *params,
+                           const struct webhook_delivery *deliveries, size_t count)
+{
+    params_array_begin(params, PARAMS_INT64, count);
+    for (size_t i = 0; i < count; i++)
+        params_element_int64(params, deliveries[i].event_id);
+    params_array_begin(params, PARAMS_TIME, count);
+    for (size_t i = 0; i < count; i++)
+        params_element_time(params, deliveries[i].at_us);
+    params_array_begin(params, PARAMS_INT64, count);
+    for (size_t i = 0; i < count; i++)
+        params_element_int64(params, deliveries[i].duration_ms);
+    params_array_begin(params, PARAMS_TEXT, count);
+    for (size_t i = 0; i < count; i++) {
+        const char *error = deliveries[i].error[0] != '\0' ? deliveries[i].error : NULL;
+
+        params_element_text(params, &(struct text){error, strlen(deliveries[i].error)});
+    }
+}
+
 void store_note_webhook(struct store *store, const struct webhook *webhook,
-                        const char *error, store_webhook_noted_cb callback, void *arg)
+                        const char *error, const struct webhook_delivery *deliveries,
+                        size_t count, store_webhook_noted_cb callback, void *arg)
 {
     struct rows_call *call = store_rows_call_new(store, store_on_webhook_noted, arg);
     struct store_params *params = &store->params;
@@ -80,6 +101,7 @@ void store_note_webhook(struct store *store, const struct webhook *webhook,
     params_int64(params, webhook->position.first);
     params_int64(params, webhook->position.number);
     params_text(params, &(struct text){error, error != NULL ? strlen(error) : 0});
+    put_deliveries(params, deliveries, count);
     store_read(&call->call, STATEMENT_NOTE_WEBHOOK, 1);
 }
 

@@ -196,6 +196,10 @@ SERVICE_CASE(test_webhook__changes_the_endpoints)
     snprintf(words, sizeof(words), "%s https://x enabled at 0_0, ", id);
     assert_ended(RUN(owner, "webhook", "list"), EXIT_HOLDS, words, NULL);
     assert_null(strstr(RUN(owner, "webhook", "list")->out, secret));
+    assert_ended(RUN(owner, "webhook", "log", id), EXIT_HOLDS, NULL, NULL);
+    sql_do(fixture, "update webhook set deliveries = '{\"(7,2026-01-02Z,8,f)\"}'");
+    assert_ended(RUN(owner, "webhook", "log", id), EXIT_HOLDS,
+                 "2026-01-02T00:00:00.000Z evt_7 failed in 8 ms: f\n", NULL);
     sql_do(fixture, "update webhook set error = 'broken', failing_since = now()");
     assert_ended(RUN(owner, "webhook", "list"), EXIT_BROKEN, ": broken", NULL);
     assert_ended(RUN(owner, "webhook", "enable", id), EXIT_HOLDS, NULL, NULL);
@@ -228,6 +232,9 @@ SERVICE_CASE(test_webhook__refuses_invalid_arguments)
         {"add", "http://x", "5_3"},
         {"add", long_url},
         {"list", "1"},
+        {"log"},
+        {"log", "x"},
+        {"log", "1", "0_0"},
         {"enable"},
         {"enable", "x"},
         {"enable", "1", "0_0"},

@@ -329,6 +329,11 @@ DELIVER_CASE(test_deliver__another_process_goes_on_after_a_kill)
         expect_order(endpoint, order_ids[i]);
 }
 
+static bool log_has(void *words)
+{
+    return strstr(webhook("log", endpoint->id, NULL)->out, words) != NULL;
+}
+
 /* Each event is answered in a way that is a failure, and must then arrive again. The server that a
    redirection names would answer POST /hook only. */
 DELIVER_CASE(test_deliver__repeats_an_event_until_it_is_received)
@@ -343,7 +348,7 @@ DELIVER_CASE(test_deliver__repeats_an_event_until_it_is_received)
         {"nonsense\r\n\r\n", "HTTP/0.9"},
         {"HTTP/1.1 200 OK\r\nContent-Le", "timed out"},
     };
-    char voucher_id[ID_SIZE], order_id[ID_SIZE], id[64];
+    char voucher_id[ID_SIZE], order_id[ID_SIZE], id[64], words[80];
     struct service *deliverer;
 
     memset(long_answer + strlen(long_answer), 'x', 70000);
@@ -365,6 +370,36 @@ DELIVER_CASE(test_deliver__repeats_an_event_until_it_is_received)
     }
     service_await_log(deliverer, "event=webhook_recovered");
     AWAIT(list_has, " enabled at ");
+    snprintf(words, sizeof(words), " %s delivered in ", id);
+    AWAIT(log_has, words);
+    snprintf(words, sizeof(words), " %s failed in ", id);
+    assert_true(log_has(words));
+    for (size_t i = 0; i < COUNT_OF(rows); i++)
+        assert_true(log_has((void *)(uintptr_t)rows[i][1]));
+}
+
+/* There are more events than the deliverer has room for between two notes. */
+DELIVER_CASE(test_deliver__logs_the_last_deliveries)
+{
+    char voucher_id[ID_SIZE], order_id[ID_SIZE];
+
+    endpoint = open_endpoint();
+    make_voucher(service, &(struct sale){.stock = 50}, voucher_id);
+    for (int i = 0; i < 50; i++)
+        order(voucher_id, i + 1, order_id);
+    fixture_deliver(fixture, env);
+    for (int i = 0; i < 51; i++)
+        receive_new(endpoint);
+    AWAIT(is_up_to_date, endpoint);
+    assert_int_equal(sql_number(fixture,
+                                "select count(distinct (event_id, at)) from"
+                                " (select d.* from webhook, unnest(deliveries) with"
+                                " ordinality d order by ordinality desc limit 32) last"),
+                     32);
+    assert_int_equal(sql_number(fixture,
+                                "select (deliveries[cardinality(deliveries)]).event_id"
+                                " from webhook"),
+                     number_of(order_id));
 }
 
 DELIVER_CASE(test_deliver__sends_nothing_to_addresses_that_are_not_public)

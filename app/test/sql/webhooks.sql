@@ -86,6 +86,35 @@ execute list_webhooks;
 execute webhook_list;
 --> 1 https://one.example enabled at 900_990, 10 changes behind|t
 
+-- test_note_webhook__keeps_the_last_100_deliveries
+select prepare(query) from unnest('{webhook_add,webhook_log}'::text[]) query;
+execute webhook_add('https://one.example', 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw', 900, 990);
+execute webhook_add('https://two.example', 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw', 900, 990);
+execute webhook_log(1);
+--> (none)
+select note_webhook(1, 1, 7, 900, 990, 'HTTP status 500', '{11,12}',
+                    '{2026-01-02 03:04:05.678+01,2026-01-02 03:04:06+01}', '{7,10000}', '{null,timed out}');
+--> f
+execute webhook_log(1);
+--> 2026-01-02T02:04:05.678Z evt_11 delivered in 7 ms
+--> 2026-01-02T02:04:06.000Z evt_12 failed in 10000 ms: timed out
+execute webhook_log(2);
+--> (none)
+-- A note that changes nothing, and a note of the previous program, without deliveries.
+select note_webhook(1, 1, 6, 900, 990, null, '{13}', '{now}', '{7}', '{null}') is null, note_webhook(1, 1, 7, 900, 990, null);
+--> t|f
+select cardinality(deliveries) from webhook where id = 1;
+--> 2
+select note_webhook(1, 1, 7, 900, 990, null, array(select generate_series(n + 1, n + 33)), array_fill(now(), '{33}'),
+                    array_fill(1::bigint, '{33}'), array_fill(null::text, '{33}'))
+from unnest('{100,200,300}'::bigint[]) n;
+select cardinality(deliveries), array(select event_id from unnest(deliveries) limit 2), (deliveries[100]).event_id
+from webhook where id = 1;
+--> 100|{12,101}|333
+select note_webhook(1, 1, 7, 900, 990, null, '{400}', '{now}', '{7}', '{null}');
+select cardinality(deliveries), (deliveries[1]).event_id, (deliveries[100]).event_id from webhook where id = 1;
+--> 100|101|400
+
 -- Returns "ID LAG FAILING DISABLED" of each endpoint. The times are hours.
 -- test_webhook_states__says_since_when_events_wait_and_attempts_fail
 create function pg_temp.states() returns setof text language plpgsql as $$

@@ -26,7 +26,11 @@ static void note(const char *error, const char *sent, const char *rows)
     const struct webhook webhook = {
         .id = 3, .version = 4, .fence = 5, .position = {6, 7}};
 
-    store_note_webhook(shop, &webhook, error, on_noted, shop);
+    static const struct webhook_delivery deliveries[] = {
+        {8, 946684800000009, 10, ""}, {11, 946684800000012, 13, "late"}};
+
+    store_note_webhook(shop, &webhook, error, deliveries, error != NULL ? 2 : 0, on_noted,
+                       shop);
     store_flush(shop);
     ASSERT_SENT(sent);
     fake_answer(rows != NULL ? RLOCK_OK : RLOCK_IO, rows);
@@ -59,10 +63,15 @@ STORE_CASE(test_list_webhooks__without_memory)
 
 STORE_CASE(test_note_webhook__says_what_was_noted)
 {
-    note(NULL, "reads note_webhook 251/1000: 3 4 5 6 7 null", "0;");
-    note("timed out", "reads note_webhook 251/1000: 3 4 5 6 7 'timed out'", "1;");
-    note(NULL, "reads note_webhook 251/1000: 3 4 5 6 7 null", "null;");
-    note(NULL, "reads note_webhook 251/1000: 3 4 5 6 7 null", NULL);
+    static const char sent[] = "reads note_webhook 251/1000: 3 4 5 6 7 null {} {} {} {}";
+
+    note(NULL, sent, "0;");
+    note("timed out",
+         "reads note_webhook 251/1000: 3 4 5 6 7 'timed out' {8,11} {9,12} {10,13} "
+         "{null,'late'}",
+         "1;");
+    note(NULL, sent, "null;");
+    note(NULL, sent, NULL);
     ASSERT_SAID("ok;ok disabled;not_owner;io;");
 }
 
