@@ -91,8 +91,7 @@ void api_problems_free(struct api_problems *problems)
    another cell. */
 void api_answer_problem(struct api_request *request, enum api_problem problem)
 {
-    if (problem == PROBLEM_NOT_FOUND &&
-        store_is_foreign(request->api->options.store, request->id))
+    if (problem == PROBLEM_NOT_FOUND && api_is_foreign(request))
         problem = PROBLEM_MISDIRECTED;
     http_answer_page(request->http, request->api->problems->fixed[problem]);
 }

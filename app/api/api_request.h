@@ -14,6 +14,7 @@
 
 #define API_READINGS         64
 #define QUERY_PARAMETERS_MAX 9
+#define API_ANY_CELL         (1 << 13) /* in callers: {id} is neither a voucher nor an order */
 
 struct api {
     struct api_options options;
@@ -97,6 +98,13 @@ struct api_request {
         struct stats_read stats;
     };
 };
+
+/** Whether the {id} of the path is that of a voucher or an order in another cell. */
+static inline bool api_is_foreign(const struct api_request *request)
+{
+    return request->route != NULL && !(request->route->callers & API_ANY_CELL) &&
+           store_is_foreign(request->api->options.store, request->id);
+}
 
 /** Return the time, by clock_mono_us(), at which the request must be answered. */
 static inline int64_t api_deadline_us(const struct api_request *request)

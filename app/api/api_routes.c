@@ -26,6 +26,7 @@ enum callers {
        campaign. */
     ANY_QUERY = 1 << 11,
     LONG_BODY = 1 << 12,
+    ANY_CELL = API_ANY_CELL,
 };
 #define ROLES ((unsigned)(SHOPPER | PAYMENT | ADMIN | AUDITOR))
 
@@ -54,6 +55,8 @@ static const struct api_route routes[] = {
     ROUTE(POST,  "/v1/orders/{id}/redeem",    REDEEM,         ADMIN | REFUSES_BODY,                  api_change_order, NULL),
     ROUTE(GET,   "/v1/orders/{id}/events",    ORDER_EVENTS,   SHOPPER | ADMIN | AUDITOR,             api_list_order_events, "after", "limit"),
     ROUTE(GET,   "/v1/events",                FEED,           ADMIN | AUDITOR,                       api_read_feed, "after", "limit", "wait_s"),
+    ROUTE(GET,   "/v1/webhooks",              WEBHOOKS,       ADMIN | AUDITOR,                       api_list_webhooks, NULL),
+    ROUTE(GET,   "/v1/webhooks/{id}/deliveries", DELIVERIES,  ADMIN | AUDITOR | ANY_CELL,            api_list_deliveries, NULL),
     ROUTE(GET,   "/v1/stats",                 STATS,          ADMIN,                                 api_read_stats, "after"),
     ROUTE(GET,   "/v1/debug/state",           DEBUG_STATE,    ADMIN,                                 api_read_debug_state, NULL),
     ROUTE(POST,  "/v1/dev/token",             DEV_TOKEN,      READS_BODY,                            api_make_dev_token, NULL),
@@ -204,7 +207,7 @@ void api_handle(struct http_request *http, void *arg)
     else if (id.bytes != NULL && !text_parse_id(id, &request->id))
         api_answer_bad_request(request,
                                "The id in the path must be an integer, 1 to 2^63-1.");
-    else if (store_is_foreign(request->api->options.store, request->id))
+    else if (api_is_foreign(request))
         api_answer_problem(request, PROBLEM_MISDIRECTED);
     else if (has_unknown_parameter(request) || is_refused(request))
         return;

@@ -148,6 +148,9 @@ api_handler api_pay_order, api_change_order, api_list_order_events,
 /* api_feed.c */
 api_handler api_read_feed;
 
+/* api_webhooks.c */
+api_handler api_list_webhooks, api_list_deliveries;
+
 /* api_ops.c */
 api_handler api_read_healthz, api_read_readyz, api_read_metrics, api_read_stats,
     api_read_debug_state;

@@ -303,6 +303,46 @@ char *json_print_feed(const struct event *events, size_t count, const char *next
     return print_and_free(list_json(items, next_cursor));
 }
 
+static json_t *webhook_json(const struct webhook_state *state)
+{
+    bool is_failing = state->error != NULL;
+    const char *word = is_failing ? "failing" : "enabled";
+    char cursor[48];
+
+    snprintf(cursor, sizeof(cursor), "%" PRId64 "_%" PRId64, state->first, state->number);
+    return json_pack(
+        "{s:o, s:s, s:s, s:s, s:f, s:o*, s:s*}", "id", id_json(state->id), "url",
+        state->url, "state", state->is_disabled ? "disabled" : word, "cursor", cursor,
+        "lag_s", (double)state->lag_us / 1e6, "failing_since",
+        is_failing ? time_json(state->failing_since_us) : NULL, "error", state->error);
+}
+
+char *json_print_webhooks(const struct webhook_state *states, size_t count)
+{
+    json_t *items = json_array();
+
+    for (size_t i = 0; i < count; i++)
+        items = append(items, webhook_json(&states[i]));
+    return print_and_free(list_json(items, NULL));
+}
+
+static json_t *delivery_json(const struct webhook_delivery *delivery)
+{
+    return json_pack("{s:o, s:o, s:I, s:s*}", "event_id", id_json(delivery->event_id),
+                     "at", time_json(delivery->at_us), "duration_ms",
+                     (json_int_t)delivery->duration_ms, "error",
+                     delivery->error[0] != '\0' ? delivery->error : NULL);
+}
+
+char *json_print_deliveries(const struct webhook_delivery *deliveries, size_t count)
+{
+    json_t *items = json_array();
+
+    for (size_t i = 0; i < count; i++)
+        items = append(items, delivery_json(&deliveries[i]));
+    return print_and_free(list_json(items, NULL));
+}
+
 char *json_print_webhook(const struct event *event)
 {
     char type[32];

@@ -3,6 +3,7 @@
 #define JSON_H
 
 #include "app/core/model.h"
+#include "app/store/store.h"
 #include "base/status.h"
 
 #include <jansson.h>
@@ -82,6 +83,10 @@ char *json_print_events(const struct event *events, size_t count, size_t limit);
 
 /** @next_cursor  never NULL: a feed has no last page */
 char *json_print_feed(const struct event *events, size_t count, const char *next_cursor);
+
+char *json_print_webhooks(const struct webhook_state *states, size_t count);
+
+char *json_print_deliveries(const struct webhook_delivery *deliveries, size_t count);
 
 /** Print the body of a webhook, as Standard Webhooks says. */
 char *json_print_webhook(const struct event *event);

@@ -33,6 +33,8 @@
     X(ORDER_EVENTS,   "/v1/orders/{id}/events") \
     X(VOUCHER_EVENTS, "/v1/vouchers/{id}/events") \
     X(FEED,           "/v1/events") \
+    X(WEBHOOKS,       "/v1/webhooks") \
+    X(DELIVERIES,     "/v1/webhooks/{id}/deliveries") \
     X(HEALTHZ,        "/healthz") \
     X(STATS,          "/v1/stats") \
     X(DEBUG_STATE,    "/v1/debug/state") \
@@ -140,6 +142,11 @@ struct webhook_state {
     int64_t lag_us;     /* for how long its next event has waited; 0: no event waits */
     int64_t failing_us; /* for how long its attempts have failed; 0: they do not fail */
     bool is_disabled;
+    /* not in the metrics: */
+    const char *url;
+    int64_t first, number;    /* its position, as in struct feed_position */
+    int64_t failing_since_us; /* also if it is disabled; 0: it does not fail */
+    const char *error;        /* NULL: it does not fail */
 };
 
 struct all_metrics {

@@ -349,15 +349,28 @@ void store_note_webhook(struct store *store, const struct webhook *webhook,
                         const char *error, const struct webhook_delivery *deliveries,
                         size_t count, store_webhook_noted_cb callback, void *arg);
 
-/** @states  valid during the callback */
+/** @states  valid during the callback, as are their texts */
 typedef void (*store_webhook_states_cb)(enum rlock_status status,
                                         const struct webhook_state *states, size_t count,
                                         void *arg);
 
-/** Read the state of each endpoint, for the metrics. If the status is not RLOCK_OK, `count` is 0 and
+/** Read the state of each endpoint. If the status is not RLOCK_OK, `count` is 0 and
  *  nothing is known. The callback is not called inside this call. */
 void store_read_webhook_states(struct store *store, store_webhook_states_cb callback,
                                void *arg);
+
+#define WEBHOOK_DELIVERIES_MAX 100
+
+/** @status      RLOCK_OK; RLOCK_NOT_FOUND: there is no such endpoint
+ *  @deliveries  valid during the callback */
+typedef void (*store_deliveries_cb)(enum rlock_status status,
+                                    const struct webhook_delivery *deliveries,
+                                    size_t count, void *arg);
+
+/** Read the last deliveries of an endpoint, the newest first. The callback is not called inside this
+ *  call. */
+void store_read_deliveries(struct store *store, int64_t webhook_id,
+                           store_deliveries_cb callback, void *arg);
 
 /* -- vouchers -- */
 

@@ -54,6 +54,7 @@ struct rows_call {
         store_webhooks_cb webhooks;
         store_webhook_noted_cb webhook_noted;
         store_webhook_states_cb webhook_states;
+        store_deliveries_cb deliveries;
     } callback;
     unsigned limit; /* maximum orders of a page */
     void *arg;

@@ -38,7 +38,8 @@
     X(FEED_EVENTS,      "feed_events",      BARRIER) \
     X(LIST_WEBHOOKS,    "list_webhooks",    BARRIER) \
     X(NOTE_WEBHOOK,     "note_webhook",     BARRIER) \
-    X(WEBHOOK_STATES,   "webhook_states",   NOTHING) \
+    X(WEBHOOK_STATES,   "webhook_states",   BARRIER) \
+    X(WEBHOOK_DELIVERIES, "webhook_deliveries", BARRIER) \
     /* LIST_ORDERS to LIST_ENDED are the lists, see store_reads.c */ \
     X(LIST_ORDERS,      "list_orders",      BARRIER) \
     X(LIST_VOUCHER_ORDERS, "list_voucher_orders", BARRIER) \

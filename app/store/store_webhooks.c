@@ -118,7 +118,12 @@ static void store_on_webhook_states(struct store_query *query, enum rlock_status
             (struct webhook_state){.id = result_int64(result, row, 0),
                                    .lag_us = result_int64(result, row, 1),
                                    .failing_us = result_int64(result, row, 2),
-                                   .is_disabled = result_int64(result, row, 3) != 0};
+                                   .is_disabled = result_int64(result, row, 3) != 0,
+                                   .url = result_text(result, row, 4).bytes,
+                                   .first = result_int64(result, row, 5),
+                                   .number = result_int64(result, row, 6),
+                                   .failing_since_us = result_time(result, row, 7),
+                                   .error = result_text(result, row, 8).bytes};
     call->callback.webhook_states(status, states, count, call->arg);
     store_call_free(&call->call);
 }
@@ -130,4 +135,45 @@ void store_read_webhook_states(struct store *store, store_webhook_states_cb call
 
     call->callback.webhook_states = callback;
     store_read(&call->call, STATEMENT_WEBHOOK_STATES, STORE_WEBHOOKS_MAX);
+}
+
+static struct webhook_delivery decode_delivery(const PGresult *result, int row)
+{
+    struct webhook_delivery delivery = {.event_id = result_int64(result, row, 0),
+                                        .at_us = result_time(result, row, 1),
+                                        .duration_ms = result_int64(result, row, 2)};
+    struct text error = result_text(result, row, 3);
+
+    if (error.bytes != NULL)
+        snprintf(delivery.error, sizeof(delivery.error), "%s", error.bytes);
+    return delivery;
+}
+
+static void store_on_deliveries(struct store_query *query, enum rlock_status status,
+                                const PGresult *result,
+                                const struct rlock_err *why UNUSED)
+{
+    struct rows_call *call = list_item(query, struct rows_call, call.query);
+    struct webhook_delivery deliveries[WEBHOOK_DELIVERIES_MAX];
+    size_t count = 0;
+
+    if (status == RLOCK_OK && PQntuples(result) == 0)
+        status = RLOCK_NOT_FOUND;
+    for (int row = 0; row < PQntuples(result) && count < WEBHOOK_DELIVERIES_MAX; row++) {
+        if (!PQgetisnull(result, row, 0))
+            deliveries[count++] = decode_delivery(result, row);
+    }
+    call->callback.deliveries(status, deliveries, count, call->arg);
+    store_call_free(&call->call);
+}
+
+void store_read_deliveries(struct store *store, int64_t webhook_id,
+                           store_deliveries_cb callback, void *arg)
+{
+    struct rows_call *call = store_rows_call_new(store, store_on_deliveries, arg);
+
+    call->callback.deliveries = callback;
+    params_int64(&store->params, webhook_id);
+    store_read(&call->call, STATEMENT_WEBHOOK_DELIVERIES,
+               WEBHOOK_DELIVERIES_MAX / SMALL_ROWS);
 }

@@ -361,6 +361,36 @@ void store_list_events(struct store *store UNUSED, const struct event_filter *fi
              arg);
 }
 
+void store_read_webhook_states(struct store *store UNUSED,
+                               store_webhook_states_cb callback, void *arg)
+{
+    static const struct webhook_state states[] = {
+        {.id = 3, .lag_us = 1500000, .url = "https://a", .first = 4, .number = 5},
+        {.id = 6,
+         .url = "https://b",
+         .failing_since_us = INT64_C(1900000000000000),
+         .error = "timed out"},
+        {.id = 7,
+         .is_disabled = true,
+         .url = "https://c",
+         .failing_since_us = INT64_C(1900000000000000),
+         .error = "HTTP status 500"}};
+
+    DID("read webhooks;");
+    callback(fake.status, states, fake.status == RLOCK_OK ? 3 : 0, arg);
+}
+
+void store_read_deliveries(struct store *store UNUSED, int64_t webhook_id,
+                           store_deliveries_cb callback, void *arg)
+{
+    static const struct webhook_delivery deliveries[] = {
+        {72, INT64_C(1900000001000000), 10000, "timed out"},
+        {71, INT64_C(1900000000000000), 8, ""}};
+
+    DID("read deliveries %" PRId64 ";", webhook_id);
+    callback(fake.status, deliveries, fake.status == RLOCK_OK ? 2 : 0, arg);
+}
+
 bool feed_read(struct feed *feed UNUSED, struct feed_poll *poll)
 {
     static const struct event events[2] = {

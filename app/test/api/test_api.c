@@ -30,6 +30,8 @@ static const struct {
     {"POST /v1/orders/71/redeem", "a", NULL},
     {"GET /v1/orders/71/events", "sar", NULL},
     {"GET /v1/events", "ar", NULL},
+    {"GET /v1/webhooks", "ar", NULL},
+    {"GET /v1/webhooks/3/deliveries", "ar", NULL},
     {"GET /v1/stats", "a", NULL},
     {"GET /v1/debug/state", "a", NULL},
     {"GET /", "", NULL},
@@ -125,6 +127,41 @@ API_CASE(test_routes__have_methods_and_ids)
     fake.is_foreign = true;
     ASSERT_TEXT(ask("GET /v1/orders/71", SHOPPER, NULL, NULL), "421 misdirected");
     ASSERT_TEXT(ask("GET /healthz", NULL, NULL, NULL), "200 {\"status\":\"alive\"}");
+}
+
+API_CASE(test_webhooks__are_shown_without_their_secrets)
+{
+    ASSERT_TEXT(
+        ask("GET /v1/webhooks", AUDITOR, NULL, NULL),
+        "200 {\"items\":[{\"id\":\"3\",\"url\":\"https://a\",\"state\":\"enabled\","
+        "\"cursor\":\"4_5\",\"lag_s\":1.5},"
+        "{\"id\":\"6\",\"url\":\"https://b\",\"state\":\"failing\","
+        "\"cursor\":\"0_0\",\"lag_s\":0.0,\"failing_since\":\"2030-03-17T17:46:40Z\","
+        "\"error\":\"timed out\"},"
+        "{\"id\":\"7\",\"url\":\"https://c\",\"state\":\"disabled\","
+        "\"cursor\":\"0_0\",\"lag_s\":0.0,\"failing_since\":\"2030-03-17T17:46:40Z\","
+        "\"error\":\"HTTP status 500\"}],\"next_cursor\":null}");
+    ASSERT_TEXT(did, "read webhooks;");
+    ASSERT_NUMBER(counted, ==, ROUTE_WEBHOOKS);
+    fake.status = RLOCK_IO;
+    ASSERT_TEXT(ask("GET /v1/webhooks", ADMIN, NULL, NULL),
+                "503 Retry-After: 1 unavailable");
+}
+
+/* The id of an endpoint says nothing about its cell. */
+API_CASE(test_deliveries__are_those_of_an_endpoint_in_any_cell)
+{
+    fake.is_foreign = true;
+    ASSERT_TEXT(
+        ask("GET /v1/webhooks/3/deliveries", ADMIN, NULL, NULL),
+        "200 {\"items\":[{\"event_id\":\"72\",\"at\":\"2030-03-17T17:46:41Z\","
+        "\"duration_ms\":10000,\"error\":\"timed out\"},"
+        "{\"event_id\":\"71\",\"at\":\"2030-03-17T17:46:40Z\",\"duration_ms\":8}],"
+        "\"next_cursor\":null}");
+    ASSERT_TEXT(did, "read deliveries 3;");
+    ASSERT_NUMBER(counted, ==, ROUTE_DELIVERIES);
+    fake.status = RLOCK_NOT_FOUND;
+    ASSERT_TEXT(ask("GET /v1/webhooks/3/deliveries", ADMIN, NULL, NULL), "404 not_found");
 }
 
 static const char *ask_defect(const char *defect, bool is_too_large, bool is_chunked,

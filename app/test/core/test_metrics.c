@@ -263,8 +263,9 @@ CASE(test_print__how_long_the_feed_is_held)
 
 CASE(test_print__the_state_of_the_endpoints)
 {
-    static const struct webhook_state states[] = {{3, 1500000, 2500000, false},
-                                                  {12, 0, 0, true}};
+    static const struct webhook_state states[] = {
+        {.id = 3, .lag_us = 1500000, .failing_us = 2500000},
+        {.id = 12, .is_disabled = true}};
     char *text;
 
     for (int i = 0; i < 2; i++) {

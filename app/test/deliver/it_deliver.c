@@ -350,6 +350,7 @@ DELIVER_CASE(test_deliver__repeats_an_event_until_it_is_received)
     };
     char voucher_id[ID_SIZE], order_id[ID_SIZE], id[64], words[80];
     struct service *deliverer;
+    const char *deliveries;
 
     memset(long_answer + strlen(long_answer), 'x', 70000);
     endpoint = open_endpoint();
@@ -374,8 +375,15 @@ DELIVER_CASE(test_deliver__repeats_an_event_until_it_is_received)
     AWAIT(log_has, words);
     snprintf(words, sizeof(words), " %s failed in ", id);
     assert_true(log_has(words));
+    deliveries = EXPECT(request(service, admin(), NULL, "GET /v1/webhooks/%s/deliveries",
+                                endpoint->id),
+                        200, NULL)
+                     ->body;
     for (size_t i = 0; i < COUNT_OF(rows); i++)
-        assert_true(log_has((void *)(uintptr_t)rows[i][1]));
+        ASSERT_CONTAINS(deliveries, rows[i][1]);
+    ASSERT_CONTAINS(
+        EXPECT(request(service, admin(), NULL, "GET /v1/webhooks"), 200, NULL)->body,
+        "\"state\":\"enabled\"");
 }
 
 /* There are more events than the deliverer has room for between two notes. */

@@ -87,7 +87,7 @@ execute webhook_list;
 --> 1 https://one.example enabled at 900_990, 10 changes behind|t
 
 -- test_note_webhook__keeps_the_last_100_deliveries
-select prepare(query) from unnest('{webhook_add,webhook_log}'::text[]) query;
+select prepare(query) from unnest('{webhook_add,webhook_log,webhook_deliveries}'::text[]) query;
 execute webhook_add('https://one.example', 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw', 900, 990);
 execute webhook_add('https://two.example', 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw', 900, 990);
 execute webhook_log(1);
@@ -98,7 +98,14 @@ select note_webhook(1, 1, 7, 900, 990, 'HTTP status 500', '{11,12}',
 execute webhook_log(1);
 --> 2026-01-02T02:04:05.678Z evt_11 delivered in 7 ms
 --> 2026-01-02T02:04:06.000Z evt_12 failed in 10000 ms: timed out
+execute webhook_deliveries(1);
+--> 12|2026-01-02 02:04:06+00|10000|timed out
+--> 11|2026-01-02 02:04:05.678+00|7|
 execute webhook_log(2);
+--> (none)
+execute webhook_deliveries(2);
+--> |||
+execute webhook_deliveries(3);
 --> (none)
 -- A note that changes nothing, and a note of the previous program, without deliveries.
 select note_webhook(1, 1, 6, 900, 990, null, '{13}', '{now}', '{7}', '{null}') is null, note_webhook(1, 1, 7, 900, 990, null);

@@ -81,14 +81,18 @@ static void on_states(enum rlock_status status, const struct webhook_state *stat
     assert_ptr_equal(arg, shop);
     SAY("%s", rlock_status_name(status));
     for (size_t i = 0; i < count; i++)
-        SAY(" %lld %lld %lld %d", (long long)states[i].id, (long long)states[i].lag_us,
-            (long long)states[i].failing_us, states[i].is_disabled);
+        SAY(" %lld %lld %lld %d %s %lld_%lld %lld %s", (long long)states[i].id,
+            (long long)states[i].lag_us, (long long)states[i].failing_us,
+            states[i].is_disabled, states[i].url, (long long)states[i].first,
+            (long long)states[i].number, (long long)states[i].failing_since_us,
+            states[i].error != NULL ? states[i].error : "-");
     SAY(";");
 }
 
 STORE_CASE(test_read_webhook_states__of_each_endpoint)
 {
-    static const char *const answers[] = {"1 2 3 0;4 5 6 1;", "", NULL};
+    static const char *const answers[] = {
+        "1 2 3 0 'u' 4 5 null null;6 7 8 1 'v' 9 10 11 'e';", "", NULL};
 
     for (size_t i = 0; i < 3; i++) {
         store_read_webhook_states(shop, on_states, shop);
@@ -96,7 +100,34 @@ STORE_CASE(test_read_webhook_states__of_each_endpoint)
         ASSERT_SENT("reads webhook_states 251/1000: ");
         fake_answer(answers[i] != NULL ? RLOCK_OK : RLOCK_IO, answers[i]);
     }
-    ASSERT_SAID("ok 1 2 3 0 4 5 6 1;ok;io;");
+    ASSERT_SAID("ok 1 2 3 0 u 4_5 0 - 6 7 8 1 v 9_10 946684800000011 e;ok;io;");
+}
+
+static void on_deliveries(enum rlock_status status,
+                          const struct webhook_delivery *deliveries, size_t count,
+                          void *arg)
+{
+    assert_ptr_equal(arg, shop);
+    SAY("%s", rlock_status_name(status));
+    for (size_t i = 0; i < count; i++)
+        SAY(" %lld %lld %lld '%s'", (long long)deliveries[i].event_id,
+            (long long)deliveries[i].at_us, (long long)deliveries[i].duration_ms,
+            deliveries[i].error);
+    SAY(";");
+}
+
+STORE_CASE(test_read_deliveries__of_an_endpoint)
+{
+    static const char *const answers[] = {"4 5 6 null;7 8 9 'late';",
+                                          "null null null null;", "", NULL};
+
+    for (size_t i = 0; i < 4; i++) {
+        store_read_deliveries(shop, 3, on_deliveries, shop);
+        store_flush(shop);
+        ASSERT_SENT("reads webhook_deliveries 251/1000: 3");
+        fake_answer(answers[i] != NULL ? RLOCK_OK : RLOCK_IO, answers[i]);
+    }
+    ASSERT_SAID("ok 4 946684800000005 6 '' 7 946684800000008 9 'late';ok;not_found;io;");
 }
 
 int main(void)
