@@ -80,7 +80,7 @@ static struct http_request *request_create(struct http *http, const char *method
     request->conn = conn_of(connection);
     conn_set_state(&http->conns, request->conn, CONN_READING);
     request->method = method_of(method);
-    request->path = path[0] == '/' ? path : path_of(path, request->method);
+    request->path = path_of(path, request->method);
     request->context = request->memory;
     http->open++;
     return request;
