@@ -212,7 +212,6 @@ struct checkout *checkout_create(const struct checkout_options *options)
         return NULL;
     checkout->options = *options;
     queues_init(&checkout->queues);
-    early_release_init(&checkout->early_release);
     list_init(&checkout->unlocking);
     list_init(&checkout->deadlines);
     list_init(&checkout->unknown);

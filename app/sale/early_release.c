@@ -11,11 +11,6 @@
 #define PAUSE_WINDOWS  2  /* number of windows between trials, per trial in `gain` */
 #define GAIN_STEP      40 /* a gain of this size adds one to PAUSE_WINDOWS */
 
-void early_release_init(struct early_release *early)
-{
-    *early = (struct early_release){0};
-}
-
 bool early_release_is_on(const struct early_release *early)
 {
     return (early->gain >= 0) != early->is_trial;

@@ -23,6 +23,7 @@ struct early_window {
     int64_t per_s;   /* orders per second */
 };
 
+/** To be set to zeros. Then the first window has early releases, and the first trial has none. */
 struct early_release {
     int64_t gain;        /* mean gain of early releases in thousandths; see judge() */
     int trials;          /* number of trials in the mean `gain` */
@@ -35,9 +36,6 @@ struct early_release {
     int64_t batches;      /* number of batches in the window */
     int64_t waited_us, orders; /* sums over the window without its first batch */
 };
-
-/** Initialise the struct. The first window has early releases, the first trial has none. */
-void early_release_init(struct early_release *early);
 
 /** Whether the next batch releases its row early. */
 bool early_release_is_on(const struct early_release *early);
