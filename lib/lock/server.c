@@ -6,21 +6,21 @@
 
 #define AHEAD_UNKNOWN_US (INT64_MAX / 4)
 
-static void server_on_raised(struct redis_script_call *call, enum rlock_status status,
+static void server_on_raised(struct redis_script_call *call,
+                             enum rlock_status status UNUSED,
                              const struct redis_reply *reply)
 {
     struct rlock_server *server = list_item(call, struct rlock_server, raise);
     int64_t clock_us, most;
 
     server->is_raising = false;
-    /* A refusal needs no handling here, because each acquire that needs the counter is refused,
-       too. */
-    if (status == RLOCK_OK && redis_reply_int(redis_script_at(reply, 0), &clock_us))
+    /* A refusal has no numbers. It needs no handling here, because each acquire that needs the
+       counter is refused, too. */
+    if (redis_reply_int(redis_script_at(reply, 0), &clock_us))
         rlock_server_saw_clock(server, clock_us, server->raise_sent_us, true);
     /* If a resource has reported a fence that no counter may reach, it is forgotten. Otherwise
        every grant would count as stale. */
-    if (status == RLOCK_OK && redis_reply_int(redis_script_at(reply, 1), &most) &&
-        server->last_fence > most)
+    if (redis_reply_int(redis_script_at(reply, 1), &most) && server->last_fence > most)
         server->last_fence = 0;
 }
 
