@@ -341,8 +341,8 @@ DELIVER_CASE(test_deliver__repeats_an_event_until_it_is_received)
     static char long_answer[70100] = "HTTP/1.1 200 OK\r\nContent-Length: 70000\r\n\r\n";
     static const char *const rows[][2] = {
         {"HTTP/1.1 500 Broken\r\nContent-Length: 0\r\n\r\n", "HTTP status 500"},
-        {"HTTP/1.1 302 Found\r\nLocation: /other\r\nContent-Length: 0\r\n\r\n",
-         "HTTP status 302"},
+        {"HTTP/1.1 300 Found\r\nLocation: /other\r\nContent-Length: 0\r\n\r\n",
+         "HTTP status 300"},
         {"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nshort", "bytes remaining"},
         {long_answer, "the answer is longer than 64 KiB"},
         {"nonsense\r\n\r\n", "HTTP/0.9"},

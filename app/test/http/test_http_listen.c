@@ -106,7 +106,8 @@ UNIT_CASE(test_listen__binds_sockets_that_share_a_port)
 
 UNIT_CASE(test_listen__closes_its_sockets_if_descriptors_are_short)
 {
-    int fds[3] = {-1, -1, -1}, before = open_descriptors(), lowest = dup(0);
+    /* The last descriptor is not one of the three. */
+    int fds[4] = {-1, -1, -1, 0}, before = open_descriptors(), lowest = dup(0);
     struct rlimit limit, low;
     unsigned port = 0;
 
