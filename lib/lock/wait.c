@@ -15,6 +15,8 @@
  * Each waiter then tries every RLOCK_FAIR_BEAT_MS, and this try is its heartbeat. If the kind
  * permits several owners, the next waiter also tries when the first one has got the lock.
  *
+ * A call of kind plain or cohort queues behind the waiters of its client without a try.
+ *
  * A client must not pass a lock from waiter to waiter for ever while another client waits. The
  * reply to a release tells how many clients got its message. While other clients get the messages,
  * a client yields after TURNS_MAX releases in a row, or after TURNS_US. During a yield, its calls
@@ -390,14 +392,18 @@ static bool takes_turns(const struct rlock *lock)
     return lock->kind->channel != NULL && !lock->kind->is_queued;
 }
 
+/** Whether calls queue behind the waiters of their client without a try. */
+static bool queues(const struct rlock *lock)
+{
+    return lock->kind->acquire_again.on_result != NULL;
+}
+
 bool rlock_wait_must_yield(struct rlock_client *client, const struct rlock *lock)
 {
-    bool is_cohort = lock->kind->is_cohort;
-
-    if ((!client->waits.has_turns && !is_cohort) || !takes_turns(lock) ||
+    if ((client->channels.count == 0 && !client->waits.has_turns) || !takes_turns(lock) ||
         lock->wait_ms == 0 || lock->spin_max_ms > 0)
         return false;
-    return (is_cohort && rlock_channel_find(client, lock) != NULL) ||
+    return (queues(lock) && rlock_channel_find(client, lock) != NULL) ||
            clock_mono_us() < turns_of(client, lock)->yield_until_us;
 }
 

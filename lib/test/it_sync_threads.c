@@ -163,10 +163,23 @@ static void wait_long(struct sync_worker *worker)
         sync_acquire(worker->fixture, &worker->lock, "item:7", RLOCK_WAIT_FOREVER);
 }
 
-static void await_waiting(struct sync_fixture *fixture, const struct rlock *held,
-                          unsigned count)
+struct waiting {
+    struct sync_fixture *fixture;
+    unsigned wanted;
+};
+
+static bool has_waiters(void *arg)
 {
-    sync_await_tries(fixture, held, count);
+    const struct waiting *waiting = arg;
+    struct rlock_stats stats;
+
+    rlock_sync_stats(waiting->fixture->sync, waiting->fixture->client, &stats);
+    return stats.waiters == waiting->wanted;
+}
+
+static void await_waiting(struct sync_fixture *fixture, unsigned count)
+{
+    SYNC_AWAIT(has_waiters, (&(struct waiting){fixture, count}));
     sync_await_a_channel(fixture);
 }
 
@@ -178,7 +191,7 @@ SYNC_CASE(test_rlock_sync_close__answers_all_waiters)
 
     ASSERT_STATUS(sync_acquire(fixture, &held, "item:7", 0), RLOCK_OK);
     sync_begin(fixture, workers, 16, wait_long);
-    await_waiting(fixture, &held, 16);
+    await_waiting(fixture, 16);
     rlock_sync_close(fixture->sync);
     sync_end(workers, 16);
     for (int i = 0; i < 16; i++)
@@ -194,7 +207,7 @@ SYNC_CASE(test_rlock_sync_cancel__ends_the_wait_of_another_thread)
 
     ASSERT_STATUS(sync_acquire(fixture, &held, "item:7", 0), RLOCK_OK);
     sync_begin(fixture, workers, 2, wait_long);
-    await_waiting(fixture, &held, 2);
+    await_waiting(fixture, 2);
     rlock_sync_cancel(fixture->sync, fixture->client, &workers[0].lock);
     sync_end(&workers[0], 1);
     ASSERT_STATUS(workers[0].status, RLOCK_CANCELLED);

@@ -530,6 +530,8 @@ static void wait_for(unsigned number, const char *name)
 
     acquire(number, name, waiting);
     flush();
+    if (self->locks[number].waiter != NULL)
+        return; /* it waits behind another lock, and sends nothing */
     self->fence += 10;
     snprintf(text, sizeof(text), "*5 +# :6000000 :%d +0 *1 :60000", self->fence);
     reply(0, text);
@@ -604,8 +606,7 @@ CLIENT_CASE(test_channel__is_subscribed_while_a_lock_waits)
     EXPECT("");
     wait_for(5, "a");
     turn();
-    EXPECT("s0 acquire_wait(lock:fence lock:fence:waiting a; 1000 7000000 me:6 6000)\n"
-           "s0 flush\nstats: waiters+1\n");
+    EXPECT("stats: waiters+1\n");
     cancel(0);
     cancel(5);
     turn();
@@ -674,8 +675,7 @@ CLIENT_CASE(test_channel__without_memory)
     conns[1].has_memory = true;
     wait_for(2, "b");
     turn();
-    EXPECT("s0 acquire_wait(lock:fence lock:fence:waiting b; 1000 7000000 me:4 6000)\n"
-           "s0 flush\nc1 SUBSCRIBE rlock:b\nc1 flush\nstats: waiters+1\n");
+    EXPECT("c1 SUBSCRIBE rlock:b\nc1 flush\nstats: waiters+1\n");
     for (unsigned i = 1; i < 4; i++) {
         acquire(10 + i, "c", waiting);
         flush();

@@ -554,14 +554,14 @@ CLIENT_CASE(test_acquire__does_not_wait_beside_another_kind)
         const char *reply; /* NULL: nothing is sent */
         const char *done;
     } cases[] = {
-        {&rlock_plain, &rlock_fair, "*5 +# :6000000 :200 +0 *1 :60000",
+        {&rlock_semaphore, &rlock_fair, "*5 +# :6000000 :200 +0 *1 :60000",
          "event failed a 0\n1 invalid: " BESIDE "\nstats: failed+1\n"
-         "invalid: '" BESIDE "'\n"},
+         "invalid of another kind: '" BESIDE "'\n"},
         {&rlock_fair, &rlock_plain, "*5 +# :6000000 :200 +0 *1 :60000",
          "event failed a 0\n1 invalid: " BESIDE "\n"
          "s0 fair_release(a a:queue a:beats; me:2)\ns0 flush\nstats: failed+1\n"
          "invalid of another kind: '" BESIDE "'\n"},
-        {&rlock_cohort, &rlock_fair, NULL, "1 invalid: " BESIDE "\n"},
+        {&rlock_plain, &rlock_fair, NULL, "1 invalid: " BESIDE "\n"},
     };
 
     for (int i = 0; i < 3; i++) {
@@ -574,6 +574,7 @@ CLIENT_CASE(test_acquire__does_not_wait_beside_another_kind)
         flush();
         reply(0, "*5 +# :6000000 :100 +0 *1 :60000");
         options.kind = cases[i].kind;
+        options.permits = options.kind == &rlock_semaphore;
         acquire(1, "a", options);
         flush();
         forget_all();

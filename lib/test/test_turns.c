@@ -238,17 +238,27 @@ TURNS_CASE(test_release__of_a_cohort_yields_each_time)
     assert_true(must_yield(test));
 }
 
-TURNS_CASE(test_acquire__of_a_cohort_queues_behind_a_waiter)
+TURNS_CASE(test_acquire__queues_behind_a_waiter)
 {
+    static const struct {
+        const struct rlock_kind *kind;
+        bool queues;
+    } cases[] = {
+        {&rlock_plain, true},
+        {&rlock_cohort, true},
+        {&rlock_semaphore, false},
+    };
     struct turns_test *test = *state;
 
     let_wait(test, &rlock_plain);
-    test->lock.kind = &rlock_cohort;
-    assert_true(must_yield(test));
-    test->client->waits.has_turns = true;
-    assert_true(must_yield(test));
-    test->lock.kind = &rlock_plain;
-    assert_false(must_yield(test));
+    for (int i = 0; i < 2; i++) {
+        test->client->waits.has_turns = i == 1;
+        for (size_t j = 0; j < sizeof(cases) / sizeof(*cases); j++) {
+            test->lock.kind = cases[j].kind;
+            if (must_yield(test) != cases[j].queues)
+                fail_msg("case %zu: expected %d", j, cases[j].queues);
+        }
+    }
 }
 
 TURNS_CASE(test_release__of_a_queued_kind_counts_no_turns)
