@@ -137,7 +137,7 @@ enum rlock_status rlock_batch_add(struct rlock_client *client, const struct rloc
     struct rlock_batch *batch;
 
     assert(lock->batch == NULL);
-    if (lock->hold_min_ms > 0 && op == &lock->kind->release &&
+    if (lock->hold_min_ms > 0 && op->class_id == RLOCK_CLASS_RELEASE &&
         rlock_keys_hold_left_ms(lock) > 0)
         op = &lock->kind->keep;
     batch = find_batch(client, op, lock);
@@ -366,6 +366,7 @@ static void complete(struct rlock_batch *batch, enum rlock_status status)
         struct rlock_result result = {.status = status,
                                       .sent_us = batch->sent_us,
                                       .granted_us = granted_us,
+                                      .is_resent = batch->call.with_body,
                                       .is_stale = batch->is_stale};
         struct rlock *lock = batch->locks[i];
 

@@ -41,6 +41,7 @@ enum rlock_state {
 struct rlock_result {
     enum rlock_status status; /* RLOCK_TIMEOUT, RLOCK_IO: the outcome is not known */
     bool is_stale;            /* the grant has a smaller fence than an earlier grant */
+    bool is_resent;           /* the server got the script behind later operations */
     int64_t sent_us;          /* when the operation was first sent */
     int64_t fence;            /* the fence of a grant */
     int64_t granted_us;       /* when the client got the reply with the grant */
@@ -82,7 +83,7 @@ enum rlock_word {
     RLOCK_ARG_LEASE_MS,
     RLOCK_ARG_WAIT_MS, /* how long the lock still waits */
     RLOCK_ARG_PERMITS,
-    RLOCK_ARG_HOLD_MS, /* how many ms of hold_min_ms are left, plus 1 */
+    RLOCK_ARG_HOLD_MS, /* how many ms of hold_min_ms are left, plus 1; or 0 */
     RLOCK_ARG_PASSES,  /* how often the lock may be passed on */
     RLOCK_ARG_NOW_MS,  /* this machine's clock; the serial becomes the end of the lease */
 };
@@ -113,8 +114,9 @@ struct rlock_kind {
        surely does not have the lock yet; without it the waiter uses acquire_wait. `check` tells
        whether the name is free; without it the waiter tries instead. */
     struct rlock_op acquire_again, check;
-    /* releases before hold_min_ms has passed; only kind plain has this operation */
-    struct rlock_op keep;
+    /* Only kind plain has these operations. `keep` releases before hold_min_ms has passed.
+       `release_silent` sends no message, because a try of this client follows it. */
+    struct rlock_op keep, release_silent;
     /* Writes the name of the channel on which releases are published. NULL: the kind has no
        channel. */
     size_t (*channel)(const struct rlock *lock, char ret_name[RLOCK_CHANNEL_MAX]);
@@ -188,7 +190,9 @@ struct rlock_channels {
 
 /** How this client takes turns with other clients, at all names with the same hash. */
 struct rlock_turns {
-    unsigned count; /* releases since the last yield */
+    unsigned count;     /* releases since the last yield */
+    unsigned ahead;     /* other clients that have a turn before this client */
+    uint32_t name_hash; /* of the last release */
     int64_t since_us;
     int64_t yield_us; /* longest duration of the next yield */
     int64_t yield_until_us;

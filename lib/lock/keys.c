@@ -131,6 +131,14 @@ uint64_t rlock_keys_hold_left_ms(const struct rlock *lock)
     return clock_ms_until(lock->began_us + (int64_t)lock->hold_min_ms * 1000);
 }
 
+/** Return the time for which the name stays taken. 0: PEXPIRE deletes it at once. */
+static uint64_t hold_ms(const struct rlock *lock)
+{
+    uint64_t left_ms = rlock_keys_hold_left_ms(lock);
+
+    return left_ms == 0 ? 0 : left_ms + 1;
+}
+
 /** Set the serial of a lock of kind getset to the end of its lease by this machine's clock.
  *  Returns the present time in ms. */
 static uint64_t begin_lease_ms(struct rlock *lock)
@@ -162,7 +170,7 @@ static void write_word(const struct rlock_server *server, struct rlock *lock,
     case RLOCK_ARG_LEASE_MS: redis_conn_arg_uint(conn, lock->lease_ms); break;
     case RLOCK_ARG_WAIT_MS:  redis_conn_arg_uint(conn, wait_left_ms(lock)); break;
     case RLOCK_ARG_PERMITS:  redis_conn_arg_uint(conn, lock->permits); break;
-    case RLOCK_ARG_HOLD_MS:  redis_conn_arg_uint(conn, rlock_keys_hold_left_ms(lock) + 1); break;
+    case RLOCK_ARG_HOLD_MS:  redis_conn_arg_uint(conn, hold_ms(lock)); break;
     case RLOCK_ARG_PASSES:   redis_conn_arg_uint(conn, lock->passes); break;
     case RLOCK_ARG_NOW_MS:   redis_conn_arg_uint(conn, begin_lease_ms(lock)); break;
     }

@@ -73,6 +73,9 @@ static const enum rlock_word serial[]             = RLOCK_WORDS(RLOCK_ARG_SERIAL
 #define RELEASE(script, shared, keys, args)                                                  \
     {RLOCK_SCRIPT_##script, RLOCK_CLASS_RELEASE, RLOCK_LOST, false, shared, keys,             \
      args, rlock_state_on_release, rlock_state_cancel_release, false}
+#define RELEASE_SILENT(script, keys, args)                                                   \
+    {RLOCK_SCRIPT_##script, RLOCK_CLASS_RELEASE, RLOCK_LOST, false, none, keys,               \
+     args, rlock_state_on_silent_release, rlock_state_cancel_release, false}
 
 #define CHECK(script, shared)                                                                \
     {RLOCK_SCRIPT_##script, RLOCK_CLASS_RENEW, RLOCK_BUSY, false, shared, lock_name,          \
@@ -90,7 +93,10 @@ static const enum rlock_word serial[]             = RLOCK_WORDS(RLOCK_ARG_SERIAL
     .can_renew    = true
 
 const struct rlock_kind rlock_plain = {
-    PLAIN(owner_wait), .keep = RELEASE(RENEW, none, lock_name, owner_hold)};
+    PLAIN(owner_wait),
+    .keep           = RELEASE(RENEW,           none,               lock_name, owner_hold),
+    .release_silent = RELEASE_SILENT(RENEW,                        lock_name, owner_hold),
+};
 
 const struct rlock_kind rlock_cohort = {PLAIN(owner_passes), .is_cohort = true};
 

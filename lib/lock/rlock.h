@@ -71,9 +71,9 @@ struct rlock;
  * A string with the owner's value, set by SET NX PX, and deleted if it still has this
  * value. The lock is not reentrant: its owner finds it busy, too. A client hands a
  * released lock to its own next waiter, and new callers queue behind the waiters of their
- * client. While another client waits, a client keeps the lock for at most 16 grants or
- * 10 ms in a row. Then it yields: its calls that can wait do not try for up to 64 ms, or
- * until another client has released the lock.
+ * client. A client keeps the lock for at most 16 grants or 10 ms in a row. Only the last
+ * release of these sends a message to other clients that wait. Then the client yields: its
+ * calls that can wait do not try for up to 64 ms, or until other clients had their turns.
  *
  * Source  Redis "SET NX PX" pattern; fencing: M. Kleppmann, "How to do distributed
  *         locking", 2016

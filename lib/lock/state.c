@@ -297,7 +297,10 @@ void rlock_state_on_acquire(struct rlock_client *client, struct rlock *lock,
 
 void rlock_state_cancel_acquire(struct rlock_client *client, struct rlock *lock)
 {
-    bool is_trying = rlock_batch_is_sent(lock) && rlock_batch_may_grant(lock);
+    /* A waiter may be about to try after a release without a message. Then the release of its copy
+       sends the message. */
+    bool is_trying = rlock_batch_may_grant(lock) &&
+                     (rlock_batch_is_sent(lock) || lock->waiter != NULL);
     bool may_exist = is_trying || is_in_server_queue(lock) || lock->in_doubt;
 
     rlock_wait_end(client, lock, false);
@@ -405,11 +408,13 @@ void rlock_state_cancel_call(struct rlock_client *client, struct rlock *lock)
 
 void rlock_state_release(struct rlock_client *client, struct rlock *lock)
 {
+    const struct rlock_kind *kind = lock->kind;
     struct rlock *heir;
+    bool is_silent;
 
     rlock_watchdog_remove(lock);
     count_end(client, lock);
-    heir = rlock_wait_releasing(client, lock, may_pass_on(lock));
+    heir = rlock_wait_releasing(client, lock, may_pass_on(lock), &is_silent);
     if (heir != NULL) {
         pass_on(client, lock, heir);
         return;
@@ -418,7 +423,8 @@ void rlock_state_release(struct rlock_client *client, struct rlock *lock)
     if (client->is_closing) {
         rlock_orphan_now(client, lock);
         rlock_state_answer(client, lock, RLOCK_CANCELLED);
-    } else if (rlock_batch_add(client, &lock->kind->release, lock) != RLOCK_OK) {
+    } else if (rlock_batch_add(client, is_silent ? &kind->release_silent : &kind->release,
+                               lock) != RLOCK_OK) {
         rlock_orphan_unknown(client, lock);
         rlock_state_answer(client, lock, RLOCK_NO_MEMORY);
     }
@@ -426,9 +432,11 @@ void rlock_state_release(struct rlock_client *client, struct rlock *lock)
 
 void rlock_state_drop(struct rlock_client *client, struct rlock *lock)
 {
+    bool is_silent;
+
     if (lock->state == RLOCK_STATE_HELD) {
         rlock_watchdog_remove(lock);
-        (void)rlock_wait_releasing(client, lock, false);
+        (void)rlock_wait_releasing(client, lock, false, &is_silent);
         count_end(client, lock);
         rlock_orphan_now(client, lock);
         if (lock->in_doubt)
@@ -438,12 +446,11 @@ void rlock_state_drop(struct rlock_client *client, struct rlock *lock)
         lock->state = RLOCK_STATE_IDLE;
 }
 
-void rlock_state_on_release(struct rlock_client *client, struct rlock *lock,
-                            const struct rlock_result *result)
+static void end_release(struct rlock_client *client, struct rlock *lock,
+                        const struct rlock_result *result)
 {
     bool is_copy = rlock_orphan_owns(lock);
 
-    rlock_wait_released(client, lock, result->receivers);
     if (result->status == RLOCK_OK) {
         client->stats.released++;
         trace(client, lock, RLOCK_EVENT_RELEASED);
@@ -456,6 +463,23 @@ void rlock_state_on_release(struct rlock_client *client, struct rlock *lock,
     else if (!is_copy && lock->in_doubt)
         rlock_orphan_later(client, lock);
     finish(lock, RLOCK_STATE_IDLE, result->status);
+}
+
+void rlock_state_on_release(struct rlock_client *client, struct rlock *lock,
+                            const struct rlock_result *result)
+{
+    rlock_wait_released(client, lock, result->receivers);
+    end_release(client, lock, result);
+}
+
+/** If the release was sent again, the try that had to follow was executed before it. Then a second
+ *  release finds the name free and sends the message, unless another try got the lock meanwhile. */
+void rlock_state_on_silent_release(struct rlock_client *client, struct rlock *lock,
+                                   const struct rlock_result *result)
+{
+    if (result->is_resent)
+        rlock_orphan_now(client, lock);
+    end_release(client, lock, result);
 }
 
 void rlock_state_cancel_release(struct rlock_client *client, struct rlock *lock)

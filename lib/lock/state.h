@@ -50,7 +50,7 @@ void rlock_state_call_back(struct rlock_client *client);
 /* -- results, for the operations of all kinds: see struct rlock_op -- */
 
 rlock_on_result rlock_state_on_acquire, rlock_state_on_renew, rlock_state_on_extend,
-    rlock_state_on_release;
+    rlock_state_on_release, rlock_state_on_silent_release;
 rlock_on_cancel rlock_state_cancel_acquire, rlock_state_cancel_renew,
     rlock_state_cancel_call, rlock_state_cancel_release;
 

@@ -15,15 +15,25 @@
  * Each waiter then tries every RLOCK_FAIR_BEAT_MS, and this try is its heartbeat. If the kind
  * permits several owners, the next waiter also tries when the first one has got the lock.
  *
- * A call of kind plain or cohort queues behind the waiters of its client without a try.
+ * A client must not pass a lock from waiter to waiter for ever while another client waits. So it
+ * has turns of TURNS_MAX releases or TURNS_US. In a turn, the releases of kind plain are silent:
+ * they send no message while the next waiter of this client tries in the same write. A call of kind
+ * plain or cohort then queues behind the waiters without a try.
  *
- * A client must not pass a lock from waiter to waiter for ever while another client waits. The
- * reply to a release tells how many clients got its message. While other clients get the messages,
- * a client yields after TURNS_MAX releases in a row, or after TURNS_US. During a yield, its calls
- * that may wait do not try. A yield ends early when another client has had the lock. The first
- * yield lasts YIELD_MIN_US. If no other client takes the lock during a yield, the next yield lasts
- * twice as long. A client ignores the messages of its own releases, because it has already woken
- * its waiter.
+ * A second release, which finds the name free and sends the message, follows a silent release whose
+ * try was cancelled. It also follows a silent release that had to be sent again, because the try
+ * came before it. Names with the same hash share the turns, so when the name changes, the release
+ * has a message.
+ *
+ * The reply to a release with a message tells how many clients got the message. If these are other
+ * clients, the client yields after its turn: its calls that may wait do not try until another
+ * client has had the lock, or until the yield is over. The first yield lasts YIELD_MIN_US. If no
+ * other client takes the lock during a yield, the next yield lasts twice as long. A client ignores
+ * the messages of its own releases, because it has already woken its waiter.
+ *
+ * After its turn a client comes after the other clients that got the message. Each message of
+ * another client ends a turn, so the client then moves up by one. At such a message it tries at once
+ * if no other client comes before it. Otherwise it first waits YIELD_MIN_US for each of them.
  *
  * While the channel is not subscribed, its waiters spin. A message may get lost although the
  * connection stays up. Therefore the client checks every CHECK_MS which names are free, with about
@@ -407,23 +417,30 @@ bool rlock_wait_must_yield(struct rlock_client *client, const struct rlock *lock
            clock_mono_us() < turns_of(client, lock)->yield_until_us;
 }
 
-static void count_turns(struct rlock_turns *turns, unsigned count)
+/** Count the release of `lock`. Returns whether the release needs a message, because it ends the
+ *  turn of this client, or because the release before it was of another name with this hash. */
+static bool count_turns(struct rlock_turns *turns, const struct rlock *lock)
 {
+    uint32_t name_hash = rlock_keys_hash(lock->name, lock->name_len);
+    bool is_other = name_hash != turns->name_hash;
     int64_t now_us = clock_mono_us();
 
+    turns->name_hash = name_hash;
     if (turns->count == 0)
-        turns->since_us = now_us;
-    turns->count += count;
-    if (!turns->is_contended ||
-        (turns->count <= TURNS_MAX && now_us - turns->since_us < TURNS_US))
-        return;
+        turns->since_us = lock->began_us;
+    turns->count += lock->kind->is_cohort ? TURNS_MAX + 1 : 1;
+    if (turns->count <= TURNS_MAX && now_us - turns->since_us < TURNS_US)
+        return is_other;
+    turns->count = 0;
+    if (!turns->is_contended)
+        return true;
     if (turns->yield_us == 0)
         turns->yield_us = YIELD_MIN_US;
     else if (!turns->was_taken && turns->yield_us < YIELD_MAX_US)
         turns->yield_us *= 2;
     turns->yield_until_us = now_us + turns->yield_us;
     turns->was_taken = false;
-    turns->count = 0;
+    return true;
 }
 
 static bool may_inherit(const struct rlock *heir, const struct rlock *lock)
@@ -432,11 +449,22 @@ static bool may_inherit(const struct rlock *heir, const struct rlock *lock)
            heir->lease_ms == lock->lease_ms && heir->replicas == lock->replicas;
 }
 
+/** Wake the first waiter. Returns whether it will try, and has not begun to do so earlier. */
+static bool starts_to_try(struct rlock_waiter *first)
+{
+    bool was_trying = rlock_batch_may_grant(first->lock);
+
+    wake(first);
+    return !was_trying && rlock_batch_may_grant(first->lock);
+}
+
 struct rlock *rlock_wait_releasing(struct rlock_client *client, struct rlock *lock,
-                                   bool may_pass_on)
+                                   bool may_pass_on, bool *ret_is_silent)
 {
     struct rlock_channel *channel;
+    bool goes_on;
 
+    *ret_is_silent = false;
     if (lock->kind->channel == NULL || client->is_closing ||
         (client->channels.count == 0 && !client->waits.has_turns))
         return NULL;
@@ -448,13 +476,13 @@ struct rlock *rlock_wait_releasing(struct rlock_client *client, struct rlock *lo
         rlock_wait_end(client, heir, true);
         return heir;
     }
-    if (takes_turns(lock))
-        count_turns(turns_of(client, lock), lock->kind->is_cohort ? TURNS_MAX + 1 : 1);
+    goes_on = takes_turns(lock) && !count_turns(turns_of(client, lock), lock);
     if (channel == NULL)
         return NULL;
-    lock->is_counted = takes_turns(lock) && channel->is_subscribed;
+    *ret_is_silent = starts_to_try(first_waiter(channel)) && goes_on &&
+                     lock->kind->release_silent.on_result != NULL;
+    lock->is_counted = takes_turns(lock) && channel->is_subscribed && !*ret_is_silent;
     channel->unreplied += lock->is_counted;
-    wake(first_waiter(channel));
     return NULL;
 }
 
@@ -514,10 +542,12 @@ void rlock_wait_released(struct rlock_client *client, struct rlock *lock,
     if (channel != NULL && lock->is_counted)
         count_release(channel, receivers > 0);
     lock->is_counted = false;
-    if (channel != NULL && channel->is_subscribed && receivers > 0)
-        receivers--; /* this client is one of the receivers, but does not count */
+    if (channel != NULL && channel->is_subscribed && receivers-- == 0)
+        return; /* there was no message: another client may wait or not */
     turns = turns_of(client, lock);
     turns->is_contended = receivers > 0;
+    if (turns->count == 0)
+        turns->ahead = receivers;
     if (turns->is_contended)
         client->waits.has_turns = true;
     else
@@ -561,7 +591,9 @@ static void wait_on_release(struct rlock_channel *channel)
     if (count_message(channel))
         return;
     turns->was_taken = true;
-    turns->yield_until_us = 0;
+    if (turns->ahead > 0)
+        turns->ahead--;
+    turns->yield_until_us = clock_mono_us() + (int64_t)turns->ahead * YIELD_MIN_US;
     wake(first);
 }
 

@@ -50,9 +50,11 @@ bool rlock_wait_must_yield(struct rlock_client *client, const struct rlock *lock
  *
  * If `may_pass_on` is true and that waiter can get the lock without the server, then the wait of
  * the waiter ends, and its lock is returned. Otherwise NULL is returned.
+ *
+ * @ret_is_silent  whether the release needs no message, because the turn of this client goes on
  */
 struct rlock *rlock_wait_releasing(struct rlock_client *client, struct rlock *lock,
-                                   bool may_pass_on);
+                                   bool may_pass_on, bool *ret_is_silent);
 
 /** Note that the release of `lock` has ended. `receivers` clients got its message; 0 if it
  *  failed. */

@@ -150,7 +150,7 @@ static const struct step plain_locks[] = {
      "7 20 | rlock:n='' | n deleted"},
     {"receivers", "", "3", NULL},
     {"release", "W m n", "A:2 A:1 7",
-     "7 40 | rlock:m='' | m deleted"},
+     "7 40 | rlock:m='', rlock:n='' | m deleted"},
     {"receivers", "", "9", NULL},
     {"release", "W k", "B:3 7",
      "7 9 | rlock:k='' | k deleted"},
@@ -221,6 +221,8 @@ static const struct step plain_locks[] = {
      "{7 t+0 100 11} |  | F=102, m=A:2/1h, n=A:1/1h"},
     {"renew", "n m k", "A:1 2h B:2 2h A:3 2h 7",
      "7 100 |  | n=A:1/2h"},
+    {"renew", "n m", "A:1 0 A:2 1h 7",
+     "7 11 |  | n deleted"},
     /* getset */
     {"new", "", "", NULL},
     {"redis", "", "SET F 100", NULL},

@@ -610,7 +610,8 @@ CLIENT_CASE(test_channel__is_subscribed_while_a_lock_waits)
     cancel(0);
     cancel(5);
     turn();
-    EXPECT("0 cancelled\n5 cancelled\nstats: waiters-2\n");
+    EXPECT("0 cancelled\n5 cancelled\n"
+           "s0 release(lock:fence:waiting a; me:6)\ns0 flush\nstats: waiters-2\n");
     ASSERT_NUMBER(self->client->channels.count, ==, 1);
 }
 

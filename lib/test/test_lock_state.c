@@ -635,6 +635,95 @@ CLIENT_CASE(test_cancel__in_each_state)
            "stats: waiters-1\n");
 }
 
+/* -- turns -- */
+
+#define SILENT   "s0 renew(a; me:1 0)\n"
+#define TRY      "s0 acquire_again(lock:fence lock:fence:waiting a; 1000 7000000 me:2 6000)\n"
+#define RELEASED "stats: held-1 holds[0]+1\n"
+
+static struct rlock_turns *turns_of_a(void)
+{
+    return &self->client->waits.turns[rlock_keys_hash("a", 1) % RLOCK_TURNS];
+}
+
+/** Let lock 0 be held and lock 1 wait, in the turn of this client. */
+static void begin_turn(struct rlock_acquire_options options)
+{
+    acquire_first(options);
+    acquire(1, "a", waiting);
+    flush();
+    reply(0, "*5 +# :6000000 :200 +0 *1 :60000");
+    turns_of_a()->name_hash = rlock_keys_hash("a", 1);
+    forget_all();
+}
+
+/** The release is silent: it deletes the name without a message, and the next waiter tries in the
+ *  same write. */
+CLIENT_CASE(test_release__in_a_turn_is_silent)
+{
+    begin_turn(plain);
+    self->client->waits.has_turns = turns_of_a()->is_contended = true;
+    release(0);
+    turn();
+    EXPECT(SILENT TRY "s0 flush\n" RELEASED);
+    reply(0, "+#_1");
+    EXPECT("event released a 0\n0 ok\nstats: released+1\n");
+    assert_true(turns_of_a()->is_contended); /* although no other client got a message */
+}
+
+/** A release that follows the cancelled try sends the message. */
+CLIENT_CASE(test_release__whose_try_is_cancelled_is_followed_by_a_message)
+{
+    begin_turn(plain);
+    release(0);
+    cancel(1);
+    turn();
+    EXPECT("1 cancelled\n" SILENT "s0 release(lock:fence:waiting a; me:2)\n"
+           "s0 flush\nstats: held-1 waiters-1 holds[0]+1\n");
+}
+
+CLIENT_CASE(test_close__in_a_turn_sends_a_message)
+{
+    begin_turn(plain);
+    release(0);
+    close_client();
+    EXPECT("c1 close\n" SILENT "s0 release(lock:fence:waiting a; me:2)\ns0 flush\n"
+           "0 cancelled\n1 cancelled\nstats: held-1 waiters-1 holds[0]+1\n");
+}
+
+/** The server did not know the script of the release, but executed the try, which found the lock
+ *  busy. So a second release sends the message, but not if hold_min_ms keeps the name taken. */
+CLIENT_CASE(test_release__that_is_sent_again_is_followed_by_a_message)
+{
+    static const struct {
+        uint32_t hold_min_ms;
+        const char *first, *again, *done;
+    } cases[] = {
+        {0, SILENT TRY "s0 flush\n" RELEASED, "s0 EVAL renew(a; me:1 0)\ns0 flush\n",
+         "event released a 0\n0 ok\ns0 release(lock:fence:waiting a; me:1)\ns0 flush\n"
+         "stats: released+1\n"},
+        {500, "s0 renew(a; me:1 502)\n" TRY "s0 flush\n" RELEASED,
+         "s0 EVAL renew(a; me:1 502)\ns0 flush\n",
+         "event released a 0\n0 ok\nstats: released+1\n"},
+    };
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        if (i > 0)
+            start_over(state);
+        begin_turn((struct rlock_acquire_options){.lease_ms = 1000,
+                                                  .hold_min_ms = cases[i].hold_min_ms});
+        release(0);
+        turn();
+        EXPECT(cases[i].first);
+        reply(0, "-NOSCRIPT_No_matching_script");
+        EXPECT(cases[i].again);
+        reply(0, "*3 +# +0 *1 :60000"); /* to the try */
+        reply(0, "+#_1");
+        turn();
+        EXPECT(cases[i].done);
+    }
+}
+
 /* -- locks that are passed on -- */
 
 static const struct rlock_acquire_options cohort = {

@@ -75,11 +75,30 @@ static void let_wait(struct turns_test *test, const struct rlock_kind *kind)
     test->channel->is_subscribed = true;
 }
 
+/** Begin to release a lock that may be passed on. Returns the waiter that inherits it. */
+static struct rlock *pass_on(struct turns_test *test, struct rlock *lock)
+{
+    bool is_silent;
+
+    return rlock_wait_releasing(test->client, lock, true, &is_silent);
+}
+
+/** Begin to release the lock, which was granted `held_us` ago. Returns whether the release is
+ *  silent. */
+static bool start_release(struct turns_test *test, int64_t held_us)
+{
+    bool is_silent = true;
+
+    test->lock.began_us = frozen_us - held_us;
+    assert_null(rlock_wait_releasing(test->client, &test->lock, false, &is_silent));
+    return is_silent;
+}
+
 /** Release the lock. `receivers` is the number of clients that get the message; 0 means that no
  *  other client waits. */
 static void release(struct turns_test *test, unsigned receivers)
 {
-    assert_null(rlock_wait_releasing(test->client, &test->lock, false));
+    (void)start_release(test, 0);
     rlock_wait_released(test->client, &test->lock, receivers);
 }
 
@@ -171,7 +190,7 @@ TURNS_CASE(test_release__of_a_client_that_is_closing_counts_no_turns)
     release(test, 1);
     test->client->is_closing = false;
     assert_int_equal(turns_of(test)->count, 0);
-    assert_null(rlock_wait_releasing(test->client, &test->lock, true)); /* to nobody */
+    assert_null(pass_on(test, &test->lock)); /* to nobody */
     assert_int_equal(turns_of(test)->count, 1);
 }
 
@@ -261,6 +280,67 @@ TURNS_CASE(test_acquire__queues_behind_a_waiter)
     }
 }
 
+TURNS_CASE(test_release__is_silent_until_the_turn_ends)
+{
+    struct turns_test *test = *state;
+
+    let_wait(test, &rlock_plain);
+    turns_of(test)->name_hash = rlock_keys_hash(NAME, strlen(NAME));
+    for (int turn = 0; turn < 2; turn++) {
+        for (unsigned i = 0; i <= TURNS_MAX; i++) {
+            if (start_release(test, 0) != (i < TURNS_MAX))
+                fail_msg("release %u of turn %d", i, turn);
+            assert_non_null(test->waiting.batch); /* it tries */
+            rlock_batch_leave(&test->waiting);
+            rlock_wait_released(test->client, &test->lock, i == TURNS_MAX);
+        }
+    }
+    assert_true(start_release(test, 9999));
+    rlock_batch_leave(&test->waiting);
+    turns_of(test)->count = 0;
+    assert_false(start_release(test, 10000)); /* its turn has taken 10 ms */
+}
+
+/** Names with the same hash share the turns. Without the message at each change of the name, one of
+ *  them might never end a turn. */
+TURNS_CASE(test_release__of_another_name_with_the_same_hash_is_not_silent)
+{
+    static const char *const names[] = {NAME, "item:21", NAME, NAME};
+    struct turns_test *test = *state;
+
+    let_wait(test, &rlock_plain);
+    for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
+        const char *name = names[i];
+
+        assert_null(rlock_keys_set_name(test->client, &test->lock, name, strlen(name)));
+        assert_int_equal(start_release(test, 0), i == 3);
+        assert_int_equal(turns_of(test)->count, i + 1);
+        rlock_batch_leave(&test->waiting);
+    }
+}
+
+TURNS_CASE(test_release__sends_a_message_unless_a_try_follows)
+{
+    static const struct rlock_kind *const others[] = {&rlock_reentrant, &rlock_cohort};
+    struct turns_test *test = *state;
+
+    turns_of(test)->name_hash = rlock_keys_hash(NAME, strlen(NAME));
+    assert_false(start_release(test, 0)); /* nobody waits */
+    let_wait(test, &rlock_plain);
+    assert_true(start_release(test, 0));
+    assert_int_equal(test->channel->unreplied, 0); /* no message is expected */
+    assert_false(start_release(test, 0)); /* the waiter has begun to try before */
+    rlock_batch_leave(&test->waiting);
+    turns_of(test)->yield_until_us = frozen_us + 1;
+    assert_false(start_release(test, 0)); /* the waiter yields */
+    turns_of(test)->yield_until_us = 0;
+    for (int i = 0; i < 2; i++) {
+        test->lock.kind = others[i];
+        assert_false(start_release(test, 0));
+        rlock_batch_leave(&test->waiting);
+    }
+}
+
 TURNS_CASE(test_release__of_a_queued_kind_counts_no_turns)
 {
     static const struct rlock_kind *const kinds[] = {&rlock_fair, &rlock_getset};
@@ -279,7 +359,7 @@ TURNS_CASE(test_release__wakes_the_first_waiter_of_this_client)
     struct turns_test *test = *state;
 
     let_wait(test, &rlock_plain);
-    assert_null(rlock_wait_releasing(test->client, &test->lock, false));
+    (void)start_release(test, 0);
     assert_non_null(test->waiting.batch); /* it tries */
     assert_true(test->lock.is_counted);
     assert_int_equal(test->channel->unreplied, 1);
@@ -289,14 +369,17 @@ TURNS_CASE(test_release__wakes_the_first_waiter_of_this_client)
     assert_int_equal(test->channel->expected_messages, 1);
     assert_false(turns_of(test)->is_contended);
     assert_false(test->client->waits.has_turns);
-    assert_null(rlock_wait_releasing(test->client, &test->lock, false));
+    (void)start_release(test, 0);
     rlock_wait_released(test->client, &test->lock, 2); /* another one, too */
     assert_int_equal(test->channel->expected_messages, 2);
     assert_true(turns_of(test)->is_contended);
-    assert_null(rlock_wait_releasing(test->client, &test->lock, false));
+    (void)start_release(test, 0);
     rlock_wait_released(test->client, &test->lock, 0); /* it failed */
     assert_int_equal(test->channel->expected_messages, 2);
     assert_int_equal(test->channel->unreplied, 0);
+    assert_true(turns_of(test)->is_contended); /* as before */
+    (void)start_release(test, 0);
+    rlock_wait_released(test->client, &test->lock, 1); /* only this client heard it */
     assert_false(turns_of(test)->is_contended);
 }
 
@@ -319,7 +402,36 @@ TURNS_CASE(test_message__of_an_own_release_wakes_nobody)
     hear(test); /* of another client */
     assert_non_null(test->waiting.batch);
     assert_true(turns_of(test)->was_taken);
-    assert_int_equal(turns_of(test)->yield_until_us, 0);
+    assert_int_equal(turns_of(test)->yield_until_us, frozen_us);
+}
+
+/** After a turn, this client tries at once at the message of the last of the clients that had
+ *  waited. */
+TURNS_CASE(test_message__of_another_client_brings_the_next_turn_nearer)
+{
+    static const int64_t wanted_us[] = {4000, 2000, 0, 0};
+    struct turns_test *test = *state;
+
+    let_wait(test, &rlock_plain);
+    turns_of(test)->is_contended = true;
+    (void)start_release(test, 0);
+    rlock_batch_leave(&test->waiting);
+    rlock_wait_released(test->client, &test->lock, 3); /* not the end of a turn */
+    test->channel->expected_messages = 0;
+    hear(test);
+    assert_int_equal(turns_of(test)->yield_until_us, frozen_us);
+    rlock_batch_leave(&test->waiting);
+
+    turns_of(test)->count = TURNS_MAX;
+    assert_false(start_release(test, 0));
+    rlock_wait_released(test->client, &test->lock, 4);
+    test->channel->expected_messages = 0;
+    for (size_t i = 0; i < sizeof(wanted_us) / sizeof(*wanted_us); i++) {
+        hear(test);
+        assert_int_equal(turns_of(test)->yield_until_us, frozen_us + wanted_us[i]);
+        assert_int_equal(test->waiting.batch != NULL, wanted_us[i] == 0);
+        rlock_batch_leave(&test->waiting);
+    }
 }
 
 TURNS_CASE(test_message__before_the_reply_to_its_release)
@@ -382,7 +494,7 @@ TURNS_CASE(test_release__after_the_try_that_it_has_woken_wakes_again)
     for (int i = 0; i < 2; i++) {
         bool is_overtaken = i == 0;
 
-        assert_null(rlock_wait_releasing(test->client, &test->lock, false));
+        (void)start_release(test, 0);
         assert_non_null(test->waiting.batch); /* it tries */
         if (!is_overtaken)
             rlock_wait_released(test->client, &test->lock, 1);
@@ -403,7 +515,7 @@ TURNS_CASE(test_message__while_the_first_yields_ends_the_yield)
 
     let_wait(test, &rlock_plain);
     turns_of(test)->yield_until_us = frozen_us + 1000;
-    assert_null(rlock_wait_releasing(test->client, &test->lock, false));
+    (void)start_release(test, 0);
     assert_null(test->waiting.batch); /* it waits for its turn */
     rlock_wait_released(test->client, &test->lock, 2);
     test->channel->expected_messages = 0;
@@ -427,16 +539,16 @@ TURNS_CASE(test_release__passes_a_lock_on_to_its_like_only)
         other.lease_ms += i == 1;
         other.replicas = i == 2;
         waiting->in_doubt = i == 3;
-        if (rlock_wait_releasing(test->client, &other, true) != NULL)
+        if (pass_on(test, &other) != NULL)
             fail_msg("case %d: a lock is passed on", i);
         rlock_batch_leave(waiting);
     }
     waiting->in_doubt = false;
-    assert_null(rlock_wait_releasing(test->client, &test->lock, false));
-    assert_null(rlock_wait_releasing(test->client, &test->lock, true)); /* it tries */
+    (void)start_release(test, 0);
+    assert_null(pass_on(test, &test->lock)); /* it tries */
     rlock_batch_leave(waiting);
     assert_int_equal(test->client->stats.waiters, 1);
-    assert_ptr_equal(rlock_wait_releasing(test->client, &test->lock, true), waiting);
+    assert_ptr_equal(pass_on(test, &test->lock), waiting);
     assert_null(waiting->waiter);
     assert_int_equal(test->client->stats.waiters, 0);
     rlock_state_answer(test->client, waiting, RLOCK_CANCELLED);

@@ -122,8 +122,8 @@ DEFECTS = [
      "    list_remove(&lock->watch_link);\n    rlock_batch_leave(lock);",
      "    rlock_batch_leave(lock);"),
     ("message-not-read", "lib/lock/wait.c",
-     "    turns->yield_until_us = 0;\n    wake(first);",
-     "    turns->yield_until_us = 0;"),
+     "turns->ahead * YIELD_MIN_US;\n    wake(first);",
+     "turns->ahead * YIELD_MIN_US;"),
     ("orphan-left", "lib/lock/orphan.c",
      "    struct rlock *copy = copy_of(client, lock);\n\n"
      "    if (copy == NULL)\n        return;\n",

@@ -261,6 +261,15 @@ static void expire_in_ms(struct key *key, int64_t lease_ms)
     key->expires_us = server_us() + key->lease_us;
 }
 
+/* Delete a key, because its owner has released it. */
+static void release(struct key *key)
+{
+    SIM_TRACE("redis: lock of shopper %" PRId64 " released, fence %" PRId64, key->user_id,
+              key->fence);
+    sim_check_released(key->user_id, key->fence, remaining_us(key) > key->lease_us / 4);
+    delete (key);
+}
+
 static void run_del(lua_State *lua)
 {
     int deleted = 0;
@@ -270,11 +279,7 @@ static void run_del(lua_State *lua)
 
         if (key == NULL)
             continue;
-        SIM_TRACE("redis: lock of shopper %" PRId64 " released, fence %" PRId64,
-                  key->user_id, key->fence);
-        sim_check_released(key->user_id, key->fence,
-                           remaining_us(key) > key->lease_us / 4);
-        delete (key);
+        release(key);
         deleted++;
     }
     lua_pushinteger(lua, deleted);
@@ -322,10 +327,13 @@ static void run_mget(lua_State *lua)
 static void run_pexpire(lua_State *lua)
 {
     struct key *key = find(argument(lua, 2));
+    int64_t lease_ms = number_of(argument(lua, 3));
 
-    if (key != NULL)
-        expire_in_ms(key, number_of(argument(lua, 3)));
     lua_pushinteger(lua, key != NULL);
+    if (key != NULL && lease_ms == 0)
+        release(key);
+    else if (key != NULL)
+        expire_in_ms(key, lease_ms);
 }
 
 static void run_pttl(lua_State *lua)
@@ -511,6 +519,13 @@ static void check_acquired(const struct sim_script_call *call, const redisReply 
     }
 }
 
+/* Whether the call renews locks. A release without a message is the same script, with a lease of
+   0 ms. */
+static bool is_renewal(const struct sim_script_call *call)
+{
+    return user_of(call->keys[0]) != 0 && number_of(call->args[1]) > 0;
+}
+
 redisReply *sim_script_run(const struct sim_script_call *call)
 {
     struct script *script = find_script(call);
@@ -519,7 +534,7 @@ redisReply *sim_script_run(const struct sim_script_call *call)
     if (script == NULL)
         return NULL;
     script->is_known = true;
-    if (user_of(call->keys[0]) != 0 && call->key_count > call->in_flight)
+    if (is_renewal(call) && call->key_count > call->in_flight)
         sim_fail("service %u renews %zu locks, and has %zu orders", call->service,
                  call->key_count, call->in_flight);
     set_list("KEYS", call->keys, call->key_count);
