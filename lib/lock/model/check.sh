@@ -72,6 +72,12 @@ for variant in UNRESERVED ONE_MORE; do
     refute cohort 'assertion violated (base==value)' "$variant"
 done
 
+verify turns turns
+expect turns '(0 of .* states)'
+refute turns 'invalid end state' UNANNOUNCED
+refute turns 'invalid end state' SILENT_AGAIN
+refute turns 'assertion violated (missed' ENDLESS
+
 verify semaphore semaphore
 expect semaphore '(0 of .* states)'
 refute semaphore 'assertion violated (.*<=2)' COUNTED
