@@ -247,7 +247,6 @@ static struct rlock_waiter *create(struct rlock_client *client)
     waiter = calloc(1, sizeof(*waiter));
     if (waiter == NULL)
         return NULL;
-    list_init(&waiter->link);
     list_append(&client->waits.all, &waiter->all_link);
     uv_timer_init(client->loop, &waiter->timer);
     waiter->timer.data = waiter;
