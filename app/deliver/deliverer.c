@@ -156,6 +156,12 @@ static void deliverer_on_noted(enum rlock_status status, bool is_disabled, void 
 static void note(struct endpoint *endpoint)
 {
     struct deliverer *deliverer = endpoint->deliverer;
+    const struct webhook_note what = {
+        .webhook = &endpoint->webhook,
+        .error = endpoint->failures > 0 ? endpoint->error : NULL,
+        .deliveries = endpoint->log,
+        .delivery_count = endpoint->log_count,
+    };
 
     if (endpoint->is_noting)
         return;
@@ -163,9 +169,7 @@ static void note(struct endpoint *endpoint)
     endpoint->must_note = false;
     endpoint->webhook.fence = rlock_fence(&deliverer->lock);
     endpoint->log_noting = endpoint->log_count;
-    store_note_webhook(deliverer->options.store, &endpoint->webhook,
-                       endpoint->failures > 0 ? endpoint->error : NULL, endpoint->log,
-                       endpoint->log_count, deliverer_on_noted, endpoint);
+    store_note_webhook(deliverer->options.store, &what, deliverer_on_noted, endpoint);
 }
 
 /* -- messages -- */

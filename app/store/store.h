@@ -339,15 +339,19 @@ struct webhook_delivery {
 typedef void (*store_webhook_noted_cb)(enum rlock_status status, bool is_disabled,
                                        void *arg);
 
-/** Note how far an endpoint has received the events. `url` and `secret` are not used; the texts are
- *  copied. The call may be repeated; then its deliveries are kept twice. The callback is not called
- *  inside this call.
- *  @error       why the endpoint did not receive the next event; NULL: it has received all up to
- *               `position`
- *  @deliveries  `count` deliveries, the newest last; the last 100 of all notes are kept */
-void store_note_webhook(struct store *store, const struct webhook *webhook,
-                        const char *error, const struct webhook_delivery *deliveries,
-                        size_t count, store_webhook_noted_cb callback, void *arg);
+struct webhook_note {
+    const struct webhook *webhook; /* its `url` and `secret` are not used */
+    /* why the endpoint did not receive the next event; NULL: it has received all up to `position` */
+    const char *error;
+    /* the newest last; the last 100 of all notes are kept */
+    const struct webhook_delivery *deliveries;
+    size_t delivery_count;
+};
+
+/** Note how far an endpoint has received the events. What `note` points to is copied. The call may be
+ *  repeated; then its deliveries are kept twice. The callback is not called inside this call. */
+void store_note_webhook(struct store *store, const struct webhook_note *note,
+                        store_webhook_noted_cb callback, void *arg);
 
 /** @states  valid during the callback, as are their texts */
 typedef void (*store_webhook_states_cb)(enum rlock_status status,

@@ -67,9 +67,11 @@ static void store_on_webhook_noted(struct store_query *query, enum rlock_status 
     store_call_free(&call->call);
 }
 
-static void put_deliveries(struct store_params *params,
-                           const struct webhook_delivery *deliveries, size_t count)
+static void put_deliveries(struct store_params *params, const struct webhook_note *note)
 {
+    const struct webhook_delivery *deliveries = note->deliveries;
+    size_t count = note->delivery_count;
+
     params_array_begin(params, PARAMS_INT64, count);
     for (size_t i = 0; i < count; i++)
         params_element_int64(params, deliveries[i].event_id);
@@ -87,10 +89,10 @@ static void put_deliveries(struct store_params *params,
     }
 }
 
-void store_note_webhook(struct store *store, const struct webhook *webhook,
-                        const char *error, const struct webhook_delivery *deliveries,
-                        size_t count, store_webhook_noted_cb callback, void *arg)
+void store_note_webhook(struct store *store, const struct webhook_note *note,
+                        store_webhook_noted_cb callback, void *arg)
 {
+    const struct webhook *webhook = note->webhook;
     struct rows_call *call = store_rows_call_new(store, store_on_webhook_noted, arg);
     struct store_params *params = &store->params;
 
@@ -100,8 +102,9 @@ void store_note_webhook(struct store *store, const struct webhook *webhook,
     params_int64(params, webhook->fence);
     params_int64(params, webhook->position.first);
     params_int64(params, webhook->position.number);
-    params_text(params, &(struct text){error, error != NULL ? strlen(error) : 0});
-    put_deliveries(params, deliveries, count);
+    params_text(params, &(struct text){note->error,
+                                       note->error != NULL ? strlen(note->error) : 0});
+    put_deliveries(params, note);
     store_read(&call->call, STATEMENT_NOTE_WEBHOOK, 1);
 }
 

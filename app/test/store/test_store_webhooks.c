@@ -25,12 +25,14 @@ static void note(const char *error, const char *sent, const char *rows)
 {
     const struct webhook webhook = {
         .id = 3, .version = 4, .fence = 5, .position = {6, 7}};
-
     static const struct webhook_delivery deliveries[] = {
         {8, 946684800000009, 10, ""}, {11, 946684800000012, 13, "late"}};
+    const struct webhook_note what = {.webhook = &webhook,
+                                      .error = error,
+                                      .deliveries = deliveries,
+                                      .delivery_count = error != NULL ? 2 : 0};
 
-    store_note_webhook(shop, &webhook, error, deliveries, error != NULL ? 2 : 0, on_noted,
-                       shop);
+    store_note_webhook(shop, &what, on_noted, shop);
     store_flush(shop);
     ASSERT_SENT(sent);
     fake_answer(rows != NULL ? RLOCK_OK : RLOCK_IO, rows);
