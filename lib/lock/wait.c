@@ -330,6 +330,17 @@ enum rlock_status rlock_wait_on(struct rlock_client *client, struct rlock *lock,
     return RLOCK_OK;
 }
 
+enum rlock_status rlock_wait_untried(struct rlock_client *client, struct rlock *lock)
+{
+    const struct rlock_channel *channel = rlock_channel_find(client, lock);
+    struct rlock_result result = {.status = RLOCK_BUSY, .remaining_ms = -1};
+
+    /* The name is taken, or the first waiter has found that the server is down. */
+    if (channel != NULL)
+        result.status = first_waiter(channel)->status;
+    return rlock_wait_on(client, lock, &result);
+}
+
 void rlock_waits_resume(struct rlock_client *client)
 {
     LIST_EACH(struct rlock_waiter, waiter, &client->waits.all, all_link) {
