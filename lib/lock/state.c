@@ -207,12 +207,15 @@ static enum rlock_status try(struct rlock_client *client, struct rlock *lock)
 
 void rlock_state_acquire(struct rlock_client *client, struct rlock *lock)
 {
+    static const struct rlock_result unknown = {.status = RLOCK_BUSY, .remaining_ms = -1};
+
     enum rlock_status status = RLOCK_CANCELLED;
 
     lock->state = RLOCK_STATE_ACQUIRING;
     if (!client->is_closing)
-        status = rlock_wait_must_yield(client, lock) ? rlock_wait_untried(client, lock)
-                                                     : try(client, lock);
+        status = rlock_wait_must_yield(client, lock)
+                     ? rlock_wait_on(client, lock, &unknown)
+                     : try(client, lock);
     if (status != RLOCK_OK)
         rlock_state_answer(client, lock, status);
 }

@@ -185,10 +185,24 @@ static void wake(struct rlock_waiter *waiter)
         try_again(waiter);
 }
 
+static struct rlock_waiter *first_waiter(const struct rlock_channel *channel)
+{
+    return list_item(channel->listeners.next, struct rlock_waiter, link);
+}
+
+/** Return why the waiter does not have the lock. The first waiter tries for those behind it, so if
+ *  its try has failed, the lock may be free. */
+static enum rlock_status why_not(const struct rlock_waiter *waiter)
+{
+    if (spins(waiter) || waiter->status != RLOCK_BUSY)
+        return waiter->status;
+    return first_waiter(waiter->channel)->status;
+}
+
 static void wait_on_timer(uv_timer_t *timer)
 {
     struct rlock_waiter *waiter = timer->data;
-    struct rlock_result result = {.status = waiter->status};
+    struct rlock_result result = {.status = why_not(waiter)};
     struct rlock *lock = waiter->lock;
 
     if (clock_mono_us() >= deadline_of(lock))
@@ -282,11 +296,6 @@ static struct rlock_waiter *begin(struct rlock_client *client, struct rlock *loc
     return waiter;
 }
 
-static struct rlock_waiter *first_waiter(const struct rlock_channel *channel)
-{
-    return list_item(channel->listeners.next, struct rlock_waiter, link);
-}
-
 /** Whether `lock` and the calls that already wait for its name are of kinds that do not go
  *  together: the server keeps a queue for one kind (is_queued) and not for the other. Then the
  *  release of one would not wake the waiters of the other. */
@@ -328,17 +337,6 @@ enum rlock_status rlock_wait_on(struct rlock_client *client, struct rlock *lock,
         waiter->channel->was_overtaken = true;
     sleep_on(waiter);
     return RLOCK_OK;
-}
-
-enum rlock_status rlock_wait_untried(struct rlock_client *client, struct rlock *lock)
-{
-    const struct rlock_channel *channel = rlock_channel_find(client, lock);
-    struct rlock_result result = {.status = RLOCK_BUSY, .remaining_ms = -1};
-
-    /* The name is taken, or the first waiter has found that the server is down. */
-    if (channel != NULL)
-        result.status = first_waiter(channel)->status;
-    return rlock_wait_on(client, lock, &result);
 }
 
 void rlock_waits_resume(struct rlock_client *client)

@@ -41,9 +41,6 @@ void rlock_wait_granted(struct rlock_client *client, const struct rlock *lock);
 /** End the wait of `lock`, if it waits. `is_granted` says whether the lock was granted. */
 void rlock_wait_end(struct rlock_client *client, struct rlock *lock, bool is_granted);
 
-/** Begin to wait without a try, because rlock_wait_must_yield() is true. Returns as rlock_wait_on(). */
-enum rlock_status rlock_wait_untried(struct rlock_client *client, struct rlock *lock);
-
 /** Whether `lock`, which is about to be acquired, has to wait until another client had its turn. */
 bool rlock_wait_must_yield(struct rlock_client *client, const struct rlock *lock);
 

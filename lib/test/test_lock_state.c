@@ -635,6 +635,28 @@ CLIENT_CASE(test_cancel__in_each_state)
            "stats: waiters-1\n");
 }
 
+/** The second lock waits behind the first lock, whose try has failed, so the name may be free. */
+CLIENT_CASE(test_acquire__behind_a_failed_try_is_not_busy)
+{
+    static const struct rlock_acquire_options briefly = {.lease_ms = 1000, .wait_ms = 10};
+
+    for (int is_busy = 0; is_busy < 2; is_busy++) {
+        if (is_busy)
+            start_over(state);
+        acquire(0, "a", waiting);
+        flush();
+        reply(0, is_busy ? "*5 +# :6000000 :200 +0 *1 :60000" : "-BUSY_Redis_is_busy");
+        acquire(1, "a", briefly);
+        flush();
+        forget_all();
+        now_us += 11000;
+        turn();
+        EXPECT(is_busy ? "event busy a 11000\n1 busy\nstats: busy+1 waiters-1\n"
+                       : "event failed a 11000\n1 down\nstats: failed+1 waiters-1\n"
+                         "down: 'BUSY Redis is busy'\n");
+    }
+}
+
 /* -- turns -- */
 
 #define SILENT   "s0 renew(a; me:1 0)\n"

@@ -280,32 +280,6 @@ TURNS_CASE(test_acquire__queues_behind_a_waiter)
     }
 }
 
-static void note_status(struct rlock *lock, enum rlock_status status, void *arg)
-{
-    (void)lock;
-    *(enum rlock_status *)arg = status;
-}
-
-/** The first waiter has found that the server is down. A call that queues behind it without a try
- *  must not say that the lock is busy. */
-TURNS_CASE(test_acquire__that_has_queued_in_vain_says_why)
-{
-    struct rlock_acquire_options options = {.lease_ms = 1000, .wait_ms = 5};
-    struct turns_test *test = *state;
-    enum rlock_status status = RLOCK_OK;
-    struct rlock second = {0};
-
-    let_wait(test, &rlock_plain);
-    rlock_acquire(test->client, &second, NAME, strlen(NAME), &options, note_status,
-                  &status);
-    assert_non_null(second.waiter);
-    assert_null(second.batch);
-    frozen_us += 5000;
-    while (status == RLOCK_OK)
-        uv_run(&test->loop, UV_RUN_ONCE);
-    ASSERT_STATUS(status, RLOCK_DOWN);
-}
-
 TURNS_CASE(test_release__is_silent_until_the_turn_ends)
 {
     struct turns_test *test = *state;
