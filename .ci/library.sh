@@ -3,7 +3,8 @@
 # library.sh BUILD - check the source archive of the lock library. Two copies of the sources, in
 # different directories, make the same bytes. Then do as a stranger does who has nothing but the
 # archive: unpack it in an empty directory, build, test, install, and compile the program of a
-# manual page with pkg-config. Other checks run all of its tests.
+# manual page with pkg-config. From the archive only the unit tests and two integration tests run;
+# other checks run all tests of the library.
 set -eu
 build=$1
 place=$(mktemp -d)

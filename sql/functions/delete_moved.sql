@@ -1,6 +1,6 @@
 -- Delete up to p_limit orders, and as many events, of a voucher that this cell gave to another one more
--- than two minutes ago. Earlier a request whose connection was lost may still look up its order. Returns
--- how many rows were deleted; 0: no row is left that may be deleted.
+-- than two minutes ago. During these two minutes a request that lost its connection may still look
+-- up its order. Returns how many rows were deleted; 0: no row may be deleted now.
 create or replace function delete_moved(p_limit bigint) returns bigint
 language plpgsql
 as $$

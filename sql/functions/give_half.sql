@@ -1,8 +1,8 @@
 -- Give the second half of this cell to the database that receives it. This transaction decides who owns
 -- the half: it narrows the cell and moves the rows of the vouchers to moved_voucher. A function that
--- changes a voucher or an order first locks the voucher's row. So it commits before this transaction, and
--- the other database receives its changes first, or it finds no voucher. The vouchers that stay are not
--- locked.
+-- changes a voucher or an order first locks the voucher's row. If it gets the lock before this
+-- transaction, it commits first, and the other database receives its changes first. Otherwise it
+-- does not find the voucher. The vouchers that stay are not locked.
 --
 -- The aggregate keeps the vouchers, because the table voucher is not published while they are deleted.
 -- Afterwards this cell publishes only its own rows.
