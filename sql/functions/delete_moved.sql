@@ -1,6 +1,8 @@
 -- Delete up to p_limit orders, and as many events, of a voucher that this cell gave to another one more
 -- than two minutes ago. During these two minutes a request that lost its connection may still look
 -- up its order. Returns how many rows were deleted; 0: no row may be deleted now.
+--
+-- Refused until the split has ended, because the other database still receives what is deleted here.
 create or replace function delete_moved(p_limit bigint) returns bigint
 language plpgsql
 as $$
@@ -8,6 +10,9 @@ declare
     v_id bigint;
     v_deleted bigint;
 begin
+    if exists (select from pg_publication where pubname ~ '^seckill_half_') then
+        raise exception 'the split has not ended: call seckill cells split again';
+    end if;
     select m.id into v_id from moved_voucher m
     where m.moved_at < clock_timestamp() - interval '2 min' order by m.id limit 1;
     if not found then

@@ -6,6 +6,9 @@ create or replace function erase_ended(p_days integer, p_schema text,
 language plpgsql
 as $$
 begin
+    if exists (select from cell where number < 0) then
+        raise exception 'this database is an aggregate: erase the shoppers in each of its cells';
+    end if;
     select v.id into voucher
     from voucher v
     where v.end_at <= clock_timestamp() - make_interval(days => p_days)

@@ -1,6 +1,9 @@
 -- Erase a shopper: see erase_shoppers(). To be called by the owner. Includes the orders in all
 -- archives of this schema: archive_vouchers() makes their tables with the types of this schema.
 --
+-- Leaves out the vouchers that this cell has given to another one, which erases them there.
+-- delete_moved() deletes their rows here.
+--
 -- Refused, with the reason in `refusal`, if the shopper has an unpaid order, or an order of a sale
 -- that has not ended: the limit of the sale would not count the erased orders.
 create or replace function erase_user(p_user bigint,
@@ -32,7 +35,8 @@ begin
         v_vouchers := array(
             select distinct o.voucher_id from voucher_order o
             where segment_of(o.voucher_id) = any (array(select distinct segment_of(v.id) from voucher v))
-              and o.user_id = p_user);
+              and o.user_id = p_user
+              and not exists (select from moved_voucher m where m.id = o.voucher_id));
         perform from voucher v where v.id = any (v_vouchers) order by v.id for no key update;
         select case when v.end_at > clock_timestamp()
                     then format('the sale of voucher %s has not ended', v.id)

@@ -15,7 +15,12 @@ as $$
 declare
     v_first bigint;
 begin
+    ended := 0;
     perform from voucher v where v.id = p_voucher for no key update;
+    if not found then -- it was given to another cell
+        expired := 0;
+        return;
+    end if;
     expired := expire_orders(p_voucher, array(
         select unpaid.id
         from unnest(p_firsts) c (id)
@@ -32,7 +37,6 @@ begin
         ) unpaid
         limit 500));
 
-    ended := 0;
     foreach v_first in array p_firsts loop
         update voucher_order batch
         set due_to_id = null

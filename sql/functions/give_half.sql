@@ -25,6 +25,8 @@ begin
         raise exception 'cell %/% cannot give up %/%', v_cell.number, v_cell.cells, p_number, p_cells;
     end if;
     if exists (select from pg_publication where pubname = 'seckill_cell') then
+        -- The publication needs these locks. A vacuum may hold them, so they come before those of rows.
+        lock table voucher, voucher_order, order_event, stock_event, cell in share update exclusive mode;
         alter publication seckill_cell drop table voucher;
     end if;
     with given as (delete from voucher where id % p_cells = p_number returning *)

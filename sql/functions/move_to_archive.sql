@@ -3,12 +3,19 @@
 -- rows.
 --
 -- The payments of these orders stay in this schema, so that no payment can pay another order.
+--
+-- Refused during a split, because the other cell receives what is deleted here.
 create or replace function move_to_archive(p_vouchers bigint[], p_schema text) returns void
 language plpgsql
 as $$
 declare
     v_table text;
 begin
+    if p_schema = current_schema then
+        raise exception 'an archive needs another schema than %', p_schema;
+    elsif exists (select from pg_publication where pubname ~ '^seckill_half_') then
+        raise exception 'the split of this cell has not ended: call seckill cells split again';
+    end if;
     update payment p set is_archived = true
     from voucher_order o
     where o.voucher_id = any (p_vouchers) and p.payment_ref = o.payment_ref;

@@ -15,6 +15,7 @@ begin
     if not exists (select from pg_publication where pubname = 'seckill_cell') then
         create publication seckill_cell
             for table voucher, voucher_order, order_event, stock_event, cell;
+        perform publish_own(v_cell.number, v_cell.cells); -- without what a split has given away
     end if;
     return json_build_object('number', v_cell.number, 'cells', v_cell.cells, 'url', p_url);
 end

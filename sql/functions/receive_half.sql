@@ -5,11 +5,12 @@ create or replace function receive_half(p_half json) returns text
 language plpgsql
 as $$
 begin
-    if exists (select from voucher)
+    if exists (select from voucher) or exists (select from payment)
+            or exists (select from cell where number >= 0 and cells > 1)
             or exists (select from pg_subscription s join pg_database d on d.oid = s.subdbid
                        where d.datname = current_database()) then
-        raise exception 'this database holds vouchers, or receives data: the half of a cell needs a new'
-            ' one';
+        raise exception 'this database holds vouchers or payments, is one of many cells, or receives'
+            ' data: the half of a cell needs a new one';
     end if;
     truncate cell, moved_voucher, voucher_order, order_event, stock_event, used_key, payment;
     insert into cell values (-1, (p_half ->> 'cells')::integer, 'infinity');

@@ -174,6 +174,28 @@ select array_agg(voucher_id), (select array_agg(voucher_id) from order_event),
 from voucher_order;
 --> {102}|{102}|{102}|{other}|{b,d}|0
 
+-- Until the split has ended, the other database receives what is deleted here.
+-- test_delete_moved__waits_for_the_end_of_the_split
+r: set client_min_messages = error;
+r: begin;
+r: select new_voucher(10, 1), publish_half('u'), give_half(1, 2);
+r: savepoint here;
+r: select delete_moved(2);
+--> ERROR P0001: the split has not ended: call seckill cells split again
+r: rollback to here;
+r: select archive_vouchers(102, 'archive');
+--> ERROR P0001: the split of this cell has not ended: ...
+r: rollback;
+
+-- test_expire_batches__of_a_given_voucher_changes_nothing
+select new_voucher(10, 1), place(101, '{1}'), pay(101, 1);
+update voucher_order set due_to_id = id;
+select give_half(1, 2);
+select * from expire_batches(101, array(select id from voucher_order));
+--> 0|0
+select due_to_id is not null from voucher_order;
+--> t
+
 -- test_publish_half__has_the_rows_of_the_half
 -- Otherwise the server would warn that its wal_level is too low.
 r: set client_min_messages = error;
@@ -209,11 +231,17 @@ r: select * from cell;
 --> -1|2|infinity
 r: create subscription mine connection 'dbname=a' publication mine with (connect = false);
 r: select in_cell(0, 1, 'receive_half(''{}'')');
---> this database holds vouchers, or receives data: ...
+--> this database holds vouchers or payments, is one of many cells, or receives data: ...
 r: rollback;
+select in_cell(0, 2, 'receive_half(''{}'')');
+--> this database holds vouchers or payments, is one of many cells, or receives data: ...
+insert into payment values ('x', 1);
+select in_cell(0, 1, 'receive_half(''{}'')');
+--> this database holds vouchers or payments, is one of many cells, or receives data: ...
+delete from payment;
 select new_voucher(10, 1);
 r: select in_cell(0, 1, 'receive_half(''{}'')');
---> this database holds vouchers, or receives data: ...
+--> this database holds vouchers or payments, is one of many cells, or receives data: ...
 
 -- test_publish_own__leaves_out_the_other_cells
 r: begin;
@@ -310,6 +338,13 @@ select publish_cell('u');
 --> {"number" : 0, "cells" : 1, "url" : "u"}
 select in_cell(-1, 2, 'publish_cell(''u'')');
 --> this database is an aggregate of cells, ...
+drop publication seckill_cell;
+-- After a split, the rows that were given away are not published.
+update cell set cells = 2;
+select publish_cell('u');
+--> {"number" : 0, "cells" : 2, "url" : "u"}
+select rowfilter from pg_publication_tables where pubname = 'seckill_cell' and tablename = 'voucher_order';
+--> ((voucher_id % (2)::bigint) = 0)
 drop publication seckill_cell, mine;
 
 -- -- segments --

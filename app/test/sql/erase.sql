@@ -108,7 +108,19 @@ update voucher set end_at = now();
 insert into cell values (-1, 1);
 select * from erase_user(7);
 --> this database is an aggregate: erase the shopper in each of its cells|0|0|0
+select erase_ended(0, 'archive');
+--> ERROR P0001: this database is an aggregate: erase the shoppers in each of its cells
 delete from cell where number < 0;
+
+-- The other cell erases the shopper in the vouchers that it was given.
+-- test_erase_user__leaves_out_what_was_given_to_another_cell
+select new_voucher(9, 1), new_voucher(9, 1), place(101, '{7}'), place(102, '{7}'), pay(101, 7), pay(102, 7, 'y');
+update voucher set end_at = now();
+select give_half(1, 2);
+select * from erase_user(7);
+--> |1|0|0
+select voucher_id from voucher_order where user_id = 7;
+--> 101
 
 -- Voucher 101 has an unpaid order, 102 ended two days ago, 103 ended today, and 104 three days ago.
 -- test_erase_ended__archives_old_sales_without_their_shoppers
@@ -124,6 +136,8 @@ insert into used_key (voucher_id, actor, key, request)
 values (102, 'shopper:7', 'k', ''), (102, 'admin:7', 'k', ''), (103, 'shopper:7', 'k', '');
 b: begin;
 b: select from voucher where id in (101, 103) for update;
+select erase_ended(2, current_schema());
+--> ERROR P0001: an archive needs another schema than ...
 select * from erase_ended(2, 'archive');
 --> 102|3|1|3
 select * from erase_ended(2, 'archive');
