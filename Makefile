@@ -396,8 +396,8 @@ check-tests: check-rare check-it check-unit
 # Only in CI: checks that take minutes, rarely fail, or need npm, PyPI, Maven Central and Go's proxy.
 # Then check-mutants runs the plain build of each test.
 check-ci: TORTURE = check-torture
-check-ci: check-rare check-lint check-access check-model check-interop check-contract check-library check-library-package check-abi \
-          check-bench check-kubernetes check-lists check-cells
+check-ci: check-library check-library-package check-rare check-lint check-access check-model check-interop check-contract \
+          check-abi check-bench check-kubernetes check-lists check-cells
 
 CASES      = 300
 SIMULATE_S = 10
