@@ -5,6 +5,7 @@
 -- holds the row of voucher 103, which has no order of shopper 7.
 -- test_erase_user__replaces_the_shopper_in_orders_and_history
 select new_voucher(9, 2), new_voucher(9, 2), new_voucher(9, 2);
+select place(103, '{8}');
 c: begin;
 c: select from voucher where id = 103 for update;
 set lock_timeout = '60s';
@@ -48,7 +49,8 @@ group by o.id, o.status, o.slot, o.fence order by o.id;
 --> cancelled||4|shopper:ID
 --> cancelled||5|shopper:ID
 select o.user_id, o.request_key, e.actor from voucher_order o left join order_event e on e.order_id = o.id
-where o.user_id < 10 order by 1;
+where o.user_id < 10 order by o.id;
+--> 8||
 --> 8|b|shopper:8
 --> 9|c|
 select actor, key from used_key order by 1;
