@@ -18,6 +18,7 @@ import collections
 import concurrent.futures
 import dataclasses
 import json
+import math
 import queue
 import random
 import sys
@@ -29,7 +30,7 @@ import measure
 from lines import Map, fitting, is_far, is_unit
 from tree import PLACE, ROOT, Tree, flags
 
-TESTS_S = 180 # limit of the sum of the usual times of the tests of one change
+SHARE = 0.25 # limit of the usual times of the tests of one change, of those of all tests
 MORE = 5 # times as many changes decide if too few of the first were noticed
 FLOOR_S = 15 # every test may take this long, because the machine may be busy
 NOTICED = ("killed", "timed out")
@@ -104,7 +105,7 @@ def test(change, tree, known):
     if tree.compile(change) is not None:
         return None
     order = order_of(change.path, known.executing(change.path, [change.line]), known)
-    chosen, result.left_out = fitting(order, known.seconds, TESTS_S)
+    chosen, result.left_out = fitting(order, known.seconds, SHARE * sum(map(known.seconds, known.usable())))
     for program in chosen:
         limit_s = max(FLOOR_S, 3 * known.seconds(program))
         tree.link(program)
@@ -178,8 +179,13 @@ def save(results, seed):
         {"seed": seed, "mutants": [each.described() for each in results]}, indent=1))
 
 
-def is_enough(results, least):
-    return noticed(collections.Counter(each.outcome for each in results)) >= least
+def share_of(results):
+    return noticed(collections.Counter(each.outcome for each in results))
+
+
+def chance(least, count):
+    """Two standard errors, in per cent, of a sample of which `least` % are noticed."""
+    return 2 * math.sqrt(least * (100 - least) / count)
 
 
 def noticed(outcomes):
@@ -221,10 +227,11 @@ def main():
     drawn = draw(found, lines, options.count * (MORE if options.least else 1), seed)
     results = []
     test_all(drawn[:options.count], trees, known, results, seed)
-    if not is_enough(results, options.least):
+    if share_of(results) < options.least:
         print(f"less than {options.least} % of {len(results)}, which may be chance: {len(drawn)} decide", flush=True)
         test_all(drawn[options.count:], trees, known, results, seed)
-    sys.exit(not report(results, known, seed) or not is_enough(results, options.least))
+    is_enough = share_of(results) >= options.least - chance(options.least, len(results))
+    sys.exit(not report(results, known, seed) or not is_enough)
 
 
 if __name__ == "__main__":
