@@ -17,19 +17,18 @@
 
 #include <string.h>
 
-#define CHANGES_MAX   4096 /* most unanswered changes */
-#define SHARED_MAX    500  /* most changes in a transaction, for whose end orders wait */
-#define NEW_VOUCHER   INT64_MAX /* stands for an id: the queue of all new vouchers */
+#define CHANGES_MAX   4096  /* most unanswered changes */
+#define SHARED_MAX    500   /* most changes in a transaction, for whose end orders wait */
 #define FAILED_US_MIN 10000 /* a transaction that waited for a row in vain takes longer */
 
 /** The changes of one voucher. Exists while a change waits or is under way. */
 struct change_queue {
     struct rlock_link link;  /* in store->changes.queues */
     struct rlock_link calls; /* waiting calls, in order of arrival */
-    int64_t voucher_id;
-    int64_t took_us; /* duration of the last transaction */
-    bool is_busy;    /* a transaction is under way */
-    bool is_slow;    /* see note_time() */
+    int64_t voucher_id;      /* 0: all new vouchers */
+    int64_t took_us;         /* duration of the last transaction */
+    bool is_busy;            /* a transaction is under way */
+    bool is_slow;            /* see note_time() */
 };
 
 /** Changes of one kind to orders of one voucher, made by one transaction. */
@@ -318,8 +317,7 @@ void store_change_voucher(struct call *call, enum statement statement, int64_t v
     if (!is_any_up(store))
         answer_unchanged(call, RLOCK_DOWN);
     else if (!params_copy(&call->params, &store->params) ||
-             (queue = queue_of(store, voucher_id != 0 ? voucher_id : NEW_VOUCHER)) ==
-                 NULL)
+             (queue = queue_of(store, voucher_id)) == NULL)
         answer_unchanged(call, RLOCK_NO_MEMORY);
     else
         enqueue(call, queue);
