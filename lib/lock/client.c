@@ -129,7 +129,7 @@ static void client_on_closed(void *arg)
 /** Do the last step of closing, when no batch is in progress any more. */
 static void client_on_all_completed(struct rlock_client *client)
 {
-    if (!client->may_finish || client->is_finishing)
+    if (!client->may_finish)
         return;
     client->is_finishing = true;
     rlock_orphan_close(client);
