@@ -47,7 +47,6 @@ static void deliver_on_turn_end(uv_prepare_t *prepare)
 {
     struct delivery *delivery = prepare->data;
 
-    rlock_flush(delivery->locks);
     store_flush(delivery->store);
 }
 

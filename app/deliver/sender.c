@@ -109,28 +109,26 @@ static void finish_all(struct sender *sender)
 
 /* -- the loop calls libcurl -- */
 
-static void act(struct sender *sender, curl_socket_t fd, int events)
+/* Without events, libcurl asks the socket itself what has happened. */
+static void act(struct sender *sender, curl_socket_t fd)
 {
     int running;
 
-    curl_multi_socket_action(sender->multi, fd, events, &running);
+    curl_multi_socket_action(sender->multi, fd, 0, &running);
     finish_all(sender);
 }
 
 static void sender_on_timer(uv_timer_t *timer)
 {
-    act(timer->data, CURL_SOCKET_TIMEOUT, 0);
+    act(timer->data, CURL_SOCKET_TIMEOUT);
 }
 
-static void sender_on_poll(uv_poll_t *poll, int status, int events)
+static void sender_on_poll(uv_poll_t *poll, int status UNUSED, int events UNUSED)
 {
     uv_os_fd_t fd;
 
     uv_fileno((uv_handle_t *)poll, &fd);
-    act(poll->data, fd,
-        (status < 0 ? CURL_CSELECT_ERR : 0) |
-            ((events & UV_READABLE) != 0 ? CURL_CSELECT_IN : 0) |
-            ((events & UV_WRITABLE) != 0 ? CURL_CSELECT_OUT : 0));
+    act(poll->data, fd);
 }
 
 /* -- libcurl says what to wait for -- */
