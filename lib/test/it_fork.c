@@ -158,7 +158,7 @@ static bool uses_no_sync(void *arg)
 
     rlock_sync_close(fixture->sync);
     rlock_sync_free(fixture->sync);
-    return status == RLOCK_INVALID && strstr(err.text, "fork") != NULL;
+    return status == RLOCK_INVALID && strstr(err.text, "start one here") != NULL;
 }
 
 static bool starts_its_own_sync(void *arg)

@@ -1,6 +1,10 @@
 /* test_http_life.c - how connections are used, limited and ended, and streams. */
+#define _GNU_SOURCE // NOLINT(readability-identifier-naming): RTLD_NEXT
+
 #include "app/test/http/http_site.h"
 
+#include <dirent.h>
+#include <dlfcn.h>
 #include <errno.h>
 #include <malloc.h>
 #include <netinet/in.h>
@@ -26,6 +30,7 @@ static struct {
     int events_left; /* events that a stream still sends */
     int visited;     /* calls of print_event() */
     int trims;       /* calls of malloc_trim() */
+    bool no_polls;   /* uv_poll_init() fails */
     char *big;
 } shop;
 
@@ -33,6 +38,15 @@ int malloc_trim(size_t pad UNUSED)
 {
     shop.trims++;
     return 1;
+}
+
+/* Replaces the function of libuv. */
+int uv_poll_init(uv_loop_t *loop, uv_poll_t *poll, int fd)
+{
+    int (*real)(uv_loop_t *, uv_poll_t *, int);
+
+    *(void **)&real = dlsym(RTLD_NEXT, "uv_poll_init");
+    return shop.no_polls ? UV_ENOSPC : real(loop, poll, fd);
 }
 
 /* The request "/stream" gets a stream if that is possible. The test answers "/later". Any other
@@ -482,6 +496,32 @@ UNIT_CASE(test_stream__beyond_the_limit_is_not_kept)
     client_abort(heard[0].conn);
     client_close(heard[1].conn);
     client_close(other);
+    assert_true(runs_until(is_alone, NULL));
+}
+
+static unsigned count_descriptors(void)
+{
+    DIR *folder = opendir("/proc/self/fd");
+    unsigned count = 0;
+
+    while (readdir(folder) != NULL)
+        count++;
+    closedir(folder);
+    return count;
+}
+
+UNIT_CASE(test_stream__that_cannot_be_watched_leaves_no_descriptor)
+{
+    struct client *conn = client_open(&site.address);
+    unsigned count;
+
+    ask(conn, "GET /a", "");
+    count = count_descriptors();
+    shop.no_polls = true;
+    assert_string_equal(ask(conn, "GET /stream", "")->body, "/stream");
+    shop.no_polls = false;
+    ASSERT_NUMBER(count_descriptors(), ==, count);
+    client_close(conn);
     assert_true(runs_until(is_alone, NULL));
 }
 

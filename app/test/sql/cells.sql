@@ -254,6 +254,9 @@ r: select tablename, rowfilter from pg_publication_tables where pubname = 'secki
 --> stock_event|((voucher_id % (4)::bigint) = 1)
 --> voucher|
 --> voucher_order|((voucher_id % (4)::bigint) = 1)
+r: select publish_own(0, 4);
+r: select tablename, rowfilter from pg_publication_tables where tablename = 'voucher';
+--> voucher|
 r: select publish_own(-1, 1);
 r: select tablename, rowfilter from pg_publication_tables where tablename = 'voucher';
 --> voucher|false
