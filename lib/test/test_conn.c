@@ -465,6 +465,32 @@ CONN_CASE(test_redis_guide_ask__wakes_the_connection_at_its_deadline)
     ASSERT_NUMBER(conn->timer_at_us, ==, NOW_US + TIMEOUT_MS * 1000);
 }
 
+/** Open a connection whose guide is connected to a fake sentinel. */
+static struct redis_conn *open_guided(struct conn_test *test)
+{
+    struct redis_url url;
+
+    if (test->fake == NULL)
+        test->fake = fake_start(&test->loop, SENTINEL);
+    ASSERT_STATUS(redis_url_parse(test->fake->url, &url, NULL), RLOCK_OK);
+    url.topology = REDIS_SENTINEL;
+    (void)stpcpy(url.master, "m");
+    open_conn(test, 0, &url);
+    while (test->conns[0]->ask.done == NULL)
+        uv_run(&test->loop, UV_RUN_ONCE);
+    return test->conns[0];
+}
+
+CONN_CASE(test_redis_guide_ask__after_an_answer_tries_the_next_sentinel_at_once)
+{
+    struct redis_conn *conn = open_guided(*state);
+
+    answer(&conn->ask, RLOCK_OK, ADDRESS);
+    assert_int_equal(conn->guide->state, CONN_UP);
+    redis_guide_ask(conn);
+    ASSERT_NUMBER(conn->guide->timer_at_us, ==, 0);
+}
+
 /** The guide is connected to a fake server. Each row is a reply to one of its commands. */
 CONN_CASE(test_redis_guide__goes_where_a_sentinel_says)
 {
@@ -490,19 +516,10 @@ CONN_CASE(test_redis_guide__goes_where_a_sentinel_says)
         {NULL, RLOCK_IO, CONN_ASKING, 0, true, false, false},
     };
     struct conn_test *test = *state;
-    struct redis_url url;
 
-    test->fake = fake_start(&test->loop, SENTINEL);
-    ASSERT_STATUS(redis_url_parse(test->fake->url, &url, NULL), RLOCK_OK);
-    url.topology = REDIS_SENTINEL;
-    (void)stpcpy(url.master, "m");
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
-        struct redis_conn *conn;
+        struct redis_conn *conn = open_guided(test);
 
-        open_conn(test, 0, &url);
-        conn = test->conns[0];
-        while (conn->ask.done == NULL)
-            uv_run(&test->loop, UV_RUN_ONCE);
         conn->state = cases[i].was;
         answer(cases[i].is_replicas ? &conn->ask_replicas : &conn->ask, cases[i].status,
                cases[i].reply);
@@ -512,8 +529,10 @@ CONN_CASE(test_redis_guide__goes_where_a_sentinel_says)
             test->downs != cases[i].downs)
             fail_msg("case %zu: answered %d, goes to %s:%u, %u times down", i,
                      conn->is_answered, conn->host.name, conn->host.port, test->downs);
-        if (cases[i].downs > 0 && !cases[i].goes) {
-            assert_string_equal(test->why.text, "the sentinel knows no primary m");
+        if (cases[i].downs > 0) {
+            ASSERT_CONTAINS(test->why.text, cases[i].goes
+                                                ? "the primary is now h:"
+                                                : "the sentinel knows no primary m");
             ASSERT_STATUS(test->why.status, RLOCK_IO);
         }
         close_conns(test);

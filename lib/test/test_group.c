@@ -511,7 +511,7 @@ GROUP_CASE(test_rlock_group_extend__that_loses_members_meanwhile_is_lost)
     assert_int_equal(test->losses, 0);
 }
 
-GROUP_CASE(test_group__gives_on_lost_its_own_argument)
+GROUP_CASE(test_group__gives_each_callback_its_own_argument)
 {
     struct group_test *test = *state, other = {0};
     struct rlock_group_options options = {.on_lost = on_lost, .lost_arg = &other};
@@ -520,8 +520,9 @@ GROUP_CASE(test_group__gives_on_lost_its_own_argument)
     other.group = test->group;
     rlock_group_acquire(test->group, &options, on_answer, test);
     answer_all(test, "gg");
-    rlock_group_extend(test->group, 90000, on_answer, test);
+    rlock_group_extend(test->group, 90000, on_answer, &other);
     answer_all(test, "gg");
+    assert_int_equal(other.answers, 1);
     lose_member(test, 1);
     assert_int_equal(test->losses, 0);
     assert_int_equal(other.losses, 1);

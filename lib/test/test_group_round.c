@@ -179,6 +179,19 @@ GROUP_CASE(test_rlock_group_acquire__waits_for_the_busy_member)
     }
 }
 
+GROUP_CASE(test_rlock_group_acquire__tells_why_its_wait_has_ended)
+{
+    struct group_test *test = *state;
+
+    create(test, 2, RLOCK_GROUP_ALL);
+    fail_try(test, 1000, 0);
+    frozen_us += 1001000;
+    answer_for(test, 1, RLOCK_REFUSED);
+    end_round(test); /* there is nothing to undo */
+    EXPECT_ANSWER(test, RLOCK_REFUSED);
+    expect_timer(test, NEVER);
+}
+
 GROUP_CASE(test_rlock_group_acquire__pauses_before_it_tries_again)
 {
     struct group_test *test = *state;

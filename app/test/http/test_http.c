@@ -573,6 +573,22 @@ static size_t frame_text(const struct bad_frame *frame, char *bytes, size_t size
     return len;
 }
 
+UNIT_CASE(test_request__without_memory_ends_the_connection)
+{
+    struct client *conn = client_open(&site.address);
+    const char *request = "GET /a HTTP/1.1\r\nHost: a\r\n\r\n";
+
+    ask(conn, "GET /a", "");
+    LIST_DRAIN(struct http_request, spare, &site.http->free_requests, link)
+        free(spare);
+    torture_fail(1, 0);
+    assert_true(client_write(conn, request, strlen(request)));
+    assert_true(runs_until(has_ended_or_answered, conn));
+    assert_true(torture_stop());
+    assert_true(client_ends(conn, 0));
+    client_close(conn);
+}
+
 /* A strict libmicrohttpd may send its own answer, which has no X-Request-Id. */
 UNIT_CASE(test_framing__ambiguous_is_refused_and_closed)
 {

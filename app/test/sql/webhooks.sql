@@ -122,15 +122,16 @@ select note_webhook(1, 1, 7, 900, 990, null, '{400}', '{now}', '{7}', '{null}');
 select cardinality(deliveries), (deliveries[1]).event_id, (deliveries[100]).event_id from webhook where id = 1;
 --> 100|101|400
 
--- Returns "ID LAG FAILING DISABLED" of each endpoint. The times are hours.
+-- Returns "ID LAG FAILING DISABLED" of each endpoint. The times are hours; "-" is no time at all.
 -- test_webhook_states__says_since_when_events_wait_and_attempts_fail
 create function pg_temp.states() returns setof text language plpgsql as $$
 declare
     v_state record;
 begin
     for v_state in execute 'execute webhook_states' loop
-        return next concat_ws(' ', v_state.id, round(v_state.lag_us / 3.6e9),
-                              round(v_state.failing_us / 3.6e9), v_state.is_disabled);
+        return next concat_ws(' ', v_state.id, coalesce(round(nullif(v_state.lag_us, 0) / 3.6e9)::text, '-'),
+                              coalesce(round(nullif(v_state.failing_us, 0) / 3.6e9)::text, '-'),
+                              v_state.is_disabled);
     end loop;
 end $$;
 select prepare(query) from unnest('{webhook_add,webhook_states}'::text[]) query;
@@ -144,20 +145,20 @@ execute webhook_add('https://one.example', 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLa
 execute webhook_add('https://two.example', 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw', 1001, 1001);
 execute webhook_add('https://three.example', 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw', 1002, 1002);
 select pg_temp.states();
---> 1 6 0 0
---> 2 2 0 0
---> 3 0 0 0
+--> 1 6 - 0
+--> 2 2 - 0
+--> 3 - - 0
 select note_webhook(1, 1, 7, 0, 0, 'HTTP 500'), note_webhook(2, 1, 7, 1001, 1001, 'HTTP 500');
 update webhook set failing_since = now() - id * interval '20 h' where error is not null;
 select pg_temp.states();
 --> 1 6 20 0
 --> 2 2 40 0
---> 3 0 0 0
+--> 3 - - 0
 update webhook set disabled_at = now() where id = 1;
 select pg_temp.states();
---> 1 0 0 1
+--> 1 - - 1
 --> 2 2 40 0
---> 3 0 0 0
+--> 3 - - 0
 
 -- test_webhook_resume__moves_one_endpoint_to_a_position
 select prepare(query) from unnest('{webhook_add,list_webhooks,webhook_resume,webhook_remove}'::text[]) query;

@@ -2,5 +2,5 @@
 -- themselves.
 local function publish(channel, text)
   local receivers = redis.pcall(KEYS.publish or 'PUBLISH', channel, text)
-  return type(receivers) == 'number' and receivers > 0 and math.min(receivers, 8) + 1 or '1'
+  return type(receivers) == 'number' and math.min(receivers, 8) + 1 or '1'
 end
