@@ -53,6 +53,16 @@ class Owners(unittest.TestCase):
                          "broken: 256 of 1024 buckets, the first is 3, are owned by c1 and c2\n")
 
 
+class Password(unittest.TestCase):
+    def test_is_taken_out_of_the_url(self):
+        for url, rest, password in (
+                ("postgresql://me:a%40b@h:1,i:2/d", "postgresql://me@h:1,i:2/d", "a@b"),
+                ("postgresql://h/d?password=a%26b&sslmode=require", "postgresql://h/d?sslmode=require", "a&b"),
+                ("postgresql://me:no@h/d?sslmode=require&password=yes", "postgresql://me@h/d?sslmode=require", "yes"),
+                ("postgresql://me@h/d?sslmode=require", "postgresql://me@h/d?sslmode=require", None)):
+            self.assertEqual(script.without_password(url), (rest, password), url)
+
+
 class File(unittest.TestCase):
     def read(self, text):
         with tempfile.NamedTemporaryFile("w") as file:
