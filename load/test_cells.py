@@ -63,6 +63,11 @@ class Password(unittest.TestCase):
             self.assertEqual(script.without_password(url), (rest, password), url)
 
 
+class Options(unittest.TestCase):
+    def test_take_any_name_of_a_role(self):
+        self.assertEqual(script.options_of('my "new" \\o'), '-c role=my\\ "new"\\ \\\\o')
+
+
 class File(unittest.TestCase):
     def read(self, text):
         with tempfile.NamedTemporaryFile("w") as file:
