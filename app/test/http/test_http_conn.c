@@ -7,6 +7,7 @@
  */
 #include "app/http/http_impl.h"
 #include "test/case_list.h"
+#include "test/torture.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -372,6 +373,16 @@ CASE(test_conn__without_memory_is_counted)
     conn_set_state(&site.http.conns, NULL, CONN_WRITING);
     conns_notify(&site.http.conns, &fake, &fake.slot, MHD_CONNECTION_NOTIFY_CLOSED);
     assert_conns("1/1/0 0 1 0 0 0 0 0 0");
+}
+
+CASE(test_conn__of_an_address_without_memory_is_not_limited)
+{
+    site.options.connections_per_address = 1;
+    torture_fail(2, 0); /* the first allocation is the connection */
+    assert_null(conn_of(begin())->peer);
+    assert_true(torture_stop());
+    begin();
+    assert_conns("2/2/0 2 0 0 0 0 0 0 0");
 }
 
 /* -- timeouts -- */

@@ -499,6 +499,23 @@ UNIT_CASE(test_stream__beyond_the_limit_is_not_kept)
     assert_true(runs_until(is_alone, NULL));
 }
 
+UNIT_CASE(test_http_start__without_an_event_handle_fails)
+{
+    struct http_options options = {.loop = &site.loop};
+    struct http *http = NULL;
+    struct rlock_err err = {0};
+    unsigned port;
+
+    assert_int_equal(http_listen("127.0.0.1:0", 1, &options.listen_fd, &port, NULL),
+                     RLOCK_OK);
+    shop.no_polls = true;
+    ASSERT_STATUS(http_start(&options, &http, &err), RLOCK_NO_MEMORY);
+    shop.no_polls = false;
+    assert_string_equal(err.text, "no event handle");
+    assert_null(http);
+    close(options.listen_fd);
+}
+
 static unsigned count_descriptors(void)
 {
     DIR *folder = opendir("/proc/self/fd");
