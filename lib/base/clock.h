@@ -14,7 +14,7 @@ int64_t clock_mono_us(void);
 /** Return the microseconds since 1970-01-01 UTC by this machine's clock. Any thread may call it. */
 int64_t clock_real_us(void);
 
-/** Return how many ms to wait until clock_mono_us() reaches `at_us`, rounded up. 0: that time has
+/** Return the ms until clock_mono_us() reaches `at_us`, rounded up. Returns 0 if the time has
  *  come. */
 uint64_t clock_ms_until(int64_t at_us);
 

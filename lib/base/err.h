@@ -6,10 +6,9 @@
 #include "base/status.h"
 
 /**
- * Set `err` and return `status`, so that a failure is one statement:
+ * Set `err` and return `status`. If `err` is NULL, only return `status`. So a failure is one
+ * statement:
  * `return err_set(reterr, RLOCK_IO, "connect: %s", why);`
- *
- * @err     NULL: only return `status`
  */
 enum rlock_status err_set(struct rlock_err *err, enum rlock_status status,
                           const char *format, ...) PRINTF_LIKE(3, 4);

@@ -46,11 +46,9 @@
          item = item == item##_last ? NULL : LIST_SHIFT(type, head, member))
 /* NOLINTEND(bugprone-macro-parentheses) */
 
-/** Remove and return the first struct; NULL if the list is empty. */
 #define LIST_SHIFT(type, head, member)                                                   \
     (list_is_empty(head) ? NULL : list_item(list_shift(head), type, member))
 
-/** Return the first struct; NULL if the list is empty. */
 #define LIST_FIRST(type, head, member)                                                   \
     (list_is_empty(head) ? NULL : list_item((head)->next, type, member))
 
@@ -83,7 +81,6 @@ static inline void list_insert_after(struct rlock_link *at, struct rlock_link *l
     at->next = link;
 }
 
-/** Insert `link`, which is in no list, at the end of the list. */
 static inline void list_append(struct rlock_link *head, struct rlock_link *link)
 {
     list_insert_after(head->prev, link);
@@ -96,7 +93,6 @@ static inline void list_remove(struct rlock_link *link)
     list_init(link);
 }
 
-/** Remove and return the first link; NULL if the list is empty. */
 static inline struct rlock_link *list_shift(struct rlock_link *head)
 {
     struct rlock_link *first = head->next;
@@ -108,7 +104,7 @@ static inline struct rlock_link *list_shift(struct rlock_link *head)
     return first;
 }
 
-/** Move all links of `from` to the end of `to`. Then `from` is empty. */
+/** Move all links of `from` to the end of `to`. */
 static inline void list_append_all(struct rlock_link *to, struct rlock_link *from)
 {
     if (list_is_empty(from))
