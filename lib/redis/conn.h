@@ -13,8 +13,8 @@
  *
  * Connections to the same cluster are siblings. Siblings whose keys have the same master share a
  * socket. But siblings that subscribe to channels share sockets only with each other.
- * Siblings that have lost the same master search for it together: one sibling tries at a time,
- * about twice a second, and the others follow it to the master that it finds.
+ * Siblings that have lost the same master search for it together. One sibling tries at a time,
+ * about twice a second, and the others connect to the master that this sibling finds.
  *
  * Guarantee: every command that redis_conn_end() accepts ends exactly once, never from inside
  * redis_conn_end() or redis_conn_flush().
@@ -66,7 +66,7 @@ struct redis_command {
  *  must outlive the connection. */
 struct redis_rights {
     const char *script; /* NULL: the rights are not checked */
-    const char *sha;    /* SHA-1 of the script, in hex */
+    const char *sha;
     const char *arg;
 };
 
@@ -110,17 +110,13 @@ MUST_CHECK enum rlock_status redis_conn_open(const struct redis_conn_options *op
  */
 void redis_conn_close(struct redis_conn *conn, void (*closed)(void *arg), void *arg);
 
-/** Whether commands can be sent. */
 bool redis_conn_is_up(const struct redis_conn *conn);
 
-/**
- * Whether the connection is moving to another node of the cluster, because a reply has named this
- * node as the new master of the key. No command can be sent before the connection is up again. The
- * move ends when the connection is up or is reported down.
- */
+/** Whether the connection is moving to another node of the cluster, because a reply has named
+ *  this node as the new master of the key. No command can be sent before the connection is up
+ *  again. The move ends when the connection is up or is reported down. */
 bool redis_conn_is_moving(const struct redis_conn *conn);
 
-/** Connect to the server that `other` is connected to. */
 void redis_conn_follow(struct redis_conn *conn, const struct redis_conn *other);
 
 /** Return the rights that the user lacks, as the script has replied. "" means that none is
@@ -155,13 +151,12 @@ MUST_CHECK enum rlock_status redis_conn_end(struct redis_conn *conn,
                                             struct redis_command *command,
                                             redis_command_cb done);
 
-/** Begin, write and end a command. `words` are its arguments, and end with NULL. */
+/** Begin, write and end a command. `words` are the arguments, followed by NULL. */
 MUST_CHECK enum rlock_status redis_conn_words(struct redis_conn *conn,
                                               struct redis_command *command,
                                               redis_command_cb done,
                                               const char *const *words);
 
-/** Return a number that this connection has not returned before. */
 uint64_t redis_conn_unique_number(struct redis_conn *conn);
 
 /**
@@ -171,7 +166,6 @@ uint64_t redis_conn_unique_number(struct redis_conn *conn);
  */
 void redis_conn_report_mismatch(struct redis_conn *conn);
 
-/** Send all commands collected so far. */
 void redis_conn_flush(struct redis_conn *conn);
 
 #endif

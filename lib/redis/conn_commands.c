@@ -105,7 +105,6 @@ void redis_conn_flush(struct redis_conn *conn)
         redis_conn_wake_at(conn, 0);
 }
 
-/** Whether this is a message of a subscribed channel. Otherwise it is the reply to a command. */
 static bool is_message(const struct redis_reply *reply)
 {
     const char *word = redis_reply_text(redis_reply_at(reply, 0), NULL);
@@ -113,8 +112,8 @@ static bool is_message(const struct redis_reply *reply)
     return word != NULL && strcmp(word + (word[0] == 's'), "message") == 0;
 }
 
-/** Set `reterr` to the text of the error. Returns whether the error shows that the server, which
- *  was the primary when we connected, is a replica now. */
+/** Set `reterr` to the text of the error. Returns whether the server, which was the primary at
+ *  the handshake, is a replica now. */
 static bool is_from_replica(const struct redis_reply *error, struct rlock_err *reterr)
 {
     const char *text = redis_reply_text(error, NULL);

@@ -46,19 +46,19 @@ struct redis_conn {
     struct redis_command probe;
     /* why a write has failed, or why the carrier has lost the socket */
     struct rlock_err broken;
-    struct rlock_err reported; /* the last reason given to on_state */
+    struct rlock_err reported; /* the last reason that on_state got */
     struct rlock_err round;    /* the reasons why the hosts of this round have failed */
 
     uv_timer_t timer;
     uv_timer_cb on_timer;
-    int64_t timer_at_us; /* INT64_MAX: not running */
+    int64_t timer_at_us; /* INT64_MAX: the timer is not running */
     int64_t attempt_deadline_us;
     int64_t up_since_us;
     unsigned failures; /* number of pauses since the last steady connection */
     unsigned attempts;
-    unsigned next_host;     /* index in url.hosts */
-    unsigned tried;         /* number of hosts of this round that have failed */
-    struct redis_host host; /* the host of the current or last attempt */
+    unsigned next_host;
+    unsigned tried; /* number of hosts of this round that have failed */
+    struct redis_host host;
     /* `host` comes from a sentinel or a node, not from the URL, and has not failed yet */
     bool is_named;
 
@@ -90,7 +90,7 @@ bool redis_conn_shares_master(const struct redis_conn *conn,
 void redis_conn_wake_at(struct redis_conn *conn, int64_t at_us);
 void redis_conn_wake_only_at(struct redis_conn *conn, int64_t at_us);
 
-/** Report to on_state that the connection is down, unless the last report had the same reason. */
+/** Report that the connection is down, unless the last report had the same reason. */
 void redis_conn_report_down(struct redis_conn *conn, const struct rlock_err *why);
 
 /** Close the socket, end all commands with `status`, and connect again later. */
@@ -106,7 +106,6 @@ void redis_conn_close_socket(struct redis_conn *conn);
  *  report `why` and connect again. If `why` is NULL, they connect again without a report. */
 void redis_conn_part_siblings(struct redis_conn *conn, const struct rlock_err *why);
 
-/** Connect to the server at `host` soon. */
 void redis_conn_go_to(struct redis_conn *conn, const struct redis_host *host);
 MUST_CHECK bool redis_conn_is_at(const struct redis_conn *conn,
                                  const struct redis_host *host);
@@ -114,7 +113,8 @@ MUST_CHECK bool redis_conn_is_at(const struct redis_conn *conn,
 /** Connect to the server at `moved_to`, and let all siblings with the same socket connect again. */
 void redis_conn_move(struct redis_conn *conn);
 
-/** The primary is at `host`: connect to it, unless this connection is there or on its way there. */
+/** Connect to the primary at `host`, unless this connection is already there or on the way
+ *  there. */
 void redis_conn_go(struct redis_conn *conn, const struct redis_host *host);
 
 void redis_conn_end_all(struct redis_conn *conn, enum rlock_status status);
@@ -123,11 +123,11 @@ void redis_conn_end_all(struct redis_conn *conn, enum rlock_status status);
 
 void redis_conn_take_reply(struct redis_conn *conn, const struct redis_reply *reply,
                            bool is_error);
-void redis_conn_check_up(struct redis_conn *conn); /* called by the timer */
+void redis_conn_check_up(struct redis_conn *conn);
 
 /* -- conn_guide.c: the connection to the sentinels -- */
 
-/** Set the options for opening the guide. The options point to `ret_url`. */
+/** Set the options for opening the guide. They point to `ret_url`. */
 void redis_guide_options(struct redis_conn *conn, struct redis_conn_options *ret_options,
                          struct redis_url *ret_url);
 

@@ -35,7 +35,7 @@
 #define ADDRESSES_MAX 60 /* multiple of 1..6, so up to 6 addresses are tried equally */
 #define MOVES_MAX     5  /* maximum of MOVED replies that an attempt follows */
 
-/** Make the siblings that have lost the same master try the host at which `conn` has succeeded. */
+/** Make siblings that have lost the same master try the host at which `conn` has succeeded. */
 static void lead_siblings(struct redis_conn *conn)
 {
     LIST_EACH(struct redis_conn, other, &conn->siblings, siblings) {
@@ -112,8 +112,6 @@ static void conn_on_failed(const struct rlock_err *why, void *arg)
     redis_conn_lose(arg, RLOCK_IO, why);
 }
 
-/** Return the time limit of an attempt. If there are several hosts to try, this is a part of the
- *  timeout. */
 static int64_t attempt_us(const struct redis_conn *conn)
 {
     bool has_others = conn->url.host_count > 1 || conn->guide != NULL;
@@ -163,7 +161,8 @@ static bool is_numeric(const struct redis_host *host)
            uv_ip6_addr(host->name, host->port, (struct sockaddr_in6 *)&unused) == 0;
 }
 
-/** Connect to an address of the host. If there are several, each attempt takes the next one. */
+/** Connect to an address of the host. If the host has several addresses, each attempt takes the
+ *  next address. */
 static void conn_on_resolved(uv_getaddrinfo_t *request, int failure,
                              struct addrinfo *found)
 {

@@ -12,7 +12,7 @@
 
 #define PAUSE_MIN_MS   20
 #define PAUSE_MAX_MS   500
-#define GUIDED_MAX_MS  100 /* with sentinels; short, because a failover may end soon */
+#define GUIDED_MAX_MS  100 /* with sentinels: short, because a failover may end soon */
 #define CLUSTER_MIN_MS 100 /* in a cluster; siblings that lost a master pause together */
 #define CLUSTER_MAX_MS 700
 #define STEADY_US      1000000 /* a connection that was up this long ends the back-off */
@@ -64,14 +64,12 @@ static int64_t next_pause_us(struct redis_conn *conn)
     return INT64_C(1000) * backoff_ms(conn->failures++, min_ms, max_ms, random_u64());
 }
 
-/** Whether `other` has lost the same master as `conn`, and is in a pause. */
 static bool is_pausing_with(const struct redis_conn *conn, const struct redis_conn *other)
 {
     return redis_conn_shares_master(conn, other) && other->state == CONN_PAUSING &&
            !other->is_named;
 }
 
-/** Return a sibling that has lost the same master and is in a pause; NULL: there is none. */
 static struct redis_conn *pausing_sibling(struct redis_conn *conn)
 {
     LIST_EACH(struct redis_conn, other, &conn->siblings, siblings) {
@@ -81,8 +79,7 @@ static struct redis_conn *pausing_sibling(struct redis_conn *conn)
     return NULL;
 }
 
-/** Return the time of the next attempt. Siblings that have lost the same master get the
- *  same time. */
+/** Siblings that have lost the same master get the same time. */
 static int64_t next_attempt_us(struct redis_conn *conn, bool was_up)
 {
     const struct redis_conn *pausing = was_up ? pausing_sibling(conn) : NULL;
@@ -102,7 +99,6 @@ static int64_t next_attempt_us(struct redis_conn *conn, bool was_up)
     return at_us;
 }
 
-/** Add `why` to the reasons of this round. `why` says why the current host has failed. */
 static void add_reason(struct redis_conn *conn, const struct rlock_err *why)
 {
     const struct redis_host *host = &conn->host;

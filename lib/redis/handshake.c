@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/** Add the command of `count` words. */
 static void add(struct redis_handshake *handshake, struct redis_wire *wire,
                 const char *const *words, size_t count)
 {

@@ -36,7 +36,6 @@ MUST_CHECK enum rlock_status redis_handshake_read(struct redis_handshake *handsh
                                                   bool is_error,
                                                   struct rlock_err *reterr);
 
-/** Whether all replies have come. */
 bool redis_handshake_is_done(const struct redis_handshake *handshake);
 
 #endif

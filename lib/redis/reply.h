@@ -10,7 +10,6 @@
  *  NULL, which means that there is no reply. */
 struct redis_reply;
 
-/** Set `ret_value` if the reply is an integer. */
 bool redis_reply_int(const struct redis_reply *reply, int64_t *ret_value);
 
 /** Return the text of a string, a status line or an error; NULL: the reply is of another type. The

@@ -45,9 +45,9 @@ static bool is_unknown_script(const struct redis_reply *error)
     return text != NULL && strncmp(text, "NOSCRIPT", 8) == 0;
 }
 
-/** Whether the reply can belong to this call. A result must begin with the number of the call. An
- *  error has no number, so each error is accepted except NOSCRIPT, which a call that contains the
- *  script cannot get. */
+/** Whether the reply can belong to this call. A result must begin with the number of the call.
+ *  An error has no number, so every error is accepted, with one exception: a call that contains
+ *  the script cannot get NOSCRIPT. */
 static bool is_ours(const struct redis_script_call *call, enum rlock_status status,
                     const struct redis_reply *reply)
 {

@@ -20,7 +20,7 @@ struct redis_script {
     /* The source of the script, a static string. The last ARGV is the number of the call, and
        the result must begin with it: {number, ...} or "number ...". */
     const char *body;
-    char sha[2 * 20 + 1]; /* SHA-1 of the body, in hex */
+    char sha[2 * 20 + 1];
 };
 
 struct redis_script_call;
@@ -63,7 +63,6 @@ const struct redis_reply *redis_script_at(const struct redis_reply *reply, size_
  *  string. */
 const char *redis_script_text(const struct redis_reply *reply, size_t *ret_len);
 
-/** End the call, like redis_conn_end(). */
 MUST_CHECK enum rlock_status redis_script_end(struct redis_conn *conn,
                                               struct redis_script_call *call);
 

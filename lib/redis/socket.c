@@ -218,7 +218,7 @@ void redis_socket_read(struct redis_socket *socket)
             has_more =
                 socket->options.tls != NULL && socket->context->reader->len > before;
         else
-            fail(socket, "read", socket->context->errstr); /* ends the socket */
+            fail(socket, "read", socket->context->errstr);
         dispatch_replies(socket);
     }
 }

@@ -40,7 +40,6 @@ MUST_CHECK enum rlock_status redis_socket_open(const struct redis_socket_options
  *  in a later turn. Accepts NULL. */
 void redis_socket_close(struct redis_socket *socket);
 
-/** Return the buffer for commands. redis_socket_flush() sends the buffer. */
 struct redis_wire *redis_socket_wire(struct redis_socket *socket);
 
 /** Send the buffer. Bytes that the system does not accept now are sent later. */

@@ -50,7 +50,7 @@ const char *redis_tls_reason(const struct redis_tls *tls UNUSED)
 
 struct redis_tls {
     SSL_CTX *settings;
-    SSL *session; /* session of the current connection; its redisContext owns it */
+    SSL *session; /* owned by the redisContext of the current connection */
 };
 
 static int load_key(SSL_CTX *settings, const char *path)

@@ -15,7 +15,6 @@ struct span {
     const char *begin, *end;
 };
 
-/** The text of a URL, and what has been parsed so far. */
 struct parser {
     const char *text;
     struct redis_url url;
@@ -77,8 +76,6 @@ static int decode_byte(const char **at, const char *end)
     return (int)strtol(digits, NULL, 16);
 }
 
-/** Decode `span` into `out` of `size` bytes. Returns false if the text is malformed, does not fit,
- *  or contains a NUL. */
 static bool decode(struct span span, char *out, size_t size)
 {
     size_t len = 0;

@@ -15,15 +15,15 @@
 #define REDIS_PATH_MAX     255
 
 enum redis_topology {
-    REDIS_HOSTS,        /* the primary is one of the hosts */
-    REDIS_SENTINEL,     /* the hosts are sentinels, which know the primary */
-    REDIS_CLUSTER,      /* the hosts are nodes of a cluster, which know the others */
+    REDIS_HOSTS, /* the primary is one of the hosts */
+    REDIS_SENTINEL,
+    REDIS_CLUSTER,
     REDIS_ANY_SENTINEL, /* connect to a sentinel itself; no URL has this topology */
 };
 
 struct redis_host {
     uint16_t port;
-    char name[REDIS_HOST_MAX + 1]; /* name of the host, or path of the socket */
+    char name[REDIS_HOST_MAX + 1];
 };
 
 struct redis_url {
@@ -33,10 +33,11 @@ struct redis_url {
     uint32_t db;
     unsigned host_count; /* at least 1 */
     struct redis_host hosts[REDIS_HOSTS_MAX];
-    char user[REDIS_USER_MAX + 1];         /* for servers, not for sentinels; "": none */
-    char password[REDIS_PASSWORD_MAX + 1]; /* for servers, not for sentinels */
+    /* The login for servers. Sentinels have a password of their own. */
+    char user[REDIS_USER_MAX + 1];
+    char password[REDIS_PASSWORD_MAX + 1];
     char master[REDIS_MASTER_MAX + 1]; /* the name by which sentinels know the primary */
-    char sentinel_password[REDIS_PASSWORD_MAX + 1]; /* "": none */
+    char sentinel_password[REDIS_PASSWORD_MAX + 1];
     /* Files for TLS. Without `cacert` the authorities of the system are used. Without `cert` and
        `key` the client has no certificate. */
     char cacert[REDIS_PATH_MAX + 1], cert[REDIS_PATH_MAX + 1], key[REDIS_PATH_MAX + 1];

@@ -20,7 +20,6 @@ void redis_wire_clear(struct redis_wire *wire);
 /** Begin a command. `count` is the number of its arguments, including its name. */
 void redis_wire_array(struct redis_wire *wire, size_t count);
 
-/** Add an argument, which may have any bytes. */
 void redis_wire_bulk(struct redis_wire *wire, const void *data, size_t len);
 
 /** Drop what was added after `len`, and clear `failed`. */
