@@ -33,7 +33,6 @@ enum result {
     UNSAFE = 'U', /* too few replicas have confirmed the grant */
 };
 
-/** Whether the replicas are asked to confirm the grants. */
 enum confirmation { CONFIRMATION_NONE, CONFIRMATION_NEEDED, CONFIRMATION_REQUESTED };
 
 struct rlock_batch {
@@ -343,7 +342,6 @@ static enum rlock_status read_status(const struct rlock_batch *batch, char resul
     }
 }
 
-/** Read the result and the number of lock `i` from the reply. */
 static void read_result(const struct rlock_batch *batch, unsigned i,
                         struct rlock_result *result)
 {
@@ -357,7 +355,7 @@ static void read_result(const struct rlock_batch *batch, unsigned i,
     }
 }
 
-/** End the batch: give each lock `status`, or its own result if `status` is RLOCK_OK. */
+/** End the batch. Each lock gets `status`, or its own result if `status` is RLOCK_OK. */
 static void complete(struct rlock_batch *batch, enum rlock_status status)
 {
     int64_t granted_us = batch->op->is_grant ? clock_mono_us() : 0;

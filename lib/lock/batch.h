@@ -18,7 +18,6 @@ void rlock_batches_init(struct rlock_batches *batches,
 /** Free the memory. To be called when all batches of the closing client have ended. */
 void rlock_batches_clear(struct rlock_batches *batches);
 
-/** Whether every batch that was flushed has given all its results. */
 bool rlock_batches_are_completed(const struct rlock_batches *batches);
 
 /**
@@ -32,13 +31,11 @@ MUST_CHECK enum rlock_status rlock_batch_add(struct rlock_client *client,
 
 bool rlock_batch_is_sent(const struct rlock *lock);
 
-/** Whether `lock` is in a batch that acquires it. */
 bool rlock_batch_may_grant(const struct rlock *lock);
 
 /** Take the lock out of its batch, if it is in one. Then it gets no result from the batch. */
 void rlock_batch_leave(struct rlock *lock);
 
-/** Put `other` in the place of `lock` in its batch. */
 void rlock_batch_replace(struct rlock *lock, struct rlock *other);
 
 /** Send all batches. The loop soon ends the batches that cannot be sent. */

@@ -44,7 +44,6 @@ static void set_up(struct rlock_client *client, struct rlock *lock,
     list_init(&lock->watch_link);
 }
 
-/** Return why the lock may not have this lease; NULL: it may. */
 static const char *find_lease_fault(const struct rlock *lock, uint32_t lease_ms)
 {
     if (lease_ms < RLOCK_LEASE_MS_MIN || lease_ms > RLOCK_LEASE_MS_MAX)
@@ -52,8 +51,8 @@ static const char *find_lease_fault(const struct rlock *lock, uint32_t lease_ms)
     return lease_ms < lock->hold_min_ms ? "lease_ms: must be at least hold_min_ms" : NULL;
 }
 
-/** Set the name of the lock, and check the arguments of an acquire. Returns why one of them is
- *  refused, or NULL. */
+/** Set the name of the lock, and check the arguments of an acquire. Returns NULL, or why an
+ *  argument is refused. */
 static const char *find_fault(struct rlock_client *client, struct rlock *lock,
                               const char *name, size_t name_len)
 {

@@ -69,7 +69,6 @@ static void send_command(struct rlock_channel *channel, const char *verb)
     rlock_client_wake(channel->server->client);
 }
 
-/** Subscribe or unsubscribe, if the listeners need it and no command is in progress. */
 static void adjust(struct rlock_channel *channel)
 {
     bool is_needed = !list_is_empty(&channel->listeners);

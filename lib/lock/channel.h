@@ -11,15 +11,15 @@
 
 struct rlock_channel {
     struct redis_command command; /* the SUBSCRIBE or UNSUBSCRIBE in progress */
-    struct rlock_link link;       /* in a bucket of struct rlock_channels */
-    struct rlock_link listeners;  /* links passed to rlock_channel_join(), oldest first */
+    struct rlock_link link;
+    struct rlock_link listeners; /* links passed to rlock_channel_join(), oldest first */
     struct rlock_server *server;
-    bool has_command;   /* `command` is in progress */
-    bool is_subscribed; /* messages arrive */
-    bool is_refused;    /* the server refuses subscriptions on this connection */
+    bool has_command;
+    bool is_subscribed;
+    bool is_refused; /* the server refuses subscriptions on this connection */
     /* The next four members are for wait.c. They concern only the releases by this client. */
     unsigned unreplied; /* releases that have no reply yet */
-    /* messages that replied releases have sent, and that are still to come */
+    /* messages that have not come yet, of releases that have a reply */
     unsigned expected_messages;
     unsigned early_messages; /* messages that came before the replies to the releases */
     bool was_overtaken;      /* a try found the lock busy while a release had no reply */
@@ -38,17 +38,16 @@ void rlock_channels_clear(struct rlock_channels *channels);
 struct rlock_channel *rlock_channel_find(struct rlock_client *client,
                                          const struct rlock *lock);
 
-/** Add `listener` as the last listener of the lock's channel. Returns the channel, or NULL if it
- *  cannot be created. */
+/** Add `listener` as the last listener of the lock's channel. Returns NULL if the channel cannot
+ *  be created. */
 struct rlock_channel *rlock_channel_join(struct rlock_client *client,
                                          const struct rlock *lock,
                                          struct rlock_link *listener);
 
-/** Subscribe or unsubscribe the channel, as its listeners need. To be called when the last
- *  listener has left. A channel with nothing left to do is freed. */
+/** Subscribe or unsubscribe the channel, as its listeners need. The caller calls this when the
+ *  last listener has left. The channel is then freed, unless a command is in progress. */
 void rlock_channel_update(struct rlock_channel *channel);
 
-/** Send the commands collected so far. */
 void rlock_channels_flush(struct rlock_client *client);
 
 #endif

@@ -41,8 +41,7 @@ static bool are_all_up(const struct rlock_client *client)
     return true;
 }
 
-/** A server has gone up or down, or is down for another reason. The client is up when all its
- *  servers are up. */
+/** The client is up when all its servers are up. */
 static void client_on_state(bool is_up, const struct rlock_err *why, void *arg)
 {
     struct rlock_server *server = arg;
@@ -126,7 +125,6 @@ static void client_on_closed(void *arg)
     free_client(client);
 }
 
-/** Do the last step of closing, when no batch is in progress any more. */
 static void client_on_all_completed(struct rlock_client *client)
 {
     if (!client->may_finish)
@@ -227,7 +225,7 @@ void rlock_flush(struct rlock_client *client)
     rlock_batch_flush(client);
     rlock_channels_flush(client);
     if (list_is_empty(&client->answers) && list_is_empty(&client->batches.failed))
-        uv_idle_stop(&client->soon); /* the loop has nothing to answer or to send */
+        uv_idle_stop(&client->soon);
 }
 
 void rlock_client_stats(const struct rlock_client *client, struct rlock_stats *ret_stats)

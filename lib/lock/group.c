@@ -32,8 +32,8 @@
 #include <string.h>
 
 #define ROUND_MS     1500 /* longest time of a try, as in Redisson's multi-lock */
-#define HURRY_MS_MIN 5    /* late members get lease_ms / 20, but at least this time */
-#define HURRY_MS_MAX 50   /* late members get at most this time */
+#define HURRY_MS_MIN 5    /* a late member gets lease_ms / 20, within these bounds */
+#define HURRY_MS_MAX 50
 #define PAUSE_MS_MIN 4
 #define PAUSE_MS_MAX 32  /* longest pause before a wait for one member */
 #define RETRY_MS_MAX 128 /* longest pause before all members are tried again */
@@ -254,7 +254,6 @@ static void group_on_soon(uv_idle_t *soon)
     answer_waiting(soon->data);
 }
 
-/** Answer a call without changing the group. */
 static void answer_unchanged(struct rlock_group *group, enum rlock_status status,
                              rlock_group_cb callback, void *arg)
 {

@@ -44,7 +44,7 @@ enum rlock_status rlock_round_status(const struct rlock_group *group,
     if (group->count - count_status(group, denied) < group->needed)
         return denied;
     while (other->status == RLOCK_OK || other->status == denied)
-        other++; /* a member with another status exists, or a line above returned */
+        other++; /* a member with another status exists, because no line above returned */
     return other->status;
 }
 

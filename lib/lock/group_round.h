@@ -27,7 +27,7 @@ enum group_state {
 enum group_call {
     GROUP_CALL_NONE = 0,
     GROUP_CALL_ACQUIRE,
-    GROUP_CALL_CANCEL, /* an acquire that was cancelled */
+    GROUP_CALL_CANCEL,
     GROUP_CALL_EXTEND,
     GROUP_CALL_RELEASE,
 };
@@ -38,8 +38,8 @@ struct group_member {
     struct rlock lock;
     const struct rlock_kind *kind;
     uint16_t permits;
-    enum group_call call; /* the call in progress */
-    unsigned round;       /* the last round that awaited the member */
+    enum group_call call;
+    unsigned round; /* the last round that awaited the member */
     /* result of the call in this round; RLOCK_TIMEOUT: there is no result yet */
     enum rlock_status status;
     struct rlock_err why; /* how the last acquire or extension ended */
@@ -48,25 +48,25 @@ struct group_member {
 };
 
 struct rlock_group {
-    struct rlock_link link; /* in the list of groups of a struct rlock_sync */
-    uv_timer_t timer;       /* ends the round */
-    uv_idle_t soon;         /* runs while `answers` is not empty */
+    struct rlock_link link;
+    uv_timer_t timer;
+    uv_idle_t soon;
     struct closing closing;
-    bool is_closed;            /* all uv handles have closed */
-    bool is_cancelled;         /* the next rlock_sync_group_acquire() is cancelled */
-    struct rlock_link answers; /* struct answer */
+    bool is_closed;    /* all uv handles have closed */
+    bool is_cancelled; /* the next rlock_sync_group_acquire() is cancelled */
+    struct rlock_link answers;
     enum group_state state;
     struct rlock_group_options options;
     rlock_group_cb callback;
     void *arg, *lost_arg;
     int64_t give_up_at_us;
-    unsigned failures;         /* tries and waits of this acquire that failed */
-    enum rlock_status status;  /* status of the last failed try or wait */
+    unsigned failures; /* tries and waits of this acquire that failed */
+    enum rlock_status status;
     struct group_member *busy; /* first busy member of the last failed try, or NULL */
     unsigned round;
     void (*then)(struct rlock_group *group);
-    unsigned awaited; /* number of members that have not answered */
-    bool may_hurry;   /* the round ends hurry_ms after its result is certain */
+    unsigned awaited;
+    bool may_hurry; /* the round ends hurry_ms after its result is certain */
     uint64_t hurry_ms;
     enum rlock_group_need need;
     unsigned needed, count;

@@ -20,7 +20,7 @@ struct query {
     /* The name of `lock` is inspected. A scan keeps its cursor in lock.serial. */
     struct rlock lock;
     inspect_cb inspected; /* set for rlock_inspect(), where `ended` is NULL */
-    each_cb each;         /* called for each owner of a list */
+    each_cb each;
     end_cb ended;
     void *arg;
 };

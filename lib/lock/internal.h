@@ -15,8 +15,8 @@
 #include "redis/script.h"
 #include "redis/url.h"
 
-#define RLOCK_CLIENT_ID_LEN   36                    /* a UUID */
-#define RLOCK_CHANNEL_MAX     (RLOCK_NAME_MAX + 36) /* bytes of a channel's name */
+#define RLOCK_CLIENT_ID_LEN   36 /* a UUID */
+#define RLOCK_CHANNEL_MAX     (RLOCK_NAME_MAX + 36)
 #define RLOCK_CHANNEL_BUCKETS 256
 #define RLOCK_BUCKETS         16 /* buckets of names in a cluster: see keys.h */
 
@@ -37,16 +37,15 @@ enum rlock_state {
 
 /* -- the kinds: kinds.c -- */
 
-/** How an operation on one lock ended. */
 struct rlock_result {
     enum rlock_status status; /* RLOCK_TIMEOUT, RLOCK_IO: the outcome is not known */
     bool is_stale;            /* the grant has a smaller fence than an earlier grant */
-    bool is_resent;           /* the server got the script behind later operations */
-    int64_t sent_us;          /* when the operation was first sent */
-    int64_t fence;            /* the fence of a grant */
-    int64_t granted_us;       /* when the client got the reply with the grant */
-    int64_t remaining_ms;     /* rest of the owner's lease; < 0: not known */
-    unsigned receivers;       /* clients that got the message of a release */
+    bool is_resent;           /* the script was sent again, behind later operations */
+    int64_t sent_us;
+    int64_t fence;
+    int64_t granted_us;   /* when the client got the reply with the grant */
+    int64_t remaining_ms; /* rest of the owner's lease; < 0: not known */
+    unsigned receivers;   /* clients that got the message of a release */
     /* the whole reply to a query, if `status` is RLOCK_OK */
     const struct redis_reply *reply;
 };
@@ -70,29 +69,28 @@ typedef void rlock_on_cancel(struct rlock_client *client, struct rlock *lock);
 /** The keys and arguments that rlock_keys_write() can write for a lock. */
 enum rlock_word {
     RLOCK_WORD_END,
-    RLOCK_KEY_FENCES,  /* the fence counter */
+    RLOCK_KEY_FENCES,
     RLOCK_KEY_WAITING, /* a key that exists while there are waiters */
     RLOCK_KEY_NAME,
     RLOCK_KEY_QUEUE,
-    RLOCK_KEY_BEATS,   /* the heartbeats of the waiters */
-    RLOCK_KEY_READERS, /* the readers that wait */
-    RLOCK_ARG_TAG,     /* the tag of the bucket */
+    RLOCK_KEY_BEATS, /* the heartbeats of the waiters */
+    RLOCK_KEY_READERS,
+    RLOCK_ARG_TAG,
     RLOCK_ARG_OWNER,
     RLOCK_ARG_HOLDER,
     RLOCK_ARG_SERIAL,
     RLOCK_ARG_LEASE_MS,
     RLOCK_ARG_WAIT_MS, /* how long the lock still waits */
     RLOCK_ARG_PERMITS,
-    RLOCK_ARG_HOLD_MS, /* how many ms of hold_min_ms are left, plus 1; or 0 */
-    RLOCK_ARG_PASSES,  /* how often the lock may be passed on */
-    RLOCK_ARG_NOW_MS,  /* this machine's clock; the serial becomes the end of the lease */
+    RLOCK_ARG_HOLD_MS, /* the ms that are left of hold_min_ms, plus 1; 0: none */
+    RLOCK_ARG_PASSES,
+    RLOCK_ARG_NOW_MS, /* this machine's clock; sets the serial to the end of the lease */
 };
 
 /* clang-format off */
 #define RLOCK_WORDS(...) {__VA_ARGS__, RLOCK_WORD_END}
 /* clang-format on */
 
-/** An operation of a kind: its script, keys and arguments, and the receiver of its result. */
 struct rlock_op {
     enum rlock_script script;
     enum rlock_class_id class_id;
@@ -100,7 +98,7 @@ struct rlock_op {
     /* The operation acquires. All locks of a batch have the same lease. The lease and the latest
        time of execution are written before the arguments of the locks, and the reply has fences. */
     bool is_grant;
-    /* Each of the next three lists ends with RLOCK_WORD_END. */
+    /* Each of these lists ends with RLOCK_WORD_END. */
     const enum rlock_word *shared_keys; /* written once, before the keys of the locks */
     const enum rlock_word *keys, *args; /* written once for each lock */
     rlock_on_result *on_result;
@@ -120,10 +118,10 @@ struct rlock_kind {
     /* Writes the name of the channel on which releases are published. NULL: the kind has no
        channel. */
     size_t (*channel)(const struct rlock *lock, char ret_name[RLOCK_CHANNEL_MAX]);
-    bool can_renew;    /* the lease can be renewed and extended */
-    bool is_reentrant; /* a holder may have the lock several times */
-    bool is_cohort;    /* passes a lock among the waiters of a client */
-    bool is_queued;    /* the server keeps a queue of the waiters and wakes one of them */
+    bool can_renew; /* the lease can be renewed and extended */
+    bool is_reentrant;
+    bool is_cohort; /* passes a lock among the waiters of a client */
+    bool is_queued; /* the server keeps a queue of the waiters and wakes one of them */
     /* Several owners may hold the lock. If it is queued, an empty message wakes all its
        waiters. */
     bool is_shared;
@@ -140,10 +138,10 @@ struct rlock_server {
     struct redis_script_call raise;
     int64_t raise_sent_us;
     bool is_raising;
-    int64_t last_fence;   /* the greatest fence that this client knows of */
-    int64_t ahead_us;     /* upper bound of the server's clock minus clock_mono_us() */
-    char *waiting_key;    /* exists while a lock of kind plain has waiters */
-    size_t tag_len;       /* length of the tag with which the keys begin */
+    int64_t last_fence; /* the greatest fence that this client knows of */
+    int64_t ahead_us;   /* upper bound of the server's clock minus clock_mono_us() */
+    char *waiting_key;  /* exists while a lock of kind plain has waiters */
+    size_t tag_len;
     size_t fence_key_len; /* length of the fence key, with which waiting_key begins */
 };
 
@@ -154,7 +152,7 @@ struct rlock_batches {
     struct rlock_link sent;                   /* batches whose locks have no result yet */
     struct rlock_link failed; /* unsent batches for rlock_batch_complete_failed() */
     struct rlock_link spare;
-    struct redis_command wait_command; /* the WAIT in progress, if any */
+    struct redis_command wait_command;
     void (*on_all_completed)(struct rlock_client *client);
 };
 
@@ -166,7 +164,7 @@ struct rlock_orphans {
     struct rlock_link second; /* copies of locks to release again, by renew_at_us */
     unsigned due_count;
     uv_timer_t timer;
-    int64_t timer_at_us; /* INT64_MAX: not running */
+    int64_t timer_at_us; /* INT64_MAX: the timer is not running */
 };
 
 /* -- channels: channel.c -- */
@@ -182,7 +180,7 @@ struct rlock_channel_events {
 
 struct rlock_channels {
     const struct rlock_channel_events *events;
-    struct rlock_link buckets[RLOCK_CHANNEL_BUCKETS]; /* lists of struct rlock_channel */
+    struct rlock_link buckets[RLOCK_CHANNEL_BUCKETS];
     unsigned count;
 };
 
@@ -192,7 +190,7 @@ struct rlock_channels {
 struct rlock_turns {
     unsigned count;     /* releases since the last yield */
     unsigned ahead;     /* other clients that have a turn before this client */
-    uint32_t name_hash; /* of the last release */
+    uint32_t name_hash; /* hash of the name that was released last */
     int64_t since_us;
     int64_t yield_us; /* longest duration of the next yield */
     int64_t yield_until_us;
@@ -219,7 +217,7 @@ struct rlock_watchdog {
     struct rlock_link buckets[RLOCK_WATCHDOG_BUCKETS];
     struct rlock_link overdue; /* locks whose renewal is in progress or has failed */
     uv_timer_t timer;
-    int64_t timer_at_us; /* INT64_MAX: not running */
+    int64_t timer_at_us; /* INT64_MAX: the timer is not running */
 };
 
 /* -- a client: client.c -- */
@@ -238,7 +236,7 @@ struct rlock_client {
     uv_idle_cb on_soon;
     uint64_t last_serial;
     struct rlock_stats stats;
-    struct rlock_err why; /* the last failure */
+    struct rlock_err why;
     char id[RLOCK_CLIENT_ID_LEN + 1];
     unsigned process; /* the process that opened the client */
     uv_loop_t *loop;
@@ -268,7 +266,6 @@ static inline bool rlock_client_is_inherited(struct rlock_client *client)
     return true;
 }
 
-/** Return the server that stores the lock. */
 static inline struct rlock_server *rlock_server_of(struct rlock_client *client,
                                                    const struct rlock *lock)
 {

@@ -115,8 +115,8 @@ static void write_with_suffix(const struct rlock_server *server, const struct rl
     redis_conn_arg(server->conn, key, (size_t)(end - key));
 }
 
-/** Return the time in ms after which the server forgets that `lock` waits. Another try sets it
- *  again. */
+/** Return the time in ms after which the server forgets that `lock` waits. Each try sets this
+ *  time anew. */
 static uint64_t wait_left_ms(const struct rlock *lock)
 {
     int64_t left_ms = lock->wait_ms - (clock_mono_us() - lock->began_us) / 1000;
@@ -131,7 +131,7 @@ uint64_t rlock_keys_hold_left_ms(const struct rlock *lock)
     return clock_ms_until(lock->began_us + (int64_t)lock->hold_min_ms * 1000);
 }
 
-/** Return the time for which the name stays taken. 0: PEXPIRE deletes it at once. */
+/** Return for how many ms the name stays taken. With 0 PEXPIRE deletes the name at once. */
 static uint64_t hold_ms(const struct rlock *lock)
 {
     uint64_t left_ms = rlock_keys_hold_left_ms(lock);

@@ -38,7 +38,7 @@ extern "C" {
 
 #define RLOCK_NAME_MAX         200 /* bytes */
 #define RLOCK_LEASE_MS_MIN     10
-#define RLOCK_LEASE_MS_MAX     86400000 /* a day */
+#define RLOCK_LEASE_MS_MAX     86400000
 #define RLOCK_LEASE_MS_DEFAULT 30000
 #define RLOCK_WAIT_FOREVER     UINT32_MAX
 
@@ -139,8 +139,8 @@ extern const struct rlock_kind rlock_fair_semaphore;
  * queued as with rlock_fair, writers and readers apart. Writers go first, but not before
  * readers that were already waiting when the last writer was granted. So a reader waits for
  * at most one writer that is granted after its arrival. A writer waits for owners, for
- * writers that arrived before it, and for the readers that go before each of these writers
- * and before itself.
+ * earlier writers, and for the readers that go before any of these writers or before this
+ * writer.
  *
  * A `holder` other than 0 may have several grants of the lock. Each grant has its own lease
  * and its own release. The name is free after the last release. A holder that writes
@@ -191,10 +191,10 @@ typedef void (*rlock_cb)(struct rlock *lock, enum rlock_status status, void *arg
  * while a call is in progress or the lock is held. The fields are internal.
  */
 struct rlock {
-    struct rlock_link link;       /* in a list of the library */
-    struct rlock_link watch_link; /* in a list of the watchdog */
-    struct rlock_batch *batch;    /* the batch of the operation in progress */
-    struct rlock_waiter *waiter;  /* exists while the acquire waits for another owner */
+    struct rlock_link link;
+    struct rlock_link watch_link;
+    struct rlock_batch *batch;   /* the batch of the operation in progress */
+    struct rlock_waiter *waiter; /* exists while the acquire waits for another owner */
     const struct rlock_kind *kind;
     rlock_cb callback;
     void *arg;
@@ -205,23 +205,23 @@ struct rlock {
     const char *reason;    /* why the status is RLOCK_INVALID */
     int64_t safe_until_us; /* clock_mono_us() until which the lease surely runs */
     int64_t renew_at_us;
-    int64_t began_us; /* when the call began; once held: when it was granted */
-    uint64_t serial;  /* makes the owner's value unique; getset: is the value */
+    int64_t began_us; /* when the call began, or when a held lock was granted */
+    uint64_t serial;  /* makes the owner's value unique; of kind getset: the value */
     uint64_t holder;
     int64_t fence;
     uint32_t lease_ms;
-    uint32_t hold_min_ms; /* see struct rlock_acquire_options */
-    uint32_t hold_max_ms; /* see struct rlock_acquire_options */
+    uint32_t hold_min_ms;
+    uint32_t hold_max_ms;
     uint32_t wait_ms;
     uint16_t spin_min_ms, spin_max_ms;
     uint16_t replicas_wait_ms;
     uint8_t replicas;
     unsigned process; /* the process that acquired the lock: see base/process.h */
-    uint16_t permits; /* of a semaphore */
-    uint16_t slot;    /* position in the batch */
+    uint16_t permits;
+    uint16_t slot; /* position in the batch */
     uint16_t name_len;
     uint8_t state;
-    uint8_t status; /* enum rlock_status: the result, while the callback is due */
+    uint8_t status; /* enum rlock_status of the result while the callback is due */
     uint8_t tries;  /* number of stale grants; in a copy: which of two releases is next */
     uint8_t passes; /* cohort: how many more times the lock may be passed on */
     bool watched;

@@ -35,7 +35,7 @@
 extern "C" {
 #endif
 
-#define RLOCK_GROUP_MAX 64 /* members */
+#define RLOCK_GROUP_MAX 64 /* maximum number of members */
 
 struct rlock_group;
 
@@ -152,15 +152,15 @@ bool rlock_group_is_held(const struct rlock_group *group);
  * Return for how many microseconds enough members are surely held: all members, or with
  * RLOCK_GROUP_MAJORITY a majority. If this is 0 or less, do not rely on the group.
  *
- * @now_us  of CLOCK_BOOTTIME
+ * @now_us  the time of CLOCK_BOOTTIME
  */
 int64_t rlock_group_safe_for_us(const struct rlock_group *group, int64_t now_us);
 
 /**
  * The fencing token of the member at `index`; 0 while that member is not held or if there
  * is no such member. Servers count independently, so a resource must check the token of
- * the member that guards it, by the rules of that member's kind. In a quorum no token grows
- * over all grants.
+ * the member that guards it, by the rules of that member's kind. A quorum has no token that
+ * is greater for each later grant.
  */
 int64_t rlock_group_fence(const struct rlock_group *group, size_t index);
 

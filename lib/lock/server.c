@@ -18,8 +18,8 @@ static void server_on_raised(struct redis_script_call *call,
        counter is refused, too. */
     if (redis_reply_int(redis_script_at(reply, 0), &clock_us))
         rlock_server_saw_clock(server, clock_us, server->raise_sent_us, true);
-    /* If a resource has reported a fence that no counter may reach, it is forgotten. Otherwise
-       every grant would count as stale. */
+    /* A resource may have reported a fence that no counter may reach. The client forgets this
+       fence, because otherwise every grant would count as stale. */
     if (redis_reply_int(redis_script_at(reply, 1), &most) && server->last_fence > most)
         server->last_fence = 0;
 }
@@ -103,8 +103,8 @@ void rlock_raise_fences(struct rlock_client *client, int64_t above)
 void rlock_server_saw_clock(struct rlock_server *server, int64_t clock_us,
                             int64_t sent_us, bool is_wrong)
 {
-    /* This is the difference of the clocks plus the time from sending to execution. The smallest
-       value is the closest to the difference. */
+    /* `ahead_us` is the difference of the clocks plus the time from sending to execution, so
+       the smallest value is the most exact. */
     int64_t ahead_us = clock_us - sent_us;
 
     if (is_wrong || ahead_us < server->ahead_us)
@@ -169,7 +169,6 @@ enum rlock_status rlock_server_refused(struct rlock_client *client,
                    text);
 }
 
-/** Whether `words`, separated by blanks, include the word of `len` bytes at `word`. */
 static bool has_word(const char *words, const char *word, size_t len)
 {
     for (const char *at = words; *at != '\0'; at += at[0] == ' ') {

@@ -13,8 +13,8 @@
 #include "lock/wait.h"
 #include "lock/watchdog.h"
 
-#define STALE_MAX    3 /* an acquire is repeated up to this often to get a greater fence */
-#define PASSES_US    10000 /* a lock may be passed on so long after its lease was set */
+#define STALE_MAX    3     /* how often an acquire is repeated to get a greater fence */
+#define PASSES_US    10000 /* greatest age of a lease with which a lock is passed on */
 #define DRIFT_MIN_US 2000  /* margin for the drift of clocks, besides 1 % of the lease */
 
 /** Return the time until which a lease surely runs. The call that set the lease was sent at
@@ -297,8 +297,8 @@ void rlock_state_on_acquire(struct rlock_client *client, struct rlock *lock,
 
 void rlock_state_cancel_acquire(struct rlock_client *client, struct rlock *lock)
 {
-    /* A waiter may be about to try after a release without a message. Then the release of its copy
-       sends the message. */
+    /* If a waiter is about to try after a release without a message, the release of a copy of
+       its lock sends the message. */
     bool is_trying = rlock_batch_may_grant(lock) &&
                      (rlock_batch_is_sent(lock) || lock->waiter != NULL);
     bool may_exist = is_trying || is_in_server_queue(lock) || lock->in_doubt;
@@ -454,7 +454,7 @@ static void end_release(struct rlock_client *client, struct rlock *lock,
     if (result->status == RLOCK_OK) {
         client->stats.released++;
         trace(client, lock, RLOCK_EVENT_RELEASED);
-    } else if (!is_copy) { /* a copy has no caller */
+    } else if (!is_copy) {
         count_failure(client, lock, result->status);
     }
     if (!is_copy && (is_unknown(result->status) || result->status == RLOCK_DOWN ||
@@ -472,7 +472,7 @@ void rlock_state_on_release(struct rlock_client *client, struct rlock *lock,
     end_release(client, lock, result);
 }
 
-/** If the release was sent again, the try that had to follow was executed before it. Then a second
+/** A release that was sent again is executed after the try that should follow it. Then a second
  *  release finds the name free and sends the message, unless another try got the lock meanwhile. */
 void rlock_state_on_silent_release(struct rlock_client *client, struct rlock *lock,
                                    const struct rlock_result *result)

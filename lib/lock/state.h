@@ -30,8 +30,8 @@ void rlock_state_release(struct rlock_client *client, struct rlock *lock);
  *  effect in other states. */
 void rlock_state_drop(struct rlock_client *client, struct rlock *lock);
 
-/** Any state except answering -> answering. The lock must not be answering when this function is
- *  called. Soon the loop makes the lock idle and calls the callback. */
+/** Any state except answering -> answering. Soon the loop makes the lock idle and calls the
+ *  callback. */
 void rlock_state_answer(struct rlock_client *client, struct rlock *lock,
                         enum rlock_status status);
 

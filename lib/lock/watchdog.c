@@ -118,7 +118,6 @@ static void collect_due(struct rlock_watchdog *watchdog, struct rlock_link *buck
     }
 }
 
-/** Return the time at which an overdue lock is checked again. */
 static int64_t retry_at_us(const struct rlock *lock, int64_t now_us)
 {
     int64_t pause_us = (int64_t)lock->lease_ms * 1000 / 50;
@@ -163,7 +162,7 @@ static void renew_overdue(struct rlock_client *client, int64_t now_us)
             /* The lock may still exist on the server. */
             rlock_orphan_unknown(client, lock);
         lock->kind->renew.on_result(client, lock, &lost);
-        if (client->is_closing) /* a callback has closed the client */
+        if (client->is_closing)
             cancel_all(client, &todo);
     }
 }
