@@ -5,7 +5,7 @@
 
 #define ABOUT_BYTES  2048
 #define WHOLE_BYTES  1000 /* the longest text that is printed whole */
-#define PART_BYTES   300 /* of a longer text, printed from its beginning and from its end */
+#define PART_BYTES   300 /* bytes of a longer text that are printed from each of its ends */
 #define LINES_BEFORE 4   /* lines printed before the line of a failure */
 #define LINES_AFTER  8   /* lines printed from the line that a case reached */
 #define LINE_BYTES   4096 /* more than the longest line has */
@@ -19,7 +19,6 @@ static char about[ABOUT_BYTES];
 static bool has_any_failed, has_passed, is_silent;
 static jmp_buf teardown_end;
 
-/* The names are those of the sanitizers. */
 // NOLINTBEGIN(bugprone-reserved-identifier,readability-identifier-naming)
 int __lsan_is_turned_off(void);
 void __asan_on_error(void);
@@ -74,7 +73,6 @@ static void print_crash(void)
     print_reached();
 }
 
-/* Called by the sanitizers when they report. */
 void __asan_on_error(void)
 {
     print_crash();
@@ -172,8 +170,8 @@ static void print_quoted(const char *what, const char *text)
                       text + len - PART_BYTES, len);
 }
 
-/** Return where the first line that differs begins, or the first part of it that ends with a
- *  ";". */
+/** Return where the first line that differs begins. If a part of this line ends with ";" before
+ *  the difference, return the end of that part. */
 static size_t begin_of_difference(const char *found, const char *wanted)
 {
     size_t begin = 0;

@@ -23,7 +23,6 @@
     asserts_number((long long)(found), #comparison, (long long)(wanted), #found,         \
                    __FILE__, __LINE__)
 
-/** Assert that `low <= found <= high`, for integers of either sign. */
 #define ASSERT_BETWEEN(found, low, high)                                                 \
     asserts_between((long long)(found), (long long)(low), (long long)(high), #found,     \
                     __FILE__, __LINE__)
@@ -70,11 +69,9 @@
 #define ASSERT_STATUS(found, wanted)                                                     \
     asserts_status(found, wanted, #found, __FILE__, __LINE__)
 
-/** Assert that the text contains these words. */
 #define ASSERT_CONTAINS(text, words)                                                     \
     asserts_contains(text, words, #text, __FILE__, __LINE__)
 
-/** Assert that the text begins with these words. */
 #define ASSERT_BEGINS(text, words) asserts_begins(text, words, #text, __FILE__, __LINE__)
 
 /** Whether the case has failed. Its teardown can skip what needs a consistent state. */
@@ -84,7 +81,6 @@ extern bool asserts_failed;
  *  printed on a failure and on a crash. It is empty at the start of each case. */
 void asserts_about(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/** Print a message of a failure. */
 void asserts_print(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /** Print two texts, and where they first differ. The middle of a long text is left out. */
@@ -97,11 +93,11 @@ _Noreturn void asserts_fail_with(const char *file, int line, const char *format,
 /* -- what the macros call -- */
 
 struct asserts_place {
-    const char *file; /* NULL: none */
+    const char *file;
     int line;
 };
 
-extern struct asserts_place asserts_case; /* where the case is defined */
+extern struct asserts_place asserts_case;
 extern _Thread_local struct asserts_place
     asserts_reached; /* the last assertion of the case that held */
 
@@ -145,7 +141,6 @@ static inline bool asserts_is_in_case(const char *file, int line)
            strcmp(file, asserts_case.file) == 0;
 }
 
-/** An assertion holds. */
 static inline void asserts_hold(const char *file, int line)
 {
     if (asserts_is_in_case(file, line))
@@ -214,7 +209,6 @@ static inline void asserts_begins(const char *text, const char *words,
 /** Note that a case begins. `name` and `place` must stay valid until the next case begins. */
 void asserts_enter_case(const char *name, struct asserts_place place);
 
-/** The body of the case has returned. */
 void asserts_pass_case(void);
 
 /** Call the teardown of the case and return its result. If the case has failed, the teardown

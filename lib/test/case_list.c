@@ -9,7 +9,7 @@ static struct CMUnitTest added[CASES_MAX];
 static struct asserts_place places[CASES_MAX];
 static size_t added_count;
 
-static const struct CMUnitTest *cases; /* that run */
+static const struct CMUnitTest *cases;
 static size_t begun_count;
 
 void cases_add(const struct CMUnitTest *test, const char *file, int line)

@@ -35,7 +35,6 @@ void cases_add(const struct CMUnitTest *test, const char *file, int line);
 /** Run all cases of the program. Returns the exit code. */
 int cases_run(CMFixtureFunction group_setup, CMFixtureFunction group_teardown);
 
-/** Run the cases of an array, like cases_run(). */
 int cases_run_all(const struct CMUnitTest *tests, size_t count,
                   CMFixtureFunction group_setup, CMFixtureFunction group_teardown);
 

@@ -11,7 +11,7 @@
 
 static struct {
     CMUnitTestFunction run;
-    unsigned servers, children; /* of the group */
+    unsigned servers, children; /* numbers of servers and children of the group */
     pid_t process;
     bool has_passed;
 } current;

@@ -18,7 +18,6 @@
 #define GUARDED_CASE(name, setup, teardown)                                              \
     DEFINE_CASE(name, case_run, setup, teardown, name)
 
-/** A guarded case as an element of an array of tests. */
 #define CASE(name, setup, teardown)                                                      \
     {                                                                                    \
 #name, case_run, setup, teardown, (void *)(name)                                 \

@@ -116,7 +116,7 @@ static void read_all(int fd, char *ret_text, size_t size)
         len += (size_t)got;
     ret_text[len] = '\0';
     while (read(fd, rest, sizeof(rest)) > 0)
-        continue; /* what does not fit */
+        continue; /* discard the bytes that do not fit */
 }
 
 int child_run(const char *const *argv, char *ret_output, size_t size)

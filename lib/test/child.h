@@ -22,7 +22,6 @@ bool child_has_ended(pid_t pid);
 /** Wait until the child has ended. Returns its exit code, or -1 if a signal ended it. */
 int child_wait(pid_t pid);
 
-/** Return the number of children. */
 unsigned child_count(void);
 
 /** Call child_end() for all children but the `keep` oldest. */

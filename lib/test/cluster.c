@@ -37,9 +37,9 @@ static long long view_of(struct server *server)
     return sum;
 }
 
-/** Whether all cluster_nodes are up and agree. No node may count as failed: a master that has come back
- *  counts as failed for two node timeouts, and if it stopped meanwhile, its replica would replace
- *  it at once. */
+/** Whether all nodes are up and agree, and no node counts as failed. A master that has come back
+ *  counts as failed for two node timeouts. If it stopped again in this time, its replica would
+ *  replace it at once. */
 static bool is_complete(void)
 {
     for (int i = 0; i < CLUSTER_NODES; i++) {
@@ -133,7 +133,6 @@ int cluster_start(void **state)
     cluster_await_complete();
     snprintf(cluster_url, sizeof(cluster_url),
              "redis-cluster://127.0.0.1:%u,127.0.0.1:%u",
-             /* the first host is a replica, which names the masters */
              cluster_nodes[CLUSTER_MASTERS].port, cluster_nodes[1].port);
     fixture_use_server(&cluster_nodes[1]);
     return 0;

@@ -1,4 +1,4 @@
-/* cluster.h - a cluster of three masters; the first master has a replica, which is the last node. */
+/* cluster.h - a cluster of three masters. The first master has a replica, the last node. */
 #ifndef TEST_CLUSTER_H
 #define TEST_CLUSTER_H
 
@@ -11,14 +11,14 @@
 extern struct server cluster_nodes[CLUSTER_NODES];
 extern char cluster_url[128]; /* its first host is the replica, which names the masters */
 
-int cluster_start(void **state); /* for the group */
+int cluster_start(void **state);
 int cluster_stop(void **state);
 int cluster_setup(void **state); /* for each test; sets *state to a struct fixture */
 
 #define CLUSTER_CASE(name) GUARDED_CASE(name, cluster_setup, fixture_teardown)
 
-/** Wait until the cluster is complete. If the first node was replaced by its replica, make the first
- *  node the master again. */
+/** Wait until the cluster is complete. If the first node was replaced by its replica, make the
+ *  first node the master again. */
 void cluster_await_complete(void);
 
 /** Set how long a master may be silent before its replica replaces it. */
@@ -26,10 +26,8 @@ void cluster_set_node_timeout(const char *ms);
 
 void cluster_node_id(struct server *server, char ret_id[64]);
 
-/** Open a client and wait until it is connected. */
 struct rlock_client *cluster_client(struct fixture *fixture);
 
-/** Return the number of keys on all masters. */
 long long cluster_count_keys(void);
 
 /** Acquire the locks "item:0", "item:1" and so on with these options. All must be granted. */
@@ -41,10 +39,8 @@ void cluster_release_all(struct fixture *fixture, struct rlock_client *client,
 /** Return the index of the master to which the slot belongs at the start of a test. */
 int cluster_master_of(unsigned slot);
 
-/** Return the slot of the bucket. */
 unsigned cluster_slot_of(unsigned bucket);
 
-/** Find a name in this bucket. */
 const char *cluster_name_in(unsigned bucket, char ret_name[16]);
 
 #endif

@@ -103,7 +103,8 @@ void fake_stop(struct fake *fake)
 {
     if (fake->peer != NULL)
         close_peer(fake->peer);
-    uv_close((uv_handle_t *)&fake->listener, on_listener_closed); /* unlinks the path */
+    /* this unlinks the path */
+    uv_close((uv_handle_t *)&fake->listener, on_listener_closed);
 }
 
 void fake_say(struct fake *fake, const char *bytes)

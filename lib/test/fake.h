@@ -29,13 +29,11 @@ struct fake {
 /** Start a server. If `greeting` is NULL, the server greets like Redis. */
 struct fake *fake_start(uv_loop_t *loop, const char *greeting);
 
-/** The loop frees the memory in a later turn. */
+/** Stop the server. The loop frees the memory in a later turn. */
 void fake_stop(struct fake *fake);
 
-/** Send these bytes to the newest connection. */
 void fake_say(struct fake *fake, const char *bytes);
 
-/** Close the newest connection. */
 void fake_hang_up(struct fake *fake);
 
 #endif

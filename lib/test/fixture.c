@@ -397,7 +397,6 @@ struct sleeper {
     const struct call *call;
 };
 
-/** Whether all channels of the client are subscribed. */
 static bool hears_all(const struct rlock_client *client)
 {
     for (int i = 0; i < RLOCK_CHANNEL_BUCKETS; i++) {
@@ -492,7 +491,8 @@ void call_release(struct rlock_client *client, struct call *call)
 static enum rlock_status finish(struct fixture *fixture, struct rlock_client *client,
                                 struct call *call, unsigned answers)
 {
-    assert_int_equal(call->answers, answers - 1); /* not from inside the call */
+    /* no callback came from inside the call */
+    assert_int_equal(call->answers, answers - 1);
     rlock_flush(client);
     fixture_wait_answers(fixture, call, answers);
     assert_int_equal(call->answers, answers);

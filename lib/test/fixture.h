@@ -25,16 +25,14 @@ struct fixture {
     unsigned closed_count;
 };
 
-/** A call, and how it has ended. */
 struct call {
     struct rlock lock;
     unsigned answers;
-    enum rlock_status status;      /* of the last answer */
-    enum rlock_status statuses[4]; /* of the first answers */
-    unsigned losses;               /* calls of on_lost */
+    enum rlock_status status;
+    enum rlock_status statuses[4];
+    unsigned losses; /* calls of on_lost */
 };
 
-/** The answer to rlock_inspect() or rlock_force_release(). */
 struct answer {
     unsigned answers;
     enum rlock_status status;
@@ -44,7 +42,7 @@ struct answer {
     bool is_ours;
 };
 
-int fixture_start_server(void **state); /* for the group */
+int fixture_start_server(void **state);
 int fixture_stop_server(void **state);
 int fixture_setup(void **state); /* for each test; sets *state to a struct fixture */
 int fixture_teardown(void **state);
@@ -62,7 +60,6 @@ struct rlock_client *fixture_client(struct fixture *fixture);
 struct rlock_client *fixture_open(struct fixture *fixture,
                                   struct rlock_client_options options);
 
-/** Close a client and wait until it is gone. */
 void fixture_close(struct fixture *fixture, struct rlock_client *client);
 
 /** Like fixture_close(), for a client of a server that hangs: the timeout of the client passes. */
@@ -110,15 +107,12 @@ void fixture_hold_timers(struct fixture *fixture);
 
 void fixture_wait_up(struct fixture *fixture, struct rlock_client *client);
 void fixture_wait_down(struct fixture *fixture, struct rlock_client *client);
-/** Run the loop until the number at `at` has reached `wanted`. */
 void fixture_wait_count(struct fixture *fixture, const unsigned *at, unsigned wanted);
 void fixture_wait_answers(struct fixture *fixture, const struct call *call,
                           unsigned answers);
 void fixture_wait_losses(struct fixture *fixture, const struct call *call,
                          unsigned losses);
 
-/** Return how many leases the client has renewed. The second function runs the loop until the
- *  number is `wanted`. */
 uint64_t fixture_renewed(const struct rlock_client *client);
 void fixture_wait_renewed(struct fixture *fixture, const struct rlock_client *client,
                           uint64_t wanted);
@@ -170,7 +164,6 @@ enum rlock_status inspect(struct fixture *fixture, struct rlock_client *client,
 enum rlock_status force(struct fixture *fixture, struct rlock_client *client,
                         struct answer *answer, const char *name);
 
-/** A test with a struct fixture as its state. */
 #define FIXTURE_CASE(name) GUARDED_CASE(name, fixture_setup, fixture_teardown)
 #define FIXTURE_TEST(name) CASE(name, fixture_setup, fixture_teardown)
 

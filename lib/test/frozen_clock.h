@@ -12,8 +12,6 @@
 
 static int64_t frozen_us;
 
-/** Replaces the function of the C library: CLOCK_BOOTTIME shows `frozen_us`, which only the test
- *  changes. */
 /* NOLINTNEXTLINE(readability-inconsistent-declaration-parameter-name) */
 int clock_gettime(clockid_t id, struct timespec *ret_time)
 {

@@ -26,7 +26,7 @@ struct group_test {
     struct rlock_client *clients[MEMBERS];
     struct rlock_group *group;
     unsigned answers, losses;
-    enum rlock_status status; /* of the last answer */
+    enum rlock_status status;
 };
 
 static inline void on_answer(struct rlock_group *group, enum rlock_status status,
@@ -115,7 +115,6 @@ static inline void acquire(struct group_test *test, uint32_t lease_ms, uint32_t 
     assert_int_equal(test->answers, 0);
 }
 
-/** Answer for a member that is in a call. */
 static inline void answer_for(struct group_test *test, int member,
                               enum rlock_status status)
 {

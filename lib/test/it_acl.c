@@ -16,7 +16,6 @@
 #define FENCES     "shop:fence"
 #define LEAST      "redis://least"
 
-/** The manual page. */
 extern const char acl_page[];
 __asm__(
     ".pushsection .rodata\nacl_page:\n.incbin \"lib/man/rlock.7\"\n.byte 0\n.popsection");
@@ -26,16 +25,15 @@ struct rights {
     unsigned count;
 };
 
-/** What two clients of the user do, and the result. */
 struct session {
     struct fixture *fixture;
     struct rlock_client *owner, *waiter;
-    bool is_woken; /* the release has woken the waiter */
+    bool is_woken;
     char why[256]; /* reason of the first failure, or of a refused subscription */
 };
 
-/** Append `word`. In it, NAME is replaced by the name of the lock, and "lock:fence" by the key of
- *  the fence counter. */
+/** Append `word`. In the word, NAME stands for the name of the lock, and "lock:fence" for the
+ *  key of the fence counter. */
 static void add_right(struct rights *rights, const char *word, size_t len)
 {
     char text[48], *at;
@@ -154,7 +152,6 @@ static void use_lock(struct session *session, const struct rlock_kind *kind)
         memcpy(session->why, rlock_client_why(waiter)->text, sizeof(session->why));
 }
 
-/** Whether all of use_lock() works for this user. */
 static bool works(struct session *session, struct fixture *fixture, const char *login,
                   const char *fence_key, const struct rlock_kind *kind)
 {
@@ -230,7 +227,6 @@ RIGHTS_CASE(read, "rlock_read")
 RIGHTS_CASE(write, "rlock_write")
 RIGHTS_CASE(getset, "rlock_getset")
 
-/** Execute the ACL command of the page as an operator would type it. */
 FIXTURE_CASE(test_rights__of_the_command_of_the_page_suffice)
 {
     static const struct rlock_kind *const kinds[] = {
@@ -262,7 +258,6 @@ FIXTURE_CASE(test_rights__are_tried_without_a_change_of_a_counter_that_is_none)
     assert_int_equal(server_int(fixture->server, "HLEN " FENCES), 1);
 }
 
-/** Without the rights for waiting a waiter gets no message, and notices the release by itself. */
 FIXTURE_CASE(test_wait__without_the_rights_of_waiting_polls)
 {
     static const struct rlock_kind *const kinds[] = {&rlock_plain, &rlock_cohort};
@@ -334,8 +329,6 @@ static bool finds(struct fixture *fixture, enum query query, char ret_why[256])
     return is_found;
 }
 
-/** Assert that a query works with all rights that the page lists for `item`, and that it does not
- *  work if one of them is missing. */
 static void assert_least(struct fixture *fixture, enum query query, const char *item)
 {
     struct rights rights = {0};

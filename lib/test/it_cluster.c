@@ -55,12 +55,12 @@ CLUSTER_CASE(test_rlock_acquire__of_every_kind_on_all_masters)
         FIXTURE_AWAIT(fixture, have_one_connection, NULL);
         ASSERT_STATUS(inspect(fixture, client, &answer, "item:7"), RLOCK_OK);
         cluster_release_all(fixture, client, calls);
-        assert_int_equal(cluster_count_keys(), RLOCK_BUCKETS); /* a fence counter each */
+        /* each bucket has a fence counter */
+        assert_int_equal(cluster_count_keys(), RLOCK_BUCKETS);
         ASSERT_STATUS(inspect(fixture, client, &answer, "item:7"), RLOCK_NOT_FOUND);
     }
 }
 
-/** The names that rlock_list() has reported, and how it has ended. */
 struct list_of_names {
     unsigned char told[CLUSTER_NAMES];
     unsigned count, answers;
@@ -111,8 +111,6 @@ CLUSTER_CASE(test_rlock_list__asks_all_masters)
 
 enum { MEMBERS = KINDS - 1 }; /* a group has all kinds but getset */
 
-/** A group with a member of each kind, each in a bucket of its own, and the answers to its
- *  calls. */
 struct group_test {
     struct fixture *fixture;
     struct rlock_group *group;
@@ -232,7 +230,7 @@ CLUSTER_CASE(test_rlock__without_a_master_others_go_on)
     char name[24];
 
     memset(calls, 0, sizeof(calls));
-    /* so that the client knows the masters of the buckets */
+    /* now the client knows the masters of the buckets */
     cluster_acquire_all(fixture, client, calls, &how);
     cluster_release_all(fixture, client, calls);
     cluster_set_node_timeout("2500");
@@ -266,7 +264,7 @@ CLUSTER_CASE(test_rlock__without_a_master_others_go_on)
     cluster_await_complete();
 }
 
-/** Return how many connections the cluster_nodes have accepted, except the node that was killed. */
+/** Return how many connections the nodes have accepted, without the node that was killed. */
 static long long count_accepted(void)
 {
     long long count = 0;
@@ -280,8 +278,8 @@ static long long count_accepted(void)
     return count;
 }
 
-/** The connections of a client for its buckets and for its subscriptions look for their lost
- *  master together, so they connect to few cluster_nodes. */
+/** The connections of a client look for their lost master together, so they connect to few
+ *  nodes. */
 CLUSTER_CASE(test_redis_conn__siblings_search_a_dead_master_together)
 {
     static struct call calls[CLUSTER_NAMES], waiters[CLUSTER_NAMES];

@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/** A slot on its way from one master to another. */
 struct move {
     unsigned slot;
     int from, to;
@@ -25,7 +24,6 @@ static void begin_move(const struct move *move)
               id);
 }
 
-/** Move at most `count` keys of the slot. */
 static void move_keys(const struct move *move, unsigned count)
 {
     redisReply *keys = server_command(&cluster_nodes[move->from],
@@ -38,10 +36,12 @@ static void move_keys(const struct move *move, unsigned count)
     freeReplyObject(keys);
 }
 
-/** Give the slot to its new master, and wait until all cluster_nodes know it. Only one move may end at a
- *  time. At the end of a move, the new master takes a configuration epoch above all epochs that it
- *  knows. If it does not know the epoch of another move that has just ended, the new master of that
- *  other move may claim this slot, and the keys of the slot are lost. */
+/**
+ * Give the slot to its new master, and wait until all nodes know it. Only one move may end at a
+ * time. At the end of a move, the new master takes a configuration epoch above all epochs that it
+ * knows. If it does not know the epoch of another move that has just ended, the new master of that
+ * other move may claim this slot, and the keys of the slot are lost.
+ */
 static void end_move(const struct move *move)
 {
     char id[64];
@@ -52,8 +52,8 @@ static void end_move(const struct move *move)
     cluster_await_complete();
 }
 
-/** Return the move of a bucket to the next master, or with `is_back` the move from there to its
- *  first master. */
+/** Return the move of a bucket from its first master to the next master. With `is_back` the
+ *  bucket moves the other way. */
 static struct move move_of(unsigned bucket, bool is_back)
 {
     unsigned slot = cluster_slot_of(bucket);
@@ -79,7 +79,7 @@ static void move_buckets(bool is_back)
 
 struct subscription {
     int node;
-    const char *name; /* in bucket 0 */
+    const char *name; /* a name in bucket 0 */
 };
 
 static bool is_subscribed(void *arg)
@@ -103,8 +103,8 @@ static void on_inspected(enum rlock_status status, const struct rlock_info *info
     answer->answers++;
 }
 
-/** The waiter uses SSUBSCRIBE at the master of the slot. So the other cluster_nodes have no channel, and no
- *  node has a channel of SUBSCRIBE. */
+/** The waiter uses SSUBSCRIBE at the master of the slot. So no other node has the channel, and
+ *  no node has a channel of SUBSCRIBE. */
 CLUSTER_CASE(test_rlock_acquire__waits_at_a_channel_of_the_slot)
 {
     struct rlock_acquire_options how = waiting(NULL, 0, RLOCK_WAIT_FOREVER);
@@ -192,7 +192,7 @@ CLUSTER_CASE(test_rlock__a_command_in_the_buffer_delays_no_move)
 
     cluster_name_in(0, name);
     ASSERT_STATUS(inspect(fixture, client, &answer, name), RLOCK_NOT_FOUND);
-    fixture_settle(fixture); /* the master has the scripts */
+    fixture_settle(fixture); /* now the master has the scripts */
     rlock_inspect(client, name, strlen(name), raise_fences, client);
     rlock_flush(client);
     server_settle();
@@ -210,12 +210,11 @@ CLUSTER_CASE(test_rlock__a_command_in_the_buffer_delays_no_move)
 static bool are_released(void *unused)
 {
     (void)unused;
-    return cluster_count_keys() == RLOCK_BUCKETS; /* the fence counters */
+    return cluster_count_keys() == RLOCK_BUCKETS; /* only the fence counters are left */
 }
 
-/** Of each slot, some keys are on one master and some on another. The reply to a call for several
- *  of these keys is TRYAGAIN, and the reply to a call for a key that has moved is ASK.
- *  Nevertheless held locks are renewed, waiters get their lock, and released locks are free. */
+/** Each slot has some keys on one master and some on another. A call for several of these keys
+ *  gets TRYAGAIN, and a call for a key that has moved gets ASK. */
 CLUSTER_CASE(test_rlock__half_moved_slots_lose_no_lock)
 {
     static struct call calls[CLUSTER_NAMES], waiting_calls[RLOCK_BUCKETS];

@@ -34,7 +34,8 @@ FIXTURE_CASE(test_redis_conn_open__by_address_name_and_socket)
         probe_wait(&probe, &probe.ups, 1);
         assert_true(redis_conn_is_up(probe.conn));
         assert_false(redis_conn_is_cluster(probe.conn));
-        assert_false(redis_conn_is_sharded(probe.conn)); /* though of Redis 7 */
+        /* sharded pub/sub needs a cluster */
+        assert_false(redis_conn_is_sharded(probe.conn));
         probe_command(&probe, &bad, "NOSUCH", NULL);
         ASSERT_STATUS(bad.status, RLOCK_REFUSED);
         ASSERT_CONTAINS(bad.text, "unknown command");
@@ -80,7 +81,8 @@ FIXTURE_CASE(test_redis_conn_open__logs_in_and_selects_the_database)
     assert_int_equal(probe.downs, 1); /* the same reason is reported once */
     assert_int_equal(probe.ups, 0);
     probe_close(&probe);
-    probe_open(&probe, fixture, server.unix_url, TIMEOUT_MS); /* without a password */
+    /* no password */
+    probe_open(&probe, fixture, server.unix_url, TIMEOUT_MS);
     probe_wait(&probe, &probe.downs, 1);
     probe_assert_why(&probe, "NOAUTH");
     probe_close(&probe);
@@ -123,7 +125,7 @@ FIXTURE_CASE(test_redis_socket_open__is_closed_by_exec)
 {
     struct fixture *fixture = *state;
     struct probe probe;
-    int descriptor = dup(0); /* the socket gets the same */
+    int descriptor = dup(0); /* the socket gets this descriptor */
 
     close(descriptor);
     probe_connect(&probe, fixture, fixture->server->unix_url);
@@ -140,7 +142,8 @@ static int (*next_getaddrinfo(void))(const char *, const char *, const struct ad
     return found;
 }
 
-/** Replaces the function of the C library: a name "FIRST+SECOND" has the addresses of both. */
+/** Replaces the function of the C library. A name "FIRST+SECOND" has the addresses of FIRST and
+ *  of SECOND. */
 /* NOLINTNEXTLINE(readability-inconsistent-declaration-parameter-name) */
 int getaddrinfo(const char *name, const char *service, const struct addrinfo *hints,
                 struct addrinfo **ret_found)
@@ -214,7 +217,7 @@ FIXTURE_CASE(test_redis_conn_open__refuses_other_servers)
         probe_assert_why(&probe, cases[i].why);
         if (i == sizeof(cases) / sizeof(*cases) - 1) {
             probe_wait(&probe, &probe.fake->connections, 3);
-            assert_int_equal(probe.downs, 1); /* the same reason is reported once */
+            assert_int_equal(probe.downs, 1);
             assert_int_equal(probe.ups, 0);
             probe.fake->greeting = FAKE_GREETING;
             probe_wait(&probe, &probe.ups, 1);
@@ -265,7 +268,6 @@ FIXTURE_CASE(test_redis_conn_close__answers_what_is_under_way)
     assert_int_equal(flushed.answers, 1);
 }
 
-/** The connection that the callback of a command closes. */
 static struct probe *to_close;
 
 static void on_done_close(struct redis_command *done, enum rlock_status status,
@@ -278,7 +280,7 @@ static void on_done_close(struct redis_command *done, enum rlock_status status,
 FIXTURE_CASE(test_redis_conn_close__from_inside_an_answer)
 {
     static const struct {
-        const char *says; /* NULL: it hangs up */
+        const char *says; /* NULL: the server hangs up */
         enum rlock_status status;
     } cases[] = {
         {"+PONG\r\n", RLOCK_OK},
@@ -306,7 +308,7 @@ FIXTURE_CASE(test_redis_conn_close__from_inside_an_answer)
         ASSERT_STATUS(first.status, cases[i].status);
         assert_int_equal(second.answers, 1);
         ASSERT_STATUS(second.status, RLOCK_CANCELLED);
-        assert_int_equal(probe.downs, 0); /* nothing is reported after the close */
+        assert_int_equal(probe.downs, 0);
         fake_stop(probe.fake);
         uv_run(&fixture->loop, UV_RUN_NOWAIT);
     }
@@ -343,7 +345,6 @@ FIXTURE_CASE(test_redis_conn__reconnects_after_a_restart)
     }
 }
 
-/** The last reply and the end of the connection arrive together. */
 FIXTURE_CASE(test_redis_conn__notices_the_end_behind_the_last_reply)
 {
     struct fixture *fixture = *state;
@@ -357,13 +358,14 @@ FIXTURE_CASE(test_redis_conn__notices_the_end_behind_the_last_reply)
         if (!fails_to_write)
             probe_push(&probe, &second, "PING", NULL);
         fake_say(probe.fake, "+PONG\r\n");
-        fake_hang_up(probe.fake); /* the loop does not run */
+        /* the loop has not run, so the connection does not know yet */
+        fake_hang_up(probe.fake);
         if (fails_to_write) {
             probe_push(&probe, &second, "PING", NULL);
             ASSERT_STATUS(probe.conn->broken.status, RLOCK_IO);
             ASSERT_CONTAINS(probe.conn->broken.text, "write: ");
         }
-        fixture_hold_timers(fixture); /* not by the timeout */
+        fixture_hold_timers(fixture); /* the connection must not wait for the timeout */
         if (fails_to_write)
             redis_conn_wake_only_at(probe.conn, 0);
         probe_wait(&probe, &second.answers, 1);
@@ -390,11 +392,11 @@ FIXTURE_CASE(test_redis_conn__times_out_on_a_hung_server_and_reconnects)
     fixture_pass_ms(fixture, TIMEOUT_MS / 2 + 1);
     assert_int_equal(first.answers, 1);
     ASSERT_STATUS(first.status, RLOCK_TIMEOUT);
-    assert_int_equal(second.answers, 1); /* the later one too */
+    assert_int_equal(second.answers, 1);
     ASSERT_STATUS(second.status, RLOCK_TIMEOUT);
     probe_assert_why(&probe, "no reply within 10000 ms");
     ASSERT_STATUS(probe.why.status, RLOCK_TIMEOUT);
-    for (int i = 0; i < 2; i++) { /* attempts to connect time out, too */
+    for (int i = 0; i < 2; i++) {
         fixture_pass_ms(fixture, PAUSE_MAX_MS);
         fixture_run_for(fixture, 10);
         fixture_pass_ms(fixture, TIMEOUT_MS + 1);
@@ -442,8 +444,8 @@ FIXTURE_CASE(test_redis_conn__pauses_are_short_again_after_a_steady_second)
 
 /* -- commands -- */
 
-/** With many commands the replies show when writing can go on. With one large command only the
- *  poll shows it. */
+/** After many commands, their replies show that the socket takes more bytes. After one large
+ *  command, only the poll shows this. */
 FIXTURE_CASE(test_redis_conn_flush__of_more_than_the_socket_takes)
 {
     enum { COMMANDS_MAX = 60 };
@@ -484,7 +486,7 @@ FIXTURE_CASE(test_redis_conn__malformed_reply_ends_all_commands)
     probe_connect_fake(&probe, fixture);
     probe_push(&probe, &first, "GET", "a");
     probe_push(&probe, &second, "GET", "b");
-    fake_say(probe.fake, "$5\r\nval"); /* a reply may come in pieces */
+    fake_say(probe.fake, "$5\r\nval");
     fixture_run_for(fixture, 20);
     assert_int_equal(first.answers, 0);
     fake_say(probe.fake, "ue\r\n!?\r\n");
@@ -536,7 +538,7 @@ FIXTURE_CASE(test_redis_conn__sends_nothing_before_the_flush)
     fake_say(probe.fake, "$-1\r\n");
     probe_wait(&probe, &commands[0].answers, 1);
     fixture_run_for(fixture, 20);
-    assert_int_equal(probe.fake->heard_len, 3 * GET_LEN); /* nor when a reply arrives */
+    assert_int_equal(probe.fake->heard_len, 3 * GET_LEN);
     probe_close(&probe);
     ASSERT_STATUS(commands[3].status, RLOCK_CANCELLED);
 }
@@ -571,7 +573,6 @@ FIXTURE_CASE(test_redis_conn__sends_a_ping_while_idle)
         assert_int_equal(probe.downs, 0);
         probe.fake->heard_len = 0;
         fixture_pass_ms(fixture, REDIS_IDLE_US / 1000 + 1);
-        /* no PING, because a reply came in the last second */
         assert_int_equal(probe.fake->heard_len, 0);
     }
     await_ping(&probe);
@@ -587,11 +588,11 @@ FIXTURE_CASE(test_redis_conn__write_to_a_closed_peer_raises_no_signal)
     struct command first = {0}, second = {0};
 
     probe_connect_fake(&probe, *state);
-    signal(SIGPIPE, SIG_DFL); /* whatever the parent set */
-    fake_hang_up(probe.fake); /* the loop does not run */
+    signal(SIGPIPE, SIG_DFL); /* the parent may have ignored SIGPIPE */
+    fake_hang_up(probe.fake);
     probe_push(&probe, &first, "PING", NULL);
     probe_push(&probe, &second, "PING", NULL);
-    assert_int_equal(first.answers, 0); /* not from inside the call */
+    assert_int_equal(first.answers, 0); /* no callback came from inside the call */
     probe_wait(&probe, &second.answers, 1);
     ASSERT_STATUS(first.status, RLOCK_IO);
     ASSERT_STATUS(second.status, RLOCK_IO);
@@ -633,7 +634,7 @@ FIXTURE_CASE(test_redis_conn_end__without_memory_drops_this_command_only)
 /* -- siblings -- */
 
 /** Each sibling reports the loss of the shared socket. The commands of both siblings end, also
- *  when both are closed. */
+ *  when both siblings are closed. */
 FIXTURE_CASE(test_redis_conn__siblings_at_one_server_share_a_socket)
 {
     struct fixture *fixture = *state;
@@ -666,9 +667,9 @@ FIXTURE_CASE(test_redis_conn__siblings_at_one_server_share_a_socket)
         redis_conn_close(probes[i].conn, probe_on_closed, &probes[i]);
         assert_int_equal(last[i].answers, 1);
         ASSERT_STATUS(last[i].status, RLOCK_CANCELLED);
-        if (i == 0) /* a closed connection leaves the ring of siblings */
+        if (i == 0)
             assert_true(list_is_empty(&probes[1].conn->siblings));
-        redis_conn_flush(probes[i].conn); /* there is no socket */
+        redis_conn_flush(probes[i].conn); /* after the close there is no socket */
     }
     for (int i = 0; i < 2; i++)
         FIXTURE_AWAIT(fixture, probe_is_closed, &probes[i]);

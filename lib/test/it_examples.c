@@ -23,7 +23,6 @@ static void find_example(const char *name, char ret_path[256])
     snprintf(ret_path, 256, "%s/../examples/%s", self, name);
 }
 
-/** Run the example with these arguments. */
 static struct run run_example(const char *name, const char *const *arguments)
 {
     const char *argv[8] = {NULL};
@@ -68,7 +67,7 @@ EXAMPLE_CASE(test_examples__do_what_they_say)
         {"multi", "both shelves are ours\n", "shelf:1"},
         {"async", "item:1: ok\nitem:2: ok\nitem:3: ok\n", "item:1"},
         {"sync", "4 threads counted to 400\n", "counter"},
-        /* of the manual pages */
+        /* examples of the manual pages */
         {"rlock.7", "sold, 9 left\n", "stock"},
         {"rlock.3", "item:1: ok\nitem:2: ok\nitem:3: ok\n", "item:1"},
         {"rlock_sync.3", "200\n", "counter"},

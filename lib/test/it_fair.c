@@ -59,7 +59,6 @@ static void assert_nothing_left(struct fixture *fixture)
     assert_false(server_has(fixture->server, "item:7:beats"));
 }
 
-/** Release the lock, and assert that `next` gets it. */
 static void hand_over(struct fixture *fixture, struct rlock_client *client,
                       struct call *holder, struct call *next)
 {
@@ -105,7 +104,6 @@ static long long server_ms(struct fixture *fixture)
     return ms;
 }
 
-/** The process of the first waiter was killed, so it sends no heartbeats. */
 FIXTURE_CASE(test_waiter__that_died_as_head_is_passed_over)
 {
     struct fixture *fixture = *state;

@@ -129,7 +129,6 @@ static void trial_acquire_with_body(struct trial *trial)
     alice_warms_up(trial);
     forget_scripts(trial);
     trial_strike(trial);
-    /* the fault spares the EVALSHA, and hits the EVAL after it */
     trial->proxy->plan.passing = 1;
     acquire_with_fault(trial);
 }
@@ -180,7 +179,7 @@ static bool has_one_grant(void *arg)
     struct trial *trial = arg;
 
     return server_int(trial->fixture->server, "HLEN " NAME) ==
-           3; /* count, grant, fence */
+           3; /* the fields are the count, the grant and the fence */
 }
 
 static bool has_two_grants(void *arg)
@@ -271,7 +270,7 @@ static void trial_renew_in_vain(struct trial *trial)
     trial_assert_stats(trial);
 }
 
-/** If it is not known whether a lease was extended, it does not count as extended. */
+/** A lease whose extension is in doubt does not count as extended. */
 static void trial_extend(struct trial *trial)
 {
     bool is_ok = trial->fault->status == RLOCK_OK;
@@ -367,8 +366,6 @@ static enum rlock_status bob_hands_over(struct trial *trial)
     return trial_count(trial, &trial->hers);
 }
 
-/** Alice waits once from beginning to end: she subscribes, Bob's release wakes her, and she
- *  unsubscribes. */
 static void alice_waits_and_gets_it(struct trial *trial)
 {
     alice_waits(trial);
@@ -386,7 +383,6 @@ static bool has_no_subscriber(void *arg)
     return is_so;
 }
 
-/** Assert that a fault of her subscription does not last, and leaves nothing behind. */
 static void subscription_recovers(struct trial *trial)
 {
     trial_await(trial, &trial->proxy->faults, 1);
@@ -621,8 +617,7 @@ static void add(const struct test *test, const struct fault *fault)
                                               .initial_state = row};
 }
 
-/** Add those rows whose names begin with `only` and that belong to this team. Row number i of them
- *  belongs to team i % TEAMS. */
+/** Add the rows of this team whose names begin with `only`. The teams take these rows in turn. */
 static void add_rows(size_t team, const char *only)
 {
     size_t count = 0;

@@ -12,7 +12,7 @@
 #define NAME_LEN 6
 #define HANGS_S  60 /* after this time SIGALRM ends the child */
 
-/** Run `act` in a child process. It must return true. */
+/** Run `act` in a child process. `act` must return true. */
 static void in_child(bool (*act)(void *arg), void *arg)
 {
     pid_t child = child_fork();
@@ -24,7 +24,6 @@ static void in_child(bool (*act)(void *arg), void *arg)
     assert_int_equal(child_wait(child), 0);
 }
 
-/** A client that the child inherits, and its lock NAME. */
 struct shared {
     struct fixture *fixture;
     struct rlock_client *client;

@@ -12,14 +12,12 @@
 
 static struct server servers[SERVERS];
 
-/** A client on each of the first servers, a group of members on them, and the answers to its
- *  calls. */
 struct group_test {
     struct fixture *fixture;
     struct rlock_client *clients[SERVERS];
     struct rlock_group *group;
     unsigned answers, losses;
-    enum rlock_status status; /* of the last answer */
+    enum rlock_status status;
 };
 
 static int start_servers(void **state UNUSED)
@@ -62,7 +60,6 @@ static void open_clients(struct group_test *test, struct fixture *fixture, int c
     }
 }
 
-/** Create a group with a member on each of the first `count` servers. */
 static void create(struct group_test *test, struct fixture *fixture, int count,
                    enum rlock_group_need need)
 {
@@ -120,7 +117,6 @@ static void begin_acquire(struct group_test *test, struct rlock_group_options op
     rlock_group_acquire(test->group, &options, on_answer, test);
 }
 
-/** Run the loop until the call in progress is answered. Returns its status. */
 static enum rlock_status await(struct group_test *test)
 {
     unsigned answers = test->answers;
@@ -147,8 +143,8 @@ static enum rlock_status extend_group(struct group_test *test, uint32_t lease_ms
     return await(test);
 }
 
-/** Whether the servers have the key NAME as `arg` says, with one character for each server: '1'
- *  the key exists, '0' it does not, '-' the server is not asked. */
+/** Whether the servers have the key NAME as `arg` says. `arg` has one character for each server:
+ *  '1' the key exists, '0' it does not exist, '-' the server is not asked. */
 static bool has_keys(void *arg)
 {
     const char *wanted = arg;
@@ -225,7 +221,6 @@ GROUP_CASE(test_acquire__of_a_majority_does_without_a_minority)
     }
 }
 
-/** rlock_group_why() tells how each member answered. The members that were granted are released. */
 GROUP_CASE(test_acquire__of_a_refused_majority_tells_why)
 {
     struct group_test test;
@@ -361,7 +356,6 @@ GROUP_CASE(test_on_lost__of_a_majority_is_called_once)
     rlock_group_free(test.group);
 }
 
-/** The owners that rlock_group_inspect() has reported. */
 struct found {
     struct group_test *test;
     unsigned ours, ended;

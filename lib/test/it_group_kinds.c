@@ -16,13 +16,12 @@ static const struct rlock_kind *const kinds[] = {RENEWABLE_KINDS, &rlock_read};
 enum { KINDS = 8 };
 static const char names[KINDS][2] = {"a", "b", "c", "d", "e", "f", "g", "h"};
 
-/** A group, and the answers to its calls. */
 struct scene {
     struct fixture *fixture;
     struct rlock_client *client;
     struct rlock_group *group;
     unsigned answers, losses;
-    enum rlock_status status; /* of the last answer */
+    enum rlock_status status;
 };
 
 static struct rlock_member member_of(struct rlock_client *client, int kind)

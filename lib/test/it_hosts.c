@@ -29,7 +29,6 @@ static int stop_servers(void **state)
     return fixture_stop_server(state);
 }
 
-/** Open a connection to these hosts, in this order. */
 static void open_hosts(struct probe *probe, struct fixture *fixture, unsigned first_port,
                        unsigned second_port, uint32_t timeout_ms)
 {
@@ -48,7 +47,7 @@ FIXTURE_CASE(test_redis_conn__takes_the_primary_among_its_hosts)
 
     open_hosts(&probe, fixture, replica.port, fixture->server->port, TIMEOUT_MS);
     probe_wait(&probe, &probe.ups, 1);
-    assert_int_equal(probe.downs, 0); /* no round has failed */
+    assert_int_equal(probe.downs, 0);
     probe_close(&probe);
     open_hosts(&probe, fixture, nobody, fixture->server->port, TIMEOUT_MS);
     probe_wait(&probe, &probe.ups, 1);
@@ -71,7 +70,7 @@ FIXTURE_CASE(test_redis_conn__replica_is_never_up)
     probe_close(&probe);
 
     open_hosts(&probe, fixture, port_free(), replica.port, TIMEOUT_MS);
-    probe_wait(&probe, &probe.downs, 1); /* the message has the reason of each host */
+    probe_wait(&probe, &probe.downs, 1);
     probe_assert_why(&probe, "connection refused; 127.0.0.1:");
     snprintf(reason, sizeof(reason), "127.0.0.1:%u: the server is a replica",
              replica.port);
@@ -83,7 +82,7 @@ FIXTURE_CASE(test_redis_conn__replica_is_never_up)
     probe_close(&probe);
 }
 
-/** The first host accepts connections, but never replies. It gets a fifth of the timeout. */
+/** The first host accepts connections, but never replies. */
 FIXTURE_CASE(test_redis_conn__silent_host_delays_by_a_fifth_of_the_timeout)
 {
     struct fixture *fixture = *state;

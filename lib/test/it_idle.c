@@ -23,8 +23,7 @@ static void begin_many(struct rlock_client *client, struct call *calls, unsigned
     rlock_flush(client);
 }
 
-/** The leases run for longer than the test. A try follows each subscription, and the commands are
- *  counted only after these tries. */
+/** A try follows each subscription. The commands are counted only after these tries. */
 FIXTURE_CASE(test_wait__for_20000_names_costs_less_than_500_commands_a_second)
 {
     enum { NAMES = 20000, SECONDS = 10 };
@@ -41,7 +40,7 @@ FIXTURE_CASE(test_wait__for_20000_names_costs_less_than_500_commands_a_second)
     begin_many(bob, calls, NAMES, RLOCK_WAIT_FOREVER);
     for (unsigned i = 0; i < NAMES; i++)
         call_rest(fixture, &calls[i]);
-    fixture_wait_asleep(fixture, bob, &calls[0]); /* all channels are subscribed */
+    fixture_wait_asleep(fixture, bob, &calls[0]);
     for (unsigned i = 0; i < NAMES; i++)
         call_rest(fixture, &calls[i]);
     fixture_settle(fixture);
@@ -105,7 +104,7 @@ FIXTURE_CASE(test_wait__notices_a_lost_message)
         }
         ASSERT_STATUS(release(fixture, alice, &held), RLOCK_OK);
         fixture_settle(fixture);
-        ASSERT_NUMBER(proxy->faults, >, faults); /* the message was published */
+        ASSERT_NUMBER(proxy->faults, >, faults);
         ASSERT_NUMBER(ms_until_answered(fixture, &calls[0]), <=, NOTICE_MS);
         ASSERT_STATUS(calls[0].status, RLOCK_OK);
         ASSERT_STATUS(release(fixture, bob, &calls[0]), RLOCK_OK);
@@ -140,7 +139,6 @@ FIXTURE_CASE(test_wait__keeps_the_waiting_key_alive)
     fixture_close(fixture, bob);
 }
 
-/** Calls of the same holder wait together, and get the lock together. */
 FIXTURE_CASE(test_wait__of_the_same_holder_ends_with_its_grant)
 {
     struct fixture *fixture = *state;

@@ -68,7 +68,6 @@ static int64_t safe_ms(const struct call *call)
     return rlock_safe_for_us(&call->lock, clock_mono_us()) / 1000;
 }
 
-/** Let time pass for the client and for the keys of the server. */
 static void pass_ms(struct fixture *fixture, unsigned ms)
 {
     server_pass_ms(fixture->server, ms);
@@ -107,7 +106,8 @@ FIXTURE_CASE(test_acquire__holds_the_lock_until_its_release)
         assert_int_equal(answer.is_ours, kind != &rlock_getset);
         ASSERT_STATUS(inspect(fixture, bob, &answer, NAME), RLOCK_OK);
         assert_false(answer.is_ours);
-        rlock_cancel(alice, &held.lock); /* the acquire has ended */
+        /* this has no effect, because the acquire has ended */
+        rlock_cancel(alice, &held.lock);
         ASSERT_STATUS(release(fixture, alice, &held), RLOCK_OK);
         assert_false(rlock_is_held(&held.lock));
         ASSERT_STATUS(release(fixture, alice, &held), RLOCK_NOT_OWNER);
@@ -217,7 +217,7 @@ FIXTURE_CASE(test_expiry__lets_another_in_and_the_late_owner_has_lost)
         }
         ASSERT_STATUS(release(fixture, alice, &held), RLOCK_LOST);
         ASSERT_STATUS(release(fixture, alice, &held), RLOCK_NOT_OWNER);
-        assert_int_equal(held.losses, 0); /* it was not watched */
+        assert_int_equal(held.losses, 0); /* the lock was not watched */
         ASSERT_STATUS(release(fixture, bob, &other), RLOCK_OK);
         assert_nothing_left(fixture);
     }
@@ -308,7 +308,7 @@ FIXTURE_CASE(test_waiter__that_is_cancelled_hands_its_turn_on)
         ASSERT_STATUS(try(fixture, alice, &held, rows[i].kind), RLOCK_OK);
         for (int j = 0; j < 2; j++)
             begin_wait(fixture, bob, &waiters[j], rows[i].rival);
-        (void)server_int(fixture->server, "DEL " NAME); /* without a message */
+        (void)server_int(fixture->server, "DEL " NAME);
         rlock_cancel(bob, &waiters[0].lock);
         fixture_wait_answers(fixture, &waiters[1], 1);
         ASSERT_STATUS(waiters[0].status, RLOCK_CANCELLED);
@@ -381,7 +381,6 @@ FIXTURE_CASE(test_extend__moves_the_end_of_the_lease)
     }
 }
 
-/** The watchdog renews the lock for ten leases. Then the lock is released by force. */
 FIXTURE_CASE(test_watchdog__keeps_the_lock_until_it_is_lost)
 {
     enum { RENEWALS = 30 };
@@ -411,7 +410,6 @@ FIXTURE_CASE(test_watchdog__keeps_the_lock_until_it_is_lost)
     }
 }
 
-/** Start a process that holds the lock and renews it again and again. Returns the process. */
 static pid_t start_holder(struct fixture *fixture, const struct rlock_kind *kind)
 {
     struct rlock_client *client;

@@ -14,27 +14,28 @@
 #define PROCESSES_MAX 3
 #define THREADS_MAX   3
 #define ROUNDS        60
-#define PLAY_NS       UINT64_C(10000000000) /* so that a process may be stopped for seconds */
-#define SHARE_MIN     30                    /* per cent, of one of two equal processes */
-#define HANGS_S       100
+/* long enough for a process that is stopped for seconds */
+#define PLAY_NS UINT64_C(10000000000)
+/* least share of one of two equal processes, in per cent */
+#define SHARE_MIN 30
+#define HANGS_S   100
 
 struct contest {
     const struct rlock_kind *kind;
-    const struct rlock_kind *third; /* the kind in each third round; NULL: `kind` */
-    unsigned permits;               /* of a semaphore */
-    /* threads of each process; 0: there is no such process */
+    const struct rlock_kind *third; /* the kind of every third round; NULL: `kind` */
+    unsigned permits;
+    /* number of threads of each process; 0: the process does not exist */
     unsigned threads[PROCESSES_MAX];
     unsigned hold_ms;
     unsigned rounds;    /* rounds of each thread; 0: the threads end after PLAY_NS */
     unsigned share_min; /* least share of each process in all grants, in per cent */
 };
 
-/** The memory that all processes share. */
 struct shared {
-    atomic_uint ready, wanted; /* threads */
+    atomic_uint ready, wanted; /* numbers of threads */
     atomic_uint grants[PROCESSES_MAX];
     atomic_uint owners, most_owners, writes, failures;
-    int64_t values[2]; /* the resource; both are equal except during a write */
+    int64_t values[2]; /* the resource: both values are equal except during a write */
 };
 
 struct player {
@@ -87,7 +88,6 @@ static bool goes_on(const struct player *player, unsigned round, uint64_t began_
     return uv_hrtime() - began_ns < PLAY_NS;
 }
 
-/** When all threads are ready, acquire and release the lock again and again. */
 static void *play(void *arg)
 {
     const struct player *player = arg;
@@ -142,7 +142,7 @@ _Noreturn static void run_process(struct player player, const char *url)
     child_exit(0);
 }
 
-/** Returns how many owners there were at most. */
+/** Return the greatest number of owners at the same time. */
 static unsigned compete(struct fixture *fixture, struct contest contest)
 {
     struct shared *shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE,
@@ -180,7 +180,6 @@ static unsigned compete(struct fixture *fixture, struct contest contest)
 
 /* -- exclusion -- */
 
-/** Returns how many owners there were at most. */
 static unsigned exclude(struct fixture *fixture, const struct rlock_kind *kind,
                         unsigned permits, const struct rlock_kind *third)
 {

@@ -4,9 +4,10 @@
 
 #include <stdio.h>
 
-#define REPLICAS     2
-#define WAIT_MS      300
-#define LONG_WAIT_MS 65000 /* more than WITHIN_MS: the test fails when it is used up */
+#define REPLICAS 2
+#define WAIT_MS  300
+/* more than WITHIN_MS, so the test fails if the whole time passes */
+#define LONG_WAIT_MS 65000
 
 static struct server replicas[REPLICAS];
 static char primary_port[8];

@@ -13,7 +13,7 @@ static enum rlock_status try(struct fixture *fixture, struct rlock_client *clien
     return acquire_with(fixture, client, call, NAME, &options);
 }
 
-/** Begin to wait. When this returns, the call is in the queue and sleeps. */
+/** Begin to wait, and return when the call is in the queue and sleeps. */
 static void wait_for_it(struct fixture *fixture, struct rlock_client *client,
                         struct call *call, const struct rlock_kind *kind)
 {
@@ -36,7 +36,8 @@ static void assert_waits(const struct call *call)
 
 static void assert_nothing_left(struct fixture *fixture)
 {
-    assert_int_equal(server_int(fixture->server, "DBSIZE"), 1); /* the fence counter */
+    /* only the fence counter is left */
+    assert_int_equal(server_int(fixture->server, "DBSIZE"), 1);
     assert_no_channels(fixture);
 }
 
@@ -132,7 +133,7 @@ FIXTURE_CASE(test_writer__waits_for_no_reader_that_came_later)
         wait_for_it(fixture, bob, &late[i], &rlock_read);
     fixture_hold_timers(fixture);
     ASSERT_STATUS(release_to_live(fixture, alice, &writers[0]), RLOCK_OK);
-    /* they already waited when writers[0] was granted */
+    /* these readers already waited when writers[0] was granted */
     for (int i = 0; i < 2; i++)
         assert_granted(fixture, &early[i]);
     fixture_settle(fixture);
@@ -224,7 +225,6 @@ FIXTURE_CASE(test_reader__may_not_become_a_writer)
     assert_nothing_left(fixture);
 }
 
-/** When the owner becomes a reader, a waiting reader gets in, and a waiting writer does not. */
 FIXTURE_CASE(test_writer__that_becomes_a_reader_lets_readers_in_and_no_writer)
 {
     struct fixture *fixture = *state;
@@ -263,7 +263,6 @@ FIXTURE_CASE(test_writer__that_becomes_a_reader_lets_readers_in_and_no_writer)
     assert_nothing_left(fixture);
 }
 
-/** The lease to write ends while its holder also reads. Then others may read. */
 FIXTURE_CASE(test_writer__whose_lease_ends_goes_on_reading)
 {
     struct fixture *fixture = *state;
@@ -316,7 +315,8 @@ static void become_reader_over(struct fixture *fixture, struct proxy *proxy,
     assert_waits(&reader);
     proxy_at(proxy, "rw_release", 1, cut);
     ASSERT_STATUS(release(fixture, alice, &write), RLOCK_IO);
-    assert_granted(fixture, &reader); /* the library releases the lease to write again */
+    /* the library repeats the release of the lease to write */
+    assert_granted(fixture, &reader);
     fixture_wait_up(fixture, alice);
     fixture_settle(fixture);
     ASSERT_STATUS(try(fixture, bob, &other, &rlock_write), RLOCK_BUSY);

@@ -35,14 +35,13 @@ extern const char it_scripts_text[];
 __asm__(".pushsection .rodata\nit_scripts_text:\n.incbin \"lib/test/it_scripts.lua\"\n"
         ".byte 0\n.popsection");
 
-/** What the next script finds on the server. */
 struct server_state {
     struct server *server;
     struct redis_script scripts[RLOCK_SCRIPT_COUNT];
-    const char *publish; /* the command that publishes */
+    const char *publish;
     int64_t clock_us;
-    const char *refused;   /* a command that the server refuses */
-    const char *receivers; /* of a message */
+    const char *refused;
+    const char *receivers;
 };
 
 /* clang-format off */
@@ -331,7 +330,7 @@ static const struct step fair_locks[] = {
      "{7 t+0 110 EEE1 {111 112 113 114}} |  | F=114, i=A:7/1h"},
     {"fair_release", "l lq lb k s kb i iq ib", "A:4 A:5 A:7 7",
      "7 001 |  | i deleted"},
-    /* the dead */
+    /* dead waiters */
     {"new", "", "", NULL},
     {"redis", "", "SET F 100", NULL},
     {"fair_acquire", "F n nq nb", "1h t+0 A:1 0 7",

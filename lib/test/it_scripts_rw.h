@@ -3,9 +3,9 @@
 #define TEST_IT_SCRIPTS_RW_H
 
 struct step {
-    const char *script; /* or another step */
+    const char *script; /* name of a script, or another step of it_scripts.c */
     const char *keys, *args;
-    const char *wanted; /* NULL: no error */
+    const char *wanted; /* NULL: the step must not fail */
 };
 
 /* clang-format off */
@@ -208,7 +208,7 @@ static const struct step read_write_locks[] = {
      "{7 t+0 110 1 {111}} |  | F=111, n={A:1:5 t+3600000000 C:2:6 t+3600000000}/1h, nb={'' m+0 B:7 m+1500 C:3 m+1500 - t+1}/1h, nr={B:7 t+2}/1h"},
     {"read_acquire", "F n nq nb nr", "1h t+0 B:2 7 1000 0 7",
      "{7 t+0 111 0 {1500}} |  | F=112"},
-    /* a writer leaves */
+    /* a writer leaves the queue */
     {"new", "", "", NULL},
     {"redis", "", "SET F 100", NULL},
     {"read_acquire", "F n nq nb nr", "1h t+0 A:1 1 1000 0 7",

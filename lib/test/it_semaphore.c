@@ -28,7 +28,8 @@ static void take_all(struct fixture *fixture, struct rlock_client *const *client
 
 static void assert_nothing_left(struct fixture *fixture)
 {
-    assert_int_equal(server_int(fixture->server, "DBSIZE"), 1); /* the fence counter */
+    /* only the fence counter is left */
+    assert_int_equal(server_int(fixture->server, "DBSIZE"), 1);
     assert_no_channels(fixture);
 }
 
@@ -119,7 +120,8 @@ FIXTURE_CASE(test_waiters__are_woken_by_releases_one_each)
         fixture_settle(fixture);
         for (int i = PERMITS; i < 2 * PERMITS; i++)
             assert_int_equal(waiters[i].answers, 0);
-        /* At most one release, two tries for each permit, and one try that finds no permit. */
+        /* The calls are at most one release, two tries for each permit, and one try that finds
+           no permit. */
         ASSERT_NUMBER(script_calls(fixture) - before, <=, 2 + 2 * PERMITS);
         for (int i = 0; i < PERMITS; i++) {
             ASSERT_STATUS(release_to_live(fixture, bob, &waiters[i]), RLOCK_OK);

@@ -75,12 +75,12 @@ SENTINEL_CASE(test_redis_conn__passes_over_sentinels_that_do_not_help)
     char url[160];
 
     server_start(&stranger, options); /* this sentinel knows no master with that name */
-    /* believes that the primary is at a port where no server listens */
+    /* this sentinel believes that the primary is at a port where no server listens */
     server_start(&isolated, options);
     server_do(&isolated, "SENTINEL MONITOR " TOPOLOGY_MASTER " 127.0.0.1 %u 2",
               port_free());
     ports[0] = stranger.port;
-    ports[1] = topology.servers[1].port; /* no sentinel */
+    ports[1] = topology.servers[1].port; /* this server is no sentinel */
     ports[2] = isolated.port;
     for (int i = 0; i < 3; i++) {
         struct rlock_client *client;
@@ -123,7 +123,6 @@ SENTINEL_CASE(test_redis_conn__gives_the_sentinel_its_password)
     server_stop(&guarded);
 }
 
-/** If no sentinel knows the primary, the reason says why. */
 SENTINEL_CASE(test_redis_conn__tells_why_it_finds_no_primary)
 {
     struct fixture *fixture = *state;
@@ -181,7 +180,7 @@ SENTINEL_CASE(test_redis_conn__goes_on_without_its_sentinel)
 /** What the fence protects. It accepts a write unless it has seen a greater fence. */
 struct resource {
     int64_t fence;
-    int64_t sent_us; /* when the last owner of the lock had asked for it */
+    int64_t sent_us; /* when the last owner of the lock asked for the lock */
     unsigned holders;
 };
 
@@ -189,7 +188,7 @@ struct load {
     struct fixture *fixture;
     struct resource resources[NAMES];
     bool is_ending;
-    bool is_planned; /* the promotion */
+    bool is_planned; /* the promotion is planned, so the primary is not killed */
     unsigned running;
     unsigned grants, overlaps, stale_writes, refused_writes, losses, failures;
     int64_t last_grant_us;
@@ -370,7 +369,6 @@ static bool has_granted_again(void *arg)
     return ((struct load *)arg)->first_grant_us != 0;
 }
 
-/** Promote the replica. Returns the ms from the promotion to the next grant. */
 static unsigned promote(struct load *load, bool is_planned)
 {
     FIXTURE_AWAIT(load->fixture, is_complete, &topology);
@@ -414,7 +412,7 @@ SENTINEL_CASE(test_rlock__promotions_let_no_stale_write_pass)
         print_message("%s: next grant after the promotion: mean %u ms, longest %u ms\n",
                       i == 0 ? "kill -9" : "planned",
                       count[i] == 0 ? 0 : sum_ms[i] / count[i], longest_ms[i]);
-    assert_int_equal(load.failures, 0); /* no waiting caller got an error */
+    assert_int_equal(load.failures, 0);
     assert_int_equal(load.stale_writes, 0);
 }
 

@@ -93,7 +93,8 @@ static void stop_tls(struct tls_server *tls)
 FIXTURE_CASE(test_tls__trusted_server_of_the_right_name)
 {
     struct fixture *fixture = *state;
-    static struct tls_server tls; /* a failed test leaves it to the teardown */
+    /* static, because a failed test leaves the server to the teardown */
+    static struct tls_server tls;
     const char *options[OPTIONS];
     struct probe probe;
     struct command commands[40] = {0}, last = {0};
@@ -151,7 +152,7 @@ static void assert_host_refused(struct fixture *fixture, const char *host, uint1
 FIXTURE_CASE(test_tls__refuses_wrong_names_and_strangers)
 {
     struct fixture *fixture = *state;
-    static struct tls_server tls; /* a failed test leaves it to the teardown */
+    static struct tls_server tls;
     const char *options[OPTIONS];
 
     start_tls(&tls, options, "no");
@@ -166,12 +167,12 @@ FIXTURE_CASE(test_tls__refuses_wrong_names_and_strangers)
     stop_tls(&tls);
 }
 
-/** The certificate of the server is also the authority that signs it, and the certificate and the
- *  authority of the client. */
+/** One self-signed certificate serves as certificate and as authority, for the server and for
+ *  the client. */
 FIXTURE_CASE(test_tls__both_sides_show_a_certificate)
 {
     struct fixture *fixture = *state;
-    static struct tls_server tls, other; /* a failed test leaves them to the teardown */
+    static struct tls_server tls, other;
     const char *options[OPTIONS], *others[OPTIONS];
     struct probe probe;
     char url[400];
@@ -214,7 +215,7 @@ static void assert_open_refused(struct fixture *fixture, const char *url,
 FIXTURE_CASE(test_rlock_client_open__names_the_file_that_tls_cannot_load)
 {
     struct fixture *fixture = *state;
-    static struct tls_server tls, other; /* a failed test leaves them to the teardown */
+    static struct tls_server tls, other;
     const char *options[OPTIONS], *others[OPTIONS];
     char url[400], locked[128], output[4096];
     const char *const lock[] = {"openssl", "rsa",   "-aes128", "-passout", "pass:secret",

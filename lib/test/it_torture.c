@@ -152,7 +152,6 @@ static void hold(struct scene *scene, const struct rlock_kind *kind)
     torture_release(scene, &step);
 }
 
-/** One lock waits for another lock of the same client. */
 static void wait_for_it(struct scene *scene, const struct rlock_kind *kind)
 {
     struct rlock_acquire_options options = {.kind = kind,
@@ -169,14 +168,13 @@ static void wait_for_it(struct scene *scene, const struct rlock_kind *kind)
                   &second);
     rlock_flush(scene->client);
     torture_release(scene, &first);
-    /* the library releases `first` later: do not wait for it */
+    /* the library releases `first` later, and the test does not wait for the release */
     if (first.status != RLOCK_OK)
         rlock_cancel(scene->client, &second.lock);
     if (settle_lock(scene, &second))
         torture_release(scene, &second);
 }
 
-/** A lock that has waited is passed on to the next waiter. */
 static void pass_it_on(struct scene *scene)
 {
     struct rlock_acquire_options options = {.kind = &rlock_cohort,
@@ -193,7 +191,7 @@ static void pass_it_on(struct scene *scene)
     rlock_flush(scene->client);
     torture_release(scene, &first);
     for (int i = 0; i < 2; i++) {
-        if (first.status != RLOCK_OK) /* the library releases it later */
+        if (first.status != RLOCK_OK)
             rlock_cancel(scene->client, &others[i].lock);
         if (settle_lock(scene, &others[i]))
             torture_release(scene, &others[i]);
@@ -221,7 +219,7 @@ static void hold_group(struct scene *scene)
 
     if (rlock_group_create(members, 2, RLOCK_GROUP_ALL, &step.group, NULL) != RLOCK_OK)
         return;
-    rlock_group_release(step.group, torture_on_group, &step); /* it is not held */
+    rlock_group_release(step.group, torture_on_group, &step); /* the group is not held */
     assert_true(settle(scene, &step) != RLOCK_OK);
     rlock_group_acquire(step.group, &options, torture_on_group, &step);
     if (settle(scene, &step) == RLOCK_OK) {

@@ -1,4 +1,4 @@
-/* it_transient.c - servers that are busy or read-only for a while, and servers that refuse calls. */
+/* it_transient.c - servers that are busy or read-only for a while, or that refuse calls. */
 #include "test/waits.h"
 
 #include <hiredis/hiredis.h>
@@ -144,7 +144,8 @@ FIXTURE_CASE(test_rlock_refusal__names_the_reason)
     server_do(fixture->server, "CONFIG SET min-replicas-to-write 0");
 
     snprintf(dump, sizeof(dump), "%s/dump.rdb", fixture->server->dir);
-    assert_int_equal(mkdir(dump, 0700), 0); /* so the server cannot write the file */
+    /* now the server cannot write the file */
+    assert_int_equal(mkdir(dump, 0700), 0);
     server_do(fixture->server, "CONFIG SET save %s", "3600 1000000");
     server_do(fixture->server, "BGSAVE");
     FIXTURE_AWAIT(fixture, has_failed_to_save, fixture->server);
@@ -197,7 +198,6 @@ FIXTURE_CASE(test_release__of_a_server_without_memory_is_done)
     }
 }
 
-/** A client that may neither subscribe nor publish tries again and again. */
 FIXTURE_CASE(test_wait__without_permission_for_channels_goes_on)
 {
     struct rlock_acquire_options options = waiting(&rlock_plain, 0, RLOCK_WAIT_FOREVER);

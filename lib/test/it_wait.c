@@ -43,8 +43,6 @@ static unsigned count_answers(const struct call *calls, unsigned count)
     return answers;
 }
 
-/** Another client holds the lock. After its release one of all waiters gets the lock, and the
- *  others cost few commands. */
 FIXTURE_CASE(test_release__has_one_winner_among_200_of_eight_clients)
 {
     enum { MANY = 200, CLIENTS = 8 };
@@ -58,7 +56,8 @@ FIXTURE_CASE(test_release__has_one_winner_among_200_of_eight_clients)
     for (unsigned i = 0; i < CLIENTS; i++)
         clients[i] = fixture_client(fixture);
     ASSERT_STATUS(acquire(fixture, owner, &held, NAME, LEASE_MS), RLOCK_OK);
-    ASSERT_STATUS(release(fixture, owner, &held), RLOCK_OK); /* scripts are known */
+    /* now the server knows the scripts */
+    ASSERT_STATUS(release(fixture, owner, &held), RLOCK_OK);
     ASSERT_STATUS(acquire(fixture, owner, &held, NAME, LEASE_MS), RLOCK_OK);
     for (unsigned i = 0; i < MANY; i++)
         call_acquire_with(clients[i % CLIENTS], &calls[i], NAME, &options);
@@ -74,7 +73,7 @@ FIXTURE_CASE(test_release__has_one_winner_among_200_of_eight_clients)
     ASSERT_STATUS(release(fixture, owner, &held), RLOCK_OK);
     fixture_settle(fixture);
     assert_int_equal(count_answers(calls, MANY), 1);
-    /* Only the release, and one try of each client. */
+    /* These are the release, and one try of each client. */
     ASSERT_NUMBER(script_calls(fixture) - scripts, ==, 1 + CLIENTS);
     ASSERT_NUMBER(commands_executed(fixture) - commands, <=, 3 * CLIENTS);
     for (unsigned i = 0; i < CLIENTS; i++)
@@ -119,7 +118,6 @@ FIXTURE_CASE(test_wait__names_are_binary_safe_up_to_the_longest)
     assert_int_equal(channels_in_use(fixture), NAMES);
     fixture_hold_timers(fixture);
     for (int i = 0; i < NAMES; i++) {
-        /* the message of another lock must not wake this call */
         assert_int_equal(calls[i].answers, 0);
         rlock_release(alice, &held[i].lock, NULL, NULL);
         rlock_flush(alice);

@@ -9,8 +9,8 @@
 
 struct contender {
     struct fixture *fixture;
-    const struct naive_stage *stage; /* or PLAIN */
-    struct rlock_client *client;     /* for the plain kind */
+    const struct naive_stage *stage; /* PLAIN: the plain kind of the library */
+    struct rlock_client *client;
     struct call call;
     const char *owner;
 };
@@ -18,7 +18,7 @@ struct contender {
 /* -- words -- */
 
 static bool prints_events;
-static const char *actor; /* of the commands */
+static const char *actor; /* name of the client whose commands are printed */
 
 const char *lesson_words(enum outcome outcome)
 {
@@ -58,7 +58,8 @@ static void tell_command(const char *command, const struct redisReply *reply)
         tell(actor, "%s -> %s", command, reply->str == NULL ? "nil" : reply->str);
 }
 
-/** Print the commands that follow as commands of `contender`; NULL: no longer print commands. */
+/** Print the commands that follow as commands of `contender`. If `contender` is NULL, print no
+ *  commands. */
 static void speak(struct server *server, const struct contender *contender)
 {
     actor = contender == NULL ? NULL : contender->owner;
@@ -93,7 +94,7 @@ static bool begin_take(struct contender *contender)
     bool is_ours;
 
     if (contender->stage == PLAIN)
-        return plain_take(contender); /* in one step */
+        return plain_take(contender); /* the plain kind has only one step */
     speak(server, contender);
     is_ours = contender->stage->take(server, LESSON_NAME, contender->owner, LEASE_MS);
     speak(server, NULL);
@@ -170,7 +171,6 @@ static void finish_late_release(struct contender *contender)
         ASSERT_STATUS(status, RLOCK_LOST);
 }
 
-/** All leases end, by the server's clock and by this machine's clock. */
 static void end_leases(struct fixture *fixture)
 {
     tell("", "(all leases end)");
@@ -304,7 +304,6 @@ static void begin_plain_wait(struct contender *bob)
     tell("bob", "rlock_acquire, which waits: the first try finds the lock busy");
 }
 
-/** Subscribe, and find out whether a message wakes bob. */
 static bool is_woken(struct contender *bob)
 {
     struct server *server = bob->fixture->server;

@@ -10,7 +10,7 @@
 #include "test/fixture.h"
 #include "test/naive.h"
 
-#define LESSON_NAME "item:7" /* of the lock */
+#define LESSON_NAME "item:7"
 #define PLAIN       NULL /* means the plain kind of the library, in place of a stage */
 
 /** One row for each outcome: its name, and a description for a reader. */
@@ -62,7 +62,6 @@ enum outcome lesson_clock_is_ahead(struct fixture *fixture,
 enum outcome lesson_release_is_early(struct fixture *fixture,
                                      const struct naive_stage *stage);
 
-/** A stage, the sequence that breaks it, and the outcome. */
 struct lesson {
     const char *name;
     const char *title;

@@ -89,7 +89,7 @@ static bool is_message(redisReply *reply)
 
 bool naive_subscribe(struct server *server, const char *name)
 {
-    struct server waiter = *server; /* on a connection of its own */
+    struct server waiter = *server; /* the waiter has its own connection */
     bool has_message;
 
     waiter.redis = redisConnectUnix(server->unix_url + strlen("unix:"));

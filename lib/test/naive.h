@@ -19,8 +19,10 @@ struct naive_stage {
     void (*release)(struct server *server, const char *name, const char *owner);
 };
 
+/* The comments list the commands that take the lock and, after a semicolon, the commands that
+   release it. */
 extern const struct naive_stage naive_setnx;        /* SETNX; DEL */
-extern const struct naive_stage naive_setnx_expire; /* SETNX, EXPIRE; DEL */
+extern const struct naive_stage naive_setnx_expire; /* SETNX, PEXPIRE; DEL */
 extern const struct naive_stage naive_blind_del;    /* SET NX PX; DEL */
 extern const struct naive_stage naive_get_del;  /* SET NX PX; GET, DEL if it is ours */
 extern const struct naive_stage naive_unfenced; /* SET NX PX; GET and DEL in a script */

@@ -86,7 +86,7 @@ void probe_close(struct probe *probe)
     FIXTURE_AWAIT(probe->fixture, probe_is_closed, probe);
     if (probe->fake != NULL)
         fake_stop(probe->fake);
-    uv_run(&probe->fixture->loop, UV_RUN_NOWAIT); /* it frees the fake */
+    uv_run(&probe->fixture->loop, UV_RUN_NOWAIT); /* the loop frees the fake server */
 }
 
 void probe_wait(struct probe *probe, const unsigned *at, unsigned wanted)

@@ -11,7 +11,7 @@ struct probe {
     struct redis_conn *conn;
     struct fake *fake; /* NULL if the connection goes to a real server */
     unsigned ups, downs, closes;
-    struct rlock_err why; /* of the last down */
+    struct rlock_err why; /* the last reason for being down */
 };
 
 struct command {
@@ -36,24 +36,19 @@ void probe_open_sibling(struct probe *probe, struct fixture *fixture,
                         const char *location, const char *key,
                         const struct probe *sibling);
 
-/** Close the connection, wait until it is closed, and stop its fake server. */
 void probe_close(struct probe *probe);
 
-/** Run the loop until the number at `at` has reached `wanted`. */
 void probe_wait(struct probe *probe, const unsigned *at, unsigned wanted);
 
-/** Assert that the last reason for being down contains these words. */
 void probe_assert_why(const struct probe *probe, const char *words);
 
 /** Write a command of one word and an argument, which may be NULL. The command is not flushed. */
 MUST_CHECK enum rlock_status probe_send(struct probe *probe, struct command *command,
                                         const char *word, const char *argument);
 
-/** Write a command, which must succeed, and flush it. */
 void probe_push(struct probe *probe, struct command *command, const char *word,
                 const char *argument);
 
-/** Write and flush a command, and run the loop until it is answered. */
 void probe_command(struct probe *probe, struct command *command, const char *word,
                    const char *argument);
 

@@ -18,9 +18,8 @@
 #define AWAITED_MAX 1024
 #define READ_SIZE   ((size_t)65536)
 #define MESSAGE     "message"
-#define UNIX_LEN    5 /* of "unix:" */
+#define UNIX_LEN    5 /* length of "unix:" */
 
-/** Bytes that have arrived and have not been passed on. */
 struct flow {
     char *bytes;
     size_t len, size;
@@ -32,7 +31,7 @@ struct link {
     uv_pipe_t client, server;
     uv_connect_t connect;
     struct flow requests, replies;
-    char awaited[AWAITED_MAX][PROXY_NAME_SIZE]; /* a ring */
+    char awaited[AWAITED_MAX][PROXY_NAME_SIZE]; /* a ring buffer */
     unsigned first_awaited, awaited_count;
     bool holds_requests, holds_replies;
     int open_sides;
@@ -146,7 +145,6 @@ static bool is_of_request(enum proxy_fault fault)
            fault == PROXY_HOLD_UNSENT;
 }
 
-/** Return the fault that this command, or this reply, is to have. */
 static enum proxy_fault strike(struct proxy *proxy, const char *name, bool is_request)
 {
     struct proxy_plan *plan = &proxy->plan;
@@ -189,7 +187,6 @@ static void link_close(struct link *link)
     close_side(&link->server);
 }
 
-/** A write in progress, and the bytes that it writes. */
 struct parcel {
     uv_write_t write;
     char bytes[];
@@ -407,7 +404,8 @@ void proxy_stop(struct proxy *proxy)
 
     while ((at = list_shift(&proxy->links)) != NULL)
         link_close(list_item(at, struct link, link));
-    uv_close((uv_handle_t *)&proxy->listener, on_listener_closed); /* unlinks the path */
+    /* this unlinks the path */
+    uv_close((uv_handle_t *)&proxy->listener, on_listener_closed);
 }
 
 static void plan(struct proxy *proxy, const char *name, struct proxy_plan plan)

@@ -46,7 +46,7 @@ struct proxy {
     struct redis_script scripts[RLOCK_SCRIPT_COUNT];
     struct proxy_plan plan;
     unsigned connections;
-    unsigned faults; /* number of faults that have happened */
+    unsigned faults;
 };
 
 /** @server_url  unix:path; borrowed */

@@ -96,21 +96,21 @@ struct client_test {
     uv_loop_t loop;
     struct rlock_client *client;
     struct rlock locks[LOCKS_MAX];
-    struct rlock_stats stats; /* as of the last step */
+    struct rlock_stats stats; /* the counters at the last step */
     long blocks;
-    int fence;          /* of the last reply of wait_for() */
+    int fence;          /* the fence in the last reply of wait_for() */
     void (*hook)(void); /* called once, at the next answer or loss */
     bool is_closing, is_closed;
 };
 
 static struct redis_conn conns[CONNS_MAX];
 static unsigned conn_count;
-/* the number of the connection that cannot be opened, from 1 */
+/* opening this connection fails; 1 is the first, 0 is none */
 static unsigned refused_conn;
 static struct client_test *self;
-static char done[65536]; /* all that has happened */
+static char done[65536]; /* what has happened since the last step */
 static size_t done_len;
-static bool only_commands; /* are noted */
+static bool only_commands;
 
 __attribute__((format(printf, 1, 2))) static inline void note(const char *format, ...)
 {
@@ -314,7 +314,7 @@ void redis_conn_flush(struct redis_conn *conn)
 
 /* -- what a test does to a connection -- */
 
-/** End the oldest command of a connection. `reply` is NULL if there was no reply. */
+/** End the oldest command of a connection. If there was no reply, `reply` is NULL. */
 static inline void end_command(unsigned number, enum rlock_status status,
                                const void *reply)
 {
@@ -495,7 +495,6 @@ static inline void note_error(enum rlock_status status)
          now.errors[status].err.text);
 }
 
-/** Note each counter that has changed since the last step. */
 static inline void note_stats(void)
 {
     struct rlock_stats now, *before = &self->stats;
@@ -708,7 +707,7 @@ static inline void cancel(unsigned number)
     rlock_cancel(self->client, &self->locks[number]);
 }
 
-/** Without a callback. */
+/** Release the lock without a callback. */
 static inline void drop(unsigned number)
 {
     rlock_release(self->client, &self->locks[number], NULL, NULL);
@@ -724,7 +723,6 @@ static inline void release(unsigned number)
     rlock_release(self->client, &self->locks[number], client_test_on_answer, self);
 }
 
-/** Cases without a client, with a client, and with a client of a cluster. */
 #define EMPTY_CASE(name)   DEFINE_CASE(name, name, set_up, tear_down, NULL)
 #define CLIENT_CASE(name)  DEFINE_CASE(name, name, set_up_client, tear_down, NULL)
 #define CLUSTER_CASE(name) DEFINE_CASE(name, name, set_up_cluster, tear_down, NULL)

@@ -66,7 +66,6 @@ static void disconnect(struct server *server)
     server->redis = NULL;
 }
 
-/** Wait until the server accepts connections. Returns false if it has ended instead. */
 static bool wait_ready(struct server *server)
 {
     char sock[96];

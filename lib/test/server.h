@@ -14,7 +14,7 @@ struct server {
     char tcp_url[96];
     /* more words for the command line; ends with NULL, or is NULL */
     const char *const *options;
-    struct redisContext *redis; /* of server_command() */
+    struct redisContext *redis; /* the connection of server_command() */
     struct server *older;       /* the next older server that is not stopped */
     /** Called for each command that the test itself sends to the server. May be NULL. */
     void (*on_command)(const char *command, const struct redisReply *reply);
@@ -27,16 +27,13 @@ struct server {
  *  does not start. */
 void server_start(struct server *server, const char *const *options);
 
-/** Kill the server and remove its directory. */
 void server_stop(struct server *server);
 
-/** Return the number of servers that were started and are not stopped. */
 unsigned server_count(void);
 
 /** Kill and restart the `keep` oldest servers, whatever their state, and stop the rest. */
 void server_reset(unsigned keep);
 
-/** Kill the server with SIGKILL, and wait until it has ended. */
 void server_kill(struct server *server);
 
 /** Start the server again, empty, at its old addresses. */
@@ -53,7 +50,6 @@ struct redisReply *server_command(struct server *server, const char *format, ...
 /** Send a command whose reply does not matter, but must not be an error. */
 void server_do(struct server *server, const char *format, ...);
 
-/** Send a command whose reply must be an integer, and return this integer. */
 long long server_int(struct server *server, const char *format, ...);
 
 /** Return how often the server has executed the command `name`, in lower case, since its start. */
@@ -69,7 +65,6 @@ void server_pass_ms(struct server *server, unsigned ms);
 /** Send a command without arguments. Returns whether the reply is a text that contains `words`. */
 bool server_says(struct server *server, const char *command, const char *words);
 
-/** Whether the key exists. */
 bool server_has(struct server *server, const char *key);
 
 #endif

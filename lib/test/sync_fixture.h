@@ -13,9 +13,10 @@
 #define SYNC_WORKERS_MAX 32
 
 struct sync_fixture {
-    struct server *server; /* the server of the group; empty when the test starts */
+    /* the server of the group, which is empty when the test starts */
+    struct server *server;
     struct rlock_sync *sync;
-    struct rlock_client *client; /* connected */
+    struct rlock_client *client;
 };
 
 struct sync_worker {
@@ -34,7 +35,6 @@ struct sync_worker {
 int sync_fixture_setup(void **state);
 int sync_fixture_teardown(void **state);
 
-/** Open another client, and wait until it is connected. */
 struct rlock_client *sync_fixture_client(struct sync_fixture *fixture);
 
 /** Start threads that run `work`. The test may set only `arg` of the workers before. */
@@ -53,10 +53,8 @@ enum rlock_status sync_release(struct sync_fixture *fixture, struct rlock *lock)
 #define SYNC_AWAIT(holds, arg) sync_await_condition(holds, arg, #holds)
 void sync_await_condition(bool (*holds)(void *arg), void *arg, const char *condition);
 
-/** Wait until the count has reached `wanted`. */
 void sync_await_count(const _Atomic unsigned *count, unsigned wanted);
 
-/** Wait until the key does not exist. */
 void sync_await_absent(struct sync_fixture *fixture, const char *key);
 
 /** Wait until other calls have tried `count` times to acquire `held` since its grant. Each try

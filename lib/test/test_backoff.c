@@ -58,7 +58,7 @@ UNIT_CASE(test_backoff_ms__uses_all_of_its_range)
 
 UNIT_CASE(test_backoff_ms__never_pauses_for_nothing)
 {
-    assert_int_equal(least_ms(0, 0, 100), 1); /* 0 counts as 1 */
+    assert_int_equal(least_ms(0, 0, 100), 1);
     assert_int_equal(most_ms(0, 0, 100), 1);
     assert_int_equal(least_ms(0, 1, 1), 1);
     assert_int_equal(most_ms(50, 1, 1), 1);

@@ -17,8 +17,8 @@
 static time_t suspended_s;
 static bool is_frozen;
 
-/** Replaces the function of the C library: the machine may have been suspended, or time may stand
- *  still. */
+/** Replaces the function of the C library. The clock may jump ahead, as after a suspend, or
+ *  stand still. */
 /* NOLINTNEXTLINE(readability-inconsistent-declaration-parameter-name) */
 int clock_gettime(clockid_t id, struct timespec *ret_time)
 {
@@ -98,7 +98,7 @@ UNIT_CASE(test_list__keeps_the_order_and_lets_any_link_go)
         list_append(i < 2 ? &head : &other, &links[i]);
     list_append_all(&head, &other);
     assert_true(list_is_empty(&other));
-    list_append_all(&head, &other); /* nothing */
+    list_append_all(&head, &other);
     list_remove(&links[1]);
     list_remove(&links[1]); /* the link is in no list, so this has no effect */
     assert_ptr_equal(list_shift(&head), &links[0]);
@@ -121,7 +121,6 @@ static void fill(struct rlock_link *head, struct item items[3])
     }
 }
 
-/** Return the numbers in the list as the digits of one number. */
 static int digits_of(const struct rlock_link *head)
 {
     int digits = 0;
@@ -255,7 +254,7 @@ UNIT_CASE(test_closing__tells_once_when_the_last_has_closed)
     assert_int_equal(owner.closed, 0); /* the owner itself is not done */
     assert_ptr_equal(closing_part(&owner.closing), &owner.closing);
     closing_done(&owner.closing);
-    assert_int_equal(owner.closed, 0); /* nor is the part */
+    assert_int_equal(owner.closed, 0); /* the part is still open */
     closing_done(&owner.closing);
     assert_int_equal(owner.closed, 1);
     assert_int_equal(uv_loop_close(&loop), 0);

@@ -216,8 +216,8 @@ CLIENT_CASE(test_batch__is_of_one_lease_and_leaves_in_the_order_of_classes)
            "s0 acquire(lock:fence d; 2000 7000000 me:4)\n"
            "s0 reentrant_acquire(lock:fence f; 1000 7000000 me:0 6)\ns0 flush\n"
            "stats: held-1 holds[0]+1\n");
-    reply(0, "+#_0"); /* the release */
-    reply(0, "+#_0"); /* the extension */
+    reply(0, "+#_0"); /* reply to the release */
+    reply(0, "+#_0"); /* reply to the extension */
     reply(0, "*4 +# :6000000 :200 +10");
     reply(0, "*4 +# :6000000 :202 +E");
     reply(0, "*4 +# :6000000 :203 +X");
@@ -313,7 +313,7 @@ CLUSTER_CASE(test_batch__of_a_cluster_is_of_one_server)
 {
     acquire(0, "a", plain);
     acquire(1, "b", plain);
-    acquire(2, "q", plain); /* in the bucket of 'a' */
+    acquire(2, "q", plain); /* 'q' is in the bucket of 'a' */
     turn();
     EXPECT("s12 acquire({12}lock:fence {12}a {12}q; 1000 7000000 me:1 me:3)\n"
            "s5 acquire({5}lock:fence {5}b; 1000 7000000 me:2)\ns5 flush\ns12 flush\n");
@@ -343,7 +343,7 @@ CLIENT_CASE(test_batch__closes_the_gaps_of_locks_that_leave)
     turn();
     EXPECT("0 cancelled\n2 cancelled\n"
            "s0 acquire(lock:fence b d; 1000 7000000 me:2 me:4)\ns0 flush\n");
-    cancel(1); /* is sent */
+    cancel(1); /* this acquire was already sent */
     reply(0, "*4 +# :6000000 :100 +11");
     EXPECT("event granted d 0\n3 ok fence 102 safe 988000\n"
            "stats: granted+1 held+1 waits[0]+1\n");
@@ -445,7 +445,7 @@ CLIENT_CASE(test_batch__gives_each_lock_its_number)
         "stats: granted+2 held+2 waits[0]+2\n");
     acquire(2, "c", plain);
     flush();
-    reply(0, "*4 +# :6000200 :6000200 +1"); /* the counter was missing */
+    reply(0, "*4 +# :6000200 :6000200 +1"); /* the fence counter was missing */
     EXPECT("s0 acquire(lock:fence c; 1000 7000000 me:3)\ns0 flush\nevent granted c 0\n"
            "2 ok fence 6000201 safe 988000\n"
            "stats: granted+1 fence_restarts+1 held+1 waits[0]+1\n");
@@ -531,7 +531,7 @@ CLIENT_CASE(test_batch__that_cannot_be_written)
     acquire(3, "d", (struct rlock_acquire_options){.lease_ms = 2000});
     flush();
     acquire(2, "c", plain);
-    cancel(0); /* cancels a call that has already failed */
+    cancel(0); /* this call has already failed */
     turn();
     EXPECT("0 cancelled\nevent failed d 0\n3 refused: WRONGPASS invalid\n"
            "stats: failed+1\nrefused: 'refused'\n");
@@ -569,7 +569,7 @@ CLIENT_CASE(test_close__cancels_what_could_not_be_sent)
 {
     acquire(0, "a", plain);
     conns[0].has_memory = false;
-    rlock_flush(self->client); /* the next turn would answer */
+    rlock_flush(self->client); /* the next turn would answer the call */
     forget_all();
     close_client();
     EXPECT("0 cancelled\ns0 close\n");
@@ -626,26 +626,26 @@ CLIENT_CASE(test_confirm__asks_once_for_all_batches_of_the_same_need)
     forget_all();
     reply(0, "*4 +# :6000000 :100 +10");
     EXPECT("s0 WAIT 2 50\ns0 flush\n");
-    reply(0, "*4 +# :6000000 :102 +1"); /* needs none */
+    reply(0, "*4 +# :6000000 :102 +1"); /* this grant needs no replica */
     release(9);
     reply(0, "*4 +# :6000000 :103 +1");
     reply(0, "*4 +# :6000000 :104 +1");
     EXPECT("event granted z 0\n9 ok fence 103 safe 988000\n"
            "stats: granted+1 waits[0]+1 holds[0]+1\n");
     end_later(0);   /* the reply to 'e' comes last */
-    reply(0, ":2"); /* of the first */
+    reply(0, ":2"); /* reply to the first WAIT */
     EXPECT("event granted a 0\n0 ok fence 101 safe 988000\nevent busy b 0\n1 busy\n"
            "s0 release(lock:fence:waiting z; me:3)\ns0 flush\ns0 WAIT 2 60\ns0 flush\n"
            "stats: granted+1 busy+1 held+1 waits[0]+1\n");
     flush();
     EXPECT("");
     reply(0, "*4 +# :6000000 :105 +1");
-    reply(0, "+#_1"); /* the release */
+    reply(0, "+#_1"); /* reply to the release */
     reply(0, ":1");
     EXPECT("event released z 0\n9 ok\nevent failed c 0\n2 unsafe\n"
            "s0 release(lock:fence:waiting c; me:4)\ns0 flush\ns0 WAIT 1 50\ns0 flush\n"
            "stats: released+1 failed+1\nunsafe: 'unsafe'\n");
-    reply(0, "+#_1"); /* the release */
+    reply(0, "+#_1"); /* reply to the release */
     reply(0, ":1");
     EXPECT("event released c 0\nevent granted d 0\n3 ok fence 105 safe 988000\n"
            "s0 WAIT 2 50\ns0 flush\nstats: granted+1 released+1 held+1 waits[0]+1\n");

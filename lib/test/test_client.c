@@ -95,7 +95,7 @@ CLIENT_CASE(test_state__is_reported_when_it_changes)
     assert_string_equal(rlock_client_why(self->client)->text, "refused");
     now_us += 100;
     go_up(0);
-    go_up(0); /* as of a sibling */
+    go_up(0); /* a second report changes nothing */
     EXPECT("s0 EVAL raise_fence(lock:fence; 0)\ns0 flush\nstate up\n"
            "stats: reconnects+1\n");
     acquire(0, "a", plain);
@@ -469,7 +469,8 @@ CLIENT_CASE(test_calls__on_a_lock_of_another_client)
     drop(0);
     cancel(1);
     turn();
-    ASSERT_CONTAINS(done, OF_ANOTHER OF_ANOTHER); /* extend() and release() */
+    /* the reasons of extend() and release() */
+    ASSERT_CONTAINS(done, OF_ANOTHER OF_ANOTHER);
     assert_true(rlock_is_held(&self->locks[0]));
     ASSERT_NUMBER(self->locks[0].lease_ms, ==, 1000);
     forget();
@@ -532,7 +533,7 @@ static void wait_for(unsigned number, const char *name)
     acquire(number, name, waiting);
     flush();
     if (self->locks[number].waiter != NULL)
-        return; /* it waits behind another lock, and sends nothing */
+        return; /* the lock waits behind another lock, and sends nothing */
     self->fence += 10;
     snprintf(text, sizeof(text), "*5 +# :6000000 :%d +0 *1 :60000", self->fence);
     reply(0, text);
@@ -544,7 +545,7 @@ CLIENT_CASE(test_channel__is_subscribed_while_a_lock_waits)
     EXPECT("s0 acquire_wait(lock:fence lock:fence:waiting a; 1000 7000000 me:1 6000)\n"
            "s0 flush\nc1 open key lock:fence:waiting, sibling 0\nstats: waiters+1\n");
     wait_for(1, "i40");
-    wait_for(2, "i35"); /* in the bucket of 'i40' */
+    wait_for(2, "i35"); /* 'i35' is in the bucket of 'i40' */
     wait_for(3, "a");
     forget_all();
     go_up(1);
@@ -579,7 +580,7 @@ CLIENT_CASE(test_channel__is_subscribed_while_a_lock_waits)
            "stats: waiters-1\n");
     reply(0, "*5 +# :6000000 :300 +0 *1 :60000");
     reply(0, "+#_1");
-    wait_for(0, "a"); /* while the channel is being unsubscribed */
+    wait_for(0, "a"); /* the channel is being unsubscribed */
     turn();
     EXPECT("event released a 0\n"
            "s0 acquire_wait(lock:fence lock:fence:waiting a; 1000 7000000 me:5 6000)\n"
@@ -639,7 +640,7 @@ CLUSTER_CASE(test_channel__of_a_cluster_is_of_its_slot)
     reply(17, "*3 +subscribe +rlock:{5}b :1");
     turn();
     forget_all();
-    go_down(16, RLOCK_IO, "reset"); /* and not 17 */
+    go_down(16, RLOCK_IO, "reset"); /* connection 17 stays up */
     go_up(16);
     go_down(12, RLOCK_IO, "reset");
     go_up(12);
@@ -726,12 +727,12 @@ CLIENT_CASE(test_channel__ignores_messages_of_another_shape)
 CLIENT_CASE(test_raise__of_fences)
 {
     acquire_first(plain);
-    rlock_raise_fences(self->client, 50); /* less than the client has seen */
+    rlock_raise_fences(self->client, 50); /* the client has seen a greater fence */
     rlock_raise_fences(self->client, 500);
     turn();
     EXPECT("s0 EVAL raise_fence(lock:fence; 101)\ns0 flush\n");
     ASSERT_NUMBER(self->client->servers[0].last_fence, ==, 500);
-    reply(0, "*3 +# :7000000 :500"); /* the clock was set forward */
+    reply(0, "*3 +# :7000000 :500"); /* the server's clock was set forward */
     ASSERT_NUMBER(self->client->servers[0].last_fence, ==, 500);
     rlock_raise_fences(self->client, 501);
     turn();

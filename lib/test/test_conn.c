@@ -25,9 +25,9 @@
 struct conn_test {
     uv_loop_t loop;
     struct redis_conn *conns[2];
-    struct fake *fake; /* a server; NULL in most tests */
+    struct fake *fake; /* a fake server; NULL in most tests */
     unsigned downs;
-    struct rlock_err why; /* of the last down */
+    struct rlock_err why;
 };
 
 static void conn_test_on_state(bool is_up, const struct rlock_err *why, void *arg)
@@ -106,7 +106,7 @@ CONN_CASE(test_redis_conn_lose__pauses_with_its_siblings)
 {
     static const struct {
         enum conn_state was, other;
-        uint16_t other_port; /* of its master */
+        uint16_t other_port; /* port of the other sibling's master */
         bool is_named, follows, leads;
     } cases[] = {
         {CONN_UP, CONN_PAUSING, 7, false, true, false},
@@ -154,7 +154,6 @@ CONN_CASE(test_redis_conn_lose__pauses_with_its_siblings)
     }
 }
 
-/** The siblings that look for the same master go to its host, and the others do not. */
 CONN_CASE(test_redis_conn__leads_the_siblings_of_its_master)
 {
     static const struct redis_host master = {7, "m"};
@@ -235,7 +234,6 @@ CONN_CASE(test_redis_conn__needs_no_resolver_for_an_address)
     }
 }
 
-/** Open a socket that listens at a free port of 127.0.0.1. */
 static int listen_at(uint16_t *ret_port)
 {
     struct sockaddr_in address = {.sin_family = AF_INET,
@@ -297,7 +295,8 @@ CONN_CASE(test_redis_conn__attempt_ends_at_its_deadline)
         enum conn_state state;
         unsigned hosts;
         const char *why;
-        bool is_broken; /* a write has failed, so there is no need to wait */
+        /* a write has failed, so the timer does not wait for the deadline */
+        bool is_broken;
     } cases[] = {
         {CONN_CONNECTING, 1, "connect: no reply within 1000 ms", false},
         {CONN_HANDSHAKE, 1, "connect: no reply within 1000 ms", false},
@@ -315,7 +314,7 @@ CONN_CASE(test_redis_conn__attempt_ends_at_its_deadline)
         conn = test->conns[0];
         conn->state = cases[i].state;
         conn->host = (struct redis_host){1, "127.0.0.1"};
-        conn->tried = cases[i].hosts - 1; /* it is the last host of the round */
+        conn->tried = cases[i].hosts - 1; /* this host is the last one of the round */
         conn->attempt_deadline_us = NOW_US + 1;
         conn->broken.status = cases[i].is_broken ? RLOCK_IO : RLOCK_OK;
         conn->on_timer(&conn->timer);
@@ -423,7 +422,8 @@ CONN_CASE(test_redis_conn__a_sibling_goes_on_alone)
     close_conns(test);
 }
 
-/** The login and the database of the URL are for the servers; sentinels have a password of their own. */
+/** The login and the database of the URL are for the servers. Sentinels have a password of their
+ *  own. */
 CONN_CASE(test_redis_guide__is_connected_without_the_login)
 {
     static const struct {
@@ -449,7 +449,6 @@ CONN_CASE(test_redis_guide__is_connected_without_the_login)
     }
 }
 
-/** The connection does not wait for a sentinel forever. */
 CONN_CASE(test_redis_guide_ask__wakes_the_connection_at_its_deadline)
 {
     struct conn_test *test = *state;
@@ -465,7 +464,6 @@ CONN_CASE(test_redis_guide_ask__wakes_the_connection_at_its_deadline)
     ASSERT_NUMBER(conn->timer_at_us, ==, NOW_US + TIMEOUT_MS * 1000);
 }
 
-/** Open a connection whose guide is connected to a fake sentinel. */
 static struct redis_conn *open_guided(struct conn_test *test)
 {
     struct redis_url url;
@@ -491,7 +489,7 @@ CONN_CASE(test_redis_guide_ask__after_an_answer_tries_the_next_sentinel_at_once)
     ASSERT_NUMBER(conn->guide->timer_at_us, ==, 0);
 }
 
-/** The guide is connected to a fake server. Each row is a reply to one of its commands. */
+/** Each row is a reply to a command of the guide. */
 CONN_CASE(test_redis_guide__goes_where_a_sentinel_says)
 {
     static const struct {

@@ -107,7 +107,7 @@ UNIT_CASE(test_redis_discovery_address__takes_a_name_and_a_port_only)
             fail_msg("%s is taken for an address", malformed[i]);
         freeReplyObject(reply);
     }
-    assert_int_equal(host.port, 7); /* untouched */
+    assert_int_equal(host.port, 7);
     reply = parse("*2\r\n$9\r\n127.0.0.1\r\n$4\r\n6379\r\n");
     assert_true(redis_discovery_address(reply, &host));
     assert_string_equal(host.name, "127.0.0.1");
@@ -169,7 +169,7 @@ UNIT_CASE(test_redis_discovery_promoted__finds_the_next_primary)
             fail_msg("%s has no promoted replica", others[i]);
         freeReplyObject(reply);
     }
-    assert_int_equal(host.port, 7); /* untouched */
+    assert_int_equal(host.port, 7);
     reply = parse("*2\r\n" REPLICA("slave", "6379") REPLICA("slave,promoted", "6380"));
     assert_true(redis_discovery_promoted(reply, &host));
     assert_string_equal(host.name, "10.0.0.3");
@@ -207,7 +207,7 @@ UNIT_CASE(test_redis_discovery_switch__reads_messages_about_its_primary)
             fail_msg("%s is taken for a switch", others[i]);
         freeReplyObject(message);
     }
-    assert_int_equal(host.port, 7); /* untouched */
+    assert_int_equal(host.port, 7);
     message = parse(MESSAGE("sale 10.0.0.1 6379 10.0.0.2 6380"));
     assert_true(redis_discovery_switch(message, "sale", &host));
     assert_string_equal(host.name, "10.0.0.2");
@@ -229,7 +229,7 @@ UNIT_CASE(test_redis_reply_int__of_an_integer_only)
 
         value = 5;
         assert_int_equal(redis_reply_int(reply, &value), cases[i].is_int);
-        ASSERT_NUMBER(value, ==, cases[i].is_int ? 7 : 5); /* otherwise untouched */
+        ASSERT_NUMBER(value, ==, cases[i].is_int ? 7 : 5);
         freeReplyObject(reply);
     }
 }

@@ -135,7 +135,6 @@ GROUP_CASE(test_rlock_group_create__checks_kinds_and_permits)
     }
 }
 
-/** Each member is acquired with its own kind and permits, and with the holder of the options. */
 GROUP_CASE(test_rlock_group_acquire__gives_each_member_its_kind)
 {
     struct group_test *test = *state;
@@ -213,7 +212,7 @@ GROUP_CASE(test_group__answers_calls_in_the_wrong_state)
         answer_all(test, "gg");
         lose_member(test, 0);
     }
-    acquire(test, 60000, 0); /* a lost group can be acquired again */
+    acquire(test, 60000, 0);
     rlock_group_acquire(test->group, NULL, on_answer, test);
     torture_fail(1, 0);
     rlock_group_release(test->group, on_answer, test);
@@ -248,7 +247,7 @@ GROUP_CASE(test_rlock_group_safe_for_us__is_that_of_the_last_one_needed)
 {
     static const struct {
         enum rlock_group_need need;
-        int64_t safe_us[3]; /* 0: it is not held */
+        int64_t safe_us[3]; /* 0: the member is not held */
         int64_t wanted_us;
     } cases[] = {
         {RLOCK_GROUP_ALL, {30, 20, 40}, 20},
@@ -299,10 +298,10 @@ GROUP_CASE(test_group__is_lost_once_with_one_too_few)
     assert_int_equal(test->losses, 1);
     assert_int_equal(rlock_group_safe_for_us(test->group, NOW_US), 0);
     assert_int_equal(rlock_group_fence(test->group, 4), 0);
-    assert_int_equal(test->group->members[4].lock.state, RLOCK_STATE_IDLE); /* released */
+    /* this member was released */
+    assert_int_equal(test->group->members[4].lock.state, RLOCK_STATE_IDLE);
 }
 
-/** The status of an extension or a release says whether enough members are still ours. */
 GROUP_CASE(test_call__on_a_held_group_tells_whether_enough_are_ours)
 {
     static const struct {
@@ -349,7 +348,6 @@ GROUP_CASE(test_call__on_a_held_group_tells_whether_enough_are_ours)
     }
 }
 
-/** The acquire is cancelled in a try, and in the wait for a busy member. */
 GROUP_CASE(test_rlock_group_cancel__ends_an_acquire)
 {
     struct group_test *test = *state;
@@ -371,7 +369,7 @@ GROUP_CASE(test_rlock_group_cancel__ends_an_acquire)
     }
     acquire(test, 60000, 0);
     answer_all(test, "gg");
-    rlock_group_cancel(test->group); /* a group that is held is not cancelled */
+    rlock_group_cancel(test->group);
     assert_true(rlock_is_held(&test->group->members[0].lock));
 }
 
@@ -394,8 +392,6 @@ GROUP_CASE(test_callback__may_call_again)
     EXPECT_ANSWER(test, RLOCK_DOWN); /* there is no server */
 }
 
-/** rlock_group_free() ends the call in progress with RLOCK_CANCELLED, and releases all locks of
- *  the group. */
 GROUP_CASE(test_rlock_group_free__in_each_state)
 {
     enum call { TRY, HOLD, EXTEND, RELEASE };
@@ -422,7 +418,6 @@ GROUP_CASE(test_rlock_group_free__in_each_state)
     }
 }
 
-/** The group is freed when the last call of a member has ended. */
 GROUP_CASE(test_rlock_group_free__waits_for_each_member)
 {
     struct group_test *test = *state;

@@ -81,7 +81,7 @@ GROUP_CASE(test_try__that_is_answered_tells_the_status)
     struct group_test *test = *state;
 
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
-        /* such a failure ends the acquire at once */
+        /* a failure with one of these statuses ends the acquire at once */
         bool may_wait =
             cases[i].status == RLOCK_NO_MEMORY || cases[i].status == RLOCK_INVALID;
 
@@ -91,7 +91,7 @@ GROUP_CASE(test_try__that_is_answered_tells_the_status)
         if (strchr(cases[i].letters, '-') != NULL)
             end_round(test);
         if (cases[i].status != RLOCK_OK) {
-            assert_int_equal(test->answers, 0); /* it undoes the try */
+            assert_int_equal(test->answers, 0); /* the group first undoes the try */
             assert_false(rlock_group_is_held(test->group));
             end_round(test);
         }
@@ -118,7 +118,7 @@ GROUP_CASE(test_try__without_time_left_has_failed)
     EXPECT_ANSWER(test, RLOCK_TIMEOUT);
 }
 
-/** Only the result of a try, an extension or a release is certain early. */
+/** An undo has no early result, so each member gets the whole time of the round. */
 GROUP_CASE(test_undo__has_its_time_for_all_members)
 {
     struct group_test *test = *state;
@@ -126,7 +126,7 @@ GROUP_CASE(test_undo__has_its_time_for_all_members)
     create(test, 3, RLOCK_GROUP_ALL);
     acquire(test, 60000, 0);
     answer_all(test, "ggb");
-    answer_for(test, 0, RLOCK_OK); /* its release */
+    answer_for(test, 0, RLOCK_OK); /* the release of this member has ended */
     expect_timer(test, ROUND_MS);
 }
 
@@ -202,7 +202,7 @@ GROUP_CASE(test_rlock_group_acquire__pauses_before_it_tries_again)
         uint64_t most_ms = i < 4 ? UINT64_C(8) << i : 128;
 
         answer_all(test, "bbb");
-        end_round(test); /* there was nothing to undo */
+        end_round(test);
         ASSERT_BETWEEN(uv_timer_get_due_in(&test->group->timer), most_ms / 2, most_ms);
         assert_int_equal(test->group->failures, i + 1);
         end_round(test);
@@ -216,7 +216,6 @@ GROUP_CASE(test_rlock_group_acquire__pauses_before_it_tries_again)
     ASSERT_NUMBER(test->group->awaited, ==, 0);
 }
 
-/** If a member answers after its round, the answer counts from then on. */
 GROUP_CASE(test_round__takes_late_answers)
 {
     struct group_test *test = *state;
@@ -230,7 +229,7 @@ GROUP_CASE(test_round__takes_late_answers)
     answer_for(test, 2, RLOCK_OK);
     ASSERT_NUMBER(rlock_group_fence(test->group, 2), ==, 7);
     lose_member(test, 0);
-    assert_int_equal(test->losses, 0); /* two are left */
+    assert_int_equal(test->losses, 0); /* two members are left */
     test->answers = 0;
     rlock_group_extend(test->group, 90000, on_answer, test);
     end_round(test);
@@ -240,7 +239,8 @@ GROUP_CASE(test_round__takes_late_answers)
     answer_for(test, 1, RLOCK_LOST);
     assert_int_equal(test->losses, 1);
     assert_false(rlock_group_is_held(test->group));
-    assert_int_equal(test->group->members[2].lock.state, RLOCK_STATE_IDLE); /* released */
+    /* this member was released */
+    assert_int_equal(test->group->members[2].lock.state, RLOCK_STATE_IDLE);
 }
 
 int main(void)

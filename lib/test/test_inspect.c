@@ -8,10 +8,9 @@
 #include <stdlib.h>
 
 #define NAME      "item:7"
-#define OTHER     "00000000-0000-4000-8000-000000000000:1" /* its owner */
+#define OTHER     "00000000-0000-4000-8000-000000000000:1" /* owner of NAME */
 #define ROW(name) "*5\r\n+" name "\r\n+" OTHER "\r\n:5\r\n:2\r\n:3\r\n"
 
-/** A client of a fake server, and the results of its queries. */
 struct inspect_test {
     uv_loop_t loop;
     long blocks; /* number of allocated blocks before the test */
@@ -89,7 +88,8 @@ static int set_up(void **state)
     test->fake = fake_start(&test->loop, NULL);
     options.redis_url = test->fake->url;
     ASSERT_STATUS(rlock_client_open(&options, &test->client, NULL), RLOCK_OK);
-    reply(test, 2, ":1000000\r\n:9000000000000000\r\n"); /* the fence counter */
+    /* reply to the call that raises the fence counter */
+    reply(test, 2, ":1000000\r\n:9000000000000000\r\n");
     *state = test;
     return 0;
 }
@@ -150,7 +150,7 @@ INSPECT_CASE(test_rlock_inspect__tells_all_of_the_owner)
 
 INSPECT_CASE(test_rlock_inspect__knows_its_own_id_and_host)
 {
-    enum { HOST_LAST = 7 }; /* the last byte of the host */
+    enum { HOST_LAST = 7 }; /* index of the last byte of the host's part */
     struct inspect_test *test = *state;
 
     for (int differs = 0; differs <= RLOCK_CLIENT_ID_LEN; differs++) {
@@ -208,7 +208,7 @@ INSPECT_CASE(test_rlock_inspect__refuses_replies_of_other_shapes)
             fail_msg("case %zu: expected %s, got %s", i,
                      rlock_status_name(cases[i].status), rlock_status_name(status));
     }
-    ASSERT_NUMBER(test->info.name_len, ==, 0); /* without its tag */
+    ASSERT_NUMBER(test->info.name_len, ==, 0); /* a name that is only a tag is empty */
 }
 
 INSPECT_CASE(test_rlock_list__ends_when_it_is_told_to)
@@ -248,8 +248,7 @@ INSPECT_CASE(test_rlock_list__scans_from_cursor_to_cursor)
     list(test, NULL, 9);
     reply(test, 2, "+17\r\n" ROW("a"));
     reply(test, 1, "+18\r\n");
-    ASSERT_CONTAINS(test->fake->heard,
-                    "\r\n$0\r\n\r\n$2\r\n17\r\n"); /* the prefix is empty */
+    ASSERT_CONTAINS(test->fake->heard, "\r\n$0\r\n\r\n$2\r\n17\r\n");
     assert_int_equal(test->answers, 0);
     reply(test, 2, "+0\r\n" ROW("b"));
     ASSERT_CONTAINS(test->fake->heard, "\r\n$0\r\n\r\n$2\r\n18\r\n");
@@ -297,12 +296,12 @@ INSPECT_CASE(test_queries__that_cannot_be_sent_are_answered)
         test->client->is_closing = true;
         queries[i](test);
         test->client->is_closing = false;
-        assert_int_equal(test->answers, 0); /* not from inside of the call */
+        assert_int_equal(test->answers, 0); /* no callback came from inside the call */
         ASSERT_STATUS(await_answer(test), RLOCK_CANCELLED);
     }
     list(test, "", 9);
     ASSERT_STATUS(await_answer(test), RLOCK_INVALID);
-    rlock_force_release(test->client, "", 0, NULL, NULL); /* without a callback */
+    rlock_force_release(test->client, "", 0, NULL, NULL);
     assert_int_equal(test->fake->heard_len, 0);
 }
 

@@ -1,4 +1,4 @@
-/* test_lock_handed.c - locks that a client hands to its own next waiter: in turns and in a cohort. */
+/* test_lock_handed.c - locks that a client hands to its own next waiter. */
 #include "test/scripted_client.h"
 
 /* -- turns -- */
@@ -37,7 +37,6 @@ CLIENT_CASE(test_release__in_a_turn_is_silent)
     assert_true(turns_of_a()->is_contended); /* although no other client got a message */
 }
 
-/** A release that follows the cancelled try sends the message. */
 CLIENT_CASE(test_release__whose_try_is_cancelled_is_followed_by_a_message)
 {
     begin_turn(plain);
@@ -83,7 +82,7 @@ CLIENT_CASE(test_release__that_is_sent_again_is_followed_by_a_message)
         EXPECT(cases[i].first);
         reply(0, "-NOSCRIPT_No_matching_script");
         EXPECT(cases[i].again);
-        reply(0, "*3 +# +0 *1 :60000"); /* to the try */
+        reply(0, "*3 +# +0 *1 :60000"); /* reply to the try */
         reply(0, "+#_1");
         turn();
         EXPECT(cases[i].done);

@@ -33,7 +33,8 @@ UNIT_CASE(test_rlock_server_latest_us__is_of_the_shortest_delay)
 
 UNIT_CASE(test_rlock_server_saw_fences__refuses_smaller_ones)
 {
-    struct rlock_server server = {.is_raising = true}; /* it sends nothing */
+    /* no further call is sent to raise the counter */
+    struct rlock_server server = {.is_raising = true};
 
     assert_true(rlock_server_saw_fences(&server, 10, 3));
     ASSERT_NUMBER(server.last_fence, ==, 13);

@@ -116,7 +116,7 @@ CLIENT_CASE(test_extend__that_a_release_overtakes)
     turn();
     EXPECT("0 not_owner\n0 cancelled\ns0 release(lock:fence:waiting a; me:1)\n"
            "s0 flush\n");
-    reply(0, "+#_1"); /* of the extension */
+    reply(0, "+#_1"); /* reply to the extension */
     reply(0, "+#_1");
     EXPECT("event released a 0\n0 ok\nstats: released+1\n");
 }
@@ -124,7 +124,7 @@ CLIENT_CASE(test_extend__that_a_release_overtakes)
 CLIENT_CASE(test_extend__without_memory_stays_held)
 {
     acquire_first((struct rlock_acquire_options){.lease_ms = 1000, .watchdog = true});
-    acquire(1, "b", plain); /* takes the spare batch */
+    acquire(1, "b", plain); /* now no spare batch is left */
     torture_fail(1, 0);
     extend(0, 2000);
     if (!torture_stop())
@@ -163,7 +163,7 @@ CLIENT_CASE(test_renew__ends_as_the_server_replies)
     EXPECT("event lost a 636000\n0 on_lost lost\n"
            "stats: lost+1 held-1 holds[10]+1 holds+636000\nlost: 'lost'\n");
     assert_false(rlock_is_held(&self->locks[0]));
-    pass_us(600000); /* it is not renewed any more */
+    pass_us(600000);
     EXPECT("");
     extend(0, 1000);
     release(0);
@@ -366,7 +366,7 @@ CLIENT_CASE(test_release__without_memory_is_repeated)
     EXPECT("");
     start_over(state);
     acquire_first(plain);
-    acquire(1, "b", plain); /* takes the spare batch */
+    acquire(1, "b", plain); /* now no spare batch is left */
     torture_fail(1, 0);
     release(0);
     turn();
@@ -395,7 +395,7 @@ CLIENT_CASE(test_release__without_a_callback)
     EXPECT("");
     pass_us(1001000);
     EXPECT("s0 release(lock:fence:waiting a; me:1)\ns0 flush\n");
-    reply(0, "+#_0"); /* the second release */
+    reply(0, "+#_0"); /* reply to the second release */
     acquire_first(plain);
     drop(0);
     turn();
@@ -609,13 +609,13 @@ CLIENT_CASE(test_acquire__of_a_queue_without_memory_leaves_it)
 
 CLIENT_CASE(test_cancel__in_each_state)
 {
-    cancel(0); /* idle */
+    cancel(0); /* the lock is idle */
     acquire_first(plain);
-    cancel(0); /* held */
+    cancel(0); /* the lock is held */
     EXPECT("");
     acquire(1, "b", plain);
-    cancel(1); /* not sent */
-    cancel(1); /* is answered */
+    cancel(1); /* the acquire was not sent */
+    cancel(1); /* the acquire is already cancelled */
     turn();
     EXPECT("1 cancelled\n");
     acquire(1, "b", (struct rlock_acquire_options){.lease_ms = 1000, .wait_ms = 1000});
@@ -629,7 +629,7 @@ CLIENT_CASE(test_cancel__in_each_state)
     flush();
     end_command(0, RLOCK_TIMEOUT, NULL);
     forget_all();
-    cancel(1); /* in doubt */
+    cancel(1); /* the outcome of the acquire is unknown */
     turn();
     EXPECT("1 cancelled\ns0 release(lock:fence:waiting b; me:4)\ns0 flush\n"
            "stats: waiters-1\n");

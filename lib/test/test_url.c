@@ -23,7 +23,7 @@ static void assert_invalid(const char *text, const char *word)
     ASSERT_STATUS(redis_url_parse(text, &url, &err), RLOCK_INVALID);
     if (strstr(err.text, word) == NULL)
         fail_msg("%s: '%s' does not say '%s'", text, err.text, word);
-    assert_int_equal(url.db, 7); /* untouched */
+    assert_int_equal(url.db, 7);
 }
 
 UNIT_CASE(test_redis_url_parse__host_alone_has_defaults)

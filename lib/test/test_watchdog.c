@@ -19,7 +19,6 @@
 #define LOCKS      3
 #define DUE_MAX    20000
 
-/** A client without a server or with a fake server, and locks that it holds. */
 struct watchdog_test {
     uv_loop_t loop;
     long blocks; /* number of allocated blocks before the test */
@@ -96,7 +95,7 @@ static int tear_down(void **state)
     if (test->fake != NULL)
         fake_stop(test->fake);
     if (test->client != NULL) {
-        test->client->is_closing = false; /* a callback may have set it */
+        test->client->is_closing = false; /* a callback may have set is_closing */
         rlock_client_close(test->client, NULL, NULL);
     }
     while (uv_run(&test->loop, UV_RUN_DEFAULT) != 0)
@@ -107,8 +106,6 @@ static int tear_down(void **state)
     return 0;
 }
 
-/** Assert that a timer runs next at `wanted_us`, according to the library and according to
- *  libuv. */
 static void expect_timer(const uv_timer_t *timer, int64_t at_us, int64_t wanted_us)
 {
     ASSERT_NUMBER(at_us, ==, wanted_us);
@@ -140,7 +137,6 @@ static void make_overdue(struct watchdog_test *test, struct rlock *lock)
     expect_watchdog_at(test, frozen_us);
 }
 
-/** Run the timer of the watchdog. */
 static void tick(struct watchdog_test *test)
 {
     test->watchdog->timer.timer_cb(&test->watchdog->timer);
@@ -219,7 +215,7 @@ DOWN_CASE(test_watchdog__leaves_unwatched_locks_alone)
 
 DOWN_CASE(test_watchdog__renews_those_that_are_nearly_due_with_the_first)
 {
-    enum { SLACK_US = 1000000 }; /* a sixteenth of a third of 48 s */
+    enum { SLACK_US = 1000000 }; /* a sixteenth of a third of the lease of 48 s */
     struct watchdog_test *test = *state;
     struct rlock *locks = test->locks;
 
@@ -277,7 +273,8 @@ DOWN_CASE(test_watchdog__loses_a_lock_when_its_lease_ends)
     tick(test);
     assert_int_equal(seen.results, 1);
     expect_in(&test->watchdog->overdue, &test->locks[1]);
-    assert_int_equal(test->orphans->due_count, 1); /* the server may still hold it */
+    /* the server may still have the lock */
+    assert_int_equal(test->orphans->due_count, 1);
 }
 
 DOWN_CASE(test_watchdog__ends_when_a_callback_closes_the_client)
@@ -314,7 +311,7 @@ UP_CASE(test_rlock_watchdog_resume__renews_what_is_overdue)
     struct rlock *locks = test->locks;
 
     rlock_watchdog_set(test->client, &locks[1], NOW_US - 16000000);
-    rlock_watchdog_resume(test->client); /* nothing is */
+    rlock_watchdog_resume(test->client); /* no lock is overdue */
     assert_null(locks[1].batch);
     make_overdue(test, &locks[0]);
     make_overdue(test, &locks[2]);
@@ -337,7 +334,6 @@ UP_CASE(test_rlock_watchdog_resume__renews_what_is_overdue)
 
 /* -- copies -- */
 
-/** Return the number of copies in the list. `ret_first` gets the first copy, if there is one. */
 static size_t count_of(const struct rlock_link *list, struct rlock **ret_first)
 {
     *ret_first = list_item(list->next, struct rlock, link);
@@ -351,7 +347,7 @@ DOWN_CASE(test_orphan__is_released_until_the_result_is_certain)
         unsigned tries;
         int64_t exists_us;
         bool is_closing;
-        /* copies in these lists afterwards; otherwise the copy is spare */
+        /* lengths of the lists `due` and `second` afterwards */
         size_t due, second;
     } cases[] = {
         {RLOCK_OK, 1, 1, false, 0, 0},      {RLOCK_REFUSED, 1, 1, false, 0, 0},
@@ -412,7 +408,7 @@ DOWN_CASE(test_orphan__has_all_that_a_release_needs)
     lock->is_counted = true;
     lock->hold_min_ms = 5;
     for (size_t i = 0; i < 2; i++) {
-        spare->tries = 9; /* of its last use */
+        spare->tries = 9; /* left by the last use of this memory */
         spare->name_len = 1;
         rlock_orphan_recycle(test->client, spare);
         lock->state = (uint8_t)cases[i].state;
@@ -497,7 +493,7 @@ DOWN_CASE(test_orphans__beyond_the_most_leave_the_oldest_to_its_lease)
     assert_int_equal(count_of(&test->orphans->due, &copy), DUE_MAX);
     assert_int_equal(copy->serial, 2);
     assert_int_equal(count_of(&test->orphans->spare, &copy), 2);
-    ASSERT_NUMBER(test->orphans->timer_at_us, ==, INT64_MAX); /* it is down */
+    ASSERT_NUMBER(test->orphans->timer_at_us, ==, INT64_MAX); /* the connection is down */
     rlock_orphan_resume(test->client);
     assert_int_equal(test->orphans->due_count, 0);
     assert_true(list_is_empty(&test->orphans->due));
@@ -528,7 +524,7 @@ UP_CASE(test_orphan__that_the_server_does_not_take_is_retried)
     struct watchdog_test *test = *state;
     struct rlock *copy;
 
-    rlock_orphan_unknown(test->client, &test->locks[0]); /* it is up */
+    rlock_orphan_unknown(test->client, &test->locks[0]); /* the connection is up */
     assert_int_equal(test->orphans->due_count, 0);
     test->client->is_closing = true;
     rlock_orphan_unknown(test->client, &test->locks[1]);

@@ -42,7 +42,7 @@ UNIT_CASE(test_redis_wire_bulk__grows_over_many_sizes)
     assert_memory_equal(wire.data + wire.len - 3, "x\r\n", 3);
     free(big);
     redis_wire_clear(&wire);
-    ASSERT_NUMBER(wire.len, ==, 0); /* it can be used again */
+    ASSERT_NUMBER(wire.len, ==, 0);
     redis_wire_bulk(&wire, "SET", 3);
     assert_wire(&wire, "$3\r\nSET\r\n", 9);
     redis_wire_clear(&wire);
@@ -85,7 +85,7 @@ UNIT_CASE(test_redis_wire_cut__forgets_an_unfinished_command)
     redis_wire_bulk(&wire, "one", 3);
     redis_wire_bulk(&wire, "two", 3);
     wire.failed = true;
-    redis_wire_bulk(&wire, "lost", 4); /* nothing is added after a failure */
+    redis_wire_bulk(&wire, "lost", 4);
     assert_int_equal(wire.len, 18);
     redis_wire_cut(&wire, 9);
     assert_wire(&wire, "$3\r\none\r\n", 9);

@@ -27,7 +27,6 @@ static struct {
     atomic_bool is_armed, has_failed;
 } torture;
 
-/** Whether this allocation fails. */
 static bool fails(void)
 {
     int left;

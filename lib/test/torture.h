@@ -22,10 +22,8 @@ void torture_fail(unsigned number, unsigned more);
 /** Fail no allocation from now on. Returns whether one has failed since torture_fail(). */
 bool torture_stop(void);
 
-/** Return the number of blocks that are allocated now. */
 long torture_blocks(void);
 
-/** Assert that the number of allocated blocks is `before` again. */
 void torture_expect_blocks(long before);
 
 #endif

@@ -14,7 +14,7 @@
 struct fault {
     const char *words;
     enum proxy_fault fault;
-    enum rlock_status status; /* of the call */
+    enum rlock_status status;
 };
 
 struct trial;
@@ -39,7 +39,7 @@ struct trial {
     const struct fault *fault;
     struct rlock_client *alice, *bob;
     struct call hers, inner, his;
-    struct rlock_stats expected; /* of Alice */
+    struct rlock_stats expected; /* the statistics expected of Alice */
 };
 
 /** Begin a trial on an empty server. `test` and `fault` are borrowed. */
@@ -52,7 +52,6 @@ void trial_end(struct trial *trial);
  *  time. */
 unsigned trial_await(struct trial *trial, const unsigned *at, unsigned wanted);
 
-/** Connect Alice to the server by the proxy. */
 void alice_opens(struct trial *trial);
 
 struct rlock_stats trial_stats(const struct rlock_client *client);
@@ -61,17 +60,12 @@ struct rlock_stats trial_stats(const struct rlock_client *client);
  *  time, and that no other answer follows. */
 enum rlock_status alice_answer(struct trial *trial, struct call *call, unsigned wanted);
 
-/** Wait for the next answer to this call, and return it. */
 enum rlock_status alice_next_answer(struct trial *trial, struct call *call);
 
-/** Return the options for the acquires of this test. */
 struct rlock_acquire_options trial_options(const struct trial *trial);
 
-/** Add the outcome of this acquire to the statistics that are expected of Alice. Returns its
- *  status. */
 enum rlock_status trial_count(struct trial *trial, const struct call *call);
 
-/** Wait for the answer to an acquire of Alice, and count it. */
 enum rlock_status alice_tried(struct trial *trial, struct call *call);
 
 enum rlock_status alice_acquires(struct trial *trial, struct call *call,
@@ -103,8 +97,8 @@ void trial_let_go(struct trial *trial);
 void trial_assert_stats(const struct trial *trial);
 
 /** Let the fault happen at the next command or reply. If the command is to come too late, this
- *  machine's clock goes back by twice the timeout. So the server's clock has gone forward, as seen
- *  from here. */
+ *  machine's clock goes back by twice the timeout. For this client, the server's clock has then
+ *  gone forward. */
 void trial_strike(struct trial *trial);
 
 #endif

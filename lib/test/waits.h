@@ -7,11 +7,9 @@
 #define NAME         "item:7"
 #define WAIT_LOOK_MS 2001 /* a waiter without messages notices a free name within this */
 
-/** Return the options of an acquire that waits, with the lease LEASE_MS. */
 struct rlock_acquire_options waiting(const struct rlock_kind *kind, uint64_t holder,
                                      uint32_t wait_ms);
 
-/** Acquire and flush. */
 void call_wait(struct rlock_client *client, struct call *call, const char *name,
                const struct rlock_acquire_options *options);
 
@@ -26,7 +24,6 @@ void move_beats(struct fixture *fixture, int ms);
 enum rlock_status release_to_live(struct fixture *fixture, struct rlock_client *client,
                                   struct call *call);
 
-/** Return the number of calls of scripts since the server was started. */
 long long script_calls(struct fixture *fixture);
 
 /** Return the number of commands that the server has executed, also inside scripts. PING and INFO

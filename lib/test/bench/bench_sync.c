@@ -155,7 +155,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "bench_sync URL THREADS SECONDS one|contended KIND [POLL_US]\n");
         return 2;
     }
-    bench.permits = strstr(argv[5], "semaphore") != NULL; /* one */
+    bench.permits = strstr(argv[5], "semaphore") != NULL; /* a semaphore has one permit */
     bench.poll_us = argc == 7 ? (uint32_t)strtoul(argv[6], NULL, 10) : 0;
     bench.url = argv[1];
     bench.is_contended = strcmp(argv[4], "contended") == 0;

@@ -66,7 +66,6 @@ static enum rlock_status try_take(struct fixture *fixture, struct rlock_client *
     return take(fixture, client, call, (struct rlock_acquire_options){.holder = 1});
 }
 
-/** Send a command to the peer, and assert its answer. */
 #define ASSERT_ANSWER(fixture, expected, ...)                                            \
     assert_string_equal(PEER_CALL(fixture, &peer, __VA_ARGS__), expected)
 
@@ -404,7 +403,7 @@ struct member {
     unsigned holder;
     enum stage stage;
     struct call call;
-    unsigned tag; /* tag of the command to the peer */
+    unsigned tag;
 };
 
 struct contest {

@@ -6,7 +6,7 @@
 
 #include <sys/types.h>
 
-#define PEER_WATCHDOG_MS 4500 /* its lockWatchdogTimeout */
+#define PEER_WATCHDOG_MS 4500 /* lockWatchdogTimeout of the process */
 
 struct peer {
     pid_t pid;
@@ -30,10 +30,8 @@ unsigned peer_request(struct peer *peer, const char *format, ...)
  *  next call. */
 const char *peer_answer(struct peer *peer, unsigned tag);
 
-/** Run the loop until `tag` is answered. */
 const char *peer_await(struct fixture *fixture, struct peer *peer, unsigned tag);
 
-/** Send a command and wait for the answer. */
 #define PEER_CALL(fixture, peer, ...)                                                    \
     peer_await(fixture, peer, peer_request(peer, __VA_ARGS__))
 
