@@ -1,8 +1,8 @@
 /*
  * conn_fixture.h - one connection of the store, whose callbacks record what they got in `said`.
  *
- * To be included by one source of a test program, because fake_libpq.h defines functions of libpq
- * and libuv.
+ * A test program includes this file in one source only, because fake_libpq.h defines functions of
+ * libpq and libuv.
  */
 #ifndef TEST_CONN_FIXTURE_H
 #define TEST_CONN_FIXTURE_H
@@ -158,7 +158,6 @@ static inline int end(void **state UNUSED)
     return 0;
 }
 
-/* Sends a query with the statement `place` and the parameter 42. */
 static inline void place(struct query *query)
 {
     struct store_params params = {0};
@@ -181,7 +180,6 @@ static inline void pass_ms(int64_t ms)
     simulated_time_pass_us(ms * 1000, fake_turn);
 }
 
-/* Connects, and sends one or two queries with place(). */
 static inline void come_up_and_place(unsigned count)
 {
     come_up();
@@ -191,7 +189,6 @@ static inline void come_up_and_place(unsigned count)
     said[0] = '\0';
 }
 
-/* Closes the connection and opens a new one, for the next row of a table. */
 static inline void start_again(void)
 {
     end(NULL);

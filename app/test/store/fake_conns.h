@@ -1,8 +1,8 @@
 /*
  * fake_conns.h - connections of a store that keep each query until the test answers it.
  *
- * To be included by one source of a test program: it defines the functions of store_conn.h and
- * PQresultErrorField() in place of the real ones. said.h describes how parameters and rows are
+ * A test program includes this file in one source only: it defines the functions of store_conn.h
+ * and PQresultErrorField() in place of the real ones. said.h describes how parameters and rows are
  * written.
  */
 #ifndef FAKE_CONNS_H
@@ -24,7 +24,6 @@ struct store_conn {
     unsigned pending;
 };
 
-/* A query that was sent and is not answered yet. */
 struct fake_query {
     struct store_conn *conn;
     struct store_query *query; /* NULL: the query was abandoned */
@@ -37,9 +36,8 @@ static size_t fake_opened;
 static struct fake_query *fake_sent[FAKE_QUERIES_MAX];
 static size_t fake_sent_count;
 static bool fake_cannot_abandon;
-static bool fake_probes;       /* whether STATEMENT_PROBE is sent; most tests need none */
-static size_t fake_opened_max; /* the limit of fake_opened */
-/* of the errors in the next answers */
+static bool fake_probes;
+static size_t fake_opened_max;
 static const char *fake_sqlstate, *fake_constraint;
 
 /* -- parameters as words -- */
@@ -69,7 +67,6 @@ static inline bool fake_is_array(const char *bytes, size_t len)
     return len >= 20 && fake_int(bytes, 4) == 1 && fake_int(bytes + 16, 4) == 1;
 }
 
-/* Prints the elements of an array in binary format, and checks the rest of the format. */
 static inline void fake_print_array(char *text, const char *bytes, size_t len)
 {
     int64_t type = fake_int(bytes + 8, 4), count = fake_int(bytes + 12, 4);
@@ -128,8 +125,8 @@ static inline const char *fake_role(const struct store_conn *conn)
     return lane;
 }
 
-/* Returns the oldest query that is not answered: its connection, statement, time limits and
-   parameters. */
+/* Returns the connection, the statement, the time limits and the parameters of the oldest
+   unanswered query. */
 static inline const char *fake_print_oldest(void)
 {
     static char text[WORDS_BYTES + 200];
@@ -160,8 +157,8 @@ static inline struct fake_query fake_take(size_t at)
     return taken;
 }
 
-/* Answers the oldest query. With RLOCK_OK, `rows` has the rows of the answer; otherwise an SQLSTATE
-   or NULL. */
+/* Answers the oldest query. `rows` has the rows of the answer if the status is RLOCK_OK. Otherwise
+   `rows` is an SQLSTATE or NULL. */
 static inline void fake_answer(enum rlock_status status, const char *rows)
 {
     struct rlock_err why = {.status = status, .text = "why"};
@@ -177,7 +174,6 @@ static inline void fake_answer(enum rlock_status status, const char *rows)
     PQclear(result);
 }
 
-/* Answers all queries of a connection. A callback may send or end other queries. */
 static inline void fake_end_queries(struct store_conn *conn, const struct rlock_err *why)
 {
     for (size_t at = 0; at < fake_sent_count;) {
@@ -285,7 +281,6 @@ void store_conn_follow(struct store_conn *conn, const struct store_conn *leader)
     conn->is_resting = false;
 }
 
-/* The number of parameters of a statement: the highest number behind a "$" in its SQL. */
 static inline int fake_param_count(enum statement statement)
 {
     const char *at = embedded_find(store_statements[statement].path)->bytes;

@@ -33,9 +33,9 @@ struct pg_conn {
 
 static const char *fake_failing; /* the call that fails, or "" if none does */
 static unsigned fake_failing_at; /* how many of these calls succeed before */
-static struct pg_conn *fake_pg;  /* the open connection, or NULL */
+static struct pg_conn *fake_pg;
 static const char *fake_encoding;
-static PostgresPollingStatusType fake_next; /* result of the next PQconnectPoll() */
+static PostgresPollingStatusType fake_next;
 static int fake_unsent; /* result of PQflush(). 1: data are left, -1: the call fails */
 static int fake_statements;
 /* a pipe: first the end of libpq, then the end of the server */
@@ -51,7 +51,7 @@ static struct {
 } fake_errors[FAKE_ARRIVALS_MAX];
 static size_t fake_error_count;
 static PGnotify *fake_notify;
-/* how many NULL results a dead connection still returns; 0: it is alive */
+/* how many NULL results a dead connection still returns; 0: the connection is alive */
 static unsigned fake_nulls;
 static struct {
     uv_handle_t *handle;
@@ -88,7 +88,7 @@ static inline void fake_arrive_one(PGresult *result)
     assert_true(fake_arrived < FAKE_ARRIVALS_MAX);
     fake_arriving[fake_arrived++] = result;
     for (size_t i = 0; i < fake_error_count; i++) {
-        /* The earlier result was freed, so its address is used again. */
+        /* A result that was freed had the same address. */
         if (fake_errors[i].result == result)
             fake_errors[i].result = NULL;
     }
@@ -105,7 +105,6 @@ static inline void fake_arrive_error(const char *sqlstate)
     fake_errors[fake_error_count++].result = result;
 }
 
-/* Adds results to those that arrive. Nothing is read yet. */
 static inline void fake_arrive(const char *words)
 {
     char row[200];
@@ -127,7 +126,6 @@ static inline void fake_arrive(const char *words)
     }
 }
 
-/* Replaces the function of libpq. */
 PQconninfoOption *PQconninfoParse(const char *conninfo, char **errmsg)
 {
     typeof(PQconninfoParse) *next =
@@ -143,7 +141,6 @@ static inline void fake_turn(void)
     fake_closing_count = 0;
 }
 
-/* Tells the connection that the socket is ready for these events. */
 static inline void fake_ready(int events)
 {
     assert_non_null(fake_poll);
@@ -151,7 +148,6 @@ static inline void fake_ready(int events)
     fake_turn();
 }
 
-/* Frees the results that the connection has not taken. */
 static inline void fake_drop_arrivals(void)
 {
     for (; fake_taken < fake_arrived; fake_taken++)
@@ -159,7 +155,8 @@ static inline void fake_drop_arrivals(void)
     fake_taken = fake_arrived = 0;
 }
 
-/* Lets results arrive and be read. Asserts that all are read, unless the connection has failed. */
+/* Lets results arrive and be read. Asserts that all results are read, unless the connection has
+   failed. */
 static inline void fake_read(const char *words)
 {
     fake_arrive(words);
@@ -245,7 +242,7 @@ ConnStatusType PQstatus(const PGconn *pg)
 PostgresPollingStatusType PQconnectPoll(PGconn *pg)
 {
     assert_ptr_equal(pg, fake_pg);
-    assert_null(fake_poll); /* libpq may close the socket, so nothing may watch it */
+    assert_null(fake_poll);
     return fake_next;
 }
 
@@ -496,7 +493,7 @@ int uv_getaddrinfo(uv_loop_t *of UNUSED, uv_getaddrinfo_t *request,
                    uv_getaddrinfo_cb callback, const char *name, const char *service,
                    const struct addrinfo *hints)
 {
-    assert_null(fake_resolve); /* one request at a time */
+    assert_null(fake_resolve);
     assert_null(service);
     ASSERT_NUMBER(hints->ai_socktype, ==, SOCK_STREAM);
     SAY("resolve %s;", name);
@@ -548,7 +545,7 @@ int uv_cancel(uv_req_t *request)
 
 int pooler_check_start(struct pooler_check *check, uv_loop_t *loop UNUSED)
 {
-    assert_null(fake_pooler); /* one at a time */
+    assert_null(fake_pooler);
     SAY("check %lld %u %s;", (long long)check->pid, (unsigned)check->timeout_ms,
         check->target.port);
     if (fake_fails("check"))

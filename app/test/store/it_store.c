@@ -75,7 +75,6 @@ static void shop_open_at(const char *url, uint32_t timeout_ms, enum durability r
         fail_msg("%s", err.text);
 }
 
-/* Runs the loop until `is_true` returns true. Fails the test if this takes too long. */
 static void await(bool (*is_true)(const void *arg), const void *arg)
 {
     int64_t deadline_us = clock_mono_us() + DEADLINE_MS * INT64_C(1000);
@@ -124,7 +123,6 @@ static void shop_close(void)
 
 /* -- orders -- */
 
-/* A batch of one order, and its answer. */
 struct basket {
     struct placement placement, *pointer;
     struct store_batch batch;
@@ -188,7 +186,6 @@ static enum rlock_status basket_resolve_once(struct basket *basket, int64_t user
     return basket->status;
 }
 
-/* Looks up the order of a shopper until a look-up succeeds. Asserts what it has found. */
 static void assert_resolved(int64_t user_id, int verdict)
 {
     struct basket basket;
@@ -225,7 +222,7 @@ static int64_t administer(const char *sql)
     return strtoll(administer_text(sql), NULL, 10);
 }
 
-/* Names the synchronous standby. The server reloads its configuration some time after the call. */
+/* Names the synchronous standby. The server reloads its configuration only after the call. */
 static void set_standby(const char *name)
 {
     char sql[80];
@@ -324,9 +321,8 @@ STORE_CASE(test_store_place_orders__releases_the_row_before_it_answers)
     await(is_set, &first.is_released);
     await_held_back(1);
     store_list_orders(shop.store, &filter, on_orders, &is_listed);
-    await_held_back(2); /* the read has seen an order that a crash would lose */
+    await_held_back(2);
     basket_send(&next, 2, basket_on_released);
-    /* The row of the voucher is free before the commit is durable. */
     await(is_set, &next.is_released);
     assert_false(first.is_answered || is_listed);
 
@@ -376,7 +372,7 @@ STORE_CASE(test_store_resolve_orders__waits_for_the_standby)
     assert_int_equal(basket.status, RLOCK_TIMEOUT);
     assert_int_not_equal(basket_resolve_once(&basket, 1), RLOCK_OK);
     assert_int_equal(commits_held_back(), 1);
-    assert_int_equal(orders(), 0); /* the order is not visible yet */
+    assert_int_equal(orders(), 0);
     set_standby("");
     assert_resolved(1, VERDICT_PLACED);
     shop_close();
@@ -398,7 +394,6 @@ STORE_CASE(test_store_place_orders__waits_again_after_a_reload)
                              " where wait_event = 'SyncRep'");
     kill(lane, SIGSTOP);
     set_standby("");
-    /* This commit waits until the server has reloaded its configuration. */
     sandbox_do(sandbox, "select pg_logical_emit_message(true, '', '')");
     name_standby();
     kill(lane, SIGCONT);
@@ -427,20 +422,17 @@ struct proof_row {
     const char *wanted;
 };
 
-/* Executes a statement as superuser or as the owner of the tables. Returns the first value. */
 static const char *execute_as(const struct proof_row *row, const char *sql)
 {
     return row->is_superuser ? administer_text(sql) : sandbox_text(sandbox, "%s", sql);
 }
 
-/* Whether the session has read the new synchronous_standby_names. */
 static bool is_named(void *row)
 {
     return strcmp(execute_as(row, "show synchronous_standby_names"),
                   ((const struct proof_row *)row)->standby) == 0;
 }
 
-/* Whether the WAL sender has read them, too. */
 static bool is_sent(void *row)
 {
     static const char format[] = "select count(*) from pg_stat_replication"
@@ -655,7 +647,6 @@ static void lose_answers(int first_fd)
     }
 }
 
-/* The order is committed, but its answer is lost. */
 STORE_CASE(test_store_resolve_orders__finds_what_was_committed)
 {
     int first_fd = dup(0);

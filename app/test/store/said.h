@@ -13,8 +13,7 @@
 
 #include <stdlib.h>
 
-#define SAID_BYTES 131072
-/* size of a row, or of the parameters of a query, as words */
+#define SAID_BYTES       131072
 #define WORDS_BYTES      16384
 #define SAID_COLUMNS_MAX 16
 
@@ -77,7 +76,6 @@ static inline const char *words_set_value(PGresult *result, int row, int column,
     return end;
 }
 
-/* Returns the number of words in the first row. */
 static inline int words_count(const char *rows)
 {
     int count = 0;
@@ -93,7 +91,6 @@ static inline int words_count(const char *rows)
     return count;
 }
 
-/* `format` is the format of the values: 0 for text, 1 for binary. */
 static inline PGresult *words_result(ExecStatusType status, int format, const char *rows)
 {
     static char name[] = "column";

@@ -2,7 +2,7 @@
  * shop_fixture.h - a store with fake connections, in simulated time. Callbacks record their
  * arguments.
  *
- * To be included by one source of a test program.
+ * A test program includes this file in one source only.
  */
 #ifndef SHOP_FIXTURE_H
 #define SHOP_FIXTURE_H
@@ -118,11 +118,10 @@ static inline int close_shop(void **state UNUSED)
 {
     store_close(shop, NULL, NULL);
     uv_run(&loop, UV_RUN_DEFAULT);
-    ASSERT_NUMBER(uv_loop_close(&loop), ==, 0); /* no handle was left open */
+    ASSERT_NUMBER(uv_loop_close(&loop), ==, 0);
     return 0;
 }
 
-/* Opens a store that reads lists from another database and expires overdue orders. */
 static inline void open_with_lists(void)
 {
     struct store_options options = options_of_shop();
@@ -149,7 +148,6 @@ static inline void say_text(struct text text)
         SAY(" '%.*s'", (int)text.len, text.bytes);
 }
 
-/* Returns the time in microseconds since 2000. Small numbers are not converted. */
 static inline long long short_us(int64_t us)
 {
     return us >= EPOCH_US ? us - EPOCH_US : us;

@@ -18,15 +18,15 @@ struct pg_conn {
 /* one letter for each attempt to connect. u: up, b: refused, n: out of memory */
 static const char *hosts;
 static const char *encoding;
-static int failing_at;   /* the number of the statement that fails, from 0 on; -1: none */
-static bool is_lost;     /* a statement that fails loses the connection, too */
-static unsigned opened;  /* connections that are not closed yet */
-static bool is_null;     /* all values in rows are null */
+static int failing_at; /* the number of the statement that fails, from 0 on; -1: none */
+static bool is_lost;   /* a statement that fails loses the connection, too */
+static unsigned opened;
+static bool is_null;
 static const char *kind; /* the kind of all steps of a plan; NULL: as in answers[] */
-static const char *sqlstate; /* SQLSTATE of failures */
-static int locks_refused;    /* how many attempts to get the advisory lock fail */
-static const char *refused;  /* a statement that fails each time; NULL: none */
-static int pauses;           /* number of pauses between attempts at the transaction */
+static const char *sqlstate;
+static int locks_refused;
+static const char *refused;
+static int pauses;
 static int warnings;
 static long patience_ms; /* the sum of all values of lock_timeout */
 static PQnoticeProcessor on_notice;
@@ -109,8 +109,7 @@ PQnoticeProcessor PQsetNoticeProcessor(PGconn *pg, PQnoticeProcessor processor, 
     return NULL;
 }
 
-/* Records a statement, and returns whether it fails. The SQL of a file is recorded as the name of
-   the file. */
+/* Records a statement, or the name of its file in sql/, and returns whether the statement fails. */
 static bool statement_fails(PGconn *pg, const char *sql)
 {
     const char *name = sql;
@@ -184,9 +183,8 @@ static void say_files(const char *const *values, const int *lengths, const int *
     SAY(" %d", (int)big_endian(values[2], 8));
 }
 
-/* The rows that a statement returns. All rows of a statement are equal. */
 struct answer {
-    const char *statement; /* a part of the statement */
+    const char *statement;
     int rows;
     const char *kind, *rest; /* the values of a row, as words; kind may be NULL */
 };
@@ -268,7 +266,6 @@ PGresult *PQexecParams(PGconn *pg, const char *sql, int count, const Oid *types,
     return PQmakeEmptyPGresult(NULL, PGRES_TUPLES_OK);
 }
 
-/* Each check of the audit finds two rows. */
 int PQsendQuery(PGconn *pg, const char *sql)
 {
     static const struct answer row = {"", 1, NULL, "'a row'"};
@@ -298,7 +295,7 @@ PGresult *PQgetResult(PGconn *pg)
     assert_non_null(pg);
     if (arriving_count == 0)
         return NULL;
-    if (failing_at-- == 0) { /* an error comes instead of the next row */
+    if (failing_at-- == 0) {
         while (arriving_count > 0)
             PQclear(arriving[--arriving_count]);
         return PQmakeEmptyPGresult(NULL, PGRES_FATAL_ERROR);
@@ -417,7 +414,7 @@ static char title[200];
 static void on_step(const char *check, unsigned done, unsigned of, void *arg)
 {
     ASSERT_NUMBER(done, ==, steps++);
-    ASSERT_NUMBER(of, ==, 22); /* number of files in sql/audit */
+    ASSERT_NUMBER(of, ==, 22);
     snprintf(title, sizeof(title), "%s", check);
     assert_ptr_equal(arg, &steps);
     if (done == 0)
@@ -530,7 +527,6 @@ static const struct embedded files[] = {
     "begin;begin_migration.sql;prepare_migrations.sql " FILES " " is_dry_run ";rollback" \
     ";"
 
-/* What a migration executes, in this order. */
 static const char *const migration[] = {
     LOCK,
     "begin;",
@@ -605,7 +601,7 @@ DB_CASE(test_db_migrate__executes_the_steps)
     db_close(db);
 }
 
-/* There is no right to grant, and the cell joined the aggregate before. */
+/* There is no right to grant, and the cell has already joined the aggregate. */
 DB_CASE(test_db_migrate__may_have_nothing_to_do)
 {
     struct db *db = open_one();
@@ -701,8 +697,8 @@ DB_CASE(test_db_migrate__ends_while_tables_are_in_use)
     db_close(db);
 }
 
-/* Each statement fails once. Before the commit everything is rolled back. After it the rest is left
-   out. */
+/* Each statement fails once. A failure before the commit rolls everything back. A failure after the
+   commit ends the migration. */
 DB_CASE(test_db_migrate__stops_at_a_failure)
 {
     int statement = 0;

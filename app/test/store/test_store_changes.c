@@ -6,7 +6,7 @@
 static struct order_change changes[5000];
 static const struct author author = {.actor = "admin:1"}, keyed = {"admin:1", {"key", 3}};
 
-/* `left_ms` is the time until the deadline; 0: the timeout of the store. */
+/* `left_ms` is the time until the deadline, or 0 for the timeout of the store. */
 static void change_order(size_t at, enum change change, int64_t voucher_id,
                          int64_t left_ms)
 {
@@ -91,7 +91,6 @@ static void call_redeem(void) { change_order(0, CHANGE_REDEEM, 7, 0); }
 static void call_keyed(void)
 {
     change_order(0, CHANGE_REFUND, 7, 0);
-    /* The key is read when the change is sent. */
     changes[0].key = (struct text){"key", 3};
 }
 
@@ -158,7 +157,7 @@ STORE_CASE(test_change__sends_its_parameters_and_decodes_the_row)
         fake_answer(row->status, row->rows);
         ASSERT_SAID(row->said);
         ASSERT_NUMBER(shop->changes.count, ==, 0);
-        pass_ms(TIMEOUT_MS + 20); /* the change is not answered a second time */
+        pass_ms(TIMEOUT_MS + 20);
         ASSERT_SAID("");
     }
 }
@@ -173,7 +172,7 @@ STORE_CASE(test_changes__of_one_kind_and_voucher_share_a_transaction)
     change_order(4, CHANGE_PAY, 7, 0);
     change_order(5, CHANGE_PAY, 7, 0);
     store_flush(shop);
-    ASSERT_NUMBER(fake_sent_count, ==, 1); /* one statement per voucher at a time */
+    ASSERT_NUMBER(fake_sent_count, ==, 1);
     ASSERT_NUMBER(shop->changes.count, ==, 6);
     fake_answer(RLOCK_OK, "1 1 71 7 5 {100,11,12,0,3};");
     store_flush(shop);
@@ -220,7 +219,7 @@ STORE_CASE(test_changes__of_two_vouchers_are_under_way)
 {
     call_create();
     change_order(0, CHANGE_CANCEL, 8, 0);
-    call_create(); /* all creations are in one queue */
+    call_create();
     change_order(1, CHANGE_CANCEL, 9, 0);
     store_flush(shop);
     ASSERT_NUMBER(fake_sent_count, ==, 2);
@@ -232,7 +231,7 @@ STORE_CASE(test_changes__of_two_vouchers_are_under_way)
     ASSERT_SENT("changes cancel_order 562/862: 9 {72} {'admin:1'} {null}");
 }
 
-/* A change that waited for a row lock is sent again, on the connection for slow vouchers. */
+/* A change that has waited for a row lock is sent again, on the connection for slow vouchers. */
 STORE_CASE(test_changes__that_waited_for_a_lock_are_tried_again)
 {
     call_cancel();
@@ -247,12 +246,10 @@ STORE_CASE(test_changes__that_waited_for_a_lock_are_tried_again)
     fake_answer(RLOCK_BUSY, "55P03");
     ASSERT_SAID("");
     store_flush(shop);
-    /* The first order goes before the second, 72. */
     ASSERT_SENT("slow changes cancel_order 551/851: 7 {71} {'admin:1'} {null}");
     fake_answer(RLOCK_OK, "1 1 71 7 5 {100,11,12,0,3};");
     said[0] = '\0';
     store_flush(shop);
-    /* The voucher is fast again. */
     ASSERT_SENT("changes redeem_order 551/851: 7 {72} {'admin:1'} {null}");
     fake_answer(RLOCK_IO, NULL);
     ASSERT_SAID("change io;");
@@ -264,7 +261,7 @@ STORE_CASE(test_changes__of_slow_vouchers_use_one_connection)
     for (size_t i = 0; i < 2; i++) {
         change_order(i, CHANGE_CANCEL, 7 + (int64_t)i, 0);
         store_flush(shop);
-        pass_ms(200); /* a tenth of the timeout, so the voucher is slow */
+        pass_ms(200); /* a tenth of the timeout, which makes the voucher slow */
         change_order(2 + i, CHANGE_CANCEL, 7 + (int64_t)i, 0);
         fake_answer(RLOCK_OK, "1 5 null null null null;");
     }
@@ -344,7 +341,7 @@ STORE_CASE(test_changes__under_way_time_out_at_their_deadline)
     ASSERT_SAID("");
     pass_ms(40);
     ASSERT_SAID("change timeout;");
-    fake_answer(RLOCK_OK, "1 5 null null null null;"); /* the late answer is dropped */
+    fake_answer(RLOCK_OK, "1 5 null null null null;");
     ASSERT_SAID("");
     store_flush(shop);
     ASSERT_NUMBER(conn_of(ROLE_CHANGES)->pending, ==, 1);
@@ -359,7 +356,7 @@ STORE_CASE(test_changes__need_one_of_two_connections)
     change_order(1, CHANGE_CANCEL, 8, 0);
     conn_of(ROLE_SLOW_CHANGES)->is_up = false;
     store_flush(shop);
-    ASSERT_SAID(""); /* no callback runs inside the call */
+    ASSERT_SAID("");
     call_restock();
     pass_ms(0);
     ASSERT_SAID("change down;down now 0:;");
@@ -452,7 +449,7 @@ STORE_CASE(test_store_find_by_key__alone_ends_at_the_deadline)
     store_flush(shop);
     fake_answer(RLOCK_IO, NULL);
     ASSERT_SAID("key io;");
-    pass_ms(120); /* the look-up is not answered a second time */
+    pass_ms(120);
     ASSERT_SAID("");
 }
 

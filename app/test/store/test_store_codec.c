@@ -9,7 +9,6 @@
 
 #define EPOCH_US INT64_C(946684800000000)
 
-/* Returns a result of one row with one binary value. */
 static PGresult *result_with(const void *bytes, int len)
 {
     PGresAttDesc column = {.name = (char[]){"x"}, .format = 1, .typlen = -1};
@@ -56,7 +55,6 @@ UNIT_CASE(test_result_time__counts_from_1970_and_is_clamped)
     assert_int_equal(decoded_time(NULL), 0);
 }
 
-/* result_time() must read what params_time() has written. */
 UNIT_CASE(test_params_time__is_read_back_unchanged)
 {
     static const int64_t times[] = {0, 1, -1, EPOCH_US, INT64_MAX - EPOCH_US};
@@ -164,7 +162,6 @@ UNIT_CASE(test_result_array__reads_what_was_written)
     params_clear(&params);
 }
 
-/* An array that is truncated or malformed must not be read beyond its end. */
 UNIT_CASE(test_result_array__refuses_malformed_text)
 {
     static const char claims_more[] = "\0\0\0\1\0\0\0\0\0\0\0\x14\0\0\1\0\0\0\0\1"

@@ -54,7 +54,7 @@ CONN_CASE(test_send__a_reader_asks_for_the_age)
     fake_read("sync;");
     ASSERT_SAID("first ok 5;");
     send_bare(&first, STATEMENT_READ_VOUCHERS);
-    fake_read("!40001;ok;sync;"); /* after the error nothing else is executed */
+    fake_read("!40001;ok;sync;");
     ASSERT_SAID("read_vouchers;age;sync;first busy 'words of the server (40001)';");
     ASSERT_NUMBER(store_conn_session(conn)->age_s, ==, 17);
 }
@@ -177,7 +177,7 @@ CONN_CASE(test_send__fails_later)
 #define ENDS(status, sqlstate)                                                           \
     "down 1 " status " 'session: words of the server (" sqlstate ")';"
 
-/* What arrives, what the query is answered, and why the session ends afterwards. */
+/* Each row has what arrives, how the query is answered, and why the session ends afterwards. */
 CONN_CASE(test_answer__of_one_query)
 {
     /* clang-format off */
@@ -240,7 +240,6 @@ CONN_CASE(test_answer__is_unknown)
         ASSERT_CONTAINS(said, "no result;second io '");
         ASSERT_NUMBER(store_conn_pending(conn), ==, 0);
         pass_ms(10);
-        /* A session with the next server starts without anything of the first session. */
         come_up_and_place(1);
         fake_read("11;12;sync;" PROOF "sync;");
         ASSERT_SAID("first ok 11;");
@@ -269,7 +268,7 @@ CONN_CASE(test_answer__a_cancelled_wait_is_unknown)
     ASSERT_CONTAINS(said, "down 1 io 'the commit's wait for the standby was cancelled';"
                           "first io 'the commit's wait for the standby was cancelled'");
     pass_ms(10);
-    come_up_and_place(1); /* the next session is not affected */
+    come_up_and_place(1);
     fake_read("11;12;sync;" PROOF "sync;");
     ASSERT_SAID("first ok 11;");
 }
@@ -296,7 +295,7 @@ CONN_CASE(test_proof__is_repeated_after_a_new_configuration)
     place(&first);
     said[0] = '\0';
     fake_read("11;12;sync;2 0 7 7;sync;");
-    fake_read("!40001;sync;"); /* the barrier failed */
+    fake_read("!40001;sync;");
     ASSERT_CONTAINS(said, "first io 'words of the server' no result;");
 }
 
@@ -353,7 +352,7 @@ CONN_CASE(test_deadline__starts_when_a_query_is_the_oldest)
 }
 
 /* The second query has failed, so the timer is due now. The answer of the first query must not
-   delay it. */
+   delay the timer. */
 CONN_CASE(test_deadline__delays_no_failure)
 {
     come_up();
@@ -425,7 +424,7 @@ CONN_CASE(test_input__answers_before_the_end_of_the_stream)
     come_up();
     fake_pg->status = CONNECTION_BAD;
     fake_read("");
-    /* the delays begin again, since the connection was up */
+    /* the delays begin again, because the connection was up */
     ASSERT_SAID("backoff 0 40 250;finish;down 1 io 'connection lost: words of libpq';");
 }
 
@@ -437,7 +436,7 @@ CONN_CASE(test_input__passes_notifications_on)
     fake_ready(UV_WRITABLE);
     said[0] = '\0';
     fake_notify_of(payload);
-    fake_ready(UV_READABLE); /* the connection is not up yet */
+    fake_ready(UV_READABLE);
     ASSERT_SAID("");
     fake_read(SESSION PROOF "sync;");
     ASSERT_SAID("up;notify 17;");
@@ -513,7 +512,7 @@ CONN_CASE(test_abandon__nobody_is_answered)
     fake_read("21;22;sync;2 0 6 7 1 2;sync;");
     ASSERT_SAID("barrier;sync;proof;sync;");
     assert_true(store_conn_abandon(conn, &second.query));
-    /* The proof of the query that was abandoned is still needed. */
+    /* The proof of the abandoned query is still needed. */
     fake_read("!40001;sync;");
     ASSERT_CONTAINS(said, "down 1 io 'words of the server';");
     assert_null(strstr(said, "second"));

@@ -62,7 +62,6 @@ CONN_CASE(test_connect__a_reader_needs_no_proof)
     ASSERT_SAID("up;");
 }
 
-/* Each row has a call that fails or an unsuitable answer, and the reason that is reported. */
 CONN_CASE(test_connect__fails)
 {
     /* clang-format off */
@@ -161,7 +160,6 @@ CONN_CASE(test_connect__reports_a_host_that_answered)
                 pass_ms(0);
         }
         ASSERT_CONTAINS(said, "down 0 busy 'the server is read-only';");
-        /* the next round forgets the refusal */
         fake_next = PGRES_POLLING_FAILED;
         for (unsigned i = 0; i < 3; i++) {
             pass_ms(10);
@@ -192,8 +190,8 @@ CONN_CASE(test_connect__reports_the_last_host_that_answered)
     ASSERT_CONTAINS(said, "down 0 unsafe 'durability is none, see");
 }
 
-/* The new primary has no standby yet, and another host is read-only: the reason of the primary, in
-   whichever order they answer. */
+/* The new primary has no standby yet, and another host is read-only. The round reports the reason
+   of the primary, in whichever order the two hosts answer. */
 CONN_CASE(test_connect__prefers_the_reason_of_a_primary)
 {
     static const char *const proofs[] = {SESSION "2 1 5 7 1 2;", SESSION "2 0 5 7 1 2;",
@@ -322,7 +320,6 @@ CONN_CASE(test_pooler__gives_another_process)
     ASSERT_SAID(SHARED);
 }
 
-/* A check that cannot begin, a server that refuses, and a pooler that does not answer. */
 CONN_CASE(test_pooler__cannot_be_asked)
 {
     begin_to_ask();
@@ -343,7 +340,8 @@ CONN_CASE(test_pooler__cannot_be_asked)
     ASSERT_CONTAINS(said, "down 0 io 'ask for the process: words of libpq';");
 }
 
-/* One check at a time: its late answer is not that of the next attempt. */
+/* Only one check runs at a time. A late answer must not be taken for the answer about the next
+   attempt. */
 CONN_CASE(test_pooler__an_answer_may_be_late)
 {
     begin_to_check();
@@ -433,7 +431,7 @@ CONN_CASE(test_resolve__fails)
     pass_ms(10);
     ASSERT_SAID("resolve one;backoff 1 40 250;down 0 io 'one: not enough memory';");
     pass_ms(20);
-    ASSERT_SAID("resolve one;"); /* no answer to the failed request is awaited */
+    ASSERT_SAID("resolve one;");
     assert_int_equal(getaddrinfo("10.1.0.1", NULL, &hints, &found), 0);
     found->ai_addrlen = 0;
     fake_resolve_ends(0, found);
@@ -458,11 +456,10 @@ CONN_CASE(test_resolve__an_answer_may_be_late)
     fake_next = PGRES_POLLING_FAILED;
     fake_ready(UV_WRITABLE);
     said[0] = '\0';
-    pass_ms(10); /* "one" is resolved again; no answer comes */
+    pass_ms(10); /* "one" is resolved again, and no answer comes */
     pass_ms(TIMEOUT_MS / 5);
     pass_ms(TIMEOUT_MS / 5);
     ASSERT_CONTAINS(said, "resolve one;backoff 1 40 250;down 0 timeout");
-    /* The answer arrives while the connection waits for its next attempt. */
     fake_resolve_ends(UV_EAI_NONAME, NULL);
     said[0] = '\0';
     pass_ms(20);

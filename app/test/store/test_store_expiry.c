@@ -33,7 +33,6 @@ STORE_CASE(test_expiry__is_of_the_leader_with_one_query_at_a_time)
     ASSERT_SENT("expiry lead_expiry 3750/5000: ");
 }
 
-/* Starts the next run of expiry, and answers its query for due batches with these rows. */
 static void run_expiry(const char *rows)
 {
     pass_ms(600);
@@ -59,7 +58,7 @@ STORE_CASE(test_expiry__leaves_out_vouchers_without_progress)
     fake_answer(RLOCK_OK, "");
     ASSERT_SENT("nothing");
     ASSERT_SAID("log orders_expired count=3;");
-    run_expiry("7 {70};"); /* the next run tries voucher 7 again */
+    run_expiry("7 {70};");
     fake_answer(RLOCK_OK, "0 1;");
     ASSERT_SENT(DUE "{}");
     fake_answer(RLOCK_OK, "9 {90};");
@@ -101,7 +100,6 @@ STORE_CASE(test_expiry__a_refusal_is_logged_once)
     }
 }
 
-/* Rows for vouchers first, first + 1, and so on. Each has one due batch. */
 static const char *due_rows(int first, int count)
 {
     static char rows[WORDS_BYTES];

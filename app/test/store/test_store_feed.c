@@ -25,7 +25,6 @@ static void list(const char *sent, const char *rows)
     fake_answer(rows != NULL ? RLOCK_OK : RLOCK_IO, rows);
 }
 
-/* Each call passes what the last successful call has returned. */
 STORE_CASE(test_advance_feed__remembers_its_answer)
 {
     ASSERT_NUMBER(store_feed_until(shop), ==, 0);

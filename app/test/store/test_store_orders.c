@@ -10,7 +10,6 @@ static struct placement orders[] = {{.user_id = 1, .fence = 5, .key = {"k", 1}},
 static struct placement *placements[] = {&orders[0], &orders[1], &orders[2]};
 static struct store_batch batches[2];
 
-/* The first batch has the first two placements, and the second batch has the third. */
 static struct rlock_link *batches_of(size_t count, int64_t left_ms)
 {
     static struct rlock_link list;
@@ -69,7 +68,6 @@ STORE_CASE(test_place__sends_a_batch_and_decodes_its_row)
             say_placement(&orders[1]);
         }
         ASSERT_SAID(rows[i].said);
-        /* This placement is not in the batch. */
         ASSERT_NUMBER(orders[2].order.price_cents, ==, 0);
     }
 }
@@ -101,7 +99,6 @@ STORE_CASE(test_place__sends_batches_of_several_vouchers)
     }
 }
 
-/* If no request of a batch has a key, the array of keys is NULL. */
 STORE_CASE(test_place__without_keys_sends_null)
 {
     struct rlock_link *list = batches_of(1, 3200);
@@ -136,7 +133,7 @@ STORE_CASE(test_place__slow_vouchers_have_half_of_the_lanes)
     fake_answer(RLOCK_IO, NULL);
     conn_of(ROLE_LANE)->pending = 1;
     store_place_orders(shop, batches_of(1, 1600), on_batch);
-    ASSERT_SAID("first io;"); /* the new batch is answered later */
+    ASSERT_SAID("first io;");
     pass_ms(0);
     ASSERT_SAID("first down;");
 }
@@ -265,8 +262,8 @@ static void lose_lane(enum role role, int64_t pid)
     said[0] = '\0';
 }
 
-/* If a lane is lost while it has orders under way, its server process may still commit them. The
-   process is then a suspect. */
+/* A lane that is lost while it has unanswered orders is a suspect, because its server process may
+   still commit the orders. */
 STORE_CASE(test_resolve__suspects_lanes_under_way)
 {
     lose_lane(ROLE_READS, 11);
@@ -290,7 +287,7 @@ STORE_CASE(test_resolve__waits_until_the_suspects_are_gone)
     batches[1] = batches[0];
     list_init(&batches[1].link);
     batches[1].arg = second;
-    store_resolve_orders(shop, &batches[1], on_batch); /* this look-up waits, too */
+    store_resolve_orders(shop, &batches[1], on_batch);
     ASSERT_NUMBER(fake_sent_count, ==, 1);
     fake_answer(RLOCK_OK, "1;");
     ASSERT_SENT("nothing");
@@ -348,7 +345,6 @@ static void on_closed(void *arg)
     closed++;
 }
 
-/* Calls that wait are cancelled, too. Each call is answered once. */
 STORE_CASE(test_store_close__cancels_all_calls)
 {
     struct key_lookup lookup = {.placement = {.user_id = 1, .key = {"k", 1}}};

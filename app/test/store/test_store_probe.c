@@ -4,7 +4,6 @@
 #define TICK_MS INT64_C(150)
 #define PROBE   "probe probe 751/1000: "
 
-/* The server has answered a probe, and the next one is under way. */
 static int open_probed(void **state)
 {
     struct store_options options = options_of_shop();
@@ -45,14 +44,13 @@ PROBE_CASE(test_probe__reports_a_late_answer_until_it_comes)
     fake_answer(RLOCK_OK, "0;");
     ASSERT_SAID("up ;");
     assert_true(store_is_up(shop));
-    /* the next answer has all the time again */
     pass_ms(5 * TICK_MS);
     ASSERT_SAID("");
     pass_ms(TICK_MS);
     ASSERT_SAID("down timeout;");
 }
 
-/* The connection of the probe is lost, and another one is not answered either. */
+/* The connection of the probe is lost, and the next connection does not answer either. */
 PROBE_CASE(test_probe__reports_a_late_answer_while_it_reconnects)
 {
     pass_ms(5 * TICK_MS);
@@ -78,7 +76,7 @@ PROBE_CASE(test_probe__is_no_obstacle_when_the_store_has_connected_again)
     assert_true(store_is_up(shop));
 }
 
-/* Lets the next tick come late, as in a loop that is busy or was stopped. */
+/* The next tick comes late, as in a loop that is busy or was stopped. */
 static void delay_tick(int64_t ms)
 {
     for (size_t i = 0; i < SIMULATED_TIMERS_MAX; i++) {
@@ -101,7 +99,7 @@ PROBE_CASE(test_probe__does_not_count_late_ticks)
 PROBE_CASE(test_probe__takes_no_batch_while_commits_wait)
 {
     fake_answer(RLOCK_OK, "1;");
-    ASSERT_SAID(""); /* this may be a statement whose commit has just begun */
+    ASSERT_SAID(""); /* the probe may have seen a commit that has just begun */
     ASSERT_NUMBER(store_batch_room(shop, false), ==, 2);
     pass_ms(TICK_MS);
     fake_answer(RLOCK_OK, "1;");

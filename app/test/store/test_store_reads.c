@@ -155,7 +155,7 @@ STORE_CASE(test_read__sends_its_parameters_and_decodes_the_rows)
         fake_answer(RLOCK_OK, row->rows);
         ASSERT_SAID(row->said);
         ASSERT_SENT("nothing");
-        pass_ms(TIMEOUT_MS + 20); /* the call is not answered a second time */
+        pass_ms(TIMEOUT_MS + 20);
         ASSERT_SAID("");
     }
 }
@@ -194,7 +194,6 @@ STORE_CASE(test_events__are_answered_without_memory_for_their_rows)
     ASSERT_SAID("no_memory;");
 }
 
-/* Even if the result has rows, a failed read must not return them. */
 STORE_CASE(test_read__fails_with_the_connection)
 {
     for (size_t i = 0; i < sizeof(read_rows) / sizeof(read_rows[0]); i++) {
@@ -250,7 +249,7 @@ STORE_CASE(test_reads__have_256_rows_under_way)
     ASSERT_NUMBER(conn_of(ROLE_READS)->pending, ==, 3);
     while (fake_sent_count > 0)
         fake_answer(RLOCK_OK, NO_VOUCHER);
-    list_limited(1000); /* larger than the limit: it is sent alone */
+    list_limited(1000);
     ASSERT_NUMBER(conn_of(ROLE_READS)->pending, ==, 1);
 }
 
@@ -298,9 +297,8 @@ STORE_CASE(test_reads__are_answered_at_their_deadline)
     ASSERT_NUMBER(strlen(said), ==, 64 * strlen("timeout;"));
     ASSERT_CONTAINS(said, "timeout;timeout;");
     said[0] = '\0';
-    fake_answer(RLOCK_OK, "71 7 5 {100,11,12,13,1};"); /* the late answer is dropped */
+    fake_answer(RLOCK_OK, "71 7 5 {100,11,12,13,1};");
     ASSERT_SAID("");
-    /* No read waits any more. */
     assert_false(uv_is_active((uv_handle_t *)&shop->deadline_timer));
 }
 
@@ -345,7 +343,7 @@ STORE_CASE(test_reads__without_a_connection_are_down)
     conn_of(ROLE_READS)->is_up = false;
     call_read_order();
     call_read_vouchers();
-    ASSERT_SAID(""); /* no callback runs inside the call */
+    ASSERT_SAID("");
     pass_ms(0);
     ASSERT_SAID("down;down;");
     fake_answer(RLOCK_OK, NO_VOUCHER);

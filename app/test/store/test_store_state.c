@@ -52,7 +52,6 @@ STORE_CASE(test_store_open__gives_each_connection_its_limits)
         reset(NULL);
         options.timeout_ms = rows[i].timeout_ms;
         open_store(&options);
-        /* The URL was copied. */
         assert_ptr_not_equal(conn_of(ROLE_MAIN)->options.database_url, url);
         ASSERT_NUMBER(fake_opened, ==, 9);
         assert_options(rows[i].role, rows[i].wanted);
@@ -136,7 +135,7 @@ STORE_CASE(test_state__is_reported_when_it_changes)
     fake_lose(lane, RLOCK_TIMEOUT);
     fake_lose(lane, RLOCK_IO);
     ASSERT_SAID("");
-    fake_lose(lane, RLOCK_REFUSED); /* the reason has changed, so it is reported */
+    fake_lose(lane, RLOCK_REFUSED);
     ASSERT_SAID("down refused;");
     fake_lose(lane, RLOCK_REFUSED);
     ASSERT_SAID("");
@@ -179,7 +178,7 @@ STORE_CASE(test_state__is_reported_when_the_first_attempts_have_failed)
     close_shop(NULL);
     reset(NULL);
     ASSERT_STATUS(store_open(&options, &shop, &err), RLOCK_OK);
-    fake_come_up(conn_of(ROLE_READS)); /* the other connections are not up yet */
+    fake_come_up(conn_of(ROLE_READS));
     ASSERT_SAID("");
     fake_lose(conn_of(ROLE_MAIN), RLOCK_IO);
     ASSERT_SAID("down io;");
@@ -199,8 +198,7 @@ STORE_CASE(test_state__connections_follow_the_one_that_came_up)
     assert_ptr_equal(conn_of(ROLE_MAIN)->leader, conn_of(ROLE_CHANGES));
 }
 
-/* Only the main connection looks for a server. The other connections wait until it is up, also
-   after the start. */
+/* Only the main connection looks for a server. Until it is up, the other connections wait. */
 STORE_CASE(test_state__others_rest_while_the_main_connection_is_down)
 {
     open_with_lists();
