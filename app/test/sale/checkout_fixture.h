@@ -35,25 +35,26 @@ static struct {
         store_batch_cb callback;
         void *arg;
         bool is_lookup, is_slow;
-        bool is_behind; /* shares the transaction of the call before it in `calls` */
+        /* whether the call is in the transaction of the call before it in `calls` */
+        bool is_behind;
         void (*released)(void *arg);
         int64_t deadline_us;
     } calls[CALLS_MAX];
     bool has_snapshot;
-    size_t snapshots; /* number of snapshots that the catalogue received */
+    size_t snapshots;
 } fake_store;
 
 static struct {
     size_t count; /* locks requested and not yet answered */
     struct rlock *requested[CALLS_MAX];
-    char name[40]; /* `name` and `options` are of the last request */
+    char name[40]; /* `name` and `options` come from the last request */
     struct rlock_acquire_options options;
     bool is_down;
     int64_t fence;
     size_t held;
     size_t released;
     size_t flushes;
-    bool is_slow; /* a release waits for answer_releases() */
+    bool is_slow; /* whether releases wait for answer_releases() */
     enum rlock_status release_status;
     size_t releasing_count;
     struct rlock *releasing[CALLS_MAX];
@@ -66,9 +67,9 @@ enum { LOCK_FREE, LOCK_REQUESTED, LOCK_HELD };
 /* -- the log -- */
 
 static struct {
-    size_t unknown;   /* lines of the event outcome_unknown */
-    char fields[400]; /* the fields of the last line */
-    char spans[1000]; /* for each line of the event span: its name and times, then ";" */
+    size_t unknown;
+    char fields[400];
+    char spans[1000]; /* the name, the times and a ";" for each line of the event span */
 } fake_log;
 
 void log_event(enum log_level level UNUSED, const char *event, const char *format, ...)
@@ -245,7 +246,6 @@ static inline void on_answer(enum outcome outcome, const struct order *order, vo
     shopper->answered_us = clock_mono_us();
 }
 
-/* The options of the checkout of a test. */
 struct opening {
     void (*test)(void **state);
     bool bypass, is_early;
@@ -287,7 +287,6 @@ static inline void turn(void)
     checkout_turn(fixture.checkout);
 }
 
-/* Runs a test. Fails if an order is in flight, an order is queued, or a lock is held at its end. */
 static inline void run_and_check(void **state)
 {
     fixture.test(state);
@@ -307,8 +306,6 @@ static inline void run_and_check(void **state)
     fixture.has_passed = true;
 }
 
-/* Only a checkout without orders in flight can be closed. So the checkout of a failed test stays
-   open. */
 static inline int close_checkout(void **state UNUSED)
 {
     if (!fixture.has_passed)
@@ -336,7 +333,7 @@ static inline bool submit_request(const struct checkout_request *request)
     return checkout_submit(fixture.checkout, request, on_answer, shopper);
 }
 
-/* Shopper `user` orders a voucher. `user` is also the index in fixture.shoppers. */
+/* Shopper `user` orders a voucher. `user` is also the index of the answer in fixture.shoppers. */
 static inline bool submit_with_key(int user, int64_t voucher_id, struct text key)
 {
     struct checkout_request request = {.voucher_id = voucher_id,
@@ -379,14 +376,12 @@ static inline void submit_locked(int user, int64_t voucher_id)
     answer_locks(RLOCK_OK);
 }
 
-/* Sets how many connections are idle. */
 static inline void set_room(unsigned room)
 {
     fake_store.room = room;
     turn();
 }
 
-/* Answers the oldest call of the store. */
 static inline void answer_store(enum rlock_status status, enum verdict verdict)
 {
     const struct rlock_err why = {.status = status, .text = "scripted"};
@@ -414,7 +409,6 @@ static inline void answer_all(void)
         answer_store(RLOCK_OK, VERDICT_PLACED);
 }
 
-/* The shopper gets the lock, orders the voucher, and the store answers with the verdict. */
 static inline void place(int user, int64_t voucher_id, enum verdict verdict)
 {
     submit_locked(user, voucher_id);

@@ -2,7 +2,7 @@
  * fault_fixture.h - orders that wait for a locked row, orders above the limit of the queue, and
  * bursts of orders with a fault.
  *
- * Each test program includes this file once.
+ * A test program includes this file in one source only.
  */
 #ifndef FAULT_FIXTURE_H
 #define FAULT_FIXTURE_H
@@ -28,7 +28,7 @@ static inline int close_fixture(void **state UNUSED)
     return fixture_close(fixture);
 }
 
-/* Creates a voucher, and waits until the other service knows it as well. */
+/* Creates a voucher, and waits until the other service knows the voucher, too. */
 static inline void make_known(struct service *service, struct service *other,
                               int64_t stock, char *ret_id)
 {
@@ -77,7 +77,6 @@ static inline void release_rows(void)
     sql_session(fixture, NULL);
 }
 
-/* Sends a request on a new connection and does not wait for the answer. */
 static inline struct client *send_request(struct service *service, const char *method,
                                           const char *target, const char *token)
 {
@@ -91,8 +90,8 @@ static inline struct client *send_request(struct service *service, const char *m
     return client;
 }
 
-/* Sends an order of each of `count` shoppers, first_user, first_user + 1, and so on. When /healthz
-   has been answered, the service has read the orders. */
+/* Sends one order of each of `count` shoppers, whose ids begin with first_user. The service has
+   read the orders when it has answered the /healthz that follows. */
 static inline void send_orders(struct service *service, const char *voucher_id,
                                int64_t first_user, struct client **ret_clients,
                                size_t count)
@@ -106,7 +105,6 @@ static inline void send_orders(struct service *service, const char *voucher_id,
     EXPECT(request(service, NULL, NULL, "GET /healthz"), 200, NULL);
 }
 
-/* Reads the answers to the requests of `clients`. Each must have this status and code. */
 static inline void expect_answers(struct client **clients, size_t count, int status,
                                   const char *code)
 {
@@ -210,8 +208,8 @@ static inline void finish_burst(struct service *service)
     assert_int_equal(sql_broken_guarantees(fixture), 0);
 }
 
-/* The timeout of a call of `service` must be long. The probe notices the hang, and closes no
-   connection. */
+/* Asserts that the probe of `service` notices a hang and closes no connection. The timeout of the
+   calls of `service` must be longer than the hang. */
 static inline void assert_hang_is_noticed(struct service *service, const char *dependency,
                                           const char *reason)
 {

@@ -3,8 +3,8 @@
 
 #define CLIENTS 100
 
-static struct service *patient; /* creates the vouchers; it has the default settings */
-static struct service *service; /* started by the running test, with low limits */
+static struct service *patient; /* creates the vouchers, with default settings */
+static struct service *service;
 
 static int setup(void **state)
 {
@@ -13,7 +13,6 @@ static int setup(void **state)
     return 0;
 }
 
-/* The row of the voucher stays locked until all orders are answered. */
 SERVICE_CASE(test_deadline__answers_an_order_that_hangs)
 {
     const char *const env[] = {"SECKILL_ORDER_TIMEOUT_MS=700", NULL};
@@ -35,7 +34,7 @@ SERVICE_CASE(test_deadline__answers_an_order_that_hangs)
     release_rows();
     service_await(service, "/readyz", 200);
     for (attempt.user_id = 1; attempt.user_id <= CLIENTS; attempt.user_id++)
-        AWAIT(is_complete, &attempt); /* the service works again */
+        AWAIT(is_complete, &attempt);
     assert_int_equal(sql_live_orders(fixture, attempt.voucher_id), CLIENTS);
     assert_int_equal(service_stop(service), 0);
 }

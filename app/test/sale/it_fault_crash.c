@@ -11,7 +11,7 @@
 #define KEYS    50
 
 static const char *const lease_2_s[] = {"SECKILL_LOCK_LEASE_MS=2000", NULL};
-static struct service *victim; /* the service that is killed or stopped */
+static struct service *victim;
 
 static int mend(void **state)
 {
@@ -42,7 +42,7 @@ CRASH_CASE(test_kill__loses_no_acknowledged_order)
     assert_int_equal(service_stop(victim), 0);
 }
 
-/* KEYS requests, each with its own key, restock a voucher by one piece each. */
+/* Each of these KEYS requests restocks a voucher by one piece, and has its own Idempotency-Key. */
 struct restocks {
     char voucher_id[ID_SIZE], target[64];
     struct client *clients[KEYS];

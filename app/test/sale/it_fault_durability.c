@@ -1,8 +1,8 @@
 /*
  * it_fault_durability.c - an administrator makes Postgres less durable during a sale.
  *
- * From then on no order may be acknowledged. Then Postgres crashes, and no acknowledged order may
- * be missing afterwards. When the setting is restored, the sale must continue.
+ * After the change no order may be acknowledged. Then Postgres crashes, and no acknowledged order
+ * may be missing afterwards. When the setting is restored, the sale must continue.
  *
  * The setup makes a commit take 10 ms. It also makes the WAL writer so slow that a crash loses
  * every commit that did not wait for the flush.
@@ -17,10 +17,8 @@
 #define CONNECTIONS  64
 #define VOUCHERS_MAX 20
 
-/* Three services: with early release, without it, and with a synchronous standby. */
 static struct service *early, *plain, *replicated;
 
-/* The process that receives the WAL as a standby does. */
 static pid_t standby;
 
 static void administer(const char *const *statements)
@@ -63,7 +61,6 @@ static int setup(void **state)
     return 0;
 }
 
-/* Restores the settings after each test, even if the test failed. */
 static int mend(void **state)
 {
     static const char *const raise[] = {"alter system reset synchronous_commit",
@@ -85,7 +82,7 @@ static struct sale_run {
     const char *setting, *value;
     size_t vouchers;
     char voucher_ids[VOUCHERS_MAX][ID_SIZE];
-    char *lowered_at; /* when the setting was changed, by the clock of the database */
+    char *lowered_at;
     struct order_burst orders;
     enum tally each[REQUESTS];
 } run;
@@ -124,7 +121,7 @@ static bool is_not_durable(void *service)
 }
 
 /* `rows` has one digit for each shopper. 0: the shopper has no order. 1: the order was created
-   before the setting was lowered. 2: the order was created after that. */
+   before the setting was lowered. 2: the order was created later. */
 static void check_acknowledged(void)
 {
     char *rows = sql_text(fixture,
@@ -238,8 +235,9 @@ static bool commits_wait(void *service)
     return reply->status == 503 && strstr(reply->body, "commits_wait") != NULL;
 }
 
-/* The standby hangs, and then dies. The service requires local durability only, but commits wait.
-   The first order shows that. Later orders are not sent. */
+/* The standby hangs, and then dies. The service requires local durability only, but commits wait
+   for the standby. The first order shows this wait to the service, which does not send later
+   orders. */
 DURABILITY_CASE(test_standby__does_not_confirm)
 {
     char voucher_id[ID_SIZE];

@@ -1,7 +1,7 @@
 /*
  * it_fault_isolation.c - slow work does not delay other work.
  *
- * Slow are the orders of vouchers whose rows are locked, the expiry of their orders, and heavy
+ * The slow work is: orders of vouchers whose rows are locked, the expiry of these orders, and heavy
  * reads. Each service has one event loop.
  */
 #include "app/test/sale/fault_fixture.h"
@@ -18,9 +18,10 @@ static const char *const env_6_s[] = {"SECKILL_WORKERS=1", TIMEOUT("6"), NULL};
 static const char *const env_20_s[] = {"SECKILL_WORKERS=1", TIMEOUT("20"), NULL};
 static const char *const env_60_s[] = {"SECKILL_WORKERS=1", TIMEOUT("60"), NULL};
 
-static struct service *service; /* started by the running test */
+static struct service *service;
 
-/* Vouchers whose rows a session locks. Shoppers 1, 2, ... each order a different one of them. */
+/* A session locks the rows of these vouchers. Shoppers 1, 2, ... each order a different voucher of
+   these. */
 static struct held {
     char voucher_ids[HELD_MAX][ID_SIZE];
     char order_ids[HELD_MAX][ID_SIZE];
@@ -29,7 +30,7 @@ static struct held {
 
 static int mend(void **state)
 {
-    release_rows(); /* needed if the test has failed */
+    release_rows();
     return fixture_end_test(state);
 }
 
@@ -64,8 +65,6 @@ static void hold_rows(size_t count)
     sql_session(fixture, statement);
 }
 
-/* Sends a request for each held voucher, each on a new connection. Does not wait for the
-   answers. */
 static void send_to_held(const char *pattern, char ids[][ID_SIZE])
 {
     char target[64];
@@ -203,7 +202,6 @@ static void assert_expiry_works(int64_t user_id)
     make_order(user_id, voucher_id, order_id);
     make_overdue(voucher_id, 1);
     AWAIT(are_overdue, &(int64_t){0});
-    /* The session of the leader has ended, because it was stopped. */
     AWAIT(one_session_expires, NULL);
 }
 
@@ -213,8 +211,8 @@ static bool is_leader(void *arg)
     return metric("seckill_expiry_leader") == 1;
 }
 
-/* Whether exactly one of the two instances in `arg` expires orders. This leader becomes the first
-   of the two. */
+/* Whether exactly one of the two instances in `arg` expires orders. Moves this leader to the first
+   place of `arg`. */
 static bool one_leads(void *arg)
 {
     struct service **instances = arg, *other = instances[1];

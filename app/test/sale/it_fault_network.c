@@ -1,7 +1,7 @@
 /*
  * it_fault_network.c - answers of Postgres and of Redis are lost.
  *
- * The server has executed the command, and the service must find out that it has.
+ * The server has executed the command, and the service must find out that the command was executed.
  */
 #include "app/test/fixture_proxy.h"
 #include "app/test/sale/fault_fixture.h"
@@ -9,7 +9,7 @@
 #define BURST  400
 #define ROUNDS 12
 
-static struct proxy proxy; /* started by the running test */
+static struct proxy proxy;
 
 static int mend(void **state)
 {

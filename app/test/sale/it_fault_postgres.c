@@ -24,7 +24,6 @@ static int setup(void **state)
     return 0;
 }
 
-/* Makes Postgres run again, even if the test failed. */
 static int mend(void **state)
 {
     fixture_mend(fixture, "postgres");
@@ -124,7 +123,7 @@ static void strike(size_t answered)
     if (outage->function != NULL || answered != BURST / 10)
         return;
     fixture_servers(fixture, outage->down, "postgres");
-    if (outage->service == &impatient) /* the outage is longer than the timeout */
+    if (outage->service == &impatient)
         becomes_true(time_is_over, &until_us);
     fixture_servers(fixture, outage->up, "postgres");
 }
@@ -147,8 +146,8 @@ POSTGRES_CASE(test_burst__goes_on_after_each_outage)
 
 #define NEIGHBOURS 60
 
-/* While the row of the voucher is locked, orders gather in its queue. So the refused orders are in
-   batches with others. */
+/* While the row of the voucher is locked, orders gather in its queue. So a batch has both orders
+   that Postgres refuses and other orders. */
 POSTGRES_CASE(test_poison__fails_alone)
 {
     struct client *clients[NEIGHBOURS];

@@ -36,7 +36,6 @@ static void await_both(void)
     service_await(patient, "/readyz", 200);
 }
 
-/* Makes Redis run again, even if the test failed. */
 static int mend(void **state)
 {
     fixture_mend(fixture, "redis");
@@ -48,7 +47,6 @@ static int mend(void **state)
 
 /* -- reject -- */
 
-/* Asserts how orders of shoppers 1 to 4 are answered while Redis is down. */
 static void assert_rejected(const char *voucher_id)
 {
     const struct client_reply *reply;
@@ -86,8 +84,8 @@ REDIS_CASE(test_reject__killed)
     assert_sells_again(voucher_id);
 }
 
-/* Redis grants a lock after the service has given up waiting for it. The service must release such
-   an orphan before the lease ends. */
+/* Redis grants a lock after the service has given up waiting for the lock. The service must release
+   such a lock before the lease ends. */
 REDIS_CASE(test_reject__hung_leaves_no_lock_behind)
 {
     struct attempt attempt = {.service = patient, .user_id = 1};
@@ -98,7 +96,7 @@ REDIS_CASE(test_reject__hung_leaves_no_lock_behind)
     fixture_servers(fixture, "resume", "redis");
     for (; attempt.user_id <= 4; attempt.user_id++)
         AWAIT(is_complete, &attempt);
-    AWAIT(no_locks, NULL); /* the leases end much later */
+    AWAIT(no_locks, NULL);
     assert_false(service_has_logged(impatient, "dependency=redis worker=0 why=\"\""));
 }
 
@@ -110,7 +108,6 @@ REDIS_CASE(test_hung__is_noticed_by_the_probe)
     assert_hang_is_noticed(service, "redis", "why=\"no reply within 750 ms\"");
 }
 
-/* Redis accepts connections, but answers every write with an error. */
 REDIS_CASE(test_reject__refusing_writes)
 {
     char voucher_id[ID_SIZE];
@@ -148,7 +145,6 @@ static void kill_and_start(size_t answered)
     fixture_servers(fixture, "start", "redis");
 }
 
-/* Cuts the connections, flushes the scripts and flushes the data, again and again. */
 static void cut_and_flush(size_t answered)
 {
     if (answered < BURST / 10)

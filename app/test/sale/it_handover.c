@@ -19,7 +19,7 @@ static int mend(void **state)
 
 #define CASE_OF(name) DEFINE_CASE(name, name, NULL, mend, NULL)
 
-/* Returns a metric of the service. `line` is a line break and the beginning of the metric's
+/* Returns a metric of the service. `line` is a line break and the first characters of the metric's
    line. */
 static int64_t metric(const char *line)
 {
@@ -140,7 +140,6 @@ static bool is_nothing_in_flight(void *arg UNUSED)
     return metric("\nseckill_in_flight ") == 0;
 }
 
-/* The orders are placed, as they would be with one worker, and their answers are dropped. */
 CASE_OF(test_handover__clients_that_leave)
 {
     struct client *clients[CLIENTS];

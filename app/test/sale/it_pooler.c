@@ -64,7 +64,6 @@ static void execute(const char *path)
     _exit(127);
 }
 
-/* Runs the statement in a new session through the pooler, and returns what psql prints. */
 static const char *read_by_pooler(const char *statement)
 {
     const char *const argv[] = {"psql", "-XAtq", pooler.url, "-c", statement, NULL};

@@ -48,7 +48,6 @@ static struct service *serve(const char *url)
     return fixture_serve(fixture, env);
 }
 
-/** Whether the service has published its stats. The service reads them from Redis. */
 static bool has_published(void *arg)
 {
     const struct client_reply *reply = request(arg, admin(), NULL, "GET /v1/stats");
@@ -100,8 +99,7 @@ static void check_uses(struct service *service, const char *redis, const char *l
 
 SERVICE_CASE(test_serve__behind_a_sentinel)
 {
-    const char *login =
-        strstr(fixture->redis_url, "//") + 2; /* user:password@host:port/0 */
+    const char *login = strstr(fixture->redis_url, "//") + 2;
     const char *host = strrchr(fixture->redis_url, '@') + 1;
     const char *port = strchr(host, ':') + 1;
     unsigned sentinel_port = port_free();
@@ -125,7 +123,6 @@ static struct node {
     pid_t pid;
 } nodes[2];
 
-/** Whether the output of `redis-cli WORDS` at the node contains `expected`. */
 static bool says(const struct node *node, const char *expected, const char *words)
 {
     char copy[100], *rest = copy;
@@ -178,7 +175,6 @@ static void start_cluster(void)
     AWAIT(have_all_slots, NULL);
 }
 
-/** Whether the service is ready and reports this state of Redis. */
 static bool has_redis(struct service *service, const char *state)
 {
     const struct client_reply *reply = request(service, NULL, NULL, "GET /readyz");

@@ -82,13 +82,11 @@ static const struct catalogue_entry *get(int64_t id)
     return catalogue_get(fixture.catalogue, id);
 }
 
-/* A batch has returned the snapshot. */
 static void update(const struct voucher_snapshot *snapshot)
 {
     catalogue_update(fixture.catalogue, snapshot, clock_mono_us());
 }
 
-/* A wait for an entry, and the answer. */
 struct reader {
     struct catalogue_wait wait;
     int answers;
@@ -187,8 +185,8 @@ TEST(test_catalogue_read__failure_is_answered)
     assert_null(get(7));
 }
 
-/* Requests for random ids must not fill the catalogue. It keeps only the latest 4,096 ids that have
-   no voucher. */
+/* Requests for random ids must not fill the catalogue, so it keeps only the latest 4,096 ids that
+   have no voucher. */
 TEST(test_catalogue_read__of_more_vouchers_than_fit)
 {
     struct reader *readers = calloc(ENTRIES_MAX, sizeof(*readers));
@@ -198,11 +196,11 @@ TEST(test_catalogue_read__of_more_vouchers_than_fit)
     for (int64_t id = 1; id <= ENTRIES_MAX; id++)
         start_read(id, &readers[id - 1]);
     start_read(ENTRIES_MAX + 1, &reader);
-    turn(); /* answers the request for which there was no room */
+    turn();
     assert_int_equal(reader.answers, 1);
     assert_int_equal(reader.status, RLOCK_NO_MEMORY);
     while (fake_store.callback != NULL)
-        answer_read(RLOCK_OK, NULL); /* none of the vouchers exists */
+        answer_read(RLOCK_OK, NULL);
     for (size_t i = 0; i < ENTRIES_MAX; i++)
         assert_int_equal(readers[i].answers, 1);
     free(readers);
@@ -225,7 +223,7 @@ TEST(test_catalogue_get__valid_for_800_ms)
     assert_int_equal(get(7)->stock_left, 5);
     pass_us(1);
     assert_null(get(7));
-    answer_with_stock(7, 5); /* answers the read that get(7) has started */
+    answer_with_stock(7, 5);
     start_read(8, &reader);
     turn();
     pass_us(800000);
@@ -273,7 +271,7 @@ TEST(test_catalogue__entries_in_use_stay_valid)
     for (int ms = 0; ms < 10000; ms++) {
         assert_non_null(get(7));
         pass_us(1000);
-        if (fake_store.callback != NULL && ms % 100 == 0) /* a read takes up to 0.1 s */
+        if (fake_store.callback != NULL && ms % 100 == 0)
             answer_with_stock(7, 5);
     }
     assert_in_range(fake_store.reads, 10000 / 800, 10000 / 400 + 1);
@@ -284,7 +282,7 @@ TEST(test_catalogue__unused_entries_are_evicted_after_30_s)
     const struct voucher_snapshot snapshot = {.voucher_id = 7, .stock_left = 4};
 
     read_voucher(7, 5);
-    pass_us(600000); /* the entry was used, so it is read once more */
+    pass_us(600000);
     answer_with_stock(7, 5);
     pass_us(29800000);
     update(&snapshot);
@@ -303,7 +301,7 @@ TEST(test_catalogue_update__counts_as_a_read)
         .voucher_id = 7, .version = 2, .stock_left = 3, .begin_us = 11, .end_us = 22};
     struct reader reader;
 
-    update(&snapshot); /* of an unknown voucher: ignored */
+    update(&snapshot); /* ignored: the catalogue has no entry of this voucher */
     assert_null(get(7));
     read_voucher(7, 5);
     start_read(7, &reader);
@@ -313,11 +311,12 @@ TEST(test_catalogue_update__counts_as_a_read)
     assert_int_equal(get(7)->stock_left, 3);
     assert_int_equal(get(7)->begin_us, 11);
     assert_int_equal(get(7)->end_us, 22);
-    answer_with_stock(7, 5); /* ignored: the version is older */
+    answer_with_stock(7, 5);
     assert_int_equal(reader.stock_left, 3);
 }
 
-/* What the catalogue of another loop knew before the read, the read knows as well. */
+/* If the catalogue of another loop knew a snapshot before the read began, the result of the read is
+   at least as new. */
 TEST(test_catalogue_update__with_a_snapshot_of_another_loop)
 {
     struct voucher_snapshot snapshot = {.voucher_id = 7, .version = 2, .stock_left = 3};
@@ -439,18 +438,20 @@ TEST(test_catalogue_now__keeps_the_best_sample_for_10_s)
     assert_int_equal(catalogue_now_us(fixture.catalogue, &error_us), 5001000);
     assert_int_equal(error_us, 1000);
     simulated_us += 9000000;
-    read_clock(4000, 14100000); /* less exact: ignored */
+    read_clock(4000, 14100000); /* ignored: this reading is less exact */
     assert_int_equal(catalogue_now_us(fixture.catalogue, &error_us), 14005000);
     assert_int_equal(error_us, 1000);
     simulated_us += 1000000;
-    read_clock(4000, 15100000); /* less exact, but the first reading is too old */
+    read_clock(4000,
+               15100000); /* this reading is less exact, but the first one is too old */
     assert_int_equal(catalogue_now_us(fixture.catalogue, &error_us), 15102000);
     assert_int_equal(error_us, 2000);
     read_clock(2000, 15200000); /* more exact */
     assert_int_equal(catalogue_now_us(fixture.catalogue, &error_us), 15201000);
     assert_int_equal(error_us, 1000);
     catalogue_invalidate(fixture.catalogue, 0);
-    read_clock(4000, 14000000); /* less exact, but the server may have changed */
+    /* This reading is less exact, but the server may have changed. */
+    read_clock(4000, 14000000);
     assert_int_equal(catalogue_now_us(fixture.catalogue, &error_us), 14002000);
     assert_int_equal(error_us, 2000);
 }
@@ -470,8 +471,8 @@ static bool differs(int64_t difference_us, bool did_differ)
     return result;
 }
 
-/* The reading may be wrong by 1000 us, which is subtracted from the difference. Clocks differ if
-   more than 1 s is left. They agree again if no more than 0.5 s is left. */
+/* The reading may be wrong by 1000 us, which are subtracted from the difference. Clocks differ if
+   more than 1 s is left, and agree again if no more than 0.5 s is left. */
 TEST(test_catalogue_clock__differs_by_more_than_a_second)
 {
     for (int64_t sign = -1; sign <= 1; sign += 2) {
@@ -492,7 +493,7 @@ TEST(test_catalogue_clock__is_unknown_before_a_read)
 }
 
 /* The clock is read at once even if the machine has just booted, when clock_mono_us() is small. If
-   the read fails, it is repeated soon. */
+   the read fails, the catalogue soon repeats the read. */
 TEST(test_catalogue_clock__is_read_at_the_start)
 {
     for (size_t reads = 1; reads <= 3; reads++) {
@@ -512,8 +513,7 @@ TEST(test_catalogue_clock__is_read_once_a_minute)
         assert_int_equal(fake_store.count, 0);
         answer_clock(clock_real_us() + 5000000);
         assert_true(catalogue_clock_differs(fixture.catalogue, false, &difference_us));
-        assert_int_equal(fixture.metrics.catalogue_read_us,
-                         read_us); /* no voucher was read */
+        assert_int_equal(fixture.metrics.catalogue_read_us, read_us);
     }
 }
 

@@ -3,7 +3,6 @@
 #include "app/test/sale/checkout_fixture.h"
 #include "test/torture.h"
 
-/* Shoppers 1 and 2 order. Their orders form one batch. */
 static struct call *submit_pair(void)
 {
     assert_true(submit(1, 7) && submit(2, 7));
@@ -36,7 +35,6 @@ TEST_WITH(test_checkout_turn__looks_up_what_was_released_and_lost, .is_early = t
     const struct idmap *queues = &fixture.checkout->queues.map;
 
     pair->released(pair->arg);
-    /* The queue stays until its batch is durable. */
     assert_non_null(idmap_get(queues, 7));
     answer_store(RLOCK_IO, 0);
     submit_locked(3, 7);
@@ -48,7 +46,7 @@ TEST_WITH(test_checkout_turn__looks_up_what_was_released_and_lost, .is_early = t
     assert_null(idmap_get(queues, 7));
 }
 
-/* A voucher becomes slow if its row was held for long. How long the commit took does not matter. */
+/* A voucher becomes slow if its row was held for long, however long the commit took. */
 TEST_WITH(test_checkout_turn__is_slow_if_the_row_was_held_long, .is_early = true)
 {
     static const struct {
@@ -77,15 +75,14 @@ TEST_WITH(test_checkout_turn__is_slow_if_the_row_was_held_long, .is_early = true
         answer_store(RLOCK_OK, VERDICT_PLACED);
         submit_locked(4, 7);
         pass_ms(2);
-        /* The row was free at once, so the voucher is fast again. */
         assert_false(fake_store.calls[1].is_slow);
         answer_all();
         memset(fixture.shoppers, 0, sizeof(fixture.shoppers));
     }
 }
 
-/* Sends a batch and answers it after early_ms or plain_ms, depending on whether the batch may
-   release its row early. Returns whether the batch may do this. */
+/* Sends a batch and answers it after early_ms if the batch may release its row early, and otherwise
+   after plain_ms. Returns whether the batch may release its row early. */
 static bool is_early_if(int early_ms, int plain_ms)
 {
     bool is_early = submit_pair()->released != NULL;
@@ -126,7 +123,7 @@ TEST(test_checkout_turn__batches_grow_while_one_commits)
     answer_store(RLOCK_OK, VERDICT_PLACED);
     assert_answered(1, OUTCOME_PLACED);
     assert_int_equal(fixture.shoppers[1].order_id, 1001);
-    assert_sent(2, 6); /* in order of arrival */
+    assert_sent(2, 6);
     answer_store(RLOCK_OK, VERDICT_SOLD_OUT);
     assert_answered(6, OUTCOME_SOLD_OUT);
     assert_int_equal(fake_locks.released, 6);
@@ -137,12 +134,12 @@ TEST(test_checkout_turn__serves_vouchers_in_turns)
     for (int user = 1; user <= 20; user++)
         submit_locked(user, 7);
     submit_locked(21, 8);
-    answer_store(RLOCK_OK, VERDICT_PLACED); /* answers the first batch of voucher 7 */
+    answer_store(RLOCK_OK, VERDICT_PLACED);
     assert_int_equal(fake_store.calls[0].voucher_id, 8);
     answer_store(RLOCK_OK, VERDICT_PLACED);
     assert_answered(21, OUTCOME_PLACED);
     assert_int_equal(fake_store.calls[0].voucher_id, 7);
-    assert_int_equal(fake_store.calls[0].count, 8); /* as many as batch_max */
+    assert_int_equal(fake_store.calls[0].count, 8);
     answer_all();
     assert_answered(20, OUTCOME_PLACED);
 }
@@ -160,7 +157,7 @@ TEST(test_checkout_turn__delays_2_ms_while_input_waits)
     submit_locked(1, 7);
     pass_ms(TIMEOUT_MS / 100);
     fake_store.slow_room = 0;
-    answer_store(RLOCK_BUSY, 0); /* makes voucher 7 slow */
+    answer_store(RLOCK_BUSY, 0);
     fake_store.slow_room = 1;
     uv_async_init(&fixture.loop, &input, on_input);
     uv_run(&fixture.loop, UV_RUN_NOWAIT); /* begins to watch the descriptor of `input` */
@@ -168,7 +165,6 @@ TEST(test_checkout_turn__delays_2_ms_while_input_waits)
     submit_locked(2, 8);
     assert_int_equal(fake_store.count, 0);
     fake_store.slow_room = 0;
-    /* The loop does not wake too early. */
     assert_null(simulated_timer_next(clock_mono_us() + 1999));
     assert_non_null(simulated_timer_next(clock_mono_us() + 2000));
     pass_us(1999);
@@ -176,7 +172,6 @@ TEST(test_checkout_turn__delays_2_ms_while_input_waits)
     pass_us(1);
     assert_sent(2, 2);
     pass_ms(1);
-    /* The loop wakes only once. */
     assert_null(simulated_timer_next(clock_mono_us() + 9000));
     answer_store(RLOCK_OK, VERDICT_PLACED);
     assert_int_equal(fake_store.count, 0);
@@ -285,7 +280,6 @@ TEST(test_checkout__snapshot_of_a_batch_is_for_the_catalogue)
     assert_int_equal(fake_store.snapshots, 1);
 }
 
-/* Returns a text that the caller frees. */
 static char *print_queues(void)
 {
     char *text = NULL;

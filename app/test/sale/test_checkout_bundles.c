@@ -2,9 +2,8 @@
    transaction. */
 #include "app/test/sale/checkout_fixture.h"
 
-#define LONG 64 /* a queue of this length is not bundled */
+#define LONG 64
 
-/* Shoppers 1, 2, ... order vouchers 7, 8, ... at the same time. */
 static void submit_bundle(int vouchers)
 {
     set_room(0);
@@ -37,7 +36,7 @@ TEST(test_checkout__short_queues_share_a_transaction)
     assert_answered(3, OUTCOME_PLACED);
 }
 
-/* The options of the fixture allow three vouchers in a bundle. */
+/* The fixture allows three vouchers in a bundle. */
 TEST(test_checkout__a_transaction_has_a_bounded_number_of_vouchers)
 {
     submit_bundle(6);
@@ -50,8 +49,7 @@ TEST(test_checkout__a_transaction_has_a_bounded_number_of_vouchers)
     assert_answered(6, OUTCOME_PLACED);
 }
 
-/* The options of the fixture allow eight orders in a transaction. The next bundle waits for the
-   first one. */
+/* The fixture allows eight orders in a transaction. The next bundle waits for the first. */
 TEST(test_checkout__a_transaction_has_a_bounded_number_of_orders)
 {
     set_room(0);
@@ -109,7 +107,6 @@ TEST_WITH(test_checkout__second_bundle_is_sent_after_an_early_one, .is_early = t
     assert_int_equal(submit_two_bundles(), 6);
 }
 
-/* The fourth order waits while more orders than one hold rows. */
 TEST_WITH(test_checkout__orders_of_an_early_bundle_stop_counting_one_by_one,
           .is_early = true)
 {
@@ -174,8 +171,8 @@ TEST(test_checkout__voucher_left_out_three_times_is_sent_alone)
     assert_all_answered(1, 5, OUTCOME_PLACED);
 }
 
-/* The bundle was refused late, because it had waited for a transaction of another instance. If its
-   vouchers were sent one by one, they would wait even longer. */
+/* A bundle that has waited for a transaction of another instance was refused late. If its vouchers
+   were sent one by one, they would wait even longer. */
 TEST(test_checkout__vouchers_of_a_late_bundle_remain_together)
 {
     submit_bundle(3);

@@ -27,7 +27,7 @@ TEST(test_checkout__rolled_back_orders_are_tried_again)
     submit_locked(2, 7);
     answer_store(RLOCK_BUSY, 0);
     assert_unanswered(1);
-    assert_sent(1, 2); /* in the order in which they were sent before */
+    assert_sent(1, 2); /* the orders are sent again in the same sequence */
     answer_store(RLOCK_OK, VERDICT_PLACED);
     assert_all_answered(1, 2, OUTCOME_PLACED);
 }
@@ -52,7 +52,6 @@ TEST(test_checkout__fails_after_5_transactions)
     assert_answered(3, OUTCOME_UNAVAILABLE);
 }
 
-/* The transaction fails after it has waited for a row lock. */
 static void fail_slowly(void)
 {
     pass_ms(TIMEOUT_MS / 100);
@@ -64,7 +63,7 @@ TEST(test_checkout__slow_voucher_leaves_room_for_others)
     submit_locked(1, 7);
     fake_store.slow_room = 0;
     fail_slowly();
-    assert_int_equal(fake_store.count, 0); /* a slow voucher needs slow_room */
+    assert_int_equal(fake_store.count, 0);
     submit_locked(2, 8);
     assert_int_equal(fake_store.calls[0].voucher_id, 8);
     answer_store(RLOCK_OK, VERDICT_PLACED);
@@ -103,24 +102,25 @@ TEST(test_checkout__waits_for_a_row_until_the_deadline)
     assert_in_range(transactions, 90, 100);
 }
 
-/* The statement was cancelled because it took too long. A repetition would be cancelled as well. */
+/* Postgres has cancelled the statement because it took too long. A repetition would be cancelled,
+   too. */
 TEST(test_checkout__repeats_nothing_that_takes_too_long)
 {
     submit_locked(1, 7);
     pass_ms(TIMEOUT_MS * 2 / 5);
     submit_locked(2, 7);
-    /* The first order is answered before a connection is free. */
+    /* The deadline of the first order has come before a connection is free. */
     fake_store.slow_room = 0;
     answer_store(RLOCK_BUSY, 0);
     assert_answered(1, OUTCOME_UNAVAILABLE);
     fake_store.slow_room = 1;
     turn();
-    assert_int_equal(fake_store.calls[0].count, 1); /* the second order has enough time */
+    assert_int_equal(fake_store.calls[0].count, 1);
     answer_store(RLOCK_OK, VERDICT_PLACED);
     assert_answered(2, OUTCOME_PLACED);
 }
 
-/* The transaction has failed, so nothing was placed. So the outcome is not unknown. */
+/* The transaction has failed, so it is known that nothing was placed. */
 TEST(test_checkout__deadline_after_a_failed_transaction)
 {
     submit_locked(1, 7);
@@ -145,7 +145,7 @@ TEST(test_checkout__lost_connection_makes_no_voucher_slow)
     answer_store(RLOCK_OK, VERDICT_PLACED);
 }
 
-/* When the service ends, the store cancels all calls that are not answered. */
+/* When the service ends, the store cancels all unanswered calls. */
 TEST(test_checkout__cancelled_orders_are_unknown)
 {
     submit_locked(1, 7);
@@ -154,7 +154,7 @@ TEST(test_checkout__cancelled_orders_are_unknown)
     submit_locked(2, 7);
     answer_store(RLOCK_IO, 0);
     pass_ms(TICK_MS);
-    answer_store(RLOCK_CANCELLED, 0); /* the look-up is cancelled */
+    answer_store(RLOCK_CANCELLED, 0);
     assert_answered(2, OUTCOME_UNKNOWN);
     assert_int_equal(fake_store.count, 0);
 }
@@ -164,7 +164,7 @@ TEST(test_checkout__unknown_commit_is_looked_up)
     submit_locked(1, 7);
     answer_store(RLOCK_IO, 0);
     submit_locked(2, 7);
-    assert_int_equal(fake_store.count, 0); /* the queue waits for the look-up */
+    assert_int_equal(fake_store.count, 0);
     pass_ms(TICK_MS);
     assert_int_equal(fake_store.count, 1);
     assert_true(fake_store.calls[0].is_lookup);
@@ -190,8 +190,8 @@ static void bypass_and_look_up(int user, struct text key, int64_t age_us)
     answer_store(RLOCK_OK, VERDICT_PLACED);
 }
 
-/* The order has no fence, so it is looked up by its key. The key may also be that of an earlier
-   request, whose order is then found. */
+/* The order has no fence, so the look-up uses the Idempotency-Key. The key can be that of an
+   earlier request, so the look-up finds the order of the earlier request. */
 TEST_WITH(test_checkout__bypassed_order_of_earlier_is_repeated, .bypass = true)
 {
     const struct text key = {"key", 3}, none = {0};
@@ -200,7 +200,7 @@ TEST_WITH(test_checkout__bypassed_order_of_earlier_is_repeated, .bypass = true)
     assert_answered(1, OUTCOME_REPEATED);
     bypass_and_look_up(2, key, 0);
     assert_answered(2, OUTCOME_PLACED);
-    /* The clock was set back; the key is random, so the order is its own. */
+    /* The key is random, so the row belongs to this request, and the clock was set back. */
     bypass_and_look_up(3, none, 1000000);
     assert_answered(3, OUTCOME_PLACED);
 }
@@ -210,7 +210,7 @@ TEST(test_checkout__uncommitted_orders_are_tried_again)
     submit_locked(1, 7);
     answer_store(RLOCK_TIMEOUT, 0);
     pass_ms(TICK_MS);
-    answer_store(RLOCK_OK, VERDICT_NONE); /* the look-up found no row */
+    answer_store(RLOCK_OK, VERDICT_NONE);
     assert_unanswered(1);
     assert_false(fake_store.calls[0].is_lookup);
     answer_store(RLOCK_OK, VERDICT_PLACED);
@@ -222,11 +222,10 @@ TEST(test_checkout__unknown_outcome_is_answered_unknown)
     submit_locked(1, 7);
     answer_store(RLOCK_IO, 0);
     pass_ms(TICK_MS);
-    answer_store(RLOCK_DOWN, 0); /* the look-up failed too */
+    answer_store(RLOCK_DOWN, 0);
     assert_unanswered(1);
     pass_ms(TIMEOUT_MS);
     assert_answered(1, OUTCOME_UNKNOWN);
-    /* The lock is held until the look-up has ended. */
     assert_int_equal(fake_locks.held, 1);
     answer_store(RLOCK_DOWN, 0);
 }

@@ -25,7 +25,7 @@ ssize_t getrandom(void *buffer, size_t count, unsigned flags)
     return (ssize_t)count;
 }
 
-/* A place is free again when its request has ended, or when it was refused without memory. */
+/* A place is free again when its request has ended, or was refused for lack of memory. */
 TEST(test_checkout_reserve__counts_in_queue_max)
 {
     struct checkout_request request = {.voucher_id = 7, .arrived_us = clock_mono_us()};
@@ -96,7 +96,7 @@ TEST(test_checkout__log_lines_name_the_request)
     answer_store(RLOCK_OK, VERDICT_NONE);
     assert_string_equal(fake_log.fields, "request_id=r voucher_id=7 user_id=1 fence=101");
     assert_string_equal(fake_log.spans, "");
-    place(3, 7, VERDICT_NONE); /* reuses the memory of a request with a request id */
+    place(3, 7, VERDICT_NONE);
     assert_string_equal(fake_log.fields, "voucher_id=7 user_id=3 fence=102");
 }
 
@@ -109,7 +109,6 @@ static void assert_stage(enum metrics_stage stage, uint64_t expected_us)
                  (uintmax_t)expected_us, (uintmax_t)fixture.metrics.stages[stage].sum);
 }
 
-/* The order is traced, so its stages are logged as spans, too. */
 TEST(test_checkout__measures_each_stage)
 {
     const struct checkout_request request = {
@@ -145,7 +144,7 @@ TEST(test_checkout__measures_each_stage)
                         "name=commit start_us=1700000000000181 duration_us=3000;"
                         "name=unlock start_us=1700000000003181 duration_us=4;"
                         "name=order start_us=1700000000000001 duration_us=3184;");
-    place(2, 7, VERDICT_PLACED); /* the memory of a traced order is used again */
+    place(2, 7, VERDICT_PLACED);
     answer_releases();
     assert_stage(STAGE_HANDOVER, 50);
     assert_null(strstr(fake_log.spans, ";name=order start_us=1700000000003185"));
@@ -189,7 +188,7 @@ TEST(test_checkout__without_redis_orders_are_refused)
 TEST(test_checkout__counts_locks_that_expired)
 {
     place(1, 7, VERDICT_PLACED);
-    assert_int_equal(fake_locks.flushes, 1); /* the release was sent at once */
+    assert_int_equal(fake_locks.flushes, 1);
     assert_int_equal(fixture.metrics.lock_lost, 0);
     fake_locks.release_status = RLOCK_LOST;
     place(2, 7, VERDICT_PLACED);
@@ -197,8 +196,8 @@ TEST(test_checkout__counts_locks_that_expired)
     assert_answered(2, OUTCOME_PLACED);
 }
 
-/* If another request of the shopper holds the lock, the answer must be "in progress". After the
-   deadline it would be "unavailable". */
+/* If another request of the shopper holds the lock, the answer must be "in progress". If the wait
+   lasted until the deadline, the answer would be "unavailable". */
 TEST(test_checkout__lock_wait_ends_before_the_deadline)
 {
     fake_locks.is_down = true; /* the lock request waits for Redis, too */
@@ -237,7 +236,7 @@ TEST_WITH(test_checkout__bypass_needs_a_shopper_who_waits, .bypass = true)
     answer_locks(RLOCK_DOWN);
     ASSERT_NUMBER(checkout_in_flight(fixture.checkout), ==, 0);
     assert_true(submit(2, 7));
-    answer_locks(RLOCK_CANCELLED); /* the client of the locks is closed */
+    answer_locks(RLOCK_CANCELLED); /* rlock_client_free() cancels the request */
     assert_answered(2, OUTCOME_UNAVAILABLE);
     assert_true(submit(3, 7));
     answer_locks(RLOCK_BUSY);
@@ -309,7 +308,6 @@ TEST(test_checkout__stale_fence_is_renewed_once)
     fence = fake_store.calls[0].placements[0]->fence;
     answer_store(RLOCK_OK, VERDICT_STALE_FENCE);
     assert_unanswered(1);
-    /* The fence was raised before the lock was requested. */
     assert_int_equal(fake_locks.raised_above, fence);
     answer_locks(RLOCK_OK);
     assert_true(fake_store.calls[0].placements[0]->fence > fence);
@@ -317,7 +315,7 @@ TEST(test_checkout__stale_fence_is_renewed_once)
     assert_answered(1, OUTCOME_UNAVAILABLE);
 }
 
-/* A stale fence means that nothing was placed. So the outcome is not unknown. */
+/* A stale fence means that Postgres has placed nothing, so the outcome is known. */
 TEST(test_checkout__deadline_while_a_fence_is_renewed)
 {
     place(1, 7, VERDICT_STALE_FENCE);
@@ -331,7 +329,6 @@ TEST(test_checkout__deadline_while_a_fence_is_renewed)
     pass_ms(TIMEOUT_MS);
     assert_answered(2, OUTCOME_UNAVAILABLE);
     answer_releases();
-    /* No lock is requested for an order that is already answered. */
     assert_int_equal(fake_locks.count, 0);
 }
 
@@ -350,7 +347,7 @@ TEST(test_checkout__lock_lost_in_the_queue_places_nothing)
     assert_int_equal(fake_store.count, 0);
 }
 
-/* After the order was sent, Postgres decides: it checks the fence and the constraints. */
+/* After the order was sent, Postgres decides by the fence and the constraints. */
 TEST(test_checkout__lock_lost_in_a_transaction_is_taken_again)
 {
     submit_locked(1, 7);
@@ -370,7 +367,6 @@ TEST(test_checkout__expired_lease_is_not_sent)
     set_room(0);
     submit_locked(1, 7);
     submit_locked(2, 7);
-    /* This is the lock of shopper 2. */
     fake_locks.requested[0]->safe_until_us = clock_mono_us() + 1;
     set_room(1);
     assert_int_equal(fake_store.calls[0].count, 2);
@@ -395,13 +391,13 @@ TEST(test_checkout__slow_release_delays_the_answer_20_ms)
     place(2, 7, VERDICT_PLACED);
     pass_us(TICK_MS * 1000 - 2);
     assert_unanswered(1);
-    pass_us(1); /* the next tick */
+    pass_us(1);
     assert_answered(1, OUTCOME_PLACED);
     assert_unanswered(2);
     pass_ms(TICK_MS);
     assert_answered(2, OUTCOME_PLACED);
     answer_releases();
-    assert_answered(1, OUTCOME_PLACED); /* not answered a second time */
+    assert_answered(1, OUTCOME_PLACED);
 }
 
 /* -- deadlines -- */
@@ -412,7 +408,7 @@ TEST(test_checkout__deadline_in_each_state)
     pass_ms(TIMEOUT_MS + TICK_MS);
     assert_answered(1, OUTCOME_UNAVAILABLE);
     set_room(0);
-    answer_locks(RLOCK_OK); /* too late: the lock is released at once */
+    answer_locks(RLOCK_OK); /* the grant is too late, so the lock is released at once */
     assert_int_equal(fake_locks.held, 0);
     fake_store.room = 1;
 
@@ -421,7 +417,6 @@ TEST(test_checkout__deadline_in_each_state)
     pass_ms(TIMEOUT_MS + TICK_MS);
     assert_answered(2, OUTCOME_UNKNOWN);
     assert_answered(3, OUTCOME_UNAVAILABLE);
-    /* Shopper 2 keeps the lock until the transaction has ended. */
     assert_int_equal(fake_locks.held, 1);
     assert_int_equal(fake_log.unknown, 1);
     answer_store(RLOCK_OK, VERDICT_PLACED);
@@ -432,7 +427,7 @@ TEST(test_checkout__deadline_in_each_state)
     answer_store(RLOCK_OK, VERDICT_NONE);
     submit_locked(5, 7);
     pass_ms(TIMEOUT_MS + TICK_MS);
-    /* The order is answered, so no new fence is needed. */
+    /* The order is answered already, so it needs no new fence. */
     answer_store(RLOCK_OK, VERDICT_STALE_FENCE);
     assert_int_equal(fake_log.unknown, 3);
     assert_int_equal(fake_locks.raised_above, 0);
@@ -445,7 +440,6 @@ TEST(test_checkout__deadline_while_a_lock_is_released)
     pass_ms(TIMEOUT_MS - TICK_MS / 2);
     answer_store(RLOCK_OK, VERDICT_PLACED);
     assert_unanswered(1);
-    /* The deadline comes before the 20 ms of the release are over. */
     pass_ms(TICK_MS / 2);
     assert_answered(1, OUTCOME_PLACED);
     assert_int_equal(fake_log.unknown, 0);
@@ -465,7 +459,7 @@ TEST(test_checkout__sends_only_with_a_fiftieth_of_the_time_left)
     answer_store(RLOCK_OK, VERDICT_PLACED);
 }
 
-/* The requests of the shoppers 3 and 4 are submitted in another order than they arrived. */
+/* The requests of shoppers 3 and 4 are not submitted in the sequence of their arrival. */
 TEST(test_checkout__deadlines_are_in_order_of_arrival)
 {
     int64_t now_us = clock_mono_us();

@@ -73,7 +73,7 @@ static const struct {
     int64_t idle_s, first_s; /* the times that pass first, without and with orders */
     struct way early_way, plain_way;
     int64_t measured_s;
-    int least, most; /* limits of the percentage of early releases */
+    int least, most; /* the bounds of the percentage of early releases */
 } rows[] = {
     {"a slow disk", true, 0, 20, {10 * MS, 10 * MS}, {20 * MS, 20 * MS}, 300, 98, 99},
     {"a busy Postgres", true, 0, 20, {20 * MS, 20 * MS}, {10 * MS, 10 * MS}, 300, 0, 2},
@@ -193,7 +193,7 @@ TEST(test_early_release__does_not_judge_by_few_batches)
     struct way way = {60 * MS, 60 * MS};
 
     run_until_trial(way);
-    for (int i = 0; i < 4; i++) { /* the first batch begins the window */
+    for (int i = 0; i < 4; i++) {
         note(&way);
         assert_true(early.is_trial);
     }
@@ -211,7 +211,7 @@ TEST(test_early_release__does_not_judge_by_a_short_time)
     }
 }
 
-/* The waits before an idle second are not compared with the waits after it. */
+/* The waits before an idle second say nothing about the waits after it. */
 TEST(test_early_release__ends_a_trial_when_idle)
 {
     struct way way = {10 * MS, 10 * MS};
@@ -223,7 +223,6 @@ TEST(test_early_release__ends_a_trial_when_idle)
     assert_true(early_release_is_on(&early));
 }
 
-/* However many trials there were before. */
 TEST(test_early_release__tries_200_ms_after_an_idle_second)
 {
     for (int trials = 1; trials <= 3; trials++) {

@@ -20,10 +20,10 @@
 
 static struct {
     int64_t until;
-    int questions; /* number of questions so far */
+    int questions;
     store_feed_cb asked;
     void *asked_arg;
-    int reads; /* number of reads so far */
+    int reads;
     struct feed_filter filter;
     store_events_cb listed[FEED_POLLS_MAX];
     void *listed_args[FEED_POLLS_MAX];
@@ -62,7 +62,6 @@ static void answer_question(enum rlock_status status, int64_t until, bool is_com
     asked(status, is_complete, fake.asked_arg);
 }
 
-/* Answers the oldest read. */
 static void answer_read(enum rlock_status status, size_t count)
 {
     static const struct event events[3] = {{.id = 1}, {.id = 2}, {.id = 3}};
@@ -136,7 +135,6 @@ static bool read_at(int reader, int64_t first, int64_t wait_us)
     return feed_read(feed, &polls[reader]);
 }
 
-/* The reader waits, because there is no change after number 30. */
 static void wait_at_30(int reader, int64_t wait_us)
 {
     fake.until = 30;
@@ -158,7 +156,8 @@ static void pass_us(int64_t us)
 TEST(test_feed_read__of_what_is_known_asks_nothing)
 {
     fake.until = 30;
-    /* The changes of a batch share the number 30, so more of them may follow. */
+    /* The changes of a batch share a number, so a batch with the number 30 may have further
+       changes. */
     assert_true(read_at(0, 30, 0));
     ASSERT_NUMBER(fake.reads, ==, 1);
     ASSERT_NUMBER(fake.filter.after.first, ==, 30);
@@ -185,7 +184,7 @@ TEST(test_feed_read__waits_for_the_next_change)
     answer_read(RLOCK_OK, 1);
     ASSERT_DONE("0: ok 1;");
     pass_us(SECOND_US);
-    ASSERT_NUMBER(fake.questions, ==, 2); /* nobody waits, so nothing is asked */
+    ASSERT_NUMBER(fake.questions, ==, 2);
 }
 
 /* The change with number 31 was rolled back, so the page up to 31 is empty. The reader must wait
@@ -213,7 +212,7 @@ TEST(test_feed_read__does_not_delay_others)
     assert_true(read_at(1, 21, SECOND_US));
     answer_question(RLOCK_OK, 20, true);
     answer_question(RLOCK_OK, 20, false);
-    ASSERT_NUMBER(fake.reads, ==, 1); /* only reader 0 has read; reader 1 still waits */
+    ASSERT_NUMBER(fake.reads, ==, 1);
     pass_us(100000);
     answer_question(RLOCK_OK, 21, false);
     ASSERT_NUMBER(fake.reads, ==, 2);
@@ -255,8 +254,7 @@ TEST(test_feed_read__without_a_wait)
     ASSERT_DONE("0: ok 0;");
 }
 
-/* A question that was sent before a reader came does not help this reader. The reader needs the
-   answer to the next question. */
+/* An answer helps only the readers that came before its question was sent. */
 TEST(test_feed_read__shares_questions)
 {
     wait_at_30(0, SECOND_US);
@@ -267,7 +265,7 @@ TEST(test_feed_read__shares_questions)
     ASSERT_NUMBER(fake.questions, ==, 2);
     answer_question(RLOCK_OK, 30, true);
     ASSERT_DONE("1: ok 0;");
-    /* This reader need not ask, because changes after 20 are known. */
+    /* Changes after 20 are already known, so reader 2 does not ask. */
     assert_true(read_at(2, 20, SECOND_US));
     answer_read(RLOCK_OK, 3);
     ASSERT_DONE("2: ok 3;");
@@ -295,7 +293,7 @@ TEST(test_feed_read__has_a_limit)
         wait_at_30(i, SECOND_US);
     assert_false(read_at(FEED_POLLS_MAX, 30, SECOND_US));
     ASSERT_NUMBER(metrics.feed_readers, ==, FEED_POLLS_MAX);
-    is_gone = true; /* the client of the first reader has disconnected */
+    is_gone = true; /* the client of reader 0 has disconnected */
     answer_question(RLOCK_OK, 30, true);
     ASSERT_DONE("0: ok 0;");
     is_gone = false;
@@ -304,7 +302,7 @@ TEST(test_feed_read__has_a_limit)
     assert_non_null(strstr(done, "64: ok 0;"));
 }
 
-/* A reader whose read is answered after the drain has begun does not wait any more. */
+/* If the drain begins during a read, its reader gets the result and does not wait again. */
 TEST(test_feed_drain__ends_all_waits)
 {
     fake.until = 30;
@@ -321,11 +319,11 @@ TEST(test_feed_drain__ends_all_waits)
     ASSERT_NUMBER(fake.questions, ==, 1);
 }
 
-/* The metric says since when a transaction has held the feed back. It is for operators. */
+/* For operators, a metric says since when a transaction has held back the feed. */
 TEST(test_feed__notes_what_holds_it_back)
 {
     wait_at_30(0, 10 * SECOND_US);
-    answer_question(RLOCK_OK, 30, false); /* a transaction has begun a change */
+    answer_question(RLOCK_OK, 30, false); /* another transaction is making a change */
     ASSERT_NUMBER(metrics.feed_held_since_us, ==, 0);
     pass_us(100000);
     answer_question(RLOCK_OK, 30, false);

@@ -17,8 +17,8 @@ enum { SELLER, OTHER, LOOPS };
 
 static struct {
     bool is_full, is_out_of_memory;
-    size_t places; /* reserved and not used */
-    size_t count;  /* requests that are not answered */
+    size_t places;
+    size_t count;
     struct {
         struct checkout_request request;
         checkout_cb callback;
@@ -26,7 +26,7 @@ static struct {
         bool has_place;
     } accepted[10];
     struct voucher_snapshot
-        shared; /* voucher_id 0: the catalogue of the seller has none */
+        shared; /* voucher_id 0: the seller's catalogue has no snapshot */
     struct voucher_snapshot updated;
     int64_t updated_us;
 } fake;
@@ -129,7 +129,8 @@ static void open_loop(int number)
     uv_loop_init(&loop->uv);
     loop->handover = handover_create(&options);
     assert_non_null(loop->handover);
-    uv_run(&loop->uv, UV_RUN_NOWAIT); /* libuv watches from the first turn on */
+    uv_run(&loop->uv,
+           UV_RUN_NOWAIT); /* libuv watches a handle only from its first turn on */
 }
 
 static void close_loop(int number)
@@ -161,7 +162,6 @@ static int close_loops(void **state UNUSED)
 
 #define TEST(name) DEFINE_CASE(name, name, open_loops, close_loops, NULL)
 
-/* Runs a turn of the loop: first its messages are handled, and then handover_turn() is called. */
 static void turn(int loop)
 {
     uv_run(&loops[loop].uv, UV_RUN_NOWAIT);
@@ -176,7 +176,6 @@ static bool submit(int loop, int64_t user_id)
     return handover_submit(loops[loop].handover, &request, on_answer, &answers[user_id]);
 }
 
-/* Answers the oldest request. */
 static void answer(enum outcome outcome, int64_t order_id)
 {
     const struct order order = {.id = order_id};
@@ -272,7 +271,7 @@ TEST(test_handover__copies_the_request)
     answer(OUTCOME_UNKNOWN, 0);
     turn(SELLER);
     turn(OTHER);
-    assert_true(submit(OTHER, 2)); /* reuses the memory of the first request */
+    assert_true(submit(OTHER, 2));
     turn(OTHER);
     turn(SELLER);
     assert_null(accepted->key.bytes);
@@ -324,7 +323,7 @@ TEST(test_handover_submit__refuses_at_once)
     assert_false(submit(OTHER, 1));
     assert_true(handover_is_idle(loops[OTHER].handover));
     fake.is_full = false;
-    assert_true(submit(OTHER, 2)); /* reuses the memory of the first request */
+    assert_true(submit(OTHER, 2));
     torture_fail(1, 0);
     assert_false(submit(OTHER, 3));
     assert_true(torture_stop());
@@ -360,7 +359,8 @@ TEST(test_handover_create__without_memory)
     handover_close(NULL);
 }
 
-/* The seller may close when it is the last. The memory of requests is freed. */
+/* The seller may close when all other loops are closed. Closing frees the memory of the
+   requests. */
 TEST(test_handover_is_idle__on_the_seller_when_it_is_alone)
 {
     long before = torture_blocks();

@@ -38,7 +38,6 @@ UNIT_CASE(test_queue_needs_us__twice_the_last_transaction)
     queue.took_us++;
     assert_int_equal(queue_needs_us(&queue, 20 * SECOND), 2 * SECOND / 5 + 2);
     queue.took_us = 0;
-    /* This is the minimum. */
     assert_int_equal(queue_needs_us(&queue, 20 * SECOND), 2 * SECOND / 5);
 }
 
@@ -56,7 +55,6 @@ UNIT_CASE(test_queues_update__frees_a_queue_whose_orders_are_gone)
     queues_update(&queues, queue);
     list_remove(&order);
     queues_update(&queues, queue);
-    /* The transaction of the queue is under way. */
     assert_ptr_equal(queues_get(&queues, 7), queue);
     queue->unflushed = 0;
     queues_update(&queues, queue);
@@ -67,7 +65,7 @@ UNIT_CASE(test_queues_update__frees_a_queue_whose_orders_are_gone)
     queues_clear(&queues);
 }
 
-/* A queue is in a random place of the map. In 50 rounds each place has been in use. */
+/* A queue is in a random place of the map. In 50 rounds each place is used. */
 UNIT_CASE(test_queues_clear__frees_every_queue)
 {
     struct queues queues;
