@@ -9,13 +9,13 @@
 
 #define EVENTS_MAX  8192
 #define STEPS_MAX   2000000 /* a schedule with more steps is in an endless loop */
-#define INSTANT_MAX 20000   /* so many steps without time passing are an endless loop */
+#define INSTANT_MAX 20000
 #define EXIT_FOUND  1
 #define SPLITMIX    UINT64_C(0x9e3779b97f4a7c15)
 
 struct event {
     int64_t at_us;
-    uint64_t order; /* decides between events of the same time */
+    uint64_t order;
     sim_event_cb callback;
     void *subject;
     uint64_t number;

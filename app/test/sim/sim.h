@@ -16,17 +16,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define MS INT64_C(1000) /* a millisecond and a second, in microseconds */
+#define MS INT64_C(1000)
 #define S  INT64_C(1000000)
 
-/** Start a schedule. There are no events yet. The time and all choices depend only on `seed`. */
+/** Start a schedule. It has no events yet. The time and all choices depend only on `seed`. */
 void sim_begin(uint64_t seed);
 
 /* -- random numbers -- */
 
 uint64_t sim_random(void);
 
-/** A random number from 0 to limit - 1. */
 uint64_t sim_below(uint64_t limit);
 
 /** A random number from `low` to `high`, both included. */
@@ -37,16 +36,15 @@ bool sim_chance(unsigned percent);
 
 /* -- time and events -- */
 
-/** The simulated clock, which never goes back. */
 int64_t sim_now_us(void);
 
-/** Microseconds since the schedule began. */
 int64_t sim_elapsed_us(void);
 
 typedef void (*sim_event_cb)(void *subject, uint64_t number);
 
-/** Call `callback` at `at_us`, or now if this time has passed. An event cannot be cancelled. So the
- *  callback gets `number`, by which it can find out whether its subject still expects the event. */
+/** Call `callback` at `at_us`, or now if `at_us` has passed. An event cannot be cancelled. So
+ *  the callback gets `number`, by which it can notice that its subject no longer expects the
+ *  event. */
 void sim_at(int64_t at_us, sim_event_cb callback, void *subject, uint64_t number);
 
 /** Run the next event. If no event is due until `until_us`, set the time to `until_us` and return
@@ -55,7 +53,8 @@ bool sim_step(int64_t until_us);
 
 /* -- failure and trace -- */
 
-/** To be called when a check has failed: print the message and the seed, and end the program. */
+/** Print the message and the seed, and end the program. Every check that fails calls this
+ *  function. */
 void sim_fail(const char *format, ...) PRINTF_LIKE(1, 2) __attribute__((noreturn));
 
 extern bool sim_is_tracing;
@@ -66,7 +65,6 @@ void sim_print_trace(const char *format, ...) PRINTF_LIKE(1, 2);
             sim_print_trace(__VA_ARGS__);                                                \
     } while (0)
 
-/** The number of schedules that have begun. */
 uint64_t sim_count(void);
 
 #endif

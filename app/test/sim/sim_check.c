@@ -30,7 +30,8 @@ static struct {
     struct grant {
         int64_t user_id, fence;
         unsigned service;
-        int64_t busy_us; /* only if the fence is 0: when the lock was last found busy */
+        /* when the lock was last found busy; only used if the fence is 0 */
+        int64_t busy_us;
         bool is_released;
         unsigned tries; /* number of transactions with this grant */
         int64_t first_try_us;
@@ -177,7 +178,6 @@ void sim_check_reported_expired(uint64_t count)
 
 /* -- refusals: a state of the voucher that a catalogue may remember must explain each -- */
 
-/* Converts a simulated time to the clock of the database. */
 static int64_t database_us(int64_t at_us)
 {
     return sim_sql_now_us() - (sim_now_us() - at_us);
@@ -199,8 +199,8 @@ static bool explains(const struct sim_voucher *row, const struct sim_attempt *at
 }
 
 /* Whether a catalogue may have used this state of the voucher, although a later state had replaced
-   it before the request arrived. An entry of a catalogue stays valid for some time, and the batch
-   that reports the later state may take as long as an order. */
+   the state before the request arrived. An entry of a catalogue stays valid for some time, and the
+   batch that reports the later state may take as long as an order. */
 static bool is_remembered(size_t state, const struct sim_attempt *attempt)
 {
     int64_t from_us = attempt->arrived_us - CATALOGUE_FRESH_US -
@@ -321,10 +321,10 @@ static void check_busy(const struct sim_attempt *attempt)
     const struct grant *grant = find_grant(attempt->user_id, 0, attempt->seller);
     int64_t held_us = sim_keys_held_us(attempt->user_id);
 
-    /* A request may wait behind another request of the same shopper in the same service, and then
-       does not ask Redis itself. So the service may have found the lock busy for either of them, if
-       that was after the request arrived. If Redis hangs, it answers neither of them. Then the other
-       request is the order in progress. */
+    /* A request may wait behind another request of the same shopper in the same service. Then the
+       request does not ask Redis itself, and the service may have found the lock busy for either
+       request, at any time after the request arrived. If Redis hangs, it answers neither request.
+       Then the other request is the order in progress. */
     if (held_us < attempt->arrived_us && !attempt->is_behind &&
         (grant == NULL || grant->busy_us < attempt->arrived_us))
         sim_fail("shopper %" PRId64 " was answered order_in_progress, and the lock was "
@@ -334,7 +334,7 @@ static void check_busy(const struct sim_attempt *attempt)
         sim_fail("shopper %" PRId64 " waited for a lock that was free", attempt->user_id);
 }
 
-/* A service that was stopped may need one more call of a server. So it has half a timeout from the
+/* A service that was stopped may need another call of a server. So it has half a timeout from the
    end of the pause. */
 void sim_check_deadline(int64_t user_id, int64_t arrived_us, int64_t paused_until_us)
 {

@@ -1,9 +1,9 @@
 /*
  * sim_check.h - compares every answer with the tables of the simulated Postgres.
  *
- * It keeps the history of a schedule: the states of the vouchers, the locks that were granted, and
- * the answers. If an answer is false, a promise is broken, or a lock is lost although
- * may_lose_locks is not set, sim_fail() prints the seed and ends the program.
+ * sim_check.c keeps the history of a schedule: the states of the vouchers, the locks that were
+ * granted, and the answers. If an answer is false or a promise is broken, sim_fail() prints the
+ * seed and ends the program. A lost lock is a failure, too, unless may_lose_locks is set.
  */
 #ifndef SIM_CHECK_H
 #define SIM_CHECK_H
@@ -11,7 +11,7 @@
 #include "app/core/model.h"
 #include "app/test/sim/sim_sql.h"
 
-/** What may happen in a schedule. Anything else is a failure. */
+/** What may happen in a schedule. Everything else is a failure. */
 struct sim_check_options {
     uint32_t order_timeout_ms;
     bool may_be_unavailable;
@@ -27,7 +27,6 @@ void sim_check_begin(const struct sim_check_options *options);
 
 /* -- orders -- */
 
-/** A request of a shopper for an order. */
 struct sim_attempt {
     unsigned service; /* number of the worker that has the connection */
     unsigned seller;  /* number of the worker that places the order */
@@ -35,44 +34,41 @@ struct sim_attempt {
     int64_t voucher_id;
     struct text key;
     int64_t arrived_us;
-    int64_t paused_until_us; /* until when the service was stopped; 0: it was not */
-    bool is_behind;          /* behind another request of the shopper */
-    bool is_lost;            /* the service was killed, so there is no answer */
+    /* until when the service was stopped; 0: the service was not stopped */
+    int64_t paused_until_us;
+    /* whether the request waits behind another request of the shopper */
+    bool is_behind;
+    bool is_lost; /* the service was killed, so there is no answer */
     bool is_answered;
     enum outcome outcome;
-    bool is_matched; /* has placed an order without an answer; see sim_check_orders() */
+    /* sim_check_orders() has found an order that this unanswered request may have placed */
+    bool is_matched;
 };
 
-/** To be called when a request is answered: fail if the deadline has passed. */
 void sim_check_deadline(int64_t user_id, int64_t arrived_us, int64_t paused_until_us);
 
 void sim_check_answer(struct sim_attempt *attempt, enum outcome outcome,
                       int64_t order_id);
 
-/** To be called when all requests are answered: fail if an order belongs to none of them. */
+/** Fail if an order belongs to no request. Called when all requests are answered. */
 void sim_check_orders(struct sim_attempt *const *attempts, size_t count);
 
 /* -- what the simulated servers report -- */
 
-/** A lock was granted, was found busy, or was released. `is_early`: it was released long before the
- *  end of its lease. */
+/** A lock was granted, was found busy, or was released. `is_early` says that the release came
+ *  long before the end of the lease. */
 void sim_check_granted(int64_t user_id, unsigned service, int64_t fence);
 void sim_check_busy(int64_t user_id, unsigned service);
 void sim_check_released(int64_t user_id, int64_t fence, bool is_early);
 
-/** A transaction tries to place an order. */
 void sim_check_tried(int64_t user_id, int64_t fence);
 
-/** A transaction has committed an order or has changed a voucher. */
 void sim_check_inserted(struct sim_order *order, unsigned service);
 void sim_check_voucher(size_t at);
-/** All commits so far are durable. */
 void sim_check_flushed(void);
-/** All commits since the last flush are lost. */
 void sim_check_crashed(void);
 void sim_check_expired(size_t count);
 
-/** A service has reported that orders have expired. */
 void sim_check_reported_expired(uint64_t count);
 
 #endif

@@ -14,7 +14,6 @@
 
 #define CODE_BYTES 32
 
-/* The context of a request. */
 struct sender {
     void *owner;
     struct text key;
@@ -81,7 +80,7 @@ void http_answer(struct http_request *request, const struct http_reply *reply)
 
 struct http_page *http_page_create(const struct http_reply *reply)
 {
-    static struct http_page pages[128]; /* these pages are used until the program ends */
+    static struct http_page pages[128];
     static size_t count;
 
     if (count == sizeof(pages) / sizeof(pages[0]))
@@ -132,14 +131,14 @@ const char *http_trace_sent(struct http_request *request UNUSED)
 bool http_stream(struct http_request *request UNUSED,
                  const struct http_listener *listener UNUSED)
 {
-    return false; /* shoppers open no streams */
+    return false;
 }
 
 void http_answer_parts(struct http_request *request UNUSED,
                        const struct http_reply *reply UNUSED,
                        void (*next)(struct http_request *request) UNUSED)
 {
-    abort(); /* shoppers read no lists */
+    abort();
 }
 
 void http_send_part(struct http_request *request UNUSED, char *part UNUSED,

@@ -93,7 +93,6 @@ static void conn_on_arrival(void *owner, struct sim_message *message)
     sim_descriptor_changed(&conn->descriptor);
 }
 
-/* The URL is "sim:" and the number of the service. */
 PGconn *PQconnectStartParams(const char *const *keywords, const char *const *values,
                              int expand_dbname UNUSED)
 {
@@ -165,7 +164,6 @@ int PQbackendPID(const PGconn *conn)
     return (int)sim_backend_pid(conn->backend);
 }
 
-/* There is no pooler. */
 int pooler_check_start(struct pooler_check *check UNUSED, uv_loop_t *loop UNUSED)
 {
     sim_fail("a pooler is looked for");
@@ -192,7 +190,6 @@ PQnoticeReceiver PQsetNoticeReceiver(PGconn *conn UNUSED, PQnoticeReceiver proc 
     return NULL;
 }
 
-/* Every URL is well formed and names no host. */
 PQconninfoOption *PQconninfoParse(const char *conninfo UNUSED, char **errmsg UNUSED)
 {
     static PQconninfoOption none[] = {
@@ -222,7 +219,6 @@ static struct sim_statement *add_statement(PGconn *conn, enum sim_statement_kind
     return &added->statement;
 }
 
-/* Returns the first number behind `word` in a text, or 0 if the text does not contain `word`. */
 static int64_t number_behind(const char *text, const char *word)
 {
     const char *at = strstr(text, word);

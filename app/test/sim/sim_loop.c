@@ -12,12 +12,12 @@
 #define DESCRIPTORS_MAX  128
 #define DESCRIPTOR_FIRST 1000
 #define CORE_WAIT_US     1000
-#define EPOCH_US         (INT64_C(1700000000) * S) /* of clock_real_us() */
+/* the time of clock_real_us() at the simulated time 0 */
+#define EPOCH_US (INT64_C(1700000000) * S)
 
-/* What the simulator knows of a handle of libuv. The member u.reserved[0] of the handle points
-   here. */
+/* The state of a handle of libuv. The member u.reserved[0] of the handle points to this struct. */
 struct sim_handle {
-    struct rlock_link link; /* in loop->handles or in loop->closing */
+    struct rlock_link link;
     uv_handle_t *uv;
     struct sim_loop *loop;
     bool is_active, is_closed;
@@ -117,8 +117,8 @@ static void run_timers(struct sim_loop *loop)
     }
 }
 
-/* Runs the idle handlers. Returns whether an idle handler is still active, because then the loop
-   must not sleep. */
+/* Runs the idle handlers. Returns whether an idle handler is still active, because the loop must
+   then not sleep. */
 static bool run_idle(struct sim_loop *loop)
 {
     bool is_any = false;
@@ -176,7 +176,6 @@ static void loop_on_turn(void *subject, uint64_t number)
         plan_turn(loop, (int64_t)timer->due_ms * 1000);
 }
 
-/* Plans a turn of the loop at `at_us`, unless an earlier one is planned. */
 static void plan_turn(struct sim_loop *loop, int64_t at_us)
 {
     if (at_us < loop->paused_until_us)
@@ -452,17 +451,16 @@ void uv_update_time(uv_loop_t *uv)
 
 int uv_backend_fd(const uv_loop_t *uv)
 {
-    /* Our poll() does not use the descriptor. */
     return (int)(sim_loop_of(uv)->turn_number & 1);
 }
 
-/* Whether a loop has input to read. The answer is random, because either answer is possible. */
+/* Whether a loop has input to read. The answer is random, because the service must work in both
+   cases. */
 int poll(struct pollfd *fds UNUSED, nfds_t nfds UNUSED, int timeout UNUSED)
 {
     return sim_chance(20);
 }
 
-/* The servers have numeric addresses. */
 int uv_ip4_addr(const char *ip UNUSED, int port UNUSED,
                 struct sockaddr_in *address UNUSED)
 {

@@ -16,9 +16,8 @@
 #include <stdint.h>
 #include <uv.h>
 
-/** A source of input, such as a socket. */
 struct sim_input {
-    struct rlock_link link; /* in the list `ready` of a loop */
+    struct rlock_link link;
     void (*on_ready)(struct sim_input *input);
 };
 
@@ -31,36 +30,30 @@ struct sim_loop {
     struct rlock_link handles;
     struct rlock_link closing;
     int64_t paused_until_us;
-    int64_t turn_at_us; /* time of the next turn; INT64_MAX: no turn is planned */
+    int64_t turn_at_us;
     uint64_t turn_number;
     uint64_t timer_orders;
-    uint64_t now_ms; /* the time that libuv caches in each turn */
+    uint64_t now_ms;
     bool is_stopped;
 };
 
 void sim_loop_init(struct sim_loop *loop, void (*on_turn_end)(void *arg), void *arg);
 
-/** The simulated loop to which a loop of libuv belongs. */
 struct sim_loop *sim_loop_of(const uv_loop_t *uv);
 
-/** Input has arrived. The loop reads it in its next turn. */
 void sim_loop_ready(struct sim_loop *loop, struct sim_input *input);
 
-/** The input is closed. */
 void sim_loop_forget(struct sim_input *input);
 
-/** Run a turn as soon as possible. */
 void sim_loop_wake(struct sim_loop *loop);
 
-/** Stop the process until `until_us`. */
 void sim_loop_pause(struct sim_loop *loop, int64_t until_us);
 
-/** Kill the process: no turn follows. */
 void sim_loop_stop(struct sim_loop *loop);
 
 bool sim_loop_is_stopped(const struct sim_loop *loop);
 
-/** Whether all handles have been closed and their callbacks have run. */
+/** Whether all handles are closed and their callbacks have run. */
 bool sim_loop_is_done(const struct sim_loop *loop);
 
 /** A socket that a uv_poll_t watches. */
@@ -75,10 +68,9 @@ struct sim_descriptor {
 void sim_descriptor_open(struct sim_descriptor *descriptor, struct sim_loop *loop);
 void sim_descriptor_close(struct sim_descriptor *descriptor);
 
-/** Forget the descriptors that killed processes have left open. */
 void sim_descriptors_reset(void);
 
-/** To be called when the descriptor has become readable or writable. */
+/** The descriptor has become readable or writable. */
 void sim_descriptor_changed(struct sim_descriptor *descriptor);
 
 #endif

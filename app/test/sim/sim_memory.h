@@ -1,8 +1,8 @@
 /*
- * sim_memory.h - the memory of a schedule, counted.
+ * sim_memory.h - counts the memory that a schedule allocates.
  *
  * The linker replaces malloc(), calloc(), realloc() and free() with functions in sim_memory.c. So
- * each block that is not free at the end of a schedule is found.
+ * the simulator finds each block that is not free at the end of a schedule.
  */
 #ifndef SIM_MEMORY_H
 #define SIM_MEMORY_H
@@ -10,8 +10,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/** Allocate memory for the simulator. It is not counted, and is freed at the end of the schedule.
- *  Never returns NULL. */
+/** Allocate memory for the simulator. This memory is not counted, and is freed at the end of the
+ *  schedule. Never returns NULL. */
 void *sim_alloc(size_t size);
 void *sim_calloc(size_t size);
 void sim_free(void *bytes); /* accepts NULL */
@@ -19,7 +19,6 @@ void sim_free(void *bytes); /* accepts NULL */
 /** The number of blocks that the service has allocated and not freed since the schedule began. */
 size_t sim_memory_blocks(void);
 
-/** Print where each of these blocks was allocated, as addresses for addr2line. */
 void sim_memory_print_blocks(void);
 
 /** While `keep` is true, the service gets memory that outlives the schedule and is not counted. */

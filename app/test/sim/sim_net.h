@@ -13,7 +13,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/** The delays of messages in a schedule. */
 struct sim_net_options {
     int64_t least_us, most_us;
     unsigned slow_percent; /* percentage of messages that take up to slow_us */
@@ -45,10 +44,8 @@ void sim_stream_init(struct sim_stream *stream,
                      void *owner);
 void sim_stream_send(struct sim_stream *stream, struct sim_message *message);
 
-/** Deliver nothing before `until_us`. */
 void sim_stream_hold(struct sim_stream *stream, int64_t until_us);
 
-/** Deliver nothing any more. */
 void sim_stream_close(struct sim_stream *stream);
 
 #endif

@@ -15,7 +15,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#define PIDS          100 /* so few that process ids are used again */
+#define PIDS          100 /* so few that process ids are reused */
 #define WAL_WRITER_US 600000
 
 struct sim_postgres sim_postgres;
@@ -96,7 +96,6 @@ static void release_rows(struct sim_backend *backend)
     }
 }
 
-/* Locks the rows that are free, as "for update skip locked" does. */
 static void lock_free_rows(struct sim_backend *backend, unsigned rows)
 {
     for (int row = 0; row < SIM_VOUCHERS_MAX; row++) {
@@ -107,7 +106,7 @@ static void lock_free_rows(struct sim_backend *backend, unsigned rows)
     }
 }
 
-/* Returns true if the lock is held now. Otherwise the process waits for the lock. */
+/* Returns true if the process holds the lock now. Otherwise the process waits for the lock. */
 static bool lock_row(struct sim_backend *backend, int row)
 {
     if (row < 0 || (backend->rows >> row & 1))
@@ -158,7 +157,7 @@ static bool is_place(const struct sim_statement *statement)
     return statement->kind == SQL_PLACE || statement->kind == SQL_PLACE_MANY;
 }
 
-/* The index of the parameter that is the array of shoppers. */
+/* Returns the index of the parameter that is the array of shoppers. */
 static int users_of(const struct sim_statement *statement)
 {
     return statement->kind == SQL_PLACE ? 1 : 3;
@@ -216,7 +215,6 @@ static void fail_statement(struct sim_backend *backend, const char *sqlstate)
     end_statement(backend, sim_result_error(sqlstate));
 }
 
-/* Calls pg_terminate_backend() for each process whose pid and start time are in the parameters. */
 static PGresult *retire(const struct sim_params *params)
 {
     int64_t found = 0;
@@ -293,7 +291,6 @@ static PGresult *lead_expiry(const struct sim_backend *backend)
     return sim_result_end();
 }
 
-/* There is no standby. */
 static PGresult *probe(void)
 {
     sim_result_begin(1);
@@ -525,7 +522,6 @@ static void next_segment(struct sim_backend *backend)
     run_statement(backend);
 }
 
-/* The time of the present state has passed. */
 static void backend_on_step(void *subject, uint64_t step)
 {
     struct sim_backend *backend = subject;
@@ -548,7 +544,7 @@ static void backend_on_step(void *subject, uint64_t step)
         break;
     case IDLE:
         if (list_is_empty(&backend->segments))
-            sim_backend_die(backend); /* the client is gone, or was silent for too long */
+            sim_backend_die(backend);
         else
             next_segment(backend);
         break;

@@ -22,7 +22,6 @@ struct sim_segment_statement {
     char bytes[]; /* the parameters */
 };
 
-/** A message from a client. */
 struct sim_request {
     struct sim_message head;
     enum sim_request_kind {
@@ -34,7 +33,6 @@ struct sim_request {
     struct rlock_link statements; /* list of sim_segment_statement */
 };
 
-/** A message to a client. */
 struct sim_answer {
     struct sim_message head;
     enum sim_answer_kind {
@@ -52,19 +50,16 @@ struct sim_answer {
 
 struct sim_backend;
 
-/** Open the server's end of a new connection. The server writes to `to_client`. */
 struct sim_backend *sim_backend_open(struct sim_stream *to_client, unsigned service);
 
-/** The stream from which the process reads. */
 struct sim_stream *sim_backend_stream(struct sim_backend *backend);
 
-/** The id of the process. */
 int64_t sim_backend_pid(const struct sim_backend *backend);
 
 /* -- the server, for the schedule -- */
 
 struct sim_postgres_options {
-    int64_t run_least_us, run_most_us; /* how long a statement takes */
+    int64_t run_least_us, run_most_us;
     /* how long a commit takes if it has changed rows */
     int64_t commit_least_us, commit_most_us;
 };
@@ -74,7 +69,6 @@ void sim_postgres_begin(const struct sim_postgres_options *options);
 /** Until `until_us`, statements and commits may take up to `us`. */
 void sim_postgres_slow(int64_t us, int64_t until_us);
 
-/** No process goes on before `until_us`. */
 void sim_postgres_hang(int64_t until_us);
 
 /** All processes end at once. Connections are refused until `up_us`. */
@@ -100,16 +94,12 @@ void sim_postgres_fail(const char *sqlstate, unsigned percent, int64_t until_us)
 /** Until `until_us`, commits do not wait for the disk, and proofs report this. */
 void sim_postgres_lower(int64_t until_us);
 
-/** Refuse each row of this shopper; 0: refuse no rows. */
 void sim_postgres_refuse_shopper(int64_t user_id);
 
-/** Lose `percent` of the notifications. */
 void sim_postgres_lose_notifications(unsigned percent);
 
-/** The process of a service was killed: end its connections. */
 void sim_postgres_end_service(unsigned service);
 
-/** End all faults. */
 void sim_postgres_heal(void);
 
 #endif

@@ -25,7 +25,6 @@ void sim_postgres_crash(int64_t up_us)
     sim_sql_crash();
 }
 
-/* A process that has a connection to a service, chosen at random; NULL if there is none. */
 static struct sim_backend *random_backend(void)
 {
     size_t count = 0;
@@ -153,6 +152,6 @@ void sim_postgres_heal(void)
     if (sim_postgres_is_lowered())
         sim_postgres.lowered_until_us = sim_now_us();
     if (sim_postgres.hung_until_us > sim_now_us())
-        /* Steps that were planned for the end of the hang stay. */
+        /* The steps that were planned for the end of the hang stay planned. */
         sim_postgres.hung_until_us = sim_now_us();
 }

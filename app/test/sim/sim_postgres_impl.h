@@ -25,14 +25,14 @@ struct sim_backend {
     int64_t timeout_us;         /* statement_timeout; 0: none */
     int64_t lock_us;            /* lock_timeout; 0: none */
     int64_t idle_us;            /* idle_session_timeout; 0: none */
-    int64_t deadline_us;        /* when the statement ends by its time limit */
+    int64_t deadline_us;
     PGresult *result;
-    size_t output_count; /* number of results that have not been sent */
+    size_t output_count;
     PGresult *output[OUTPUT_MAX];
     struct sim_txn *txn;
-    bool is_aborted;    /* the transaction has failed */
-    bool is_flushing;   /* the commit makes all earlier commits durable, too */
-    bool is_terminated; /* the process was asked to end */
+    bool is_aborted;
+    bool is_flushing; /* the commit makes all earlier commits durable, too */
+    bool is_terminated;
     bool is_client_gone;
     bool is_listening;
 };
@@ -55,17 +55,15 @@ extern struct sim_postgres {
     const struct sim_backend *expiry_leader; /* NULL: none */
 } sim_postgres;
 
-/** Create a process that has no connection and no state yet. */
 struct sim_backend *sim_backend_create(unsigned service);
 
-/** Enter a state, whose time ends `in_us` from now. */
+/** Enter a state for `in_us`. */
 void sim_backend_step_in(struct sim_backend *backend, enum backend_state state,
                          int64_t in_us);
 
 void sim_backend_die(struct sim_backend *backend);
 void sim_backend_answer(struct sim_backend *backend, enum sim_answer_kind kind);
 
-/** Whether commits do not wait for the disk now. */
 bool sim_postgres_is_lowered(void);
 
 #endif

@@ -207,7 +207,7 @@ static redisReply *run_command(struct sim_peer *peer, size_t in_flight,
              command->args[0].at);
 }
 
-/* Reads the number behind the byte `type`. Moves `at` behind the end of the line. */
+/* Reads the number after the byte `type`. Moves `at` to the next line. */
 static size_t read_length(const char **at, char type)
 {
     char *end;
@@ -254,7 +254,8 @@ static void cut(struct sim_peer *peer)
     send_reply(peer, REPLY_END, NULL);
 }
 
-/* The end of a connection may be a reset. It discards commands that the server has not read. */
+/* The end of a connection may be a reset, which discards the commands that the server has not
+   read. */
 static void take_end(struct sim_peer *peer)
 {
     peer->is_open = false;
@@ -356,7 +357,6 @@ void sim_redis_refuse(const char *error, int64_t until_us)
     redis.refusing_until_us = until_us;
 }
 
-/* A random open connection; NULL if none is open. */
 static struct sim_peer *random_peer(void)
 {
     size_t count = 0;

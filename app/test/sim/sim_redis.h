@@ -14,16 +14,15 @@
 
 /* -- connections, for sim_socket.c -- */
 
-/** A message from a client: bytes, or the start or the end of the connection. */
 struct sim_chunk {
     struct sim_message head;
     enum sim_chunk_kind { CHUNK_BEGIN, CHUNK_BYTES, CHUNK_END } kind;
-    size_t in_flight; /* orders in the checkout of the service when it sent the message */
+    /* number of orders in the checkout of the service when it sent the message */
+    size_t in_flight;
     size_t len;
     char bytes[];
 };
 
-/** A message to a client. */
 struct sim_reply {
     struct sim_message head;
     enum sim_reply_kind { REPLY_CONNECTED, REPLY_REFUSED, REPLY_DATA, REPLY_END } kind;
@@ -32,10 +31,8 @@ struct sim_reply {
 
 struct sim_peer;
 
-/** Open the server's end of a new connection. The server writes to `to_client`. */
 struct sim_peer *sim_peer_open(struct sim_stream *to_client, unsigned service);
 
-/** The stream from which the server reads. */
 struct sim_stream *sim_peer_stream(struct sim_peer *peer);
 
 /* -- the server, for the schedule -- */
@@ -50,7 +47,6 @@ enum sim_redis_data { DATA_NONE, DATA_SNAPSHOT, DATA_ALL };
 /** Restart the server, which accepts connections from `up_us` on. */
 void sim_redis_restart(int64_t up_us, enum sim_redis_data kept);
 
-/** Answer scripts with an error until `until_us`. */
 void sim_redis_refuse(const char *error, int64_t until_us);
 
 /** Each of the next three functions chooses a connection at random. The first function cuts the
@@ -60,14 +56,13 @@ void sim_redis_cut(void);
 void sim_redis_hold(int64_t until_us);
 void sim_redis_disturb(void);
 
-/** Hold all messages from a service, or all messages to it, until `until_us`. */
+/** Hold all messages in one direction between a service and the server until `until_us`. */
 void sim_redis_part(unsigned service, int64_t until_us);
 
 /** The process of a service was killed. Its connections end after the bytes that the process has
  *  sent. */
 void sim_redis_end_service(unsigned service);
 
-/** End all faults. */
 void sim_redis_heal(void);
 
 #endif

@@ -46,7 +46,7 @@ struct script {
 };
 
 static struct {
-    lua_State *lua; /* one interpreter for all schedules */
+    lua_State *lua;
     sim_publish_cb publish;
     size_t script_count;
     struct script scripts[SCRIPTS_MAX];
@@ -59,7 +59,7 @@ static struct sim_keys {
 
 static int64_t clock_ahead_us;
 
-/* For each shopper (user_id % SHOPPERS): when the lock was last deleted or found expired. */
+/* When the lock of a shopper was last deleted or found expired, at the index user_id % SHOPPERS. */
 static int64_t free_since_us[SHOPPERS];
 
 /* -- replies -- */
@@ -261,7 +261,6 @@ static void expire_in_ms(struct key *key, int64_t lease_ms)
     key->expires_us = server_us() + key->lease_us;
 }
 
-/* Delete a key, because its owner has released it. */
 static void release(struct key *key)
 {
     SIM_TRACE("redis: lock of shopper %" PRId64 " released, fence %" PRId64, key->user_id,
@@ -355,7 +354,6 @@ static void run_publish(lua_State *lua)
     lua_pushinteger(lua, (lua_Integer)receivers);
 }
 
-/* The command SET key value [NX] [PX ms]. */
 static void run_set(lua_State *lua)
 {
     struct key *key = find(argument(lua, 2));
@@ -445,7 +443,6 @@ static struct script *compile(struct sim_bytes body)
     return script;
 }
 
-/* Returns NULL if the call has a digest that the server does not know. */
 static struct script *find_script(const struct sim_script_call *call)
 {
     for (size_t i = 0; i < engine.script_count; i++) {
@@ -469,7 +466,6 @@ static void set_list(const char *name, const struct sim_bytes *items, size_t cou
     lua_setglobal(engine.lua, name);
 }
 
-/* Takes a value from the stack of Lua, and returns it as a reply. */
 static redisReply *pop_reply(void)
 {
     redisReply *reply;

@@ -35,14 +35,12 @@ redisReply *sim_script_run(const struct sim_script_call *call);
 
 void sim_keys_begin(void);
 void sim_keys_clear(void);
-/** Keep the present keys for sim_keys_restore(). */
 void sim_keys_save(void);
 void sim_keys_restore(void);
 void sim_keys_step_clock(int64_t by_us);
 
-/** The number of lock keys that have not expired. */
 size_t sim_keys_count_locks(void);
-/** When the lock of a shopper was last held: the present time if it is held now; -1: never. */
+/** When the lock of a shopper was last held. -1: never; the present time: the lock is held now. */
 int64_t sim_keys_held_us(int64_t user_id);
 
 /* -- replies -- */

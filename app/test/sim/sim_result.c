@@ -30,7 +30,7 @@ struct pg_result {
 static struct {
     int columns;
     size_t cell_count, used;
-    size_t array_at; /* offset of the array that is being built */
+    size_t array_at;
     unsigned array_width, array_count;
     struct cell cells[CELLS_MAX];
     char bytes[BYTES_MAX];

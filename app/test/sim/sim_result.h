@@ -21,7 +21,6 @@ void sim_result_null(void);
 void sim_result_int(int64_t value, unsigned width_bytes);
 void sim_result_time(int64_t unix_us);
 
-/** Begin an array of integers. sim_result_array_end() ends it. */
 void sim_result_array_begin(unsigned width_bytes);
 void sim_result_array_int(int64_t value);
 void sim_result_array_null(void);

@@ -28,7 +28,6 @@
 #define PROBE_USER    9000
 #define PROBE_VOUCHER (SIM_VOUCHERS_MAX - 1)
 
-/* The kinds of faults and disturbances. */
 /* clang-format off */
 #define FAULTS(X) \
     X(REDIS_HANG)      X(REDIS_RESTART)   X(REDIS_SAVE)     X(REDIS_CLOCK) \
@@ -56,7 +55,7 @@ static struct plan {
     size_t service_count, voucher_count;
     int64_t faults_end_us; /* counted from the start of the schedule */
     int64_t shopper_count;
-    int64_t refused_user_id; /* the shopper of POSTGRES_REFUSE */
+    int64_t refused_user_id;
     int64_t commit_us;
     int64_t span_us; /* from the first request to the last one */
     bool has_slow_net;
@@ -385,7 +384,6 @@ static void schedule_on_fault(void *subject UNUSED, uint64_t number)
         schedule_on_other_fault(fault, until_us);
 }
 
-/* Chooses the time of a fault. Most faults happen during the requests. */
 static int64_t fault_us(void)
 {
     int64_t last_us = WARM_UP_US + plan.span_us + 20 * MS;
@@ -401,7 +399,7 @@ static void plan_fault(enum fault fault, int64_t at_us)
     sim_at(at_us, schedule_on_fault, NULL, (uint64_t)fault);
 }
 
-/* A service cannot reach Postgres. At about the same time a lock is lost. */
+/* A service cannot reach Postgres, and at about the same time a lock is lost. */
 static void plan_duel_faults(void)
 {
     static const enum fault losses[] = {FAULT_REDIS_CLOCK, FAULT_REDIS_RESTART,
@@ -534,7 +532,6 @@ static void run_until(bool (*is_done)(void), int64_t us, const char *what)
     }
 }
 
-/* Soon after the faults each service must place an order, without a restart. */
 static void probe(void)
 {
     int64_t until_us = sim_now_us() + RECOVERY_US;

@@ -18,7 +18,7 @@
 struct sim_service {
     struct sim_loop loop;
     struct sim_service_options options;
-    struct sim_service *seller; /* itself, or the other worker of its instance */
+    struct sim_service *seller; /* this worker, or the other worker of its instance */
     unsigned number;
     char url[16];
     struct metrics metrics;
@@ -159,7 +159,7 @@ static void start_sale(struct sim_service *service)
 
 static struct api_problems *problems(void)
 {
-    static struct api_problems *all; /* used until the program ends */
+    static struct api_problems *all;
 
     sim_memory_keep(true);
     if (all == NULL)

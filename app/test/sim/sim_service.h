@@ -1,8 +1,8 @@
 /*
  * sim_service.h - a worker of the service: the real modules, assembled as worker.c does.
  *
- * An instance has one worker or two. The first one sells, the second hands its orders over.
- * Workers are numbered over all instances.
+ * An instance has one or two workers. The first worker sells. A second worker hands its orders over
+ * to the first. Each worker has its own number among all instances.
  *
  * Catalogue, checkout, expiry, store and lock client are real, and so is the handler of order
  * requests in app/api. HTTP and authentication are not real: sim_shoppers.c calls the handler.
@@ -18,7 +18,7 @@
 struct sim_service;
 
 struct sim_service_options {
-    unsigned workers; /* of an instance */
+    unsigned workers; /* number of workers of an instance */
     uint32_t order_timeout_ms;
     uint32_t lease_ms;
     uint32_t lock_wait_ms;
@@ -35,43 +35,35 @@ struct sim_service_options {
     size_t (*pending)(const struct sim_service *service);
 };
 
-/** Forget all services, at the start of a schedule. */
 void sim_services_begin(void);
 
-/** Start an instance. */
 void sim_service_start(const struct sim_service_options *options);
 
-/** Whether both are workers of one instance. */
 bool sim_service_is_same(const struct sim_service *one, const struct sim_service *other);
 
 /** Kill a worker. Its memory stays until the end of the schedule. */
 void sim_service_kill(struct sim_service *service);
 
-/** Accept no more requests. When nothing is in flight, close all parts. */
+/** Accept no more requests, and close all parts when nothing is in flight. */
 void sim_service_stop(struct sim_service *service);
 
-/** Whether all services that were stopped have closed all their handles. */
 bool sim_services_are_closed(void);
 
 struct sim_loop *sim_service_loop(struct sim_service *service);
 struct sim_service *sim_service_of(const struct sim_loop *loop);
 struct sim_service *sim_service_by_url(const char *url);
 
-/** The number of the worker that sells for this worker. */
 unsigned sim_service_seller(const struct sim_service *service);
 
-/** Return a random service that accepts requests. The second function gets all of these
- *  services. */
+/** Return a random service that accepts requests, or all services that accept requests. */
 struct sim_service *sim_service_random(void);
 size_t sim_service_all(struct sim_service *ret_serving[SIM_SERVICES_MAX]);
 
 unsigned sim_service_number(const struct sim_service *service);
 bool sim_service_is_up(const struct sim_service *service);
 
-/** The number of orders that the checkout has accepted and not finished. */
 size_t sim_service_in_flight(const struct sim_service *service);
 
-/** For the handlers of requests. */
 struct api *sim_service_api(struct sim_service *service);
 struct store *sim_service_store(struct sim_service *service);
 

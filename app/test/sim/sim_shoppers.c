@@ -14,7 +14,7 @@
 #define REQUESTS_MAX 96
 
 struct request {
-    struct rlock_link link; /* in the inbox of the service */
+    struct rlock_link link;
     struct sim_attempt attempt;
     struct sim_purchase purchase;
     struct sim_service *service;
@@ -23,7 +23,6 @@ struct request {
     char key[16];
 };
 
-/* A payment or cancellation of an order that was placed. */
 struct life {
     struct rlock_link link;
     struct order_change change;
@@ -39,7 +38,7 @@ static struct {
     size_t request_count, life_count;
     struct request *requests[REQUESTS_MAX];
     struct life *lives[REQUESTS_MAX];
-    struct rlock_link inboxes[SIM_SERVICES_MAX]; /* requests that have arrived */
+    struct rlock_link inboxes[SIM_SERVICES_MAX];
     /* list of struct life: changes that are to be sent */
     struct rlock_link outboxes[SIM_SERVICES_MAX];
     int64_t paused_until_us[SIM_SERVICES_MAX];

@@ -25,28 +25,23 @@ struct sim_purchase {
 
 void sim_shoppers_begin(const struct sim_shoppers_options *options);
 
-/** Send a request at `at_us` to a random running service. */
 void sim_shoppers_buy(const struct sim_purchase *purchase, int64_t at_us);
 
-/** Callbacks for sim_service_options. The first handles the requests that have arrived at the
- *  service. The second counts its unanswered requests. */
+/** Callbacks for sim_service_options. The first callback handles the requests that have arrived
+ *  at the service. The second callback counts the unanswered requests of the service. */
 void sim_shoppers_on_requests(struct sim_service *service);
 
 size_t sim_shoppers_pending(const struct sim_service *service);
 
-/** A service was killed: its unanswered requests get no answer. */
 void sim_shoppers_lose(const struct sim_service *service);
 
-/** Called when a service is paused: it handles no request before `until_us`. */
+/** A service was paused: it handles no request before `until_us`. */
 void sim_shoppers_pause(const struct sim_service *service, int64_t until_us);
 
-/** Stop repeating requests. */
 void sim_shoppers_stop(void);
 
-/** The number of requests and changes that are not answered. */
 size_t sim_shoppers_waiting(void);
 
-/** Compare all orders with all answers. */
 void sim_shoppers_check(void);
 
 enum outcome sim_shoppers_last_outcome(void);
@@ -55,7 +50,6 @@ enum outcome sim_shoppers_last_outcome(void);
 
 struct http_request;
 
-/** Create the request that a handler gets. `owner` is passed to the functions below. */
 struct http_request *sim_http_request(void *owner, struct text key);
 void sim_shoppers_on_answer(void *owner, unsigned status, const char *code,
                             int64_t order_id);

@@ -168,7 +168,6 @@ PGresult *sim_sql_read(const struct sim_statement *statement)
 
 /* -- life of an order -- */
 
-/* move_orders() for one order. */
 static void move_order(struct sim_txn *txn, size_t order, enum order_status to)
 {
     txn->moves[txn->move_count].order = order;
@@ -222,7 +221,6 @@ static PGresult *expire_batches(const struct sim_params *params, struct sim_txn 
     return sim_result_end();
 }
 
-/* pay_order() and cancel_order(). */
 static enum change_verdict change(struct sim_txn *txn, enum sim_statement_kind kind,
                                   size_t order)
 {
@@ -416,7 +414,7 @@ static void commit_voucher(const struct sim_txn *txn)
         sim_check_inserted(order, txn->service);
     }
     if (txn->voucher.id == 0)
-        return; /* the transaction has changed nothing */
+        return;
     sim_tables.vouchers[txn->at] = txn->voucher;
     check_stock(&sim_tables.vouchers[txn->at]);
     sim_check_voucher(txn->at);

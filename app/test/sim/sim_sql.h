@@ -20,11 +20,10 @@
 #define SIM_KEY_BYTES    80
 #define SIM_BATCH_MAX    32
 
-/** The statements that the store sends and the simulator models. */
 enum sim_statement_kind {
-    SQL_BACKEND,  /* which server process serves the session */
-    SQL_SETTINGS, /* sets the settings of a session */
-    SQL_LIMIT,    /* sets statement_timeout */
+    SQL_BACKEND,
+    SQL_SETTINGS,
+    SQL_LIMIT,
     SQL_LISTEN,
     SQL_PREPARE,
     SQL_PLACE,
@@ -65,16 +64,16 @@ struct sim_voucher {
 
 struct sim_order {
     int64_t id, user_id;
-    size_t voucher; /* index of the voucher */
-    int64_t fence;  /* 0: NULL */
+    size_t voucher;
+    int64_t fence; /* 0: NULL */
     int64_t created_us, expires_us, paid_us;
     enum order_status status;
     int64_t slot; /* 0: NULL */
     int64_t due_to_id;
     size_t key_len; /* 0: NULL */
     char key[SIM_KEY_BYTES];
-    int64_t committed_us; /* when the order was committed, by sim_now_us() */
-    /* when the order ceased to be live, by sim_now_us(); 0: it is live */
+    int64_t committed_us; /* when the order was committed, as a value of sim_now_us() */
+    /* when the order ceased to be live, as a value of sim_now_us(); 0: the order is live */
     int64_t ended_us;
     bool is_claimed;  /* a request was answered with this order as placed */
     bool is_unlocked; /* the order was committed after its lock was released early */
@@ -82,10 +81,10 @@ struct sim_order {
 
 /** The changes of a transaction to one voucher and its orders. */
 struct sim_txn {
-    struct sim_txn *next;       /* the changes to another voucher; NULL: none */
-    unsigned rows;              /* bit i: the row of voucher i is locked */
-    struct sim_voucher voucher; /* the new state of the voucher */
-    size_t at;                  /* index of the voucher */
+    struct sim_txn *next;
+    unsigned rows; /* bit i: the row of voucher i is locked */
+    struct sim_voucher voucher;
+    size_t at;
     size_t insert_count;
     struct sim_order inserts[SIM_BATCH_MAX];
     size_t move_count;
@@ -115,13 +114,12 @@ int64_t sim_sql_next_id(int64_t voucher_id);
 
 bool sim_sql_is_live(const struct sim_order *order);
 
-/** The clock of the database. */
 int64_t sim_sql_now_us(void);
 
 /** The index of the voucher for whose row the statement waits, or -1. */
 int sim_sql_row(const struct sim_statement *statement);
 
-/** The vouchers whose rows the statement locks if they are free. Bit i stands for voucher i. */
+/** The vouchers whose rows the statement locks if the rows are free. Bit i stands for voucher i. */
 unsigned sim_sql_rows_if_free(const struct sim_statement *statement);
 
 /** Execute a statement that reads the committed data. */
@@ -131,23 +129,18 @@ PGresult *sim_sql_read(const struct sim_statement *statement);
  *  and sets `txn`. The caller ends `txn` with sim_sql_end(). */
 PGresult *sim_sql_write(const struct sim_statement *statement, struct sim_txn *txn);
 
-/** Apply the changes, and check the constraints. */
 void sim_sql_commit(const struct sim_txn *txn);
 void sim_sql_end(struct sim_txn *txn);
 
-/** All commits so far become durable. */
 void sim_sql_flush(void);
 bool sim_sql_is_flushed(void);
 
-/** Commits that are not durable are lost. */
 void sim_sql_crash(void);
 
 bool sim_sql_is_durable(const struct sim_order *order);
 
-/** The order with this id; NULL if there is none. */
 struct sim_order *sim_sql_order(int64_t id);
 
-/** The index of the voucher with this id; -1 if there is none. */
 int sim_sql_voucher(int64_t id);
 
 #endif

@@ -37,7 +37,6 @@ struct found {
     const struct sim_order *order;
 };
 
-/* find_orders() for one shopper and key. */
 static struct found find(const struct sim_txn *txn, size_t voucher, int64_t user_id,
                          struct text key)
 {
@@ -66,9 +65,10 @@ static struct found find(const struct sim_txn *txn, size_t voucher, int64_t user
 
 struct place {
     const struct sim_params *params;
-    /* index of the parameter with the shoppers; those with the fences and keys follow */
+    /* The index of the parameter that is the array of shoppers. The arrays of fences and keys
+       follow. */
     int users;
-    size_t first; /* the first element of these arrays that belongs to the batch */
+    size_t first; /* the index of the batch's first element in these arrays */
     size_t voucher;
     struct sim_txn *txn;
     int64_t now_us;
@@ -144,7 +144,6 @@ static const struct sim_order *insert(struct place *place, size_t at)
     return order;
 }
 
-/* Returns VERDICT_NONE while the sale is open. */
 static int closed_verdict(const struct place *place)
 {
     if (place->now_us < place->txn->voucher.begin_us)
@@ -170,9 +169,9 @@ static struct found place_one(struct place *place, size_t at)
     return (struct found){VERDICT_PLACED, insert(place, at)};
 }
 
-/* The functions in sql/ decide a whole batch by queries. Their verdicts are the same as if the
-   requests were decided one by one. This holds only if a shopper with several requests in the batch
-   has no old fences. */
+/* The functions in sql/ decide a whole batch by queries. Their verdicts are equal to those of this
+   function, which decides one request after the other. The verdicts would differ if a shopper had
+   several requests in the batch, one with an old fence. */
 static void place_batch(struct place *place)
 {
     for (size_t i = 0; i < place->count; i++) {
@@ -268,7 +267,6 @@ PGresult *sim_sql_place_orders(const struct sim_params *params, struct sim_txn *
     return sim_result_end();
 }
 
-/* Begins the changes to a voucher. They follow the changes to other vouchers in the transaction. */
 static struct sim_txn *begin_voucher(struct sim_txn *txn, struct place *place)
 {
     if (txn->voucher.id != 0) {
@@ -317,7 +315,6 @@ PGresult *sim_sql_place_many(const struct sim_params *params, struct sim_txn *tx
 
 /* -- finding -- */
 
-/* Adds a row of find_orders() or resolve_orders(). */
 static void put_found(size_t pos, struct found found)
 {
     bool has_detail = found.order != NULL && found.verdict != VERDICT_ALREADY_ORDERED;

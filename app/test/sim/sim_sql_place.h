@@ -4,11 +4,9 @@
 
 #include "app/test/sim/sim_sql.h"
 
-/** Whether the order is of this shopper and of the voucher with this index. */
 bool sim_sql_is_of(const struct sim_order *order, size_t voucher, int64_t user_id);
 bool sim_sql_has_key(const struct sim_order *order, struct text key);
 
-/** Append what order_detail() returns to the array that is being built. */
 void sim_sql_put_detail(const struct sim_order *order);
 
 PGresult *sim_sql_place_orders(const struct sim_params *params, struct sim_txn *txn);

@@ -42,7 +42,6 @@ static struct sim_statement statement_of(enum sim_statement_kind kind)
     return statement;
 }
 
-/* Runs a statement with `params` in the model, as a transaction. */
 static PGresult *run(enum sim_statement_kind kind)
 {
     struct sim_statement statement = statement_of(kind);
@@ -99,7 +98,6 @@ static void put_key(const struct row *row)
     params_element_text(&params, &text);
 }
 
-/* Adds the shoppers, fences and keys to `params`. */
 static void put_rows(const struct row *rows, size_t count, bool has_fences)
 {
     params_array_begin(&params, PARAMS_INT64, count);
@@ -114,7 +112,6 @@ static void put_rows(const struct row *rows, size_t count, bool has_fences)
         put_key(&rows[i]);
 }
 
-/* The separator before element `at`. */
 static const char *comma(size_t at)
 {
     return at > 0 ? ", " : "";
@@ -156,7 +153,6 @@ static void print_call(const char *function)
     putchar(')');
 }
 
-/* Puts a batch into `params`. Its voucher may not exist. */
 static void make_batch(bool has_fences)
 {
     size_t count = (size_t)sim_between(1, BATCH_MAX);
@@ -298,7 +294,6 @@ static void put_change(const struct sim_order *order)
     params_int64s(&params, &order->id, 1);
 }
 
-/* Prints a query that returns the id of the order in Postgres. */
 static void print_id(const struct sim_order *order)
 {
     printf("(select id from voucher_order where voucher_id = %" PRId64

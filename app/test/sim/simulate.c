@@ -19,7 +19,7 @@
 #include <sys/time.h>
 #include <time.h>
 
-#define GROUP 64 /* number of schedules between two readings of the clock */
+#define GROUP 64
 
 static double now_s(void)
 {
@@ -42,7 +42,7 @@ static uint64_t argument(int argc, char **argv, int at)
     return argc > at ? strtoull(argv[at], NULL, 10) : 0;
 }
 
-/* Limits the CPU time of a group of schedules to many times what it needs. */
+/* Limits the CPU time of a group of schedules to many times the normal CPU time. */
 static void limit_time(void)
 {
     struct itimerval limit = {.it_value.tv_sec = 60};
