@@ -1,8 +1,8 @@
 /*
  * http_site.h - an HTTP server in the loop of the test, and its clients.
  *
- * To be included by one source of a test program. The file defines uv_now() in place of libuv's
- * function, so the test can let the timeouts of the server pass.
+ * A test program includes this file in one source only. The file defines uv_now() in place of
+ * libuv's function, so the test can let the timeouts of the server pass.
  */
 #ifndef HTTP_SITE_H
 #define HTTP_SITE_H
@@ -24,8 +24,8 @@ static struct {
     uint64_t passed_ms; /* added to the real time */
     /* what uv_now() returns while the test has stopped the clock; 0: the clock runs */
     uint64_t stopped_ms;
-    unsigned answered; /* number of calls of site_on_answered() */
-    unsigned status;   /* status in the last call of site_on_answered() */
+    unsigned answered;
+    unsigned status;
 } site;
 
 uint64_t uv_now(const uv_loop_t *loop)
@@ -100,7 +100,7 @@ static inline bool runs_until(bool (*check)(void *arg), void *arg)
     return check(arg);
 }
 
-/* Returns the next answer. It is valid until the connection is closed. */
+/* Returns the next answer, which is valid until the connection is closed. */
 static inline const struct client_reply *read_answer(struct client *conn, bool is_head)
 {
     int64_t end_us = clock_mono_us() + CLIENT_TIMEOUT_MS * INT64_C(1000);
@@ -121,7 +121,7 @@ static inline const struct client_reply *exchange(struct client *conn, const cha
     return read_answer(conn, strncmp(bytes, "HEAD", 4) == 0);
 }
 
-/* Sends a request. `line` is "METHOD /target". Each of the `headers` ends with CRLF. */
+/* Sends a request. `line` is "METHOD /target". Each header in `headers` ends with CRLF. */
 static inline const struct client_reply *ask(struct client *conn, const char *line,
                                              const char *headers)
 {

@@ -10,7 +10,6 @@
 
 static struct http_page *sold_out, *vouchers;
 
-/* Answers with what the server has read of the request. */
 static void echo(struct http_request *request)
 {
     bool is_repeated = false;
@@ -60,8 +59,6 @@ static void echo_address(struct http_request *request)
                 inet_ntop(AF_INET6, address, text, sizeof(text)));
 }
 
-/* A request with a defect is answered with the defect. A request with the header X-Echo is answered
-   with what was read. */
 static void handle(struct http_request *request, void *arg UNUSED)
 {
     const char *path = request->path;
@@ -149,7 +146,7 @@ UNIT_CASE(test_answer__has_the_headers_of_its_kind)
 {
     /* clang-format off */
     static const struct {
-        /* a part of the value; NULL: no such header */
+        /* a part of the value; NULL: the answer has no header of this name */
         const char *line, *headers, *name, *wanted;
     } rows[] = {
         {"GET /html", "", "Content-Security-Policy", "default-src 'self'"},
@@ -377,7 +374,6 @@ UNIT_CASE(test_request__method_path_and_query)
         assert_echo(rows[i].line, "\r\n", 0, rows[i].wanted);
 }
 
-/* The handler knows the parameters q and r. */
 UNIT_CASE(test_query__names_the_first_unknown_parameter)
 {
     static const struct {
@@ -429,7 +425,7 @@ UNIT_CASE(test_request__body_up_to_its_limit)
         assert_echo(rows[i].line, rows[i].rest, rows[i].body_len, rows[i].wanted);
 }
 
-/* The server may already have kept a part of the body when the limit is reached. */
+/* When the limit is reached, the server may already have stored a part of the body. */
 UNIT_CASE(test_request__a_chunked_body_may_be_too_large)
 {
     static const char head[] = "POST / HTTP/1.1\r\nHost: a\r\nX-Echo: 1\r\n"
@@ -448,8 +444,8 @@ UNIT_CASE(test_request__a_chunked_body_may_be_too_large)
     client_close(conn);
 }
 
-/* libmicrohttpd would not answer if the query did not fit into its memory. In the limit, each
-   parameter counts as 64 bytes. */
+/* libmicrohttpd does not answer if the query does not fit into its memory. The limit counts each
+   parameter as 64 bytes. */
 UNIT_CASE(test_request__query_up_to_its_limit)
 {
     static const struct {
@@ -496,7 +492,7 @@ UNIT_CASE(test_address__is_what_trusted_proxies_forward)
         len += (size_t)snprintf(many + len, sizeof(many) - len,
                                 "X-Forwarded-For: 10.0.0.%d\r\n", i);
     assert_string_equal(ask(conn, "GET /address", many)->body, "::ffff:10.0.0.2");
-    site.http->options.trusted_proxies.count--; /* now only 127.0.0.1 is trusted */
+    site.http->options.trusted_proxies.count--;
     assert_string_equal(ask(conn, "GET /address", many)->body, "::ffff:10.0.0.17");
     site.http->options.trusted_proxies.count--;
     assert_string_equal(ask(conn, "GET /address", many)->body, "::ffff:127.0.0.1");
@@ -636,7 +632,7 @@ UNIT_CASE(test_framing__every_valid_head_is_accepted)
 
     for (size_t i = 0; i < COUNT_OF(heads); i++)
         ASSERT_NUMBER(exchange(conn, heads[i], strlen(heads[i]))->status, ==, 200);
-    /* Each byte is in a packet of its own. */
+    /* Each byte is sent in a packet of its own. */
     for (size_t i = 0; i < COUNT_OF(heads); i++) {
         for (const char *at = heads[i]; *at != '\0'; at++) {
             assert_true(client_write(conn, at, 1));

@@ -25,7 +25,7 @@
 #define DRAIN_COUNT_MAX    1024
 
 struct MHD_Connection {
-    struct sockaddr_in6 address; /* large enough for IPv4 and IPv6 */
+    struct sockaddr_in6 address;
     bool has_address;
     int fd, client_fd;
     void *slot;
@@ -94,7 +94,7 @@ static int setup(void **state UNUSED)
     return 0;
 }
 
-/* Ends the connections that are left. Then no connection may be counted any more. */
+/* Ends the remaining connections, and asserts that the server then counts none. */
 static int teardown(void **state UNUSED)
 {
     struct conns *conns = &site.http.conns;
@@ -146,7 +146,6 @@ static bool is_accepted(const char *address)
                         sizeof(fake.address)) == MHD_YES;
 }
 
-/* Begins a connection that has no socket. */
 static struct MHD_Connection *begin_from(const char *address)
 {
     struct MHD_Connection *fake = &site.fakes[site.fake_count++];
@@ -186,8 +185,6 @@ static struct conn *begin_in(enum conn_state state)
     return conn;
 }
 
-/* Begins and ends a connection whose request was answered before all of it was read. The connection
-   is drained. */
 static struct MHD_Connection *begin_drained(void)
 {
     struct MHD_Connection *fake = begin();
@@ -226,7 +223,6 @@ static void run_loop(void)
         uv_run(&site.loop, UV_RUN_NOWAIT);
 }
 
-/* Whether the client has read the end of the connection. */
 static bool has_ended(const struct MHD_Connection *fake)
 {
     char byte;
@@ -294,7 +290,7 @@ CASE(test_accept__up_to_the_limit_per_address)
     }
 }
 
-/* The table of addresses is kept, because the other address still has a connection. */
+/* The table keeps the address, because the other address still has a connection. */
 CASE(test_accept__after_an_address_has_left)
 {
     struct MHD_Connection *first;
@@ -328,7 +324,7 @@ CASE(test_conn__is_opening_at_first)
     conn_end(&site.http.conns, conn_of(&site.fakes[0]));
     assert_conns("0/1/0 0 0 0 0 0 0 0 0");
     site.now_ms += 5;
-    fake = begin(); /* reuses the memory of the first connection */
+    fake = begin();
     assert_ptr_equal(fake->slot, site.fakes[0].slot);
     assert_false(conn_of(fake)->is_refused);
     assert_ptr_equal(conn_of(fake)->connection, fake);

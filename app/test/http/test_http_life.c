@@ -27,10 +27,10 @@
 static struct {
     struct http_request *later[LATER_MAX]; /* the requests that the test answers */
     size_t later_count;
-    int events_left; /* events that a stream still sends */
-    int visited;     /* calls of print_event() */
-    int trims;       /* calls of malloc_trim() */
-    bool no_polls;   /* uv_poll_init() fails */
+    int events_left;
+    int visited;
+    int trims;
+    bool no_polls;
     char *big;
 } shop;
 
@@ -40,7 +40,6 @@ int malloc_trim(size_t pad UNUSED)
     return 1;
 }
 
-/* Replaces the function of libuv. */
 int uv_poll_init(uv_loop_t *loop, uv_poll_t *poll, int fd)
 {
     int (*real)(uv_loop_t *, uv_poll_t *, int);
@@ -49,8 +48,8 @@ int uv_poll_init(uv_loop_t *loop, uv_poll_t *poll, int fd)
     return shop.no_polls ? UV_ENOSPC : real(loop, poll, fd);
 }
 
-/* The request "/stream" gets a stream if that is possible. The test answers "/later". Any other
-   request is answered with its path or a long text. */
+/* The request "/stream" gets a stream if a stream is possible. The test itself answers "/later".
+   Every other request is answered with its path or a long text. */
 static void handle(struct http_request *request, void *arg UNUSED)
 {
     const char *path = request->path;
@@ -123,7 +122,6 @@ static void sweep(void)
     run_turns();
 }
 
-/* What a client has received from a stream. */
 struct heard {
     struct client *conn;
     size_t len;
@@ -184,7 +182,6 @@ UNIT_CASE(test_connection__answers_pipelined_requests_in_order)
 
     assert_string_equal(exchange(conn, requests, sizeof(requests) - 1)->body, "/a");
     ASSERT_NUMBER(read_answer(conn, true)->status, ==, 200);
-    /* This is the next answer, so the answer to HEAD had no body. */
     assert_string_equal(read_answer(conn, false)->body, "/c");
     client_close(conn);
 }
@@ -211,7 +208,7 @@ UNIT_CASE(test_connection__beyond_the_limit_is_closed)
     struct client *conns[MANY], *other;
     struct heard heard;
 
-    listen_to(&heard, 1); /* a stream counts as a connection */
+    listen_to(&heard, 1);
     for (size_t i = 1; i < MANY; i++) {
         conns[i] = client_open(&site.address);
         ASSERT_NUMBER(ask(conns[i], "GET /", "")->status, ==, 200);
@@ -253,9 +250,8 @@ UNIT_CASE(test_memory__returns_when_most_clients_have_left)
     struct client *conns[MANY];
     int trims;
 
-    sweep(); /* frees the memory of the connections of the tests before */
+    sweep(); /* frees the memory of connections of earlier tests */
     trims = shop.trims + 1;
-    /* No other sweep comes before the last client has left. */
     site.stopped_ms = uv_now(&site.loop);
     for (size_t i = 0; i < MANY; i++) {
         conns[i] = client_open(&site.address);
@@ -275,8 +271,7 @@ static bool is_handled(void *arg)
     return shop.later_count == *(size_t *)arg;
 }
 
-/* Answers may come in another order than their requests. They may come after the client has
-   left. */
+/* The answers may come in another sequence than their requests, and after the client has left. */
 UNIT_CASE(test_answer__may_come_later)
 {
     static const char request[] = "GET /later HTTP/1.1\r\nHost: a\r\n\r\n";
@@ -329,8 +324,8 @@ static bool has_hung_up(void *arg)
     return poll(arg, 1, 0) == 1;
 }
 
-/* In each state but "working" a client must act within a time. A single byte now and then is not
-   enough. */
+/* In each state except "working", a client must act within a time limit. A client that sends a
+   single byte now and then exceeds the limit, too. */
 UNIT_CASE(test_time__of_each_state_is_limited)
 {
     static const struct {
@@ -480,7 +475,7 @@ UNIT_CASE(test_stream__lasts_until_the_client_leaves)
     assert_true(runs_until(is_alone, NULL));
 }
 
-/* The third stream gets an ordinary answer, after which the connection is closed. */
+/* The third stream gets an ordinary answer, after which the server closes the connection. */
 UNIT_CASE(test_stream__beyond_the_limit_is_not_kept)
 {
     struct client *other = client_open(&site.address);
@@ -630,8 +625,8 @@ UNIT_CASE(test_stream__of_a_client_that_does_not_read_ends)
     close(fd);
 }
 
-/* A client that shuts down its side of the connection could still read events, but its stream ends
-   as well. */
+/* A client that shuts down its side of the connection could still read events, but the server ends
+   its stream, too. */
 UNIT_CASE(test_stream__of_a_client_that_sends_or_shuts_down_ends)
 {
     struct heard heard;
@@ -654,7 +649,7 @@ UNIT_CASE(test_stream__buffers_little_of_a_client)
     struct heard heard;
     struct pollfd writable = {.events = POLLOUT};
     size_t sent = 0;
-    int unsent = 0; /* bytes in the send buffer of the client */
+    int unsent = 0;
 
     listen_to(&heard, 1);
     writable.fd = client_fd(heard.conn);
@@ -669,7 +664,7 @@ UNIT_CASE(test_stream__buffers_little_of_a_client)
     client_close(heard.conn);
 }
 
-/* This test is the last one, because the server accepts no connections afterwards. */
+/* This test must be the last one, because the server accepts no connections afterwards. */
 UNIT_CASE(test_stream__ends_when_the_server_quiesces)
 {
     struct client *other = client_open(&site.address);

@@ -23,7 +23,7 @@ static int option_of(int fd, int name)
 
 static unsigned port_of(int fd)
 {
-    struct sockaddr_in6 address = {0}; /* large enough for IPv4 and IPv6 */
+    struct sockaddr_in6 address = {0};
     socklen_t len = sizeof(address);
 
     assert_int_equal(getsockname(fd, (struct sockaddr *)&address, &len), 0);
@@ -89,7 +89,7 @@ UNIT_CASE(test_listen__binds_sockets_that_share_a_port)
         assert_int_equal(fcntl(fds[i], F_GETFD), FD_CLOEXEC);
         assert_int_equal(fcntl(fds[i], F_GETFL) & O_NONBLOCK, O_NONBLOCK);
     }
-    /* another process with the same option would get a part of the connections */
+    /* another process whose sockets had this option would get a part of the connections */
     before = open_descriptors();
     snprintf(address, sizeof(address), "127.0.0.1:%u", port);
     ASSERT_STATUS(http_listen(address, 1, &other, &other_port, &err), RLOCK_REFUSED);
@@ -106,7 +106,7 @@ UNIT_CASE(test_listen__binds_sockets_that_share_a_port)
 
 UNIT_CASE(test_listen__closes_its_sockets_if_descriptors_are_short)
 {
-    /* The last descriptor is not one of the three. */
+    /* The call must not close the fourth descriptor of `fds`, which is standard input. */
     int fds[4] = {-1, -1, -1, 0}, before = open_descriptors(), lowest = dup(0);
     struct rlimit limit, low;
     unsigned port = 0;
@@ -143,7 +143,7 @@ UNIT_CASE(test_listen__takes_a_host_of_255_bytes)
     ASSERT_STATUS(listen_to_long_host(256), RLOCK_INVALID);
 }
 
-/* On a machine without IPv6 these are addresses as well, even if no socket can use them. */
+/* A machine without IPv6 accepts these addresses, too, although no socket can use them. */
 UNIT_CASE(test_listen__takes_an_address_in_brackets)
 {
     static const char *const rows[] = {"[::1]:0", "[::ffff:127.0.0.1]:0",

@@ -8,8 +8,8 @@
 #define PART_LEN 20000 /* more than libmicrohttpd takes at once */
 
 static struct {
-    struct http_request *waiting; /* the request that waits for its next part */
-    int asked;                    /* number of calls of next_part() */
+    struct http_request *waiting;
+    int asked;
 } shop;
 
 static char *part_of(char byte)
@@ -52,10 +52,9 @@ static int teardown(void **state UNUSED)
     return site_close();
 }
 
-/* What a client has received. */
 struct got {
     struct client *conn;
-    size_t len, parts_len; /* parts_len is the number of b's */
+    size_t len, parts_len; /* parts_len is the number of letters b */
     char text[400000];
     bool has_ended;
 };
@@ -215,7 +214,7 @@ UNIT_CASE(test_answer_parts__wait_for_the_client)
     client_close(got->conn);
 }
 
-/* This test is the last one, because the server accepts no connections afterwards. */
+/* This test must be the last one, because the server accepts no connections afterwards. */
 UNIT_CASE(test_answer_parts__is_cut_when_the_server_quiesces)
 {
     struct got *got = get_until_waiting();

@@ -22,11 +22,11 @@
 #define RSA_ONLY      ONE_VERSION "1.2:-KX-ALL:+RSA"
 
 struct pair {
-    gnutls_datum_t cert, key; /* in PEM format */
+    gnutls_datum_t cert, key;
 };
 
 static struct pair pairs[2];
-static int freed; /* number of freed certificates */
+static int freed;
 
 /* Replaces the function of GnuTLS, to count the keys that are freed. Each certificate has one
    key. */
@@ -44,7 +44,6 @@ static void handle(struct http_request *request, void *arg UNUSED)
     http_answer(request, &(const struct http_reply){.status = 204});
 }
 
-/* Makes a self-signed certificate with an RSA key. */
 static void make_pair(struct pair *pair)
 {
     gnutls_x509_privkey_t key;
@@ -121,7 +120,6 @@ struct tls_client {
     gnutls_certificate_credentials_t credentials;
 };
 
-/* Sends the first message of a handshake. */
 static void begin_handshake(struct tls_client *client, const char *priority)
 {
     client->conn = client_open(&site.address);
@@ -235,7 +233,7 @@ CASE(test_set_tls__frees_the_old_certificates)
 
     begin_handshake(&client, RSA_ONLY);
     assert_int_equal(end_handshake(&client), 0);
-    assert_answered(&client); /* the connection stays open */
+    assert_answered(&client);
     for (int i = 0; i < REPLACED; i++)
         next[i] = new_tls();
     freed = 0; /* new_tls() has made GnuTLS free keys, too */
