@@ -1,8 +1,9 @@
 /*
  * fake_parts.h - the parts of a worker. Each call of a part adds a word to a trace.
  *
- * To be included by one source of a test program, which defines _GNU_SOURCE. The functions of the
- * parts are defined here. The worker runs in the thread of the test, and the clocks stand still.
+ * A test program includes this file in one source only, which defines _GNU_SOURCE. The functions of
+ * the parts are defined here. The worker runs in the thread of the test, and the clocks stand
+ * still.
  */
 #ifndef TEST_FAKE_PARTS_H
 #define TEST_FAKE_PARTS_H
@@ -60,16 +61,14 @@ static struct {
     struct rlock_client locks;
     struct stats stats;
     struct store store;
-    /* what the parts were given */
     struct http_options http_options;
     struct store_options store_options;
-    struct redis_conn_options redis_options; /* of a connection whose state is reported */
+    struct redis_conn_options redis_options;
     struct lock_probe *probe;
     store_webhook_states_cb on_webhook_states;
     void *on_webhook_states_arg;
     void *(*thread)(void *);
     void *thread_arg;
-    /* what the parts answer */
     struct http_counts counts;
     struct rlock_stats lock_stats;
     size_t in_flight;
@@ -167,7 +166,6 @@ int pthread_create(pthread_t *ret_thread, const pthread_attr_t *attributes UNUSE
     return fails("thread") ? EAGAIN : 0;
 }
 
-/* Runs the function of the thread. */
 int pthread_join(pthread_t thread UNUSED, void **ret_value UNUSED)
 {
     fake.thread(fake.thread_arg);
@@ -200,7 +198,7 @@ enum rlock_status rlock_client_open(const struct rlock_client_options *options,
 
 // NOLINTBEGIN(bugprone-macro-parentheses): the arguments are names
 
-/* Defines a function that closes a part. NULL is a part that was not opened. */
+/* Defines a function that closes a part. A part that was not opened is NULL. */
 #define CLOSES(function, part) \
     void function(struct part *part) \
     { \

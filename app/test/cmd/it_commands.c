@@ -27,7 +27,7 @@ static int teardown(void **state)
 
 /* -- main -- */
 
-/* `out` and `err` are parts of what is printed; NULL: nothing is printed. */
+/* `out` and `err` are parts of the output; NULL: the output is empty. */
 static void assert_ended(const struct command_result *result, int code, const char *out,
                          const char *err)
 {
@@ -69,7 +69,7 @@ SERVICE_CASE(test_help__states_the_usage_and_exit_codes)
     assert_ended(RUN(NULL, "serve", "--what"), EXIT_USAGE, NULL, "usage: seckill serve");
 }
 
-/* The message must name the setting and what is allowed, and must show no part of a secret
+/* The message must name the setting and its permitted values, and must show no part of a secret
    ("hunter2"). */
 SERVICE_CASE(test_setting__invalid_stops_the_start_with_a_message)
 {
@@ -90,7 +90,7 @@ SERVICE_CASE(test_setting__invalid_stops_the_start_with_a_message)
         const struct command_result *result = fixture_run(
             *state, env,
             (const char *[]){"timeout", "120", ((struct fixture *)*state)->program,
-                             "serve", NULL}); /* must not start */
+                             "serve", NULL});
 
         assert_ended(result, EXIT_USAGE, NULL, rows[i][1]);
         ASSERT_CONTAINS(result->err, "seckill serve: ");
@@ -98,8 +98,8 @@ SERVICE_CASE(test_setting__invalid_stops_the_start_with_a_message)
     }
 }
 
-/* If a standard descriptor were closed, the next file or socket would get its number, and the log
-   would be written there. */
+/* If a standard descriptor were closed, the next file or socket would get its number, and would
+   receive the log. */
 SERVICE_CASE(test_main__opens_the_standard_descriptors)
 {
     struct service *service = fixture_serve_by(*state, NULL, "", "<&- >&- 2>&-");
@@ -175,7 +175,6 @@ SERVICE_CASE(test_migrate__needs_the_owner)
 
     snprintf(url, sizeof(url), "SECKILL_DATABASE_URL=%s", fixture->database_url);
     assert_ended(RUN(NULL, "migrate"), EXIT_FAILED, NULL, "seckill migrate: ");
-    /* A second migration does no harm. */
     assert_ended(RUN(owner, "migrate"), EXIT_HOLDS, "0 applied", NULL);
     assert_ended(RUN(owner, "migrate", "--dry-run"), EXIT_HOLDS, "0 to apply", NULL);
     assert_ended(RUN(owner, "migrate", "--service-role", "nobody"), EXIT_FAILED, NULL,

@@ -11,7 +11,7 @@
 
 static const struct client_wait patience = {.timeout_ms = CLIENT_TIMEOUT_MS};
 
-/* These timeouts of the service end no request or connection before the drain does. */
+/* These timeouts of the service do not end a request or a connection before the drain ends. */
 static const char *const patient[] = {"SECKILL_ORDER_TIMEOUT_MS=60000",
                                       "SECKILL_IDLE_TIMEOUT_S=3600",
                                       "SECKILL_REQUEST_TIMEOUT_S=600", NULL};
@@ -66,8 +66,8 @@ static void read_answers(struct service *service, struct client **clients, size_
     assert_int_equal(service_wait(service), 0);
 }
 
-/* Creates a voucher at another service, and waits until `hasty` knows it. The timeout of `hasty`
-   may be too short to create one. */
+/* Creates a voucher at another service, and waits until `hasty` knows the voucher. The timeout of
+   `hasty` may be too short to create a voucher. */
 static void make_known(struct fixture *fixture, struct service *hasty, char *ret_id)
 {
     char target[64];
@@ -102,8 +102,8 @@ SERVICE_CASE(test_drain__answers_requests_in_flight)
     assert_int_equal(sql_live_orders(*state, burst.voucher_id), CLIENTS);
 }
 
-/* A request that has reached a socket before the signal is in flight. This holds even if the
-   service has not read the request, or has not accepted the connection. */
+/* A request that has reached a socket before the signal is in flight, even if the service has not
+   read the request or has not accepted the connection. */
 SERVICE_CASE(test_drain__answers_what_has_reached_a_socket)
 {
     static const char hello[] = "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n";
@@ -112,7 +112,7 @@ SERVICE_CASE(test_drain__answers_what_has_reached_a_socket)
     struct client *clients[MANY_CLIENTS] = {NULL};
 
     make_voucher(service, &(struct sale){.stock = MANY_CLIENTS}, burst.voucher_id);
-    for (size_t i = 0; i < CLIENTS; i++) { /* the service accepts these connections */
+    for (size_t i = 0; i < CLIENTS; i++) {
         clients[i] = client_open(&service->address);
         assert_true(client_write(clients[i], hello, sizeof(hello) - 1));
         EXPECT(client_read(clients[i], &patience), 200, NULL);
@@ -147,12 +147,11 @@ SERVICE_CASE(test_drain__under_load_loses_nothing)
                              .arg = &burst};
 
     make_voucher(service, &(struct sale){.stock = 3000}, burst.voucher_id);
-    assert_int_equal(load_run(&plan), 3000); /* later connections are refused */
+    assert_int_equal(load_run(&plan), 3000);
     assert_int_equal(service_wait(service), 0);
     assert_int_equal(redis_order_locks(*state), 0);
     burst_check(*state, &burst, 3000);
     assert_true(burst.tally[TALLY_PLACED] >= 1000);
-    /* Each placed order was answered as placed. */
     assert_int_equal(sql_live_orders(*state, burst.voucher_id),
                      burst.tally[TALLY_PLACED]);
 }
@@ -184,7 +183,6 @@ SERVICE_CASE(test_drain__answers_one_request_on_an_idle_connection)
     EXPECT(client_read(client, &patience), 200, NULL);
     assert_true(client_ends(client, CLIENT_TIMEOUT_MS));
     client_close(client);
-    /* The service ends long before the 30 s are over, because no connection is left. */
     assert_int_equal(service_wait(service), 0);
 }
 
@@ -202,7 +200,6 @@ SERVICE_CASE(test_drain__does_not_wait_for_idle_or_slow_clients)
             client_write(clients[i], beginnings[i % 3], strlen(beginnings[i % 3])));
     }
     EXPECT(request(service, NULL, NULL, "GET /healthz"), 200, NULL);
-    /* The service ends although all clients are still connected. */
     assert_int_equal(service_stop(service), 0);
     for (size_t i = 0; i < COUNT_OF(clients); i++)
         client_close(clients[i]);
@@ -223,15 +220,15 @@ static void drain_without(struct fixture *fixture, const char *which, const char
     read_answers(service, clients, CLIENTS, may_be);
 }
 
-/* When Redis resumed, it would execute the lock requests in its buffers. These locks would last for
-   a lease. */
+/* When Redis resumed, it would execute the lock requests in its buffers, and these locks would last
+   until their leases end. */
 MEND_CASE(test_drain__ends_while_redis_hangs)
 {
     drain_without(*state, "redis", "");
     fixture_servers(*state, "kill", "redis");
 }
 
-/* On a slow machine some requests still wait for the voucher, and hold no lock. */
+/* On a slow machine some requests still wait for the read of their voucher, and hold no lock. */
 MEND_CASE(test_drain__ends_while_postgres_hangs)
 {
     drain_without(*state, "postgres", "outcome_unknown");

@@ -1,11 +1,11 @@
 /*
- * it_loop.c - the event loop under many clients: clients that send at the same moment, in lock
+ * it_loop.c - the event loop under many clients: clients that send at the same moment or in lock
  * step, idle clients, and clients that leave before the answer.
  *
- * The epoll threads of libmicrohttpd can wait for ever when exactly a multiple of 128 events is
- * ready. Therefore the number of clients is such a multiple, and they send while the service is
- * stopped, so that all events are ready at once. There is only one worker, so the number of its
- * events is exact.
+ * An epoll thread of libmicrohttpd can wait forever if the number of events that are ready is a
+ * multiple of 128. Therefore the number of clients is a multiple of 128, and they send while the
+ * service is stopped, so that all events are ready at once. The number of events is exact because
+ * there is only one worker.
  */
 #include "app/test/load_clients.h"
 
@@ -93,8 +93,8 @@ static bool nothing_in_flight(void *arg UNUSED)
     512 /* less than a leak of 100 bytes per request in LEVEL_ROUNDS rounds */
 
 /* Each order is placed, unless its client has reset the connection. The service keeps memory for
-   reuse, in proportion to the largest number of clients so far. So its memory grows at first. Then
-   it must stay nearly level during three rounds. */
+   reuse, in proportion to the largest number of clients so far, so its memory grows at first.
+   Afterwards the memory must stay nearly level during three rounds. */
 SERVICE_CASE(test_leaving__frees_the_memory)
 {
     /* By default a sanitizer keeps more freed memory, and the call stack of each allocation. */
@@ -132,7 +132,7 @@ SERVICE_CASE(test_leaving__frees_the_memory)
 struct buyer {
     struct service *service;
     char voucher_id[ID_SIZE];
-    int64_t user_id; /* the shopper of the last order */
+    int64_t user_id;
 };
 
 static bool is_order_placed(void *arg)
@@ -143,8 +143,7 @@ static bool is_order_placed(void *arg)
                ->status == 201;
 }
 
-/* Requests a stream. Returns true if the answer is a stream, and false if it is an ordinary
-   answer. */
+/* Requests a stream. Returns false if the service gives an ordinary answer instead. */
 static bool is_kept(struct client *conn, const char *voucher_id)
 {
     struct pollfd readable = {.fd = client_fd(conn), .events = POLLIN};

@@ -70,7 +70,7 @@ static int close_sandbox(void **state UNUSED)
 
 /* -- files -- */
 
-/* The migrations and functions of a program, perhaps of a later version. */
+/* The migrations and functions of a program, which can be a later version. */
 struct files {
     struct embedded rows[96]; /* the path of the last row is NULL */
 };
@@ -99,7 +99,6 @@ static unsigned count_files(void)
     return count;
 }
 
-/* Replaces a file. If the path is new, adds the file at the end. */
 static void set_file(struct files *files, const char *path, const char *text)
 {
     struct embedded *row = files->rows;
@@ -144,7 +143,6 @@ static void on_warning(const char *text, void *arg)
     snprintf(steps->warnings + used, sizeof(steps->warnings) - used, "%s\n", text);
 }
 
-/* The result of the last migration in this thread. */
 static _Thread_local struct steps steps;
 static _Thread_local struct rlock_err err;
 
@@ -172,8 +170,8 @@ static enum rlock_status migrate(const struct files *files)
         (struct db_migration){.files = files != NULL ? files->rows : NULL});
 }
 
-/* Migrates with these files; NULL: with those of this program. Fails unless the steps are
-   `expected`. */
+/* Migrates with these files, or with the files of this program if `files` is NULL. Fails unless the
+   steps are `expected`. */
 static void assert_migrates(const struct files *files, const char *expected)
 {
     if (migrate(files) != RLOCK_OK)
@@ -341,7 +339,6 @@ MIGRATED_CASE(test_db_migrate__renews_the_rights_of_the_service)
 
 /* -- upgrades -- */
 
-/* Adds orders in every state. */
 static void use_database(void)
 {
     sandbox_do(sandbox,
@@ -580,7 +577,7 @@ MIGRATED_CASE(test_db_migrate__functions_use_their_own_schema_only)
 }
 
 /* place_orders() calls make_interval() with an integer. If this function existed, Postgres would
-   call it instead of its own, whose parameter is a double precision. */
+   prefer it to its own function, whose parameter is a double precision. */
 static const char planted_function[] =
     "create function make_interval(secs integer) returns interval language plpgsql as"
     " 'begin raise exception ''called by %'', current_user; end'";
@@ -656,8 +653,8 @@ static void await_blocked(const PGconn *session)
         assert_true(clock_mono_us() < give_up_us);
 }
 
-/* A call that is under way executes the old function. The next call in the same session executes
-   the new function. */
+/* A call in progress executes the old function. The next call in the same session executes the new
+   function. */
 MIGRATED_CASE(test_db_migrate__replaces_a_function_in_use)
 {
     PGconn *session = PQconnectdb(sandbox->service_url);

@@ -12,9 +12,10 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#define SESSIONS     4
-#define OLD_ORDERS   "50000"
-#define TURNS        20 /* turns of each session before the migration, and after it */
+#define SESSIONS   4
+#define OLD_ORDERS "50000"
+/* number of turns of each session before the migration, and again after it */
+#define TURNS        20
 #define MIGRATION    "sql/migrations/"
 #define VERSIONS_MAX 64
 

@@ -74,7 +74,6 @@ static void test_keys__are_reloaded_on_sighup(void **state)
     service = fixture_serve(fixture, env);
     write_file(path, "kid: old\n" OLD "\nkid: new\n" NEW "\n");
     assert_true(has_status(&(struct wish){NULL, service, old, 200}));
-    /* No signal was sent yet. */
     assert_true(has_status(&(struct wish){NULL, service, new, 401}));
     service_signal(service, SIGHUP);
     AWAIT(has_status, &(struct wish){NULL, service, new, 200});

@@ -33,8 +33,8 @@ static struct {
     bool is_terminal;
     uint64_t broken;
     int owners;
-    const char *row[2]; /* that each query returns; NULL: none */
-    unsigned answers;   /* of queries, before one returns no row */
+    const char *row[2]; /* the row that each query returns; NULL: no row */
+    unsigned answers;   /* number of queries that return a row before one returns none */
     struct db db;
     struct rlock_sync sync;
     struct rlock_client client;
@@ -221,7 +221,7 @@ static int setup(void **state UNUSED)
 
 #define CASE(name) DEFINE_CASE(name, name, setup, NULL, NULL)
 
-/* What a command has printed, and how it has ended. */
+/* The output of a command, and how the command has ended. */
 struct ended {
     int code;
     char out[100000], err[1000];
@@ -251,7 +251,6 @@ static void restore(int fd, int kept, const char *path, char *ret_text, size_t s
     unlink(path);
 }
 
-/* Runs a command. `line` has its name and its arguments. */
 static const struct ended *run(const struct command *command, const char *line)
 {
     static struct ended ended;
@@ -534,8 +533,8 @@ CASE(test_lock__failures)
 
 /* -- token -- */
 
-/* Asserts that a token was made for `wanted`. The token depends on the second in which it was made,
-   so all seconds from from_s until now are tried. */
+/* Asserts that the token is for `wanted`. A token depends on the second in which it was made, so
+   the function tries all seconds from from_s until now. */
 static void assert_token(const char *token, const struct identity *wanted, int64_t ttl_s,
                          int64_t from_s)
 {
@@ -639,7 +638,7 @@ CASE(test_token__invalid_arguments)
     config.jwt_secret = "short";
     assert_int_equal(run(&command_token, "token --user 1")->code, EXIT_USAGE);
     config.jwt_secret = SECRET;
-    config.jwt_alg = CONFIG_RS256; /* there is no private key */
+    config.jwt_alg = CONFIG_RS256; /* RS256 needs a private key, and none is set */
     assert_int_equal(run(&command_token, "token --user 1")->code, EXIT_USAGE);
 }
 

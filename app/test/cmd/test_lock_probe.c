@@ -13,7 +13,7 @@ static struct {
     void (*inspected)(enum rlock_status status, const struct rlock_info *info, void *arg);
     void *arg;
     unsigned count, released, inspected_count;
-    struct rlock_err why; /* reason of the client's last failure */
+    struct rlock_err why;
     char said[300];
 } fake;
 
@@ -73,14 +73,13 @@ static void probe_on_state(enum lock_probe_state state, const struct rlock_err *
 }
 
 /** Probes two locks, which are answered with these statuses. Asserts what is reported; "":
- *  nothing. */
+ *  nothing is reported. */
 static void assert_says(struct lock_probe *probe, enum rlock_status first,
                         enum rlock_status second, const char *wanted)
 {
     fake.count = 0;
     fake.said[0] = '\0';
     lock_probe_on_connection(true, NULL, probe);
-    /* There is no second probe before the first one is answered. */
     lock_probe_on_connection(true, NULL, probe);
     assert_int_equal(fake.count, 2);
     fake.callback(fake.asked[0], first, fake.arg);
@@ -113,7 +112,6 @@ UNIT_CASE(test_lock_probe__reports_each_change)
     assert_says(&probe, RLOCK_DOWN, RLOCK_DOWN, "down a lock is not granted: down");
     fake.why = (struct rlock_err){RLOCK_REFUSED, "out of memory"};
     assert_says(&probe, RLOCK_REFUSED, RLOCK_REFUSED, "down out of memory");
-    /* The second failure is not reported, because its words are the same. */
     assert_says(&probe, RLOCK_DOWN, RLOCK_DOWN, "");
     fake.why = (struct rlock_err){RLOCK_IO, "connection reset"};
     assert_says(&probe, RLOCK_DOWN, RLOCK_DOWN, "down connection reset");
@@ -133,7 +131,6 @@ static void no_turn(void)
 {
 }
 
-/* Lets time pass. Asserts how many locks are inspected and acquired, and what is reported. */
 static void pass_ms(int64_t ms, unsigned inspected, unsigned acquired, const char *wanted)
 {
     fake.inspected_count = fake.count = 0;
@@ -187,7 +184,7 @@ UNIT_CASE(test_lock_probe__asks_for_holders_and_takes_locks_every_two_seconds)
     pass_ms(TICK_MS, 0, 2, "");
     fake.callback(fake.asked[0], RLOCK_TIMEOUT, fake.arg);
     fake.callback(fake.asked[1], RLOCK_TIMEOUT, fake.arg);
-    /* a Redis that grants no locks is only asked for locks */
+    /* while Redis grants no locks, the probe does not inspect any lock */
     pass_ms(12 * TICK_MS, 0, 0, "");
     pass_ms(TICK_MS, 0, 2, "");
     end(&probe, &loop);

@@ -19,8 +19,8 @@ static int clear_environment(void **state UNUSED)
 
 #define CASE(name) DEFINE_CASE(name, name, NULL, clear_environment, NULL)
 
-/* Asserts that messages reach the socket `name` (see NOTIFY_SOCKET). `first` is the first byte of
-   its address, which is NUL for an abstract socket. */
+/* Asserts that messages reach the socket `name`, which is the value of NOTIFY_SOCKET. `first` is
+   the first byte of the socket's address, which is NUL for an abstract socket. */
 static void assert_reached(const char *name, char first)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -72,7 +72,7 @@ CASE(test_notify_init__without_a_manager)
 
 CASE(test_notify_init__refuses_invalid_names)
 {
-    /* too long by the NUL at its end */
+    /* the NUL at the end is one byte too many */
     char too_long[sizeof(((struct sockaddr_un *)NULL)->sun_path) + 1];
     const char *const rows[] = {"relative", "vsock:2:1", too_long};
     struct notify notify;

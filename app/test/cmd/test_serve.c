@@ -33,9 +33,8 @@ struct worker {
     int64_t last_turn_us;
 };
 
-/* What happens while the main thread waits for a signal. */
 struct step {
-    int number;        /* number of the signal; -1: the time of the wait is over */
+    int number;        /* number of the signal; -1: the wait ends without a signal */
     const char *ups;   /* which servers are up in all workers. p: Postgres, r: Redis */
     size_t stands;     /* the worker whose loop hangs, from 1 on; 0: none */
     const char *trace; /* the expected trace up to this wait; NULL: any trace */
@@ -46,7 +45,7 @@ static struct {
     const char *fails;
     /* number of the allocation that fails in a reload; 0: none */
     unsigned reload_fails_at;
-    const char *jwks; /* the file that is written again before the third wait */
+    const char *jwks;
     unsigned waits;
     int64_t mono_us, cores;
     struct worker workers[257];
@@ -109,7 +108,7 @@ int64_t clock_shift_us(int64_t add_us)
 // NOLINTBEGIN(readability-inconsistent-declaration-parameter-name): reserved names
 long __sysconf(int name); // NOLINT: the name in glibc
 
-/* Before main() the sanitizers ask for other values. */
+/* Before main() the sanitizers call sysconf() for other values. */
 long sysconf(int name)
 {
     return name == _SC_NPROCESSORS_ONLN && fake.steps != NULL ? fake.cores
@@ -450,7 +449,7 @@ CASE(test_serve__bypasses_locks_when_that_is_set)
     struct rlock_err err;
 
     fake.has_manager = true;
-    fake.watchdog_us = 1000000; /* the longest period is a fourth of it */
+    fake.watchdog_us = 1000000; /* the longest period is a fourth of watchdog_us */
     config.redis_down = CONFIG_BYPASS;
     assert_int_equal(serve(steps, &err), EXIT_FINE);
     fake.trace[0] = '\0';
@@ -465,7 +464,7 @@ CASE(test_serve__bypasses_locks_when_that_is_set)
     fake.watchdog_us = 1;
     assert_served(EXIT_FINE, &err);
     ASSERT_CONTAINS(fake.trace, "wait(0.000000000);");
-    fake.watchdog_us = 8; /* a fourth of it is 2 us */
+    fake.watchdog_us = 8; /* a fourth of watchdog_us is 2 us */
     assert_served(EXIT_FINE, &err);
     ASSERT_CONTAINS(fake.trace, "wait(0.000002000);");
 }
@@ -510,7 +509,7 @@ CASE(test_serve__refuses_invalid_settings)
     config.jwt_secret = "short";
     assert_served(EXIT_USAGE, &err);
     ASSERT_CONTAINS(err.text, "SECKILL_JWT_SECRET");
-    config.tls_cert = "x"; /* not read, because the secret is refused first */
+    config.tls_cert = "x";
     assert_served(EXIT_USAGE, &err);
     ASSERT_CONTAINS(err.text, "SECKILL_JWT_SECRET");
     setup(NULL);
@@ -573,7 +572,8 @@ CASE(test_reload__without_memory_keeps_all_keys)
 #define CHECKS "wait(0.050000000);"
 #define PINGS  "send(WATCHDOG=1);" WAKES
 
-/* The file is newer than the start, so it counts as changed at the first check. */
+/* The file is newer than the start of the service, so the first check counts the file as
+   changed. */
 CASE(test_jwks__is_read_again_when_its_file_changes)
 {
     static const struct step steps[] = {
@@ -614,11 +614,11 @@ CASE(test_serve__warns_of_exposed_files)
     ASSERT_CONTAINS(fake.trace, "1 secret_exposed setting=SECKILL_JWT_KEYS_FILE ");
     ASSERT_CONTAINS(fake.trace, "1 secret_exposed setting=SECKILL_TLS_KEY_FILE ");
     setup(NULL);
-    /* The keys in this file are public, so no warning. */
+    /* The keys in this file are public, so the service does not warn. */
     config.exposed[0] = "SECKILL_JWT_KEYS_FILE";
     config.exposed_count = 1;
     config.jwt_alg = CONFIG_RS256;
-    assert_served(EXIT_USAGE, &err); /* no key is set */
+    assert_served(EXIT_USAGE, &err);
     assert_null(strstr(fake.trace, "secret_exposed"));
     config.exposed[0] = "SECKILL_TLS_KEY_FILE";
     config.jwt_jwks = JWKS;

@@ -86,7 +86,7 @@ static enum rlock_status start(size_t index, struct worker **ret_worker,
 #define TURN                                                                             \
     "rlock_flush http_turn rlock_flush catalogue_turn checkout_turn handover_turn "      \
     "flush({revoked:}) flush(seckill:stats) store_flush "
-/* of a worker that hands its orders over */
+/* the turn of a worker that hands its orders over */
 #define OTHER_TURN                                                                       \
     "http_turn catalogue_turn handover_turn flush({revoked:}) flush(seckill:stats) "     \
     "store_flush "
@@ -108,7 +108,6 @@ static void turn(void)
     uv_run(fake.store_options.loop, UV_RUN_NOWAIT);
 }
 
-/* Asserts that the loop has an event, so it does not sleep. */
 static void assert_woken(void)
 {
     struct pollfd events = {.fd = uv_backend_fd(fake.store_options.loop),
@@ -120,13 +119,12 @@ static void assert_woken(void)
 static void wake(struct worker *worker)
 {
     worker_wake(worker);
-    /* The loop watches the descriptor from its first turn on. */
+    /* The loop watches the descriptor only from its first turn on. */
     if (worker_last_turn_us(worker) > 0)
         assert_woken();
     turn();
 }
 
-/* Ends the worker while nothing is in flight. */
 static void end(struct worker *worker)
 {
     char name[16];
@@ -201,7 +199,6 @@ CASE(test_start__of_a_seller_with_other_settings)
     end(worker);
 }
 
-/* A start that fails closes the parts that were opened, and no other part. */
 CASE(test_start__that_fails_closes_what_it_opened)
 {
     static const struct {
@@ -318,7 +315,6 @@ CASE(test_store_state__is_logged_and_counted)
     end(worker);
 }
 
-/* The store may notify before there is a catalogue. */
 CASE(test_voucher_changed__without_a_catalogue)
 {
     struct worker *worker = NULL;
@@ -485,8 +481,7 @@ CASE(test_turn__reads_the_endpoints_every_10_s)
     end(worker);
 }
 
-/* Only the first worker notes the state of the log and of the database, because all workers share
-   them. */
+/* All workers share the log and the database, so only the first worker notes their states. */
 CASE(test_turn__of_another_worker_notes_no_database)
 {
     struct worker *worker = started(1);
@@ -517,7 +512,7 @@ CASE(test_set_keys__replaces_them_in_the_next_turn)
     wake(worker);
     assert_trace(OTHER_TURN);
     worker_set_keys(worker, make_keys(2, true));
-    /* These keys replace keys that no turn has used. */
+    /* No turn has used the keys that these keys replace. */
     worker_set_keys(worker, make_keys(0, false));
     assert_trace("auth_free(auth2) tls_free(tls2) ");
     turn();
@@ -563,7 +558,6 @@ CASE(test_stop__waits_for_requests_and_clients)
         fake.in_flight = rows[i].in_flight;
         fake.is_handing_over = rows[i].is_handing_over;
         turn();
-        /* The worker is not stopped yet. */
         assert_null(strstr(fake.trace, "store_close"));
         fake.counts.pending = 1;
         worker_stop(worker);
@@ -580,7 +574,7 @@ CASE(test_stop__waits_for_requests_and_clients)
         if (is_drained != rows[i].is_drained)
             fail_msg("row %zu: expected that it is %s", i,
                      rows[i].is_drained ? "drained" : "not drained");
-        assert_null(strstr(fake.trace, "http_quiesce")); /* the drain begins only once */
+        assert_null(strstr(fake.trace, "http_quiesce"));
         if (is_drained) {
             worker_join(worker);
             metrics_clear(&metrics);
