@@ -36,8 +36,8 @@ static inline size_t encode(const char *json, char *to)
     return base64_encode(json, strlen(json), to);
 }
 
-/* Returns the value of an Authorization header. Its token has these parts, which may be malformed.
-   The caller frees the text. */
+/* Returns the value of an Authorization header. The parts of its token may be malformed. The caller
+   frees the text. */
 static inline char *sign_by(const EVP_MD *digest, const char *secret, const char *header,
                             const char *claims)
 {

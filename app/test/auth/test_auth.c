@@ -36,7 +36,6 @@ static void assert_checked(const struct auth *auth, const char *header,
     assert_signed(auth, SECRET, header, braced, wanted);
 }
 
-/* Makes a token with one object, and checks it with another. The caller frees the token. */
 static char *assert_made(const struct auth *maker, const struct auth *judge,
                          const struct identity *made)
 {
@@ -328,7 +327,7 @@ static void *no_memory(size_t size UNUSED)
 }
 
 /* If memory is out, a valid token must not be refused, because its client would then get another
-   one. */
+   token. */
 UNIT_CASE(test_auth_check__refuses_no_token_without_memory)
 {
     static const struct identity made = {.user_id = 3};
@@ -440,8 +439,8 @@ UNIT_CASE(test_auth_create__fails_without_memory_for_its_texts)
     }
 }
 
-/* The first six allocations are those of the test before. If a later one fails, auth_create() may
-   succeed with a key that has no header. Then auth_make() must fail. */
+/* The previous test covers the first six allocations. If a later allocation fails, auth_create()
+   may succeed with a key that has no header. Then auth_make() must fail. */
 UNIT_CASE(test_auth_make__fails_without_the_header_of_its_key)
 {
     const struct identity made = {.user_id = 7};

@@ -1,8 +1,8 @@
 /*
  * test_auth_mutated.c - auth_check() compared with a slow check, for mutated tokens.
  *
- * The slow check parses every header, decodes bit by bit, and computes the whole HMAC. Both must
- * give the same answer.
+ * The slow check parses every header, decodes bit by bit, and computes the whole HMAC. The two
+ * checks must give the same answer.
  *
  * Usage: test_auth_mutated [TOKENS]
  */
@@ -103,7 +103,6 @@ static size_t below(size_t limit)
     return limit == 0 ? 0 : (size_t)random() % limit;
 }
 
-/* Changes, removes, doubles or inserts one byte. */
 static void mutate(char *text, size_t *len)
 {
     static const char bytes[] = "\"{}:,[]019aAZ_-.= \\\n\x80";
@@ -145,8 +144,8 @@ static size_t sign(const char *secret, const struct parts *parts, char *text)
     return len + base64_encode(mac, mac_len, text + len);
 }
 
-/* Makes a token. One byte is changed before the signature is made, or after it, or both, or
-   neither. */
+/* Makes a token. One byte is changed before the signature is made, after the signature is made, at
+   both times, or never. */
 static size_t make_token(char *text)
 {
     struct parts parts = seeds[below(seed_count)];
@@ -168,7 +167,7 @@ static size_t make_token(char *text)
     case 1:
         text[strlen("Bearer ") + below(len - strlen("Bearer "))] = "AQgw.-_=a"[below(9)];
         break;
-    case 2: /* bits of the last character, which base64 does not use */
+    case 2: /* base64 does not use these bits of the last character */
         text[len - 1] = (char)(text[len - 1] ^ (int)(1 + below(7)));
         break;
     default:

@@ -28,7 +28,7 @@ UNIT_CASE(test_base64__known_texts)
         assert_true(base64_decode(text, strlen(text), bytes, 8, &len));
         assert_int_equal(len, strlen(rows[i].bytes));
         assert_memory_equal(bytes, rows[i].bytes, len);
-        assert_int_equal(bytes[len], '#'); /* no byte is written behind the last one */
+        assert_int_equal(bytes[len], '#');
     }
 }
 

@@ -18,7 +18,7 @@
 #define SET_MAX     8000
 #define COUNT_OF(a) (sizeof(a) / sizeof((a)[0]))
 
-/* A key pair. Its private key signs tokens. A set has its public key. */
+/* The private key of a pair signs tokens. The public key is in a set. */
 struct pair {
     enum config_alg alg;
     struct jws_key *signer;
@@ -124,7 +124,7 @@ static enum rlock_status check(const struct auth *auth, const struct pair *pair,
     return auth_check(auth, (struct text){token, len}, NOW_S, ret_identity);
 }
 
-/* Returns the public key as a member of a set. `more` has members before the numbers. */
+/* Returns the public key as a member of a set. `more` has members that come before the numbers. */
 static const char *jwk(const struct pair *pair, const char *kid, const char *more)
 {
     static char texts[4][SET_MAX / 2];
@@ -158,7 +158,7 @@ static void assert_checked(const struct auth *auth, enum config_alg alg,
                  rlock_status_name(status));
 }
 
-/* A set as Keycloak publishes it. It also has keys for encryption and keys of other algorithms. */
+/* A set as Keycloak publishes it, with keys for encryption and keys of other algorithms. */
 UNIT_CASE(test_jwks__of_a_provider)
 {
     static const struct row rows[] = {
@@ -186,7 +186,7 @@ UNIT_CASE(test_jwks__of_a_provider)
     }
 }
 
-/* If the members exclude the key, the set has no key, so it is refused. */
+/* The set has one key. If the members of the key exclude it, the set is refused. */
 UNIT_CASE(test_jwks__takes_keys_that_verify)
 {
     static const struct {
@@ -287,7 +287,7 @@ UNIT_CASE(test_jwks__is_refused)
     }
 }
 
-/* A token with an unknown kid is not verified by the key that has no kid. */
+/* A key without a kid does not verify a token with an unknown kid. */
 UNIT_CASE(test_jwks__beside_other_keys)
 {
     char set[SET_MAX];

@@ -23,8 +23,8 @@ static enum rlock_status create_with(enum config_alg alg, const char *private_ke
 }
 
 struct pair {
-    char *private_key, *public_key; /* in PEM format */
-    char *locked;                   /* the private key, encrypted with a passphrase */
+    char *private_key, *public_key;
+    char *locked; /* the private key, encrypted with a passphrase */
 };
 
 static char *text_of(BIO *bio)
@@ -66,7 +66,8 @@ static void check_pair(enum config_alg alg, const struct pair *pair)
     struct identity found;
 
     ASSERT_STATUS(create_with(alg, pair->private_key, pair->public_key, &auth), RLOCK_OK);
-    for (int i = 0; i < 50; i++) { /* some numbers in signatures begin with zeros */
+    /* many times, because only some signatures have numbers that begin with zeros */
+    for (int i = 0; i < 50; i++) {
         char header[AUTH_TOKEN_BYTES_MAX], *token;
 
         ASSERT_STATUS(auth_make(auth, &made, NOW_S, 10, &token, NULL), RLOCK_OK);
@@ -75,7 +76,6 @@ static void check_pair(enum config_alg alg, const struct pair *pair)
         snprintf(header, sizeof(header), "Bearer %s", token);
         ASSERT_STATUS(check(auth, header, &found), RLOCK_OK);
         assert_int_equal(found.user_id, made.user_id);
-        /* The signature is one byte too long. */
         snprintf(header, sizeof(header), "Bearer %sA", token);
         ASSERT_STATUS(check(auth, header, &found), RLOCK_REFUSED);
         memcpy(strrchr(header, '.'), ".AAAA", sizeof(".AAAA"));
@@ -84,7 +84,6 @@ static void check_pair(enum config_alg alg, const struct pair *pair)
         ASSERT_STATUS(check(auth, header, &found), RLOCK_REFUSED);
         free(token);
     }
-    /* The public key must not be accepted as a secret. */
     assert_signed(auth, pair->public_key, HS256, "{" GOOD "}", RLOCK_REFUSED);
     auth_free(auth);
     auth = NULL;
@@ -131,7 +130,6 @@ UNIT_CASE(test_auth_make__key_pairs)
     "eyJpc3MiOiJqb2UiLA0KICJleHAiOjEzMDA4MTkzODAsDQogImh0dHA6Ly9leGFtcGxlLmNvbS9pc19yb2" \
     "90Ijp0cnVlfQ"
 
-/* The examples in appendices A.2 and A.3 of RFC 7515. */
 UNIT_CASE(test_jws_verify__the_examples_of_the_rfc)
 {
     /* clang-format off */

@@ -53,8 +53,7 @@ UNIT_CASE(test_limiter_take__many_keys_do_not_free_a_busy_one)
 }
 
 /* The table has sets of four places. A key belongs to one set, and its bucket is in one of the four
-   places. If the bucket is replaced, the key begins again with a full one. The table never keeps
-   more buckets than it has places. */
+   places. If another key replaces the bucket, the key begins again with a full bucket. */
 UNIT_CASE(test_limiter_take__replaces_the_bucket_that_is_full_first)
 {
     struct limiter *limiter = limiter_create(1);
@@ -67,7 +66,7 @@ UNIT_CASE(test_limiter_take__replaces_the_bucket_that_is_full_first)
         for (int i = 0; i < 2; i++)
             assert_int_equal(limiter_take(limiter, key, 1500000), 0);
     }
-    ASSERT_NUMBER(limiter_fill(limiter, 1500000), ==, 1000); /* no place is free */
+    ASSERT_NUMBER(limiter_fill(limiter, 1500000), ==, 1000);
     for (uint64_t key = 1000; key < 301000; key++)
         forgotten += limiter_take(limiter, key, 1500000) == 0;
     assert_in_range(forgotten, 300000 - 65536, 300000);
@@ -91,7 +90,7 @@ UNIT_CASE(test_limiter_take__keeps_a_key_in_each_place)
     limiter_free(limiter);
 }
 
-/* All keys of this test are in one set. The set depends on the high bits of the key's product with
+/* All keys of this test are in one set: the set depends on the high bits of the key's product with
    the golden ratio, which are 0 here. */
 UNIT_CASE(test_limiter_take__replaces_within_a_full_set)
 {
@@ -117,7 +116,6 @@ UNIT_CASE(test_limiter_fill__counts_the_buckets_in_use)
 
     assert_int_equal(limiter_fill(NULL, 0), 0);
     assert_int_equal(limiter_fill(limiter, 1000000), 0);
-    /* This key is in the first set. */
     assert_int_equal(limiter_take(limiter, 0, 1000000), 0);
     assert_int_equal(limiter_fill(limiter, 1000000), 1);
     assert_int_equal(limiter_fill(limiter, 1100000), 0);

@@ -69,8 +69,8 @@ UNIT_CASE(test_ticket_is_good__refuses_every_change)
     assert_false(is_good(&subject, "", NOW_S));
 }
 
-/* The whole ticket is checked first. Its bytes may then still be in memory where the missing bytes
-   of the part would be, but the part must be refused. */
+/* The whole ticket is checked first, so its bytes may still be in memory behind the part. The part
+   must be refused nevertheless. */
 UNIT_CASE(test_ticket_is_good__refuses_a_part)
 {
     char text[TICKET_BYTES];
@@ -95,7 +95,7 @@ UNIT_CASE(test_ticket_is_proof__counts_the_zero_bits)
     do
         snprintf(nonce, sizeof(nonce), "%u", tries++);
     while (!ticket_is_proof(text_of("challenge"), text_of(nonce), 10));
-    assert_in_range(tries, 50, 20000); /* about a thousand tries */
+    assert_in_range(tries, 50, 20000);
     assert_true(ticket_is_proof(text_of("challenge"), text_of(nonce), 0));
     assert_true(ticket_is_proof(text_of("challenge"), text_of(nonce), 9));
     assert_false(ticket_is_proof(text_of("challenge"), text_of(nonce), 40));
@@ -117,8 +117,8 @@ UNIT_CASE(test_ticket_is_proof__known_hashes)
     }
 }
 
-/* The proof requires one bit. About half of the nonces with 64 bytes have it, and a longer nonce is
-   never accepted. */
+/* The proof requires one bit, so about half of the nonces with 64 bytes are accepted. A longer
+   nonce is never accepted. */
 UNIT_CASE(test_ticket_is_proof__takes_64_bytes)
 {
     static const char challenge[] = "12345678901234567890123456789012";
@@ -145,8 +145,6 @@ UNIT_CASE(test_ticket_make__known_tickets)
     assert_string_equal(text, "AAAAAHE_s3iZMb-Y2mzxL0GFuzvgETP1");
 }
 
-/* The proof requires one bit, so about half of the nonces would be accepted if they were not too
-   long. */
 UNIT_CASE(test_ticket_is_proof__refuses_a_long_nonce)
 {
     static const char challenge[] = "0123456789abcdef0123456789abcdef";

@@ -33,7 +33,6 @@ static int clear(void **state UNUSED)
 
 #define CASE(name) DEFINE_CASE(name, name, clear, NULL, NULL)
 
-/* Writes the text again and again, until the file has `len` bytes. */
 static void write_file(const char *text, size_t len, mode_t mode)
 {
     FILE *file = fopen(path, "we");
@@ -45,7 +44,6 @@ static void write_file(const char *text, size_t len, mode_t mode)
     assert_int_equal(chmod(path, mode), 0);
 }
 
-/* Returns the lowest free file descriptor. */
 static int next_fd(void)
 {
     int fd = dup(STDIN_FILENO);
@@ -61,7 +59,7 @@ static void assert_refused(const char *wanted)
     int fd = next_fd();
 
     ASSERT_STATUS(config_read(&config, &err), RLOCK_INVALID);
-    ASSERT_NUMBER(next_fd(), ==, fd); /* the files were closed */
+    ASSERT_NUMBER(next_fd(), ==, fd);
     assert_string_equal(err.text, wanted);
     ASSERT_NUMBER(config.workers, ==, 99); /* unchanged */
 }
@@ -70,7 +68,6 @@ CASE(test_read__defaults)
 {
     struct config config;
 
-    /* An empty value counts as not set. */
     assert_int_equal(setenv("SECKILL_WORKERS", "", 1), 0);
     assert_int_equal(setenv("SECKILL_TEST_ANY", "1", 1), 0);
     assert_int_equal(setenv("SECKIL_WORKERS", "1", 1), 0);
@@ -92,7 +89,8 @@ CASE(test_read__values)
 {
     static const struct {
         const char *value;
-        int64_t number; /* the value of SECKILL_TICKET_TTL_S; -1: it is refused */
+        /* the value of SECKILL_TICKET_TTL_S; -1: the setting is refused */
+        int64_t number;
     } rows[] = {
         {"5", 5},     {"3600", 3600}, {"0007", 7},
         {"4", -1},    {"3601", -1},   {"", 120},
@@ -179,7 +177,7 @@ CASE(test_read__contents_of_files)
     ASSERT_NUMBER(config.exposed_count, ==, 0);
     config_clear(&config);
     ASSERT_NUMBER(config.file_count, ==, 0);
-    ASSERT_NUMBER(next_fd(), ==, fd); /* the files were closed */
+    ASSERT_NUMBER(next_fd(), ==, fd);
 
     write_file("s", FILE_BYTES_MAX, 0644); /* everybody may read the file */
     ASSERT_STATUS(config_read(&config, NULL), RLOCK_OK);

@@ -65,8 +65,8 @@ UNIT_CASE(test_idmap_next__returns_every_value_once)
     idmap_clear(&map);
 }
 
-/* Returns how many taken slots are visited if absent ids are looked up from each slot. A run of n
-   taken slots costs n + (n - 1) + ... + 1. */
+/* Looks up absent ids from each slot, and returns how many taken slots the look-ups visit. A run of
+   n taken slots costs n + (n - 1) + ... + 1 visits. */
 static uint64_t count_probes(const int64_t *ids)
 {
     static char value;
@@ -85,9 +85,9 @@ static uint64_t count_probes(const int64_t *ids)
     return probes;
 }
 
-/* An attacker could choose ids that a hash without a key puts into one slot. Here the ids would
-   have this effect on Fibonacci hashing: the high half of their product with the golden ratio is 0.
-   With the key of the map they must cost no more than random ids. */
+/* An attacker could choose ids that a hash without a key puts into one slot. Fibonacci hashing
+   would put the ids of this test into one slot, because the high half of their product with the
+   golden ratio is 0. With the key of the map these ids must cost no more than random ids. */
 UNIT_CASE(test_idmap_get__chosen_ids_cost_as_much_as_random_ones)
 {
     static const uint64_t golden_inverse = UINT64_C(0xf1de83e19937733d);
@@ -107,7 +107,7 @@ UNIT_CASE(test_idmap_get__chosen_ids_cost_as_much_as_random_ones)
     assert_in_range(chosen_probes, random_probes / 10 * 9, random_probes / 10 * 11);
 }
 
-/* The result is from the test vectors of the authors, for 8 bytes. */
+/* The expected result is the authors' test vector for 8 bytes. */
 UNIT_CASE(test_siphash__has_the_published_result)
 {
     static const uint64_t key[2] = {UINT64_C(0x0706050403020100),

@@ -27,7 +27,7 @@ static struct {
     int saved_fd, read_fd;
     char text[1 << 20];
     size_t len;
-    bool is_torn;                /* a packet ended within a line */
+    bool is_torn;
     size_t last_len, before_len; /* length of the last packet, and of the one before it */
 } output;
 
@@ -100,7 +100,6 @@ static void release(void)
     close(output.saved_fd);
 }
 
-/* Reads a packet. Returns false at the end of the file, or if no packet arrives in time. */
 static bool read_packet(void)
 {
     struct pollfd readable = {.fd = output.read_fd, .events = POLLIN};
@@ -174,7 +173,7 @@ UNIT_CASE(test_log_stop__writes_the_waiting_lines)
     struct rlock_err err;
 
     capture();
-    fill(0, 1); /* the thread does not run yet */
+    fill(0, 1);
     if (log_start(&err) == RLOCK_OK) {
         fill(1, 10);
         log_stop();
@@ -233,7 +232,8 @@ UNIT_CASE(test_log_event__writes_the_rest_of_a_line)
     script.polls = 0;
     log_event(LOG_INFO, "parts", "%s", padding);
     ASSERT_NUMBER(script.count, ==, 0);
-    ASSERT_NUMBER(script.polls, ==, 1); /* one poll() for the one failure with EAGAIN */
+    /* the one failure with EAGAIN causes one poll() */
+    ASSERT_NUMBER(script.polls, ==, 1);
     release();
     read_rest();
     ASSERT_BEGINS(output.text, "ts=2");
@@ -319,7 +319,6 @@ UNIT_CASE(test_log_event__fills_the_buffer_before_it_drops)
                  output.before_len);
 }
 
-/* When lines can be written again, a line reports how many were lost. */
 UNIT_CASE(test_log_dropped__counts_lines_that_are_not_written)
 {
     uint64_t before = log_dropped(), reported;
@@ -371,7 +370,7 @@ static long thread_count(void)
     return stat("/proc/self/task", &tasks) == 0 ? (long)tasks.st_nlink : -1;
 }
 
-/* This test is the last one, because log_stop() leaves the thread behind. */
+/* This test must be the last one, because log_stop() leaves the thread behind. */
 UNIT_CASE(test_log_stop__does_not_wait_for_a_reader)
 {
     long threads = thread_count();

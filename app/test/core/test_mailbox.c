@@ -18,10 +18,10 @@ struct message {
 static uv_loop_t loop;
 static struct mailbox mailbox;
 static struct closing closing;
-static size_t received[SENDERS]; /* the number of the next message of each sender */
+static size_t received[SENDERS];
 static bool is_closed;
 static bool is_calling; /* a call that the test has begun uses the mailbox */
-static unsigned waits;  /* calls of sched_yield() */
+static unsigned waits;
 
 static void on_mail(struct mail *mail, void *arg)
 {
@@ -60,7 +60,7 @@ static void close_mailbox(void)
     assert_int_equal(uv_loop_close(&loop), 0);
 }
 
-/* In a test without threads, the call that the mailbox waits for ends now. */
+/* In a test without threads, the call for which the mailbox waits ends here. */
 int sched_yield(void)
 {
     waits++;
@@ -137,7 +137,7 @@ CASE(test_outbox_close__wakes_a_receiver_that_waits_for_it)
     close_mailbox();
 }
 
-/* The last call of a sender still uses the mailbox when the sender is gone. */
+/* The last call of a sender still uses the mailbox when the sender is already closed. */
 CASE(test_mailbox_close__waits_for_the_last_call_of_a_sender)
 {
     is_calling = true;
@@ -154,7 +154,7 @@ static struct sender {
     struct message messages[MESSAGES];
 } senders[SENDERS];
 
-/* Posts messages in groups. Each sender has another size of its groups. */
+/* Posts messages in groups, whose size depends on the sender. */
 static void *send_messages(void *arg)
 {
     struct sender *sender = arg;
@@ -172,7 +172,7 @@ static void *send_messages(void *arg)
     return NULL;
 }
 
-/* The loop sleeps until it is woken. So if a wake-up is lost, the test does not end. */
+/* The loop sleeps until it is woken, so the test does not end if a wake-up is lost. */
 CASE(test_mailbox__takes_the_messages_of_many_threads)
 {
     pthread_t threads[SENDERS];

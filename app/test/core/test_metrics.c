@@ -174,7 +174,7 @@ CASE(test_print__gauges_of_dependencies)
     first.postgres_up = second.postgres_up = 1;
     second.redis_up = 1;
     first.durability = DURABILITY_LOCAL;
-    /* This is ignored, because only the first loop reads the durability. */
+    /* Only the first loop reads the durability, so this value is ignored. */
     second.durability = DURABILITY_REMOTE;
     first.clock_difference_us = -1500000;
     second.clock_difference_us = 7;
@@ -217,7 +217,7 @@ CASE(test_print__gauges_of_dependencies)
 CASE(test_print__age_of_the_oldest_catalogue)
 {
     static const struct {
-        int64_t first_s, second_s; /* age of each loop's catalogue */
+        int64_t first_s, second_s;
         int age_s;
     } rows[] = {{100, 200, 200}, {300, 200, 300}, {-100, -200, 0}};
 
@@ -239,7 +239,8 @@ CASE(test_print__age_of_the_oldest_catalogue)
 CASE(test_print__how_long_the_feed_is_held)
 {
     static const struct {
-        int64_t first_s, second_s; /* how long the feed is held; -1: not held */
+        /* for how long the feed has been held back; -1: it is not held back */
+        int64_t first_s, second_s;
         int held_s;
     } rows[] = {{100, 200, 200}, {300, -1, 300}, {-1, 100, 100}, {-1, -1, 0}};
 
@@ -322,7 +323,6 @@ CASE(test_print_stats__of_a_sale)
         "\"durability\":\"remote\",\"since_ms\":{}}");
 }
 
-/* Asserts which conditions the stats have at now_ms, and since when. */
 static void assert_conditions(int64_t now_ms, const char *wanted)
 {
     char *text, *found;
@@ -401,7 +401,7 @@ CASE(test_print_loops__prints_the_last_state)
     assert_states("null},", "null}]");
     metrics_publish_state(&second, strdup("{\"n\":1}"));
     assert_states("null},", "{\"n\":1}}]");
-    assert_states("null},", "{\"n\":1}}]"); /* the state can be printed again */
+    assert_states("null},", "{\"n\":1}}]");
     metrics_publish_state(&first, strdup("{\"n\":2}"));
     metrics_publish_state(&second, strdup("{\"n\":3}"));
     assert_states("{\"n\":2}},", "{\"n\":3}}]");

@@ -15,7 +15,6 @@
 
 static char logged[300];
 
-/* Replaces the function of log.h, and keeps the line. */
 void log_event(enum log_level level, const char *event, const char *format, ...)
 {
     va_list arguments;

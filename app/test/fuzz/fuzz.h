@@ -6,7 +6,6 @@
 #include <stdint.h>
 
 // NOLINTBEGIN(readability-identifier-naming): the names are libFuzzer's
-/** Called once, before the first input. */
 int LLVMFuzzerInitialize(int *argc, char ***argv);
 
 /** Called for each input. Aborts if it finds an error, and otherwise returns 0. */

@@ -157,7 +157,6 @@ static void write_request(struct buffer *buffer, const char *data, size_t size)
 
 /* -- the answer -- */
 
-/* Reads the answer to its end. Returns the number of bytes that were kept, up to `size`. */
 static size_t read_answer(int fd, char *answer, size_t size)
 {
     char rest[16384];

@@ -38,7 +38,6 @@ static void try_networks(const char *text)
         demand(address_is_in(&networks, networks.rows[i].address));
 }
 
-/* If the peer is not a trusted proxy, its header must be ignored. */
 static void try_forwarded(const char *list, size_t len)
 {
     struct address_networks trusted;
@@ -51,7 +50,7 @@ static void try_forwarded(const char *list, size_t len)
     demand(memcmp(stranger, kept, 16) == 0);
 }
 
-/* A text that can be decoded must be the same when it is encoded again. */
+/* A text that can be decoded must be unchanged after it is encoded again. */
 static void try_base64(const char *text, size_t len)
 {
     char bytes[TEXT_MAX], again[BASE64_TEXT_BYTES(TEXT_MAX)];
@@ -94,7 +93,7 @@ static void try_keys(const char *text)
     auth_free(auth);
 }
 
-/* A ticket is signed, so no input can be a valid one. */
+/* A ticket is signed, so no input can be valid. */
 static void try_ticket(const char *text, size_t len)
 {
     static const struct tickets tickets = {

@@ -1,10 +1,10 @@
 /*
  * fuzz_token.c - tokens: any header and claims with a valid signature, and any bytes.
  *
- * An input with a line break has a header, the line break, and claims. They are encoded and signed.
- * If the input begins with '!', another secret is used. An input without a line break is the value
- * of Authorization. Only a token that was signed with the right secret may be accepted, and its
- * claims must be within the bounds.
+ * An input with a line break has a header, the line break, and claims, which are encoded and
+ * signed. If the input begins with '!', another secret is used. An input without a line break is
+ * the value of Authorization. Only a token that was signed with the right secret may be accepted,
+ * and its claims must be within the bounds.
  */
 #include "app/auth/auth.h"
 #include "app/auth/base64.h"

@@ -35,7 +35,8 @@ static int replay(const char *directory, const char *name)
         return fail(path);
     size = fread(text, 1, sizeof(text), file);
     fclose(file);
-    /* In a block of its exact size, so that a sanitizer finds a read past the end of the input. */
+    /* The block has exactly the size of the input, so that a sanitizer finds a read past the
+       end. */
     data = malloc(size + (size == 0));
     if (data == NULL)
         return fail(path);

@@ -20,7 +20,7 @@ UNIT_CASE(test_health_of__needs_every_loop)
     };
 
     first.postgres_up = first.redis_up = 1;
-    /* This past failure is ignored, because Postgres is up. */
+    /* Postgres is up, so this past failure is ignored. */
     first.postgres_failure = RLOCK_TIMEOUT;
     second.postgres_failure = RLOCK_REFUSED;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {

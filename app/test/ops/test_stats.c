@@ -26,13 +26,13 @@
 
 static struct {
     bool is_down;
-    enum rlock_status refusal; /* result of redis_conn_words() */
+    enum rlock_status refusal;
     bool has_no_document, has_no_end;
     const char *host;
     int host_result;
     int64_t noted_ms;
     char sent[1000]; /* the words of the commands; each command ends with ";" */
-    size_t count;    /* number of commands under way */
+    size_t count;
     struct pending {
         struct redis_command *command;
         redis_command_cb done;
@@ -100,7 +100,7 @@ char *text_document_end(struct text_document *document)
     return NULL;
 }
 
-/* Fills `name` as Linux does: a name of the whole length has no NUL. */
+/* Fills `name` as Linux does: a name that fills the whole buffer has no NUL. */
 int gethostname(char *name, size_t len)
 {
     ASSERT_NUMBER(len, ==, 63);
@@ -147,7 +147,6 @@ static void turn(void)
 {
 }
 
-/* Answers the oldest command. */
 static void answer(enum rlock_status status, redisReply *reply)
 {
     struct pending oldest = fake.pending[0];
@@ -209,7 +208,7 @@ CASE(test_stats__are_written_each_second)
 {
     assert_sent_after(SECOND_US - 1, "");
     assert_sent_after(1, XADD("1699999401000") EXPIRE);
-    assert_sent_after(SECOND_US, ""); /* both commands are still under way */
+    assert_sent_after(SECOND_US, ""); /* the two commands are still unanswered */
     answer(RLOCK_TIMEOUT, NULL);
     assert_sent_after(SECOND_US, "");
     answer(RLOCK_OK, NULL);

@@ -45,7 +45,7 @@ static uint64_t failing_site, failing_call;
 static const char *counts_path;
 
 // NOLINTBEGIN(readability-identifier-naming): the names are the linker's and the libraries'
-extern const char __executable_start, etext; /* defined by the linker */
+extern const char __executable_start, etext;
 
 static struct site *site_at(uint64_t address, const char *function)
 {
@@ -59,7 +59,7 @@ static struct site *site_at(uint64_t address, const char *function)
     }
 }
 
-/* Counts the call. Returns whether it must fail. */
+/* Counts the call. Returns whether the call must fail. */
 static bool fails(const char *function, const void *caller)
 {
     bool is_ours =
