@@ -11,7 +11,8 @@
 static inline void append(char *text, size_t size, const char *format, ...)
     PRINTF_LIKE(3, 4);
 
-/** Appends to `text`, which is an array of `size` bytes. What does not fit is left out. */
+/** Appends to `text`, an array of `size` bytes. The bytes for which there is no room are left
+ *  out. */
 static inline void append(char *text, size_t size, const char *format, ...)
 {
     size_t len = strlen(text);

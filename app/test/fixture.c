@@ -25,7 +25,7 @@
 #define SERVERS    "load/servers.sh"
 #define GUARDIAN   "app/test/hold_servers.sh"
 #define FIRST_PORT 8081
-#define PAUSE_MS   5 /* pause between two checks of a condition */
+#define PAUSE_MS   5
 #define ENV_MAX    64
 
 static struct fixture the_fixture;
@@ -71,7 +71,6 @@ static bool has_ended(void *arg)
     return true;
 }
 
-/* Returns the exit code of a child. Kills the child and returns -1 if it does not end in time. */
 static int wait_for_child(pid_t pid)
 {
     struct ending ending = {.pid = pid, .code = -1};
@@ -93,7 +92,8 @@ struct launch {
         *env; /* comes before the environment of the fixture, and so overrides it */
     const char *out_path;
     const char *err_path;
-    bool is_completed; /* runs to its end even if this process is killed */
+    /* whether the program runs to its end even if this process is killed */
+    bool is_completed;
 };
 
 static void redirect(int fd, const char *path)
@@ -104,7 +104,7 @@ static void redirect(int fd, const char *path)
         _exit(126);
 }
 
-/* To be called in a child: lets it die with its parent. */
+/* Lets a child die with its parent. The child calls this function. */
 static void die_with(pid_t parent)
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -112,8 +112,8 @@ static void die_with(pid_t parent)
         _exit(126);
 }
 
-/* To be called in a child: lets another child do the work. This process keeps the pipe of the
-   guardian open, so the guardian does not stop the servers while the other child starts one. */
+/* Lets another child do the work of the calling child. The caller keeps the pipe of the guardian
+   open, so the guardian does not stop the servers while the other child starts a server. */
 static void pass_on(void)
 {
     pid_t pid = fork();
@@ -155,7 +155,7 @@ static pid_t start_child(struct fixture *fixture, const struct launch *launch)
     env[count++] = redis_url;
     env[count++] = "SECKILL_JWT_SECRET=" FIXTURE_SECRET;
     env[count++] = "SECKILL_RATE_PER_USER=0";
-    env[count++] = "SECKILL_ORDER_TIMEOUT_MS=60000"; /* long enough for a slow machine */
+    env[count++] = "SECKILL_ORDER_TIMEOUT_MS=60000";
     env[count++] = "SECKILL_WORKERS=2";
     /* small enough for the tests that watch the memory of a service */
     env[count++] = "ASAN_OPTIONS=quarantine_size_mb=1";
@@ -377,7 +377,6 @@ static bool is_answered(void *arg)
     return true;
 }
 
-/* Prints the end of the service's log, after a failed test. */
 static void print_log_end(const struct service *service)
 {
     FILE *file = fopen(service->log_path, "re");
@@ -603,7 +602,8 @@ int fixture_end_test(void **state)
     return 0;
 }
 
-/* Stops the shared services. Each must end with 0, which under a sanitizer means without a leak. */
+/* Stops the shared services, which must exit with 0. Under a sanitizer, an exit code of 0 means
+   that there is no leak. */
 static int stop_shared(struct fixture *fixture)
 {
     int bad = 0;

@@ -2,10 +2,11 @@
  * fixture.h - shared by the integration tests: private servers, instances of the service, requests
  * with tokens, and direct access to Postgres and Redis.
  *
- * A test program has its own servers, with their data in var/it/. A guardian process stops them
- * when the program ends, even if the program crashes. A service ends with the test that started it,
- * unless it is shared. All services end with the program. A function that cannot do its work fails
- * the running test. All functions are for one thread.
+ * Each test program has its own servers, with their data in var/it/. A guardian process stops the
+ * servers when the program ends, even if the program crashes. A service ends with the test that
+ * started it, unless the service is shared. All services end with the program.
+ *
+ * If a function cannot do its work, the running test fails. All functions belong to one thread.
  */
 #ifndef TEST_FIXTURE_H
 #define TEST_FIXTURE_H
@@ -43,7 +44,7 @@ struct fixture {
     char superuser_url[256];
     char redis_url[256];
     struct service services[FIXTURE_SERVICES_MAX];
-    unsigned shared_services; /* how many of the first services outlive a test */
+    unsigned shared_services;
     pid_t guardian_pid;
     int guardian_fd; /* the guardian stops the servers when this descriptor is closed */
 };
@@ -60,32 +61,27 @@ struct fixture *fixture_open(void);
  *  passes. */
 int fixture_close(struct fixture *fixture);
 
-/** The teardown of a test: end the services that are not shared. */
 int fixture_end_test(void **state);
 
 /** Open a fixture with a service that all tests of the group share. */
 struct service *fixture_begin_group(void **state, const char *const *env);
 
-/** The teardown of a group: close the fixture. */
 int fixture_end_group(void **state);
 
 /** All services that were started so far stay until the group ends. */
 void fixture_share_services(struct fixture *fixture);
 
-/** Define a test case whose teardown is fixture_end_test(). */
 #define SERVICE_CASE(name) DEFINE_CASE(name, name, NULL, fixture_end_test, NULL)
 
-/** An element of an array of tests. The teardown is fixture_end_test(). */
 #define CASE(test) cmocka_unit_test_teardown(test, fixture_end_test)
 
-/** Run `load/servers.sh VERB DIR WHICH`. */
 void fixture_servers(struct fixture *fixture, const char *verb, const char *which);
 
-/** Start a process that receives the WAL like a standby, whose name is pg_receivewal. It runs until it
- *  is killed or the test program ends. Returns its process id. */
+/** Start a process that receives the WAL like a standby with the name pg_receivewal. The process
+ *  runs until it is killed or the test program ends. Returns its process id. */
 pid_t fixture_receive_wal(const struct fixture *fixture);
 
-/** Make a server run and answer, in whatever state it is. */
+/** Make a server run and answer, even if the server is stopped or paused. */
 void fixture_mend(struct fixture *fixture, const char *which);
 
 /* -- programs -- */
@@ -114,7 +110,8 @@ struct service *fixture_spawn(struct fixture *fixture, const char *const *env);
 /** Start `seckill serve`, and wait until it is ready. */
 struct service *fixture_serve(struct fixture *fixture, const char *const *env);
 
-/** Start `seckill deliver`, and do not wait. It has the functions of a service, except requests. */
+/** Start `seckill deliver`, and do not wait. All functions for a service accept the result, except
+ *  those that send requests. */
 struct service *fixture_deliver(struct fixture *fixture, const char *const *env);
 
 /** Like fixture_serve(), but a shell first executes `before`, and then starts the program with
@@ -136,30 +133,28 @@ int service_wait(struct service *service);
 int service_stop(struct service *service);
 void service_kill(struct service *service);
 
-/** Wait until all loops answer GET `target` with this status. Fails after DEADLINE_MS. */
+/** Wait until all loops answer GET `target` with this status. */
 void service_await(struct service *service, const char *target, int status);
 
 int64_t service_rss_kib(const struct service *service);
 
-/** Whether a line in the log of the service has these words. */
 bool service_has_logged(const struct service *service, const char *words);
 
-/** Wait until a line in the log has these words. A reply can come before the line of its request,
- *  because another thread writes the log. */
+/** Wait until a line in the log has these words. A reply can come before the log line of its
+ *  request, because another thread writes the log. */
 void service_await_log(struct service *service, const char *words);
 
 /* -- requests -- */
 
-/** Tokens for the default configuration, valid for an hour. The text stays in memory during the
+/** Return a token for the default configuration, valid for an hour. The text stays valid during the
  *  next 64 calls. */
 const char *shopper(int64_t user_id);
 const char *admin(void);
 const char *payment(void);
 
-/** Parse a number. Fails if the text is not a number. */
 int64_t number_of(const char *text);
 
-/** Make a token with any claims. `claims` is a JSON object. With `header` NULL, the header says
+/** Make a token with any claims. `claims` is a JSON object. If `header` is NULL, the header says
  *  HS256. */
 const char *token_hs256(const char *header, const char *claims, const char *secret);
 
@@ -174,7 +169,8 @@ const struct client_reply *request(struct service *service, const char *token,
                                    const char *body, const char *format, ...)
     PRINTF_LIKE(4, 5);
 
-/** Like request(), with additional header lines in `headers`. Each ends with CRLF. NULL: none. */
+/** Like request(), with additional header lines. Each line in `headers` ends with CRLF. `headers`
+ *  may be NULL. */
 const struct client_reply *request_with(struct service *service, const char *token,
                                         const char *headers, const char *body,
                                         const char *format, ...) PRINTF_LIKE(5, 6);
@@ -189,20 +185,17 @@ const struct client_reply *request_with(struct service *service, const char *tok
 const struct client_reply *expect_at(const struct client_reply *reply, int status,
                                      const char *code, const char *file, int line);
 
-/** Whether EXPECT() would pass. */
 bool reply_is(const struct client_reply *reply, int status, const char *code);
 
-/** A member of the reply's JSON object. If it is missing: "" or INT64_MIN. */
+/** A member of the reply's JSON object; "" or INT64_MIN if the object has no such member. */
 const char *reply_text(const struct client_reply *reply, const char *name);
 int64_t reply_number(const struct client_reply *reply, const char *name);
 
 /** Whether an answer 422 names `field` among its errors. */
 bool reply_blames(const struct client_reply *reply, const char *field);
 
-/** Print the last request that request() or request_with() has sent, and its reply. */
 void print_last_request(void);
 
-/** The value of a header. Fails if the reply lacks the header. */
 const char *reply_header(const struct client_reply *reply, const char *name);
 
 /** The seconds in Retry-After. Fails if the reply lacks this header. */
@@ -231,12 +224,12 @@ void make_voucher(struct service *service, const struct sale *sale, char *ret_id
 const struct client_reply *place_order(struct service *service, int64_t user_id,
                                        const char *voucher_id, const char *key);
 
-/** Check a condition every few milliseconds until it is true. Returns false if it is not true
- *  within DEADLINE_MS. */
+/** Check a condition every few milliseconds. Returns false if the condition is not true within
+ *  DEADLINE_MS. */
 bool becomes_true(bool (*check)(void *arg), void *arg);
 
-/** Wait until a condition is true. If it does not become true, print the last request and its
- *  reply, and fail. */
+/** Wait until a condition is true. After DEADLINE_MS, print the last request and its reply, and
+ *  fail. */
 #define AWAIT(check, ...) await_at(check, __VA_ARGS__, #check, __FILE__, __LINE__)
 void await_at(bool (*check)(void *arg), void *arg, const char *name, const char *file,
               int line);
@@ -246,29 +239,25 @@ void await_at(bool (*check)(void *arg), void *arg, const char *name, const char 
 void sql_do(struct fixture *fixture, const char *format, ...) PRINTF_LIKE(2, 3);
 int64_t sql_number(struct fixture *fixture, const char *format, ...) PRINTF_LIKE(2, 3);
 
-/** Execute a statement as superuser, on a new connection. Returns the first number, or 0. */
 int64_t sql_administer(struct fixture *fixture, const char *statement);
 
-/** The only text that a query returns. The caller frees it. */
+/** The only text that a query returns. The caller frees the text. */
 char *sql_text(struct fixture *fixture, const char *format, ...) PRINTF_LIKE(2, 3);
 
-/** Open a session, and execute `statement` in a transaction that stays open and so keeps its row
+/** Execute `statement` in a new session, in a transaction that stays open and so keeps its row
  *  locks. If `statement` is NULL, close all sessions that this function has opened. */
 void sql_session(struct fixture *fixture, const char *statement);
 
-/** The number of rows that violate "no oversell" or "no duplicate". */
 int64_t sql_broken_guarantees(struct fixture *fixture);
 
 int64_t sql_live_orders(struct fixture *fixture, const char *voucher_id);
 
-/** Execute a Redis command. Returns the first number or text of the reply, or "" if it is nil.
- *  Valid until the next call. */
+/** Execute a Redis command. Returns the first number or text of the reply, or "" if the reply is
+ *  nil. The result is valid until the next call. */
 const char *redis_do(struct fixture *fixture, const char *format, ...) PRINTF_LIKE(2, 3);
 
-/** The number of keys lock:order:*. */
 int redis_order_locks(struct fixture *fixture);
 
-/** Close the connections to the servers. */
 void fixture_data_close(void);
 
 #endif

@@ -37,7 +37,6 @@ static PGresult *run_on(PGconn *conn, const char *statement)
     return result;
 }
 
-/* Executes a statement. Reconnects first if the server was restarted. */
 static PGresult *run(struct fixture *fixture, const char *statement)
 {
     postgres = connected(fixture, postgres);

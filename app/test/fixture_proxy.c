@@ -97,7 +97,6 @@ static void relay_turn(struct relay *relay)
         relay_accept(relay);
 }
 
-/* Listens on a port that the kernel chooses. */
 static int listen_somewhere(unsigned *ret_port)
 {
     struct sockaddr_in address = {.sin_family = AF_INET};

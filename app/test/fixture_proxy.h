@@ -11,7 +11,8 @@
 
 struct proxy {
     pid_t pid;
-    int *drops; /* number of answers to lose, in memory that is shared with the process */
+    /* number of answers to lose, in memory that this process shares with the proxy */
+    int *drops;
 };
 
 /**

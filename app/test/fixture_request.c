@@ -103,7 +103,6 @@ static const struct client_reply *send_and_read(struct service *service,
     return note(request, client_read(service->conn, &wait));
 }
 
-/* Splits "METHOD /target". */
 static void split_line(char *line, struct client_request *request)
 {
     char *space = strchr(line, ' ');
@@ -191,7 +190,6 @@ bool reply_blames(const struct client_reply *reply, const char *field)
     return false;
 }
 
-/* Prints the status line, the headers and the body, after a failed test. */
 static void print_reply(const struct client_reply *reply)
 {
     for (size_t at = 0; reply->head != NULL && at < reply->head_len;

@@ -20,7 +20,7 @@
 struct client {
     int fd;
     bool is_ended; /* the peer has sent its last byte */
-    char *in;      /* bytes that were received and do not belong to an earlier answer */
+    char *in;      /* the received bytes after the last answer */
     size_t in_len;
     size_t in_size;
     struct client_reply reply;
@@ -149,8 +149,6 @@ static void split_lines(char *head, size_t len)
             head[i] = head[i + 1] = '\0';
 }
 
-/* Parses the head. Returns 1 if it is complete, 0 if it is incomplete, and -1 if it is
-   malformed. */
 static int parse_head(struct client *conn, size_t *ret_used)
 {
     struct client_reply *reply = &conn->reply;
@@ -183,7 +181,8 @@ static size_t body_length(const struct client_reply *reply, bool is_head)
     return length != NULL ? strtoul(length, NULL, 10) : SIZE_MAX;
 }
 
-/* Parses the body. Returns 1, 0 or -1 as parse_head() does. */
+/* Parses the body. Returns 1 if it is complete, 0 if it is incomplete, and -1 if it is
+   malformed. */
 static int parse_body(struct client *conn, bool is_head, size_t *used)
 {
     struct client_reply *reply = &conn->reply;

@@ -14,11 +14,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* A wait for an answer ends after this time. */
 #define CLIENT_TIMEOUT_MS 120000
 
 struct client_address {
-    char host[16]; /* IPv4, with dots */
+    char host[16];
     uint16_t port;
 };
 
@@ -33,11 +32,9 @@ struct client_reply {
 
 struct client;
 
-/** Returns NULL if the connection is refused. */
 struct client *client_open(const struct client_address *address);
 void client_close(struct client *conn); /* accepts NULL */
 
-/** Close the connection so that the peer sees a reset instead of an orderly end. */
 void client_abort(struct client *conn);
 
 int client_fd(const struct client *conn);

@@ -13,7 +13,7 @@
 struct member {
     struct client *conn;
     const struct client_address *address;
-    size_t k; /* number of the request in flight */
+    size_t k;
     bool waits;
 };
 
@@ -78,7 +78,6 @@ static void load_send_all(struct load_clients *clients)
         service_signal(plan->services[0], SIGCONT);
 }
 
-/* Waits for answers, and passes them on. */
 static void load_listen(struct load_clients *clients, int timeout_ms)
 {
     size_t count = clients->plan->connections;

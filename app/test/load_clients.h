@@ -1,8 +1,8 @@
 /*
  * load_clients.h - many clients at once, in one thread.
  *
- * Each connection sends a request, waits for the answer and sends the next request. In lock step
- * all connections send, and all wait until each is answered.
+ * Each connection sends a request, waits for the answer and sends the next request. In lock step,
+ * no connection sends its next request before all connections have their answers.
  */
 #ifndef TEST_LOAD_CLIENTS_H
 #define TEST_LOAD_CLIENTS_H
@@ -12,15 +12,15 @@
 struct load_plan {
     struct service *services[FIXTURE_SERVICES_MAX]; /* used in turn; ends with NULL */
     size_t connections;
-    size_t requests; /* number of all requests */
-    bool lock_step;  /* all connections send, then all wait, and so on */
+    size_t requests;
+    bool lock_step; /* whether the connections send in lock step */
     /* only in lock step: stop the first service while the clients send, so that it receives all
        requests at once */
     bool stop_to_send;
 
     /** Write request number `k`, from 0 on. Returns its length. */
     size_t (*write)(size_t k, char *buf, size_t size, void *arg);
-    /** Take the answer to request `k`. Its status is 0 if the connection was lost or refused. */
+    /** Take the answer to request `k`. The status is 0 if the connection was lost or refused. */
     void (*answer)(size_t k, const struct client_reply *reply, void *arg);
     /** Called once, when halfway_at requests are answered; may be NULL. */
     void (*halfway)(void *arg);
@@ -31,7 +31,6 @@ struct load_plan {
 /** Returns how many requests were answered or lost within CLIENT_TIMEOUT_MS. */
 size_t load_run(const struct load_plan *plan);
 
-/** The kinds of answers, as indexes of counters. */
 enum tally {
     TALLY_PLACED,   /* 201 */
     TALLY_REPEATED, /* 200 */
@@ -65,7 +64,6 @@ struct order_burst {
  */
 void burst_check(struct fixture *fixture, const struct order_burst *burst, size_t count);
 
-/** The callbacks of a load_plan for a struct order_burst. */
 size_t burst_write(size_t k, char *buf, size_t size, void *arg);
 void burst_answer(size_t k, const struct client_reply *reply, void *arg);
 

@@ -1,7 +1,7 @@
 /*
  * simulated_time.h - a clock and timers that only the test moves.
  *
- * To be included by one source of a test program: it defines the functions of clock.h and
+ * A test program includes this file in one source only: it defines the functions of clock.h and
  * uv_timer_start() in place of the real ones. The clock starts near zero, as on a machine that has
  * just booted.
  */
@@ -59,7 +59,7 @@ static void simulated_time_reset(void)
     memset(simulated_timers, 0, sizeof(simulated_timers));
 }
 
-/* Returns the timer that is due first, if it is due by end_us; otherwise NULL. */
+/* Returns the timer that is due first, or NULL if no timer is due by end_us. */
 static struct simulated_timer *simulated_timer_next(int64_t end_us)
 {
     struct simulated_timer *next = NULL;
@@ -74,7 +74,6 @@ static struct simulated_timer *simulated_timer_next(int64_t end_us)
     return next;
 }
 
-/* Lets time pass. Each timer fires when it is due, and then `turn` is called. */
 static inline void simulated_time_pass_us(int64_t us, void (*turn)(void))
 {
     int64_t end_us = simulated_us + us;
