@@ -40,8 +40,8 @@ begin
     end loop;
     drop index voucher_order_slot, voucher_order_key;
 end $$;
--- Executes a statement, lets the audit run, and rolls the statement back. Returns null if the check
--- p_check finds a row that contains p_says, otherwise what the audit finds.
+-- Executes a statement, runs the audit, and rolls the statement back. Returns null if the check
+-- p_check finds a row that contains p_says. Otherwise returns everything that the audit finds.
 create function pg_temp.missed(p_statement text, p_check text, p_says text) returns text
 language plpgsql as $$
 declare
@@ -58,7 +58,6 @@ begin
 exception when raise_exception then
     return null;
 end $$;
--- For each statement, the check by_check must find a row that contains `says`.
 create temp table planted (statement text, by_check text, says text);
 insert into planted values
     ('update voucher set stock_left = stock_left + 1', 'no_oversell', 'live orders 3'),
@@ -178,7 +177,7 @@ select statement, found from planted, pg_temp.missed(statement, by_check, says) 
 where found is not null;
 --> (none)
 rollback;
--- The orders of a voucher that this cell has given up stay for a while.
+-- The orders of a voucher that this cell has given up are deleted only later.
 begin;
 select give_half(1, 2);
 select * from pg_temp.broken();

@@ -37,7 +37,7 @@ b: select give_half(1, 2);
 select next_voucher_id();
 --> 102
 
--- The voucher that stays is sold meanwhile.
+-- Meanwhile the voucher that stays is sold.
 -- test_give_half__lets_no_order_in_behind_it
 select new_voucher(10, 1), new_voucher(10, 1);
 begin;
@@ -105,12 +105,13 @@ select status from voucher_order;
 --> unpaid
 --> unpaid
 
--- A voucher that does not exist has the verdict 8, and one of another cell 10.
+-- The verdict is 8 for a voucher that does not exist, and 10 for a voucher of another cell.
 -- test_place_orders__refuses_vouchers_of_other_cells
 select in_cell(0, 2, 'place(101, ''{1,2}'')'), in_cell(0, 2, 'place(102, ''{1,2}'')');
 --> 10 10|8 8
 
--- This database stands for the one that receives the half, after the last change of the other one.
+-- This database stands for the database that receives a half, after the last change of the other
+-- database.
 -- test_take_half__makes_the_vouchers_its_own
 select new_voucher(10, 1), new_voucher(10, 1), place(101, '{1}'), place(102, '{1}');
 insert into used_key (voucher_id, actor, key, request, made_id)
@@ -174,7 +175,7 @@ select array_agg(voucher_id), (select array_agg(voucher_id) from order_event),
 from voucher_order;
 --> {102,102}|{102,102}|{102}|{other,others}|{b,d}|0
 
--- Until the split has ended, the other database receives what is deleted here.
+-- Until the split has ended, the other database receives the deletions in this database.
 -- test_delete_moved__waits_for_the_end_of_the_split
 r: set client_min_messages = error;
 r: begin;
@@ -197,7 +198,7 @@ select due_to_id is not null from voucher_order;
 --> t
 
 -- test_publish_half__has_the_rows_of_the_half
--- Otherwise the server would warn that its wal_level is too low.
+-- Without this setting the server would warn that its wal_level is too low.
 r: set client_min_messages = error;
 r: begin;
 r: select publish_half('u') from generate_series(1, 2);
@@ -288,10 +289,10 @@ select cell, in_cell(1, 2, format('set_cell(%L)', cell)) from unnest('{1/2,0/2,1
 --> 1/4|this database holds vouchers of cell 1/2, ...
 truncate voucher, stock_event;
 
--- These sessions are of a superuser, because only a superuser can read the subscriptions.
+-- Only a superuser can read the subscriptions, so these sessions belong to a superuser.
 -- test_join_aggregate__needs_a_new_database_and_cells_that_do_not_overlap
 r: set client_min_messages = error;
--- Two subscriptions that do not count. The name of the first is not that of a cell. The second
+-- Two subscriptions that do not count: the first does not have the name of a cell, and the second
 -- belongs to another database.
 r: begin;
 r: create subscription mine connection 'dbname=a' publication mine with (connect = false);
@@ -334,7 +335,7 @@ r: select in_cell(0, 1, 'join_aggregate(''{"number":0,"cells":2,"url":"dbname=a"
 --> this database holds vouchers of its own: an aggregate ...
 
 -- test_publish_cell__describes_the_cell
--- Otherwise the server would warn that its wal_level is too low.
+-- Without this setting the server would warn that its wal_level is too low.
 set client_min_messages = error;
 create publication mine for table voucher;
 select publish_cell('u');
@@ -342,7 +343,6 @@ select publish_cell('u');
 select in_cell(-1, 2, 'publish_cell(''u'')');
 --> this database is an aggregate of cells, ...
 drop publication seckill_cell;
--- After a split, the rows that were given away are not published.
 update cell set cells = 2;
 select publish_cell('u');
 --> {"number" : 0, "cells" : 2, "url" : "u"}
@@ -361,7 +361,7 @@ select new_next_voucher(0), new_next_voucher(262143), new_next_voucher(0), new_n
 select segment_of(65535), segment_of(65536), segment_of(131071);
 --> 0|1|1
 
--- The second session waits for the first one. Then it finds that the new segment has begun.
+-- The second session waits for the first session. Then it finds that the new segment has begun.
 -- test_next_voucher_id__begins_a_segment_once
 select new_next_voucher(0);
 begin;

@@ -1,8 +1,8 @@
 -- erase.sql - the ids of shoppers are replaced, and the data stay valid.
 
--- Shopper 7 has a paid order and a cancelled order of voucher 101, and an unpaid order of voucher
--- 102. Of voucher 101, shopper 8 has a cancelled order and shopper 9 an unpaid one. Another session
--- holds the row of voucher 103, which has no order of shopper 7.
+-- Shopper 7 has three orders: a paid and a cancelled order of voucher 101, and an unpaid order of
+-- voucher 102. Shopper 8 has a cancelled order of voucher 101, and shopper 9 has an unpaid order of
+-- it. Another session holds the row of voucher 103, which has no order of shopper 7.
 -- test_erase_user__replaces_the_shopper_in_orders_and_history
 select new_voucher(9, 2), new_voucher(9, 2), new_voucher(9, 2);
 select place(103, '{8}');
@@ -33,7 +33,7 @@ select verdict from change_order('cancel', 102, order_of(102, 7), 'shopper:7', '
 select * from erase_user(7);
 --> |3|2|4
 c: rollback;
--- Both orders of voucher 101 have the same number. The order of voucher 102 has another one.
+-- The two orders of voucher 101 have the same new id. The order of voucher 102 has another new id.
 select voucher_id, count(*), count(distinct user_id), bool_and(to_hex(user_id) ~ '^4[0-9a-f]{15}$'),
        count(request_key)
 from voucher_order where user_id > 9 group by voucher_id order by 1;
@@ -41,7 +41,7 @@ from voucher_order where user_id > 9 group by voucher_id order by 1;
 --> 102|1|1|t|0
 select count(distinct user_id) from voucher_order where user_id > 9;
 --> 2
--- Everything else of these orders is as before, and nothing of other shoppers and roles has changed.
+-- Nothing else in these orders has changed, and nothing of other shoppers and roles.
 select o.status, o.slot, o.fence, string_agg(replace(e.actor, o.user_id::text, 'ID'), ' ' order by e.id)
 from voucher_order o left join order_event e on e.order_id = o.id where o.user_id > 9
 group by o.id, o.status, o.slot, o.fence order by o.id;
@@ -71,7 +71,7 @@ select place(101, '{7,8}', '{1,2}', '{a,b}'), pay(101, 7), place(102, '{7}'), ca
 update voucher set end_at = now() where id = 101;
 select archive_vouchers(102, 'archive');
 --> 1
--- The order in the archive is not changed if another order cannot be.
+-- If one order cannot be erased, the order in the archive is not erased, either.
 select orders, refusal from erase_user(7);
 --> 0|the sale of voucher 102 has not ended
 select user_id, request_key from archive.voucher_order order by 1;
@@ -114,7 +114,7 @@ select erase_ended(0, 'archive');
 --> ERROR P0001: this database is an aggregate: erase the shoppers in each of its cells
 delete from cell where number < 0;
 
--- The other cell erases the shopper in the vouchers that it was given.
+-- Voucher 101 was given to another cell, which has to erase its orders.
 -- test_erase_user__leaves_out_what_was_given_to_another_cell
 select new_voucher(9, 1), new_voucher(9, 1), place(101, '{7}'), place(102, '{7}'), pay(101, 7), pay(102, 7, 'y');
 update voucher set end_at = now();

@@ -1,7 +1,6 @@
 -- feed.sql - the feed of all vouchers: its order, its pages, and transactions that commit late.
---
--- In the feed a change has a number. The changes of one batch of orders have the number of its
--- first order, `first`, and a number each.
+-- In the feed each change has a number. The changes of one batch of orders also share a number
+-- `first`, which is the number of the batch's first order.
 
 -- Returns the changes that come after a position of the feed. Each change is "NUMBER+" if it
 -- changes stock, or "NUMBER=STATUS". If the change shares the number of a batch, "FIRST." precedes

@@ -19,7 +19,6 @@ begin
             setval('call_number', 0, false);
 end $$;
 
--- Counts the calls of a statement that runs in several sessions, from 0.
 create sequence given.call_number minvalue 0;
 
 -- Creates a voucher whose sale began a minute ago and ends in an hour.
@@ -29,7 +28,8 @@ language sql as $$
                                   now() - interval '1 min', now() + interval '1 h', 900)
 $$;
 
--- Numbers this many orders and events. Then creates a voucher with the next id.
+-- Advances the sequence of orders and events by p_numbers, and then creates a voucher with the next
+-- id.
 create function given.new_next_voucher(p_numbers bigint) returns bigint language sql as $$
     select setval('voucher_order_id_seq', last_value + p_numbers) from voucher_order_id_seq;
     select id from create_voucher(next_voucher_id(), 'title', '', 100, 200, 1000000, 1,
@@ -46,7 +46,8 @@ create function given.place(p_voucher bigint, p_users bigint[], p_fences bigint[
 $$;
 
 -- Places a batch. Returns "VERDICTS / SHOPPERS / POSITIONS". SHOPPERS has the shopper of each order
--- that was placed or found, or "-". POSITIONS are those of the requests whose key was repeated.
+-- that was placed or found, or "-". POSITIONS has the position of each request whose key was
+-- repeated.
 create function given.placed(p_voucher bigint, p_users bigint[], p_fences bigint[] default null,
     p_keys text[] default null, p_tickets boolean[] default null) returns text
 language plpgsql as $$
@@ -65,7 +66,6 @@ begin
          from unnest(p.details) with ordinality x (d, at) where at % 6 = 1));
 end $$;
 
--- Returns the newest order of a shopper.
 create function given.order_of(p_voucher bigint, p_user bigint) returns bigint language sql as $$
     select id from voucher_order where voucher_id = p_voucher and user_id = p_user
     order by id desc limit 1
@@ -97,7 +97,6 @@ language sql as $$
     where o.voucher_id = p_voucher and o.user_id = p_user and o.slot = p_slot
 $$;
 
--- Lets the payment deadline of the newest order of a shopper pass.
 create function given.make_due(p_voucher bigint, p_user bigint) returns void language sql as $$
     update voucher_order set created_at = created_at - interval '1 s', expires_at = created_at
     where id = order_of(p_voucher, p_user);
@@ -128,8 +127,8 @@ begin
                    (select bytes from query where folder = 'queries' and name = p_query));
 end $$;
 
--- Returns the first column of the rows of a prepared query. With p_shift = 20 an id of an order or
--- event is reduced to its number.
+-- Returns the first column of the rows of a prepared query. With p_shift = 20 each id of an order
+-- or event is reduced to its number.
 create function given.ids(p_call text, p_shift integer default 0) returns text
 language plpgsql as $$
 declare
@@ -150,7 +149,6 @@ create function given.all_pages_read() returns bigint language sql as $$
     where relnamespace = current_schema::regnamespace and relkind in ('r', 'i')
 $$;
 
--- Returns how many pages a statement reads.
 create function given.pages_read(p_statement text) returns bigint language plpgsql as $$
 declare
     v_before bigint := all_pages_read();

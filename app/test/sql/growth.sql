@@ -5,7 +5,7 @@
 -- read hundreds of times more pages.
 
 -- test_place_orders__costs_the_same_after_a_million_orders
--- Empty tables without later statistics are the worst case for a planner.
+-- Empty tables without later statistics are the worst case for the planner.
 alter table voucher_order set (autovacuum_enabled = off);
 alter table voucher set (autovacuum_enabled = off);
 analyze voucher, voucher_order;
@@ -60,14 +60,14 @@ from sample group by call order by call;
 --> look_up()|t
 --> repeat_orders()|t
 --> sell(%s)|t
--- The tables are emptied, because an audit of all orders at the end of the test would take long.
+-- The test empties the tables, because an audit of all orders would take long.
 select begin_test();
 
--- The limit is 2, and one live order has slot 1.
+-- The limit is two orders. Slot 1 is used by a live order.
 -- test_place_orders__costs_the_same_with_ended_orders
 create temp sequence fence start 1000000;
--- Shopper 1 places an order and cancels it. Then a request has the fence of an ended order, and is
--- refused. Then the service looks up an order that was not placed.
+-- Shopper 1 places an order and cancels it. A second request has the fence of an ended order, and
+-- is refused. Then the service looks up an order that was not placed.
 create function pg_temp.order_again(p_voucher bigint) returns text language sql as $$
     select place(p_voucher, '{1}', array[nextval('fence')]) || cancel(p_voucher, 1)
            || place(p_voucher, '{1}', '{1}')

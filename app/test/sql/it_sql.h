@@ -17,11 +17,11 @@
     "%s?options=-csearch_path%%3D%s%%2Cgiven%%20-cclient_min_messages%%3Dwarning"
 
 struct sandbox {
-    char url[512];         /* for the owner of the tables */
-    char service_url[512]; /* for the role of the service */
+    char url[512];
+    char service_url[512];
     char superuser_url[512];
     PGconn *conn;
-    char value[65536]; /* the last result of sandbox_text() */
+    char value[65536];
 };
 
 static inline void sandbox_do(struct sandbox *sandbox, const char *format, ...)
@@ -89,8 +89,8 @@ static inline int64_t sandbox_number(struct sandbox *sandbox, const char *format
     return strtoll(sandbox->value, NULL, 10);
 }
 
-/** Creates a sandbox whose schema is empty: no migration has run. A program can use a name only
- *  once. */
+/** Creates a sandbox with an empty schema, in which no migration has run. A program can use a name
+ *  only once. */
 static inline struct sandbox *sandbox_new(struct fixture *fixture, const char *schema)
 {
     struct sandbox *sandbox = calloc(1, sizeof(*sandbox));

@@ -17,7 +17,6 @@ select stock_left from restock_voucher_once(null, 101, 1, 'admin:1');
 --> 21
 select stock_left from restock_voucher_once(null, 101, 1, 'admin:1');
 --> 22
--- A request that fails does not keep its key.
 select restock_voucher_once('no', 101, -23, 'admin:1');
 --> ERROR 23514: ...
 select stock_left from restock_voucher_once('no', 101, -22, 'admin:1');
@@ -80,13 +79,11 @@ execute create_vouchers('{a,b,b}', '{"",d,d}', '{1,2,2}', '{3,4,4}', '{5,6,6}', 
     '{2030-01-01 00:00+00,2030-01-02 00:00+00,2030-01-02 00:00+00}', '{2031-01-01 00:00+00,2031-01-02 00:00+00,2031-01-02 00:00+00}',
     '{9,10,10}', 'admin:1', '{0,1,1}', '{11,12,12}', 'k');
 --> ERROR 23505: the key belongs to another request
--- If one voucher is invalid, no voucher is created.
 execute create_vouchers('{a,b}', '{"",d}', '{1,2}', '{3,4}', '{5,6}', '{7,8}', '{2030-01-01 00:00+00,2030-01-02 00:00+00}',
     '{2031-01-01 00:00+00,2030-01-02 00:00+00}', '{9,10}', 'admin:1', '{0,1}', '{11,12}', null);
 --> ERROR 23514: ...
 select count(*) from voucher;
 --> 2
--- The vouchers are archived.
 truncate voucher, voucher_order, payment, order_event, stock_event cascade;
 execute create_vouchers('{a,b}', '{"",d}', '{1,2}', '{3,4}', '{5,6}', '{7,8}', '{2030-01-01 00:00+00,2030-01-02 00:00+00}',
     '{2031-01-01 00:00+00,2031-01-02 00:00+00}', '{9,10}', 'admin:1', '{0,1}', '{11,12}', 'k');
@@ -103,8 +100,8 @@ select new_voucher(5, 1), place(101, '{1,2}');
 select change('redeem', 1, 'k'), change('pay', 1, 'p', 'ref', 99), change('pay', 1, 'p', 'ref', 100),
        change('pay', 1, 'p', 'ref', 100);
 --> 3 unpaid|4 unpaid|1 paid|2 paid
--- The payment was done with key "p". A repetition with key "q" is recognised by its payment_ref,
--- and then "q" belongs to it, too.
+-- Key "p" belongs to the payment. A repetition with key "q" is recognised by its payment_ref. From
+-- then on "q" belongs to the payment, too.
 select change('pay', 1, 'q', 'ref', 100), change('pay', 1, 'q', 'ref', 99);
 --> 2 paid|7 paid
 select change('refund', 1, 'k'), change('refund', 1, 'k'), change('refund', 1, 'l'),
@@ -120,7 +117,7 @@ select change('cancel', 2, 'c'), change('cancel', 2, 'c'), change('cancel', 3, '
 --> 1 cancelled|2 cancelled|5
 select stock_left from voucher;
 --> 5
--- A request that fails gives back its key. Keys of other vouchers and actors stay.
+-- A request that fails gives back its key. The keys of other vouchers and actors stay.
 select new_voucher(5, 1);
 select restock_voucher_once('x', 102, 1, 'admin:1'), restock_voucher_once('x', 101, 1, 'admin:2');
 select change('redeem', 2, 'x');

@@ -1,7 +1,7 @@
 -- life.sql - orders after they were placed: states, stock, history, rights.
 
--- Each call is made in each state. The result has the verdict of the call, the status of the order
--- after the call, and the number of pieces that the call has returned to the stock.
+-- Each call is made in each state. The result has the verdict of the call, then the status of the
+-- order, and then the number of pieces that the call has returned to the stock.
 -- test_life__each_call_in_each_state
 create temp sequence shopper;
 create function pg_temp.after(p_way text[], p_call text) returns text language plpgsql as $$
@@ -59,7 +59,7 @@ from pay_order(101, order_of(101, 1), 'payment:1', 'ref', 100);
 select verdict, (changed).status, (changed).payment_ref, (changed).slot
 from refund_order(101, order_of(101, 1), 'admin:1');
 --> 1|refunded|ref|
--- The call changes nothing, so the version of the voucher stays.
+-- The cancellation has changed nothing, so the version of the voucher stays.
 select cancel(101, 1);
 --> 3
 select version from voucher;
@@ -115,8 +115,8 @@ select version from voucher;
 --> 2
 
 -- The number of orders is limited, because the sale of the voucher waits during the call. The
--- update gives the first order of the batch a smaller id than the order of voucher 102, so other
--- vouchers have ids between those of the batch. They must not count.
+-- update gives the first order of the batch a smaller id than the order of voucher 102. So ids of
+-- another voucher lie between the ids of the batch, and must not count.
 -- test_expire_batches__takes_500_orders_of_its_voucher_at_most
 select new_voucher(999, 1), new_voucher(99, 1), new_voucher(99, 1);
 select place(102, '{1}'), place(101, array(select generate_series(1::bigint, 600)));
@@ -129,9 +129,9 @@ select v, e.* from batch, unnest('{102,103,101,101}'::bigint[]) v, expire_batche
 --> 101|500|0
 --> 101|100|1
 
--- Shopper 3 still has time to pay, so the batches from that order on have not ended. A batch that
--- has ended is not counted again. ended_fence is the greatest fence of the ended orders; the fence
--- of voucher 102 does not count.
+-- Shopper 3 still has time to pay, so the batch of shopper 3 and all later batches have not ended.
+-- A batch that has ended is not counted again. ended_fence is the greatest fence of the ended
+-- orders of voucher 101.
 -- test_expire_batches__ends_batches_up_to_one_with_an_unpaid_order
 select new_voucher(9, 1), new_voucher(9, 1);
 select place(101, '{1}', '{9}'), place(101, '{2}', '{5}'), place(101, '{3}', '{11}'),
@@ -165,7 +165,7 @@ select place(101, '{7}', '{30}'), place(101, '{7}', '{31}'), pay(101, 7), refund
        place(101, '{7}', '{30}');
 --> 1|3|1|1|7
 
--- Three orders have fences far ahead of the clock. The order of shopper 9 has not.
+-- Three orders have fences far ahead of the clock. The fence of shopper 9's order is not far ahead.
 -- test_repair_fences__lets_shoppers_order_again
 create function pg_temp.order_now(p_user bigint) returns text language sql as $$
     select place(101, array[p_user], array[unix_us(clock_timestamp())])
@@ -198,7 +198,8 @@ select ended_fence from voucher;
 --> 0
 
 -- Vouchers 101 and 102 have ended orders with fences far ahead of the clock, and voucher 103 has a
--- live one. The fence of the order of voucher 104 is less than a day ahead, so it is not repaired.
+-- live order with such a fence. The fence of voucher 104's order is less than a day ahead, so it is
+-- not repaired.
 -- test_repair_fences__locks_the_vouchers_that_it_changes
 select new_voucher(9, 1), new_voucher(9, 1), new_voucher(9, 1), new_voucher(9, 1);
 select place(id, '{1}', array[8999999999999999]), cancel(id, 1) from voucher where id < 103;
@@ -224,7 +225,6 @@ from voucher v join voucher_order o on voucher_id = v.id group by v.id order by 
 --> 103|t|t
 --> 104|t|t
 
--- Each call locks the row of its voucher, but not the row of another voucher.
 -- test_life__locks_its_voucher
 select new_voucher(9, 1), new_voucher(9, 1);
 select place(101, '{1,2,3,4,5}'), make_due(101, 2), make_due(101, 3);
@@ -279,10 +279,10 @@ select actor, from_status, to_status, stock_change, detail from voucher_history 
 
 -- -- payments --
 
--- A payment_ref that has paid another order is refused before anything else is checked, and in
--- every state of the order that is to be paid. After another refusal the caller would return money
--- that belongs to the other order. Shopper 1 has paid with "a", shopper 4 with "p", and the order
--- of shopper 5 is cancelled.
+-- A payment_ref that has paid another order is refused before anything else is checked, in every
+-- state of the order that is to be paid. After another refusal the caller would return money that
+-- belongs to the other order. Shopper 1 has paid with "a" and shopper 4 with "p". The order of
+-- shopper 5 is cancelled.
 -- test_pay_order__refuses_the_ref_of_another_order
 select new_voucher(10, 1), new_voucher(10, 1);
 select place(101, '{1,2,4}'), place(102, '{3,5}'), cancel(102, 5), pay(101, 4, 'p'),
@@ -316,7 +316,6 @@ select new_voucher(10, 1), place(101, '{1,2}');
 select cancel(101, 1), pay(101, 1, 'free'), pay(101, 2, 'free', 99), pay(101, 2, 'free');
 --> 1|3|4|1
 
--- The store sends several payments in one statement of this form.
 -- test_pay_order__several_in_one_statement
 select new_voucher(10, 1), place(101, '{1,2,3}');
 select user_id, ref, verdict
@@ -327,7 +326,7 @@ cross join lateral pay_order(101, order_of(101, user_id), 'payment:1', ref, 100)
 --> 1|x|2
 --> 3|y|1
 
--- Both sessions look up the payment_ref before either has paid.
+-- Both sessions look up the payment_ref before one of them has paid.
 -- test_pay_order__one_of_two_sessions_wins
 select new_voucher(10, 1), new_voucher(10, 1), place(101, '{1,2}'), place(102, '{3,4}');
 begin;
@@ -369,7 +368,6 @@ select archive_vouchers(102, 'archive');
 update voucher set end_at = now() where id = 101;
 select archive_vouchers(102, 'archive');
 --> ERROR P0001: voucher 101 is on sale or has an unpaid order
--- Session b holds the row of voucher 102. The archive of voucher 101 must not wait for it.
 b: begin;
 b: select from voucher where id = 102 for update;
 set lock_timeout = '60s';
@@ -394,7 +392,6 @@ from refund_order(101, 1, 'admin:1');
 --> 6|1|1|5
 select place(102, '{1,5,6}', '{11,15,16}'), place(101, '{1}', '{21}');
 --> 1 3 1|8
--- The sales end now, in this transaction.
 begin;
 update voucher set end_at = now();
 -- The archive may come from an older release, which did not have this column.
@@ -441,8 +438,8 @@ s: select distinct pg_temp.error_of(sql)
                      'create table mine (x integer)']) sql;
 --> 42501
 
--- grant_service() is called again for the roles that may place orders. Neither public nor a
--- function of another schema counts.
+-- grant_service() is called again for the roles that may place orders. The right of public does not
+-- count, and neither does a function of another schema.
 -- test_grants__are_renewed_for_roles_that_may_place_orders
 select prepare('grants');
 begin;

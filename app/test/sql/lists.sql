@@ -1,8 +1,9 @@
 -- lists.sql - lists of orders: filters and pages.
 
 -- test_list_voucher_orders__filters_by_status_and_time
--- The order with number N of voucher 3 is placed at second N. But the clock was set back before
--- order 7, which is placed at second 4.5. The order of voucher 4 is placed an hour earlier.
+-- The order with number N of voucher 3 is placed at second N. Order 7 is an exception: the clock
+-- was set back before, so the order is placed at second 4.5. The order of voucher 4 is placed an
+-- hour earlier.
 select prepare('list_voucher_orders');
 create function given.list_3(p_before bigint, p_limit bigint, p_status text default null,
     p_from text default null, p_until text default null) returns text language sql as $$
@@ -27,7 +28,7 @@ select list_3(99, 20, null, null, '03'), list_3(99, 20, null, null, '03.000001')
 --> 2 1|3 2 1|3 2
 select list_3(99, 20, 'unpaid', '02', '05');
 --> 4 2
--- The clock shows some times twice. Near such a time a list may lack orders, but it has no order of
+-- The clock shows some times twice. Near these times a list may lack orders, but has no order of
 -- another time.
 update voucher_order set created_at = '2030-01-01 00:00:05.5' where id >> 20 = 2;
 select list_3(99, 20, null, '04.4'), list_3(99, 20, null, '04.6'), list_3(99, 20, null, null, '04.4'),
@@ -38,8 +39,8 @@ select first_order_since(3, '-infinity') >> 20, first_order_since(3, '2030-01-01
 --> 0|8|9|0
 rollback;
 
--- A list reads 10,000 orders at most. The last of them is then in the list, so that the next page
--- begins there.
+-- A list reads at most 10,000 orders. The last order that was read is then in the list, so that the
+-- next page begins there.
 -- test_list_voucher_orders__reads_a_limited_number_of_orders
 select prepare('list_voucher_orders');
 begin;

@@ -11,7 +11,6 @@ select verdicts, details, price, expiry - decided_at, new_stock, new_version, op
 from placed join voucher on id = 100 + batch order by batch;
 --> {1,1}||100|00:15:00|8|2|t|t|t
 --> {1,1,1}||100|00:15:00|7|2|t|t|t
--- The ids are in the order of the requests.
 select voucher_id, user_id, fence, request_key, slot, due_to_id = o.id,
        (created_at, expires_at) = (decided_at, expiry)
 from placed, unnest(order_ids) with ordinality i (id, pos) join voucher_order o using (id)
@@ -58,8 +57,8 @@ from place_many('{101,102,103,104}', '{1,2,3,4}', '{1,2,3,4}', '{6,6,6,7}', '{5,
 --> 3|{1}
 --> 4|{2}
 
--- The advisory lock of a voucher has the lower 31 bits of the voucher's id. The id of an order has
--- the lower 20 bits.
+-- The advisory lock of a voucher is the lower 31 bits of the voucher's id. The id of an order
+-- contains only the lower 20 bits.
 -- test_place_many__locks_each_voucher
 select setval('voucher_id_seq', 2147483648 + 5);
 select new_voucher(5, 1), new_voucher(5, 1);
@@ -77,9 +76,10 @@ select voucher_id % 65536, id % 1048576 from voucher_order order by 1;
 --> 6|6
 --> 7|7
 
--- Each voucher has an order of shopper 99, and shopper 1 has an order of another voucher. Where
--- place_many() places a batch by itself, each order has an entry in the index of deadlines. Where
--- it leaves the batch to place_orders(), and all shoppers are new, the batch has one entry.
+-- Each voucher has an order of shopper 99, and shopper 1 has an order of another voucher. If
+-- place_many() places a batch itself, each order has an entry in the index of deadlines. If
+-- place_many() leaves the batch to place_orders() and all shoppers are new, the batch has one
+-- entry.
 -- test_place_many__places_plain_batches_together
 create function pg_temp.entries(p_stock integer, p_is_guarded boolean, p_tickets integer,
     p_begin interval, out entries bigint, out orders bigint) language plpgsql as $$
@@ -103,17 +103,17 @@ select * from pg_temp.entries(16, false, 0, '-1 min');
 -- The stock is too small, so place_orders() places the batch.
 select * from pg_temp.entries(15, false, 16, '-1 min');
 --> 1|15
--- All requests have a ticket.
 select * from pg_temp.entries(99, true, 16, '-1 min');
 --> 16|16
--- One request has no ticket, so there are 15 orders. 16 orders are needed to share an entry.
+-- One request has no ticket, so there are 15 orders. A batch shares an entry only if it has at
+-- least 16 orders.
 select * from pg_temp.entries(99, true, 15, '-1 min');
 --> 15|15
--- The sale has not begun.
 select * from pg_temp.entries(99, false, 16, '1 min');
 --> 0|0
 
--- A shopper who is in the batch twice or has ordered before is left to place_orders().
+-- If a shopper is in the batch twice or has ordered before, place_many() leaves the batch to
+-- place_orders().
 -- test_place_many__finds_shoppers_that_are_not_new
 select new_voucher(99, 1);
 select verdicts from place_many('{101}', '{1}', '{4}', '{1,2,3,3}', '{0,0,0,0}', null);

@@ -8,8 +8,7 @@ select placed(101, '{1,2}', null, '{a,b}', '{f,f}');
 --> 9 9 / - -
 select placed(101, '{1,2,3}', null, '{a,b,c}', '{f,t,f}');
 --> 9 1 9 / - 2 -
--- The position of a repeated key is that of its request in the batch, also if other requests lack a
--- ticket.
+-- The positions are those of the requests in the whole batch, even if other requests lack a ticket.
 select placed(101, '{1,3,2,4}', null, '{a,c,b,d}', '{f,t,t,f}');
 --> 9 1 2 9 / - 3 2 - / 3
 select placed(101, '{1,5,2}', null, '{a,e,b}', '{t,t,f}');
@@ -29,8 +28,8 @@ select order_ids, details, price, new_stock, new_version, opens < closes, decide
 from place_orders(101, '{1}', '{1}', null, '{f}');
 --> {NULL}||100|3|1|t|t
 
--- A batch with and without tickets gets the same answer as a batch of only the requests with
--- tickets. But the positions are those in the whole batch.
+-- A batch in which some requests lack a ticket gets the answer of a batch without these requests.
+-- But the positions are those in the whole batch.
 -- test_place_orders__decides_tickets_by_a_batch_of_their_own
 select new_voucher(9, 1), new_voucher(9, 1);
 select place(id, '{1,2}', '{0,0}', '{a,b}') from voucher;
@@ -44,8 +43,8 @@ select verdicts, array_positions(order_ids, null) from answers where at = 1;
 select o.user_id, o.fence, o.request_key from answers, voucher_order o
 where at = 1 and id = order_ids[5];
 --> 3|5|c
--- The details have six numbers for each repeated request. The vouchers were created at different
--- times, so numbers that are times are left out.
+-- The details have six numbers for each repeated request. The test leaves out the times, because
+-- the vouchers were created at different times.
 select details[1:2], details[6:8], details[12], cardinality(details) from answers where at = 1;
 --> {2,100}|{0,4,100}|0|12
 select price, expiry - decided_at, new_stock, new_version, opens < decided_at, closes > decided_at
@@ -75,8 +74,8 @@ select user_id, fence, request_key, slot, status, price_cents, paid_at, expires_
 from voucher_order;
 --> 7|5|k|1|unpaid|100||00:15:00|101
 
--- A large batch of new shoppers has one entry in the index of deadlines. The view shows the sizes
--- of the batches, and how many batches have this size.
+-- A large batch of new shoppers has one entry in the index of deadlines. The view counts the
+-- batches of each size.
 -- test_place_orders__new_shoppers_share_a_deadline
 create function pg_temp.place_16(p_voucher bigint, p_first bigint, p_last bigint, p_keys text[])
 returns text language sql as $$
@@ -98,24 +97,21 @@ select count(*), count(request_key), min(request_key), max(request_key) from vou
 where user_id between 201 and 300 and slot = 1 and fence is null and status = 'unpaid'
   and price_cents = 100 and expires_at = created_at + interval '900 s';
 --> 16|16|k1|k9
--- Shopper 100 has an order.
 select pg_temp.place_16(101, 401, 100, null);
 select * from pg_temp.entries;
 --> 1|16
 --> 16|2
--- Shopper 601 is in the batch twice.
 select pg_temp.place_16(101, 601, 601, null);
 select * from pg_temp.entries;
 --> 1|32
 --> 16|2
--- Shoppers of the second batch have orders, but of another voucher.
+-- The shoppers of the second batch have orders, but of another voucher.
 select pg_temp.place_16(102, 801, 900, null), pg_temp.place_16(101, 801, 900, null);
 -- This batch is too small to get one entry for all of its orders.
 select place(101, '{901,902}');
 select * from pg_temp.entries;
 --> 1|34
 --> 16|3
--- The stock is smaller than the batch.
 select pg_temp.place_16(103, 1, 100, null);
 --> 1 1 1 1 1 1 1 1 1 1 1 1 1 1 4 4
 select stock_left, count(due_to_id), max(due_to_id) = max(o.id)
@@ -259,7 +255,7 @@ select verdicts, order_ids[2:3] = array[order_of(101, 8), order_of(101, 9)], car
 from place_orders(101, '{7,8,9}', '{0,0,0}', '{z,x,y}');
 --> {1,2,2}|t|12|2|{3,100}|1|t
 
--- The batch has repeated keys and shoppers at their limit, and the stock runs out within it.
+-- The batch has repeated keys and shoppers at their limit, and the stock runs out within the batch.
 -- test_place_orders__everything_mixed
 select new_voucher(6, 2);
 select place(101, '{1,1,2}', null, '{a,b,c}');
@@ -274,14 +270,15 @@ select new_voucher(10, 4);
 select place(101, '{1}', '{10}'), place(101, '{1}', '{10}'), place(101, '{1}', '{9}'),
        place(101, '{1}', '{11}');
 --> 1|7|7|1
--- Fence 0 is an order without a lock. The fence of one shopper does not count for another shopper.
+-- Fence 0 means an order without a lock. The fence of one shopper does not count for another
+-- shopper.
 select place(101, '{1}', '{0}'), place(101, '{1}', '{11}'), place(101, '{2}', '{1}');
 --> 1|7|1
 select stock_left from voucher;
 --> 6
 
--- In voucher 102 slot 1 is free. The fence 15 is stale (7): it is above the fence of the ended order
--- (10), but below the fence of the live order in slot 2 (20).
+-- In voucher 102, slot 1 is free again. Fence 15 is stale (verdict 7): it is above the fence 10 of
+-- the ended order, but below the fence 20 of the live order in slot 2.
 -- test_place_orders__fence_of_an_ended_order_counts
 select new_voucher(10, 1), new_voucher(10, 2);
 select place(101, '{1}', '{50}'), cancel(101, 1), place(101, '{1}', '{50}'),
@@ -293,15 +290,14 @@ select place(102, '{1}', '{10}'), place(102, '{1}', '{20}'), free_slot(102, 1, 1
        place(102, '{1}', '{21}'), place(102, '{2}', '{15}');
 --> 1|1|1|7|1|1
 
--- Two orders of shopper 1 have ended, with fences 50 and 60. A fence between them is stale, and so
--- is 60 itself.
+-- Two orders of shopper 1 have ended, with the fences 50 and 60. Fences from 50 to 60 are stale.
 -- test_place_orders__newest_of_the_ended_orders_counts
 select new_voucher(10, 1);
 select place(101, '{1}', '{50}'), cancel(101, 1), place(101, '{1}', '{60}'), cancel(101, 1),
        place(101, '{1}', '{55}'), place(101, '{1}', '{60}'), place(101, '{1}', '{61}');
 --> 1|1|1|1|7|7|1
 
--- Shopper 1 has an ended order of voucher 101 only, and voucher 102 has an ended order of shopper 2
+-- Shopper 1 has an ended order of voucher 101 only. Voucher 102 has an ended order of shopper 2
 -- only. Neither fence counts for shopper 1 and voucher 102.
 -- test_place_orders__fence_of_an_ended_order_of_another_voucher_does_not_count
 select new_voucher(10, 1), new_voucher(10, 1);
@@ -346,7 +342,7 @@ from resolve_orders(101, '{1,1,1,1,2,2,1,1,3,3,3,1,1,2,1}',
 left join voucher_order on id = order_id;
 --> 1b 1c 1a 0 1e 0 0 0 1k 0 0 1a 0 0 0
 
--- Without an index each of these calls would read the orders of all shoppers, which have 350 pages.
+-- Without an index each of these calls would read all orders, which have 350 pages.
 -- test_functions__find_the_orders_of_a_shopper_by_an_index
 select new_voucher(99999, 2), place(101, array(select generate_series(1::bigint, 20000)));
 select call, pages_read('select ' || call) < 200

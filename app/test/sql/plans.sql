@@ -35,13 +35,13 @@ insert into question values
     ('order_events', '1, 0, 21, 100000 * 1048576::bigint + 1'),
     ('feed_events', '9000000, 9000000, 9000000, 21'),
     ('due_batches', '500, ''{}''');
--- For each change, the query reads up to 10 rows that come after it.
+-- For each change, the query reads up to 10 rows that follow the change.
 insert into question values
     ('feed_events', '0, 0, 9000000, 21', 250),
     ('feed_events', '150000, 150000, 9000000, 21', 250),
     ('feed_events', '350000, 350000, 9000000, 21', 250);
--- The query begins behind the last open voucher. It reads half of the index voucher_end_begin, see
--- sql/migrations.
+-- The query begins after the last open voucher, and reads half of the index voucher_end_begin (see
+-- sql/migrations).
 insert into question values ('list_open', 'now() + interval ''501 min'', 5, 21', 1000);
 -- The query reads 126 orders to find the first and the last order of a time. The last of these
 -- lists also reads 10,000 of the 200,000 orders.
@@ -64,9 +64,9 @@ select prepare('session');
 execute session('0', '0', '0');
 select prepare(query) from (select distinct query from question) q;
 select pg_temp.answer(query, arguments) from question;
--- Vouchers 1 to 500 are open, and voucher 1 has all orders and events. Of the other vouchers, half
--- are upcoming and end later than the open ones, and half have ended. Shopper 200500 also has an
--- order for each of 100 other vouchers.
+-- Vouchers 1 to 500 are open, and voucher 1 has all orders and events. Half of the other vouchers
+-- are upcoming, and end later than the open vouchers. The other half have ended. Shopper 200500
+-- also has an order for each of 100 other vouchers.
 insert into voucher (id, price_cents, face_value_cents, stock_total, stock_left, per_user_limit,
                      pay_within_s, title, begin_at, end_at)
 select n, 1, 1, 0, 0, 1, 60, 'voucher',
@@ -89,10 +89,10 @@ select n, n * 1048576::bigint + 1 from generate_series(1, 200000) n;
 select * from question, pg_temp.answer(query, arguments)
 where pages not between 1 and most or has_scan;
 --> (none)
--- No audit would accept these rows.
+-- begin_test() deletes the rows, which no audit would accept.
 select begin_test();
 
--- A new key deletes old keys, so the table has some.
+-- A new key deletes old keys, so the table contains some old keys.
 -- test_use_key__reads_few_pages_of_a_large_table
 select prepare('session');
 execute session('0', '0', '0');

@@ -81,7 +81,7 @@ from unnest(array['list_orders(0, 99::bigint << 20, 9, null, ''-infinity'', ''in
 --> order_events(4, 0, 9, 10::bigint << 20 | 3)|
 --> voucher_events(3, 0, 9)|10 21 30 31 32
 --> voucher_events(3, 21::bigint << 20 | 3, 2)|30 31
--- Order 12 belongs to the batch of another order, and order 13 is not due yet.
+-- Order 12 belongs to the batch of another order, and order 13 is not yet due.
 update voucher_order o
 set due_to_id = case when number <> 12 then id end, expires_at = now() + ends
 from (values (10, interval '0'), (21, '-1 h'), (15, '-2 h'), (12, '-3 h'), (13, '1 us'))
@@ -146,7 +146,6 @@ execute list_open('-infinity', 7, 9);
 execute list_ended('infinity', 7, 9);
 --> ||||||||||||||20...
 
--- The service recognises the first of these errors by the name of its constraint.
 -- test_queries__refuse_invalid_vouchers
 select prepare(name) from query where folder = 'queries'
        and name ~ '(create|patch|restock)_voucher';
@@ -298,10 +297,10 @@ select alive_at between now() - interval '1 min' and clock_timestamp() from cell
 
 -- -- sessions --
 
--- Executes the barrier in a transaction, after another transaction has committed. With p_level
--- 'off' the earlier commit is not on disk yet, otherwise it is. The answer has the level of the
--- commit, whether a message was written, and whether the transaction has an id. Other processes may
--- write or flush WAL at the same time, so up to 100 attempts are made.
+-- Executes the barrier in a transaction, after another transaction has committed. The earlier
+-- commit is already on disk unless p_level is 'off'. The answer has the level of the commit,
+-- whether a message was written, and whether the transaction has an id. Other processes may write
+-- or flush WAL at the same time, so up to 100 attempts are made.
 -- test_barrier__writes_unless_all_is_on_disk
 create procedure pg_temp.try_barrier(p_level text, p_statement text, p_wanted text,
                                      inout answer text) language plpgsql as $$
@@ -336,7 +335,7 @@ call pg_temp.try_barrier('off', 'update cell set alive_at = now()', 'on id', nul
 show synchronous_commit;
 --> off
 
--- The first column is the durability. With a standby it is 3, see it_store.c.
+-- The first column is the durability. See it_store.c for the value 3, which needs a standby.
 -- test_proof__tells_the_level_of_commits
 select prepare('proof');
 execute proof;
@@ -351,7 +350,7 @@ set default_transaction_read_only = on;
 execute proof;
 --> 1|1|...
 
--- A database that receives a half of a cell has the row of that cell, too.
+-- A database that receives a half of a cell also has the row of that cell.
 -- test_proof__tells_the_cell
 select prepare('proof');
 execute proof;

@@ -1,6 +1,5 @@
 -- race.sql - sessions that write at the same time.
 
--- Each call places a batch of 40 random shoppers. They have no locks, and some have keys.
 -- test_place_orders__sessions_share_one_stock
 create function given.buy(p_vouchers bigint[], p_shoppers integer) returns void language sql as $$
     select place(p_vouchers[1 + (random() * (cardinality(p_vouchers) - 1))::integer],
@@ -22,8 +21,8 @@ select voucher_id, count(*) from voucher_order where slot is not null group by 1
 --> 104|200
 --> 105|200
 
--- Each shopper orders three vouchers four times. Each call has the vouchers in another random
--- order, so sessions could deadlock.
+-- Each shopper orders three vouchers four times, each time in a random sequence of the vouchers, so
+-- sessions could deadlock.
 -- test_place_many__sessions_wait_for_each_other
 create function given.buy_each() returns void language plpgsql as $$
 declare
@@ -43,9 +42,9 @@ select id, stock_left from voucher order by id;
 --> 102|760
 --> 103|760
 
--- For each order, 20 sessions cancel it and 20 sessions pay it. Another session lets its payment
--- deadline pass, and another session expires it. A payment that is too late expires the order, too.
--- Exactly one of these changes must win.
+-- 20 sessions cancel each order, and 20 sessions pay it. Another session lets the payment deadline
+-- of the order pass, and yet another session expires the order. A payment that is too late expires
+-- the order, too. Exactly one change of each order must win.
 -- test_life__cancellations_payments_and_the_expiry
 create table given.won (user_id bigint, call text);
 create function given.end_order() returns void language plpgsql as $$
@@ -72,8 +71,8 @@ where coalesce(call, 'expired') <> status::text
 --> (none)
 
 -- Six sessions write for different times, and roll some of their changes back. A seventh session
--- reads the events after its cursor, page by page. Each writer has two functions that lock the
--- voucher, and either may come first.
+-- reads the events after its cursor, page by page. Each writer calls two functions that lock the
+-- voucher, in either sequence.
 -- test_history__a_follower_misses_nothing
 create table given.follower as select 0::bigint as cursor, 0::bigint as seen;
 create function given.follow() returns void language plpgsql as $$

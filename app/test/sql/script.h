@@ -32,9 +32,9 @@
 #define SCRIPT_MAIN    'a' /* the session of a statement without a letter */
 
 struct script_test {
-    const char *script;      /* name of the file */
-    const char *begin, *end; /* the lines of the test */
-    int line;                /* number of the first line */
+    const char *script;
+    const char *begin, *end;
+    int line;
     char name[100];
 };
 
@@ -88,7 +88,8 @@ static inline void script_print_result(char *text, const PGresult *result)
     }
 }
 
-/* Returns what a session answers to the statement that was sent. Valid until the next call. */
+/* Returns the answer of a session to the statement that was sent. The text is valid until the next
+   call. */
 static inline const char *script_answer(PGconn *session)
 {
     static char text[SCRIPT_BYTES];
@@ -107,7 +108,7 @@ static inline const char *script_answer(PGconn *session)
     return text[0] != '\0' ? text : "(none)\n";
 }
 
-/* Returns what a session answers, or "waits" while it waits for a lock. */
+/* Returns the answer of a session, or "waits" while the session waits for a lock. */
 static inline const char *script_answer_or_waits(PGconn *session)
 {
     int64_t deadline_us = clock_mono_us() + DEADLINE_MS * INT64_C(1000);
@@ -122,7 +123,7 @@ static inline const char *script_answer_or_waits(PGconn *session)
     return script_answer(session);
 }
 
-/* Whether the text is as wanted. "..." matches any text within a line. */
+/* Whether `text` equals `wanted`, in which "..." matches any text within a line. */
 static inline bool script_matches(const char *text, const char *wanted)
 {
     const char *any = strstr(wanted, "...");
@@ -148,7 +149,7 @@ struct script_step {
 };
 
 /* Executes the statement in several sessions at once, and again when all have answered. Returns an
-   answer that is an error, or "" if there is none. */
+   answer that is an error, or "" if no session has reported an error. */
 static inline const char *script_race(const struct script_step *step)
 {
     PGconn *sessions[SCRIPT_RACERS];
@@ -212,7 +213,7 @@ static inline const char *script_read_sessions(const char *line, struct script_s
     return line + 2;
 }
 
-/* Whether the statement ends here, which is not so in the body of a function. */
+/* Whether the statement ends here. A ";" in the body of a function does not end it. */
 static inline bool script_is_complete(const char *sql)
 {
     unsigned quotes = 0;
@@ -263,7 +264,7 @@ static inline int script_end_test(void **state UNUSED)
 
 /* -- files -- */
 
-/* Returns the text of app/test/sql/NAME.sql. It stays in memory until the program ends. */
+/* Returns the text of app/test/sql/NAME.sql, which stays in memory until the program ends. */
 static inline const char *script_read(const char *name)
 {
     char *text = calloc(1, SCRIPT_BYTES), path[100];
@@ -280,7 +281,6 @@ static inline const char *script_read(const char *name)
 static struct script_test script_tests[SCRIPT_TESTS];
 static size_t script_count;
 
-/* Adds a test for each line "-- test_..." of the file. */
 static inline void script_add_tests(const char *script)
 {
     static const char mark[] = "-- test_";
@@ -302,7 +302,6 @@ static inline void script_add_tests(const char *script)
     }
 }
 
-/* Adds each embedded file of SQL to the table given.query. */
 static inline void script_keep_queries(PGconn *session)
 {
     static const char insert[] =
