@@ -13,7 +13,6 @@
 
 /* -- lists -- */
 
-/* Returns the value of the keyword; "": the keyword is not given. */
 static const char *value_of(const PQconninfoOption *options, const char *keyword)
 {
     while (strcmp(options->keyword, keyword) != 0)
@@ -34,8 +33,8 @@ static unsigned count_elements(const char *list)
     return count;
 }
 
-/* Copies element `number` of the list. If the list has only one element, this is for all hosts.
-   False: the element is too long, or is empty in a list of several elements. */
+/* Copies element `number` of the list. A list with only one element gives this element to all
+   hosts. Returns false if the element is too long, or is empty in a list of several elements. */
 static bool copy_element(const char *list, unsigned number, char *ret, size_t size)
 {
     bool is_alone = strchr(list, ',') == NULL;

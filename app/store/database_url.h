@@ -2,7 +2,7 @@
  * database_url.h - checks SECKILL_DATABASE_URL, and splits it into hosts.
  *
  * libpq can try several hosts, but its asynchronous interface has no time limit per host, and
- * resolves names by a call that blocks. So the store itself tries the hosts one after the other.
+ * resolves names by a call that blocks. So the store itself tries one host after another.
  */
 #ifndef DATABASE_URL_H
 #define DATABASE_URL_H
@@ -29,15 +29,15 @@ struct database_host {
 MUST_CHECK enum rlock_status database_url_check(const char *url, unsigned *ret_host_count,
                                                 struct rlock_err *reterr);
 
-/** Copy the host with this number, from 0, of a URL that has passed the check. False: out of
- *  memory. */
+/** Copy the host with this number, from 0, of a URL that has passed the check. Returns false if
+ *  memory is out. */
 MUST_CHECK bool database_url_host(const char *url, unsigned number,
                                   struct database_host *ret_host);
 
-/** Whether the host has a name that must be resolved before connecting. */
 bool database_host_is_named(const struct database_host *host);
 
-/** Begin to connect to one host of a URL, without blocking. May return NULL, as libpq does. */
+/** Begin to connect to one host of a URL, without blocking. Returns NULL if memory is out, as libpq
+ *  does. */
 struct pg_conn *database_connect(const char *url, const struct database_host *host);
 
 /* Titles and keys are UTF-8, which a database with another encoding cannot store. */

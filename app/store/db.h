@@ -23,11 +23,10 @@ MUST_CHECK enum rlock_status db_open(const char *database_url, struct db **ret_d
                                      struct rlock_err *reterr);
 void db_close(struct db *db); /* accepts NULL */
 
-/** A query of sql/queries. */
 struct db_query {
     const char *name;
     const char *const *values; /* the parameters as texts; NULL is SQL's NULL */
-    int count;                 /* of the parameters */
+    int count;
     /* Called for each row, with its first and its last column. */
     void (*on_row)(const char *first, const char *last, void *arg);
     void *arg;
@@ -39,7 +38,7 @@ MUST_CHECK enum rlock_status db_ask(struct db *db, const struct db_query *query,
                                     struct rlock_err *reterr);
 
 struct db_migration {
-    bool is_dry_run;          /* only report the steps */
+    bool is_dry_run;
     const char *cell;         /* "K/N": make the database cell K of N; NULL: no change */
     const char *aggregate;    /* URL of a cell to be replicated here; NULL: none */
     const char *service_role; /* receives the rights of the service; may be NULL */

@@ -1,9 +1,9 @@
 /*
  * db_audit.c - runs the checks of sql/audit.
  *
- * Each check is a query for rows that should not exist. All checks see one database snapshot. They
- * do not rely on constraints: an index can be corrupt, a constraint can be dropped, a row can be
- * changed by hand.
+ * Each check is a query for rows that should not exist. All checks see one database snapshot. The
+ * checks do not rely on constraints, because an index can be corrupt, a constraint can be dropped,
+ * and a row can be changed by hand.
  */
 #include "app/store/db.h"
 #include "app/store/db_impl.h"
@@ -15,7 +15,7 @@ struct check {
     const char *sql;
 };
 
-/* False: the file is not a check. */
+/* Returns false if the file is not a check. */
 static bool read_check(const struct embedded *file, struct check *ret_check)
 {
     static const char folder[] = "sql/audit/";
@@ -25,7 +25,7 @@ static bool read_check(const struct embedded *file, struct check *ret_check)
            sscanf(file->bytes, "-- %127[^\n]", ret_check->title) == 1;
 }
 
-/* Reports the rows one by one, because there may be millions. */
+/* Reports the rows one by one, because a check may find millions. */
 static enum rlock_status run_check(struct db *db, const struct check *check,
                                    const struct db_audit *audit, uint64_t *broken,
                                    struct rlock_err *reterr)

@@ -10,11 +10,10 @@ struct db {
     PGconn *conn;
 };
 
-/** Check a result. Returns RLOCK_OK, RLOCK_REFUSED, or RLOCK_IO: the connection is gone. */
+/** Check a result. Returns RLOCK_OK, RLOCK_REFUSED, or RLOCK_IO if the connection is lost. */
 MUST_CHECK enum rlock_status db_check(const struct db *db, const PGresult *result,
                                       const char *doing, struct rlock_err *reterr);
 
-/** Run one or several statements that return no rows. */
 MUST_CHECK enum rlock_status db_run(struct db *db, const char *sql, const char *doing,
                                     struct rlock_err *reterr);
 

@@ -22,10 +22,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MIGRATION_LOCK "5265717969" /* the key of an advisory lock; nobody else uses it */
-#define ATTEMPTS_MAX   180          /* attempts to lock the tables, in eight minutes */
-#define LOCK_MS_MIN    200 /* lock_timeout of the first attempt; the sale waits too */
-#define LOCK_MS_MAX    800 /* below deadlock_timeout, so a deadlock aborts no order */
+/* the key of an advisory lock that only migrations take */
+#define MIGRATION_LOCK "5265717969"
+#define ATTEMPTS_MAX   180 /* attempts to lock the tables, in eight minutes */
+/* lock_timeout of the first attempt, during which the sale waits, too */
+#define LOCK_MS_MIN 200
+#define LOCK_MS_MAX 800 /* below deadlock_timeout, so a deadlock aborts no order */
 
 #define LOCK_NOT_AVAILABLE "55P03" /* SQLSTATEs */
 #define DEADLOCK_DETECTED  "40P01"
@@ -71,7 +73,7 @@ static enum rlock_status read_files(struct run *run, struct rlock_err *reterr)
                               : RLOCK_OK;
 }
 
-/* RLOCK_BUSY: other sessions use a table, and the transaction may be tried again. */
+/* Returns RLOCK_BUSY if other sessions use a table, so that the transaction may be tried again. */
 static enum rlock_status execute(struct db *db, const char *sql, const char *doing,
                                  struct rlock_err *reterr)
 {
@@ -145,7 +147,7 @@ static void roll_back(struct db *db)
 
 /* -- rights and cells -- */
 
-/* Calls a function of one parameter. If the result is not NULL, sets `ret_text`, which may be
+/* Calls a function of one parameter. If ret_text is not NULL, sets it to the result, which may be
    NULL. */
 static enum rlock_status call(struct db *db, const char *sql, const char *value,
                               char **ret_text, struct rlock_err *reterr)
@@ -159,7 +161,7 @@ static enum rlock_status call(struct db *db, const char *sql, const char *value,
     return status;
 }
 
-/* Subscribes to a cell. To be called after the commit of the migration, because a transaction that
+/* Subscribes to a cell. The caller has committed the migration before, because a transaction that
    has written cannot create the replication slot of a subscription. */
 static enum rlock_status join_cell(struct db *db, const char *url,
                                    struct rlock_err *reterr)
@@ -237,7 +239,8 @@ static enum rlock_status migrate(const struct run *run, struct rlock_err *reterr
     return status;
 }
 
-/* Tries again while other sessions use the tables, and waits longer for a lock each time. */
+/* Tries again while other sessions use the tables. Each attempt waits longer for a lock than the
+   attempt before. */
 static enum rlock_status migrate_patiently(const struct run *run,
                                            struct rlock_err *reterr)
 {
@@ -262,9 +265,9 @@ static enum rlock_status migrate_patiently(const struct run *run,
     return status;
 }
 
-/* Asks for the lock again and again while another migration has it. If this session waited in one
-   statement, `create index concurrently` of the other migration would wait for the end of this
-   statement, and both would wait for each other. */
+/* Tries to take the lock again and again while another migration holds it. If this session waited
+   in one statement, `create index concurrently` of the other migration would wait for the end of
+   this statement, and each migration would wait for the other. */
 static enum rlock_status lock(struct db *db, struct rlock_err *reterr)
 {
     bool is_locked = false;

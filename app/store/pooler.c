@@ -1,8 +1,9 @@
 /*
  * pooler.c - opens more connections to see which server processes a pooler gives to clients.
  *
- * A free process that was used last is given first, and other clients use processes at the same time.
- * So each connection keeps its process by an open transaction, while the next connection gets one.
+ * A pooler first gives away the free process that was used last, and other clients use processes at
+ * the same time. So each connection keeps its process by an open transaction, while the next
+ * connection gets another process.
  */
 #include "app/store/pooler.h"
 
@@ -14,7 +15,7 @@
 
 #define CONNECTIONS 3
 
-/* Waits for the socket. False: the time is over. */
+/* Waits for the socket. Returns false if the deadline has passed. */
 static bool wait_for(const PGconn *pg, short events, int64_t deadline_us)
 {
     struct pollfd socket = {.fd = PQsocket(pg), .events = events};
@@ -37,7 +38,7 @@ static bool await_login(PGconn *pg, int64_t deadline_us)
     return next == PGRES_POLLING_OK;
 }
 
-/* Returns the first result of a statement; NULL: there was no answer in time. */
+/* Returns the first result of a statement, or NULL if there was no answer in time. */
 static PGresult *execute(PGconn *pg, const char *statement, int64_t deadline_us)
 {
     PGresult *result, *next;
@@ -54,7 +55,7 @@ static PGresult *execute(PGconn *pg, const char *statement, int64_t deadline_us)
     return result;
 }
 
-/* Opens a transaction and leaves it open. A pooler in statement mode refuses to. */
+/* Opens a transaction and leaves it open. A pooler in statement mode refuses a transaction. */
 static bool begin(struct pooler_check *check, PGconn *pg, int64_t deadline_us)
 {
     PGresult *result = execute(pg, "begin", deadline_us);
@@ -65,7 +66,8 @@ static bool begin(struct pooler_check *check, PGconn *pg, int64_t deadline_us)
     return has_begun;
 }
 
-/* Whether a next connection may get the process: this one keeps another process. */
+/* Returns whether this connection keeps another process, so that the next connection may get the
+   process that is sought. */
 static bool seek(struct pooler_check *check, PGconn *pg, int64_t deadline_us)
 {
     PGresult *result;

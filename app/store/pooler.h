@@ -3,9 +3,9 @@
  * to the store.
  *
  * PgBouncer in transaction mode takes the server process away after each transaction. Settings,
- * LISTEN, advisory locks and prepared statements then belong to whichever client comes next. No
- * function of libpq and no message of the pooler tells the mode. So other, short connections ask
- * which server process they get.
+ * LISTEN, advisory locks and prepared statements then belong to the client that gets the process
+ * next. No function of libpq and no message of the pooler tells the mode. So other, short
+ * connections ask which server process they get.
  */
 #ifndef POOLER_H
 #define POOLER_H
@@ -31,11 +31,10 @@ struct pooler_check {
     uv_work_t work;
 };
 
-/** Ask in a thread of libuv. `done` is called on the loop, also if the thread was cancelled.
- *  Returns 0 or an error of libuv; then `done` is not called. */
+/** Ask in a thread of libuv. Then `done` is called on the loop, even if the check is cancelled.
+ *  Returns 0, or an error of libuv if `done` will not be called. */
 int pooler_check_start(struct pooler_check *check, uv_loop_t *loop);
 
-/** Cancel the check if it has not begun. `done` follows in any case. */
 void pooler_check_cancel(struct pooler_check *check);
 
 #endif

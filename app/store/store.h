@@ -56,10 +56,10 @@ struct store_options {
     uv_loop_t *loop;
     const char *database_url; /* libpq URI or keyword string; see database_url.h */
     const char *lists_url; /* the database of the lists; borrowed; NULL: database_url */
-    uint32_t timeout_ms;   /* limit of a call without a deadline of its own */
+    uint32_t timeout_ms;   /* the limit of a call that has no deadline of its own */
     unsigned lanes;      /* connections for batches of orders; 0: there are no batches */
     bool expires_orders; /* expire overdue orders if no other store does */
-    enum durability required; /* a server whose commits survive less is not used */
+    enum durability required; /* the store uses no server whose commits survive less */
     struct metrics *metrics;  /* its postgres_reconnects and expiry_leader are set */
     /* Called with the id of a voucher that has changed. Also called with 0 after each connect:
        notifications may have been lost, so any voucher may have changed. */
@@ -80,8 +80,8 @@ MUST_CHECK enum rlock_status store_open(const struct store_options *options,
                                         struct store **ret_store,
                                         struct rlock_err *reterr);
 
-/** Answer all calls with RLOCK_CANCELLED at once, and close the store. `closed` (may be NULL) is
- *  called when all handles have closed. Accepts NULL. */
+/** Answer all calls with RLOCK_CANCELLED at once, and close the store. When all handles have
+ *  closed, call `closed`, which may be NULL. Accepts NULL. */
 void store_close(struct store *store, void (*closed)(void *arg), void *arg);
 
 bool store_is_up(const struct store *store);
@@ -89,34 +89,36 @@ bool store_is_up(const struct store *store);
 /** The durability that the last proof of the main connection reported. */
 enum durability store_durability(const struct store *store);
 
-/** Ask the server for a proof, unless calls are under way, because each call has a proof. */
+/** Ask the server for a proof. Does nothing while calls are under way, because each call has a
+ *  proof. */
 void store_check(struct store *store);
 
-/** Whether the voucher or the order with this id is in the database of another cell. False for
- *  id 0. */
+/** Whether the voucher or the order with this id is in the database of another cell. False for id
+ *  0. */
 bool store_is_foreign(const struct store *store, int64_t id);
 
 /** Return the greatest possible age of a list in seconds. -1: lists are up to date, because they
- *  have no database of their own. To be called only in the callback of a list. */
+ *  have no database of their own. Called only in the callback of a list. */
 int64_t store_lists_age_s(const struct store *store);
 
-/** Print the state of the connections as a JSON object. */
 void store_print(const struct store *store, FILE *out);
 
-/** Send the calls of this turn. To be called once per turn of the loop. */
+/** Send the calls of this turn. Called once per turn of the loop. */
 void store_flush(struct store *store);
 
 /* -- orders -- */
 
-/** One request of a batch, in the caller's memory. */
+/** A request of a batch, in the caller's memory. */
 struct placement {
     int64_t user_id;
-    int64_t fence;   /* of the order's lock; 0: there is no lock, so no check */
+    /* of the order's lock; 0: there is no lock, so Postgres checks no fence */
+    int64_t fence;
     struct text key; /* request key; borrowed until the batch is answered */
     bool has_ticket; /* the request has a valid ticket */
     /* the answer, set on RLOCK_OK: */
-    enum verdict verdict; /* NONE after a batch: the outcome is unknown */
-    struct order order;   /* complete if PLACED or REPEATED; only id if ALREADY_ORDERED */
+    enum verdict verdict; /* VERDICT_NONE after a batch: the outcome is unknown */
+    /* complete if PLACED or REPEATED; only the id if ALREADY_ORDERED */
+    struct order order;
 };
 
 /** The state of a voucher after a batch, for the catalogue. */
@@ -134,22 +136,22 @@ typedef void (*store_batch_cb)(enum rlock_status status,
                                const struct voucher_snapshot *snapshot,
                                const struct rlock_err *why, void *arg);
 
-/** Order requests for one voucher. The batch, and what the batch points to, are borrowed until the
- *  callback. */
+/** Order requests for one voucher. The store borrows the batch and everything to which it points
+ *  until the callback. */
 struct store_batch {
     int64_t voucher_id;
     struct placement **placements;
     size_t count;        /* 1..10000 */
     int64_t deadline_us; /* clock_mono_us(): the earliest deadline of the requests */
-    bool is_slow;        /* use a lane for slow vouchers */
-    /* If this is not NULL, the transaction releases the voucher's row before its commit is durable,
-       and calls `released` then. When the commit is durable, the callback of the batch follows. */
+    bool is_slow;        /* whether the batch may only use a lane for slow vouchers */
+    /* NULL, or a function that is called when the voucher's row is released, before the commit is
+       durable. The callback of the batch follows when the commit is durable. */
     void (*released)(void *arg);
     void *arg;
     /* used by the store: */
     struct rlock_link link;
     enum rlock_status status;
-    struct voucher_snapshot snapshot; /* voucher_id 0: none */
+    struct voucher_snapshot snapshot; /* voucher_id 0: there is no snapshot */
 };
 
 /** Return how many transactions of slow vouchers, or of other vouchers, the lanes can take now. */
@@ -239,7 +241,8 @@ void store_list_orders(struct store *store, const struct order_filter *filter,
 typedef void (*store_change_cb)(enum rlock_status status, enum change_verdict verdict,
                                 const struct order *order, void *arg);
 
-/** A change of an order. The change and what it points to are borrowed until the callback. */
+/** A change of an order. The store borrows the change and everything to which it points until the
+ *  callback. */
 struct order_change {
     enum change change;
     int64_t voucher_id;
@@ -279,12 +282,13 @@ void store_list_events(struct store *store, const struct event_filter *filter,
 
 typedef void (*store_feed_cb)(enum rlock_status status, bool is_complete, void *arg);
 
-/** Find out up to which number all changes have been committed or are lost, and keep this number
- *  for store_feed_until(). `is_complete`: no greater number has been taken. To be called again only
+/** Find the number up to which all changes are committed or lost, and keep this number for
+ *  store_feed_until(). `is_complete` says that no greater number has been taken. Called again only
  *  after the callback. */
 void store_advance_feed(struct store *store, store_feed_cb callback, void *arg);
 
-/** The number that store_advance_feed() has found. 0: this connection has found none yet. */
+/** The number that store_advance_feed() has found, or 0 if this connection has not found a number
+ *  yet. */
 int64_t store_feed_until(const struct store *store);
 
 struct feed_position {
@@ -297,7 +301,7 @@ struct feed_filter {
     unsigned limit;
 };
 
-/** List events of all vouchers after the position, up to store_feed_until(). */
+/** List events of all vouchers that come after the position, up to store_feed_until(). */
 void store_list_feed(struct store *store, const struct feed_filter *filter,
                      store_events_cb callback, void *arg);
 
@@ -419,7 +423,7 @@ void store_list_vouchers(struct store *store, const struct voucher_filter *filte
                       makes the total exceed STOCK_MAX
      RLOCK_NOT_OWNER  the key belongs to another request */
 
-/** Who changes a voucher, and the key of the request. Copied. */
+/** The person who changes a voucher, and the key of the request. The store copies both. */
 struct author {
     const char *actor; /* for the history */
     struct text key;   /* Idempotency-Key, up to REQUEST_KEY_MAX; bytes NULL: none */

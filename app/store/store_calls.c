@@ -72,7 +72,8 @@ void store_answer_unsent(struct call *call)
     call->query.done(&call->query, call->status, NULL, &why);
 }
 
-/* Answers the calls in `unsent`. Calls that their callbacks add are answered in the next turn. */
+/* Answers the calls in `unsent`. If a callback adds further calls, they are answered in the next
+   turn. */
 static void store_on_unsent_timer(uv_timer_t *timer)
 {
     struct store *store = timer->data;

@@ -17,28 +17,28 @@
 
 #include <string.h>
 
-#define CHANGES_MAX   4096  /* most unanswered changes */
-#define SHARED_MAX    500   /* most changes in a transaction, for whose end orders wait */
-#define FAILED_US_MIN 10000 /* a transaction that waited for a row in vain takes longer */
+#define CHANGES_MAX 4096 /* most unanswered changes */
+/* maximum changes in a transaction, because orders wait for its end */
+#define SHARED_MAX 500
+/* a transaction that has waited in vain for a row takes at least this long */
+#define FAILED_US_MIN 10000
 
-/** The changes of one voucher. Exists while a change waits or is under way. */
 struct change_queue {
-    struct rlock_link link;  /* in store->changes.queues */
+    struct rlock_link link;  /* link in store->changes.queues */
     struct rlock_link calls; /* waiting calls, in order of arrival */
-    int64_t voucher_id;      /* 0: all new vouchers */
+    int64_t voucher_id;      /* 0: the queue of all new vouchers */
     int64_t took_us;         /* duration of the last transaction */
-    bool is_busy;            /* a transaction is under way */
-    bool is_slow;            /* see note_time() */
+    bool is_busy;
+    bool is_slow; /* see note_time() */
 };
 
-/** Changes of one kind to orders of one voucher, made by one transaction. */
 struct changes_call {
     struct call call;
     struct rlock_link changes; /* order_change */
     size_t count;
 };
 
-/* Returns the changes_call that contains `call`. NULL: the call changes a voucher, not orders. */
+/* Returns the changes_call that contains `call`, or NULL if the call changes a voucher. */
 static struct changes_call *changes_of(struct call *call)
 {
     return call->statement <= STATEMENT_REDEEM_ORDER
@@ -67,8 +67,8 @@ static bool is_any_up(const struct store *store)
 
 /* -- queues -- */
 
-/* Returns the queue of the voucher, which may be new. A list is enough, because few vouchers have
-   changes at the same time. NULL: too many changes wait. */
+/* Returns the queue of the voucher, which may be new, or NULL if too many changes wait. A list is
+   enough, because few vouchers have changes at the same time. */
 static struct change_queue *queue_of(struct store *store, int64_t voucher_id)
 {
     struct change_queue *queue;
@@ -87,7 +87,8 @@ static struct change_queue *queue_of(struct store *store, int64_t voucher_id)
     return queue;
 }
 
-/* Returns the slow queue, or the queue that is not slow, to be served next. NULL: there is none. */
+/* Returns the next queue to serve, among the slow queues or among the others. NULL: no such queue
+   can be served. */
 static struct change_queue *next_queue(const struct store *store, bool is_slow)
 {
     LIST_EACH(struct change_queue, queue, &store->changes.queues, link) {
@@ -151,7 +152,6 @@ static void answer_change(const struct order_change *change, enum rlock_status s
                      change->arg);
 }
 
-/* Whether the result has one row per change, in the order of the changes. */
 static bool is_well_formed(const struct changes_call *call, const PGresult *result)
 {
     for (int row = 0; row < PQntuples(result); row++) {
@@ -175,7 +175,7 @@ static void store_on_orders_changed(struct store_query *query, enum rlock_status
     store_call_free(&call->call);
 }
 
-/* If the call waited for a lock, returns the call to its queue. Otherwise answers it. */
+/* Returns a call that has waited for a lock to its queue. Answers any other call. */
 static void store_on_change(struct store_query *query, enum rlock_status status,
                             const PGresult *result, const struct rlock_err *why)
 {
@@ -228,8 +228,8 @@ static void add_change(struct changes_call *call, struct order_change *change)
         call->call.deadline_us = change->deadline_us;
 }
 
-/* Takes the late changes out of the call, and answers them. False: nothing was answered, because
-   all changes of the call are late, or because the call changes a voucher. */
+/* Takes the late changes out of the call, and answers them. Returns false without an answer if all
+   changes of the call are late, or if the call changes a voucher. */
 static bool drop_late_changes(struct call *call, int64_t latest_us)
 {
     struct changes_call *orders = changes_of(call);
@@ -252,7 +252,6 @@ static bool drop_late_changes(struct call *call, int64_t latest_us)
     return false;
 }
 
-/* Answers the changes that have too little time left for a transaction. */
 static void drop_late(const struct store *store, const struct change_queue *queue,
                       int64_t now_us)
 {
@@ -266,7 +265,7 @@ static void drop_late(const struct store *store, const struct change_queue *queu
     }
 }
 
-/* Answers a call whose deadline has passed: its outcome is unknown. The connection stays open,
+/* Answers a call whose deadline has passed, so its outcome is unknown. The connection stays open,
    because the server soon cancels the statement. */
 static void abandon_late(struct store *store, unsigned i, int64_t now_us)
 {
@@ -323,7 +322,7 @@ void store_change_voucher(struct call *call, enum statement statement, int64_t v
         enqueue(call, queue);
 }
 
-/* Returns a waiting call that another change can join. NULL: there is none. */
+/* Returns a waiting call that another change can join, or NULL if no call can be joined. */
 static struct changes_call *waiting_call(const struct change_queue *queue,
                                          enum statement statement)
 {

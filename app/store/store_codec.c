@@ -37,7 +37,6 @@ bool params_copy(struct store_params *params, const struct store_params *from)
     return true;
 }
 
-/* Appends to the last parameter. */
 static void put(struct store_params *params, const void *bytes, size_t len)
 {
     if (params->used + len > params->size) {
@@ -115,7 +114,7 @@ void params_array_begin(struct store_params *params, enum params_type type, size
 {
     begin_param(params, false);
     put_int32(params, 1);                   /* dimensions */
-    put_int32(params, type == PARAMS_TEXT); /* may contain NULLs */
+    put_int32(params, type == PARAMS_TEXT); /* whether the array may contain NULLs */
     put_int32(params, type);
     put_int32(params, count);
     put_int32(params, 1); /* first index */
@@ -212,8 +211,8 @@ struct result_array result_array(const PGresult *result, int row, int column)
     struct result_array array = {.next = bytes + len, .end = bytes + len};
     int64_t count;
 
-    /* The head has five numbers of 4 bytes: the number of dimensions, a flag, and the type, and
-       then the length and the first index of the only dimension. */
+    /* The head has five numbers of 4 bytes: the number of dimensions, a flag, the type, and the
+       length and the first index of the only dimension. */
     if (len < 20 || decode_int(bytes, 4) != 1)
         return array;
     count = decode_int(bytes + 12, 4);

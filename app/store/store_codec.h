@@ -24,8 +24,8 @@ struct store_params {
 };
 
 void params_begin(struct store_params *params);
-void params_clear(struct store_params *params); /* frees the buffer */
-/** Copy `from` into cleared parameters. False: out of memory, or `from` is incomplete. */
+void params_clear(struct store_params *params);
+/** Copy `from` into cleared parameters. Returns false if memory is out or `from` is incomplete. */
 MUST_CHECK bool params_copy(struct store_params *params, const struct store_params *from);
 void params_null(struct store_params *params);
 void params_int64(struct store_params *params, int64_t value);
@@ -33,7 +33,7 @@ void params_time(struct store_params *params, int64_t unix_us);
 void params_text(struct store_params *params, const struct text *text);
 
 /* An array is written by params_array_begin() and then `count` elements. The types have the numbers
-   that pg_type.dat of Postgres lists. These numbers never change. */
+   that pg_type.dat of Postgres lists, which never change. */
 enum params_type {
     PARAMS_BOOL = 16,
     PARAMS_INT64 = 20,
@@ -55,13 +55,13 @@ extern const int params_binary[STORE_PARAMS_MAX];
 /** Return a smallint, integer or bigint; 0 for NULL. */
 int64_t result_int64(const PGresult *result, int row, int column);
 
-/** Return microseconds since 1970; 0 for NULL. A time out of range becomes the nearest in range. */
+/** Return microseconds since 1970, or 0 for NULL. A time out of range becomes the nearest time in
+ *  range. */
 int64_t result_time(const PGresult *result, int row, int column);
 
 /** Return a text in `result`, where a NUL byte follows the text. For NULL, `bytes` is NULL. */
 struct text result_text(const PGresult *result, int row, int column);
 
-/** An iterator over an array of integers. */
 struct result_array {
     const char *next, *end;
     size_t count; /* number of elements left */
@@ -70,10 +70,10 @@ struct result_array {
 /** Return an iterator, which is empty for NULL and for malformed arrays. */
 struct result_array result_array(const PGresult *result, int row, int column);
 
-/** Return the next element. 0: the element is NULL, or there is none. */
+/** Return the next element. The result is 0 if the element is NULL or no element is left. */
 int64_t result_array_next(struct result_array *array);
 
-/** The SQLSTATE of an error; "": none. */
+/** The SQLSTATE of an error, or "" if the result is no error. */
 const char *result_sqlstate(const PGresult *result);
 
 #endif

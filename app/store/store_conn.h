@@ -36,7 +36,7 @@ struct store_query;
 typedef void (*store_query_cb)(struct store_query *query, enum rlock_status status,
                                const PGresult *result, const struct rlock_err *why);
 
-/** A statement under way, in the caller's memory until it is answered. */
+/** A statement under way, in the caller's memory until the answer. */
 struct store_query {
     struct rlock_link link;
     /* After this time the server cancels the statement, and the answer is RLOCK_BUSY. The session's
@@ -61,17 +61,19 @@ struct store_backend {
 /** What the server reported at the start of the session. Some fields are updated later. */
 struct store_session {
     struct store_backend backend;
-    int64_t server_start_us;    /* when the server started; tells servers apart */
-    enum durability durability; /* as the last proof reported */
+    int64_t server_start_us;    /* when the server started, which distinguishes servers */
+    enum durability durability; /* from the last proof */
     int64_t configured_us; /* when the server read its configuration, see proof.sql */
-    int64_t cell, cells;   /* as the last proof reported; a split narrows the cell */
-    int64_t age_s;         /* how old the last answer may be; set only if `is_reader` */
+    int64_t cell, cells;   /* from the last proof; a split narrows the cell */
+    /* the greatest age of the last answer; set only if `is_reader` */
+    int64_t age_s;
 };
 
 struct store_conn_options {
     uv_loop_t *loop;
     const char *database_url; /* valid; borrowed until the connection is closed */
-    enum durability required; /* a server whose commits survive less is refused */
+    /* the connection refuses a server whose commits survive less */
+    enum durability required;
     /* The server may be read-only. In place of STATEMENT_BARRIER and a proof, STATEMENT_AGE is
        sent, which returns how old the data of the server may be. */
     bool is_reader;
@@ -85,9 +87,9 @@ struct store_conn_options {
     uint32_t idle_ms;   /* the server ends a session after this idle time; 0: never */
     const char *listen; /* a channel, or NULL */
     void (*on_up)(struct store_conn *conn, void *arg);
-    /* Called when all hosts have failed in turn. `why` is the reason of a host that has answered, if
-       there is one, and rather of a host that is not read-only. Also called with `was_up` when an
-       established connection fails, before its queries are answered. */
+    /* Called when all hosts have failed in turn. `why` is the reason of a host that has answered,
+       if there is one, and preferably of a host that is not read-only. Also called with `was_up`
+       when an established connection fails, before its queries are answered. */
     void (*on_down)(struct store_conn *conn, bool was_up, const struct rlock_err *why,
                     void *arg);
     void (*on_notify)(const char *payload, void *arg); /* NULL if `listen` is NULL */
@@ -103,21 +105,22 @@ void store_conn_close(struct store_conn *conn, struct closing *owner);
 
 bool store_conn_is_up(const struct store_conn *conn);
 
-/** The last session, even if the connection has ended; during on_down, the session that failed. */
+/** The last session, even if the connection has ended. During on_down this is the session that
+ *  failed. */
 const struct store_session *store_conn_session(const struct store_conn *conn);
 
-/** Send a proof without a query before it, unless queries are under way. */
+/** Send a proof that belongs to no query. Does nothing while queries are under way. */
 void store_conn_check(struct store_conn *conn);
 
 /** Leave the server, because a proof on another connection has failed. The status of `why` is
  *  RLOCK_UNSAFE. Does nothing if the connection is not up. */
 void store_conn_leave(struct store_conn *conn, const struct rlock_err *why);
 
-/** Number of queries that were sent and are not answered yet. */
+/** Number of unanswered queries. */
 unsigned store_conn_pending(const struct store_conn *conn);
 
-/** To be called in on_down if another connection already looks for a server. This connection then
- *  reconnects only at store_conn_follow(). */
+/** Do not reconnect before store_conn_follow(). Called in on_down if another connection already
+ *  looks for a server. */
 void store_conn_rest(struct store_conn *conn);
 
 /**

@@ -10,7 +10,7 @@ enum state {
     STATE_RESOLVING,
     STATE_CONNECTING,
     STATE_ASKING,   /* for the server process */
-    STATE_CHECKING, /* a pooler: see pooler.h */
+    STATE_CHECKING, /* behind a pooler, see pooler.h */
     STATE_PREPARING,
     STATE_UP,
     STATE_CLOSED
@@ -27,24 +27,26 @@ struct store_conn {
     uv_timer_t timer;
     uv_timer_cb on_timer;
     unsigned pending_count;
-    unsigned attempts; /* number of failures since the connection was up */
-    unsigned host;     /* host of the present attempt or, in a pause, the next */
+    unsigned attempts; /* number of failures since the connection was last up */
+    unsigned host;     /* the host of this attempt; during a pause, of the next attempt */
     unsigned host_count;
     struct database_host target;
-    struct rlock_err round; /* why the hosts tried so far in this round have failed */
+    struct rlock_err round; /* why the hosts of this round have failed so far */
     uv_getaddrinfo_t resolve;
     unsigned resolve_host; /* the host whose name is being resolved */
     bool is_resolving;
     struct pooler_check pooler;
-    unsigned check_attempt; /* of `attempts`: the attempt that `pooler` belongs to */
-    bool is_checking;       /* `pooler` is under way */
-    int64_t asked_pid;      /* the server process, as it answered in STATE_ASKING */
-    unsigned asked;         /* number of these answers */
-    bool is_wait_cancelled; /* somebody cancelled a commit's wait for the standby */
-    bool is_committed;      /* the oldest pending query waits for STATEMENT_PROOF */
-    bool is_reconfigured;   /* the server was reconfigured between the last two proofs */
-    uint32_t statement_ms;  /* the session's statement_timeout for the next query */
-    int64_t deadline_us;    /* deadline of the oldest pending query */
+    /* the value of `attempts` in the attempt to which `pooler` belongs */
+    unsigned check_attempt;
+    bool is_checking;
+    int64_t asked_pid; /* the server process, from the last answer in STATE_ASKING */
+    unsigned asked;
+    /* whether an administrator has cancelled a commit's wait for the standby */
+    bool is_wait_cancelled;
+    bool is_committed;     /* the oldest pending query waits for STATEMENT_PROOF */
+    bool is_reconfigured;  /* the server was reconfigured between the last two proofs */
+    uint32_t statement_ms; /* the session's statement_timeout for the next query */
+    int64_t deadline_us;   /* deadline of the oldest pending query */
     enum state state;
     struct store_session session;
     struct store_query check; /* see store_conn_check() */
@@ -55,13 +57,12 @@ struct store_conn {
 
 /* -- store_conn_socket.c -- */
 
-/** Let the timer expire in `in_us`, or at once if `in_us` is not positive. */
 void store_conn_arm(struct store_conn *conn, int64_t in_us);
 
 /** Prepare to watch the socket of libpq, which may have changed. Returns false if that fails. */
 MUST_CHECK bool store_conn_start_polling(struct store_conn *conn);
 void store_conn_poll_for(struct store_conn *conn, int events);
-/** To be called before libpq may close the socket. */
+/** Stop watching the socket, which libpq may close after this call. */
 void store_conn_stop_polling(struct store_conn *conn);
 
 /** Whether sending has failed. The timer will then close the connection. */
@@ -73,7 +74,6 @@ static inline bool store_conn_is_broken(const struct store_conn *conn)
 /** Close the connection, answer its queries, and arrange the attempt at the next host. `why` may be
  *  conn->broken. The callbacks may close `conn`. */
 void store_conn_fail(struct store_conn *conn, const struct rlock_err *why);
-/** Call store_conn_fail() with RLOCK_IO. */
 void store_conn_fail_io(struct store_conn *conn, const char *doing, const char *words);
 /** Let the timer call store_conn_fail() as soon as the caller has returned. */
 void store_conn_fail_later(struct store_conn *conn, enum rlock_status status,
@@ -81,8 +81,8 @@ void store_conn_fail_later(struct store_conn *conn, enum rlock_status status,
 
 /** Close the connection, and move its queries to `failed` for store_conn_answer_failed(). */
 void store_conn_drop(struct store_conn *conn);
-/** Answer the queries in `failed` with the status of `why`. But if `why` says that the server must
- *  not be used, the status is RLOCK_IO, because the outcome is unknown. */
+/** Answer the queries in `failed` with the status of `why`. If `why` says that the server must not
+ *  be used, the status is RLOCK_IO instead, because the outcome is unknown. */
 void store_conn_answer_failed(struct store_conn *conn, const struct rlock_err *why);
 
 /** Send a statement that has no parameters, without a Sync. False: libpq failed. */
@@ -90,11 +90,9 @@ MUST_CHECK bool store_conn_send_bare(struct store_conn *conn, enum statement sta
 
 /* -- store_conn_open.c -- */
 
-/** Begin an attempt to connect, and continue it when the socket is ready. */
 void store_connect(struct store_conn *conn);
 void store_connect_continue(struct store_conn *conn, PostgresPollingStatusType next);
 
-/** The time limit of the present step of an attempt. */
 uint32_t store_connect_ms(const struct store_conn *conn);
 
 /** Handle a result that arrives in STATE_ASKING or STATE_PREPARING. */

@@ -67,8 +67,8 @@ enum rlock_status store_conn_take_proof(struct store_conn *conn, const PGresult 
     return RLOCK_OK;
 }
 
-/* Refuses a role that may not place orders, because the service would be ready but could not
-   sell. */
+/* Takes the answer about the session. Refuses a role that may not place orders, because the service
+   would be ready but could not sell. */
 static enum rlock_status take_session(struct store_conn *conn, const PGresult *result,
                                       struct rlock_err *reterr)
 {
@@ -84,7 +84,6 @@ static enum rlock_status take_session(struct store_conn *conn, const PGresult *r
     return RLOCK_OK;
 }
 
-/* Takes the answer to one of the commands that start_preparing() sent. */
 static enum rlock_status take_prepared(struct store_conn *conn, const PGresult *result,
                                        struct rlock_err *reterr)
 {
@@ -135,7 +134,8 @@ static bool send_listen(struct store_conn *conn)
     return PQsendQueryParams(conn->pg, sql, 0, NULL, NULL, NULL, NULL, 1) == 1;
 }
 
-/* The proof comes before LISTEN, which a standby refuses without telling that it is read-only. */
+/* The proof comes before LISTEN, because a standby refuses LISTEN without saying that it is read-
+   only. */
 static void start_preparing(struct store_conn *conn)
 {
     bool is_sent = send_settings(conn);
@@ -157,10 +157,11 @@ static void start_preparing(struct store_conn *conn)
 
 /* -- poolers -- */
 
-/* Asks for the server process. Behind a pooler it asks twice, checks the pooler, and asks again. A
-   pooler in transaction mode that takes its server processes in turn gives another one at the second
-   time. A pooler that takes the last one gives it to a connection of the check, or it has given it to
-   another client, and then gives another one at the third time. */
+/* Asks for the server process. Behind a pooler the connection asks twice, checks the pooler, and
+   asks a third time. A pooler in transaction mode that takes its server processes in turn answers
+   the second question with another process. A pooler that prefers the process that was used last
+   gives this process to a connection of the check. If another client has got the process instead,
+   the third question is answered with another process. */
 static void ask_for_backend(struct store_conn *conn)
 {
     if (PQsendQueryParams(conn->pg, POOLER_ASK, 0, NULL, NULL, NULL, NULL, 1) != 1 ||
@@ -228,8 +229,8 @@ static void check_pooler(struct store_conn *conn)
     closing_part(&conn->closing);
 }
 
-/* Takes the answer to POOLER_ASK. libpq has the process that the other side of the connection named.
-   A pooler names one of its own. */
+/* Takes the answer to POOLER_ASK. At the login, the peer of the connection has named a process to
+   libpq. If the peer is a pooler, it has named a process of its own. */
 static enum rlock_status take_backend(struct store_conn *conn, const PGresult *result,
                                       struct rlock_err *reterr)
 {
@@ -261,7 +262,6 @@ enum rlock_status store_connect_take(struct store_conn *conn, const PGresult *re
 
 /* -- connecting -- */
 
-/* Watches the socket anew in each step. libpq may use another socket, even with the same number. */
 void store_connect_continue(struct store_conn *conn, PostgresPollingStatusType next)
 {
     if (next == PGRES_POLLING_FAILED) {
@@ -279,9 +279,9 @@ void store_connect_continue(struct store_conn *conn, PostgresPollingStatusType n
                             next == PGRES_POLLING_READING ? UV_READABLE : UV_WRITABLE);
 }
 
-/* Notes that somebody has cancelled the wait of a commit for the standby. The server reports such a
-   commit as successful, and only this notice tells the difference. All other notices are
-   dropped. */
+/* Notes that an administrator has cancelled the wait of a commit for the standby. The server
+   reports the commit as successful, and only this notice tells the difference. All other notices
+   are dropped. */
 static void conn_on_notice(void *arg, const PGresult *notice)
 {
     struct store_conn *conn = arg;
@@ -305,7 +305,7 @@ static void start_connecting(struct store_conn *conn)
 
 /* -- names -- */
 
-/* Connects to an address of the host. Each attempt at the same host takes the next address. */
+/* Connects to an address of the host. The next attempt at this host takes its next address. */
 static void connect_resolved(struct store_conn *conn, const struct addrinfo *found)
 {
     const struct addrinfo *at = found;
@@ -323,7 +323,7 @@ static void connect_resolved(struct store_conn *conn, const struct addrinfo *fou
 
 static void start_resolving(struct store_conn *conn);
 
-/* The resolver has answered. The answer may be late, for the host of an earlier attempt. */
+/* The resolver has answered. A late answer may be about the host of an earlier attempt. */
 static void conn_on_resolved(uv_getaddrinfo_t *request, int failure,
                              struct addrinfo *found)
 {

@@ -39,7 +39,7 @@
 /* -- answers -- */
 
 /* Ends a transaction by the message Sync. An old libpq writes the message at once, a new libpq at
-   the next flush. False: libpq failed. */
+   the next flush. Returns false if libpq has failed. */
 static bool send_sync(struct store_conn *conn)
 {
 #ifdef LIBPQ_HAS_SEND_PIPELINE_SYNC
@@ -49,19 +49,18 @@ static bool send_sync(struct store_conn *conn)
 #endif
 }
 
-/* Sends the statement as a separate transaction. */
 static bool send_alone(struct store_conn *conn, enum statement statement)
 {
     return store_conn_send_bare(conn, statement) && send_sync(conn);
 }
 
-/* Returns the oldest query that is not answered. NULL: there is none. */
+/* Returns the oldest unanswered query, or NULL if there is none. */
 static struct store_query *oldest(const struct store_conn *conn)
 {
     return LIST_FIRST(struct store_query, &conn->pending, link);
 }
 
-/* To be called when another query has become the oldest. */
+/* Called when another query has become the oldest. */
 static void start_deadline(struct store_conn *conn)
 {
     const struct store_query *query = oldest(conn);
@@ -72,9 +71,9 @@ static void start_deadline(struct store_conn *conn)
     store_conn_arm(conn, query->timeout_ms * INT64_C(1000));
 }
 
-/* Returns what an error means for the session: RLOCK_OK if the session can be used further, and
-   RLOCK_REFUSED if it can, but a retry of the query is useless. Otherwise the session must be
-   closed, and the status is the reason. */
+/* Returns what an error means for the session. RLOCK_OK: the session can be used further.
+   RLOCK_REFUSED: the session can be used further, but a retry of the query is useless. Any other
+   status is the reason why the session must be closed. */
 static enum rlock_status session_after(const char *sqlstate)
 {
     static const struct {
@@ -167,7 +166,6 @@ static enum rlock_status take_proof(struct store_conn *conn, const PGresult *res
     return RLOCK_OK;
 }
 
-/* Handles the answer to a Sync, which ends a transaction of the oldest query. */
 static enum rlock_status take_sync(struct store_conn *conn, struct rlock_err *reterr)
 {
     const struct store_query *query = oldest(conn);
@@ -188,7 +186,7 @@ static enum rlock_status take_sync(struct store_conn *conn, struct rlock_err *re
     return RLOCK_OK;
 }
 
-/* False: the connection has failed. */
+/* Returns false if the connection has failed. */
 static bool take_result(struct store_conn *conn, PGresult *result)
 {
     bool is_sync = PQresultStatus(result) == PGRES_PIPELINE_SYNC;
@@ -227,7 +225,6 @@ static void take_results(struct store_conn *conn)
     }
 }
 
-/* Handles the input that has arrived, even if the connection has ended after it. */
 static void take_input(struct store_conn *conn)
 {
     PGconn *pg = conn->pg;
@@ -432,7 +429,7 @@ static void conn_on_unattended(struct store_query *query, enum rlock_status stat
     free(query);
 }
 
-/* Creates a query whose answer nobody needs. NULL: out of memory. */
+/* Creates a query whose answer is not needed. Returns NULL if memory is out. */
 static struct store_query *unattended_query(uint32_t timeout_ms)
 {
     struct store_query *query = calloc(1, sizeof(*query));

@@ -75,13 +75,13 @@ void store_conn_drop(struct store_conn *conn)
     conn->is_committed = false;
 }
 
-/* Whether `why` is the answer of a server. Otherwise no server has answered. */
+/* Whether `why` comes from a server that has answered. */
 static bool is_refusal(const struct rlock_err *why)
 {
     return why->status != RLOCK_IO && why->status != RLOCK_TIMEOUT;
 }
 
-/* A read-only server is a standby. The reason of any other server tells more. */
+/* A read-only server is a standby, so the reason of any other server tells more. */
 static unsigned weight_of(const struct rlock_err *why)
 {
     return !is_refusal(why) ? 0 : why->status == RLOCK_BUSY ? 1 : 2;

@@ -13,7 +13,7 @@ enum event_column {
     EVENT_FROM,
     EVENT_TO,
     EVENT_DETAIL,
-    EVENT_FIRST, /* of the feed only */
+    EVENT_FIRST, /* columns of the feed only */
 };
 
 enum feed_column { FEED_UNTIL, FEED_LAST_NUMBER, FEED_XID };
@@ -102,8 +102,8 @@ static void store_on_advanced(struct store_query *query, enum rlock_status statu
     store_call_free(&call->call);
 }
 
-/* The result of another connection is not used: after a failover the new server may have lost the
-   numbers that the old server gave. */
+/* The result of another connection is not used. After a failover, the new server may have lost the
+   numbers that the old server has given. */
 void store_advance_feed(struct store *store, store_feed_cb callback, void *arg)
 {
     struct rows_call *call = store_rows_call_new(store, store_on_advanced, arg);

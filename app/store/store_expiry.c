@@ -21,7 +21,6 @@
 
 #define INTERVAL_MS 600
 
-/* Sends the statement with store->params. */
 static void send_expiry(struct store *store, enum statement statement,
                         store_query_cb done)
 {
@@ -52,7 +51,6 @@ static void end_calls(struct store *store, bool is_progress)
 static void store_on_expired(struct store_query *query, enum rlock_status status,
                              const PGresult *result, const struct rlock_err *why UNUSED);
 
-/* Expires the orders of the next voucher of the last read. */
 static void expire_next(struct store *store)
 {
     struct expiry *expiry = store->expiry;
@@ -94,7 +92,7 @@ static void store_on_expired(struct store_query *query, enum rlock_status status
     expire_next(store);
 }
 
-/* Each row has a voucher and, for each of its due batches, the id of the first order. */
+/* Each row has a voucher, and the id of the first order of each due batch. */
 static void keep_due(struct expiry *expiry, const PGresult *result)
 {
     size_t used = 0;

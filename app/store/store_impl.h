@@ -7,7 +7,7 @@
 #include "app/store/store_conn.h"
 #include "base/closing.h"
 
-/** The common part of all calls. Each kind of call embeds it as `call`. */
+/** The common part of all calls. Each kind of call begins with a struct call. */
 struct call {
     struct store_query query; /* query.link also links the call in lists of the store */
     struct store *store;
@@ -18,10 +18,11 @@ struct call {
     enum statement statement;
     struct store_params params;
     int64_t deadline_us;
-    struct rlock_link sent; /* in a list of calls under way, see store_abandon_late() */
-    unsigned rows;          /* of a read, see store_read() */
-    struct change_queue *queue; /* of a change: the queue of its voucher */
-    int64_t sent_us;            /* of a change: when it was sent */
+    /* link in a list of calls under way, see store_abandon_late() */
+    struct rlock_link sent;
+    unsigned rows;              /* for a read, see store_read() */
+    struct change_queue *queue; /* for a change: the queue of its voucher */
+    int64_t sent_us;            /* for a change: when it was sent */
 };
 
 /** A call that places the batches of a transaction, or resolves one batch. */
@@ -42,7 +43,6 @@ struct lookup_call {
     size_t count;
 };
 
-/** A call that is answered with rows. */
 struct rows_call {
     struct call call;
     union {
@@ -56,7 +56,7 @@ struct rows_call {
         store_webhook_states_cb webhook_states;
         store_deliveries_cb deliveries;
     } callback;
-    unsigned limit; /* maximum orders of a page */
+    unsigned limit;
     void *arg;
 };
 
@@ -74,7 +74,6 @@ enum role {
     ROLE_LANE
 };
 
-/** A server process of a failed connection, which may still work on a batch. */
 struct suspect {
     struct rlock_link link;
     struct store_backend backend;
@@ -83,47 +82,44 @@ struct suspect {
 /** Overdue batches of orders of one voucher. */
 struct due {
     int64_t voucher_id;
-    size_t first, count; /* where these batches are in expiry.firsts */
+    size_t first, count; /* the place of these batches in expiry.firsts */
 };
 
 #define STORE_RESERVE      128
-#define EXPIRY_DUE_MAX     500 /* maximum batches in a read */
+#define EXPIRY_DUE_MAX     500
 #define EXPIRY_SKIPPED_MAX 1000
 
-/** The state of store_expiry.c. */
 struct expiry {
     uv_timer_t timer;
     bool is_leader;
-    bool was_refused; /* a call of the last run was refused, and this was logged */
+    bool was_refused; /* whether a call of the last run was refused and logged */
     /* of the run under way: */
     bool is_running;
-    bool is_refused;                     /* a call was refused */
-    uint64_t expired;                    /* number of orders */
-    struct due due[EXPIRY_DUE_MAX];      /* the result of the last read */
+    bool is_refused;
+    uint64_t expired;
+    struct due due[EXPIRY_DUE_MAX];
     int64_t firsts[EXPIRY_DUE_MAX];      /* the first order id of each batch */
     size_t due_count, due_at;            /* due[due_at] is being expired */
     int64_t skipped[EXPIRY_SKIPPED_MAX]; /* vouchers left out for the rest of the run */
     size_t skipped_count;
 };
 
-/** The state of store_probe.c. */
 struct probe {
     uv_timer_t timer;
     struct store_query query;
     bool is_sent; /* `query` is under way */
     struct lateness lateness;
-    bool has_waited; /* the last answer said that commits wait */
+    bool has_waited; /* whether the last answer said that commits wait */
     /* RLOCK_OK; RLOCK_TIMEOUT: the server does not answer; RLOCK_LOST: commits wait for a standby */
     enum rlock_status failure;
 };
 
-/** The reads of one connection. */
 struct reads {
     enum role role;
     struct rlock_link waiting; /* call */
     struct rlock_link sent;    /* call, linked by call->sent */
     size_t waiting_count;
-    unsigned rows; /* rows of all reads under way */
+    unsigned rows;
 };
 
 struct store {
@@ -139,9 +135,9 @@ struct store {
         struct rlock_link
             queues;           /* change_queue; a queue that was served moves to the end */
         struct call *sent[2]; /* call on ROLE_CHANGES, on ROLE_SLOW_CHANGES; or NULL */
-        size_t count;         /* changes not answered yet */
+        size_t count;
     } changes;
-    /* What advance_feed() in sql/ has returned last, and to which server process. */
+    /* The last result of advance_feed() in sql/, and the server process that has returned it. */
     struct {
         struct store_backend backend;
         int64_t last_number, xid, until;
@@ -151,16 +147,16 @@ struct store {
     struct rlock_link resolving; /* batch_call; they wait until no suspect is left */
     struct rlock_link suspects;
     size_t
-        retiring; /* retire_query ends this many suspects, the first ones of the list */
+        retiring; /* number of suspects at the begin of the list that retire_query ends */
     struct store_query retire_query;
     uv_timer_t unsent_timer;
     uv_timer_t retire_timer;
-    uv_timer_t deadline_timer; /* runs while calls wait */
+    uv_timer_t deadline_timer; /* active while calls wait */
     uv_timer_cb on_deadlines;
     bool is_up, is_state_reported;
-    enum rlock_status refusal; /* last reported refusal by a server; RLOCK_OK: none */
+    enum rlock_status refusal; /* the last reported refusal by a server; RLOCK_OK: none */
     struct rlock_link reserve; /* free blocks of `reserved`, linked by their query */
-    struct batch_call reserved[STORE_RESERVE]; /* used when memory is out */
+    struct batch_call reserved[STORE_RESERVE];
     struct closing closing;
     void (*closed)(void *arg);
     void *closed_arg;
@@ -189,7 +185,6 @@ void store_answer_later(struct call *call, enum rlock_status status);
 /** Answer a call of store->unsent now. */
 void store_answer_unsent(struct call *call);
 
-/** The limits of the queries of a role. A query may have limits of its own instead. */
 struct store_limits {
     uint32_t timeout_ms; /* after this time the server counts as hung */
     uint32_t statement_ms, lock_ms;
@@ -201,17 +196,16 @@ struct store_limits store_limits(const struct store *store, enum role role);
 void store_send(enum role role, struct call *call, enum statement statement,
                 const struct store_params *params);
 
-/** Set the limits of a transaction so that its outcome can be found within `left_us`. */
+/** Set the limits of a transaction so that the caller can find its outcome within `left_us`. */
 void store_limit(struct call *call, int64_t left_us);
 
 /** Return the deadline `given_us`. If `given_us` is 0, return the default deadline. */
 int64_t store_deadline_us(const struct store *store, int64_t given_us);
 
-/** Start a timer that answers waiting calls at their deadlines. */
 void store_watch_deadlines(struct store *store);
 
-/** Answer the calls in `sent` whose deadline has passed. The connection stays open: its other calls
- *  are not late, and the server cancels statements that take too long. */
+/** Answer the calls in `sent` whose deadline has passed. The connection stays open, because its
+ *  other calls are not late, and the server cancels statements that take too long. */
 void store_abandon_late(enum role role, struct rlock_link *sent, int64_t now_us);
 
 /* -- kinds of calls -- */
@@ -226,7 +220,7 @@ void store_abandon_late(enum role role, struct rlock_link *sent, int64_t now_us)
 void store_read(struct call *call, enum statement statement, unsigned rows);
 void store_init_reads(struct store *store);
 void store_send_reads(struct store *store);
-/** Answer the reads that are late. False: no read waits or is under way. */
+/** Answer the reads that are late. Returns false if no read waits or is under way. */
 bool store_time_out_reads(struct store *store, int64_t now_us);
 
 /** Queue a statement that changes a voucher's row; store->params are its parameters.
@@ -235,14 +229,12 @@ void store_change_voucher(struct call *call, enum statement statement,
                           int64_t voucher_id);
 void store_send_changes(struct store *store);
 void store_time_out_changes(struct store *store, int64_t now_us);
-/** Move all waiting changes to `calls`. */
 void store_take_changes(struct store *store, struct rlock_link *calls);
 
 /** Start the timer of store->expiry, which store_close() closes. */
 void store_start_expiry(struct store *store);
 void store_set_expiry_leader(struct store *store, bool is_leader);
 
-/** Start store->probe.timer, which store_close() closes. */
 void store_start_probe(struct store *store);
 
 /** Report whether the store is up, if that has changed, or if the reason has. @why  why it is down;
@@ -261,12 +253,12 @@ void store_suspect(struct store *store, struct store_backend backend);
 
 /* -- rows -- */
 
-/** Decode an order whose columns start at `first`. False: the order is malformed. */
+/** Decode an order whose columns start at `first`. Returns false if the order is malformed. */
 MUST_CHECK bool store_decode_order(const PGresult *result, int row, int first,
                                    struct order *ret_order);
 
-/** Decode the next elements of `detail`, in the order of order_detail() in sql/. False: an element
- *  is malformed. */
+/** Decode the next elements of `detail`, in the sequence of order_detail() in sql/. Returns false
+ *  if an element is malformed. */
 MUST_CHECK bool store_decode_detail(struct result_array *detail, struct order *ret_order);
 
 #endif

@@ -9,7 +9,8 @@
 #include <string.h>
 
 #define EXPIRY_LOGIN_MS_MAX 5000 /* maximum time of an attempt to connect for expiry */
-#define EXPIRY_IDLE_MS      1200 /* idle time after which Postgres ends that session */
+/* Postgres ends the session for expiry after this idle time */
+#define EXPIRY_IDLE_MS 1200
 
 /* -- connections -- */
 
@@ -33,9 +34,8 @@ static void leave_server(struct store *store, const struct rlock_err *why)
     }
 }
 
-/* Makes the other connections use the server of `conn`, too. store_resolve_orders() relies on this:
-   through the main connection it ends server processes of the lanes, so all connections must be to
-   one server. */
+/* Makes the other connections use the server of `conn`, too. store_resolve_orders() relies on one
+   server: it uses the main connection to end server processes of the lanes. */
 static void store_on_conn_up(struct store_conn *conn, void *arg)
 {
     struct store *store = arg;
@@ -50,13 +50,13 @@ static void store_on_conn_up(struct store_conn *conn, void *arg)
             store_conn_follow(store->conns[i], conn);
     }
     if (role == ROLE_MAIN) {
-        store->probe.failure = RLOCK_OK; /* nothing is known of this server yet */
+        store->probe.failure = RLOCK_OK; /* nothing is known of the new server */
         store->options.on_voucher_changed(0, store->options.arg);
     }
     store_report_state(store, NULL);
 }
 
-/* Reconnects of the connection for expiry are not counted: if this process is paused for a moment,
+/* Reconnects of the connection for expiry are not counted. If this process is paused for a moment,
    Postgres ends that session, although nothing has failed. */
 static void store_on_conn_down(struct store_conn *conn, bool was_up,
                                const struct rlock_err *why, void *arg)
@@ -121,7 +121,8 @@ static struct store_conn_options conn_options(const struct store *store, enum ro
     return options;
 }
 
-/* The main connection seeks a server. The others follow, see store_on_conn_up(). */
+/* Only the main connection looks for a server. The other connections follow, see
+   store_on_conn_up(). */
 static enum rlock_status open_connections(struct store *store)
 {
     enum rlock_status status = RLOCK_OK;
@@ -246,7 +247,7 @@ static void store_on_closed(void *owner)
     params_clear(&store->params);
     free(store->conns);
     free(store->expiry);
-    free((char *)(uintptr_t)store->options.database_url); /* a copy of store_new() */
+    free((char *)(uintptr_t)store->options.database_url);
     free(store);
     if (closed != NULL)
         closed(closed_arg);
@@ -307,7 +308,7 @@ void store_check(struct store *store)
     store_conn_check(store->conns[ROLE_MAIN]);
 }
 
-/* A split narrows the cell. So if two sessions report different cells, the smaller one is right. */
+/* A split narrows the cell, so of two cells that sessions report, the smaller cell is right. */
 bool store_is_foreign(const struct store *store, int64_t id)
 {
     for (unsigned i = 0; i < store->conn_count; i++) {

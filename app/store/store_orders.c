@@ -14,8 +14,8 @@
 
 #define MALFORMED        "malformed answer of the database"
 #define RETIRE_AGAIN_MS  5
-#define LOOKUP_MAX       1000 /* maximum keys in a query */
-#define LOOKUPS_SENT_MAX 2    /* with this many unanswered queries no look-up is sent */
+#define LOOKUP_MAX       1000
+#define LOOKUPS_SENT_MAX 2 /* with this many unanswered queries no look-up is sent */
 
 /* The columns of "place", whose result has one row per batch. Below are the columns of "find" and
    "resolve", whose results have one row per placement. */
@@ -44,7 +44,6 @@ static bool is_bundle(const struct batch_call *call)
     return call->batches.next != call->batches.prev;
 }
 
-/* Appends the arrays of shoppers, fences and keys. */
 static void put_placements(struct store_params *params, const struct rlock_link *batches)
 {
     size_t count = 0;
@@ -66,7 +65,7 @@ static void put_placements(struct store_params *params, const struct rlock_link 
         for (size_t i = 0; i < batch->count; i++)
             params_element_int64(params, batch->placements[i]->fence);
     if (!has_key) {
-        params_null(params); /* the server then looks up no keys */
+        params_null(params); /* without keys, the server looks up no keys */
         return;
     }
     params_array_begin(params, PARAMS_TEXT, count);
@@ -205,7 +204,7 @@ static void take_placed(struct store_batch *batch, const PGresult *result, int r
     };
 }
 
-/* Takes the rows, which are in the order of the batches. A batch without a row was not decided. */
+/* Takes the rows, which have the sequence of the batches. A batch without a row was not decided. */
 static enum rlock_status take_rows(struct batch_call *call, const PGresult *result)
 {
     int row = 0, rows = PQntuples(result);
@@ -243,8 +242,8 @@ static void store_on_placed(struct store_query *query, enum rlock_status status,
         answer_batches(call, status);
 }
 
-/* Only now are the batches answered, because until the barrier is answered the orders may be
-   lost. */
+/* The batches are answered only here, because a crash may lose the orders until the barrier is
+   answered. */
 static void store_on_barrier(struct store_query *query, enum rlock_status status,
                              const PGresult *result UNUSED, const struct rlock_err *why)
 {
@@ -332,7 +331,6 @@ void store_place_orders(struct store *store, struct rlock_link *batches,
 
 /* -- resolving -- */
 
-/* Decodes one row of a look-up. False: the row is malformed. */
 static bool decode_found(const PGresult *result, int row, int64_t voucher_id,
                          struct placement *placement)
 {
@@ -367,15 +365,14 @@ static void store_on_resolved(struct store_query *query, enum rlock_status statu
 
 void store_suspect(struct store *store, struct store_backend backend)
 {
-    /* The process must not be forgotten: it could commit orders that were answered as not placed.
-       So the memory comes from the reserve if no other memory is left. */
+    /* If the process were forgotten, it could commit orders that were answered as not placed. So
+       the memory comes from the reserve if no other memory is left. */
     struct suspect *suspect = store_alloc(store, sizeof(*suspect));
 
     suspect->backend = backend;
     list_append(&store->suspects, &suspect->link);
 }
 
-/* Answers the calls whose deadline is `until_us` or earlier. */
 static void answer_waiting(struct rlock_link *calls, enum rlock_status status,
                            int64_t until_us)
 {
@@ -483,7 +480,8 @@ static void store_on_found(struct store_query *query, enum rlock_status status,
     store_call_free(&call->call);
 }
 
-/* Returns the unsent call that looks up keys of the voucher. If there is none, creates a call. */
+/* Returns the unsent call that looks up keys of the voucher, and creates the call if there is
+   none. */
 static struct lookup_call *lookup_call_of(struct store *store, int64_t voucher_id)
 {
     struct lookup_call *call;

@@ -26,8 +26,8 @@ bool store_is_up(const struct store *store)
     return store->probe.failure == RLOCK_OK;
 }
 
-/* A server that has answered gives a better reason than one that has not. So its reason replaces
-   the one that was reported. */
+/* A server that has answered gives a better reason than a server that has not answered, so its
+   reason replaces the reported one. */
 void store_report_state(struct store *store, const struct rlock_err *why)
 {
     bool is_up = store_is_up(store);
@@ -56,9 +56,9 @@ static void set_failure(struct store *store, enum rlock_status failure, const ch
     store_report_state(store, failure == RLOCK_OK ? NULL : &why);
 }
 
-/* If there was no answer, the connection has failed. The state stays until the next answer, or until
-   the store has connected again. A single answer that commits wait may be of a long statement whose
-   commit has just begun to wait, so two are needed. */
+/* If there was no answer, the connection has failed. Then the state stays until the next answer, or
+   until the store has connected again. If an answer says that commits wait, the commit of a long
+   statement may have just begun to wait. So two answers in a row are needed. */
 static void store_on_probed(struct store_query *query, enum rlock_status status,
                             const PGresult *result, const struct rlock_err *why UNUSED)
 {

@@ -1,18 +1,19 @@
 /*
  * store_reads.c - queues and sends the reads of the API.
  *
- * Only few rows are under way at once: the loop decodes and prints them, and would delay the orders
- * if this took long. If a read waits for a table lock, which only a migration holds for long, the
- * server soon cancels it, and it is sent again after the other reads. If a read is late, it is
- * answered without waiting for its result.
+ * Only few rows are under way at once, because the loop decodes and prints them, and would delay
+ * the orders if this took long. If a read waits for a table lock, the server soon cancels the read,
+ * which is sent again after the other reads. Only a migration holds a table lock for long. If a
+ * read is late, it is answered without waiting for its result.
  */
 #include "app/store/store_impl.h"
 
 #include <string.h>
 
-#define WAITING_MAX  4096    /* most reads that wait */
-#define SENT_MAX     64      /* most reads under way, including reads answered late */
-#define ROWS_MAX     256     /* most rows under way; a read alone may have more */
+#define WAITING_MAX 4096 /* most reads that wait */
+/* maximum reads under way, including reads that were answered late */
+#define SENT_MAX     64
+#define ROWS_MAX     256     /* maximum rows under way; a single read may have more */
 #define LOCK_TIMEOUT "55P03" /* SQLSTATE lock_not_available */
 
 void store_init_reads(struct store *store)

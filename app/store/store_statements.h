@@ -45,7 +45,7 @@
     X(LIST_VOUCHER_ORDERS, "list_voucher_orders", BARRIER) \
     X(VOUCHER_EVENTS,   "voucher_events",   BARRIER) \
     X(ORDER_EVENTS,     "order_events",     BARRIER) \
-    /* the next four have the order of enum voucher_state */ \
+    /* the next four have the sequence of enum voucher_state */ \
     X(LIST_ANY,         "list_any",         BARRIER) \
     X(LIST_UPCOMING,    "list_upcoming",    BARRIER) \
     X(LIST_OPEN,        "list_open",        BARRIER) \
