@@ -29,14 +29,15 @@ struct catalogue {
     struct store *store;
     struct metrics *metrics;
     struct idmap entries;
-    struct rlock_link pending; /* entries of the next read */
-    struct rlock_link reading; /* entries of the read under way */
-    struct rlock_link missing; /* entries without a voucher, the oldest read first */
+    struct rlock_link pending;
+    struct rlock_link reading;
+    /* entries of ids without a voucher, by the time of the last read */
+    struct rlock_link missing;
     size_t missing_count;
     struct rlock_link refused; /* waits that have failed, because memory was out */
     int64_t read_sent_us;
     bool is_reading;
-    bool is_clock_due; /* the next read is sent even if it has no ids */
+    bool is_clock_due; /* whether the next read is sent even if it has no ids */
     /* An estimate of the database's clock minus clock_mono_us(), its largest error, and when it
        was made. */
     int64_t offset_us;
@@ -91,7 +92,8 @@ static struct catalogue_entry *entry_create(struct catalogue *catalogue, int64_t
     return NULL;
 }
 
-/* Returns the entry, and creates it if there is none. NULL: out of memory, or too many entries. */
+/* Returns the entry, and creates it if there is none. Returns NULL if memory is out or the
+   catalogue is full. */
 static struct catalogue_entry *entry_of(struct catalogue *catalogue, int64_t id)
 {
     struct catalogue_entry *entry = idmap_get(&catalogue->entries, id);
@@ -110,7 +112,7 @@ static void sample_clock(struct catalogue *catalogue, int64_t database_now_us)
         return;
     if (catalogue->offset_taken_us != 0 && error_us > catalogue->offset_error_us &&
         now_us - catalogue->offset_taken_us < CLOCK_SAMPLE_VALID_US)
-        return; /* the earlier estimate is more exact */
+        return; /* keep the earlier estimate, which is more exact */
     catalogue->offset_us = database_now_us - (catalogue->read_sent_us + error_us);
     catalogue->offset_error_us = error_us;
     catalogue->offset_taken_us = now_us;
@@ -124,7 +126,7 @@ static void entry_update(struct catalogue *catalogue, const struct voucher *vouc
         return;
     entry->exists = true;
     if (voucher->version < entry->version)
-        return; /* a batch has returned a newer version */
+        return; /* keep the newer version, which a batch has returned */
     entry->version = voucher->version;
     entry->begin_us = voucher->begin_us;
     entry->end_us = voucher->end_us;
@@ -133,7 +135,8 @@ static void entry_update(struct catalogue *catalogue, const struct voucher *vouc
     entry->pow_bits = voucher->pow_bits;
 }
 
-/* Answers the waits that are in the list now. Waits that a callback adds stay in the list. */
+/* Answers the waits that are in the list now. If a callback adds a wait, the new wait stays in the
+   list. */
 static void answer_waits(struct rlock_link *waits, enum rlock_status status,
                          const struct catalogue_entry *entry)
 {
@@ -151,8 +154,8 @@ static void catalogue_on_read(enum rlock_status status, const struct voucher *vo
         sample_clock(catalogue, database_now_us);
         LIST_EACH(struct catalogue_entry, entry, &catalogue->reading, link) {
             entry->exists = false;
-            /* A version that was known before the read does not count: in a failover, the
-               database may have lost it. */
+            /* A version that was known before the read does not count, because the database may
+               have lost it in a failover. */
             if (entry->read_us < catalogue->read_sent_us)
                 entry->version = 0;
             entry->read_us = catalogue->read_sent_us;
@@ -172,7 +175,7 @@ static void catalogue_on_read(enum rlock_status status, const struct voucher *vo
             catalogue->missing_count++;
         }
     }
-    /* All callbacks have returned, so nobody uses the entries now. */
+    /* All callbacks have returned, so no caller uses the entries now. */
     while (catalogue->missing_count > MISSING_MAX)
         evict(catalogue,
               list_item(catalogue->missing.next, struct catalogue_entry, link));
@@ -222,7 +225,8 @@ void catalogue_read(struct catalogue *catalogue, int64_t id, struct catalogue_wa
     wait->callback = callback;
     wait->arg = arg;
     if (entry == NULL) {
-        list_append(&catalogue->refused, &wait->link); /* catalogue_turn() answers it */
+        /* catalogue_turn() answers the wait */
+        list_append(&catalogue->refused, &wait->link);
         return;
     }
     list_append(&entry->waits, &wait->link);
@@ -275,7 +279,8 @@ void catalogue_invalidate(struct catalogue *catalogue, int64_t id)
             entry->changed_us = now_us;
         return;
     }
-    catalogue->offset_taken_us = 0; /* another server may answer, with another clock */
+    /* the new connection may lead to another server, with another clock */
+    catalogue->offset_taken_us = 0;
     while ((entry = idmap_next(&catalogue->entries, &at)) != NULL)
         entry->changed_us = now_us;
 }
@@ -306,7 +311,7 @@ size_t catalogue_count(const struct catalogue *catalogue)
 
 /* -- refresh and eviction -- */
 
-/* An entry that was used since it was last read from the database is refreshed before it becomes
+/* An entry that was used since its last read from the database is refreshed before it becomes
    invalid. So during a sale no request waits for a read. */
 static void catalogue_on_tick(uv_timer_t *timer)
 {

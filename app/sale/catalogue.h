@@ -20,7 +20,7 @@
 
 #define CATALOGUE_FRESH_US INT64_C(800000)
 
-/** A voucher as last read; valid until control returns to the loop. */
+/** A voucher from the last read. The entry is valid until control returns to the loop. */
 struct catalogue_entry {
     int64_t id;
     int64_t version;
@@ -29,14 +29,17 @@ struct catalogue_entry {
     int64_t stock_left;
     int64_t pow_bits;
     bool requires_ticket;
-    bool exists; /* false: there is no voucher with this id; other fields are invalid */
+    /* false: there is no voucher with this id, and the other fields are invalid */
+    bool exists;
     /* private: */
-    bool is_used;       /* requested since the last refresh was scheduled */
-    bool is_pending;    /* the read under way, or the next one, includes this voucher */
+    /* whether the entry was requested since its last refresh was scheduled */
+    bool is_used;
+    /* whether the read under way, or the next read, includes this voucher */
+    bool is_pending;
     int64_t read_us;    /* clock_mono_us() before the last read was sent; 0: never */
     int64_t changed_us; /* clock_mono_us() of the last notification; 0: none */
     struct rlock_link waits;
-    struct rlock_link link; /* in catalogue->pending, ->reading or ->missing */
+    struct rlock_link link; /* link in catalogue->pending, ->reading or ->missing */
 };
 
 /** @entry  NULL unless `status` is RLOCK_OK */
@@ -67,13 +70,13 @@ void catalogue_close(struct catalogue *catalogue);
  *  later. */
 const struct catalogue_entry *catalogue_get(struct catalogue *catalogue, int64_t id);
 
-/** Read the entry, in one query with the other entries that are requested in this turn. The
- *  callback is called exactly once, never by catalogue_read() itself. The status is
- *  RLOCK_NO_MEMORY if the catalogue is full. */
+/** Read the entry, in one query with all entries that are requested in this turn. The callback is
+ *  called exactly once, and never by catalogue_read() itself. The status is RLOCK_NO_MEMORY if the
+ *  catalogue is full. */
 void catalogue_read(struct catalogue *catalogue, int64_t id, struct catalogue_wait *wait,
                     catalogue_cb callback, void *arg);
 
-/** Send the reads that this turn has requested; to be called once per turn of the loop. */
+/** Send the reads that this turn has requested. Called once per turn of the loop. */
 void catalogue_turn(struct catalogue *catalogue);
 
 /**
@@ -85,12 +88,11 @@ void catalogue_update(struct catalogue *catalogue,
                       const struct voucher_snapshot *snapshot, int64_t taken_us);
 
 /** Take a snapshot for the catalogue of another loop. Returns the time of the snapshot, or 0 if the
- *  entry is not valid or there is no voucher with this id. An entry that is not valid is read in
- *  the next turn. */
+ *  entry is not valid or no voucher has this id. An invalid entry is read in the next turn. */
 int64_t catalogue_share(struct catalogue *catalogue, int64_t id,
                         struct voucher_snapshot *ret_snapshot);
 
-/** Make the entry of a changed voucher invalid; `id` 0: all entries. */
+/** Make the entry of a changed voucher invalid. If `id` is 0, make all entries invalid. */
 void catalogue_invalidate(struct catalogue *catalogue, int64_t id);
 
 /**
@@ -113,7 +115,6 @@ int64_t catalogue_now_us(const struct catalogue *catalogue, int64_t *ret_error_u
 bool catalogue_clock_differs(const struct catalogue *catalogue, bool did_differ,
                              int64_t *ret_difference_us);
 
-/** Number of vouchers in memory, including ids that do not exist. */
 size_t catalogue_count(const struct catalogue *catalogue);
 
 #endif

@@ -26,12 +26,13 @@ struct checkout_options {
     struct metrics *metrics;
     uint32_t lease_ms;
     uint32_t lock_wait_ms;
-    uint32_t timeout_ms; /* from a request's arrival to its answer */
+    uint32_t timeout_ms; /* maximum time from a request's arrival to its answer */
     size_t batch_max;    /* maximum orders of a voucher per transaction */
     size_t vouchers_max; /* maximum vouchers per transaction */
     size_t queue_max;    /* maximum requests in flight */
-    bool bypass_locks;   /* sell without locks while Redis is down */
-    bool early_release;  /* use early releases where they help; see early_release.h */
+    bool bypass_locks;   /* whether to sell without locks while Redis is down */
+    /* whether to use early releases where they help, see early_release.h */
+    bool early_release;
 };
 
 #define CHECKOUT_TRACE_BYTES 160
@@ -40,10 +41,11 @@ struct checkout_request {
     int64_t voucher_id;
     int64_t user_id;
     struct text key;    /* Idempotency-Key, up to REQUEST_KEY_MAX; copied; NULL: none */
-    bool has_ticket;    /* the request has a valid ticket */
+    bool has_ticket;    /* whether the request has a valid ticket */
     int64_t arrived_us; /* clock_mono_us() at the arrival */
-    int64_t handed_us;  /* clock_mono_us() at the handover by another loop; 0: none */
-    const char *trace;  /* more fields for the log, up to CHECKOUT_TRACE_BYTES - 1 bytes;
+    /* clock_mono_us() at the handover by another loop; 0: no handover */
+    int64_t handed_us;
+    const char *trace; /* more fields for the log, up to CHECKOUT_TRACE_BYTES - 1 bytes;
                           copied; NULL: none */
 };
 
@@ -51,7 +53,6 @@ struct checkout_request {
  *          _ALREADY_ORDERED, otherwise NULL; valid during the callback */
 typedef void (*checkout_cb)(enum outcome outcome, const struct order *order, void *arg);
 
-/** NULL: out of memory. */
 struct checkout *checkout_create(const struct checkout_options *options);
 
 /**
@@ -69,13 +70,13 @@ MUST_CHECK bool checkout_submit(struct checkout *checkout,
  *  queue_max requests are in flight. Threads: any. */
 MUST_CHECK bool checkout_reserve(struct checkout *checkout);
 
-/** Like checkout_submit(), for a request with a reserved place. Returns false if memory is out; the
- *  place is then free again. */
+/** Like checkout_submit(), for a request with a reserved place. Returns false if memory is out.
+ *  Then the place is free again. */
 MUST_CHECK bool checkout_submit_reserved(struct checkout *checkout,
                                          const struct checkout_request *request,
                                          checkout_cb callback, void *arg);
 
-/** Form and send batches; to be called once per turn of the loop. */
+/** Form and send batches. Called once per turn of the loop. */
 void checkout_turn(struct checkout *checkout);
 
 /** Number of accepted requests and of reserved places. An answered request counts until its lock is
@@ -85,8 +86,8 @@ size_t checkout_in_flight(const struct checkout *checkout);
 /** Print up to 20 queues that are not empty, as JSON objects separated by commas. */
 void checkout_print_queues(const struct checkout *checkout, FILE *out);
 
-/** To be called when nothing is in flight. The loop frees the memory in a later turn.
- *  Accepts NULL. */
+/** Close the checkout, in which nothing may be in flight. The loop frees the memory in a later
+ *  turn. Accepts NULL. */
 void checkout_close(struct checkout *checkout);
 
 #endif

@@ -192,7 +192,6 @@ static void batch_split(struct batch *batch, const struct rlock_err *why)
     queues_update(&checkout->queues, batch->queue);
 }
 
-/* Subtracts the orders of the batch from those under way in bundles. */
 static void batch_leave_bundle(struct batch *batch)
 {
     if (batch->is_bundled)
@@ -227,9 +226,9 @@ static void note_waits(struct checkout *checkout, const struct batch *batch)
                        batch->sent_us, now_us);
 }
 
-/* Whether the batch must be sent without a bundle. Either Postgres has refused its bundle, perhaps
-   because of another voucher, or several bundles have left the batch out, because the row was
-   held. */
+/* Whether the batch must be sent without a bundle. Either Postgres has refused its bundle,
+   perhaps because of another voucher. Or several bundles have left the batch out, because the
+   row was held. */
 static bool must_be_alone(const struct batch *batch, enum rlock_status status)
 {
     return status == RLOCK_REFUSED ||
@@ -317,8 +316,8 @@ void checkout_send(struct checkout *checkout, struct rlock_link *batches)
 
 /* -- look-up of unknown batches -- */
 
-/* Whether a look-up has found the order of an earlier request. This may happen if the order has no
-   lock: such an order is looked up by its key, which the shopper may have used before. */
+/* Whether a look-up has found the order of an earlier request. An order without a lock is looked up
+   by its key, and the shopper may have used the key before. */
 static bool was_placed_before(const struct item *item, const struct batch *batch)
 {
     return item->placement.verdict == VERDICT_PLACED && item->placement.fence == 0 &&

@@ -1,4 +1,4 @@
-/* checkout_impl.h - types and functions that the files of the checkout share, and no others use. */
+/* checkout_impl.h - types and functions for the files checkout_*.c only. */
 #ifndef CHECKOUT_IMPL_H
 #define CHECKOUT_IMPL_H
 
@@ -15,8 +15,9 @@ enum item_state { ITEM_LOCKING, ITEM_QUEUED, ITEM_SENT, ITEM_UNLOCKING };
 
 /* An order request that the checkout has accepted. */
 struct item {
-    struct rlock_link link;     /* in the list of its state */
-    struct rlock_link deadline; /* in checkout->deadlines until it is answered */
+    struct rlock_link link; /* link in the list of its state */
+    /* link in checkout->deadlines, until the item is answered */
+    struct rlock_link deadline;
     struct rlock lock;
     struct placement placement;
     struct checkout *checkout;
@@ -27,9 +28,9 @@ struct item {
     int64_t state_since_us;
     enum item_state state;
     enum outcome outcome; /* set in UNLOCKING */
-    unsigned tries;       /* transactions that failed quickly */
+    unsigned tries;       /* number of transactions that failed quickly */
     bool is_answered;
-    bool was_stale; /* Postgres has refused a fence of the item as stale */
+    bool was_stale; /* whether Postgres has refused a fence of the item as stale */
     char key[KEY_BYTES];
     char trace[CHECKOUT_TRACE_BYTES + 1]; /* for log lines: "" or "TRACE " */
     struct span span;
@@ -37,13 +38,14 @@ struct item {
 
 struct batch {
     struct rlock_link
-        link; /* in queue->split_batches, checkout->unknown or ->free_batches */
+        link; /* link in queue->split_batches, checkout->unknown or ->free_batches */
     struct checkout *checkout;
     struct queue *queue;
     struct store_batch orders; /* room for batch_max placements; see batch_item() */
     bool is_bundled;           /* the batch shares its transaction with other batches */
-    bool is_last;              /* it was sent last in its transaction */
-    bool is_released; /* the voucher's row is free, but the commit is not durable yet */
+    bool is_last;              /* whether the batch was sent last in its transaction */
+    /* the row of the voucher is free, but the commit is not yet durable */
+    bool is_released;
     int64_t sent_us;
     int64_t sent_at_us; /* sent_us by the database's clock, or slightly before */
 };
@@ -55,36 +57,38 @@ struct checkout {
     uv_timer_t turn_timer; /* wakes the loop for checkout_turn() */
     struct queues queues;
     struct early_release early_release;
-    struct rlock_link unlocking; /* items that release their lock, by state_since_us */
-    struct rlock_link deadlines; /* items, by arrived_us */
+    /* items that release their lock, in the sequence of state_since_us */
+    struct rlock_link unlocking;
+    struct rlock_link deadlines; /* items in the sequence of arrived_us */
     struct rlock_link unknown;   /* batches whose outcome must be looked up */
     struct rlock_link free_items;
     struct rlock_link free_batches;
-    _Atomic size_t in_flight; /* items, and reserved places that have no item yet */
-    size_t items;             /* items that exist */
-    size_t queued;            /* items in QUEUED */
-    size_t bundled;           /* orders under way in bundles */
+    /* number of items, and of reserved places that have no item yet */
+    _Atomic size_t in_flight;
+    size_t items;
+    size_t queued;  /* items in QUEUED */
+    size_t bundled; /* orders under way in bundles */
 };
 
 /* -- items; see checkout_items.c -- */
 
-/** Return the item to the head of its queue, or answer it if it may not be placed any more. */
+/** Return the item to the head of its queue, or answer the item if it may no longer be placed. */
 void item_requeue(struct item *item, struct queue *queue);
 
-/** Whether the lock is surely held, or not needed, and the deadline leaves enough time for another
- *  transaction of this queue. */
+/** Whether the item needs no lock or surely holds its lock, and the deadline leaves enough time for
+ *  another transaction of this queue. */
 bool item_may_be_sent(const struct item *item, const struct queue *queue, int64_t now_us);
 
 /** Note the end of a stage, and log it as a span if the order is traced. Returns
  *  the current time. */
 int64_t item_end_stage(struct item *item, enum metrics_stage stage, int64_t began_us);
 
-/** Let the item enter `state`. The stage `ended` ends. */
+/** Let the item enter `state`, at the end of the stage `ended`. */
 void item_advance(struct item *item, enum item_state state, enum metrics_stage ended);
 
 /**
  * Raise the fence counter, and take the lock of the item again. The fence of the item is stale,
- * because a failover of Redis has lowered the counter. To be called at most once per item.
+ * because a failover of Redis has lowered the counter. Called at most once per item.
  */
 void item_renew_fence(struct item *item);
 
@@ -92,11 +96,10 @@ void item_renew_fence(struct item *item);
  *  any loop or instance. Frees the item. */
 void item_finish(struct item *item, enum outcome outcome);
 
-/** Answer an item whose deadline has passed. */
 void item_time_out(struct item *item);
 
-/** Answer the items whose lock has not been released in time: a slow Redis must not delay an
- *  answer that Postgres has given. */
+/** Answer the items whose lock has not been released in time, because a slow Redis must not delay
+ *  an answer that Postgres has given. */
 void checkout_answer_overdue_unlocks(struct checkout *checkout, int64_t now_us);
 
 int64_t checkout_timeout_us(const struct checkout *checkout);
@@ -105,18 +108,16 @@ void item_log_unknown(const struct item *item);
 
 /* -- batches; see checkout_batches.c -- */
 
-/** Take orders from the queue into a batch. NULL: none of them may be sent, or memory is out and
- *  they stay in the queue. */
+/** Take orders from the queue into a batch. Returns NULL if no order may be sent. Also returns NULL
+ *  if memory is out, and then the orders stay in the queue. */
 struct batch *batch_form(struct checkout *checkout, struct queue *queue);
 
-/** Send batches of different vouchers in one transaction, and empty the list. */
 void checkout_send(struct checkout *checkout, struct rlock_link *batches);
 
 /** Whether a batch that is sent now releases its voucher's row before the commit is durable. An
  *  early release gains nothing while only one request is in flight. */
 bool checkout_releases_early(const struct checkout *checkout);
 
-/** Find out whether the batches in checkout->unknown were committed. */
 void checkout_look_up_unknown(struct checkout *checkout);
 
 #endif

@@ -28,7 +28,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TRIES_MAX      5 /* number of quick failures after which an order is given up */
+#define TRIES_MAX      5 /* after this number of quick failures the order is given up */
 #define UNLOCK_WAIT_US 20000 /* an answer waits at most this time for its unlock */
 
 /* -- memory: free lists, so that a running sale allocates nothing -- */
@@ -87,7 +87,7 @@ int64_t item_end_stage(struct item *item, enum metrics_stage stage, int64_t bega
     return now_us;
 }
 
-/* Answers the item unless it has been answered. Does not free it. */
+/* Answers the item unless it has been answered. Does not free the item. */
 static void item_answer(struct item *item, enum outcome outcome)
 {
     struct checkout *checkout = item->checkout;
@@ -208,8 +208,8 @@ void item_requeue(struct item *item, struct queue *queue)
 /* -- lock -- */
 
 /* An order without a lock has no fence, so its outcome is looked up by its request key. If the
-   shopper sent no key, one is generated. A generated key is longer than any key that a shopper
-   can send, so the two are never equal. */
+   shopper has sent no key, the checkout generates a key. A generated key is longer than the keys
+   that shoppers can send, so it never equals a key of a shopper. */
 static void item_bypass_lock(struct item *item)
 {
     uint64_t random[4];
@@ -240,7 +240,7 @@ static void checkout_on_lock_lost(struct rlock *lock UNUSED,
         item->checkout->queued--;
         item_finish(item, OUTCOME_UNAVAILABLE);
     }
-    /* in SENT, Postgres decides by the fence and by constraints */
+    /* in SENT, Postgres decides by the fence and the constraints */
 }
 
 static void checkout_on_locked(struct rlock *lock, enum rlock_status status, void *arg)
@@ -262,8 +262,8 @@ static void checkout_on_locked(struct rlock *lock, enum rlock_status status, voi
         item_finish(item, OUTCOME_UNAVAILABLE);
 }
 
-/* The wait for a lock ends before the request's deadline, because the answer "in progress" says
-   more than "unavailable". */
+/* The wait for a lock ends before the deadline of the request, because the answer "in progress"
+   says more than "unavailable". */
 static uint32_t lock_wait_ms(const struct checkout_options *options)
 {
     uint32_t most_ms = options->timeout_ms / 10 * 9;
@@ -314,8 +314,8 @@ void item_renew_fence(struct item *item)
 
 /* -- acceptance -- */
 
-/* Keeps the list in the order of arrival. The new item need not be the last, because a request may
-   have waited before it reached the checkout. */
+/* Keeps the list in the sequence of arrival. The new item may belong before other items, because
+   its request may have waited before it reached the checkout. */
 static void insert_deadline(struct item *item)
 {
     struct rlock_link *deadlines = &item->checkout->deadlines;

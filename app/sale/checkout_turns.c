@@ -2,8 +2,8 @@
  * checkout_turns.c - the turns of the checkout: sends the queued orders in batches.
  *
  * At the end of each turn of the loop, checkout_turn() forms batches of the queued orders.
- * dispatch.c decides when a batch is sent, and checkout_batches.c handles it from then on.
- * One timer wakes the loop for delayed batches, another one checks the deadlines.
+ * dispatch.c decides when a batch is sent, and checkout_batches.c handles the batch from then on.
+ * One timer wakes the loop for delayed batches. Another timer checks the deadlines.
  */
 #include "app/sale/checkout_impl.h"
 #include "app/sale/dispatch.h"
@@ -58,7 +58,7 @@ static void send_alone(struct checkout *checkout, struct batch *batch)
     checkout_send(checkout, &batches);
 }
 
-/* Returns the next queue for which a lane is free; NULL: none. */
+/* Returns the next queue for which a lane is free, or NULL. */
 static struct queue *next_queue(struct checkout *checkout)
 {
     struct queue *queue = NULL;
@@ -104,12 +104,11 @@ static struct dispatch_queue observe_queue(const struct queue *queue)
     return seen;
 }
 
-/* The state of one call of checkout_turn(). */
 struct turn {
     struct dispatch dispatch;
     struct bundle bundle;
     struct rlock_link delayed; /* queues */
-    int64_t delay_us;          /* until the first delayed queue may send */
+    int64_t delay_us;          /* time until the first delayed queue may send */
 };
 
 /* Sends the next batch of the queue, or adds it to the bundle, or delays the queue. */
@@ -143,7 +142,6 @@ static void turn_serve(struct checkout *checkout, struct turn *turn, struct queu
 
 static void checkout_on_tick(uv_timer_t *timer);
 
-/* Wakes the loop when the first delayed queue may send. */
 static void wake_in(struct checkout *checkout, int64_t delay_us)
 {
     if (delay_us != DISPATCH_LATER)

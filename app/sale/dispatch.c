@@ -11,8 +11,8 @@ static bool fits_bundle(const struct dispatch_queue *queue)
 }
 
 /* Whether the batch waits because a bundle is under way. If bundles release their rows early, the
-   wait ends when as many orders wait as are under way in bundles. Otherwise it ends when the next
-   bundle is full. */
+   wait ends when as many orders wait as are under way in bundles. Otherwise the wait ends when the
+   next bundle is full. */
 static bool waits_for_bundle(const struct dispatch *dispatch,
                              const struct dispatch_queue *queue)
 {

@@ -36,13 +36,16 @@
 #define DISPATCH_BUNDLED_MAX 63 /* maximum orders of a batch in a bundle */
 #define DISPATCH_LATER       INT64_MAX
 
-/** The work of the loop that is under way or waits. All times are those of clock_mono_us(). */
+/** The work of the loop that is under way or waits. All times come from clock_mono_us(). */
 struct dispatch {
     int64_t now_us;
-    unsigned lanes;         /* idle connections */
-    bool has_bundle;        /* a bundle that needs one of the lanes is being formed */
-    bool has_input;         /* the loop has input to read, or orders are handed over */
-    bool is_early;          /* batches release their rows before they are durable */
+    unsigned lanes; /* idle connections */
+    /* whether a bundle is being formed, which will need one of the lanes */
+    bool has_bundle;
+    /* whether the loop has input to read, or other loops hand orders over */
+    bool has_input;
+    /* whether batches release their rows before they are durable */
+    bool is_early;
     size_t waiting;         /* orders in all queues */
     size_t bundled;         /* orders under way in bundles */
     size_t transaction_max; /* number of orders in a full bundle */
@@ -61,7 +64,6 @@ struct dispatch_choice {
     int64_t delay_us; /* 0: send now; DISPATCH_LATER: ask again after a transaction */
 };
 
-/** Decide about the next batch of a queue. */
 struct dispatch_choice dispatch_choose(const struct dispatch *dispatch,
                                        const struct dispatch_queue *queue);
 

@@ -5,11 +5,12 @@
 
 #define WINDOW_US      100000
 #define WINDOW_BATCHES 4
-#define IDLE_US        1000000 /* after this time without a batch, the load may have changed */
-#define RATE_WEIGHT    4
-#define TRIALS_KEPT    8  /* maximum number of trials in the mean `gain` */
-#define PAUSE_WINDOWS  2  /* number of windows between trials, per trial in `gain` */
-#define GAIN_STEP      40 /* a gain of this size adds one to PAUSE_WINDOWS */
+/* after this time without a batch, the load may have changed */
+#define IDLE_US       1000000
+#define RATE_WEIGHT   4
+#define TRIALS_KEPT   8  /* maximum number of trials in the mean `gain` */
+#define PAUSE_WINDOWS 2  /* number of windows between trials, per trial in `gain` */
+#define GAIN_STEP     40 /* a gain of this size adds one to PAUSE_WINDOWS */
 
 bool early_release_is_on(const struct early_release *early)
 {
@@ -51,7 +52,7 @@ static void judge(struct early_release *early)
     early->gain += (gain - early->gain) / early->trials;
 }
 
-/* Gives earlier trials less weight, because the load has changed or stopped since. */
+/* Reduces the weight of earlier trials, because the load has changed or stopped since. */
 static void restart_trials(struct early_release *early, int64_t now_us)
 {
     if (early->trials > 1)

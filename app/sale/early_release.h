@@ -23,21 +23,22 @@ struct early_window {
     int64_t per_s;   /* orders per second */
 };
 
-/** To be set to zeros. Then the first window has early releases, and the first trial has none. */
+/** All fields begin as zeros. Then the first window has early releases, and the first trial has no
+ *  early releases. */
 struct early_release {
     int64_t gain;        /* mean gain of early releases in thousandths; see judge() */
     int trials;          /* number of trials in the mean `gain` */
-    bool is_trial;       /* a trial of the way that seems worse is under way */
+    bool is_trial;       /* whether a trial of the way that seems worse is under way */
     int64_t trial_at_us; /* when the next trial begins */
     struct early_window last[2]; /* last windows: [0] without, [1] with early release */
     int64_t noted_us;            /* when the last batch was durable */
-    int64_t since_us;     /* start of the window; batches sent earlier do not count */
-    int64_t window_at_us; /* when the first batch of the window was durable */
-    int64_t batches;      /* number of batches in the window */
+    /* start of the window; batches that were sent earlier do not count */
+    int64_t since_us;
+    int64_t window_at_us;      /* when the first batch of the window was durable */
+    int64_t batches;           /* number of batches in the window */
     int64_t waited_us, orders; /* sums over the window without its first batch */
 };
 
-/** Whether the next batch releases its row early. */
 bool early_release_is_on(const struct early_release *early);
 
 /** Count a batch that was sent at `sent_us` and is durable at `now_us`. `waited_us` is the sum

@@ -19,7 +19,7 @@ struct feed {
     size_t count;              /* readers that read or wait */
     int64_t until;             /* result of store_feed_until() after the last answer */
     bool is_asking;
-    bool is_scheduled; /* the timer runs, and will ask */
+    bool is_scheduled; /* whether the timer runs, and will ask */
     bool is_draining;
 };
 

@@ -16,7 +16,7 @@
 #include <string.h>
 
 struct handed_request {
-    struct mail mail; /* in an outbox, in a mailbox or in handover->unused */
+    struct mail mail; /* link in an outbox, in a mailbox or in handover->unused */
     struct handover *from;
     struct checkout_request request; /* its texts are `key` and `trace` */
     checkout_cb callback;
@@ -29,23 +29,24 @@ struct handed_request {
     struct order order;
     int64_t answered_us;
     struct voucher_snapshot snapshot;
-    int64_t snapshot_us; /* 0: there is no snapshot */
+    int64_t snapshot_us; /* 0: the answer has no snapshot */
 };
 
 struct handover {
     struct handover_options options;
     struct closing closing;
-    struct mailbox mailbox; /* of the seller: requests; of another loop: answers */
+    /* for requests, on the seller; for answers, on another loop */
+    struct mailbox mailbox;
     /* of the seller: */
-    struct rlock_link answered; /* handovers with answers that are not posted yet */
+    struct rlock_link answered; /* handovers that have answers to post */
     /* of another loop: */
     struct outbox requests;
     struct mail
         *unused;  /* memory for requests, so that a running sale allocates nothing */
-    size_t count; /* requests that were handed over and are not answered */
-    /* of another loop, but only the seller uses them: */
+    size_t count; /* number of unanswered requests that were handed over */
+    /* Another loop owns these fields, but only the seller uses them. */
     struct outbox answers;
-    struct rlock_link link; /* in seller->answered */
+    struct rlock_link link; /* link in seller->answered */
 };
 
 /* -- memory -- */

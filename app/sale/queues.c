@@ -3,7 +3,8 @@
 
 #include <stdlib.h>
 
-#define FAILED_US_MIN 10000 /* a transaction that waited for a row in vain takes longer */
+/* a transaction that has waited in vain for a row takes at least this long */
+#define FAILED_US_MIN 10000
 
 void queues_init(struct queues *queues)
 {

@@ -18,11 +18,13 @@ struct queue {
     struct rlock_link
         split_batches; /* halves of refused batches; sent before the items */
     int64_t voucher_id;
-    int64_t took_us;    /* duration of the last transaction */
-    bool is_busy;       /* a transaction of the queue is under way and holds the row */
-    bool is_slow;       /* see queue_note_time() */
-    unsigned unflushed; /* transactions that released the row and are not durable yet */
-    struct rlock_link ring; /* in a ring of queues while the queue may send */
+    int64_t took_us; /* duration of the last transaction */
+    /* whether a transaction of the queue is under way and holds the row */
+    bool is_busy;
+    bool is_slow; /* see queue_note_time() */
+    /* number of transactions that have released the row and are not yet durable */
+    unsigned unflushed;
+    struct rlock_link ring; /* link in a ring of queues, while the queue may send */
 };
 
 struct queues {
@@ -35,12 +37,12 @@ struct queues {
 void queues_init(struct queues *queues);
 void queues_clear(struct queues *queues); /* all queues must be empty */
 
-/** Return the queue of the voucher, and create it if there is none. Call queues_update() after an
- *  item was added. NULL: out of memory. */
+/** Return the queue of the voucher, and create it if there is none. Returns NULL if memory is out.
+ *  Call queues_update() after an item was added. */
 MUST_CHECK struct queue *queues_get(struct queues *queues, int64_t voucher_id);
 
 /** Put the queue into its ring if it may send. Free the queue if it is empty, not busy, and all its
- *  transactions are durable. To be called after each change of the queue. */
+ *  transactions are durable. Called after each change of the queue. */
 void queues_update(struct queues *queues, struct queue *queue);
 
 /**
@@ -55,7 +57,7 @@ void queue_note_time(struct queue *queue, int64_t took_us, bool has_failed,
 /** Return the time that a request must have left to take part in the next transaction. */
 int64_t queue_needs_us(const struct queue *queue, int64_t timeout_us);
 
-/** Remove the first queue from the fast or the slow ring. NULL: the ring is empty. */
+/** Remove the first queue from the fast or the slow ring. Returns NULL if the ring is empty. */
 struct queue *queues_next(struct queues *queues, bool is_slow);
 
 #endif
