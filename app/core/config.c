@@ -64,8 +64,8 @@ static const char *nearest_name(const char *word)
     return nearest->name;
 }
 
-/* Refuses unknown names: if a name were misspelt, its setting would silently keep the default. The
-   message does not show the value, because the value may be a secret. */
+/* Refuses unknown names, because the setting of a misspelt name would silently keep its default.
+   The message does not show the value, which may be a secret. */
 static enum rlock_status check_names(struct rlock_err *reterr)
 {
     static const char ours[] = "SECKILL_", of_tests[] = "SECKILL_TEST_";
@@ -110,7 +110,8 @@ static enum rlock_status read_number(const struct setting *setting, const char *
                                      int64_t *ret_number, struct rlock_err *reterr)
 {
     char *end;
-    /* If a number is too long for strtoll(), the result is INT64_MIN or INT64_MAX, out of range. */
+    /* If a number is too long for strtoll(), the result is INT64_MIN or INT64_MAX, which is out of
+       range. */
     long long number = strtoll(value, &end, 10);
 
     if (strspn(value, "-0123456789") != strlen(value) || *end != '\0' ||
@@ -138,9 +139,9 @@ static enum rlock_status read_choice(const struct setting *setting, const char *
                    value, allowed);
 }
 
-/* Refuses a file that users other than its owner may write to, and notes a secret that everybody
-   may read. Only regular files are checked: the mode of a pipe does not say who could read its
-   text. */
+/* Refuses a file to which users other than its owner may write, and notes a secret that everybody
+   may read. Only regular files are checked, because the mode of a pipe does not say who could read
+   its text. */
 static enum rlock_status check_mode(const struct setting *setting, const char *path,
                                     FILE *file, struct config *config,
                                     struct rlock_err *reterr)
@@ -201,7 +202,7 @@ static enum rlock_status read_file(const struct setting *setting, const char *pa
 }
 
 /* Reads a file into the field of its setting. If a secret may be given as a text or as a file, two
-   settings share one field, and the setting for the file follows the setting for the text. */
+   settings share one field. The setting for the file then follows the setting for the text. */
 static enum rlock_status read_path(const struct setting *setting, const char *path,
                                    struct config *config, struct rlock_err *reterr)
 {

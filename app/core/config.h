@@ -8,7 +8,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-/* Each enum has the order of the choices of its setting, see CONFIG_SETTINGS. */
+/* Each enum lists the choices of its setting in the sequence of CONFIG_SETTINGS. */
 enum config_alg { CONFIG_HS256, CONFIG_RS256, CONFIG_ES256 };
 enum config_redis_down { CONFIG_REJECT, CONFIG_BYPASS };
 enum config_early_release { CONFIG_AUTO, CONFIG_OFF };
@@ -69,8 +69,8 @@ enum config_early_release { CONFIG_AUTO, CONFIG_OFF };
     CHOICE(    "SECKILL_LOG_LEVEL",            log_level, "info", "least severe level that is logged", "error", "warn", "info", "debug")
 /* clang-format on */
 
-/** The strings point into the environment or into `files`, which config_clear() frees. The string
- *  of a setting that is not set is its default, or "". */
+/** The strings point into the environment or into `files`, which config_clear() frees. If a setting
+ *  is not set, its string is the default or "". */
 struct config {
 #define CONFIG_STRING(name, field, ...)  const char *field;
 #define CONFIG_INTEGER(name, field, ...) int64_t field;
@@ -102,10 +102,9 @@ MUST_CHECK enum rlock_status config_read(struct config *ret_config,
 
 void config_clear(struct config *config);
 
-/** True: the text is "" or has only spaces, tabs and line breaks. */
+/** Returns true if the text is "" or has only spaces, tabs and line breaks. */
 bool config_is_blank(const char *text);
 
-/** Print the table of settings for --help. */
 void config_print(FILE *out);
 
 #endif

@@ -9,10 +9,11 @@ struct embedded {
     const char *end;
 };
 
-/** All files, the migrations in order; ends with a row whose path is NULL. Static. */
+/** All files, with the migrations in sequence. A row whose path is NULL ends the array, which is
+ *  static. */
 extern const struct embedded embedded_files[];
 
-/** Return the file with this path. NULL: there is none. */
+/** Return the file with this path, or NULL if no file has it. */
 const struct embedded *embedded_find(const char *path);
 
 #endif

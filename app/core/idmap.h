@@ -1,8 +1,8 @@
 /*
  * idmap.h - a hash table from 64-bit ids other than 0 to pointers.
  *
- * The ids may come from anybody. Each map hashes them with a random key, so that nobody can choose
- * ids that collide.
+ * An attacker may choose the ids. Each map hashes them with a random key, so the attacker cannot
+ * choose ids that collide.
  */
 #ifndef IDMAP_H
 #define IDMAP_H
@@ -23,17 +23,17 @@ struct idmap {
 
 void idmap_clear(struct idmap *map);
 
-/** Return the value of `id`. NULL: `id` is not in the map. */
+/** Return the value of `id`, or NULL if `id` is not in the map. */
 void *idmap_get(const struct idmap *map, int64_t id);
 
-/** Add `id` (not 0, not in the map) with `value` (not NULL). False: out of memory, or
- *  the kernel has no random bytes. */
+/** Add `id` (not 0, not in the map) with `value` (not NULL). Returns false if memory is out or the
+ *  kernel has no random bytes. */
 MUST_CHECK bool idmap_put(struct idmap *map, int64_t id, void *value);
 
 /** Remove `id`. Returns its value, or NULL. */
 void *idmap_remove(struct idmap *map, int64_t id);
 
-/** Return the next value of an iteration that starts with `*at` 0; NULL: the end. Entries may
+/** Return the next value of an iteration that starts with `*at` 0, or NULL at the end. Entries may
  *  be removed during the iteration, which may then skip other entries. */
 void *idmap_next(const struct idmap *map, size_t *at);
 

@@ -1,8 +1,8 @@
 /*
  * lateness.h - whether the answer of a server is late although this loop is punctual.
  *
- * A timer of the loop ticks every LATENESS_TICK_MS. An answer is late after five ticks on which it was
- * awaited. On a busy machine an answer can be late, too, but then the timer is late as well. Such
+ * A timer of the loop ticks every LATENESS_TICK_MS. An answer is late if five ticks have found it
+ * missing. On a busy machine an answer can be late, too, but then the timer is also late. Such
  * ticks do not count, so a busy machine causes no alarm.
  *
  * Threads: the loop's only.
@@ -16,16 +16,16 @@
 #define LATENESS_TICK_MS 150
 #define LATENESS_WORDS   "no reply within 750 ms"
 
-/** Zero-filled at the start. */
+/** Filled with zeros at the start. */
 struct lateness {
-    unsigned ticks;    /* punctual ticks on which the answer was awaited */
+    unsigned ticks;    /* number of punctual ticks that found the answer missing */
     int64_t ticked_us; /* clock_mono_us() of the last tick */
 };
 
-/** To be called when a question is sent. */
+/** Called when a question is sent. */
 void lateness_begin(struct lateness *lateness);
 
-/** To be called on each tick. Returns true once, on the tick on which the awaited answer is late. */
+/** Called on each tick. Returns true once, on the tick on which the awaited answer is late. */
 bool lateness_tick(struct lateness *lateness, bool is_awaited);
 
 #endif

@@ -33,7 +33,7 @@ static struct {
     pthread_mutex_t mutex;
     pthread_cond_t changed;
     char buffers[2][BUFFER_BYTES]; /* one is filled while the other is written */
-    char *waiting;                 /* the lines that wait: one of the buffers */
+    char *waiting;                 /* the lines that wait, in one of the buffers */
     size_t waiting_len;
     _Atomic uint64_t dropped;
     uint64_t reported; /* the part of `dropped` that the thread has reported */
@@ -71,7 +71,7 @@ static size_t format_line(char *line, enum log_level level, const char *event,
     return len + 1;
 }
 
-/* False: a write failed. This error cannot be logged. */
+/* Returns false if a write fails. This error cannot be logged. */
 static bool write_all(const char *lines, size_t len)
 {
     while (len > 0) {
@@ -134,7 +134,7 @@ const char *log_plain(const char *text, char ret_copy[LOG_TEXT_BYTES])
 
 /* -- the thread -- */
 
-/* Waits for lines, and returns their length. 0: the thread must stop. */
+/* Waits for lines, and returns their length. Returns 0 if the thread must stop. */
 static size_t take(char **ret_lines, uint64_t *ret_dropped)
 {
     size_t len;
@@ -223,7 +223,8 @@ void log_stop(void)
     if (pthread_clockjoin_np(writer.thread, NULL, CLOCK_MONOTONIC, &until) == 0)
         writer.is_started = false;
     else
-        pthread_detach(writer.thread); /* it hangs in write() until the process ends */
+        /* the thread hangs in write() until the process ends */
+        pthread_detach(writer.thread);
 }
 
 uint64_t log_dropped(void)

@@ -13,24 +13,24 @@
 
 enum log_level { LOG_ERROR, LOG_WARN, LOG_INFO, LOG_DEBUG };
 
-/** Set the least severe level that is logged, initially LOG_INFO. To be called before threads
- *  start. */
+/** Set the least severe level that is logged, initially LOG_INFO. Called before threads start. */
 void log_set_level(enum log_level level);
 
-/** Start a thread that writes the lines. From then on log_event() returns at once, even if the
- *  reader of standard error is slow. If 64 KiB of lines are waiting, a new line is dropped. To be
- *  called after signals are blocked, and before the threads that log are started. */
+/** Start a thread that writes the lines. Afterwards log_event() returns at once, even if the reader
+ *  of standard error is slow. If 64 KiB of lines are waiting, a new line is dropped. Called after
+ *  signals are blocked, and before the threads that log are started. */
 MUST_CHECK enum rlock_status log_start(struct rlock_err *reterr);
 
-/** Write the waiting lines, for at most a second, and end the thread. To be called when the
- *  other threads have ended. */
+/** Write the waiting lines, for at most a second, and end the thread. Called when the other threads
+ *  have ended. */
 void log_stop(void);
 
 /** Number of lines that were dropped, or not written because of an error. The line
  *  `event=log_dropped lines=N` reports them as soon as lines can be written again. */
 uint64_t log_dropped(void);
 
-/** Whether lines of this level are written. Check it before computing costly fields. */
+/** Whether lines of this level are written. Callers check this before they compute costly
+ *  fields. */
 bool log_shows(enum log_level level);
 
 /**

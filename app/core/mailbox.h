@@ -1,11 +1,11 @@
 /*
  * mailbox.h - messages from other loops of the process to one loop.
  *
- * A sender collects the messages of a turn in its outbox and posts them in one go. Posting takes
- * no lock, and wakes the receiver at most once. Messages of one outbox arrive in the order in
- * which they were added.
+ * A sender collects the messages of a turn in its outbox and posts them together. Posting takes no
+ * lock, and wakes the receiver at most once. Messages of one outbox arrive in the sequence in which
+ * they were added.
  *
- * A message is in memory of the sender. Nobody but the receiver may use it after it was posted.
+ * A message is in memory of the sender. After a message was posted, only the receiver may use it.
  *
  * Threads: an outbox belongs to the loop of its sender, a mailbox to the loop of its receiver.
  */
@@ -19,7 +19,6 @@
 #include <stddef.h>
 #include <uv.h>
 
-/** The link of a message. */
 struct mail {
     struct mail *next;
 };
@@ -28,9 +27,11 @@ struct mailbox {
     uv_async_t wake;
     void (*on_mail)(struct mail *mail, void *arg);
     void *arg;
-    _Atomic(struct mail *) newest; /* the first of a list, which ends with the oldest */
-    _Atomic size_t senders;        /* open outboxes */
-    _Atomic size_t calls;          /* calls of senders that still use the mailbox */
+    /* the newest message of a list that ends with the oldest */
+    _Atomic(struct mail *) newest;
+    _Atomic size_t senders; /* open outboxes */
+    /* number of calls of senders that still use the mailbox */
+    _Atomic size_t calls;
 };
 
 struct outbox {
@@ -54,7 +55,7 @@ void outbox_open(struct outbox *outbox, struct mailbox *to);
 /** Add a message for the next outbox_post(). */
 void outbox_add(struct outbox *outbox, struct mail *mail);
 
-/** Post the messages, if there are any; to be called once per turn of the loop. */
+/** Post the messages, if there are any. Called once per turn of the loop. */
 void outbox_post(struct outbox *outbox);
 
 /** Close an empty outbox and wake the receiver, which may wait for its last sender. */

@@ -44,9 +44,10 @@
     X(METRICS,        "/metrics") \
     X(OPENAPI,        "/openapi.yaml")
 
-/* The stages of an order. Each is measured from the end of the stage before; total is from the
-   arrival of the request to its answer by the checkout. An order of a connection of another loop
-   has two handovers: of the request to the checkout, and of the answer back. */
+/* The stages of an order. Each stage is measured from the end of the stage before. The stage total
+   lasts from the arrival of the request until the checkout answers it. If another loop has the
+   connection of the order, there are two handovers: of the request to the checkout, and of the
+   answer back. */
 #define METRICS_STAGES(X) \
     X(HANDOVER, "handover") \
     X(LOCK,     "lock") \
@@ -64,8 +65,8 @@
     X(NO_STANDBY,   "no_standby") \
     X(NOT_EXPIRING, "not_expiring")
 
-/* Why a server of Postgres is not used: status of the connection, word in /readyz and in
-   seckill_postgres_refused. */
+/* Why a server of Postgres is not used: the status of the connection, and the word in /readyz and
+   in seckill_postgres_refused. */
 #define METRICS_REFUSALS(X) \
     X(RLOCK_INVALID,   "not_utf8") \
     X(RLOCK_REFUSED,   "no_rights") \
@@ -91,7 +92,7 @@ enum metrics_condition { METRICS_CONDITIONS(X) CONDITION_COUNT };
 #define METRICS_BUCKETS_MAX 16
 
 struct metrics_histogram {
-    _Atomic uint64_t buckets[METRICS_BUCKETS_MAX + 1]; /* the last has no bound */
+    _Atomic uint64_t buckets[METRICS_BUCKETS_MAX + 1]; /* the last bucket has no bound */
     _Atomic uint64_t sum;
 };
 
@@ -100,7 +101,8 @@ struct metrics {
     _Atomic uint64_t outcomes[OUTCOME_COUNT];
     struct metrics_histogram stages[STAGE_COUNT]; /* us */
     struct metrics_histogram batch_orders;
-    struct metrics_histogram lock_holds; /* us; the lock library has the same buckets */
+    /* in us; the lock library has the same buckets */
+    struct metrics_histogram lock_holds;
     /* gauges, and counters that the loop copies from other modules */
     _Atomic uint64_t queue_depth;
     _Atomic uint64_t in_flight;
@@ -115,18 +117,20 @@ struct metrics {
     _Atomic uint64_t redis_up;
     _Atomic uint64_t redis_degraded; /* Redis grants only some locks */
     _Atomic uint64_t postgres_up;
-    _Atomic uint64_t postgres_failure; /* enum rlock_status, while Postgres is down */
+    _Atomic uint64_t postgres_failure; /* the enum rlock_status while Postgres is down */
     _Atomic uint64_t lists;            /* enum lists_state */
     _Atomic uint64_t bypassing;        /* 1: the first loop sells without locks */
     _Atomic uint64_t expiry_leader;
     _Atomic uint64_t connections;
     _Atomic uint64_t feed_readers;
     _Atomic uint64_t log_dropped;
-    _Atomic int64_t started_us;        /* clock_real_us() at the start of the service */
-    _Atomic int64_t catalogue_read_us; /* clock_mono_us() of the last read; 0: none */
+    _Atomic int64_t started_us; /* clock_real_us() at the start of the service */
+    /* clock_mono_us() of the last read; 0: nothing was read */
+    _Atomic int64_t catalogue_read_us;
     /* clock_mono_us() since when an open transaction has delayed the feed; 0: no delay */
     _Atomic int64_t feed_held_since_us;
-    _Atomic uint64_t durability; /* enum durability; read from the first loop */
+    /* an enum durability, which is read from the first loop */
+    _Atomic uint64_t durability;
     /* the database's clock minus this machine's; read from the first loop */
     _Atomic int64_t clock_difference_us;
     /* state of the instance, used only in the first loop; see metrics_note_conditions() */
@@ -154,8 +158,8 @@ struct all_metrics {
     size_t count;
 };
 
-/** The state of the connection to the database of the lists. LISTS_NONE: the settings name no such
- *  database. */
+/** The state of the connection to the database of the lists. LISTS_NONE means that the settings
+ *  name no such database. */
 enum lists_state { LISTS_NONE, LISTS_DOWN, LISTS_UP };
 
 /* -- counting: by the owning loop only -- */
@@ -194,12 +198,10 @@ void metrics_publish_state(struct metrics *metrics, char *state);
 void metrics_publish_webhooks(struct metrics *metrics, const struct webhook_state *states,
                               size_t count);
 
-/** Free what the loop has published. */
 void metrics_clear(struct metrics *metrics);
 
 /** Note which conditions hold for the instance, and since when. The first loop calls this function
- *  once a second.
- *  @now_ms  time by the real clock */
+ *  once a second. @now_ms is the time of the real clock. */
 void metrics_note_conditions(const struct all_metrics *all, int64_t now_ms);
 
 /* -- reading: any thread -- */

@@ -2,7 +2,7 @@
  * model.h - vouchers, orders, and the outcome of an order request.
  *
  * Times are microseconds since 1970-01-01 UTC by the database's clock. Amounts of money are cents.
- * The structs own no memory: their strings are borrowed, and the function that fills a struct says
+ * The structs own no memory. Their strings are borrowed, and the function that fills a struct says
  * how long the strings are valid.
  */
 #ifndef MODEL_H
@@ -62,7 +62,7 @@ struct order {
 struct order_page {
     const struct order *orders;
     size_t count;
-    int64_t next_id; /* the next page has only smaller ids; 0: this page is the last */
+    int64_t next_id; /* the next page has only smaller ids; 0: no page follows */
 };
 
 /* place_orders() in sql/ returns these numbers. Look-ups also return VERDICT_NONE. */
@@ -74,7 +74,7 @@ enum verdict {
     VERDICT_SOLD_OUT = 4,
     VERDICT_NOT_STARTED = 5,
     VERDICT_SALE_ENDED = 6,
-    VERDICT_STALE_FENCE = 7, /* an order of the shopper has an equal or greater fence */
+    VERDICT_STALE_FENCE = 7, /* an order of the shopper has an equal or a greater fence */
     VERDICT_NO_VOUCHER = 8,
     VERDICT_TICKET_REQUIRED = 9,
     VERDICT_MISDIRECTED = 10, /* another cell has the voucher */
@@ -118,7 +118,7 @@ enum change { CHANGE_PAY, CHANGE_CANCEL, CHANGE_REFUND, CHANGE_REDEEM };
 /* The functions of the changes return these numbers. */
 enum change_verdict {
     CHANGE_DONE = 1,
-    CHANGE_REPEATED = 2, /* the same request was done before; nothing changed */
+    CHANGE_REPEATED = 2, /* the same request was done before, so nothing has changed */
     CHANGE_WRONG_STATE = 3,
     CHANGE_WRONG_AMOUNT = 4,
     CHANGE_NO_ORDER = 5,
@@ -132,8 +132,8 @@ enum change_verdict {
 
 /* A row of a voucher's history: a change of an order, or of the stock. */
 struct event {
-    int64_t id;    /* increases in the commit order of a voucher's events */
-    int64_t first; /* in a feed, the number by which it is ordered; otherwise 0 */
+    int64_t id;    /* ids increase in the sequence in which a voucher's events commit */
+    int64_t first; /* in a feed, the number by which the event is sorted; otherwise 0 */
     int64_t voucher_id;
     int64_t order_id; /* 0: a change of the stock */
     int64_t at_us;

@@ -7,7 +7,7 @@
 
 #define DAY_S 86400
 
-/* Turns days since 1970 into a date. gmtime_r() would be too slow: it takes a lock of the C
+/* Turns days since 1970 into a date. gmtime_r() would be too slow, because it takes a lock of the C
    library, and each answer to a placed order has two times. */
 static void civil_from_days(int64_t days, int *ret_year, int *ret_month, int *ret_day)
 {
@@ -59,7 +59,7 @@ size_t rfc3339_print(int64_t us, char ret_text[RFC3339_BYTES])
 
 /* -- parsing -- */
 
-/* Returns the number; -1: a character is not a digit. */
+/* Returns the number, or -1 if a character is not a digit. */
 static int read_digits(const char *text, int width)
 {
     int number = 0;
@@ -83,8 +83,8 @@ static bool read_seconds(const char *text, int64_t *ret_s)
     struct tm valid = time;
     int second = read_digits(text + 17, 2);
 
-    /* timegm() normalises invalid fields. So an invalid day changes the month, and an invalid
-       minute changes the hour. */
+    /* timegm() normalises invalid fields, so an invalid day has changed the month, and an invalid
+       minute has changed the hour. */
     *ret_s = timegm(&valid) + second;
     return text[4] == '-' && text[7] == '-' &&
            (text[10] == 'T' || text[10] == 't' || text[10] == ' ') && text[13] == ':' &&

@@ -1,4 +1,4 @@
-/* siphash.h - a hash with a key. Nobody can find collisions without the key. */
+/* siphash.h - a hash with a key. Collisions cannot be found without the key. */
 #ifndef SIPHASH_H
 #define SIPHASH_H
 

@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/** The span of a whole order. All zero: the order is not traced. */
+/** The span of a whole order. If all fields are zero, the order is not traced. */
 struct span {
     char trace_id[33];
     char parent_id[17]; /* the client's span */

@@ -10,14 +10,13 @@
 #include <stdio.h>
 
 struct text {
-    const char *bytes; /* UTF-8, not NUL-terminated; NULL when absent */
+    const char *bytes; /* UTF-8, not NUL-terminated; NULL: the text is absent */
     size_t len;
 };
 
 /** Whether the text equals `other`. An absent text equals nothing. */
 bool text_is(struct text text, const char *other);
 
-/** Whether `part` occurs in the text. */
 bool text_has(struct text text, const char *part);
 
 /** Parse 1..2^63-1 in decimal digits without sign, spaces or leading zeros. */
@@ -30,10 +29,10 @@ struct text_document {
     size_t len;
 };
 
-/** Begin a document, to be ended with text_document_end(). False: out of memory. */
+/** Begin a document, which text_document_end() ends. Returns false if memory is out. */
 MUST_CHECK bool text_document_begin(struct text_document *document);
 
-/** Returns the NUL-terminated text, which the caller frees; NULL: out of memory. */
+/** Returns the NUL-terminated text, which the caller frees, or NULL if memory is out. */
 char *text_document_end(struct text_document *document);
 
 #endif
