@@ -9,7 +9,6 @@
 
 static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
 
-/* Parses an address without a port. */
 static bool parse_plain(const char *text, size_t len, uint8_t ret_address[16])
 {
     char copy[INET6_ADDRSTRLEN];

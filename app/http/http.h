@@ -19,7 +19,7 @@
 #include <uv.h>
 
 #define HTTP_BODY_BYTES_MAX      65536
-#define HTTP_LONG_BODY_BYTES_MAX 1048576 /* of a request that may have a longer body */
+#define HTTP_LONG_BODY_BYTES_MAX 1048576 /* for a request that may have a longer body */
 #define HTTP_LISTENS_NOWHERE     (-1)
 #define HTTP_TRACE_BYTES         160 /* size of the text of http_trace(), with its NUL */
 
@@ -68,12 +68,12 @@ struct http_request {
         size_t len, sent;
         bool is_cut;
     } parts;                                     /* state of an answer in parts */
-    char trace[HTTP_TRACE_BYTES];                /* "" until http_trace() */
+    char trace[HTTP_TRACE_BYTES];                /* "" before the first http_trace() */
     alignas(max_align_t) unsigned char memory[]; /* `context` points here */
 };
 
-/** Return the first value of a header; bytes NULL: the header is absent. Set `*ret_repeated` to
- *  whether the header occurs more than once. `ret_repeated` may be NULL. */
+/** Return the first value of a header. If the header is absent, `bytes` of the result is NULL. Set
+ *  `*ret_repeated` to whether the header occurs more than once. `ret_repeated` may be NULL. */
 struct text http_header(const struct http_request *request, const char *name,
                         bool *ret_repeated);
 /** Like http_header(), but for a parameter of the query. The value is percent-decoded. */
@@ -85,13 +85,13 @@ struct text http_query(const struct http_request *request, const char *name,
 struct text http_query_other(const struct http_request *request,
                              const char *const *names);
 
-/** Return the address of the client: the address of the peer, or, if the peer is a trusted proxy,
- *  the last address in X-Forwarded-For that is not a trusted proxy. */
+/** Return the address of the client. If the peer is a trusted proxy, the client is the last address
+ *  in X-Forwarded-For that is not a trusted proxy. Otherwise the client is the peer. */
 void http_client_address(const struct http_request *request, uint8_t ret_address[16]);
 
 /** Whether the client has closed the connection, or its sending side. A request that waits for long
- *  must ask, because the server does not look at the connection of a request that is not
- *  answered. */
+ *  must call this function, because the server does not watch the connection of an unanswered
+ *  request. */
 bool http_is_gone(const struct http_request *request);
 
 /**
@@ -102,7 +102,7 @@ bool http_is_gone(const struct http_request *request);
  */
 const char *http_trace(struct http_request *request);
 
-/** Return http_trace() if the client sent an id or a traceparent; otherwise NULL. */
+/** Return http_trace() if the client has sent an id or a traceparent, and otherwise NULL. */
 const char *http_trace_sent(struct http_request *request);
 
 /* -- replies -- */
@@ -123,7 +123,7 @@ struct http_reply {
     } headers[HTTP_REPLY_HEADERS_MAX];
 };
 
-/** Add a header to a reply that has fewer than HTTP_REPLY_HEADERS_MAX. */
+/** Add a header to a reply that has fewer than HTTP_REPLY_HEADERS_MAX headers. */
 static inline void http_reply_add(struct http_reply *reply, const char *name,
                                   const char *value)
 {
@@ -133,8 +133,9 @@ static inline void http_reply_add(struct http_reply *reply, const char *name,
 /** Answer a request, exactly once, from the handler or later. */
 void http_answer(struct http_request *request, const struct http_reply *reply);
 
-/** A reply that is rendered once and sent many times. If the reply has an ETag and the
- *  If-None-Match of a request names it, the answer to that request is 304. NULL: out of memory. */
+/** A reply that is rendered once and sent many times. If the reply has an ETag and the If-None-
+ *  Match of a request names it, the answer to that request is 304. http_page_create() returns NULL
+ *  if memory is out. */
 struct http_page;
 struct http_page *http_page_create(const struct http_reply *reply);
 void http_page_free(struct http_page *page); /* accepts NULL */
@@ -142,7 +143,7 @@ void http_answer_page(struct http_request *request, struct http_page *page);
 
 /* -- answers in parts -- */
 
-/** Answer with a body of unknown length. `reply` has its first part. Each time the client has
+/** Answer with a body of unknown length, whose first part is in `reply`. Each time the client has
  *  received a part, the server calls `next`. Then http_send_part() must be called once, in `next`
  *  or later. If the server quiesces, the rest of the answer is not sent. */
 void http_answer_parts(struct http_request *request, const struct http_reply *reply,
@@ -160,13 +161,15 @@ void http_send_part(struct http_request *request, char *part, size_t len, bool i
 
 struct http_followed {
     int64_t id;
-    int64_t content; /* what the last event showed; print_event() sets it; 0 at first */
+    /* what the last event showed; print_event() sets this value, which begins with 0 */
+    int64_t content;
 };
 
 struct http_listener {
-    bool is_list;    /* the events name the ids, even if there is only one */
-    int64_t sent_us; /* when the last event was sent; print_event() sets it; 0 at first */
-    size_t count;    /* 1..HTTP_FOLLOWED_MAX */
+    bool is_list; /* whether the events name the ids even if there is only one id */
+    /* when the last event was sent; print_event() sets this value, which begins with 0 */
+    int64_t sent_us;
+    size_t count; /* 1..HTTP_FOLLOWED_MAX */
     struct http_followed *followed;
 };
 
@@ -188,7 +191,8 @@ struct http_options {
     struct http_tls *tls; /* NULL: plain HTTP; owned by the server after RLOCK_OK */
     const char *tls_priority;
     struct address_networks trusted_proxies;
-    size_t connections_max;         /* including listeners; more are refused */
+    /* maximum connections, including listeners; the server refuses further connections */
+    size_t connections_max;
     size_t connections_per_address; /* 0: no limit; trusted proxies have no limit */
     unsigned idle_timeout_s;        /* time for the head of the next request to arrive */
     unsigned request_timeout_s;     /* time for a body to arrive, or an answer to leave */
@@ -197,10 +201,11 @@ struct http_options {
     /* Called when the head of a request with a body has arrived. Returns how long the body may
        be, up to HTTP_LONG_BODY_BYTES_MAX. 0: the body is received and discarded. */
     size_t (*body_max)(struct http_request *request, void *arg);
-    /* Called when a request has arrived. If the request has a defect or is too large, it comes
-       without its body, and must be answered at once. */
+    /* Called when a request has arrived. If the request has a defect or is too large, its body is
+       missing, and the handler must answer at once. */
     void (*handle)(struct http_request *request, void *arg);
-    /* Prints the event that a listener should receive now. Returns its length; 0: no event. */
+    /* Prints the event that a listener should receive now. Returns the length of the event, or 0 if
+       there is no event. */
     size_t (*print_event)(struct http_listener *listener,
                           char ret_event[HTTP_EVENT_BYTES], void *arg);
     /* called before an answer is sent, for metrics and logs */
@@ -242,7 +247,7 @@ void http_tls_free(struct http_tls *tls); /* accepts NULL */
 MUST_CHECK enum rlock_status http_tls_check_priority(const char *priority,
                                                      struct rlock_err *reterr);
 
-/** Use `tls` for handshakes from now on. The server owns `tls`. It must have been started with
+/** Use `tls` for all later handshakes. The server owns `tls`, and must have been started with
  *  TLS. */
 void http_set_tls(struct http *http, struct http_tls *tls);
 
@@ -250,28 +255,28 @@ void http_set_tls(struct http *http, struct http_tls *tls);
 MUST_CHECK enum rlock_status http_start(const struct http_options *options,
                                         struct http **ret_http, struct rlock_err *reterr);
 
-/** Send the answers of this turn. To be called at the end of each turn of the loop. */
+/** Send the answers of this turn. Called at the end of each turn of the loop. */
 void http_turn(struct http *http);
 
-/** Accept the connections that are already queued, then no more. From now on each answer closes
- *  its connection. */
+/** Accept the connections that are already queued, and no further connections. Each later answer
+ *  closes its connection. */
 void http_quiesce(struct http *http);
 
 struct http_counts {
-    size_t pending; /* requests passed to the handler and not yet answered */
-    size_t open;    /* requests whose head has arrived and whose answer is not sent yet */
+    size_t pending; /* number of unanswered requests that were passed to the handler */
+    /* number of requests whose head has arrived and whose answer is not yet sent */
+    size_t open;
     size_t connections;
 };
 struct http_counts http_counts(const struct http *http);
 
-/** Print how many connections are in each state, as a JSON object. */
 void http_print(const struct http *http, FILE *out);
 
 /** Close all connections. The handles close in the next turns of the loop. No request may be
  *  pending. Accepts NULL. */
 void http_stop(struct http *http);
 
-/** To be called when the handles have closed. Accepts NULL. */
+/** Called when the handles have closed. Accepts NULL. */
 void http_free(struct http *http);
 
 #endif

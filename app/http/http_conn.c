@@ -29,7 +29,7 @@
 #define DRAIN_BYTES_MAX 8388608
 #define DRAIN_COUNT_MAX 1024
 
-/* An address with open connections. */
+/* An address that has open connections. */
 struct peer {
     int64_t id;
     size_t count;
@@ -65,7 +65,7 @@ static int64_t peer_id(const uint8_t address[16])
     return (int64_t)~address_key(address);
 }
 
-/* Counts a connection of the address. NULL: there is no limit, or memory is out. */
+/* Counts a connection of the address. Returns NULL if there is no limit or memory is out. */
 static struct peer *count_peer(struct conns *conns, struct MHD_Connection *connection)
 {
     uint8_t address[16];
@@ -214,14 +214,15 @@ static void conn_on_drain_readable(uv_poll_t *poll, int status UNUSED, int event
         drain_end(drain);
 }
 
-/* Begins to drain a connection that libmicrohttpd closes. False: the connection needs no draining,
-   or resources are short. */
+/* Begins to drain a connection that libmicrohttpd closes. Returns false if the connection needs no
+   draining or resources are short. */
 static bool drain_begin(struct conns *conns, struct conn *conn)
 {
     const union MHD_ConnectionInfo *info =
         MHD_get_connection_info(conn->connection, MHD_CONNECTION_INFO_CONNECTION_FD);
     struct drain *drain;
-    int unread = 0; /* bytes in the socket; a refused head leaves some */
+    /* number of bytes in the socket; a refused head leaves some bytes unread */
+    int unread = 0;
 
     (void)ioctl(info->connect_fd, FIONREAD, &unread);
     if (conn->state == CONN_ENDING || conns->is_stopped ||
@@ -238,7 +239,7 @@ static bool drain_begin(struct conns *conns, struct conn *conn)
         free(drain);
         return false;
     }
-    shutdown(drain->fd, SHUT_WR); /* libmicrohttpd does not do this for TLS */
+    shutdown(drain->fd, SHUT_WR); /* libmicrohttpd does not shut down TLS connections */
     drain->conns = conns;
     drain->conn = conn;
     drain->poll.data = drain;

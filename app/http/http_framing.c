@@ -124,9 +124,8 @@ void http_check_chunk(struct http_request *request, const char *data)
         request->defect = "A line of the chunked body is malformed.";
 }
 
-/* If the parameters do not fit into the memory of libmicrohttpd before 1.0, it sends no answer. So
-   a query that might not fit is cut off before libmicrohttpd parses it, and the request is
-   refused. */
+/* libmicrohttpd before 1.0 sends no answer if the parameters do not fit into its memory. So a query
+   that might not fit is cut off before libmicrohttpd parses it, and the request is refused. */
 void *http_on_target(void *arg UNUSED, const char *target,
                      struct MHD_Connection *connection)
 {

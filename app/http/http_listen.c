@@ -27,9 +27,9 @@ static int socket_bind(const struct addrinfo *address, bool is_shared)
     return -1;
 }
 
-/* With SO_REUSEPORT bind() succeeds even if another process has bound the address with this option.
-   Then each process would get a part of the connections. To find such a process, a probe is bound
-   first without the option. */
+/* With SO_REUSEPORT, bind() succeeds even if another process has bound the address with this
+   option. Then each process would get a part of the connections. To find such a process, a probe is
+   bound first without the option. */
 static bool bind_all(struct addrinfo *address, size_t count, int *ret_fds,
                      unsigned *ret_port)
 {

@@ -72,15 +72,15 @@ static bool is_last(const struct http_request *request)
     return request->http->is_quiesced || request->is_chunked || request->is_last;
 }
 
-/* Whether the request is a GET or HEAD with a token. The answer must not be stored by browsers and
-   proxies. */
+/* Whether the request is a GET or HEAD with a token. Browsers and proxies must not store the
+   answer. */
 static bool is_private(const struct http_request *request)
 {
     return (request->method == HTTP_GET || request->method == HTTP_HEAD) &&
            http_lookup(request, MHD_HTTP_HEADER_AUTHORIZATION, NULL) != NULL;
 }
 
-/* Replaces the header Cache-Control, which a page may have for requests without a token. */
+/* Replaces the header Cache-Control. A page may have this header for requests without a token. */
 static bool forbid_storing(struct MHD_Response *response)
 {
     static const char name[] = MHD_HTTP_HEADER_CACHE_CONTROL;
@@ -126,7 +126,7 @@ void http_queue(struct http_request *request, unsigned status,
     MHD_resume_connection(request->connection);
 }
 
-/* Answers with the response, and frees it. NULL: out of memory. */
+/* Answers with the response, and frees it. `response` is NULL if memory is out. */
 static void queue_individual(struct http_request *request, unsigned status,
                              struct MHD_Response *response)
 {
@@ -136,7 +136,7 @@ static void queue_individual(struct http_request *request, unsigned status,
     MHD_destroy_response(response); /* the connection holds its own reference */
 }
 
-/* To be called before the headers are added: `answered` may log a line and so generate the id for
+/* Called before the headers are added, because `answered` may log a line and so generate the id for
    the header X-Request-Id. */
 static void notify_answered(struct http_request *request, unsigned status)
 {
@@ -154,7 +154,7 @@ void http_answer(struct http_request *request, const struct http_reply *reply)
 /* -- parts -- */
 
 /* Called by libmicrohttpd when the client can receive more. If the part has been sent, asks for the
-   next part, and suspends the connection until that part is there. */
+   next part, and suspends the connection until the next part is there. */
 static ssize_t reply_on_room(void *arg, uint64_t position UNUSED, char *to, size_t room)
 {
     struct http_request *request = arg;
@@ -280,7 +280,7 @@ static struct MHD_Response *page_copy(const struct http_page *page)
 }
 
 /* Sets the header Date of a page, once a second instead of for each answer. Answers that are not
-   sent yet get the new date, too. If this fails, libmicrohttpd adds the header itself. */
+   yet sent get the new date, too. If the change fails, libmicrohttpd adds the header itself. */
 static void page_date(struct http_page *page)
 {
     time_t now_s = (time_t)(clock_real_us() / 1000000);

@@ -97,7 +97,7 @@ static bool exceeds_limit(const struct http_request *request, size_t bytes)
     return bytes > (request->body_max > 0 ? request->body_max : HTTP_BODY_BYTES_MAX);
 }
 
-/* Stores a part of the body, up to its limit. False: the connection must be closed. */
+/* Stores a part of the body, up to its limit. Returns false if the connection must be closed. */
 static bool request_append(struct http_request *request, const char *data, size_t len)
 {
     http_check_chunk(request, data);
@@ -127,8 +127,8 @@ static void request_handle(struct http_request *request)
     request->is_suspended = true;
 }
 
-/* Handles the head of a request. If it is malformed, or announces a body that is too large, the
-   request is refused now. */
+/* Handles the head of a request. If the head is malformed or announces a body that is too large,
+   refuses the request at once. */
 static void request_begin(struct http_request *request, const char *method,
                           const char *version)
 {

@@ -29,12 +29,12 @@
 #include <unistd.h>
 
 #define VISITS_OF_ALL    10  /* number of visits that serve all listeners */
-#define EVENTS_PER_VISIT 100 /* at most: 4,000 events a second */
+#define EVENTS_PER_VISIT 100 /* this limit permits 4,000 events a second */
 #define BUFFER_BYTES     8192
 #define SEND_FLAGS       (MSG_DONTWAIT | MSG_NOSIGNAL)
 
 struct stream {
-    struct rlock_link link; /* in http->streams */
+    struct rlock_link link; /* link in http->streams */
     uv_poll_t poll;
     struct http *http;
     struct conn *conn;
@@ -111,7 +111,7 @@ static void send_head(const struct http_request *request, int fd)
 }
 
 /* Moves the client's socket to stream->fd, which stream->poll watches. libmicrohttpd does not watch
-   the socket of a suspended connection, so another socket can be put in its place. */
+   the socket of a suspended connection, so this function can put another socket in its place. */
 static bool take_socket(struct http_request *request, struct stream *stream)
 {
     unsigned timeout_ms = request->http->options.request_timeout_s * 1000;

@@ -16,7 +16,8 @@
 
 struct http_tls {
     struct http_tls *older; /* the predecessor, which handshakes may still use */
-    uint64_t replaced_ms;   /* when it was replaced, by the loop's clock */
+    /* when a newer certificate has replaced this one, by the loop's clock */
+    uint64_t replaced_ms;
     gnutls_pcert_st chain[CHAIN_MAX];
     unsigned chain_count;
     gnutls_privkey_t key;
@@ -24,8 +25,7 @@ struct http_tls {
 
 static _Thread_local struct http_tls *in_use;
 
-/* Checks that the certificate and the key match: GnuTLS does this when both are added to
-   credentials. */
+/* Checks that the certificate and the key match, which GnuTLS does when credentials get both. */
 static int check_pair(const gnutls_datum_t *cert, const gnutls_datum_t *key)
 {
     gnutls_certificate_credentials_t credentials;

@@ -32,14 +32,14 @@ bool http_is_traceparent(const char *text, size_t len)
            text[52] == '-' && has_only(text + 53, 2, HEX);
 }
 
-/* Returns the value of the header. NULL: the header is absent or malformed. */
+/* Returns the value of the header, or NULL if the header is absent or malformed. */
 static const char *find_sent(const struct http_request *request, const char *name,
                              bool (*is_valid)(const char *text, size_t len))
 {
     size_t len = 0;
     const char *value = http_lookup(request, name, &len);
 
-    return is_valid(value, len) ? value : NULL; /* no value is valid with 0 bytes */
+    return is_valid(value, len) ? value : NULL; /* a value of 0 bytes is not valid */
 }
 
 static const char *sent_request_id(const struct http_request *request)
