@@ -21,9 +21,9 @@ struct key {
 struct auth {
     char *issuer, *audience; /* "": any */
     char *user_claim, *role_claim;
-    char *names;      /* content of the key file; kids of its keys point into it */
-    json_t *jwks;     /* the key set, or NULL; kids of its keys point into it */
-    size_t key_count; /* the key without a name, if any, is the last */
+    char *names;      /* content of the key file, into which the kids of its keys point */
+    json_t *jwks;     /* the key set, or NULL; the kids of its keys point into the set */
+    size_t key_count; /* the last key may have no name */
     struct key keys[AUTH_KEYS_MAX + 1];
     struct key signer; /* signer.key NULL: no tokens can be issued */
     enum config_alg alg;
@@ -43,7 +43,7 @@ bool auth_parse_role(struct text name, enum auth_role *ret_role)
     return false;
 }
 
-/* Prints `json`, and frees it. NULL: out of memory. */
+/* Prints `json`, and frees it. Returns NULL if memory is out. */
 static char *print_and_free(json_t *json)
 {
     char *text = json_dumps(json, JSON_COMPACT);
@@ -54,7 +54,8 @@ static char *print_and_free(json_t *json)
 
 /* -- keys -- */
 
-/* Returns the header of the tokens with this kid. NULL: out of memory, or the kid is not UTF-8. */
+/* Returns the header of the tokens with this kid. Returns NULL if memory is out or the kid is not
+   UTF-8. */
 static char *encode_header(const struct auth *auth, const char *kid)
 {
     char *json = print_and_free(json_pack(
@@ -67,7 +68,7 @@ static char *encode_header(const struct auth *auth, const char *kid)
     return text;
 }
 
-/* Refuses an invalid key. Otherwise every token with that key would be refused later. */
+/* Refuses an invalid key, because otherwise every token with that key would be refused later. */
 static enum rlock_status add_key(struct auth *auth, const char *variable, const char *kid,
                                  const char *text, struct rlock_err *reterr)
 {
@@ -146,7 +147,7 @@ static enum rlock_status add_named_keys(struct auth *auth, char *text,
     return status;
 }
 
-/* Adds the keys of the set. A key that serves another purpose than signatures is left out. */
+/* Adds the keys of the set. A key for other purposes than signatures is left out. */
 static enum rlock_status add_jwks(struct auth *auth, const char *text,
                                   struct rlock_err *reterr)
 {
@@ -272,7 +273,6 @@ void auth_free(struct auth *auth)
 
 /* -- verifying -- */
 
-/* The parts of a token, in base64. They point into the header of the request. */
 struct token {
     struct text header;
     struct text claims;
@@ -280,8 +280,8 @@ struct token {
     struct text signature;
 };
 
-/* Splits the value of the header at its first and last dot. False: the value is not "Bearer"
-   followed by a text with at least two dots. */
+/* Splits the value of the header at its first and its last dot. Returns false if the value is not
+   "Bearer" followed by a text with at least two dots. */
 static bool split_token(struct text authorization, struct token *ret_token)
 {
     static const char scheme[] = "Bearer ";
@@ -307,8 +307,8 @@ static bool split_token(struct text authorization, struct token *ret_token)
     return true;
 }
 
-/* RLOCK_REFUSED: the part is not JSON in base64, or an object has a name twice. RLOCK_NO_MEMORY is
-   known by the missing error code: jansson has a code for each error of syntax. */
+/* Returns RLOCK_REFUSED if the part is not JSON in base64, or if an object has a name twice.
+   jansson has an error code for each error of syntax, so a missing code means RLOCK_NO_MEMORY. */
 static enum rlock_status read_part(struct text part, json_t **ret_json)
 {
     char bytes[AUTH_TOKEN_BYTES_MAX];
@@ -335,8 +335,9 @@ static bool is_string(const json_t *json, const char *wanted)
     return text_is(string_of(json), wanted);
 }
 
-/* NULL: no key verifies a token with this header. `crit` lists extensions that the receiver must
-   understand. This receiver understands none, so it refuses every header with `crit`. */
+/* Returns NULL if no key verifies a token with this header. `crit` lists extensions that the
+   receiver must understand. This receiver understands no extensions, so it refuses every header
+   with `crit`. */
 static const struct key *choose_key(const struct auth *auth, const json_t *header)
 {
     const json_t *kid = json_object_get(header, "kid");
@@ -353,9 +354,9 @@ static const struct key *choose_key(const struct auth *auth, const json_t *heade
     return NULL;
 }
 
-/* Returns the claim with this name. If there is none, "a.b" is looked up as member b of object a.
-   The whole name is tried first, because names of claims may be URLs, which have dots. NULL: there
-   is no such claim. */
+/* Returns the claim with this name. If there is no such claim, "a.b" is looked up as member b of
+   object a. The whole name is tried first, because names of claims may be URLs, which have dots.
+   Returns NULL if the claim is missing. */
 static const json_t *find_claim(const json_t *claims, const char *name)
 {
     const json_t *claim = json_object_get(claims, name);
@@ -378,8 +379,8 @@ static bool parse_user(const struct auth *auth, const json_t *claims, int64_t *r
     return *ret_id > 0;
 }
 
-/* The list may also have roles of other services. False: the list has two roles of this service, so
-   it is unclear what the token permits. */
+/* The list may also have roles of other services. Returns false if the list has two roles of this
+   service, because it is then unclear what the token permits. */
 static bool parse_roles(const json_t *roles, enum auth_role *ret_role)
 {
     const json_t *role;
@@ -410,8 +411,8 @@ static bool parse_role(const json_t *role, enum auth_role *ret_role)
            *ret_role != AUTH_SHOPPER; /* shoppers have tokens without a role */
 }
 
-/* Reads the id by which the token can be revoked. `ret_jti` is "" before the call, and stays ""
-   for a token without an id. */
+/* Reads the id by which the token can be revoked. `ret_jti` is "" before the call, and stays "" for
+   a token without an id. */
 static bool parse_jti(const json_t *jti, char ret_jti[AUTH_ID_BYTES_MAX + 1])
 {
     struct text id = string_of(jti);
@@ -421,8 +422,8 @@ static bool parse_jti(const json_t *jti, char ret_jti[AUTH_ID_BYTES_MAX + 1])
     return jti == NULL || ret_jti[0] != '\0';
 }
 
-/* `exp` is required, and must be in the future. `nbf`, if present, must not be in the future. Both
-   may be fractional. */
+/* `exp` is required, and must be in the future. If `nbf` is present, it must not be in the future.
+   Both may be fractional. */
 static bool is_valid_now(const json_t *expires, const json_t *not_before, int64_t now_s)
 {
     double now = (double)now_s;
@@ -542,7 +543,7 @@ static char *print_claims(const struct auth *auth, const struct identity *identi
         "iss", or_null(auth->issuer), "aud", or_null(auth->audience)));
 }
 
-/* NULL: out of memory, or signing failed. */
+/* Returns NULL if memory is out or signing has failed. */
 static char *join_token(const struct key *signer, const char *claims)
 {
     unsigned char signature[JWS_SIGNATURE_BYTES_MAX];

@@ -31,13 +31,13 @@ enum auth_role { AUTH_SHOPPER, AUTH_PAYMENT, AUTH_ADMIN, AUTH_AUDITOR };
 struct identity {
     int64_t user_id; /* > 0 */
     enum auth_role role;
-    char jti[AUTH_ID_BYTES_MAX + 1]; /* the id of the token; "": none */
+    char jti[AUTH_ID_BYTES_MAX + 1]; /* the id of the token, or "" */
 };
 
 /** Indexed by enum auth_role: "shopper", "payment", "admin", "auditor". */
 extern const char *const auth_role_names[];
 
-/** False: `name` is not the name of a role. */
+/** Returns false if `name` is not the name of a role. */
 MUST_CHECK bool auth_parse_role(struct text name, enum auth_role *ret_role);
 
 struct auth;

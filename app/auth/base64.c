@@ -39,7 +39,7 @@ size_t base64_encode(const void *bytes, size_t len, char *ret_text)
 
 static const uint8_t values[256] = {QUARTER(0), QUARTER(64), QUARTER(128), QUARTER(192)};
 
-/* Four characters are 24 bits. False: one of them is not in the alphabet. */
+/* Four characters are 24 bits. Returns false if a character is not in the alphabet. */
 static bool decode_four(const char *text, uint32_t *ret_bits)
 {
     uint32_t a = values[(uint8_t)text[0]], b = values[(uint8_t)text[1]];

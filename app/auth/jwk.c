@@ -28,7 +28,7 @@ static bool is_absent_or(const json_t *jwk, const char *name, const char *wanted
     return json_object_get(jwk, name) == NULL || is_member(jwk, name, wanted);
 }
 
-/* `key_ops` is a list; without it, all operations are allowed. */
+/* `key_ops` is a list. Without the list, all operations are allowed. */
 static bool allows_verify(const json_t *jwk)
 {
     const json_t *operations = json_object_get(jwk, "key_ops"), *operation;

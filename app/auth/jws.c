@@ -56,8 +56,8 @@ static void init_mac(struct jws_key *key, struct text secret)
     OPENSSL_cleanse(block, sizeof(block));
 }
 
-/* Refuses a key that needs a passphrase. Without this callback OpenSSL asks for it on the
-   terminal. */
+/* Refuses a key that needs a passphrase. Without this callback OpenSSL asks for the passphrase on
+   the terminal. */
 static int refuse_passphrase(char *to UNUSED, int size UNUSED, int is_write UNUSED,
                              void *arg UNUSED)
 {
@@ -89,8 +89,8 @@ static bool suits(const EVP_PKEY *pair, enum config_alg alg)
            strcmp(curve, "prime256v1") == 0;
 }
 
-/* Returns a key that owns the pair. NULL: the pair is unsuitable, or out of memory. The pair is
-   freed then. */
+/* Returns a key that owns the pair. If the pair is unsuitable or memory is out, frees the pair and
+   returns NULL. */
 static struct jws_key *key_of_pair(enum config_alg alg, EVP_PKEY *pair)
 {
     struct jws_key *key = NULL;
@@ -202,7 +202,7 @@ static void make_mac(const struct jws_key *key, struct text text,
 
 /* -- ES256: OpenSSL encodes the two numbers in DER, a token has NUMBER_BYTES of each -- */
 
-/* Returns the length in DER; 0: OpenSSL failed. */
+/* Returns the length in DER, or 0 if OpenSSL has failed. */
 static size_t to_der(struct text signature, unsigned char ret_der[DER_BYTES_MAX])
 {
     const unsigned char *bytes = (const unsigned char *)signature.bytes;

@@ -23,13 +23,13 @@ struct limiter;
 struct limiter *limiter_create(int64_t rate_per_s);
 void limiter_free(struct limiter *limiter); /* accepts NULL */
 
-/** Take a token of `key`. Returns 0, or, if there is none, the microseconds until there is one. */
+/** Take a token of `key`, and return 0. If there is no token, return the microseconds until the
+ *  next token. */
 MUST_CHECK int64_t limiter_take(struct limiter *limiter, uint64_t key, int64_t now_us);
 
 /** The share of buckets in use, in per mille, estimated from a sample. 0 if `limiter` is NULL. */
 unsigned limiter_fill(const struct limiter *limiter, int64_t now_us);
 
-/** The rate given to limiter_create(). */
 int64_t limiter_rate_per_s(const struct limiter *limiter);
 
 #endif

@@ -41,9 +41,9 @@ static int64_t get_number(const unsigned char *from)
     return (int64_t)be64toh(bytes);
 }
 
-/* Writes a ticket as bytes: the expiry time and a MAC of the kind, the user, the voucher and the
+/* Writes a ticket as bytes: the expiry time, and a MAC of the kind, the user, the voucher and the
    expiry time. Each part of the signed message has a fixed length, so different subjects have
-   different messages. False: HMAC failed. */
+   different messages. Returns false if HMAC has failed. */
 static bool make_raw(const struct tickets *tickets, const struct ticket_subject *subject,
                      int64_t expires_s, unsigned char ret_raw[RAW_BYTES])
 {
@@ -75,7 +75,7 @@ bool ticket_is_good(const struct tickets *tickets, const struct ticket_subject *
                     struct text text, int64_t now_s)
 {
     unsigned char actual[RAW_BYTES], expected[RAW_BYTES];
-    size_t len; /* becomes RAW_BYTES: the text has the length of a ticket */
+    size_t len; /* becomes RAW_BYTES, because the text has the length of a ticket */
 
     return tickets->secret[0] != '\0' && text.len == TICKET_BYTES - 1 &&
            base64_decode(text.bytes, text.len, actual, sizeof(actual), &len) &&

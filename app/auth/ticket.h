@@ -36,7 +36,8 @@ struct ticket_subject {
     int64_t user_id, voucher_id;
 };
 
-/** Returns RLOCK_OK, or RLOCK_INVALID if the secret is too short. "" is valid: tickets are off. */
+/** Returns RLOCK_OK, or RLOCK_INVALID if the secret is too short. The secret may be "", which turns
+ *  tickets off. */
 MUST_CHECK enum rlock_status ticket_check_secret(const char *secret,
                                                  struct rlock_err *reterr);
 
