@@ -5,10 +5,11 @@
 #include "app/core/metrics.h"
 
 struct health {
-    bool has_postgres; /* all loops have it, because any loop may receive orders */
+    /* whether all loops have Postgres, because any loop may receive orders */
+    bool has_postgres;
     enum rlock_status postgres_failure; /* why a loop is not connected */
     bool has_redis;                     /* in all loops */
-    bool has_locks;                     /* at least some locks can be granted */
+    bool has_locks;                     /* whether at least some locks can be granted */
     bool is_ready;
 };
 

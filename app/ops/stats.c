@@ -19,9 +19,9 @@ struct stats {
     struct stats_options options;
     uv_timer_t timer;
     struct stats_read add, expire; /* commands that write */
-    unsigned writing;              /* number of writes under way */
-    unsigned count;                /* number of writes so far */
-    char instance[INSTANCE_MAX];   /* "host/pid" */
+    unsigned writing;
+    unsigned count;
+    char instance[INSTANCE_MAX]; /* "host/pid" */
 };
 
 /* -- publish -- */

@@ -24,7 +24,8 @@ struct stats_options {
     uv_loop_t *loop;
     struct redis_conn *conn; /* borrowed; closed before stats_close() */
     const struct all_metrics *all_metrics;
-    bool is_publisher; /* the loop adds the stats; true in one loop per instance */
+    /* whether the loop adds the stats; true in one loop per instance */
+    bool is_publisher;
 };
 
 /** A command under way. The caller of stats_read() keeps the struct until `done` is called. */
@@ -34,7 +35,7 @@ struct stats_read {
     void (*done)(struct stats_read *read, char *text);
 };
 
-/** NULL: out of memory. It is no error if Redis is down. */
+/** Returns NULL if memory is out. Redis may be down. */
 struct stats *stats_open(const struct stats_options *options);
 
 /**
@@ -52,7 +53,7 @@ stats_read(struct stats *stats, const char *after, struct stats_read *read,
            void (*done)(struct stats_read *read, char *text));
 
 /** Return a JSON object like that of stats_read(), with the present state of this instance only.
- *  The caller frees the text. NULL: out of memory. */
+ *  The caller frees the text. Returns NULL if memory is out. */
 char *stats_print_own(struct stats *stats);
 
 /** The loop frees the memory in a later turn. Accepts NULL. */
