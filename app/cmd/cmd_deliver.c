@@ -50,7 +50,6 @@ static void deliver_on_turn_end(uv_prepare_t *prepare)
     store_flush(delivery->store);
 }
 
-/* The loop ends when all parts have closed. */
 static void close_all(struct delivery *delivery)
 {
     if (delivery->deliverer != NULL)

@@ -1,4 +1,4 @@
-/* cmd_erase.c - `seckill erase`: replaces the ids of shoppers that need not be known any more. */
+/* cmd_erase.c - `seckill erase`: replaces the ids of shoppers that are no longer needed. */
 #include "app/cmd/cmd.h"
 #include "app/core/text.h"
 #include "app/store/database_url.h"
@@ -42,7 +42,7 @@ static bool parse_arguments(int argc, char **argv, struct erasure *erasure)
            (erasure->user != NULL || value <= DAYS_MAX);
 }
 
-/* `text` says what was changed, or why nothing was. */
+/* `text` says what was changed, or why nothing was changed. */
 static void erase_on_row(const char *text, const char *is_done, void *arg)
 {
     struct erasure *erasure = arg;
@@ -55,8 +55,8 @@ static void erase_on_row(const char *text, const char *is_done, void *arg)
     }
 }
 
-/* Each ended sale is a transaction, so that no transaction takes long. A dry run is one transaction,
-   and the server rolls it back when the connection is closed. */
+/* Each ended sale is a transaction, so that no transaction takes long. A dry run is one
+   transaction, which the server rolls back when the connection is closed. */
 static enum rlock_status erase(struct db *db, struct erasure *erasure,
                                struct rlock_err *reterr)
 {

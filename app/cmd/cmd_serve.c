@@ -47,9 +47,9 @@ struct service {
 };
 
 /* Raises the soft limit of descriptors to the hard limit, because each connection needs a
-   descriptor. The reserved descriptors are for the connections to Postgres and Redis, and for
-   files. The workers share the rest. Listeners get at most three quarters of a share, so that
-   orders can still connect. */
+   descriptor. The reserved descriptors are for files and for the connections to Postgres and Redis.
+   The workers share the remaining descriptors. Listeners get at most three quarters of a share, so
+   that orders can still connect. */
 static void limit_connections(struct service *service)
 {
     size_t wanted = (size_t)service->config.listeners_max;
@@ -87,8 +87,8 @@ static bool is_loopback(const char *listen)
             address_is_in(&loopback, address));
 }
 
-/* The development login issues a token to anyone who can connect, so only a loopback address may be
-   listened to. */
+/* The development login issues a token to every client that can connect, so the service may only
+   listen on a loopback address. */
 static void check_dev_login(struct config *config)
 {
     if (config->dev_login == 0)
@@ -261,7 +261,6 @@ static void report_readiness(struct service *service)
     notify_send(&service->notify, lines);
 }
 
-/* Pings the service manager only if every loop has run since the last check. */
 static void ping_watchdog(struct service *service)
 {
     bool has_run = service->woken_us != 0;
@@ -303,9 +302,9 @@ static int run_until_signal(struct service *service, const sigset_t *signals)
     }
 }
 
-/* If several workers serve HTTP, another one sells for them. Otherwise the seller would read the
-   replies of Redis and Postgres only after it has handled all requests of a turn, and meanwhile the
-   two would have no work. */
+/* If several workers serve HTTP, another worker sells for them. A seller that also served HTTP
+   would read the replies of Redis and Postgres only after all requests of a turn, and meanwhile
+   Redis and Postgres would have no work. */
 static enum rlock_status listen_on(struct service *service, struct rlock_err *reterr)
 {
     size_t first = service->count - service->serving;

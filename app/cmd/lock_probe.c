@@ -1,5 +1,6 @@
 /* lock_probe.c - takes and releases a lock every two seconds, in a cluster one lock per bucket.
-   Between, it asks who holds them, so that a Redis that hangs is noticed sooner. */
+   Between these attempts the probe asks who holds the locks, so that a Redis that hangs is noticed
+   sooner. */
 #include "app/cmd/lock_probe.h"
 
 #include "base/err.h"
@@ -31,8 +32,8 @@ static void report(struct lock_probe *probe)
     probe->on_state(state, &probe->why, probe->arg);
 }
 
-/* If there was no reply, the client may have no text, or that of an older failure. Then the name of
-   the status is reported instead. */
+/* If there was no reply, the client may have no text, or the text of an older failure. Then the
+   name of the status is reported instead. */
 static void note_failure(struct lock_probe *probe, enum rlock_status status)
 {
     const struct rlock_err *why = rlock_client_why(probe->locks);

@@ -4,8 +4,8 @@
  * A connection proves little: if Redis is out of memory, or may not write, it accepts connections
  * but refuses every lock. So the probe takes its own locks every two seconds, and when a connection
  * goes up or down. In a cluster the locks are spread over all masters. While locks are granted, the
- * probe also asks every 150 ms who holds its locks. A reply that is late for 750 ms is a failure
- * until it comes; the connection stays open.
+ * probe also asks every 150 ms who holds its locks. If a reply is 750 ms late, the probe reports a
+ * failure until the reply comes. The connection stays open.
  *
  * Threads: the loop's only.
  */
@@ -25,14 +25,14 @@ enum lock_probe_state {
 
 struct lock_probe {
     struct rlock_client *locks;
-    unsigned count; /* number of locks: LOCK_PROBE_LOCKS in a cluster, else 1 */
+    unsigned count; /* number of locks: LOCK_PROBE_LOCKS in a cluster, otherwise 1 */
     /* Called when the state changes, and when the reason of a state other than UP changes. */
     void (*on_state)(enum lock_probe_state state, const struct rlock_err *why, void *arg);
     void *arg;
     uv_timer_t timer;
     struct rlock probes[LOCK_PROBE_LOCKS];
     unsigned awaited, granted;
-    unsigned ticks; /* since the probe last took the locks */
+    unsigned ticks; /* number of ticks since the probe last took the locks */
     struct lateness lateness;
     enum lock_probe_state state;
     struct rlock_err why, reported;
@@ -44,8 +44,7 @@ void lock_probe_start(struct lock_probe *probe, uv_loop_t *loop);
 /** A callback for rlock_client_options.on_state. @arg  the struct lock_probe */
 void lock_probe_on_connection(bool is_up, const struct rlock_err *why, void *arg);
 
-/** Stop the probe. To be called before `locks` is closed. The loop closes the timer in a later
- *  turn. */
+/** Stop the probe. Called before `locks` is closed. The loop closes the timer in a later turn. */
 void lock_probe_close(struct lock_probe *probe);
 
 #endif

@@ -25,8 +25,8 @@ static int print_usage(FILE *out, int code)
     return code;
 }
 
-/* Opens the standard descriptors that the caller has closed. Otherwise a file or socket could get
-   the number of standard output, and receive what is printed. False: there is no /dev/null. */
+/* Opens the standard descriptors that the caller has closed. Otherwise a file or a socket could get
+   the number of standard output, and receive the output. Returns false if there is no /dev/null. */
 static bool open_standard_files(void)
 {
     for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {

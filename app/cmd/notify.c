@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* If WATCHDOG_PID is set, the watchdog is only for the process that it names. */
+/* If WATCHDOG_PID is set, the watchdog is only for the process with this id. */
 static int64_t read_watchdog_us(void)
 {
     const char *pid = getenv("WATCHDOG_PID");    // NOLINT(concurrency-mt-unsafe)

@@ -30,7 +30,7 @@ struct notify {
  */
 MUST_CHECK enum rlock_status notify_init(struct notify *notify, struct rlock_err *reterr);
 
-/** Send lines such as "READY=1". Never blocks: the message is lost if the socket is full. */
+/** Send lines such as "READY=1". Never blocks. The message is lost if the socket is full. */
 void notify_send(const struct notify *notify, const char *lines);
 
 void notify_clear(struct notify *notify);

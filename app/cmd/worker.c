@@ -1,13 +1,13 @@
 /*
  * worker.c - assembles the parts of one event loop and runs its turns.
  *
- * In a turn, the loop first delivers the requests, the replies of Redis and the rows of
- * Postgres that have arrived. Then worker_on_turn_end() makes each part send what it has
+ * In a turn, the loop first delivers the requests, the replies of Redis and the rows of Postgres
+ * that have arrived. Then worker_on_turn_end() makes each part send everything that it has
  * collected, in one write.
  *
- * Shutdown: worker_stop() makes the HTTP server accept no more connections. When no
- * request is in flight, close_all() closes the parts and the loop ends. The seller also waits for
- * the end of the workers that it sells for.
+ * Shutdown: worker_stop() makes the HTTP server accept no more connections. When no request is in
+ * flight, close_all() closes the parts and the loop ends. The seller also waits for the end of the
+ * workers that it sells for.
  */
 #include "app/cmd/worker.h"
 
@@ -44,7 +44,8 @@ struct worker {
     uv_prepare_t turn_end;
     uv_async_t wake;
     _Atomic bool is_stopping;
-    _Atomic(struct worker_keys *) new_keys; /* worker_on_wake() takes them; NULL: none */
+    /* NULL, or the keys that worker_on_wake() will take */
+    _Atomic(struct worker_keys *) new_keys;
     pthread_t thread;
     struct http *http;
     struct api *api;
@@ -61,10 +62,14 @@ struct worker {
     struct limiter *user_limiter;
     struct limiter *address_limiter;
     _Atomic int64_t last_turn_us;
-    int64_t published_us; /* clock_mono_us() when the state was published; 0: due */
-    int64_t webhooks_us;  /* clock_mono_us() of the last read of the endpoints; 0: due */
-    int64_t draining_us;  /* clock_mono_us() when draining began; 0: not draining */
-    bool clock_differs;   /* the clocks differ, according to the last log line */
+    /* clock_mono_us() when the state was published; 0: it is to be published now */
+    int64_t published_us;
+    /* clock_mono_us() of the last read of the endpoints; 0: they are to be read now */
+    int64_t webhooks_us;
+    /* clock_mono_us() when draining began; 0: the worker does not drain */
+    int64_t draining_us;
+    /* whether the last log line about the clocks says that they differ */
+    bool clock_differs;
 };
 
 /* -- callbacks between the parts -- */
@@ -124,7 +129,6 @@ static void worker_on_locks_state(enum lock_probe_state state,
                 !is_up && worker->options.config->redis_down == CONFIG_BYPASS);
 }
 
-/* Called only in a worker without locks, which needs Redis only to look up revoked tokens. */
 static void worker_on_revocations_state(bool is_up, const struct rlock_err *why,
                                         void *arg)
 {
@@ -136,7 +140,6 @@ static void worker_on_revocations_state(bool is_up, const struct rlock_err *why,
 
 /* -- shutdown -- */
 
-/* The loop ends when all parts have closed. */
 static void close_all(struct worker *worker)
 {
     http_stop(worker->http);
@@ -165,8 +168,8 @@ void worker_keys_free(struct worker_keys *keys)
     free(keys);
 }
 
-/* Starts to drain, or replaces the keys. No request uses the old keys any more: a request needs keys
-   only while its token is checked. */
+/* Starts to drain, or replaces the keys. A request needs keys only while its token is checked, so
+   no request still uses the old keys. */
 static void worker_on_wake(uv_async_t *wake)
 {
     struct worker *worker = wake->data;
@@ -293,8 +296,8 @@ static void publish_state(struct worker *worker, int64_t now_us)
 }
 
 /* Whether all requests are answered, clients had time to receive the answers, and proxies had time
-   to notice. A proxy notices when it uses an idle connection once more: the answer closes the
-   connection, so the proxy sends its next request to another instance. */
+   to notice the drain. A proxy notices the drain when it uses an idle connection once more. The
+   answer closes the connection, so the proxy sends its next request to another instance. */
 static bool is_drained(const struct worker *worker, int64_t now_us)
 {
     int64_t for_us = now_us - worker->draining_us;
@@ -611,7 +614,7 @@ struct handover *worker_handover(const struct worker *worker)
 
 void worker_wake(struct worker *worker)
 {
-    uv_async_send(&worker->wake); /* worker_on_wake() then has nothing to do */
+    uv_async_send(&worker->wake); /* the loop turns, although worker_on_wake() finds no work */
 }
 
 int64_t worker_last_turn_us(const struct worker *worker)

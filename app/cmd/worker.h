@@ -26,7 +26,7 @@ struct worker_options {
     struct worker_keys *keys; /* owned by the worker, also when worker_start() fails */
     size_t index;             /* for the log */
     struct handover
-        *seller;   /* of the first worker, if this is another one; otherwise NULL */
+        *seller;   /* of the first worker, if this is another worker; otherwise NULL */
     int listen_fd; /* owned by the worker; or HTTP_LISTENS_NOWHERE */
     size_t connections_max;
     size_t listeners_max; /* at most SECKILL_LISTENERS_MAX */
@@ -45,8 +45,8 @@ MUST_CHECK enum rlock_status worker_start(const struct worker_options *options,
                                           struct worker **ret_worker,
                                           struct rlock_err *reterr);
 
-/** Use these keys from the next turn on. The worker owns them. Returns at once. Only one thread at
- *  a time may call this function. */
+/** Use these keys from the next turn on. The worker owns the keys. Returns at once. Only one thread
+ *  at a time may call this function. */
 void worker_set_keys(struct worker *worker, struct worker_keys *keys);
 
 void worker_keys_free(struct worker_keys *keys); /* accepts NULL */
@@ -54,10 +54,10 @@ void worker_keys_free(struct worker_keys *keys); /* accepts NULL */
 /** Return the handover of a worker. The other workers get the handover of their seller. */
 struct handover *worker_handover(const struct worker *worker);
 
-/** Make the loop complete a turn, even without events. Returns at once; any thread. */
+/** Make the loop complete a turn, even without events. Returns at once. Threads: any. */
 void worker_wake(struct worker *worker);
 
-/** clock_mono_us() at the end of the last turn; 0: none yet. Any thread. */
+/** clock_mono_us() at the end of the last turn; 0: no turn has ended. Threads: any. */
 int64_t worker_last_turn_us(const struct worker *worker);
 
 /** Start to drain: accept no more connections, answer the requests in flight, release the
