@@ -35,20 +35,19 @@ enum answer {
         ANSWER_COUNT
 };
 
-/** A request and its answer. */
 struct op {
     int64_t shopper, voucher;
-    int64_t order; /* the order in the answer, or 0; of CANCEL: the order to cancel */
+    int64_t order; /* the order in the answer, or 0; for CANCEL: the order to cancel */
     int64_t sent_us;
-    int64_t answered_us;  /* NEVER: no answer */
-    int64_t count;        /* of RESTOCK: the stock to add */
+    int64_t answered_us;  /* NEVER: there is no answer */
+    int64_t count;        /* for RESTOCK: the stock to add */
     char key[WORD_BYTES]; /* of ORDER; "-": none */
     const char *file;
     uint32_t line;
     uint16_t status;
     enum kind kind;
     enum answer answer;
-    bool is_used; /* the request explains a row or an event already */
+    bool is_used; /* whether the request already explains a row or an event */
 };
 
 /** A row of voucher_order, with the end of the order if it has ended. */
@@ -57,7 +56,7 @@ struct row {
     char key[WORD_BYTES]; /* "-": none */
     int64_t end_id;       /* id of the event that ended the order, or NEVER */
     int64_t end_us;
-    int64_t ended_by_us;     /* at this time the end was visible at the latest */
+    int64_t ended_by_us;     /* the time at which the end was visible at the latest */
     int64_t acknowledged_us; /* time of the first 201 or 200, or NEVER */
     bool is_acknowledged;    /* by a 201 */
     bool is_end_acknowledged;
@@ -84,7 +83,8 @@ struct input {
     struct event *events;
     struct voucher *vouchers;
     size_t op_count, row_count, event_count, voucher_count;
-    size_t unmatched_count; /* answers to no request, or to an answered one */
+    /* number of answers to no request, or to an answered request */
+    size_t unmatched_count;
 };
 
 #define RULES(X)                                                                         \
@@ -118,16 +118,15 @@ extern struct input input;
 extern bool had_faults; /* --faults */
 extern size_t checked[RULE_COUNT], violations[RULE_COUNT];
 /**
- * A commit is visible to everybody within this time, and returned stock is on sale again. A commit
- * is visible before its answer, so the time includes that of the slowest request.
+ * A commit is visible to all sessions within this time, and returned stock is on sale again. A
+ * commit is visible before its answer, so the time includes that of the slowest request.
  */
 extern int64_t commit_us;
 
-/** Read a file. On failure print the reason, and exit with code 2. */
 void read_table(const char *path);
 void read_history(const char *path);
 
-/** Make room for one more element. Out of memory: exits with code 2. */
+/** Make room for one more element. If memory is out, exit with code 2. */
 void *grow(void *array, size_t count, size_t size);
 void add_event(const struct event *event);
 
@@ -139,16 +138,17 @@ static inline int compare(int64_t a, int64_t b)
     return (a > b) - (a < b);
 }
 
-/** Count a violation, and print it if few of the rule were printed. `op` and `row` may be NULL. */
+/** Count a violation. Print it if only a few violations of the rule were printed. `op` and `row`
+ *  may be NULL. */
 __attribute__((format(printf, 4, 5))) void add_violation(enum rule rule,
                                                          const struct op *op,
                                                          const struct row *row,
                                                          const char *why, ...);
 
-/** Sort the events of each voucher, and apply them. To be called before the functions below. */
+/** Sort the events of each voucher, and apply them. Called before the functions below. */
 void replay_vouchers(void);
 
-/** Find a voucher. NULL: there is no such voucher. */
+/** Find a voucher. Returns NULL if there is no voucher with this id. */
 const struct voucher *find_voucher(int64_t id);
 
 /** Whether the stock may have been empty at some moment of the request. */

@@ -42,7 +42,7 @@ static struct reader open_file(const char *path)
     return reader;
 }
 
-/* Split the next line into words. False: the file has no more lines. */
+/* Split the next line into words. Returns false if the file has no more lines. */
 static bool next_line(struct reader *reader)
 {
     ssize_t len = getline(&reader->text, &reader->room, reader->file);
@@ -74,7 +74,6 @@ static bool is_word(const struct reader *reader, size_t i, const char *text)
     return strcmp(reader->words[i], text) == 0;
 }
 
-/* Parse a number. "-" means 0. */
 static int64_t number(const struct reader *reader, size_t i)
 {
     char *end;
@@ -177,7 +176,8 @@ static enum answer classify(enum kind kind, int64_t status, const char *code)
         if (strcmp(code, codes[i].code) == 0)
             return codes[i].answer;
     }
-    return status >= 500 ? UNKNOWN : OTHER; /* outcome_unknown, 502 and 504 of nginx */
+    /* outcome_unknown of the service, or 502 and 504 of nginx */
+    return status >= 500 ? UNKNOWN : OTHER;
 }
 
 static void read_request(const struct reader *reader)
@@ -207,8 +207,8 @@ static void read_request(const struct reader *reader)
         op->count = number(reader, 6);
 }
 
-/* Read an answer. False: no request has this number (`op` is NULL), or the request has an
-   answer. */
+/* Read an answer. Returns false if no request has this number (`op` is NULL), or if the request
+   already has an answer. */
 static bool read_answer(struct op *op, const struct reader *reader)
 {
     expect_words(reader, 6);

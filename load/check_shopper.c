@@ -4,8 +4,9 @@
 #include <inttypes.h>
 #include <string.h>
 
-#define UNLOCK_US 1000000 /* after its answer a request may hold its lock for this time */
-#define LEASE_US  6000000 /* set by prove.py; a killed instance's lock lasts this long */
+#define UNLOCK_US 1000000 /* a request may hold its lock for this time after its answer */
+/* prove.py sets this lease, so the lock of a killed instance lasts this long */
+#define LEASE_US 6000000
 #define CLIENT_KEY_MAX                                                                   \
     64 /* the service's own keys, for orders without a lock, are longer */
 
@@ -36,7 +37,7 @@ static bool is_within(const struct op *op, int64_t at_us)
     return op->sent_us <= at_us && at_us <= op->answered_us;
 }
 
-/* Note what the answer proves about its row. To be called for all answers before one is checked. */
+/* Note what the answer proves about its row. All answers are noted before one is checked. */
 static void note_answer(const struct shopper *shopper, const struct op *op)
 {
     struct row *row = find_row(shopper, op->order);
@@ -286,8 +287,8 @@ void check_shopper(const struct shopper *shopper)
 
 /* -- restocks -- */
 
-/* Returns until when the request may take effect. If its outcome is unknown, this may be at any
-   time. */
+/* Returns until when the request may take effect. If its outcome is unknown, the request may take
+   effect at any time. */
 static int64_t latest_us(const struct op *op)
 {
     return op->answer == UNKNOWN ? NEVER : op->answered_us;
@@ -300,9 +301,9 @@ static bool may_match(const struct op *op, const struct event *event)
            event->at_us <= latest_us(op) && (op->answer == DONE || op->answer == UNKNOWN);
 }
 
-/* Returns a request that may have caused the event and has no event yet. NULL: there is none. If
-   there are several, the request with the earliest deadline is returned, because the other requests
-   may have caused later events. */
+/* Returns a request that may have caused the event and has no event yet, or NULL. If there are
+   several requests, returns the request with the earliest deadline, because the other requests may
+   have caused later events. */
 static struct op *find_restock(const struct shopper *admin, const struct event *event)
 {
     struct op *found = NULL;

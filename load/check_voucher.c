@@ -8,7 +8,8 @@ struct span {
     int64_t from_us, to_us;
 };
 
-static struct span *spans; /* periods without stock; those of a voucher are contiguous */
+/* periods without stock, in which the periods of a voucher are contiguous */
+static struct span *spans;
 static size_t span_count;
 
 static int compare_events(const void *a, const void *b)
@@ -132,7 +133,7 @@ bool was_sold_out(const struct voucher *voucher, const struct op *op)
     const struct span *first = spans + voucher->first_span;
     size_t low = 0, high = voucher->span_count;
 
-    while (low < high) { /* find the first period that begins after the answer */
+    while (low < high) {
         size_t middle = (low + high) / 2;
 
         if (first[middle].from_us <= op->answered_us)

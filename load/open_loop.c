@@ -70,7 +70,7 @@ static int compare(const void *a, const void *b)
     return (*left > *right) - (*left < *right);
 }
 
-/* The quantile `fraction` of sorted durations; 0 if there are none. */
+/* The quantile `fraction` of sorted durations, or 0 if there are no durations. */
 static int64_t quantile(const struct durations *durations, double fraction)
 {
     size_t rank = (size_t)ceil(fraction * (double)durations->count);
@@ -92,13 +92,14 @@ struct load {
     const char *voucher;
     const char *token, *tokens_end;
     int64_t start_us, end_us;
-    double next_us; /* since the start; a double, because rounding errors would add up */
+    /* since the start, as a double because rounding errors would add up */
+    double next_us;
     uint64_t random;
     struct conn *conns;
     size_t connections;
     size_t free[CONNECTIONS_MAX]; /* a ring of the free connections, the oldest first */
     size_t first_free, free_count;
-    int64_t free_since_us; /* since when the first of them is free */
+    int64_t free_since_us; /* since when the first free connection is free */
     int epoll_fd, timer_fd;
     uint64_t placed;
     int64_t answered_us; /* time of the last answer */
@@ -107,7 +108,6 @@ struct load {
 
 /* -- the schedule -- */
 
-/* Returns a random number by splitmix64 with a fixed seed. */
 static uint64_t draw(struct load *load)
 {
     uint64_t bits = load->random += 0x9e3779b97f4a7c15;
@@ -122,7 +122,7 @@ static double gap_us(struct load *load)
     return -log1p(-(double)(draw(load) >> 11) / 0x1p53) * 1e6 / load->rate_per_s;
 }
 
-/* Returns the time of the next request; INT64_MAX after the last request. */
+/* Returns the time of the next request, or INT64_MAX after the last request. */
 static int64_t next_due_us(const struct load *load, int64_t now_us)
 {
     int64_t due_us =
@@ -182,7 +182,6 @@ static void send_due(struct load *load)
     }
 }
 
-/* Whether the answer is complete. */
 static bool is_whole(const struct conn *conn)
 {
     const char *length = strcasestr(conn->answer, "\r\nContent-Length: ");
@@ -222,7 +221,7 @@ static void on_readable(struct load *load, size_t number)
     become_free(load, number, now_us);
 }
 
-/* Wait until an answer arrives, at most for `in_us`, which is less than a second. */
+/* Wait until an answer arrives, for at most `in_us`, which is less than a second. */
 static void wait_for_answers(struct load *load, int64_t in_us)
 {
     struct epoll_event events[EVENTS];
@@ -232,7 +231,7 @@ static void wait_for_answers(struct load *load, int64_t in_us)
     timerfd_settime(load->timer_fd, 0, &in, NULL);
     count = epoll_wait(load->epoll_fd, events, EVENTS, -1);
     for (int i = 0; i < count; i++) {
-        if (events[i].data.u64 < load->connections) /* otherwise it is the timer */
+        if (events[i].data.u64 < load->connections) /* other events come from the timer */
             on_readable(load, (size_t)events[i].data.u64);
     }
 }
@@ -292,7 +291,7 @@ static void read_tokens(struct load *load, const char *path)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     struct stat stat;
-    size_t count = 1; /* calloc() of nothing may return NULL */
+    size_t count = 1; /* calloc() of zero bytes may return NULL */
     void *bytes;
 
     if (fd < 0 || fstat(fd, &stat) != 0 || stat.st_size == 0)
