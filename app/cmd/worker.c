@@ -614,7 +614,8 @@ struct handover *worker_handover(const struct worker *worker)
 
 void worker_wake(struct worker *worker)
 {
-    uv_async_send(&worker->wake); /* the loop turns, although worker_on_wake() finds no work */
+    uv_async_send(
+        &worker->wake); /* the loop turns, although worker_on_wake() finds no work */
 }
 
 int64_t worker_last_turn_us(const struct worker *worker)
