@@ -109,8 +109,9 @@ struct rlock_op {
 struct rlock_kind {
     struct rlock_op acquire, acquire_wait, renew, extend, release;
     /* Operations for waiters, which a kind may lack. `acquire_again` is the try of a waiter that
-       surely does not have the lock yet; without it the waiter uses acquire_wait. `check` tells
-       whether the name is free; without it the waiter tries instead. */
+       surely does not have the lock yet, and whose waiting key is set. Without this operation the
+       waiter uses acquire_wait. `check` tells whether the name is free; without it the waiter tries
+       instead. */
     struct rlock_op acquire_again, check;
     /* Only kind plain has these operations. `keep` releases before hold_min_ms has passed.
        `release_silent` sends no message, because a try of this client follows it. */

@@ -76,6 +76,7 @@ struct rlock_waiter {
     int64_t free_at_us; /* when the owner's lease will have ended; INT64_MAX: not known */
     unsigned attempts;  /* number of pauses in a row, for the back-off */
     bool must_retry;    /* a message arrived while a try was in progress */
+    bool is_announced;  /* a try has set the waiting key for the whole wait */
     enum rlock_status status; /* status of the last try */
 };
 
@@ -159,7 +160,8 @@ static void sleep_on(struct rlock_waiter *waiter)
 static void try_again(struct rlock_waiter *waiter)
 {
     struct rlock *lock = waiter->lock;
-    bool may_be_ours = lock->in_doubt || lock->kind->acquire_again.on_result == NULL;
+    bool is_whole = lock->in_doubt || !waiter->is_announced ||
+                    lock->kind->acquire_again.on_result == NULL;
 
     rlock_batch_leave(lock); /* a check */
     uv_timer_stop(&waiter->timer);
@@ -167,8 +169,7 @@ static void try_again(struct rlock_waiter *waiter)
     if (lock->kind->is_cohort && !spins(waiter))
         lock->passes = waiter->link.next == waiter->link.prev ? 0 : TURNS_MAX;
     if (rlock_batch_add(waiter->client,
-                        may_be_ours ? &lock->kind->acquire_wait
-                                    : &lock->kind->acquire_again,
+                        is_whole ? &lock->kind->acquire_wait : &lock->kind->acquire_again,
                         lock) != RLOCK_OK)
         uv_timer_start(&waiter->timer, wait_on_timer, UNSUBSCRIBED_MAX_MS, 0);
 }
@@ -278,6 +279,7 @@ static struct rlock_waiter *begin(struct rlock_client *client, struct rlock *loc
     waiter->lock = lock;
     waiter->channel = NULL;
     waiter->attempts = 0;
+    waiter->is_announced = false;
     if (lock->kind->channel != NULL && lock->spin_max_ms == 0 &&
         (waiter->channel = rlock_channel_join(client, lock, &waiter->link)) == NULL) {
         waiter->lock = NULL;
@@ -326,6 +328,8 @@ enum rlock_status rlock_wait_on(struct rlock_client *client, struct rlock *lock,
     if (waiter == NULL)
         return RLOCK_NO_MEMORY;
     waiter->status = result->status;
+    if (result->status == RLOCK_BUSY && result->sent_us > 0)
+        waiter->is_announced = true;
     waiter->free_at_us = result->status != RLOCK_BUSY || result->remaining_ms < 0
                              ? INT64_MAX
                              : now_us + (result->remaining_ms + 1) * 1000;
@@ -576,6 +580,7 @@ static void wait_on_cut_off(struct rlock_channel *channel)
 {
     forget_counts(channel);
     LIST_EACH(struct rlock_waiter, waiter, &channel->listeners, link) {
+        waiter->is_announced = false; /* the server may lose the waiting key */
         if (!rlock_batch_may_grant(waiter->lock))
             sleep_on(waiter);
     }

@@ -571,7 +571,7 @@ CLIENT_CASE(test_channel__is_subscribed_while_a_lock_waits)
     cancel(0);
     turn();
     EXPECT("0 cancelled\n"
-           "s0 acquire_again(lock:fence lock:fence:waiting a; 1000 7000000 me:4 6000)\n"
+           "s0 acquire_wait(lock:fence lock:fence:waiting a; 1000 7000000 me:4 6000)\n"
            "s0 flush\nstats: waiters-1\n");
     cancel(3);
     turn();
@@ -593,7 +593,7 @@ CLIENT_CASE(test_channel__is_subscribed_while_a_lock_waits)
     EXPECT("");
     pass_us(50001); /* waiters without messages try after pauses */
     turn();
-    EXPECT("s0 acquire_again(lock:fence lock:fence:waiting a i40; 1000 7050001 me:5 6000 "
+    EXPECT("s0 acquire_wait(lock:fence lock:fence:waiting a i40; 1000 7050001 me:5 6000 "
            "me:2 6000)\n"
            "s0 flush\n");
     reply(0, "*5 +# :6000000 :400 +00 *2 :60000 :60000");
