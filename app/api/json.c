@@ -368,8 +368,6 @@ char *json_print_problem(const struct json_problem *problem)
         rows = append(rows, json_pack("{s:s, s:s}", "field", errors->rows[i].field,
                                       "message", errors->rows[i].message));
     }
-    if (errors != NULL && rows == NULL)
-        return NULL;
     return print_and_free(json_pack(
         "{s:s, s:s, s:i, s:s, s:s, s:s*, s:o*}", "type", type, "title", problem->title,
         "status", (int)problem->status, "code", problem->code, "detail", problem->detail,
