@@ -1,8 +1,9 @@
--- Delete up to p_limit orders, and as many events, of a voucher that this cell gave to another one more
--- than two minutes ago. During these two minutes a request that lost its connection may still look
--- up its order. Returns how many rows were deleted; 0: no row may be deleted now.
+-- Delete up to p_limit orders, and as many events, of a voucher that this cell gave to another cell
+-- more than two minutes ago. During these two minutes a request that lost its connection may still
+-- look up its order. Returns how many rows were deleted. Returns 0 if no row may be deleted now.
 --
--- Refused until the split has ended, because the other database still receives what is deleted here.
+-- Refused until the split has ended, because the other database still receives deletions from this
+-- database.
 create or replace function delete_moved(p_limit bigint) returns bigint
 language plpgsql
 as $$

@@ -2,10 +2,10 @@
 -- delete the request keys of these shoppers. Returns how many orders, events and keys were changed.
 -- The caller holds the lock of the voucher's row.
 --
--- Each shopper gets a random number that is stored nowhere else, so it leads back to nobody. All
--- orders of the shopper for this voucher get the same number, and the orders of different shoppers
--- get different numbers: slots, limits and fences stay valid. In hexadecimal the number is a 4 and
--- 15 random digits, which is far above the ids that a login counts up.
+-- Each shopper gets a random number that is stored nowhere else, so the number does not identify
+-- the shopper. All orders of the shopper for this voucher get the same number, and the orders of
+-- different shoppers get different numbers. So slots, limits and fences stay valid. In hexadecimal
+-- the number is a 4 and 15 random digits, which is far above the ids that a login counts up.
 create or replace function erase_shoppers(p_voucher bigint, p_users bigint[],
     out orders bigint, out events bigint, out keys bigint)
 language plpgsql

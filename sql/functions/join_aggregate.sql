@@ -1,7 +1,7 @@
 -- For `seckill migrate --aggregate`: check that this database may receive a copy of the cell that
 -- publish_cell() describes. If the database is new, it becomes an aggregate, which has no cell of
--- its own. Returns the statement that subscribes to the cell. NULL: the subscription exists
--- already.
+-- its own. Returns the statement that subscribes to the cell, or NULL if the subscription already
+-- exists.
 create or replace function join_aggregate(p_cell json) returns text
 language plpgsql
 as $$

@@ -1,10 +1,10 @@
 -- Move vouchers, with their orders and their history, to tables of the same names in another
--- schema. Creates the tables that do not exist there. The caller holds the locks of the vouchers'
+-- schema, and create these tables if they are missing. The caller holds the locks of the vouchers'
 -- rows.
 --
 -- The payments of these orders stay in this schema, so that no payment can pay another order.
 --
--- Refused during a split, because the other cell receives what is deleted here.
+-- Refused during a split, because the other cell receives the deletions in this cell.
 create or replace function move_to_archive(p_vouchers bigint[], p_schema text) returns void
 language plpgsql
 as $$

@@ -22,7 +22,8 @@ begin
     perform setval('voucher_id_seq', (p_half ->> 'last_voucher')::bigint),
             setval('voucher_order_id_seq', (p_half ->> 'last_number')::bigint);
     delete from cell;
-    -- The aggregate has the vouchers from the other cell. It gets from here what comes from now on.
+    -- The aggregate already has the vouchers from the other cell, and gets all later changes from
+    -- this cell.
     perform publish_own(v_number, v_cells);
     insert into cell (number, cells) values (v_number, v_cells);
 end
