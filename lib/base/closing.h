@@ -29,8 +29,8 @@ void closing_handle(struct closing *closing, uv_handle_t *handle);
 /** Count a part. When the part has closed, pass the returned pointer to closing_done(). */
 struct closing *closing_part(struct closing *closing);
 
-/** Report that a part has closed, or that the owner has nothing more to close. `closing` points to
- *  the struct closing. It is a void pointer so that this function can be a callback. */
+/** Report that a part has closed, or that the owner has nothing more to close. `closing` points
+ *  to the struct closing. The type is void so that this function can be a callback. */
 void closing_done(void *closing);
 
 #endif

@@ -412,7 +412,6 @@ static bool read_numbers(struct rlock_batch *batch, const struct redis_reply *re
     return true;
 }
 
-/** Read a reply that is a string of results, or the reply to a query. */
 static bool read_results(struct rlock_batch *batch, const struct redis_reply *reply)
 {
     size_t len = 1;
@@ -422,7 +421,7 @@ static bool read_results(struct rlock_batch *batch, const struct redis_reply *re
     return take_results(batch, results, len);
 }
 
-/** Read the reply {results, numbers}. It says that all locks of the batch are busy. */
+/** Read the reply {results, numbers}, which says that all locks of the batch are busy. */
 static bool read_refusal(struct rlock_batch *batch, const struct redis_reply *reply)
 {
     size_t len = 0;
@@ -525,7 +524,7 @@ static void confirm_replicas(struct rlock_client *client)
             batch->replicas_wait_ms == first->replicas_wait_ms)
             batch->confirmation = CONFIRMATION_REQUESTED;
     }
-    /* Send the batches that have not left yet, so that they need not wait behind the WAIT. */
+    /* Send the other batches first. Otherwise they would wait behind the WAIT. */
     rlock_batch_flush(client);
     if (write_wait(client, first) == RLOCK_OK) {
         redis_conn_flush(first->server->conn);

@@ -21,9 +21,9 @@ void rlock_batches_clear(struct rlock_batches *batches);
 bool rlock_batches_are_completed(const struct rlock_batches *batches);
 
 /**
- * Add `lock` to a batch. The lock may not be in a batch yet. On RLOCK_NO_MEMORY it is not added.
- * The batch leaves in the next turn of the loop, or earlier by rlock_batch_flush(). If `op`
- * releases a lock before its hold_min_ms has passed, the name stays taken until then.
+ * Add `lock`, which is in no batch, to a batch. On RLOCK_NO_MEMORY the lock is not added. The batch
+ * leaves in the next turn of the loop, or earlier by rlock_batch_flush(). If `op` releases a lock
+ * before its hold_min_ms has passed, the name stays taken until then.
  */
 MUST_CHECK enum rlock_status rlock_batch_add(struct rlock_client *client,
                                              const struct rlock_op *op,
@@ -33,7 +33,8 @@ bool rlock_batch_is_sent(const struct rlock *lock);
 
 bool rlock_batch_may_grant(const struct rlock *lock);
 
-/** Take the lock out of its batch, if it is in one. Then it gets no result from the batch. */
+/** Take the lock out of its batch, if the lock is in a batch. The batch gives this lock no
+ *  result. */
 void rlock_batch_leave(struct rlock *lock);
 
 void rlock_batch_replace(struct rlock *lock, struct rlock *other);
@@ -44,7 +45,6 @@ void rlock_batch_flush(struct rlock_client *client);
 /** Give a result to the locks whose batches could not be sent. */
 void rlock_batch_complete_failed(struct rlock_client *client);
 
-/** Call `on_cancel` for every lock in a batch. */
 void rlock_batch_cancel_all(struct rlock_client *client);
 
 #endif

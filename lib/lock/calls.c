@@ -1,5 +1,5 @@
 /*
- * calls.c - the calls of rlock.h on a lock. They check their arguments, and then change the state.
+ * calls.c - the calls of rlock.h on a lock. A call checks its arguments and then changes the state.
  */
 #include "base/clock.h"
 #include "lock/keys.h"
@@ -80,7 +80,6 @@ static const char *find_fault(struct rlock_client *client, struct rlock *lock,
     return NULL;
 }
 
-/** Whether `lock` is in use by another client than `client`. */
 static bool is_foreign(const struct rlock_client *client, const struct rlock *lock)
 {
     return !is_free_to_use(lock) && lock->client != client;

@@ -17,7 +17,7 @@ struct rlock_channel {
     bool has_command;
     bool is_subscribed;
     bool is_refused; /* the server refuses subscriptions on this connection */
-    /* The next four members are for wait.c. They concern only the releases by this client. */
+    /* The next four members are for wait.c, and concern only the releases by this client. */
     unsigned unreplied; /* releases that have no reply yet */
     /* messages that have not come yet, of releases that have a reply */
     unsigned expected_messages;
@@ -34,7 +34,8 @@ void rlock_channels_init(struct rlock_channels *channels,
 void rlock_channels_close(struct rlock_client *client);
 void rlock_channels_clear(struct rlock_channels *channels);
 
-/** Return the channel on which the release of the lock is published; NULL: it has no listeners. */
+/** Return the channel on which the release of the lock is published. The result is NULL if the
+ *  channel has no listeners. */
 struct rlock_channel *rlock_channel_find(struct rlock_client *client,
                                          const struct rlock *lock);
 

@@ -391,9 +391,8 @@ static const struct rlock_kind *kind_of(const struct rlock_member *member)
     return member->kind == NULL ? &rlock_plain : member->kind;
 }
 
-/** A quorum of semaphores is refused, because it would give more permits than each semaphore has.
- *  For example, 3 servers with 3 permits each have 9 permits, and 4 owners could get 2 permits
- *  each. */
+/** A quorum of semaphores is refused, because the quorum would give too many permits. For
+ *  example, 3 servers with 3 permits each have 9 permits, and 4 owners could get 2 permits each. */
 static enum rlock_status check_kind(const struct rlock_member *members, size_t index,
                                     enum rlock_group_need need, struct rlock_err *reterr)
 {

@@ -137,14 +137,14 @@ static void round_on_extended(struct rlock *lock, enum rlock_status status, void
     if (member->call != GROUP_CALL_EXTEND)
         return; /* a release has ended the extension, and is answered later */
     if (status == RLOCK_LOST)
-        /* the group counts the loss even if it does not await the member */
+        /* the group counts the loss even of a member that is not awaited */
         lock->on_lost(lock, status, arg);
     round_on_answer(lock, status, arg);
 }
 
 void rlock_round_extend(struct rlock_group *group, uint32_t lease_ms)
 {
-    group->awaited++; /* a call may answer at once: this keeps the round open */
+    group->awaited++; /* keeps the round open if a call answers at once */
     for (unsigned i = 0; i < group->count; i++) {
         struct group_member *member = &group->members[i];
 

@@ -36,7 +36,7 @@ static void call_back(const struct query *query, enum rlock_status status,
         query->ended(status, query->arg);
 }
 
-/** End the query. Its memory is freed before the callback is called. */
+/** End the query. The memory of the query is freed before the callback is called. */
 static void answer(struct rlock *lock, enum rlock_status status,
                    const struct rlock_info *info)
 {
@@ -53,7 +53,6 @@ static void inspect_on_answer(struct rlock *lock, enum rlock_status status,
     answer(lock, status, NULL);
 }
 
-/** Read row `index` of the reply. Returns RLOCK_NOT_FOUND if the reply has no such row. */
 static enum rlock_status read_info(struct rlock_client *client, const struct rlock *lock,
                                    const struct redis_reply *reply, size_t index,
                                    struct rlock_info *ret_info)

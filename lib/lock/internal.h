@@ -62,8 +62,8 @@ enum rlock_class_id {
 /** Receives the result of an operation. The lock has left its batch. */
 typedef void rlock_on_result(struct rlock_client *client, struct rlock *lock,
                              const struct rlock_result *result);
-/** Cancels an operation, because the client is being closed. It must not call a callback of the
- *  user, or add a lock to a batch. It may replace a lock in its batch. */
+/** Cancels an operation, because the client is being closed. The function must not call a
+ *  callback of the user, or add a lock to a batch. It may replace a lock in its batch. */
 typedef void rlock_on_cancel(struct rlock_client *client, struct rlock *lock);
 
 /** The keys and arguments that rlock_keys_write() can write for a lock. */
@@ -123,7 +123,7 @@ struct rlock_kind {
     bool is_reentrant;
     bool is_cohort; /* passes a lock among the waiters of a client */
     bool is_queued; /* the server keeps a queue of the waiters and wakes one of them */
-    /* Several owners may hold the lock. If it is queued, an empty message wakes all its
+    /* Several owners may hold the lock. If the kind is queued, an empty message wakes all
        waiters. */
     bool is_shared;
     bool has_permits;
@@ -247,7 +247,7 @@ struct rlock_client {
     void (*on_event)(const char *name, size_t name_len, enum rlock_event event,
                      int64_t us, void *arg);
     void *arg;
-    /* `was_up`: the client was up at some time. `is_up`: it is up, as on_state last reported. */
+    /* `is_up` is the last report of on_state. `was_up` is true if the client was ever up. */
     bool was_up, is_up;
     bool is_closing;
     /* rlock_client_close() has answered all calls; no batch starts any more */

@@ -22,8 +22,8 @@ uint32_t rlock_keys_hash(const char *name, size_t name_len)
     return hash;
 }
 
-/** Make a random UUID (RFC 9562, version 4). Its first group is not random: it is a hash of the
- *  host's name. */
+/** Make a random UUID (RFC 9562, version 4), except that the first group is a hash of the host's
+ *  name. */
 static enum rlock_status make_id(char ret_id[RLOCK_CLIENT_ID_LEN + 1],
                                  struct rlock_err *reterr)
 {

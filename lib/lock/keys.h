@@ -34,7 +34,6 @@ uint32_t rlock_keys_hash(const char *name, size_t name_len);
 size_t rlock_keys_owner(const struct rlock_client *client, uint64_t number,
                         char ret_owner[RLOCK_OWNER_MAX]);
 
-/** Return how many ms of hold_min_ms are left to a lock that was granted. */
 uint64_t rlock_keys_hold_left_ms(const struct rlock *lock);
 
 /** Write the keys or arguments of a script call: for each lock, one for each of the `words`, which

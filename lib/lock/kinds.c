@@ -19,8 +19,8 @@ static size_t kind_plain_channel(const struct rlock *lock,
     return (size_t)(end - ret_name);
 }
 
-/** Write the name of the channel as Redisson does: the lock's name is put in braces, unless it
- *  contains an opening brace. */
+/** Write the name of the channel as Redisson does. Redisson puts the lock's name in braces,
+ *  unless the name contains an opening brace. */
 static size_t kind_redisson_channel(const struct rlock *lock,
                                     char ret_name[RLOCK_CHANNEL_MAX])
 {

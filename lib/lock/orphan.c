@@ -80,8 +80,8 @@ static void wake_at(struct rlock_orphans *orphans, int64_t at_us)
     uv_timer_start(&orphans->timer, orphan_on_timer, clock_ms_until(at_us), 0);
 }
 
-/** Keep the copy for a later release. It is due when the connection is up again. If the connection
- *  is up now, it is due after RETRY_US. */
+/** Keep the copy for a later release. If the connection is down, the copy is due when the
+ *  connection is up again. Otherwise the copy is due after RETRY_US. */
 static void put_due(struct rlock_client *client, struct rlock *copy)
 {
     struct rlock_orphans *orphans = &client->orphans;

@@ -206,7 +206,7 @@ struct rlock {
     int64_t safe_until_us; /* clock_mono_us() until which the lease surely runs */
     int64_t renew_at_us;
     int64_t began_us; /* when the call began, or when a held lock was granted */
-    uint64_t serial;  /* makes the owner's value unique; of kind getset: the value */
+    uint64_t serial;  /* makes the owner's value unique, or is the value of kind getset */
     uint64_t holder;
     int64_t fence;
     uint32_t lease_ms;
@@ -222,7 +222,8 @@ struct rlock {
     uint16_t name_len;
     uint8_t state;
     uint8_t status; /* enum rlock_status of the result while the callback is due */
-    uint8_t tries;  /* number of stale grants; in a copy: which of two releases is next */
+    /* number of stale grants, or in a copy, which of two releases is next */
+    uint8_t tries;
     uint8_t passes; /* cohort: how many more times the lock may be passed on */
     bool watched;
     bool in_doubt;     /* the outcome of an earlier try of this acquire is unknown */
@@ -339,7 +340,7 @@ enum rlock_refusal {
     RLOCK_REFUSED_LOGIN,      /* NOAUTH, WRONGPASS */
     RLOCK_REFUSED_PERMISSION, /* NOPERM: the user may not run the command or use the key */
     RLOCK_REFUSED_TYPE,       /* WRONGTYPE: the key holds something else */
-    RLOCK_REFUSED_DISK,       /* MISCONF: it cannot save its data and accepts no writes */
+    RLOCK_REFUSED_DISK, /* MISCONF: the server cannot save its data and accepts no writes */
 };
 
 /* -- clients -- */

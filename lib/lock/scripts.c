@@ -5,8 +5,8 @@
 #include "lock/scripts.h"
 #include "lock/rlock.h"
 
-/* The first line of every script in a cluster. It lets scripts publish with SPUBLISH if Redis is
-   7.0 or later. Without a cluster rlock_scripts_init() skips this line. */
+/* The first line of every script in a cluster. The line lets scripts publish with SPUBLISH if
+   Redis is 7.0 or later. Without a cluster rlock_scripts_init() skips the line. */
 #define SHARDED "KEYS.publish = redis.REDIS_VERSION_NUM and 'SPUBLISH'"
 
 #define PART(file) ".incbin \"lib/lock/lua/" file ".lua\"\n"

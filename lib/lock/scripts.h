@@ -105,7 +105,8 @@ enum rlock_script {
 /* clang-format on */
 
 /** The rights that a script and the later calls on its locks need, such as "+hget +hset". The
- *  rights that every client needs (rights.lua) are left out. NULL: no other rights are needed. */
+ *  rights that every client needs (rights.lua) are left out. NULL means that no other rights are
+ *  needed. */
 extern const char *const rlock_needed_rights[RLOCK_SCRIPT_COUNT];
 
 void rlock_scripts_init(struct redis_script scripts[RLOCK_SCRIPT_COUNT], bool is_cluster);

@@ -14,8 +14,8 @@ static void server_on_raised(struct redis_script_call *call,
     int64_t clock_us, most;
 
     server->is_raising = false;
-    /* A refusal has no numbers. It needs no handling here, because each acquire that needs the
-       counter is refused, too. */
+    /* A refusal has no numbers. The refusal needs no handling here, because each acquire that
+       needs the counter is refused, too. */
     if (redis_reply_int(redis_script_at(reply, 0), &clock_us))
         rlock_server_saw_clock(server, clock_us, server->raise_sent_us, true);
     /* A resource may have reported a fence that no counter may reach. The client forgets this

@@ -20,7 +20,7 @@ void rlock_server_connected(struct rlock_server *server);
 
 /**
  * Record that grants have used the fences from `fence` + 1 to `fence` + `count`. Returns whether
- * these are greater than all earlier fences. If not, this function has begun to raise the counter.
+ * all earlier fences are smaller. If not, this function has begun to raise the counter.
  */
 MUST_CHECK bool rlock_server_saw_fences(struct rlock_server *server, int64_t fence,
                                         unsigned count);

@@ -26,8 +26,8 @@ void rlock_state_end_extension(struct rlock_client *client, struct rlock *lock);
 /** Held -> releasing. */
 void rlock_state_release(struct rlock_client *client, struct rlock *lock);
 
-/** Held or lost -> idle. If the lock was held, the library releases a copy of it. This has no
- *  effect in other states. */
+/** Held or lost -> idle. If the lock was held, the library releases a copy of the lock. In other
+ *  states this function has no effect. */
 void rlock_state_drop(struct rlock_client *client, struct rlock *lock);
 
 /** Any state except answering -> answering. Soon the loop makes the lock idle and calls the

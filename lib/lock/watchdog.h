@@ -15,7 +15,8 @@ void rlock_watchdog_set(struct rlock_client *client, struct rlock *lock, int64_t
 /** Renew a watched lock now, because the end of its lease is uncertain. */
 void rlock_watchdog_hurry(struct rlock_client *client, struct rlock *lock);
 
-/** Stop watching a lock, if it is watched, and ignore a renewal in progress. */
+/** Stop watching a lock, and ignore a renewal in progress. A lock that is not watched may be
+ *  passed. */
 void rlock_watchdog_remove(struct rlock *lock);
 
 /** Retry the renewals that failed, because the connection is up again. */

@@ -52,8 +52,8 @@ struct redis_command;
 typedef void (*redis_command_cb)(struct redis_command *command, enum rlock_status status,
                                  const struct redis_reply *reply);
 
-/** A command, in the caller's memory. It may not move between redis_conn_end() and the call of
- *  `done`. */
+/** A command, in the caller's memory. The command may not move between redis_conn_end() and the
+ *  call of `done`. */
 struct redis_command {
     struct rlock_link link;
     struct redis_conn *conn;
@@ -78,9 +78,9 @@ struct redis_conn_options {
        the key are copied. */
     const char *key;
     struct redis_rights rights;
-    /* Another connection to the same cluster; NULL: this is the first one. All siblings must be
-       closed in the same turn of the loop. A command of a closed sibling may end only when the
-       last sibling is closed. */
+    /* Another connection to the same cluster, or NULL for the first connection. All siblings
+       must be closed in the same turn of the loop. A command of a closed sibling may end only
+       when the last sibling is closed. */
     struct redis_conn *sibling;
     /* Called when the connection goes up, when it goes down, and when it stays down for another
        reason. May be NULL. */
@@ -119,7 +119,7 @@ bool redis_conn_is_moving(const struct redis_conn *conn);
 
 void redis_conn_follow(struct redis_conn *conn, const struct redis_conn *other);
 
-/** Return the rights that the user lacks, as the script has replied. "" means that none is
+/** Return the rights that the user lacks, as the script has replied. "" means that no right is
  *  missing. */
 const char *redis_conn_lacks(const struct redis_conn *conn);
 

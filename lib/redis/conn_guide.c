@@ -32,7 +32,7 @@ static void conn_on_address(struct redis_command *command,
     struct rlock_err err = {0};
 
     if (reply == NULL)
-        return; /* the guide will connect and ask again */
+        return;
     conn->is_answered = true;
     if (redis_discovery_address(reply, &host)) {
         redis_conn_go(conn, &host);

@@ -41,13 +41,13 @@ struct redis_conn {
     /* NULL: not connected, or the carrier's socket is used */
     struct redis_socket *socket;
     struct rlock_link pending; /* struct redis_command, in the order of sending */
-    size_t command_begin;      /* where the command that is being written begins */
+    size_t command_begin;
     struct redis_handshake handshake;
     struct redis_command probe;
     /* why a write has failed, or why the carrier has lost the socket */
     struct rlock_err broken;
-    struct rlock_err reported; /* the last reason that on_state got */
-    struct rlock_err round;    /* the reasons why the hosts of this round have failed */
+    struct rlock_err reported;
+    struct rlock_err round; /* the reasons why the hosts of this round have failed */
 
     uv_timer_t timer;
     uv_timer_cb on_timer;
@@ -67,8 +67,8 @@ struct redis_conn {
     bool is_answered;           /* the sentinel of the guide has replied */
     bool is_answering;          /* a reply has come since the timer last fired */
     struct redis_host moved_to; /* in a cluster: the node that has the slot of the key */
-    /* In a cluster: the master that this connection last used, or looks for at first. Siblings
-       with the same `master` look for it together. */
+    /* In a cluster, the master that this connection used last or tries first. Siblings with the
+       same `master` look for the master together. */
     struct redis_host master;
     bool is_moving; /* the connection goes to `moved_to` when no command is pending */
     unsigned moves; /* number of MOVED replies since `host` was taken from the URL */
@@ -102,8 +102,8 @@ void redis_conn_leave(struct redis_conn *conn, const struct rlock_err *why);
 
 void redis_conn_close_socket(struct redis_conn *conn);
 
-/** Detach the siblings that use the socket of `conn`. This calls no callback. Later the siblings
- *  report `why` and connect again. If `why` is NULL, they connect again without a report. */
+/** Detach the siblings that use the socket of `conn`, without calling a callback. Later the
+ *  siblings report `why`, unless `why` is NULL, and connect again. */
 void redis_conn_part_siblings(struct redis_conn *conn, const struct rlock_err *why);
 
 void redis_conn_go_to(struct redis_conn *conn, const struct redis_host *host);

@@ -35,7 +35,6 @@
 #define ADDRESSES_MAX 60 /* multiple of 1..6, so up to 6 addresses are tried equally */
 #define MOVES_MAX     5  /* maximum of MOVED replies that an attempt follows */
 
-/** Make siblings that have lost the same master try the host at which `conn` has succeeded. */
 static void lead_siblings(struct redis_conn *conn)
 {
     LIST_EACH(struct redis_conn, other, &conn->siblings, siblings) {
@@ -161,8 +160,6 @@ static bool is_numeric(const struct redis_host *host)
            uv_ip6_addr(host->name, host->port, (struct sockaddr_in6 *)&unused) == 0;
 }
 
-/** Connect to an address of the host. If the host has several addresses, each attempt takes the
- *  next address. */
 static void conn_on_resolved(uv_getaddrinfo_t *request, int failure,
                              struct addrinfo *found)
 {

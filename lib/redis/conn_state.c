@@ -111,7 +111,6 @@ static void add_reason(struct redis_conn *conn, const struct rlock_err *why)
                 before.text[0] == '\0' ? "" : "; ", host->name, host->port, why->text);
 }
 
-/** Choose the next host after an attempt has failed. Returns whether the round is over. */
 static bool advance_host(struct redis_conn *conn)
 {
     conn->next_host = (conn->next_host + 1) % conn->url.host_count;

@@ -10,9 +10,8 @@
 #define REDIS_SWITCH_CHANNEL "+switch-master"
 
 /**
- * Check the reply to HELLO. The server must have a supported version. If `wanted` is
- * REDIS_ANY_SENTINEL, it must be a sentinel. If `wanted` is REDIS_CLUSTER, it must be a node of a
- * cluster. Otherwise it must be a primary.
+ * Check the reply to HELLO. The server must have a supported version, and be what `wanted` says:
+ * a sentinel (REDIS_ANY_SENTINEL), a node of a cluster (REDIS_CLUSTER), or else a primary.
  *
  * Returns  RLOCK_OK, RLOCK_REFUSED
  */
@@ -28,12 +27,13 @@ MUST_CHECK enum rlock_status redis_discovery_check(const struct redis_reply *hel
 bool redis_discovery_moved(const struct redis_reply *error, const struct redis_host *from,
                            struct redis_host *ret_host);
 
-/** Read the reply to SENTINEL GET-MASTER-ADDR-BY-NAME. Returns false if it has no address. */
+/** Read the reply to SENTINEL GET-MASTER-ADDR-BY-NAME. Returns false if the reply has no
+ *  address. */
 bool redis_discovery_address(const struct redis_reply *reply,
                              struct redis_host *ret_host);
 
 /** Find the replica that is being promoted in the reply to SENTINEL REPLICAS. Returns false if
- *  there is none. */
+ *  no replica is being promoted. */
 bool redis_discovery_promoted(const struct redis_reply *reply,
                               struct redis_host *ret_host);
 

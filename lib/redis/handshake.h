@@ -16,11 +16,11 @@
 #include "redis/wire.h"
 
 struct redis_handshake {
-    const char *verbs[7]; /* the names of the commands, in the order of sending */
+    const char *verbs[7];
     unsigned count, replied;
     enum redis_topology wanted;
     bool has_shards; /* Redis 7.0 or later */
-    char lacks[256]; /* the rights that the user lacks, as the script replied */
+    char lacks[256];
 };
 
 /** Add the commands of the handshake to `wire`. `key` is used in a cluster only. If rights->script

@@ -30,7 +30,7 @@ struct redis_script_call;
 typedef void (*redis_script_cb)(struct redis_script_call *call, enum rlock_status status,
                                 const struct redis_reply *reply);
 
-/** A call, in the caller's memory. It may not move until it has ended. */
+/** A call, in the caller's memory. The call may not move until it has ended. */
 struct redis_script_call {
     struct redis_command command;
     const struct redis_script *script;
@@ -56,11 +56,12 @@ MUST_CHECK enum rlock_status redis_script_begin(struct redis_conn *conn,
                                                 struct redis_script_call *call,
                                                 size_t key_count, size_t arg_count);
 
-/** Return element `index` of the array that the script returned; NULL: there is none. */
+/** Return element `index` of the array that the script returned, or NULL if there is no such
+ *  element. */
 const struct redis_reply *redis_script_at(const struct redis_reply *reply, size_t index);
 
-/** Return the string that the script returned, with a NUL after it; NULL: the script returned no
- *  string. */
+/** Return the string that the script returned, followed by a NUL. The result is NULL if the
+ *  script returned no string. */
 const char *redis_script_text(const struct redis_reply *reply, size_t *ret_len);
 
 MUST_CHECK enum rlock_status redis_script_end(struct redis_conn *conn,

@@ -27,10 +27,9 @@ MUST_CHECK enum rlock_status redis_tls_start(struct redis_tls *tls,
                                              struct redisContext *context,
                                              const char *host, struct rlock_err *reterr);
 
-/** Whether TLS must read before it can write. */
 bool redis_tls_wants_read(const struct redis_tls *tls);
 
-/** Return why the connection failed; NULL: TLS does not know the reason. */
+/** Return why the connection failed, or NULL if TLS does not know the reason. */
 const char *redis_tls_reason(const struct redis_tls *tls);
 
 #endif

@@ -33,8 +33,8 @@ static bool span_is_empty(struct span span)
     return span.begin == span.end;
 }
 
-/** Split `span` at the first `mark`: `ret_head` gets the part before the mark, and `span` becomes
- *  the part after it. Returns false if there is no mark. */
+/** Split `span` at the first `mark`. `ret_head` gets the part before the mark, and `span`
+ *  becomes the part after the mark. Returns false if there is no mark. */
 static bool cut_at(struct span *span, char mark, struct span *ret_head)
 {
     const char *found = span_is_empty(*span) ? NULL
@@ -48,8 +48,8 @@ static bool cut_at(struct span *span, char mark, struct span *ret_head)
     return true;
 }
 
-/** Split `span` at the first `mark`: `span` becomes the part before the mark, and the part after
- *  it is returned. If there is no mark, `begin` of the result is NULL. */
+/** Split `span` at the first `mark`. `span` becomes the part before the mark. Returns the part
+ *  after the mark, with `begin` NULL if there is no mark. */
 static struct span cut_tail(struct span *span, char mark)
 {
     struct span head, tail = *span;

@@ -65,7 +65,6 @@
 #define fail_msg(...) asserts_fail_with(__FILE__, __LINE__, __VA_ARGS__)
 // NOLINTEND(readability-identifier-naming)
 
-/** ASSERT_STATUS(call, wanted): compare two statuses, and print them by their names. */
 #define ASSERT_STATUS(found, wanted)                                                     \
     asserts_status(found, wanted, #found, __FILE__, __LINE__)
 
@@ -77,8 +76,8 @@
 /** Whether the case has failed. Its teardown can skip what needs a consistent state. */
 extern bool asserts_failed;
 
-/** Name what the next assertions are about, such as the request or the row of a table. The text is
- *  printed on a failure and on a crash. It is empty at the start of each case. */
+/** Name what the next assertions are about, such as the request or the row of a table. The text
+ *  is printed on a failure and on a crash. Each case starts without a text. */
 void asserts_about(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 void asserts_print(const char *format, ...) __attribute__((format(printf, 1, 2)));
@@ -118,7 +117,8 @@ _Noreturn void asserts_begins_fails(const char *text, const char *words,
 void asserts_memory(const void *found, const void *wanted, size_t len,
                     const char *expression, const char *file, int line);
 
-/* The conditions are inline, so that static analysers know that they hold after an assertion. */
+/* The conditions are inline, because static analysers then know that the conditions hold after
+   an assertion. */
 
 static inline bool asserts_compare(long long found, const char *comparison,
                                    long long wanted)

@@ -28,11 +28,10 @@
 
 #define UNIT_CASE(name) DEFINE_CASE(name, name, NULL, NULL, NULL)
 
-/** Add a case to the list. Its definition begins at `file` and `line`. `file` is NULL if it is not
- *  in a C file. */
+/** Add a case to the list. The definition of the case begins at `file` and `line`. `file` is
+ *  NULL if the case is not in a C file. */
 void cases_add(const struct CMUnitTest *test, const char *file, int line);
 
-/** Run all cases of the program. Returns the exit code. */
 int cases_run(CMFixtureFunction group_setup, CMFixtureFunction group_teardown);
 
 int cases_run_all(const struct CMUnitTest *tests, size_t count,

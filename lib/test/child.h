@@ -5,8 +5,8 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-/** Fork, and fail the test if this is not possible. The kernel kills the child when the calling
- *  thread ends, for whatever reason. Returns 0 in the child. */
+/** Fork, or fail the test. The kernel kills the child when the calling thread ends. Returns 0 in
+ *  the child. */
 pid_t child_fork(void);
 
 /** End this process, which is a child, so that child_wait() returns `code`, 0..20. The child still

@@ -6,10 +6,10 @@
 
 #define CLUSTER_MASTERS 3
 #define CLUSTER_NODES   (CLUSTER_MASTERS + 1)
-#define CLUSTER_NAMES   300 /* number of locks of cluster_acquire_all() */
+#define CLUSTER_NAMES   300
 
 extern struct server cluster_nodes[CLUSTER_NODES];
-extern char cluster_url[128]; /* its first host is the replica, which names the masters */
+extern char cluster_url[128]; /* the first host is the replica, which names the masters */
 
 int cluster_start(void **state);
 int cluster_stop(void **state);
@@ -21,7 +21,6 @@ int cluster_setup(void **state); /* for each test; sets *state to a struct fixtu
  *  first node the master again. */
 void cluster_await_complete(void);
 
-/** Set how long a master may be silent before its replica replaces it. */
 void cluster_set_node_timeout(const char *ms);
 
 void cluster_node_id(struct server *server, char ret_id[64]);

@@ -22,7 +22,7 @@ int fixture_start_server(void **state)
 {
     struct server *server = calloc(1, sizeof(*server));
 
-    (void)state; /* it stays NULL, because each test has a state of its own */
+    (void)state; /* the group has no state of its own */
     server_start(server, NULL);
     fixture_use_server(server);
     return 0;
@@ -46,7 +46,7 @@ struct server *fixture_empty_server(void)
 
 static void on_tick(uv_timer_t *tick)
 {
-    (void)tick; /* it is enough that the loop wakes */
+    (void)tick; /* the timer only wakes the loop */
 }
 
 int fixture_setup(void **state)

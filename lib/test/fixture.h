@@ -30,7 +30,7 @@ struct call {
     unsigned answers;
     enum rlock_status status;
     enum rlock_status statuses[4];
-    unsigned losses; /* calls of on_lost */
+    unsigned losses;
 };
 
 struct answer {
@@ -50,10 +50,9 @@ int fixture_teardown(void **state);
 /** Use `server`, which the setup of the group has started. fixture_start_server() calls this. */
 void fixture_use_server(struct server *server);
 
-/** Return the server of the group. It runs and is empty. */
+/** Return the server of the group, which runs and is empty. */
 struct server *fixture_empty_server(void);
 
-/** Open a client, and wait until it is connected. */
 struct rlock_client *fixture_client(struct fixture *fixture);
 
 /** Open a client with these options. `loop` is filled in. The client need not be connected yet. */
@@ -65,7 +64,6 @@ void fixture_close(struct fixture *fixture, struct rlock_client *client);
 /** Like fixture_close(), for a client of a server that hangs: the timeout of the client passes. */
 void fixture_close_hung(struct fixture *fixture, struct rlock_client *client);
 
-/** Run the loop until `holds(arg)`. Returns false if this takes longer than `within_ms`. */
 bool fixture_run_until(struct fixture *fixture, bool (*holds)(void *arg), void *arg,
                        unsigned within_ms);
 
@@ -133,7 +131,6 @@ void fixture_wait_asleep(struct fixture *fixture, struct rlock_client *client,
     &rlock_plain, &rlock_reentrant, &rlock_fair, &rlock_semaphore,                       \
         &rlock_fair_semaphore, &rlock_write, &rlock_cohort
 
-/** Return 1 for a semaphore and 0 for other kinds. */
 uint16_t permits_of(const struct rlock_kind *kind);
 
 /** Start a call. The test must run the loop. call_acquire() uses no watchdog. */

@@ -204,7 +204,7 @@ static inline void fail_try(struct group_test *test, uint32_t wait_ms, int64_t t
     acquire(test, 60000, wait_ms);
     answer_all(test, "gb");
     frozen_us += took_us;
-    answer_for(test, 0, RLOCK_OK); /* its release */
+    answer_for(test, 0, RLOCK_OK); /* the release of this member */
 }
 
 #define GROUP_CASE(name) DEFINE_CASE(name, name, set_up, tear_down, NULL)

@@ -181,8 +181,8 @@ static const char *words_for(const char *right)
     return strstr(right, FENCES) == NULL ? "keys" : right;
 }
 
-/** Assert that the kind works with all rights that the page lists for `item`, and that it does not
- *  work if one of them is missing. */
+/** Assert that the kind works with all rights that the page lists for `item`, and does not work
+ *  without any one of these rights. */
 static void check_item(struct fixture *fixture, const struct rlock_kind *kind,
                        const char *item)
 {
@@ -428,7 +428,7 @@ FIXTURE_CASE(test_rights__in_a_cluster_are_the_least)
 
 /* -- what an operator sees -- */
 
-/** The client comes up soon after it got the missing right. */
+/** The client comes up soon after the user got the missing right. */
 FIXTURE_CASE(test_rights__that_are_missing_keep_the_client_down)
 {
     struct fixture *fixture = *state;

@@ -545,7 +545,6 @@ FIXTURE_CASE(test_redis_conn__sends_nothing_before_the_flush)
 
 #define PING "*1\r\n$4\r\nPING\r\n"
 
-/** Leave the connection idle until the fake server has received a PING. */
 static void await_ping(struct probe *probe)
 {
     probe->fake->heard_len = 0;

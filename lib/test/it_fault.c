@@ -146,7 +146,7 @@ static void trial_release(struct trial *trial)
     trial_assert_stats(trial);
 }
 
-/** Assert that Alice has only the first of her two grants, that it is counted once, and that its
+/** Assert that Alice has only the first of her two grants. The grant is counted once, and its
  *  release frees the lock. */
 static void one_grant_is_left(struct trial *trial)
 {

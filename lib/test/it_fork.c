@@ -116,7 +116,7 @@ FIXTURE_CASE(test_watchdog__does_not_renew_in_a_child)
     ASSERT_STATUS(acquire_watched(fixture, shared.client, &shared.held, NAME, 600),
                   RLOCK_OK);
     renewals = server_calls(fixture->server, "evalsha");
-    in_child(runs_the_loop, &shared); /* the parent does not run its loop meanwhile */
+    in_child(runs_the_loop, &shared);
     assert_int_equal(server_calls(fixture->server, "evalsha"), renewals);
     assert_false(server_has(fixture->server, NAME));
 }

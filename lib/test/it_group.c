@@ -162,7 +162,6 @@ static void wait_keys(struct group_test *test, const char *wanted)
         fail_msg("the keys are not %s after %d ms", wanted, WITHIN_MS);
 }
 
-/** Lock NAME on one server for a foreign owner. */
 static void set_foreign(int server)
 {
     server_do(&servers[server], "SET " NAME " foreign PX 600000");
@@ -427,7 +426,7 @@ GROUP_CASE(test_group__is_extended_inspected_and_forced)
     ASSERT_NUMBER(server_int(&servers[1], "PTTL " NAME), >, LEASE_MS);
     (void)server_int(&servers[2], "DEL " NAME);
     expect_owners(&test, RLOCK_OK, "110", 2);
-    for (int i = 0; i <= 2; i += 2) { /* the first and the last server have no owner */
+    for (int i = 0; i <= 2; i += 2) {
         server_do(&servers[i], "DEL " NAME);
         set_foreign(2 - i);
         ASSERT_STATUS(force_group(&test), RLOCK_OK);

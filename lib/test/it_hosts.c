@@ -77,7 +77,7 @@ FIXTURE_CASE(test_redis_conn__replica_is_never_up)
     probe_assert_why(&probe, reason);
     while (probe.conn->attempts < 6)
         fixture_pass_ms(fixture, PAUSE_MAX_MS);
-    assert_int_equal(probe.downs, 1); /* the reasons of each round are the same */
+    assert_int_equal(probe.downs, 1);
     assert_int_equal(probe.ups, 0);
     probe_close(&probe);
 }

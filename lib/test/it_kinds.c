@@ -217,7 +217,7 @@ FIXTURE_CASE(test_expiry__lets_another_in_and_the_late_owner_has_lost)
         }
         ASSERT_STATUS(release(fixture, alice, &held), RLOCK_LOST);
         ASSERT_STATUS(release(fixture, alice, &held), RLOCK_NOT_OWNER);
-        assert_int_equal(held.losses, 0); /* the lock was not watched */
+        assert_int_equal(held.losses, 0);
         ASSERT_STATUS(release(fixture, bob, &other), RLOCK_OK);
         assert_nothing_left(fixture);
     }
@@ -294,8 +294,8 @@ FIXTURE_CASE(test_waiter__gets_the_lock_when_the_lease_of_its_owner_ends)
     }
 }
 
-/** The lock becomes free without a message, so the first waiter does not know it. When it is
- *  cancelled, the second waiter tries. */
+/** The lock becomes free without a message, so the first waiter stays asleep. When the first waiter
+ *  is cancelled, the second waiter tries. */
 FIXTURE_CASE(test_waiter__that_is_cancelled_hands_its_turn_on)
 {
     struct fixture *fixture = *state;

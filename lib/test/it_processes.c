@@ -32,7 +32,7 @@ struct contest {
 };
 
 struct shared {
-    atomic_uint ready, wanted; /* numbers of threads */
+    atomic_uint ready, wanted;
     atomic_uint grants[PROCESSES_MAX];
     atomic_uint owners, most_owners, writes, failures;
     int64_t values[2]; /* the resource: both values are equal except during a write */

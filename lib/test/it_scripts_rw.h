@@ -87,8 +87,8 @@ static const struct step read_write_locks[] = {
      "{7 t+0 123 1 {124}} |  | F=124, n={B:3:7 t+3600000000}/1h, nb deleted, nr deleted"},
     {"rw_release", "n nq nb nr", "B:3 7 7",
      "7 1 |  | n deleted"},
-    /* A writer that is already queued waits while a reader of its own holder has the lock. It is
-       not refused. */
+    /* A writer that is already queued waits, and is not refused, while its own holder has the
+       lock as a reader. */
     {"new", "", "", NULL},
     {"redis", "", "SET F 100", NULL},
     {"write_acquire", "F n nq nb nr", "1h t+0 B:1 1 1000 0 7",

@@ -85,8 +85,8 @@ static void assert_one_state(const struct rlock *lock)
     assert_null(lock->waiter);
 }
 
-/** Run the loop until the step is answered, and assert that it is answered once. Then the step may
- *  be used again. */
+/** Run the loop until the step is answered, and assert that there is one answer. Then the step
+ *  may be used again. */
 static enum rlock_status settle(struct scene *scene, struct step *step)
 {
     rlock_flush(scene->client);
@@ -219,7 +219,7 @@ static void hold_group(struct scene *scene)
 
     if (rlock_group_create(members, 2, RLOCK_GROUP_ALL, &step.group, NULL) != RLOCK_OK)
         return;
-    rlock_group_release(step.group, torture_on_group, &step); /* the group is not held */
+    rlock_group_release(step.group, torture_on_group, &step);
     assert_true(settle(scene, &step) != RLOCK_OK);
     rlock_group_acquire(step.group, &options, torture_on_group, &step);
     if (settle(scene, &step) == RLOCK_OK) {

@@ -94,7 +94,7 @@ FIXTURE_CASE(test_rlock_release__of_a_replica_waits_for_the_primary)
     server_do(fixture->server, "REPLICAOF 127.0.0.1 1");
     ASSERT_STATUS(release(fixture, client, &call), RLOCK_DOWN);
     ASSERT_CONTAINS(rlock_client_why(client)->text, "READONLY");
-    fixture_wait_down(fixture, client); /* the client looks for the primary */
+    fixture_wait_down(fixture, client);
     server_do(fixture->server, "REPLICAOF NO ONE");
     FIXTURE_AWAIT(fixture, is_free, fixture);
     rlock_client_stats(client, &stats);

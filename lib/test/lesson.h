@@ -72,7 +72,6 @@ struct lesson {
 
 extern const struct lesson lessons[]; /* the last one has no name */
 
-/** Print the events of all sequences that run from now on. */
 void lesson_print_events(void);
 
 #endif

@@ -27,11 +27,9 @@ extern const struct naive_stage naive_blind_del;    /* SET NX PX; DEL */
 extern const struct naive_stage naive_get_del;  /* SET NX PX; GET, DEL if it is ours */
 extern const struct naive_stage naive_unfenced; /* SET NX PX; GET and DEL in a script */
 
-/**
- * SET NX PX; a script that deletes the lock and publishes a message. A client that finds the lock
- * busy subscribes only then. So it misses the message of a release that comes before it has
- * subscribed.
- */
+/** SET NX PX; a script that deletes the lock and publishes a message. A client subscribes only
+ *  after it has found the lock busy. So the client misses the message of a release that comes
+ *  before its subscription. */
 extern const struct naive_stage naive_waiter;
 
 /** Subscribe to the message of a release of naive_waiter. Returns whether a message has arrived. */

@@ -4,7 +4,6 @@
 
 #include <stdint.h>
 
-/** Return a port of the loopback interface that is free now. */
 uint16_t port_free(void);
 
 #endif

@@ -42,7 +42,8 @@ struct text {
     size_t len;
 };
 
-/** Return the length of the RESP value that begins at `at`; 0: the value is not complete yet. */
+/** Return the length of the RESP value that begins at `at`, or 0 if the value is not complete
+ *  yet. */
 static size_t value_len(const char *at, size_t len)
 {
     const char *end = len > 0 ? memchr(at, '\n', len) : NULL;
@@ -67,8 +68,8 @@ static size_t value_len(const char *at, size_t len)
     return total <= len ? total : 0;
 }
 
-/** Return the `index`-th element of a complete array. If it is not a string, or does not exist,
- *  the result has length 0. */
+/** Return the `index`-th element of a complete array. The result has length 0 if the element is
+ *  not a string, or does not exist. */
 static struct text word_at(const char *value, size_t len, unsigned index)
 {
     const char *at = (const char *)memchr(value, '\n', len) + 1;

@@ -80,7 +80,7 @@ unsigned process_generation(void)
 
 struct redis_conn {
     struct redis_conn_options options;
-    struct rlock_link pending; /* struct redis_command */
+    struct rlock_link pending;
     char key[REDIS_KEY_MAX + 1];
     bool is_up, is_moving, is_sharded, is_closed, is_flushed, has_memory;
     void (*closed)(void *arg);
@@ -378,7 +378,6 @@ static inline void reply(unsigned number, const char *text)
     freeReplyObject(parsed);
 }
 
-/** Let the client get a message of a channel. */
 static inline void hear(unsigned number, const char *text)
 {
     redisReply *message = parse(text, 0);
@@ -530,8 +529,8 @@ static inline void forget(void)
     done_len = 0;
 }
 
-/** Forget all that has happened so far, also the changes of counters. It was preparation, which
- *  the case does not check. */
+/** Forget all that has happened so far, also the changes of counters. The case does not check
+ *  its preparation. */
 static inline void forget_all(void)
 {
     note_stats();
@@ -620,7 +619,6 @@ static inline int set_up_client(void **state)
     return 0;
 }
 
-/** Set up a client of a cluster that is connected to all masters. */
 static inline int set_up_cluster(void **state)
 {
     set_up(state);

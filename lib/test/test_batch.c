@@ -492,8 +492,8 @@ CLIENT_CASE(test_batch__that_is_refused)
            "refused: 'OOM command not allowed'\n");
 }
 
-/** While the connection is lost, the missing rights are not checked, because they are those of the
- *  last connection. */
+/** While the connection is lost, missing rights do not matter, because only the last connection
+ *  lacked them. */
 CLIENT_CASE(test_batch__lacks_a_right_only_while_connected)
 {
     struct rlock_acquire_options reentrant = {.kind = &rlock_reentrant, .holder = 77};

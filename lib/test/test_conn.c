@@ -180,8 +180,8 @@ CONN_CASE(test_redis_conn__leads_the_siblings_of_its_master)
     }
 }
 
-/** The commands of a sibling that uses the lost socket went to the same server, so it reports the
- *  loss, too. */
+/** The commands of a sibling that uses the lost socket went to the same server. So the sibling
+ *  reports the loss, too. */
 CONN_CASE(test_redis_conn_lose__is_a_loss_for_the_siblings_that_it_carries)
 {
     static const struct redis_url url = {.host_count = 1, .hosts = {{1, "127.0.0.1"}}};
@@ -209,7 +209,7 @@ CONN_CASE(test_redis_conn_words__while_down)
     ASSERT_STATUS(redis_conn_words(test->conns[0], &command, NULL, words), RLOCK_DOWN);
 }
 
-/** An address is not sent to the threads of libuv, because they may all be busy with other
+/** An address is not resolved in a thread of libuv, because all threads may be busy with other
  *  names. */
 CONN_CASE(test_redis_conn__needs_no_resolver_for_an_address)
 {

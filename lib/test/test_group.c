@@ -96,14 +96,13 @@ GROUP_CASE(test_rlock_group_create__refuses_bad_members)
     rlock_group_free(NULL);
 }
 
-/** A quorum has one kind, and may not consist of semaphores. */
 GROUP_CASE(test_rlock_group_create__checks_kinds_and_permits)
 {
     struct group_test *test = *state;
     const struct {
         const struct rlock_kind *kinds[2];
         uint16_t permits[2];
-        /* why such a group is refused; NULL: it is accepted */
+        /* why a group of these members is refused, or NULL */
         const char *all, *majority;
     } cases[] = {
         {{NULL, &rlock_plain}, {0, 0}, NULL, NULL},

@@ -130,8 +130,8 @@ GROUP_CASE(test_undo__has_its_time_for_all_members)
     expect_timer(test, ROUND_MS);
 }
 
-/** The time limit of a try counts from the call of rlock_group_acquire(). It does not count from
- *  the loop's cached time, which is an hour old in this test, as after a callback that ran long. */
+/** The time limit of a try counts from the call of rlock_group_acquire(), not from the loop's
+ *  cached time. In this test the cached time is an hour old, as after a callback that ran long. */
 GROUP_CASE(test_try__has_its_time_though_the_loop_was_busy)
 {
     struct group_test *test = *state;

@@ -545,8 +545,8 @@ CLIENT_CASE(test_acquire__of_a_queue_leaves_it_when_it_fails)
 
 #define BESIDE "kind: calls of another kind wait for this name"
 
-/** The server queues the waiters of one kind and not of the other, so the release of one would not
- *  wake the other. */
+/** The server queues the waiters of only one of the two kinds, so a release of one kind would
+ *  not wake a waiter of the other kind. */
 CLIENT_CASE(test_acquire__does_not_wait_beside_another_kind)
 {
     static const struct {

@@ -10,7 +10,7 @@
 struct topology {
     struct server servers[2];
     struct server sentinels[TOPOLOGY_SENTINELS];
-    char url[160]; /* redis-sentinel://... */
+    char url[160];
 };
 
 /** Start all servers. When this returns, each sentinel knows the other sentinels and the

@@ -7,9 +7,9 @@
 #include <string.h>
 
 /*
- * The longest time after which a lock without an owner is free. It is the sum of the longest pause
- * before the client connects again (conn_state.c), the time until its second release (orphan.c),
- * and one more jump of the time, at most to the next PING of an idle connection.
+ * The longest time after which a lock without an owner is free: the longest pause before the client
+ * connects again (conn_state.c), plus the time until the second release of the lock (orphan.c),
+ * plus one more jump of the time, at most to the next PING of an idle connection.
  */
 #define SOON_MS (500 + 1000 + 1001)
 

@@ -27,8 +27,8 @@ struct test {
     const struct rlock_kind *his_kind; /* the kind that Bob uses; NULL: `kind` */
     bool waits;
     enum rlock_status doubled; /* status of the call if its reply comes twice */
-    /* The faults with which this test is not run, because they would test nothing. Bit n stands
-       for the value n of enum proxy_fault. */
+    /* The faults that this test leaves out, because they would test nothing. Bit n stands for
+       the value n of enum proxy_fault. */
     unsigned without;
 };
 
@@ -56,8 +56,8 @@ void alice_opens(struct trial *trial);
 
 struct rlock_stats trial_stats(const struct rlock_client *client);
 
-/** Wait for answer number `wanted` to this call of Alice, and return it. Asserts that it comes in
- *  time, and that no other answer follows. */
+/** Wait for answer number `wanted` to this call of Alice, and return the answer. Asserts that
+ *  the answer comes in time, and that no other answer follows. */
 enum rlock_status alice_answer(struct trial *trial, struct call *call, unsigned wanted);
 
 enum rlock_status alice_next_answer(struct trial *trial, struct call *call);

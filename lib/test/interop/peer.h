@@ -26,8 +26,8 @@ void peer_stop(struct peer *peer);
 unsigned peer_request(struct peer *peer, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/** Return the answer to the command `tag`; NULL: there is none yet. The answer is valid until the
- *  next call. */
+/** Return the answer to the command `tag`, or NULL if the answer has not come. The answer is
+ *  valid until the next call. */
 const char *peer_answer(struct peer *peer, unsigned tag);
 
 const char *peer_await(struct fixture *fixture, struct peer *peer, unsigned tag);
