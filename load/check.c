@@ -28,8 +28,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SHOWN      3       /* maximum number of violations of a rule that are printed */
-#define ON_SALE_US 1000000 /* returned stock is on sale this long after its commit */
+#define SHOWN      3
+#define ON_SALE_US 1000000
 
 static const char *const rule_names[] = {
 #define X(name, word) word,

@@ -39,8 +39,8 @@ struct op {
     int64_t shopper, voucher;
     int64_t order; /* the order in the answer, or 0; for CANCEL: the order to cancel */
     int64_t sent_us;
-    int64_t answered_us;  /* NEVER: there is no answer */
-    int64_t count;        /* for RESTOCK: the stock to add */
+    int64_t answered_us; /* NEVER: there is no answer */
+    int64_t count;
     char key[WORD_BYTES]; /* of ORDER; "-": none */
     const char *file;
     uint32_t line;
@@ -50,11 +50,10 @@ struct op {
     bool is_used; /* whether the request already explains a row or an event */
 };
 
-/** A row of voucher_order, with the end of the order if it has ended. */
 struct row {
     int64_t voucher, id, shopper, created_us;
     char key[WORD_BYTES]; /* "-": none */
-    int64_t end_id;       /* id of the event that ended the order, or NEVER */
+    int64_t end_id;
     int64_t end_us;
     int64_t ended_by_us;     /* the time at which the end was visible at the latest */
     int64_t acknowledged_us; /* time of the first 201 or 200, or NEVER */
@@ -67,7 +66,7 @@ enum event_kind { PLACEMENT, END, STOCK };
 /** A change of a voucher's stock. Ids increase in commit order. */
 struct event {
     int64_t voucher, id, at_us, change;
-    int64_t order; /* of END: the order that has ended */
+    int64_t order;
     struct row *row;
     enum event_kind kind;
 };
@@ -108,7 +107,6 @@ enum rule {
         RULE_COUNT
 };
 
-/** All requests of one shopper in order of time, and all rows of that shopper. */
 struct shopper {
     struct op *ops, *ops_end;
     struct row *rows, *rows_end;
@@ -130,7 +128,6 @@ void read_history(const char *path);
 void *grow(void *array, size_t count, size_t size);
 void add_event(const struct event *event);
 
-/** Call qsort(). `array` may be NULL if there are no elements. */
 void sort(void *array, size_t count, size_t size, int (*by)(const void *, const void *));
 
 static inline int compare(int64_t a, int64_t b)
@@ -148,7 +145,6 @@ __attribute__((format(printf, 4, 5))) void add_violation(enum rule rule,
 /** Sort the events of each voucher, and apply them. Called before the functions below. */
 void replay_vouchers(void);
 
-/** Find a voucher. Returns NULL if there is no voucher with this id. */
 const struct voucher *find_voucher(int64_t id);
 
 /** Whether the stock may have been empty at some moment of the request. */

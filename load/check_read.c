@@ -25,7 +25,7 @@ static _Noreturn void fail(const struct reader *reader, const char *why)
 
 void *grow(void *array, size_t count, size_t size)
 {
-    if ((count & (count - 1)) != 0) /* the capacity is the next power of two */
+    if ((count & (count - 1)) != 0)
         return array;
     array = realloc(array, (count == 0 ? 1 : 2 * count) * size);
     if (array == NULL)

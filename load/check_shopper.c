@@ -15,7 +15,6 @@ static bool has_key(const struct op *op)
     return op->kind == ORDER && strcmp(op->key, "-") != 0;
 }
 
-/* Whether this request can have inserted the row. */
 static bool fits(const struct row *row, const struct op *op)
 {
     return op->kind == ORDER && row->voucher == op->voucher &&
@@ -37,7 +36,8 @@ static bool is_within(const struct op *op, int64_t at_us)
     return op->sent_us <= at_us && at_us <= op->answered_us;
 }
 
-/* Note what the answer proves about its row. All answers are noted before one is checked. */
+/* Note what the answer proves about its row. All answers are noted before the first answer is
+   checked. */
 static void note_answer(const struct shopper *shopper, const struct op *op)
 {
     struct row *row = find_row(shopper, op->order);

@@ -15,7 +15,7 @@
 struct key {
     const char *kid; /* NULL: the key verifies tokens without a kid */
     struct jws_key *key;
-    char *header; /* encoded header of a token with this key; NULL: unknown */
+    char *header;
 };
 
 struct auth {
@@ -43,7 +43,6 @@ bool auth_parse_role(struct text name, enum auth_role *ret_role)
     return false;
 }
 
-/* Prints `json`, and frees it. Returns NULL if memory is out. */
 static char *print_and_free(json_t *json)
 {
     char *text = json_dumps(json, JSON_COMPACT);
@@ -110,7 +109,6 @@ static enum rlock_status check_kid(const struct auth *auth, const char *file,
     return RLOCK_OK;
 }
 
-/* `entry` has the name, a line break and the key. */
 static enum rlock_status add_named_key(struct auth *auth, char *entry,
                                        struct rlock_err *reterr)
 {
@@ -276,7 +274,7 @@ void auth_free(struct auth *auth)
 struct token {
     struct text header;
     struct text claims;
-    struct text signed_text; /* header and claims, with the dot between them */
+    struct text signed_text;
     struct text signature;
 };
 
@@ -324,7 +322,6 @@ static enum rlock_status read_part(struct text part, json_t **ret_json)
                                                          : RLOCK_REFUSED;
 }
 
-/* The text is absent if `json` is not a string. */
 static struct text string_of(const json_t *json)
 {
     return (struct text){json_string_value(json), json_string_length(json)};
@@ -433,7 +430,6 @@ static bool is_valid_now(const json_t *expires, const json_t *not_before, int64_
             (json_is_number(not_before) && json_number_value(not_before) <= now));
 }
 
-/* `aud` is a string or an array of strings. */
 static bool has_audience(const json_t *audience, const char *wanted)
 {
     bool found = wanted[0] == '\0' || is_string(audience, wanted);
@@ -528,7 +524,6 @@ static const char *or_null(const char *text)
     return text[0] != '\0' ? text : NULL;
 }
 
-/* Claims whose value is NULL are left out. */
 static char *print_claims(const struct auth *auth, const struct identity *identity,
                           int64_t expires_s)
 {
@@ -543,7 +538,6 @@ static char *print_claims(const struct auth *auth, const struct identity *identi
         "iss", or_null(auth->issuer), "aud", or_null(auth->audience)));
 }
 
-/* Returns NULL if memory is out or signing has failed. */
 static char *join_token(const struct key *signer, const char *claims)
 {
     unsigned char signature[JWS_SIGNATURE_BYTES_MAX];

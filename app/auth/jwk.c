@@ -9,8 +9,8 @@
 
 /* How a JWK describes a key of each algorithm, except of HS256. */
 static const struct {
-    const char *kty, *crv;      /* crv NULL: none */
-    const char *first, *second; /* names of the members with the numbers of the key */
+    const char *kty, *crv; /* crv NULL: none */
+    const char *first, *second;
 } forms[] = {
     [CONFIG_RS256] = {"RSA", NULL, "n", "e"},
     [CONFIG_ES256] = {"EC", "P-256", "x", "y"},

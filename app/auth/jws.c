@@ -25,8 +25,8 @@
 
 struct jws_key {
     enum config_alg alg;
-    SHA256_CTX inner, outer; /* for HS256: the states that init_mac() has made */
-    EVP_PKEY *pair;          /* for the other algorithms: the public or private key */
+    SHA256_CTX inner, outer;
+    EVP_PKEY *pair;
 };
 
 const char *const jws_alg_names[] = {"HS256", "RS256", "ES256"};
@@ -202,7 +202,6 @@ static void make_mac(const struct jws_key *key, struct text text,
 
 /* -- ES256: OpenSSL encodes the two numbers in DER, a token has NUMBER_BYTES of each -- */
 
-/* Returns the length in DER, or 0 if OpenSSL has failed. */
 static size_t to_der(struct text signature, unsigned char ret_der[DER_BYTES_MAX])
 {
     const unsigned char *bytes = (const unsigned char *)signature.bytes;

@@ -50,7 +50,7 @@ void jws_key_free(struct jws_key *key); /* accepts NULL */
 MUST_CHECK enum rlock_status jws_verify(const struct jws_key *key, struct text text,
                                         struct text signature);
 
-/** Sign `text`. @ret_len  set if true is returned. False: OpenSSL failed */
+/** Sign `text`. `ret_len` is set if true is returned. Returns false if OpenSSL has failed. */
 MUST_CHECK bool jws_sign(const struct jws_key *key, struct text text,
                          unsigned char ret_signature[JWS_SIGNATURE_BYTES_MAX],
                          size_t *ret_len);

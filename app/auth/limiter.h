@@ -19,7 +19,8 @@
 
 struct limiter;
 
-/** @rate_per_s  >= 1; the burst is LIMITER_BURST_FACTOR * rate_per_s. NULL: out of memory */
+/** Allow `rate_per_s` tokens a second, at least 1. The burst is LIMITER_BURST_FACTOR times the
+ *  rate. Returns NULL if memory is out. */
 struct limiter *limiter_create(int64_t rate_per_s);
 void limiter_free(struct limiter *limiter); /* accepts NULL */
 

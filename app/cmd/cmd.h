@@ -27,7 +27,6 @@ extern const struct command command_serve, command_migrate, command_token, comma
     command_lock, command_deliver, command_webhook, command_erase, command_top,
     command_cells, command_version;
 
-/** Return the exit code of a command that ends with `status`. */
 static inline int exit_code_of(enum rlock_status status)
 {
     return status == RLOCK_OK        ? EXIT_FINE

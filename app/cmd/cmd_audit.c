@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 struct report {
-    bool is_title_printed; /* the title of the current check is printed */
+    bool is_title_printed;
     bool is_progress_shown;
 };
 

@@ -40,9 +40,9 @@ struct service {
     struct all_metrics all_metrics;
     struct worker *workers[LOOPS_MAX];
     struct notify notify;
-    const char *reported; /* the last readiness message; NULL: none */
+    const char *reported;
     bool was_ready;
-    int64_t woken_us;             /* when the workers were last woken for the watchdog */
+    int64_t woken_us;
     struct timespec jwks_changed; /* when SECKILL_JWT_JWKS_FILE was written; 0: unknown */
 };
 
@@ -140,7 +140,6 @@ static enum rlock_status keys_create(const struct config *config,
     return status;
 }
 
-/* Checks the keys before a worker is started. */
 static enum rlock_status check_keys(const struct config *config, struct rlock_err *reterr)
 {
     struct worker_keys *keys = NULL;
@@ -284,7 +283,6 @@ static struct timespec check_period(const struct service *service)
     return (struct timespec){.tv_sec = us / 1000000, .tv_nsec = us % 1000000 * 1000};
 }
 
-/* Returns the signal that ends the service. */
 static int run_until_signal(struct service *service, const sigset_t *signals)
 {
     for (;;) {

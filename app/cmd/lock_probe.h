@@ -32,7 +32,7 @@ struct lock_probe {
     uv_timer_t timer;
     struct rlock probes[LOCK_PROBE_LOCKS];
     unsigned awaited, granted;
-    unsigned ticks; /* number of ticks since the probe last took the locks */
+    unsigned ticks;
     struct lateness lateness;
     enum lock_probe_state state;
     struct rlock_err why, reported;

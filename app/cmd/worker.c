@@ -34,9 +34,9 @@
 #include <stdlib.h>
 
 #define ORDER_LANES    4
-#define PUBLISH_US     INT64_C(1000000)  /* how often /v1/debug/state changes */
-#define WEBHOOKS_US    (10 * PUBLISH_US) /* how often the state of the endpoints is read */
-#define SLOW_CLIENT_US INT64_C(5000000)  /* time for a client to get its last answer */
+#define PUBLISH_US     INT64_C(1000000) /* how often /v1/debug/state changes */
+#define WEBHOOKS_US    (10 * PUBLISH_US)
+#define SLOW_CLIENT_US INT64_C(5000000) /* time for a client to get its last answer */
 
 struct worker {
     struct worker_options options;
@@ -68,7 +68,6 @@ struct worker {
     int64_t webhooks_us;
     /* clock_mono_us() when draining began; 0: the worker does not drain */
     int64_t draining_us;
-    /* whether the last log line about the clocks says that they differ */
     bool clock_differs;
 };
 
@@ -184,7 +183,7 @@ static void worker_on_wake(uv_async_t *wake)
         return;
     if (fresh->tls != NULL)
         http_set_tls(worker->http, fresh->tls);
-    fresh->tls = NULL; /* the HTTP server owns it now */
+    fresh->tls = NULL;
     api_set_auth(worker->api, fresh->auth);
     worker_keys_free(worker->options.keys);
     worker->options.keys = fresh;
@@ -540,7 +539,7 @@ static enum rlock_status start_http(struct worker *worker, struct rlock_err *ret
     }
     status = http_start(&options, &worker->http, reterr);
     if (status == RLOCK_OK)
-        worker->options.keys->tls = NULL; /* the HTTP server owns it now */
+        worker->options.keys->tls = NULL;
     return status;
 }
 
@@ -614,8 +613,7 @@ struct handover *worker_handover(const struct worker *worker)
 
 void worker_wake(struct worker *worker)
 {
-    uv_async_send(
-        &worker->wake); /* the loop turns, although worker_on_wake() finds no work */
+    uv_async_send(&worker->wake); /* the loop turns, worker_on_wake() does nothing */
 }
 
 int64_t worker_last_turn_us(const struct worker *worker)

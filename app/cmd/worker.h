@@ -65,7 +65,6 @@ int64_t worker_last_turn_us(const struct worker *worker);
  *  Returns at once; any thread. */
 void worker_stop(struct worker *worker);
 
-/** Wait for the end of the thread, then free the worker. */
 void worker_join(struct worker *worker);
 
 #endif

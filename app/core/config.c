@@ -40,7 +40,6 @@ static const struct setting {
 
 /* -- names -- */
 
-/* Returns how many bytes two names have in common at their beginnings and at their ends. */
 static size_t likeness(const char *a, const char *b)
 {
     size_t a_len = strlen(a), b_len = strlen(b), begin = 0, end = 0;

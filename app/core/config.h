@@ -80,9 +80,9 @@ struct config {
 #undef CONFIG_STRING
 #undef CONFIG_INTEGER
 #undef CONFIG_NOTHING
-    char *files[CONFIG_FILES_MAX]; /* contents of the files that were read */
+    char *files[CONFIG_FILES_MAX];
     size_t file_count;
-    const char *exposed[CONFIG_FILES_MAX]; /* settings whose secret everybody can read */
+    const char *exposed[CONFIG_FILES_MAX];
     size_t exposed_count;
 };
 

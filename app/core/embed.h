@@ -13,7 +13,6 @@ struct embedded {
  *  static. */
 extern const struct embedded embedded_files[];
 
-/** Return the file with this path, or NULL if no file has it. */
 const struct embedded *embedded_find(const char *path);
 
 #endif

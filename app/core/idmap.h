@@ -30,7 +30,6 @@ void *idmap_get(const struct idmap *map, int64_t id);
  *  kernel has no random bytes. */
 MUST_CHECK bool idmap_put(struct idmap *map, int64_t id, void *value);
 
-/** Remove `id`. Returns its value, or NULL. */
 void *idmap_remove(struct idmap *map, int64_t id);
 
 /** Return the next value of an iteration that starts with `*at` 0, or NULL at the end. Entries may

@@ -18,8 +18,8 @@
 
 /** Filled with zeros at the start. */
 struct lateness {
-    unsigned ticks;    /* number of punctual ticks that found the answer missing */
-    int64_t ticked_us; /* clock_mono_us() of the last tick */
+    unsigned ticks; /* number of punctual ticks that found the answer missing */
+    int64_t ticked_us;
 };
 
 /** Called when a question is sent. */

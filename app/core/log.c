@@ -32,8 +32,8 @@ static struct {
     pthread_t thread;
     pthread_mutex_t mutex;
     pthread_cond_t changed;
-    char buffers[2][BUFFER_BYTES]; /* one is filled while the other is written */
-    char *waiting;                 /* the lines that wait, in one of the buffers */
+    char buffers[2][BUFFER_BYTES];
+    char *waiting; /* the lines that wait, in one of the buffers */
     size_t waiting_len;
     _Atomic uint64_t dropped;
     uint64_t reported; /* the part of `dropped` that the thread has reported */
@@ -71,7 +71,6 @@ static size_t format_line(char *line, enum log_level level, const char *event,
     return len + 1;
 }
 
-/* Returns false if a write fails. This error cannot be logged. */
 static bool write_all(const char *lines, size_t len)
 {
     while (len > 0) {

@@ -43,7 +43,6 @@ struct outbox {
 void mailbox_open(struct mailbox *mailbox, uv_loop_t *loop,
                   void (*on_mail)(struct mail *mail, void *arg), void *arg);
 
-/** Whether an outbox to this mailbox is open. */
 bool mailbox_has_senders(const struct mailbox *mailbox);
 
 /** Close a mailbox that has no senders and no messages, as a part of its owner. */

@@ -88,7 +88,7 @@ enum metrics_condition { METRICS_CONDITIONS(X) CONDITION_COUNT };
 #undef X
 /* clang-format on */
 
-#define METRICS_STATUSES    19 /* HTTP statuses that have a counter, and "other" */
+#define METRICS_STATUSES    19
 #define METRICS_BUCKETS_MAX 16
 
 struct metrics_histogram {
@@ -124,7 +124,7 @@ struct metrics {
     _Atomic uint64_t connections;
     _Atomic uint64_t feed_readers;
     _Atomic uint64_t log_dropped;
-    _Atomic int64_t started_us; /* clock_real_us() at the start of the service */
+    _Atomic int64_t started_us;
     /* clock_mono_us() of the last read; 0: nothing was read */
     _Atomic int64_t catalogue_read_us;
     /* clock_mono_us() since when an open transaction has delayed the feed; 0: no delay */
@@ -140,7 +140,6 @@ struct metrics {
     _Atomic(char *) webhooks; /* see metrics_publish_webhooks() */
 };
 
-/** The state of an endpoint of webhooks, read from Postgres. */
 struct webhook_state {
     int64_t id;
     int64_t lag_us;     /* for how long its next event has waited; 0: no event waits */

@@ -59,7 +59,6 @@ size_t rfc3339_print(int64_t us, char ret_text[RFC3339_BYTES])
 
 /* -- parsing -- */
 
-/* Returns the number, or -1 if a character is not a digit. */
 static int read_digits(const char *text, int width)
 {
     int number = 0;

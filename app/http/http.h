@@ -43,8 +43,8 @@ struct http_request {
     struct text body;  /* empty if body_max() did not allow a body of its length */
     bool is_too_large; /* the body exceeds its limit and is discarded */
     bool is_chunked;   /* the body came in chunks; the answer closes the connection */
-    /* What is malformed in the head or in the framing of the body; NULL: nothing. The handler must
-       answer such a request at once, and the answer closes the connection. */
+    /* What is malformed in the head or in the framing of the body, or NULL if nothing is malformed.
+       The handler must answer a malformed request at once, and the answer closes the connection. */
     const char *defect;
     void *context; /* context_bytes of memory for the handler, zeroed and aligned */
     struct http *http;
@@ -133,9 +133,9 @@ static inline void http_reply_add(struct http_reply *reply, const char *name,
 /** Answer a request, exactly once, from the handler or later. */
 void http_answer(struct http_request *request, const struct http_reply *reply);
 
-/** A reply that is rendered once and sent many times. If the reply has an ETag and the If-None-
- *  Match of a request names it, the answer to that request is 304. http_page_create() returns NULL
- *  if memory is out. */
+/** A reply that is rendered once and sent many times. If the If-None-Match of a request names the
+ *  ETag of the reply, the answer to that request is 304. http_page_create() returns NULL if memory
+ *  is out. */
 struct http_page;
 struct http_page *http_page_create(const struct http_reply *reply);
 void http_page_free(struct http_page *page); /* accepts NULL */
@@ -173,13 +173,16 @@ struct http_listener {
     struct http_followed *followed;
 };
 
-/** Answer with events. The answer ends when the client leaves, sends something or reads too slowly,
- *  or when the server quiesces. False: the connection cannot be kept (because of TLS, HEAD,
- *  listeners_max or memory), and the request must still be answered. If listeners_max is the
- *  reason, the answer closes the connection: the client would occupy a descriptor until it asks
- *  again.
+/**
+ * Answer with events. The answer ends when the client leaves, sends something or reads too slowly,
+ * or when the server quiesces.
  *
- *  @listener  is copied, with the ids of the vouchers that it follows */
+ * @listener  is copied, with the ids of the vouchers that it follows
+ *
+ * Returns  false if the connection cannot be kept, because of TLS, HEAD, listeners_max or a lack of
+ *          memory. Then the caller must still answer the request. If listeners_max was the reason,
+ *          that answer closes the connection, so the client does not occupy a descriptor
+ */
 MUST_CHECK bool http_stream(struct http_request *request,
                             const struct http_listener *listener);
 

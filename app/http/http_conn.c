@@ -29,7 +29,6 @@
 #define DRAIN_BYTES_MAX 8388608
 #define DRAIN_COUNT_MAX 1024
 
-/* An address that has open connections. */
 struct peer {
     int64_t id;
     size_t count;
@@ -343,6 +342,6 @@ bool conns_sweep(struct conns *conns)
     if (conns->peak_count < SHRINK_FROM || conns->count > conns->peak_count / 2)
         return false;
     conns->peak_count = conns->count;
-    conns_clear(conns); /* so that malloc_trim() can return the memory */
+    conns_clear(conns);
     return true;
 }

@@ -21,7 +21,7 @@
 #define QUERY_COST_MAX 4096
 
 struct framing {
-    const char *next_line; /* where the next line must begin */
+    const char *next_line;
     struct text encoding, length;
     unsigned encodings, lengths, hosts;
     bool has_request_id;

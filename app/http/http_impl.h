@@ -12,10 +12,10 @@
 
 enum conn_state {
     CONN_OPENING, /* the server waits for the TLS handshake and the first request */
-    CONN_IDLE,    /* the server waits for the head of the next request */
-    CONN_READING, /* the server waits for the body */
+    CONN_IDLE,
+    CONN_READING,
     CONN_WORKING, /* the handler has the request */
-    CONN_WRITING, /* the server waits for the client to read the answer */
+    CONN_WRITING,
     CONN_ENDING,  /* the connection was shut down after a timeout */
     CONN_DRAINED, /* the answer was sent, but the client still sends; see http_conn.c */
     CONN_STREAM,  /* libmicrohttpd is done, but the client listens; see http_stream.c */
@@ -36,7 +36,7 @@ struct conn {
     /* take_socket() has put another socket in place of the client's. The next conn_end() is for
        this other socket, so it does not end the conn. */
     bool is_stream;
-    bool is_query_cut; /* whether the query was cut off, see http_on_target() */
+    bool is_query_cut;
 };
 
 struct conns {
@@ -49,13 +49,13 @@ struct conns {
     bool is_stopped;
     struct rlock_link all;
     struct rlock_link free_conns;
-    struct idmap peers; /* struct peer by peer_id(); empty if there is no limit */
+    struct idmap peers;
 };
 
 /** @options  must outlive the conns */
 void conns_init(struct conns *conns, const struct http_options *options);
-void conns_stop(struct conns *conns);  /* end draining for good */
-void conns_clear(struct conns *conns); /* free the memory of ended connections */
+void conns_stop(struct conns *conns); /* end draining for good */
+void conns_clear(struct conns *conns);
 
 /** Callback of MHD_start_daemon(), which gets the conns as `arg`. Returns whether the address may
  *  open a connection. */
@@ -87,12 +87,12 @@ struct http {
     struct MHD_Daemon *daemon;
     struct conns conns;
     struct rlock_link free_requests;
-    struct rlock_link streams; /* in the sequence of their next visits */
+    struct rlock_link streams;
     size_t stream_count;
     uint64_t visited_ms;
     struct http_options options;
     size_t pending, open;
-    bool has_resumed; /* whether an answer is ready to be sent */
+    bool has_resumed;
     bool is_quiesced;
 };
 

@@ -13,7 +13,7 @@
 
 struct http_page {
     struct MHD_Response *response;
-    struct http_page *not_modified; /* the answer 304; NULL: the page has no ETag */
+    struct http_page *not_modified;
     char *body;
     size_t body_len;
     int64_t dated_s; /* time of the header Date */
@@ -66,7 +66,6 @@ static struct MHD_Response *response_create(const struct http_reply *reply)
                         reply);
 }
 
-/* Whether the connection closes after the answer. */
 static bool is_last(const struct http_request *request)
 {
     return request->http->is_quiesced || request->is_chunked || request->is_last;
@@ -91,7 +90,6 @@ static bool forbid_storing(struct MHD_Response *response)
            add_header(response, name, "no-store");
 }
 
-/* Adds the headers that differ between the answers to two requests. */
 static bool add_individual(const struct http_request *request,
                            struct MHD_Response *response)
 {

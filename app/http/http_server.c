@@ -27,16 +27,15 @@
 #include <sys/param.h>
 #include <unistd.h>
 
-#define CONNECTION_MEMORY_BYTES 10240 /* for the head of a request and of its answer */
+#define CONNECTION_MEMORY_BYTES 10240
 #define CONNECTION_COUNT_MAX    100000
 #define DISCARD_BYTES_MAX       8388608 /* a longer chunked body is cut off */
 #define RUNS_PER_TURN_MAX       4
 #define QUIESCE_RUNS_MAX        1000
-#define SWEEP_MS_MAX            1000 /* longest time between two calls of conns_sweep() */
+#define SWEEP_MS_MAX            1000
 
 /* -- requests -- */
 
-/* Returns the path of a target, which may be an absolute URL. */
 static const char *path_of(const char *target, enum http_method method)
 {
     if (strncasecmp(target, "http://", 7) != 0 && strncasecmp(target, "https://", 8) != 0)
@@ -266,7 +265,7 @@ static struct MHD_Daemon *daemon_start(struct http *http)
     const struct http_options *options = &http->options;
     struct MHD_OptionItem others[4] = {{0}}; /* MHD_OPTION_END is 0 */
     size_t count = 0;
-    /* There is no error log, because nobody can act on malformed requests and disconnects. */
+    /* There is no error log, because malformed requests and disconnects need no action. */
     unsigned flags = MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME;
 
     if (options->listen_fd == HTTP_LISTENS_NOWHERE)

@@ -28,7 +28,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define VISITS_OF_ALL    10  /* number of visits that serve all listeners */
+#define VISITS_OF_ALL    10
 #define EVENTS_PER_VISIT 100 /* this limit permits 4,000 events a second */
 #define BUFFER_BYTES     8192
 #define SEND_FLAGS       (MSG_DONTWAIT | MSG_NOSIGNAL)
@@ -57,7 +57,6 @@ static void stream_end(struct stream *stream)
     close(stream->fd);
 }
 
-/* Called when the client has sent something, or is gone. */
 static void stream_on_readable(uv_poll_t *poll, int status UNUSED, int events UNUSED)
 {
     stream_end(poll->data);

@@ -16,7 +16,6 @@
 
 struct http_tls {
     struct http_tls *older; /* the predecessor, which handshakes may still use */
-    /* when a newer certificate has replaced this one, by the loop's clock */
     uint64_t replaced_ms;
     gnutls_pcert_st chain[CHAIN_MAX];
     unsigned chain_count;

@@ -32,7 +32,6 @@ bool http_is_traceparent(const char *text, size_t len)
            text[52] == '-' && has_only(text + 53, 2, HEX);
 }
 
-/* Returns the value of the header, or NULL if the header is absent or malformed. */
 static const char *find_sent(const struct http_request *request, const char *name,
                              bool (*is_valid)(const char *text, size_t len))
 {

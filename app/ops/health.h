@@ -9,7 +9,7 @@ struct health {
     bool has_postgres;
     enum rlock_status postgres_failure; /* why a loop is not connected */
     bool has_redis;                     /* in all loops */
-    bool has_locks;                     /* whether at least some locks can be granted */
+    bool has_locks;
     bool is_ready;
 };
 

@@ -11,7 +11,7 @@
 #define EVERY_MS     1000
 #define KEPT_MS      600000
 #define KEPT_KEY_S   "3600" /* lifetime of the stream, renewed by EXPIRE */
-#define EXPIRE_EVERY 60     /* an EXPIRE follows every 60th write */
+#define EXPIRE_EVERY 60
 #define ENTRIES_MAX  "6000" /* most entries in an answer: ten minutes of ten instances */
 #define INSTANCE_MAX 96
 

@@ -34,7 +34,7 @@ struct catalogue {
     /* entries of ids without a voucher, by the time of the last read */
     struct rlock_link missing;
     size_t missing_count;
-    struct rlock_link refused; /* waits that have failed, because memory was out */
+    struct rlock_link refused;
     int64_t read_sent_us;
     bool is_reading;
     bool is_clock_due; /* whether the next read is sent even if it has no ids */
@@ -43,7 +43,7 @@ struct catalogue {
     int64_t offset_us;
     int64_t offset_error_us;
     int64_t offset_taken_us; /* 0: there is no estimate */
-    int64_t ids[READ_MAX];   /* ids of the entries in `reading` */
+    int64_t ids[READ_MAX];
 };
 
 /* -- entries of vouchers that do not exist -- */
@@ -126,7 +126,7 @@ static void entry_update(struct catalogue *catalogue, const struct voucher *vouc
         return;
     entry->exists = true;
     if (voucher->version < entry->version)
-        return; /* keep the newer version, which a batch has returned */
+        return;
     entry->version = voucher->version;
     entry->begin_us = voucher->begin_us;
     entry->end_us = voucher->end_us;
@@ -167,7 +167,7 @@ static void catalogue_on_read(enum rlock_status status, const struct voucher *vo
         entry->is_pending = false;
         if (status == RLOCK_OK && entry->read_us <= entry->changed_us &&
             !list_is_empty(&entry->waits))
-            request_read(catalogue, entry); /* the voucher changed during the read */
+            request_read(catalogue, entry);
         else
             answer_waits(&entry->waits, status, status == RLOCK_OK ? entry : NULL);
         if (!entry->exists && !entry->is_pending) {

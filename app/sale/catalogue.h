@@ -39,14 +39,13 @@ struct catalogue_entry {
     int64_t read_us;    /* clock_mono_us() before the last read was sent; 0: never */
     int64_t changed_us; /* clock_mono_us() of the last notification; 0: none */
     struct rlock_link waits;
-    struct rlock_link link; /* link in catalogue->pending, ->reading or ->missing */
+    struct rlock_link link;
 };
 
 /** @entry  NULL unless `status` is RLOCK_OK */
 typedef void (*catalogue_cb)(enum rlock_status status,
                              const struct catalogue_entry *entry, void *arg);
 
-/** A wait for an entry, in memory of the caller until the callback. */
 struct catalogue_wait {
     struct rlock_link link;
     catalogue_cb callback;

@@ -20,18 +20,17 @@ struct checkout;
 
 struct checkout_options {
     uv_loop_t *loop;
-    struct rlock_client *locks;  /* borrowed, closed before the checkout */
-    struct store *store;         /* borrowed, closed before the checkout */
-    struct catalogue *catalogue; /* borrowed; gets the snapshot of each batch */
+    struct rlock_client *locks; /* borrowed, closed before the checkout */
+    struct store *store;        /* borrowed, closed before the checkout */
+    struct catalogue *catalogue;
     struct metrics *metrics;
     uint32_t lease_ms;
     uint32_t lock_wait_ms;
     uint32_t timeout_ms; /* maximum time from a request's arrival to its answer */
-    size_t batch_max;    /* maximum orders of a voucher per transaction */
+    size_t batch_max;
     size_t vouchers_max; /* maximum vouchers per transaction */
     size_t queue_max;    /* maximum requests in flight */
     bool bypass_locks;   /* whether to sell without locks while Redis is down */
-    /* whether to use early releases where they help, see early_release.h */
     bool early_release;
 };
 
@@ -40,17 +39,18 @@ struct checkout_options {
 struct checkout_request {
     int64_t voucher_id;
     int64_t user_id;
-    struct text key;    /* Idempotency-Key, up to REQUEST_KEY_MAX; copied; NULL: none */
-    bool has_ticket;    /* whether the request has a valid ticket */
-    int64_t arrived_us; /* clock_mono_us() at the arrival */
+    /* Idempotency-Key, up to REQUEST_KEY_MAX, which is copied; NULL: the request has no key */
+    struct text key;
+    bool has_ticket;
+    int64_t arrived_us;
     /* clock_mono_us() at the handover by another loop; 0: no handover */
     int64_t handed_us;
     const char *trace; /* more fields for the log, up to CHECKOUT_TRACE_BYTES - 1 bytes;
                           copied; NULL: none */
 };
 
-/** @order  the order of struct placement if the outcome is OUTCOME_PLACED, _REPEATED or
- *          _ALREADY_ORDERED, otherwise NULL; valid during the callback */
+/** @order  valid during the callback. NULL unless the outcome is OUTCOME_PLACED, _REPEATED or
+ *          _ALREADY_ORDERED. With _ALREADY_ORDERED only the id is set */
 typedef void (*checkout_cb)(enum outcome outcome, const struct order *order, void *arg);
 
 struct checkout *checkout_create(const struct checkout_options *options);

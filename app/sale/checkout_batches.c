@@ -165,7 +165,6 @@ static void batch_end(struct batch *batch)
     queues_update(&checkout->queues, queue);
 }
 
-/* Searches for the order that Postgres refuses: queues the two halves of the batch as batches. */
 static void batch_split(struct batch *batch, const struct rlock_err *why)
 {
     struct checkout *checkout = batch->checkout;
@@ -248,7 +247,7 @@ static void checkout_on_placed(enum rlock_status status,
     if (snapshot != NULL)
         catalogue_update(checkout->options.catalogue, snapshot, clock_mono_us());
     if (batch->is_bundled && must_be_alone(batch, status)) {
-        batch->queue->is_slow = true; /* keeps the queue out of bundles */
+        batch->queue->is_slow = true;
         batch_requeue(batch);
         batch_end(batch);
         return;
@@ -325,7 +324,6 @@ static bool was_placed_before(const struct item *item, const struct batch *batch
            item->placement.order.created_us < batch->sent_at_us;
 }
 
-/* Whether a shopper still waits for the answer to an order of the batch. */
 static bool batch_is_awaited(const struct batch *batch)
 {
     for (size_t i = 0; i < batch->orders.count; i++) {

@@ -15,7 +15,7 @@ enum item_state { ITEM_LOCKING, ITEM_QUEUED, ITEM_SENT, ITEM_UNLOCKING };
 
 /* An order request that the checkout has accepted. */
 struct item {
-    struct rlock_link link; /* link in the list of its state */
+    struct rlock_link link;
     /* link in checkout->deadlines, until the item is answered */
     struct rlock_link deadline;
     struct rlock lock;
@@ -28,7 +28,7 @@ struct item {
     int64_t state_since_us;
     enum item_state state;
     enum outcome outcome; /* set in UNLOCKING */
-    unsigned tries;       /* number of transactions that failed quickly */
+    unsigned tries;
     bool is_answered;
     bool was_stale; /* whether Postgres has refused a fence of the item as stale */
     char key[KEY_BYTES];
@@ -41,9 +41,9 @@ struct batch {
         link; /* link in queue->split_batches, checkout->unknown or ->free_batches */
     struct checkout *checkout;
     struct queue *queue;
-    struct store_batch orders; /* room for batch_max placements; see batch_item() */
-    bool is_bundled;           /* the batch shares its transaction with other batches */
-    bool is_last;              /* whether the batch was sent last in its transaction */
+    struct store_batch orders;
+    bool is_bundled;
+    bool is_last;
     /* the row of the voucher is free, but the commit is not yet durable */
     bool is_released;
     int64_t sent_us;
@@ -54,13 +54,13 @@ struct checkout {
     struct checkout_options options;
     struct closing closing;
     uv_timer_t timer;
-    uv_timer_t turn_timer; /* wakes the loop for checkout_turn() */
+    uv_timer_t turn_timer;
     struct queues queues;
     struct early_release early_release;
     /* items that release their lock, in the sequence of state_since_us */
     struct rlock_link unlocking;
-    struct rlock_link deadlines; /* items in the sequence of arrived_us */
-    struct rlock_link unknown;   /* batches whose outcome must be looked up */
+    struct rlock_link deadlines;
+    struct rlock_link unknown;
     struct rlock_link free_items;
     struct rlock_link free_batches;
     /* number of items, and of reserved places that have no item yet */
@@ -83,7 +83,6 @@ bool item_may_be_sent(const struct item *item, const struct queue *queue, int64_
  *  the current time. */
 int64_t item_end_stage(struct item *item, enum metrics_stage stage, int64_t began_us);
 
-/** Let the item enter `state`, at the end of the stage `ended`. */
 void item_advance(struct item *item, enum item_state state, enum metrics_stage ended);
 
 /**

@@ -87,7 +87,6 @@ int64_t item_end_stage(struct item *item, enum metrics_stage stage, int64_t bega
     return now_us;
 }
 
-/* Answers the item unless it has been answered. Does not free the item. */
 static void item_answer(struct item *item, enum outcome outcome)
 {
     struct checkout *checkout = item->checkout;
@@ -269,7 +268,7 @@ static uint32_t lock_wait_ms(const struct checkout_options *options)
     uint32_t most_ms = options->timeout_ms / 10 * 9;
 
     if (options->bypass_locks && !rlock_client_is_up(options->locks))
-        return 0; /* the order is placed without a lock */
+        return 0;
     return options->lock_wait_ms < most_ms ? options->lock_wait_ms : most_ms;
 }
 

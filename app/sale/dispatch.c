@@ -4,7 +4,6 @@
 #define INPUT_US  2000
 #define BUNDLE_US 10000
 
-/* Whether the next batch may share a transaction. */
 static bool fits_bundle(const struct dispatch_queue *queue)
 {
     return queue->orders <= DISPATCH_BUNDLED_MAX && !queue->is_slow && !queue->has_half;
@@ -44,6 +43,6 @@ struct dispatch_choice dispatch_choose(const struct dispatch *dispatch,
     };
 
     if (!choice.is_bundled && dispatch->has_bundle && dispatch->lanes < 2)
-        choice.delay_us = DISPATCH_LATER; /* the bundle needs the last lane */
+        choice.delay_us = DISPATCH_LATER;
     return choice;
 }

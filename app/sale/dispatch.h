@@ -33,7 +33,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define DISPATCH_BUNDLED_MAX 63 /* maximum orders of a batch in a bundle */
+#define DISPATCH_BUNDLED_MAX 63
 #define DISPATCH_LATER       INT64_MAX
 
 /** The work of the loop that is under way or waits. All times come from clock_mono_us(). */
@@ -42,21 +42,19 @@ struct dispatch {
     unsigned lanes; /* idle connections */
     /* whether a bundle is being formed, which will need one of the lanes */
     bool has_bundle;
-    /* whether the loop has input to read, or other loops hand orders over */
     bool has_input;
     /* whether batches release their rows before they are durable */
     bool is_early;
-    size_t waiting;         /* orders in all queues */
-    size_t bundled;         /* orders under way in bundles */
-    size_t transaction_max; /* number of orders in a full bundle */
+    size_t waiting; /* orders in all queues */
+    size_t bundled; /* orders under way in bundles */
+    size_t transaction_max;
 };
 
-/** The queue of a voucher that has no transaction under way. */
 struct dispatch_queue {
-    int64_t since_us; /* when the oldest order was queued */
-    size_t orders;    /* queued orders, counted up to DISPATCH_BUNDLED_MAX + 1 */
-    bool is_slow;     /* the last transaction was slow, or bundles are not allowed */
-    bool has_half;    /* the next batch is half of a batch that Postgres has refused */
+    int64_t since_us;
+    size_t orders; /* queued orders, counted up to DISPATCH_BUNDLED_MAX + 1 */
+    bool is_slow;  /* the last transaction was slow, or bundles are not allowed */
+    bool has_half; /* the next batch is half of a batch that Postgres has refused */
 };
 
 struct dispatch_choice {

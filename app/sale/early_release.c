@@ -8,7 +8,7 @@
 /* after this time without a batch, the load may have changed */
 #define IDLE_US       1000000
 #define RATE_WEIGHT   4
-#define TRIALS_KEPT   8  /* maximum number of trials in the mean `gain` */
+#define TRIALS_KEPT   8
 #define PAUSE_WINDOWS 2  /* number of windows between trials, per trial in `gain` */
 #define GAIN_STEP     40 /* a gain of this size adds one to PAUSE_WINDOWS */
 
@@ -78,7 +78,6 @@ static void window_end(struct early_release *early, int64_t took_us, int64_t now
     window_begin(early, now_us);
 }
 
-/* The time of a window begins with its first batch. */
 static void count_batch(struct early_release *early, size_t orders, int64_t waited_us,
                         int64_t now_us)
 {

@@ -26,16 +26,16 @@ struct early_window {
 /** All fields begin as zeros. Then the first window has early releases, and the first trial has no
  *  early releases. */
 struct early_release {
-    int64_t gain;        /* mean gain of early releases in thousandths; see judge() */
-    int trials;          /* number of trials in the mean `gain` */
+    int64_t gain; /* mean gain of early releases in thousandths; see judge() */
+    int trials;
     bool is_trial;       /* whether a trial of the way that seems worse is under way */
     int64_t trial_at_us; /* when the next trial begins */
     struct early_window last[2]; /* last windows: [0] without, [1] with early release */
-    int64_t noted_us;            /* when the last batch was durable */
+    int64_t noted_us;
     /* start of the window; batches that were sent earlier do not count */
     int64_t since_us;
-    int64_t window_at_us;      /* when the first batch of the window was durable */
-    int64_t batches;           /* number of batches in the window */
+    int64_t window_at_us; /* when the first batch of the window was durable */
+    int64_t batches;
     int64_t waited_us, orders; /* sums over the window without its first batch */
 };
 

@@ -19,7 +19,7 @@ struct feed {
     size_t count;              /* readers that read or wait */
     int64_t until;             /* result of store_feed_until() after the last answer */
     bool is_asking;
-    bool is_scheduled; /* whether the timer runs, and will ask */
+    bool is_scheduled;
     bool is_draining;
 };
 
@@ -109,7 +109,6 @@ static bool is_over(const struct feed_poll *poll, bool is_complete)
            poll->answers >= (is_complete ? 1 : ANSWERS_MIN);
 }
 
-/* Notes since when an open transaction has delayed the feed. */
 static void note_progress(struct feed *feed, bool is_complete)
 {
     _Atomic int64_t *since_us = &feed->metrics->feed_held_since_us;

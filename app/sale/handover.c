@@ -16,7 +16,7 @@
 #include <string.h>
 
 struct handed_request {
-    struct mail mail; /* link in an outbox, in a mailbox or in handover->unused */
+    struct mail mail;
     struct handover *from;
     struct checkout_request request; /* its texts are `key` and `trace` */
     checkout_cb callback;
@@ -38,12 +38,12 @@ struct handover {
     /* for requests, on the seller; for answers, on another loop */
     struct mailbox mailbox;
     /* of the seller: */
-    struct rlock_link answered; /* handovers that have answers to post */
+    struct rlock_link answered;
     /* of another loop: */
     struct outbox requests;
     struct mail
-        *unused;  /* memory for requests, so that a running sale allocates nothing */
-    size_t count; /* number of unanswered requests that were handed over */
+        *unused; /* memory for requests, so that a running sale allocates nothing */
+    size_t count;
     /* Another loop owns these fields, but only the seller uses them. */
     struct outbox answers;
     struct rlock_link link; /* link in seller->answered */

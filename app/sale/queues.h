@@ -24,7 +24,7 @@ struct queue {
     bool is_slow; /* see queue_note_time() */
     /* number of transactions that have released the row and are not yet durable */
     unsigned unflushed;
-    struct rlock_link ring; /* link in a ring of queues, while the queue may send */
+    struct rlock_link ring;
 };
 
 struct queues {
@@ -46,7 +46,7 @@ MUST_CHECK struct queue *queues_get(struct queues *queues, int64_t voucher_id);
 void queues_update(struct queues *queues, struct queue *queue);
 
 /**
- * Note how long a transaction took. To be called before queues_update(). The queue is slow if
+ * Note how long a transaction took. Called before queues_update(). The queue is slow if
  * the transaction took at least a tenth of `timeout_us`, the time limit of a request. It is also
  * slow if the transaction failed and took at least 10 ms and a hundredth of `timeout_us`, because
  * such a transaction has waited for a row lock.

@@ -13,13 +13,13 @@
 
 /** A host of the URL. An empty field stands for the default of libpq. */
 struct database_host {
-    char name[256];   /* host name, or directory of a socket */
+    char name[256];
     char address[64]; /* numeric */
     char port[16];
 };
 
 /**
- * Check a URL. To be called before the store or a command connects.
+ * Check a URL. Called before the store or a command connects.
  *
  * @ret_host_count  set on RLOCK_OK, at least 1; may be NULL
  *

@@ -15,7 +15,6 @@ struct check {
     const char *sql;
 };
 
-/* Returns false if the file is not a check. */
 static bool read_check(const struct embedded *file, struct check *ret_check)
 {
     static const char folder[] = "sql/audit/";

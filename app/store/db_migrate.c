@@ -73,7 +73,6 @@ static enum rlock_status read_files(struct run *run, struct rlock_err *reterr)
                               : RLOCK_OK;
 }
 
-/* Returns RLOCK_BUSY if other sessions use a table, so that the transaction may be tried again. */
 static enum rlock_status execute(struct db *db, const char *sql, const char *doing,
                                  struct rlock_err *reterr)
 {
@@ -108,7 +107,6 @@ static enum rlock_status execute_step(const struct run *run, const PGresult *pla
     return execute(run->db, PQgetvalue(plan, row, 2), text, reterr);
 }
 
-/* Sets `ret_plan` in any case, and the caller clears it. */
 static enum rlock_status read_plan(const struct run *run, const char *path,
                                    PGresult **ret_plan, struct rlock_err *reterr)
 {
@@ -239,8 +237,6 @@ static enum rlock_status migrate(const struct run *run, struct rlock_err *reterr
     return status;
 }
 
-/* Tries again while other sessions use the tables. Each attempt waits longer for a lock than the
-   attempt before. */
 static enum rlock_status migrate_patiently(const struct run *run,
                                            struct rlock_err *reterr)
 {

@@ -15,7 +15,6 @@
 
 #define CONNECTIONS 3
 
-/* Waits for the socket. Returns false if the deadline has passed. */
 static bool wait_for(const PGconn *pg, short events, int64_t deadline_us)
 {
     struct pollfd socket = {.fd = PQsocket(pg), .events = events};
@@ -38,7 +37,6 @@ static bool await_login(PGconn *pg, int64_t deadline_us)
     return next == PGRES_POLLING_OK;
 }
 
-/* Returns the first result of a statement, or NULL if there was no answer in time. */
 static PGresult *execute(PGconn *pg, const char *statement, int64_t deadline_us)
 {
     PGresult *result, *next;

@@ -64,12 +64,15 @@ struct store_options {
     /* Called with the id of a voucher that has changed. Also called with 0 after each connect:
        notifications may have been lost, so any voucher may have changed. */
     void (*on_voucher_changed)(int64_t voucher_id, void *arg);
-    /* Called when `is_up` changes, and when a server refuses a connection for a new reason.
-       `is_up`: all connections are up, except perhaps the connections for expiry and for lists. The
-       status of `why` is RLOCK_INVALID if the database is not UTF8, RLOCK_REFUSED if the role may
-       not place orders, RLOCK_BUSY if the server is read-only, RLOCK_UNSAFE if the server is less
-       durable than required, and RLOCK_NOT_OWNER if a pooler gives each transaction another server
-       process. It has another status if there is no connection. */
+    /* Called when `is_up` changes, and when a server refuses a connection for a new reason. `is_up`
+       is true while all connections are up. The connections for expiry and for lists do not count.
+       The status of `why` is one of
+         RLOCK_INVALID    the database is not UTF8
+         RLOCK_REFUSED    the role may not place orders
+         RLOCK_BUSY       the server is read-only
+         RLOCK_UNSAFE     the server is less durable than required
+         RLOCK_NOT_OWNER  a pooler gives each transaction another server process
+         others           there is no connection */
     void (*on_state)(bool is_up, const struct rlock_err *why, void *arg);
     /* Called when the connection to `lists_url` is up, and after each failed attempt to connect. */
     void (*on_lists_state)(bool is_up, const struct rlock_err *why, void *arg);
@@ -161,7 +164,7 @@ unsigned store_batch_room(const struct store *store, bool is_slow);
  * Decide on the placements of the batches, and insert the orders, in one transaction. A part of the
  * time until the deadline is reserved for store_resolve_orders().
  *
- * To be called only if store_batch_room() > 0. Otherwise the answer is RLOCK_DOWN.
+ * If store_batch_room() is 0, the answer is RLOCK_DOWN.
  *
  * @batches  a list of at least one store_batch, linked by `link`. The list is emptied. The batches
  *           have different vouchers. If there are several batches and the row of one voucher is
@@ -219,9 +222,9 @@ struct order_filter {
     int64_t user_id;
     int64_t voucher_id;
     struct text status; /* a name of enum order_status */
-    int64_t from_us;    /* placed at this time or later */
-    int64_t until_us;   /* placed before this time; INT64_MAX: at any time */
-    int64_t before_id;  /* only orders with smaller ids; 0: all */
+    int64_t from_us;
+    int64_t until_us;
+    int64_t before_id; /* only orders with smaller ids; 0: all */
     unsigned limit;
 };
 
@@ -292,8 +295,8 @@ void store_advance_feed(struct store *store, store_feed_cb callback, void *arg);
 int64_t store_feed_until(const struct store *store);
 
 struct feed_position {
-    int64_t first;  /* `first` of the last event that was read; 0: from the start */
-    int64_t number; /* the number in the id of this event */
+    int64_t first; /* `first` of the last event that was read; 0: from the start */
+    int64_t number;
 };
 
 struct feed_filter {

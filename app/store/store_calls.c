@@ -121,7 +121,7 @@ struct store_limits store_limits(const struct store *store, enum role role)
     uint32_t timeout_ms = store->options.timeout_ms;
 
     switch (role) {
-    case ROLE_MAIN: /* only a migration holds locks for which these reads wait */
+    case ROLE_MAIN:
         return (struct store_limits){timeout_ms, timeout_ms / 4 + 1, 0};
     case ROLE_READS:
     case ROLE_LISTS: /* see store_reads.c */

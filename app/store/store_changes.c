@@ -24,10 +24,10 @@
 #define FAILED_US_MIN 10000
 
 struct change_queue {
-    struct rlock_link link;  /* link in store->changes.queues */
-    struct rlock_link calls; /* waiting calls, in order of arrival */
-    int64_t voucher_id;      /* 0: the queue of all new vouchers */
-    int64_t took_us;         /* duration of the last transaction */
+    struct rlock_link link; /* link in store->changes.queues */
+    struct rlock_link calls;
+    int64_t voucher_id; /* 0: the queue of all new vouchers */
+    int64_t took_us;    /* duration of the last transaction */
     bool is_busy;
     bool is_slow; /* see note_time() */
 };
@@ -87,8 +87,8 @@ static struct change_queue *queue_of(struct store *store, int64_t voucher_id)
     return queue;
 }
 
-/* Returns the next queue to serve, among the slow queues or among the others. NULL: no such queue
-   can be served. */
+/* Returns the next queue to serve, among the slow queues or among the others. Returns NULL if all
+   of these queues are busy. */
 static struct change_queue *next_queue(const struct store *store, bool is_slow)
 {
     LIST_EACH(struct change_queue, queue, &store->changes.queues, link) {
@@ -119,7 +119,6 @@ static void note_time(const struct store *store, struct change_queue *queue,
     queue->is_slow = took_us >= slow_us;
 }
 
-/* Returns how long before its deadline a change must be sent at the latest. */
 static int64_t needs_us(const struct store *store, const struct change_queue *queue)
 {
     int64_t least_us = request_timeout_us(store) / 50;
@@ -142,7 +141,6 @@ static void answer_change(const struct order_change *change, enum rlock_status s
     if (status == RLOCK_OK)
         verdict = result_int64(result, row, CHANGED_VERDICT);
     has_order = verdict != CHANGE_NO_ORDER;
-    /* If the answer is malformed, the outcome is unknown. */
     if (verdict < CHANGE_DONE || verdict > CHANGE_KEY_USED ||
         (has_order && !store_decode_order(result, row, CHANGED_ORDER, &order))) {
         status = RLOCK_IO;
@@ -322,7 +320,6 @@ void store_change_voucher(struct call *call, enum statement statement, int64_t v
         enqueue(call, queue);
 }
 
-/* Returns a waiting call that another change can join, or NULL if no call can be joined. */
 static struct changes_call *waiting_call(const struct change_queue *queue,
                                          enum statement statement)
 {

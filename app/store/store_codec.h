@@ -70,7 +70,6 @@ struct result_array {
 /** Return an iterator, which is empty for NULL and for malformed arrays. */
 struct result_array result_array(const PGresult *result, int row, int column);
 
-/** Return the next element. The result is 0 if the element is NULL or no element is left. */
 int64_t result_array_next(struct result_array *array);
 
 /** The SQLSTATE of an error, or "" if the result is no error. */

@@ -81,8 +81,8 @@ struct store_conn_options {
        and refuses the pooler with RLOCK_NOT_OWNER. Every other connection finds such a pooler only
        by the first proof of a commit. */
     bool finds_poolers;
-    uint32_t timeout_ms;   /* limit of an attempt to connect; less with several hosts */
-    uint32_t statement_ms; /* initial limit of the session, see struct store_query */
+    uint32_t timeout_ms; /* limit of an attempt to connect; less with several hosts */
+    uint32_t statement_ms;
     uint32_t lock_ms;   /* a longer wait for a lock ends with RLOCK_BUSY; 0: no limit */
     uint32_t idle_ms;   /* the server ends a session after this idle time; 0: never */
     const char *listen; /* a channel, or NULL */

@@ -18,8 +18,8 @@ enum state {
 
 struct store_conn {
     struct store_conn_options options;
-    PGconn *pg;      /* NULL in WAITING, RESOLVING and CLOSED */
-    uv_poll_t *poll; /* frees itself when it has closed */
+    PGconn *pg; /* NULL in WAITING, RESOLVING and CLOSED */
+    uv_poll_t *poll;
     uv_poll_cb on_poll;
     int poll_events;
     struct rlock_link pending; /* store_query, in the order of sending */
@@ -31,9 +31,9 @@ struct store_conn {
     unsigned host;     /* the host of this attempt; during a pause, of the next attempt */
     unsigned host_count;
     struct database_host target;
-    struct rlock_err round; /* why the hosts of this round have failed so far */
+    struct rlock_err round;
     uv_getaddrinfo_t resolve;
-    unsigned resolve_host; /* the host whose name is being resolved */
+    unsigned resolve_host;
     bool is_resolving;
     struct pooler_check pooler;
     /* the value of `attempts` in the attempt to which `pooler` belongs */
@@ -43,10 +43,10 @@ struct store_conn {
     unsigned asked;
     /* whether an administrator has cancelled a commit's wait for the standby */
     bool is_wait_cancelled;
-    bool is_committed;     /* the oldest pending query waits for STATEMENT_PROOF */
-    bool is_reconfigured;  /* the server was reconfigured between the last two proofs */
+    bool is_committed; /* the oldest pending query waits for STATEMENT_PROOF */
+    bool is_reconfigured;
     uint32_t statement_ms; /* the session's statement_timeout for the next query */
-    int64_t deadline_us;   /* deadline of the oldest pending query */
+    int64_t deadline_us;
     enum state state;
     struct store_session session;
     struct store_query check; /* see store_conn_check() */
@@ -79,13 +79,12 @@ void store_conn_fail_io(struct store_conn *conn, const char *doing, const char *
 void store_conn_fail_later(struct store_conn *conn, enum rlock_status status,
                            const char *what, const char *why);
 
-/** Close the connection, and move its queries to `failed` for store_conn_answer_failed(). */
 void store_conn_drop(struct store_conn *conn);
 /** Answer the queries in `failed` with the status of `why`. If `why` says that the server must not
  *  be used, the status is RLOCK_IO instead, because the outcome is unknown. */
 void store_conn_answer_failed(struct store_conn *conn, const struct rlock_err *why);
 
-/** Send a statement that has no parameters, without a Sync. False: libpq failed. */
+/** Send a statement that has no parameters, without a Sync. Returns false if libpq has failed. */
 MUST_CHECK bool store_conn_send_bare(struct store_conn *conn, enum statement statement);
 
 /* -- store_conn_open.c -- */
@@ -95,7 +94,6 @@ void store_connect_continue(struct store_conn *conn, PostgresPollingStatusType n
 
 uint32_t store_connect_ms(const struct store_conn *conn);
 
-/** Handle a result that arrives in STATE_ASKING or STATE_PREPARING. */
 MUST_CHECK enum rlock_status store_connect_take(struct store_conn *conn,
                                                 const PGresult *result,
                                                 struct rlock_err *reterr);

@@ -134,8 +134,8 @@ static bool send_listen(struct store_conn *conn)
     return PQsendQueryParams(conn->pg, sql, 0, NULL, NULL, NULL, NULL, 1) == 1;
 }
 
-/* The proof comes before LISTEN, because a standby refuses LISTEN without saying that it is read-
-   only. */
+/* The proof comes before LISTEN, because a standby refuses LISTEN without saying that it is
+   read-only. */
 static void start_preparing(struct store_conn *conn)
 {
     bool is_sent = send_settings(conn);
@@ -305,7 +305,6 @@ static void start_connecting(struct store_conn *conn)
 
 /* -- names -- */
 
-/* Connects to an address of the host. The next attempt at this host takes its next address. */
 static void connect_resolved(struct store_conn *conn, const struct addrinfo *found)
 {
     const struct addrinfo *at = found;

@@ -54,13 +54,11 @@ static bool send_alone(struct store_conn *conn, enum statement statement)
     return store_conn_send_bare(conn, statement) && send_sync(conn);
 }
 
-/* Returns the oldest unanswered query, or NULL if there is none. */
 static struct store_query *oldest(const struct store_conn *conn)
 {
     return LIST_FIRST(struct store_query, &conn->pending, link);
 }
 
-/* Called when another query has become the oldest. */
 static void start_deadline(struct store_conn *conn)
 {
     const struct store_query *query = oldest(conn);
@@ -186,7 +184,6 @@ static enum rlock_status take_sync(struct store_conn *conn, struct rlock_err *re
     return RLOCK_OK;
 }
 
-/* Returns false if the connection has failed. */
 static bool take_result(struct store_conn *conn, PGresult *result)
 {
     bool is_sync = PQresultStatus(result) == PGRES_PIPELINE_SYNC;
@@ -429,7 +426,6 @@ static void conn_on_unattended(struct store_query *query, enum rlock_status stat
     free(query);
 }
 
-/* Creates a query whose answer is not needed. Returns NULL if memory is out. */
 static struct store_query *unattended_query(uint32_t timeout_ms)
 {
     struct store_query *query = calloc(1, sizeof(*query));

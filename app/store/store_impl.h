@@ -20,9 +20,9 @@ struct call {
     int64_t deadline_us;
     /* link in a list of calls under way, see store_abandon_late() */
     struct rlock_link sent;
-    unsigned rows;              /* for a read, see store_read() */
-    struct change_queue *queue; /* for a change: the queue of its voucher */
-    int64_t sent_us;            /* for a change: when it was sent */
+    unsigned rows; /* for a read, see store_read() */
+    struct change_queue *queue;
+    int64_t sent_us;
 };
 
 /** A call that places the batches of a transaction, or resolves one batch. */
@@ -35,7 +35,6 @@ struct batch_call {
     struct rlock_err why; /* the reason of a failure */
 };
 
-/** A query that looks up keys of one voucher. */
 struct lookup_call {
     struct call call;
     int64_t voucher_id;
@@ -64,7 +63,7 @@ struct rows_call {
  *  connection one after the other, so calls that may be slow have connections of their own.
  *  ROLE_LANE is the first lane. Each lane executes one transaction at a time. */
 enum role {
-    ROLE_MAIN, /* reads of the sale, and notifications */
+    ROLE_MAIN,
     ROLE_READS,
     ROLE_CHANGES,
     ROLE_SLOW_CHANGES, /* serves slow vouchers first */
@@ -79,10 +78,9 @@ struct suspect {
     struct store_backend backend;
 };
 
-/** Overdue batches of orders of one voucher. */
 struct due {
     int64_t voucher_id;
-    size_t first, count; /* the place of these batches in expiry.firsts */
+    size_t first, count;
 };
 
 #define STORE_RESERVE      128
@@ -98,8 +96,8 @@ struct expiry {
     bool is_refused;
     uint64_t expired;
     struct due due[EXPIRY_DUE_MAX];
-    int64_t firsts[EXPIRY_DUE_MAX];      /* the first order id of each batch */
-    size_t due_count, due_at;            /* due[due_at] is being expired */
+    int64_t firsts[EXPIRY_DUE_MAX];
+    size_t due_count, due_at;
     int64_t skipped[EXPIRY_SKIPPED_MAX]; /* vouchers left out for the rest of the run */
     size_t skipped_count;
 };
@@ -124,13 +122,13 @@ struct reads {
 
 struct store {
     struct store_options options;
-    struct store_conn **conns; /* array of conn_count, indexed by enum role */
+    struct store_conn **conns;
     unsigned conn_count;
     struct store_params params;     /* for the call that is being sent */
     struct rlock_link unsent;       /* call, answered by unsent_timer */
     struct rlock_link lookup_calls; /* lookup_call, not sent yet */
     struct rlock_link lookups_sent; /* each lookup_call under way, linked by call.sent */
-    struct reads reads[2];          /* of ROLE_READS and ROLE_LISTS */
+    struct reads reads[2];
     struct {
         struct rlock_link
             queues;           /* change_queue; a queue that was served moves to the end */
@@ -155,7 +153,7 @@ struct store {
     uv_timer_cb on_deadlines;
     bool is_up, is_state_reported;
     enum rlock_status refusal; /* the last reported refusal by a server; RLOCK_OK: none */
-    struct rlock_link reserve; /* free blocks of `reserved`, linked by their query */
+    struct rlock_link reserve;
     struct batch_call reserved[STORE_RESERVE];
     struct closing closing;
     void (*closed)(void *arg);
@@ -171,7 +169,6 @@ struct store {
 void *store_alloc(struct store *store, size_t size);
 void store_free(struct store *store, void *block);
 
-/** Create a call of `size` bytes, which begins with a struct call. `done` frees the call. */
 void *store_call_new(struct store *store, size_t size, store_query_cb done);
 void store_call_free(struct call *call);
 
@@ -179,10 +176,8 @@ void store_call_free(struct call *call);
 struct rows_call *store_rows_call_new(struct store *store, store_query_cb done,
                                       void *arg);
 
-/** Answer `call` with `status` in the next turn of the loop. */
 void store_answer_later(struct call *call, enum rlock_status status);
 
-/** Answer a call of store->unsent now. */
 void store_answer_unsent(struct call *call);
 
 struct store_limits {
@@ -231,7 +226,6 @@ void store_send_changes(struct store *store);
 void store_time_out_changes(struct store *store, int64_t now_us);
 void store_take_changes(struct store *store, struct rlock_link *calls);
 
-/** Start the timer of store->expiry, which store_close() closes. */
 void store_start_expiry(struct store *store);
 void store_set_expiry_leader(struct store *store, bool is_leader);
 
@@ -248,7 +242,6 @@ void store_time_out_lookups(struct store *store, int64_t now_us);
  *  `resolving`. */
 void store_resolve_step(struct store *store);
 
-/** Remember the server process of a lane that has failed while a batch was under way. */
 void store_suspect(struct store *store, struct store_backend backend);
 
 /* -- rows -- */

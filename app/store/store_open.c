@@ -8,9 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define EXPIRY_LOGIN_MS_MAX 5000 /* maximum time of an attempt to connect for expiry */
-/* Postgres ends the session for expiry after this idle time */
-#define EXPIRY_IDLE_MS 1200
+#define EXPIRY_LOGIN_MS_MAX 5000
+#define EXPIRY_IDLE_MS      1200
 
 /* -- connections -- */
 
@@ -253,7 +252,6 @@ static void store_on_closed(void *owner)
         closed(closed_arg);
 }
 
-/* Cancels the calls that were not sent, and the calls that their callbacks add. */
 static void cancel_waiting(struct store *store)
 {
     struct call *call;

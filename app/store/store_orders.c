@@ -93,8 +93,6 @@ static void put_tickets(struct store_params *params, const struct rlock_link *ba
             params_element_bool(params, batch->placements[i]->has_ticket);
 }
 
-/* Puts the vouchers, the positions of the first and of the last placement of each voucher, and the
-   placements. */
 static void put_bundle(struct store_params *params, const struct batch_call *call)
 {
     size_t count = list_count(&call->batches);
@@ -348,7 +346,6 @@ static bool decode_found(const PGresult *result, int row, int64_t voucher_id,
            (detail.count == 0 || store_decode_detail(&detail, &placement->order));
 }
 
-/* If the answer is malformed, the outcome stays unknown. */
 static void store_on_resolved(struct store_query *query, enum rlock_status status,
                               const PGresult *result, const struct rlock_err *why)
 {
@@ -402,7 +399,7 @@ static void store_on_retired(struct store_query *query, enum rlock_status status
         store_free(store, LIST_SHIFT(struct suspect, &store->suspects, link));
     store->retiring = 0;
     if (status == RLOCK_CANCELLED)
-        return; /* store_close() answers the waiting calls */
+        return;
     if (status != RLOCK_OK)
         answer_waiting(&store->resolving, status, INT64_MAX);
     answer_waiting(&store->resolving, RLOCK_TIMEOUT, clock_mono_us());
@@ -480,8 +477,6 @@ static void store_on_found(struct store_query *query, enum rlock_status status,
     store_call_free(&call->call);
 }
 
-/* Returns the unsent call that looks up keys of the voucher, and creates the call if there is
-   none. */
 static struct lookup_call *lookup_call_of(struct store *store, int64_t voucher_id)
 {
     struct lookup_call *call;

@@ -26,8 +26,8 @@ bool store_is_up(const struct store *store)
     return store->probe.failure == RLOCK_OK;
 }
 
-/* A server that has answered gives a better reason than a server that has not answered, so its
-   reason replaces the reported one. */
+/* A server that has answered gives a better reason than a server that has not answered. So the
+   reason of a server that has answered replaces the reported reason. */
 void store_report_state(struct store *store, const struct rlock_err *why)
 {
     bool is_up = store_is_up(store);

@@ -64,7 +64,6 @@ void store_read(struct call *call, enum statement statement, unsigned rows)
     call->reads = &store->reads[is_list && store->conns[ROLE_LISTS] != NULL];
     call->statement = statement;
     call->rows = rows;
-    /* the answer if the deadline passes before the read is sent */
     call->status = RLOCK_NO_MEMORY;
     call->deadline_us = store_deadline_us(store, call->deadline_us);
     if (!is_up(call))

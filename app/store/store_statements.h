@@ -61,13 +61,13 @@ enum statement { STORE_STATEMENTS(X) STATEMENT_COUNT };
 
 enum store_follower {
     STORE_NOTHING,
-    STORE_PROOF,  /* STATEMENT_PROOF after the transaction */
-    STORE_BARRIER /* STATEMENT_BARRIER in the transaction, and STATEMENT_PROOF after it */
+    STORE_PROOF, /* STATEMENT_PROOF after the transaction */
+    STORE_BARRIER
 };
 
 extern const struct store_statement {
     const char *name;
-    const char *path; /* path of the SQL file, see embed.h */
+    const char *path;
     enum store_follower follower;
 } store_statements[STATEMENT_COUNT];
 

@@ -11,8 +11,6 @@
 static inline void append(char *text, size_t size, const char *format, ...)
     PRINTF_LIKE(3, 4);
 
-/** Appends to `text`, an array of `size` bytes. The bytes for which there is no room are left
- *  out. */
 static inline void append(char *text, size_t size, const char *format, ...)
 {
     size_t len = strlen(text);

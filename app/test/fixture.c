@@ -88,11 +88,9 @@ static int wait_for_child(pid_t pid)
 struct launch {
     const char *file;
     const char *const *argv;
-    const char *const
-        *env; /* comes before the environment of the fixture, and so overrides it */
+    const char *const *env;
     const char *out_path;
     const char *err_path;
-    /* whether the program runs to its end even if this process is killed */
     bool is_completed;
 };
 
@@ -232,7 +230,6 @@ pid_t fixture_receive_wal(const struct fixture *fixture)
 
 void fixture_mend(struct fixture *fixture, const char *which)
 {
-    /* this fails if the server does not run */
     fixture_run(fixture, NULL,
                 (const char *[]){SERVERS, "resume", fixture->dir, which, NULL});
     fixture_servers(fixture, "start", which);
@@ -421,7 +418,6 @@ struct logged {
     const char *words;
 };
 
-/* A service that has just been started may have no log yet. */
 static bool is_logged(void *arg)
 {
     const struct logged *logged = arg;

@@ -23,7 +23,7 @@
 #define FIXTURE_SERVICES_MAX 6
 #define FIXTURE_SECRET       "a secret of the tests, 32 bytes or more of it"
 #define ID_SIZE              24 /* enough for a bigint as text */
-#define IN_A_ROW             16 /* this many requests very likely reach all loops */
+#define IN_A_ROW             16
 
 /* A wait for a condition fails after this time, which is ten times what the slowest wait takes on a
    quiet machine. */
@@ -33,11 +33,11 @@ struct service {
     struct client_address address;
     pid_t pid; /* 0: the service does not run */
     char log_path[128];
-    struct client *conn; /* the connection that the last request() used */
+    struct client *conn;
 };
 
 struct fixture {
-    char dir[96]; /* data of the servers, and logs of the services */
+    char dir[96];
     char program[256];
     char database_url[256]; /* for the owner of the tables */
     char service_url[256];  /* for the role of the service, which has fewer rights */
@@ -68,7 +68,6 @@ struct service *fixture_begin_group(void **state, const char *const *env);
 
 int fixture_end_group(void **state);
 
-/** All services that were started so far stay until the group ends. */
 void fixture_share_services(struct fixture *fixture);
 
 #define SERVICE_CASE(name) DEFINE_CASE(name, name, NULL, fixture_end_test, NULL)
@@ -110,8 +109,8 @@ struct service *fixture_spawn(struct fixture *fixture, const char *const *env);
 /** Start `seckill serve`, and wait until it is ready. */
 struct service *fixture_serve(struct fixture *fixture, const char *const *env);
 
-/** Start `seckill deliver`, and do not wait. All functions for a service accept the result, except
- *  those that send requests. */
+/** Start `seckill deliver`, and do not wait. The result can be passed to all functions for a
+ *  service that send no request. */
 struct service *fixture_deliver(struct fixture *fixture, const char *const *env);
 
 /** Like fixture_serve(), but a shell first executes `before`, and then starts the program with
@@ -191,21 +190,19 @@ bool reply_is(const struct client_reply *reply, int status, const char *code);
 const char *reply_text(const struct client_reply *reply, const char *name);
 int64_t reply_number(const struct client_reply *reply, const char *name);
 
-/** Whether an answer 422 names `field` among its errors. */
 bool reply_blames(const struct client_reply *reply, const char *field);
 
 void print_last_request(void);
 
 const char *reply_header(const struct client_reply *reply, const char *name);
 
-/** The seconds in Retry-After. Fails if the reply lacks this header. */
 int64_t reply_retry_after(const struct client_reply *reply);
 
 /* -- sales -- */
 
 struct sale {
     int64_t stock;
-    int64_t per_user_limit; /* 0: the request does not have this member */
+    int64_t per_user_limit;
     /* seconds from now; if both are 0, the sale began a minute ago and ends in an hour */
     int begin_in_s;
     int end_in_s;

@@ -155,7 +155,6 @@ static void redis_connect(struct fixture *fixture)
     redisReply *reply;
     const char *port;
 
-    /* load/servers.sh writes redis://default:PASSWORD@HOST:PORT/0 */
     if (sscanf(fixture->redis_url, "redis://default:%63[^@]@%63[^:]", password, host) !=
         2)
         fail_msg("not understood: %s", fixture->redis_url);

@@ -11,7 +11,6 @@
 
 struct proxy {
     pid_t pid;
-    /* number of answers to lose, in memory that this process shares with the proxy */
     int *drops;
 };
 
@@ -23,7 +22,6 @@ struct proxy {
 void proxy_start(struct proxy *proxy, const char *url, char *ret_url, size_t size);
 void proxy_stop(struct proxy *proxy);
 
-/** Lose the next `count` answers, and close the connection of each. */
 void proxy_drop(struct proxy *proxy, int count);
 
 #endif

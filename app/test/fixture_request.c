@@ -41,7 +41,6 @@ const char *token_hs256(const char *header, const char *claims, const char *secr
     return token;
 }
 
-/* `more` has further claims, each after a comma. */
 static const char *token_of(int64_t user_id, const char *more)
 {
     char claims[128];

@@ -19,8 +19,8 @@
 
 struct client {
     int fd;
-    bool is_ended; /* the peer has sent its last byte */
-    char *in;      /* the received bytes after the last answer */
+    bool is_ended;
+    char *in;
     size_t in_len;
     size_t in_size;
     struct client_reply reply;
@@ -96,7 +96,6 @@ int client_fd(const struct client *conn)
     return conn->fd;
 }
 
-/* Whether to call send() again after it has failed. */
 static bool may_send_again(int fd)
 {
     if (errno == EINTR)
@@ -181,8 +180,6 @@ static size_t body_length(const struct client_reply *reply, bool is_head)
     return length != NULL ? strtoul(length, NULL, 10) : SIZE_MAX;
 }
 
-/* Parses the body. Returns 1 if it is complete, 0 if it is incomplete, and -1 if it is
-   malformed. */
 static int parse_body(struct client *conn, bool is_head, size_t *used)
 {
     struct client_reply *reply = &conn->reply;

@@ -27,7 +27,7 @@ struct client_reply {
     size_t head_len; /* includes the NULs */
     char *body;      /* ended by a NUL, which body_len does not count */
     size_t body_len;
-    json_t *json; /* the parsed body; NULL: the body is not JSON */
+    json_t *json;
 };
 
 struct client;
@@ -57,25 +57,25 @@ const struct client_reply *client_read(struct client *conn,
                                        const struct client_wait *wait);
 
 /**
- * Read what has arrived, and do not wait.
+ * Read the bytes that have arrived, and do not wait.
  *
- * Returns  the next answer; NULL while it is incomplete and the rest can still arrive
+ * Returns  the next answer, or NULL if it is incomplete and the connection is still open. If the
+ *          connection has ended or the bytes are not HTTP, the status of the answer is 0 or -1
  */
 const struct client_reply *client_poll(struct client *conn, bool is_head);
 
 /** Whether the peer closes the connection within `timeout_ms`, and sends nothing before. */
 bool client_ends(struct client *conn, int timeout_ms);
 
-/** The value of a header, or of the first one if there are several; NULL if there is none. */
+/** The first value of a header, or NULL if the answer lacks the header. */
 const char *client_header(const struct client_reply *reply, const char *name);
 
-/** A request. The method and the target are sent as they are. */
 struct client_request {
     const char *method;
     const char *target;
-    const char *token;   /* NULL: no Authorization */
-    const char *headers; /* additional lines, each ended by CRLF; NULL: none */
-    const char *body;    /* sent as application/json; NULL: no body */
+    const char *token; /* NULL: no Authorization */
+    const char *headers;
+    const char *body;
 };
 
 /** Write the request as text. Returns its length, as snprintf() does. */

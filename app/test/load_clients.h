@@ -13,12 +13,11 @@ struct load_plan {
     struct service *services[FIXTURE_SERVICES_MAX]; /* used in turn; ends with NULL */
     size_t connections;
     size_t requests;
-    bool lock_step; /* whether the connections send in lock step */
+    bool lock_step;
     /* only in lock step: stop the first service while the clients send, so that it receives all
        requests at once */
     bool stop_to_send;
 
-    /** Write request number `k`, from 0 on. Returns its length. */
     size_t (*write)(size_t k, char *buf, size_t size, void *arg);
     /** Take the answer to request `k`. The status is 0 if the connection was lost or refused. */
     void (*answer)(size_t k, const struct client_reply *reply, void *arg);
@@ -46,8 +45,6 @@ enum tally {
 
 enum tally tally_of(const struct client_reply *reply);
 
-/** Orders for one voucher. The shoppers are first_user, first_user + 1, and so on, with one request
- *  each. */
 struct order_burst {
     char voucher_id[ID_SIZE];
     int64_t first_user;

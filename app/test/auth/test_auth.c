@@ -70,7 +70,6 @@ UNIT_CASE(test_auth_check__requires_the_claims)
 {
     /* clang-format off */
     static const struct {
-        /* the claims of the token; GOOD stands for the required claims */
         const char *claims;
         enum rlock_status status;
     } rows[] = {
@@ -238,7 +237,7 @@ UNIT_CASE(test_auth_check__uses_the_key_that_the_token_names)
         const char *kid;
         const char *secret;
         enum rlock_status status;
-        enum rlock_status status_with_only; /* if SECKILL_JWT_SECRET is set, too */
+        enum rlock_status status_with_only;
     } rows[] = {
         {",\"kid\":\"new\"", NEW, RLOCK_OK, RLOCK_OK},
         {",\"kid\":\"2026-01\"", OLD, RLOCK_OK, RLOCK_OK},
@@ -466,7 +465,6 @@ UNIT_CASE(test_auth_make__fails_without_the_header_of_its_key)
     ASSERT_NUMBER(headless, >, 0);
 }
 
-/* The limit does not count the key without a name. */
 UNIT_CASE(test_auth_create__limits_the_number_of_keys)
 {
     char keys[(AUTH_KEYS_MAX + 1) * 120];

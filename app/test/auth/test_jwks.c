@@ -18,12 +18,11 @@
 #define SET_MAX     8000
 #define COUNT_OF(a) (sizeof(a) / sizeof((a)[0]))
 
-/* The private key of a pair signs tokens. The public key is in a set. */
 struct pair {
     enum config_alg alg;
     struct jws_key *signer;
-    char first[1400], second[1400]; /* the two numbers of the public key, in base64 */
-    char public_key[1000];          /* PEM */
+    char first[1400], second[1400];
+    char public_key[1000]; /* PEM */
 };
 
 static struct {
@@ -271,7 +270,6 @@ UNIT_CASE(test_jwks__is_refused)
              given.ec.first, given.ec.second);
     snprintf(sets[i++], SET_MAX, "{\"keys\":[{%s,\"x\":\"%sA\",\"y\":\"%s\"}]}", x,
              given.ec.first, given.ec.second);
-    /* the x coordinate is used twice, so the point is not on the curve */
     snprintf(sets[i++], SET_MAX, "{\"keys\":[{%s,\"x\":\"%s\",\"y\":\"%s\"}]}", x,
              given.ec.first, given.ec.first);
     assert_int_equal(i, COUNT_OF(rows));

@@ -24,7 +24,7 @@ static enum rlock_status create_with(enum config_alg alg, const char *private_ke
 
 struct pair {
     char *private_key, *public_key;
-    char *locked; /* the private key, encrypted with a passphrase */
+    char *locked;
 };
 
 static char *text_of(BIO *bio)

@@ -61,7 +61,6 @@ UNIT_CASE(test_limiter_take__replaces_the_bucket_that_is_full_first)
 
     while (limiter_take(limiter, 77, 1000000) == 0)
         ;
-    /* these buckets become full later than the bucket of key 77 */
     for (uint64_t key = 1000; key < 301000; key++) {
         for (int i = 0; i < 2; i++)
             assert_int_equal(limiter_take(limiter, key, 1500000), 0);

@@ -198,7 +198,6 @@ enum rlock_status rlock_client_open(const struct rlock_client_options *options,
 
 // NOLINTBEGIN(bugprone-macro-parentheses): the arguments are names
 
-/* Defines a function that closes a part. A part that was not opened is NULL. */
 #define CLOSES(function, part) \
     void function(struct part *part) \
     { \
@@ -213,7 +212,6 @@ enum rlock_status rlock_client_open(const struct rlock_client_options *options,
             DID(__VA_ARGS__); \
     }
 
-/* Defines a function whose only argument is the part. */
 #define CALLED(function, part) \
     void function(struct part *part) \
     { \

@@ -5,7 +5,6 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The exit codes that every --help states. */
 #define EXIT_HOLDS  0
 #define EXIT_BROKEN 1
 #define EXIT_FAILED 2
@@ -27,7 +26,6 @@ static int teardown(void **state)
 
 /* -- main -- */
 
-/* `out` and `err` are parts of the output; NULL: the output is empty. */
 static void assert_ended(const struct command_result *result, int code, const char *out,
                          const char *err)
 {

@@ -50,8 +50,6 @@ static void request_all(struct service *service, struct order_burst *burst,
     }
 }
 
-/* Asserts that each order was placed or refused. may_be is a code of a refusal that is permitted in
-   addition to "unavailable". */
 static void read_answers(struct service *service, struct client **clients, size_t count,
                          const char *may_be)
 {
@@ -166,8 +164,6 @@ static bool refuses_connections(void *arg)
     return client == NULL;
 }
 
-/* Before a proxy notices the shutdown, it may send one more request on each of its idle
-   connections. */
 SERVICE_CASE(test_drain__answers_one_request_on_an_idle_connection)
 {
     const char *const env[] = {"SECKILL_DRAIN_S=30", NULL};

@@ -82,7 +82,6 @@ static bool nothing_in_flight(void *arg UNUSED)
     const char *at = strstr(reply->body, "\nseckill_in_flight ");
 
     assert_non_null(at);
-    /* The request for /metrics itself is in flight. */
     return strtod(at + strlen("\nseckill_in_flight "), NULL) <= 1;
 }
 
@@ -143,7 +142,6 @@ static bool is_order_placed(void *arg)
                ->status == 201;
 }
 
-/* Requests a stream. Returns false if the service gives an ordinary answer instead. */
 static bool is_kept(struct client *conn, const char *voucher_id)
 {
     struct pollfd readable = {.fd = client_fd(conn), .events = POLLIN};
@@ -166,8 +164,6 @@ static bool is_kept(struct client *conn, const char *voucher_id)
     return strstr(text, "Content-Length: ") == NULL;
 }
 
-/* After many listeners have connected, the service must still have descriptors to reopen all
-   connections to Postgres and to place orders. */
 SERVICE_CASE(test_listeners__leave_descriptors_for_orders)
 {
     struct client *listeners[LISTENERS];

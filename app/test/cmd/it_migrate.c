@@ -72,7 +72,7 @@ static int close_sandbox(void **state UNUSED)
 
 /* The migrations and functions of a program, which can be a later version. */
 struct files {
-    struct embedded rows[96]; /* the path of the last row is NULL */
+    struct embedded rows[96];
 };
 
 static struct files built_in_files(void)
@@ -122,7 +122,7 @@ static void remove_file(struct files *files, const char *path)
 
 struct steps {
     unsigned count;
-    char text[8192]; /* the paths of the steps, each followed by a space */
+    char text[8192];
     char warnings[2048];
 };
 
@@ -256,7 +256,6 @@ EMPTY_CASE(test_db_migrate__applies_and_records_or_neither)
 {
     struct files files = built_in_files();
 
-    /* Only the baseline is left, so there is one transaction. */
     remove_file(&files, SEGMENTS);
     remove_file(&files, PAYMENTS);
     remove_file(&files, CELLS);
@@ -276,7 +275,6 @@ EMPTY_CASE(test_db_migrate__applies_and_records_or_neither)
     assert_int_equal(count_functions("cancel_order"), 0);
 }
 
-/* Returns the number of steps, or 0 if the migration has failed. */
 static void *migrate_in_thread(void *arg UNUSED)
 {
     return migrate(NULL) == RLOCK_OK ? (void *)(uintptr_t)steps.count : NULL;
@@ -317,7 +315,6 @@ EMPTY_CASE(test_db_migrate__dry_run_changes_nothing)
                         NEXT " " UNIX_US " sql/functions/find_orders.sql (dropped) ");
     assert_migrates(NULL, "");
 
-    /* a dry run needs no right to write */
     used = strlen(sandbox->url);
     snprintf(sandbox->url + used, sizeof(sandbox->url) - used,
              "%%20-cdefault_transaction_read_only%%3Don");
@@ -430,7 +427,6 @@ MIGRATED_CASE(test_db_migrate__the_last_migration_includes_the_functions)
     assert_migrates(NULL, "");
 }
 
-/* Restores the indexes as they were before the migration SEGMENTS. */
 static void undo_segments(void)
 {
     sandbox_do(sandbox, "drop index voucher_order_slot, voucher_order_ended");
@@ -451,7 +447,7 @@ MIGRATED_CASE(test_db_migrate__uses_indexes_that_were_created_beforehand)
     sandbox_do(sandbox, "create unique index concurrently voucher_order_slot_new on"
                         " voucher_order ((voucher_id >> 16), user_id, voucher_id, slot)");
     slot = sandbox_number(sandbox, "select 'voucher_order_slot_new'::regclass::oid");
-    PQclear(PQexec(sandbox->conn, /* fails, and leaves an invalid index */
+    PQclear(PQexec(sandbox->conn,
                    "create unique index concurrently voucher_order_ended_new on"
                    " voucher_order (voucher_id)"));
     assert_migrates(
@@ -495,7 +491,6 @@ EMPTY_CASE(test_db_migrate__refuses_tables_of_an_unknown_version)
 
 /* -- functions -- */
 
-/* The migration drops only functions that it has created itself. */
 MIGRATED_CASE(test_db_migrate__drops_a_function_without_a_file)
 {
     struct files files = built_in_files();
@@ -653,8 +648,6 @@ static void await_blocked(const PGconn *session)
         assert_true(clock_mono_us() < give_up_us);
 }
 
-/* A call in progress executes the old function. The next call in the same session executes the new
-   function. */
 MIGRATED_CASE(test_db_migrate__replaces_a_function_in_use)
 {
     PGconn *session = PQconnectdb(sandbox->service_url);

@@ -30,7 +30,6 @@ static int teardown(void **state)
     return fixture_close(*state);
 }
 
-/* Returns the first `version` migrations, without functions. The last row is empty. */
 static void read_migrations(size_t version, struct embedded *ret_files)
 {
     size_t count = 0;
@@ -71,7 +70,7 @@ struct seller {
     atomic_uint turns;
     unsigned wanted;
     atomic_bool has_failed;
-    char failure[256]; /* valid when has_failed is set */
+    char failure[256];
 };
 
 static atomic_bool is_over;

@@ -45,7 +45,7 @@ static const char *token_of(const char *kid, const char *secret)
 struct wish {
     struct fixture *fixture;
     struct service *service;
-    const char *words; /* a token, or the name in the certificate */
+    const char *words;
     int status;
 };
 
@@ -112,7 +112,6 @@ static void make_pair(struct fixture *fixture, const char *name, struct pair *pa
         0);
 }
 
-/* Returns what curl prints about a request by HTTPS, or "" if the request was not answered. */
 static const char *ask_by_tls(const struct wish *wish)
 {
     const struct command_result *result;
@@ -163,7 +162,6 @@ static void test_certificate__is_reloaded_on_sighup(void **state)
     AWAIT(is_up, &wish);
     assert_true(is_shown(&wish));
     assert_int_equal(rename(second.key, first.key), 0);
-    /* The new key does not match the old certificate. */
     service_signal(wish.service, SIGHUP);
     AWAIT(is_refusal_logged, &wish);
     assert_true(is_shown(&wish));

@@ -33,8 +33,8 @@ static struct {
     bool is_terminal;
     uint64_t broken;
     int owners;
-    const char *row[2]; /* the row that each query returns; NULL: no row */
-    unsigned answers;   /* number of queries that return a row before one returns none */
+    const char *row[2];
+    unsigned answers;
     struct db db;
     struct rlock_sync sync;
     struct rlock_client client;
@@ -221,7 +221,6 @@ static int setup(void **state UNUSED)
 
 #define CASE(name) DEFINE_CASE(name, name, setup, NULL, NULL)
 
-/* The output of a command, and how the command has ended. */
 struct ended {
     int code;
     char out[100000], err[1000];
@@ -638,7 +637,7 @@ CASE(test_token__invalid_arguments)
     config.jwt_secret = "short";
     assert_int_equal(run(&command_token, "token --user 1")->code, EXIT_USAGE);
     config.jwt_secret = SECRET;
-    config.jwt_alg = CONFIG_RS256; /* RS256 needs a private key, and none is set */
+    config.jwt_alg = CONFIG_RS256;
     assert_int_equal(run(&command_token, "token --user 1")->code, EXIT_USAGE);
 }
 

@@ -72,8 +72,6 @@ static void probe_on_state(enum lock_probe_state state, const struct rlock_err *
     snprintf(fake.said, sizeof(fake.said), "%s %s", words[state], why->text);
 }
 
-/** Probes two locks, which are answered with these statuses. Asserts what is reported; "":
- *  nothing is reported. */
 static void assert_says(struct lock_probe *probe, enum rlock_status first,
                         enum rlock_status second, const char *wanted)
 {
@@ -148,7 +146,6 @@ static void answer(enum rlock_status status, const char *wanted)
     assert_string_equal(fake.said, wanted);
 }
 
-/* Starts a probe of two locks, which were granted. */
 static void start_granted(struct lock_probe *probe, uv_loop_t *loop)
 {
     simulated_time_reset();

@@ -34,8 +34,8 @@ struct worker {
 };
 
 struct step {
-    int number;        /* number of the signal; -1: the wait ends without a signal */
-    const char *ups;   /* which servers are up in all workers. p: Postgres, r: Redis */
+    int number; /* number of the signal; -1: the wait ends without a signal */
+    const char *ups;
     size_t stands;     /* the worker whose loop hangs, from 1 on; 0: none */
     const char *trace; /* the expected trace up to this wait; NULL: any trace */
 };
@@ -43,7 +43,6 @@ struct step {
 static struct {
     char trace[8000];
     const char *fails;
-    /* number of the allocation that fails in a reload; 0: none */
     unsigned reload_fails_at;
     const char *jwks;
     unsigned waits;
@@ -420,7 +419,6 @@ CASE(test_serve__runs_until_a_signal)
     assert_trace(BEGIN STARTED SERVING "wait;" END);
 }
 
-/* The service tells the service manager each change of the readiness once. */
 CASE(test_serve__reports_readiness_and_pings)
 {
     static const struct step steps[] = {
@@ -449,7 +447,7 @@ CASE(test_serve__bypasses_locks_when_that_is_set)
     struct rlock_err err;
 
     fake.has_manager = true;
-    fake.watchdog_us = 1000000; /* the longest period is a fourth of watchdog_us */
+    fake.watchdog_us = 1000000;
     config.redis_down = CONFIG_BYPASS;
     assert_int_equal(serve(steps, &err), EXIT_FINE);
     fake.trace[0] = '\0';
@@ -464,7 +462,7 @@ CASE(test_serve__bypasses_locks_when_that_is_set)
     fake.watchdog_us = 1;
     assert_served(EXIT_FINE, &err);
     ASSERT_CONTAINS(fake.trace, "wait(0.000000000);");
-    fake.watchdog_us = 8; /* a fourth of watchdog_us is 2 us */
+    fake.watchdog_us = 8;
     assert_served(EXIT_FINE, &err);
     ASSERT_CONTAINS(fake.trace, "wait(0.000002000);");
 }
@@ -565,8 +563,7 @@ CASE(test_reload__without_memory_keeps_all_keys)
             ASSERT_CONTAINS(fake.trace, KEYS "2 reloaded ;");
         refused += is_refused;
     } while (has_failed);
-    assert_true(refused >
-                6); /* three copies of the keys need more allocations than this */
+    assert_true(refused > 6);
 }
 
 #define CHECKS "wait(0.050000000);"
@@ -670,8 +667,6 @@ CASE(test_serve__issues_tokens_on_loopback_only)
     assert_null(strstr(fake.trace, "dev_login"));
 }
 
-/* 64 descriptors are reserved for each worker, and 64 for the process. The workers that serve HTTP
-   share the rest. */
 CASE(test_serve__divides_the_descriptors)
 {
     static const struct {

@@ -119,7 +119,6 @@ static void assert_woken(void)
 static void wake(struct worker *worker)
 {
     worker_wake(worker);
-    /* The loop watches the descriptor only from its first turn on. */
     if (worker_last_turn_us(worker) > 0)
         assert_woken();
     turn();
@@ -296,7 +295,7 @@ CASE(test_store_state__is_logged_and_counted)
     assert_log("2 dependency_up dependency=postgres worker=0\n");
     assert_int_equal(metrics.postgres_up, 1);
     assert_int_equal(metrics.postgres_failure, 0);
-    wake(worker); /* the state is published in this turn */
+    wake(worker);
     assert_trace(TURN "clock_differs(0,5) store_check ");
     store->on_state(false, &why, store->arg);
     assert_log("1 dependency_down dependency=postgres worker=0 why=\"gone\"\n");
@@ -354,7 +353,6 @@ CASE(test_locks_state__is_logged_and_counted)
     end(worker);
 }
 
-/* A worker that hands its orders over has no locks. */
 CASE(test_revocations_state__is_that_of_redis)
 {
     struct worker *worker = started(1);
@@ -456,7 +454,6 @@ CASE(test_turn__logs_when_the_clocks_differ)
     end(worker);
 }
 
-/* A read that fails is repeated after a second. */
 CASE(test_turn__reads_the_endpoints_every_10_s)
 {
     static const struct webhook_state endpoint = {.id = 7, .is_disabled = true};
@@ -512,7 +509,6 @@ CASE(test_set_keys__replaces_them_in_the_next_turn)
     wake(worker);
     assert_trace(OTHER_TURN);
     worker_set_keys(worker, make_keys(2, true));
-    /* No turn has used the keys that these keys replace. */
     worker_set_keys(worker, make_keys(0, false));
     assert_trace("auth_free(auth2) tls_free(tls2) ");
     turn();

@@ -239,7 +239,6 @@ CASE(test_read__invalid_files)
                    "file or directory");
 }
 
-/* A pipe is no regular file, so its mode is not checked. */
 CASE(test_read__a_pipe)
 {
     struct config config;

@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #define LINE_BYTES  1100
-#define LINES       5000 /* several times what the pipe and the buffers hold */
+#define LINES       5000
 #define DEADLINE_MS 120000
 
 static const char padding[] = "0123456789012345678901234567890123456789"
@@ -28,12 +28,12 @@ static struct {
     char text[1 << 20];
     size_t len;
     bool is_torn;
-    size_t last_len, before_len; /* length of the last packet, and of the one before it */
+    size_t last_len, before_len;
 } output;
 
 /* -- results of write(): scripted ones first, then those of the system -- */
 
-#define ALL_BUT_ONE (-2) /* a write of all bytes but one */
+#define ALL_BUT_ONE (-2)
 
 static struct {
     const struct step {
@@ -133,7 +133,6 @@ static long number_after(const char *line, const char *words)
     return at != NULL ? strtol(at + strlen(words), NULL, 10) : -1;
 }
 
-/* Asserts that each line is whole and that their numbers rise. Returns the number of lines. */
 static int count_lines(uint64_t *ret_dropped)
 {
     char line[LINE_BYTES];
@@ -232,7 +231,6 @@ UNIT_CASE(test_log_event__writes_the_rest_of_a_line)
     script.polls = 0;
     log_event(LOG_INFO, "parts", "%s", padding);
     ASSERT_NUMBER(script.count, ==, 0);
-    /* the one failure with EAGAIN causes one poll() */
     ASSERT_NUMBER(script.polls, ==, 1);
     release();
     read_rest();
@@ -353,8 +351,7 @@ UNIT_CASE(test_log_start__says_why_no_thread_starts)
 
     pthread_getattr_default_np(&usual);
     pthread_getattr_default_np(&huge);
-    pthread_attr_setstacksize(&huge,
-                              SIZE_MAX / 4096 * 2048); /* no address space is so large */
+    pthread_attr_setstacksize(&huge, SIZE_MAX / 4096 * 2048);
     assert_int_equal(pthread_setattr_default_np(&huge), 0);
     errno = 0;
     assert_int_equal(log_start(&err), RLOCK_NO_MEMORY);
@@ -382,7 +379,7 @@ UNIT_CASE(test_log_stop__does_not_wait_for_a_reader)
         fill(0, LINES);
     log_stop();
     unread = log_dropped();
-    close(output.read_fd); /* now the writes fail, and the thread ends */
+    close(output.read_fd);
     for (int i = 0; i < DEADLINE_MS && thread_count() > threads; i++)
         poll(NULL, 0, 1);
     release();

@@ -20,7 +20,7 @@ static struct mailbox mailbox;
 static struct closing closing;
 static size_t received[SENDERS];
 static bool is_closed;
-static bool is_calling; /* a call that the test has begun uses the mailbox */
+static bool is_calling;
 static unsigned waits;
 
 static void on_mail(struct mail *mail, void *arg)
@@ -89,7 +89,7 @@ CASE(test_mailbox__keeps_the_order_of_an_outbox)
     struct message messages[5];
     struct outbox outbox;
 
-    uv_run(&loop, UV_RUN_NOWAIT); /* lets libuv begin to watch the mailbox */
+    uv_run(&loop, UV_RUN_NOWAIT);
     outbox_open(&outbox, &mailbox);
     for (size_t i = 0; i < 3; i++)
         add(&outbox, &messages[i], i);
@@ -154,7 +154,6 @@ static struct sender {
     struct message messages[MESSAGES];
 } senders[SENDERS];
 
-/* Posts messages in groups, whose size depends on the sender. */
 static void *send_messages(void *arg)
 {
     struct sender *sender = arg;

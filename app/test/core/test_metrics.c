@@ -21,7 +21,6 @@ static int setup(void **state UNUSED)
 
 #define CASE(name) DEFINE_CASE(name, name, setup, NULL, NULL)
 
-/* Returns a text that the caller frees. */
 static char *printed(void (*print)(FILE *out, const struct all_metrics *all))
 {
     struct text_document document;
@@ -56,7 +55,6 @@ static void assert_metrics(const char *const *lines, size_t count)
     assert_metrics((const char *const[]){__VA_ARGS__},                                   \
                    sizeof((const char *const[]){__VA_ARGS__}) / sizeof(char *))
 
-/* Sets a counter to `count` in the first loop, and to ten times as much in the second. */
 #define FILL(field, count) fill(&first.field, &second.field, count)
 
 static void fill(_Atomic uint64_t *of_first, _Atomic uint64_t *of_second, uint64_t count)

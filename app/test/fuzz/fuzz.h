@@ -8,7 +8,6 @@
 // NOLINTBEGIN(readability-identifier-naming): the names are libFuzzer's
 int LLVMFuzzerInitialize(int *argc, char ***argv);
 
-/** Called for each input. Aborts if it finds an error, and otherwise returns 0. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 // NOLINTEND(readability-identifier-naming)
 

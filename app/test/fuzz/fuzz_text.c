@@ -50,7 +50,6 @@ static void try_forwarded(const char *list, size_t len)
     demand(memcmp(stranger, kept, 16) == 0);
 }
 
-/* A text that can be decoded must be unchanged after it is encoded again. */
 static void try_base64(const char *text, size_t len)
 {
     char bytes[TEXT_MAX], again[BASE64_TEXT_BYTES(TEXT_MAX)];
@@ -67,7 +66,7 @@ static void try_time(const char *text, size_t len)
     char printed[RFC3339_BYTES];
 
     /* A leap second or an offset may give a time outside of the years that can be printed. The
-       bounds of the fields refuse such a time later. */
+       bounds of the fields refuse this time later. */
     if (!rfc3339_parse(text, len, &us) || us < 0 || us > YEAR_9999_END_US)
         return;
     rfc3339_print(us, printed);
@@ -93,7 +92,6 @@ static void try_keys(const char *text)
     auth_free(auth);
 }
 
-/* A ticket is signed, so no input can be valid. */
 static void try_ticket(const char *text, size_t len)
 {
     static const struct tickets tickets = {

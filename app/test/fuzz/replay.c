@@ -12,7 +12,7 @@
 
 #define INPUT_MAX 65536
 
-#pragma weak LLVMFuzzerInitialize /* some fuzzers have no such function */
+#pragma weak LLVMFuzzerInitialize /* some fuzzers do not define this function */
 
 static int fail(const char *path)
 {
@@ -41,7 +41,6 @@ static int replay(const char *directory, const char *name)
     if (data == NULL)
         return fail(path);
     memcpy(data, text, size);
-    /* If the program aborts, the last path names the input. */
     fprintf(stderr, "%s\n", path);
     code = LLVMFuzzerTestOneInput(data, size);
     free(data);

@@ -121,7 +121,6 @@ static inline const struct client_reply *exchange(struct client *conn, const cha
     return read_answer(conn, strncmp(bytes, "HEAD", 4) == 0);
 }
 
-/* Sends a request. `line` is "METHOD /target". Each header in `headers` ends with CRLF. */
 static inline const struct client_reply *ask(struct client *conn, const char *line,
                                              const char *headers)
 {

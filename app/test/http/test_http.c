@@ -266,7 +266,6 @@ static size_t count_headers(const struct client_reply *reply, const char *start)
     return count;
 }
 
-/* Asserts that the answer has one header Date, with the present time. */
 static void assert_dated_now(struct client *conn, const char *headers)
 {
     time_t now_s = (time_t)(clock_real_us() / 1000000);
@@ -425,7 +424,6 @@ UNIT_CASE(test_request__body_up_to_its_limit)
         assert_echo(rows[i].line, rows[i].rest, rows[i].body_len, rows[i].wanted);
 }
 
-/* When the limit is reached, the server may already have stored a part of the body. */
 UNIT_CASE(test_request__a_chunked_body_may_be_too_large)
 {
     static const char head[] = "POST / HTTP/1.1\r\nHost: a\r\nX-Echo: 1\r\n"
@@ -488,7 +486,7 @@ UNIT_CASE(test_address__is_what_trusted_proxies_forward)
     for (size_t i = 0; i < COUNT_OF(rows); i++)
         assert_string_equal(ask(conn, "GET /address", rows[i].headers)->body,
                             rows[i].wanted);
-    for (int i = 1; i <= 17; i++) /* only the last 16 headers are read */
+    for (int i = 1; i <= 17; i++)
         len += (size_t)snprintf(many + len, sizeof(many) - len,
                                 "X-Forwarded-For: 10.0.0.%d\r\n", i);
     assert_string_equal(ask(conn, "GET /address", many)->body, "::ffff:10.0.0.2");
@@ -514,7 +512,7 @@ UNIT_CASE(test_address__is_what_trusted_proxies_forward)
 static const struct bad_frame {
     const char *name;
     const char *bytes; /* "@" stands for a NUL */
-    /* NULL: libmicrohttpd refuses the request, and may answer or not */
+    /* NULL: libmicrohttpd refuses the request, with or without an answer */
     const char *defect;
 } bad_frames[] = {
     {"two lengths", POST "Content-Length: 0\r\nContent-Length: 34\r\n\r\n" HEALTHY, LENGTHS},

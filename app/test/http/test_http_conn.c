@@ -94,7 +94,6 @@ static int setup(void **state UNUSED)
     return 0;
 }
 
-/* Ends the remaining connections, and asserts that the server then counts none. */
 static int teardown(void **state UNUSED)
 {
     struct conns *conns = &site.http.conns;
@@ -168,7 +167,6 @@ static struct MHD_Connection *begin(void)
     return fake;
 }
 
-/* Ends a connection as libmicrohttpd does: it notifies the server and then closes the socket. */
 static void end(struct MHD_Connection *fake)
 {
     conns_notify(&site.http.conns, fake, &fake->slot, MHD_CONNECTION_NOTIFY_CLOSED);
@@ -481,7 +479,7 @@ CASE(test_sweep__tells_since_when_handshakes_may_last)
     assert_false(conns_sweep(conns));
     assert_int_equal(conns->handshakes_since_ms, site.now_ms);
     site.now_ms += 1000;
-    conns->count++; /* a connection for which there was no memory */
+    conns->count++;
     assert_false(conns_sweep(conns));
     assert_int_equal(conns->handshakes_since_ms, 0);
     conns->count--;

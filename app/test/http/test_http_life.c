@@ -25,7 +25,7 @@
 #define BIG_BYTES      (12 * MIB) /* more than the kernel buffers */
 
 static struct {
-    struct http_request *later[LATER_MAX]; /* the requests that the test answers */
+    struct http_request *later[LATER_MAX];
     size_t later_count;
     int events_left;
     int visited;
@@ -48,8 +48,6 @@ int uv_poll_init(uv_loop_t *loop, uv_poll_t *poll, int fd)
     return shop.no_polls ? UV_ENOSPC : real(loop, poll, fd);
 }
 
-/* The request "/stream" gets a stream if a stream is possible. The test itself answers "/later".
-   Every other request is answered with its path or a long text. */
 static void handle(struct http_request *request, void *arg UNUSED)
 {
     const char *path = request->path;
@@ -147,7 +145,6 @@ static void assert_heard(struct heard *heard, const char *wanted)
         fail_msg("expected %s: %s", wanted, heard->text);
 }
 
-/* Returns the time in the header Date of the bytes that were received. */
 static int64_t date_s(const struct heard *heard)
 {
     const char *date = strstr(heard->text, "\r\nDate: ");
@@ -158,7 +155,6 @@ static int64_t date_s(const struct heard *heard)
     return timegm(&time);
 }
 
-/* Opens a stream of this number of events, and waits for the first event. */
 static void listen_to(struct heard *heard, int events)
 {
     unsigned answered = site.answered + 1;
@@ -250,7 +246,7 @@ UNIT_CASE(test_memory__returns_when_most_clients_have_left)
     struct client *conns[MANY];
     int trims;
 
-    sweep(); /* frees the memory of connections of earlier tests */
+    sweep();
     trims = shop.trims + 1;
     site.stopped_ms = uv_now(&site.loop);
     for (size_t i = 0; i < MANY; i++) {
@@ -542,7 +538,6 @@ static bool has_listeners(void *count)
     return site.http->stream_count >= *(size_t *)count;
 }
 
-/* Opens streams until their number is `count`. */
 static void add_listeners(struct client **conns, size_t count)
 {
     for (size_t i = site.http->stream_count; i < count; i++) {
@@ -587,7 +582,7 @@ UNIT_CASE(test_stream__a_visit_serves_a_tenth_of_all_with_at_most_100_events)
     site.http->options.connections_max = MANY;
 }
 
-/* While nobody listens, the loop sleeps for up to a second. */
+/* While there is no listener, the loop sleeps for up to a second. */
 UNIT_CASE(test_stream__wakes_the_loop_for_its_visits)
 {
     struct client *conn = NULL;
@@ -607,8 +602,6 @@ static bool is_connected(void *arg)
     return !is_alone(arg);
 }
 
-/* The events that the client does not read fill its receive buffer, and then the send buffer of the
-   service. */
 UNIT_CASE(test_stream__of_a_client_that_does_not_read_ends)
 {
     struct sockaddr_in peer = {.sin_family = AF_INET,

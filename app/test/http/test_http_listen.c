@@ -143,7 +143,6 @@ UNIT_CASE(test_listen__takes_a_host_of_255_bytes)
     ASSERT_STATUS(listen_to_long_host(256), RLOCK_INVALID);
 }
 
-/* A machine without IPv6 accepts these addresses, too, although no socket can use them. */
 UNIT_CASE(test_listen__takes_an_address_in_brackets)
 {
     static const char *const rows[] = {"[::1]:0", "[::ffff:127.0.0.1]:0",

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <sys/socket.h>
 
-#define PART_LEN 20000 /* more than libmicrohttpd takes at once */
+#define PART_LEN 20000
 
 static struct {
     struct http_request *waiting;
@@ -54,7 +54,7 @@ static int teardown(void **state UNUSED)
 
 struct got {
     struct client *conn;
-    size_t len, parts_len; /* parts_len is the number of letters b */
+    size_t len, parts_len;
     char text[400000];
     bool has_ended;
 };
@@ -188,7 +188,6 @@ UNIT_CASE(test_send_part__to_a_client_that_has_left)
     assert_null(shop.waiting);
 }
 
-/* A client that does not read gets no further part, and has a limited time. */
 UNIT_CASE(test_answer_parts__wait_for_the_client)
 {
     struct got *got = get("/later", "HTTP/1.1");

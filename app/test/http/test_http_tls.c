@@ -236,7 +236,7 @@ CASE(test_set_tls__frees_the_old_certificates)
     assert_answered(&client);
     for (int i = 0; i < REPLACED; i++)
         next[i] = new_tls();
-    freed = 0; /* new_tls() has made GnuTLS free keys, too */
+    freed = 0;
     for (int i = 0; i < REPLACED; i++)
         http_set_tls(site.http, next[i]);
     await_freed(REPLACED);
@@ -250,7 +250,6 @@ CASE(test_set_tls__keeps_a_certificate_during_the_handshake)
     struct http_tls *next = new_tls();
 
     begin_handshake(&client, RSA_ONLY);
-    /* The server has sent its certificate. */
     assert_true(runs_until(is_readable, &client));
     freed = 0;
     http_set_tls(site.http, next);

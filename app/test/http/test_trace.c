@@ -7,7 +7,6 @@
 #define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
 #define PARENT          "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 
-/* Whether the text is accepted as an id, whatever bytes follow. */
 static bool is_id(const char *text)
 {
     char header[200];

@@ -9,7 +9,7 @@ static const struct all_metrics all = {loops, 2};
 UNIT_CASE(test_health_of__needs_every_loop)
 {
     static const struct {
-        uint64_t postgres_up, redis_up, redis_degraded; /* the state of the second loop */
+        uint64_t postgres_up, redis_up, redis_degraded;
         bool bypasses_locks;
         struct health wanted;
     } rows[] = {

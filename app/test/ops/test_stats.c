@@ -31,7 +31,7 @@ static struct {
     const char *host;
     int host_result;
     int64_t noted_ms;
-    char sent[1000]; /* the words of the commands; each command ends with ";" */
+    char sent[1000];
     size_t count;
     struct pending {
         struct redis_command *command;
@@ -208,7 +208,7 @@ CASE(test_stats__are_written_each_second)
 {
     assert_sent_after(SECOND_US - 1, "");
     assert_sent_after(1, XADD("1699999401000") EXPIRE);
-    assert_sent_after(SECOND_US, ""); /* the two commands are still unanswered */
+    assert_sent_after(SECOND_US, "");
     answer(RLOCK_TIMEOUT, NULL);
     assert_sent_after(SECOND_US, "");
     answer(RLOCK_OK, NULL);
@@ -241,7 +241,7 @@ CASE(test_stats__are_not_written_without_redis_or_memory)
     fake.has_no_end = true;
     assert_sent_after(SECOND_US, "");
     fake.has_no_end = false;
-    fake.refusal = RLOCK_NO_MEMORY; /* fails once; the next second tries again */
+    fake.refusal = RLOCK_NO_MEMORY;
     assert_sent_after(SECOND_US, XADD("1699999404000") EXPIRE);
     assert_sent_after(SECOND_US, XADD("1699999405000"));
 }

@@ -26,7 +26,7 @@
 
 static struct {
     unsigned room, slow_room;
-    int64_t created_us; /* when the orders in the answers were created */
+    int64_t created_us;
     size_t count;
     struct call {
         int64_t voucher_id;
@@ -45,20 +45,19 @@ static struct {
 } fake_store;
 
 static struct {
-    size_t count; /* locks requested and not yet answered */
+    size_t count;
     struct rlock *requested[CALLS_MAX];
-    char name[40]; /* `name` and `options` come from the last request */
+    char name[40];
     struct rlock_acquire_options options;
     bool is_down;
     int64_t fence;
     size_t held;
     size_t released;
     size_t flushes;
-    bool is_slow; /* whether releases wait for answer_releases() */
+    bool is_slow;
     enum rlock_status release_status;
     size_t releasing_count;
     struct rlock *releasing[CALLS_MAX];
-    /* argument of the last call of rlock_raise_fences(); 0: it was not called */
     int64_t raised_above;
 } fake_locks;
 
@@ -333,7 +332,6 @@ static inline bool submit_request(const struct checkout_request *request)
     return checkout_submit(fixture.checkout, request, on_answer, shopper);
 }
 
-/* Shopper `user` orders a voucher. `user` is also the index of the answer in fixture.shoppers. */
 static inline bool submit_with_key(int user, int64_t voucher_id, struct text key)
 {
     struct checkout_request request = {.voucher_id = voucher_id,
@@ -450,8 +448,6 @@ static inline void assert_unanswered(int user)
                  metrics_outcome_names[fixture.shoppers[user].outcome]);
 }
 
-/* Asserts that the oldest call has the orders of shoppers first_user to last_user, in this
-   order. */
 static inline void assert_sent(int first_user, int last_user)
 {
     const struct call *call = &fake_store.calls[0];
@@ -470,7 +466,6 @@ static inline void assert_sent(int first_user, int last_user)
                  first_user, last_user, len > 0 ? sent : " none");
 }
 
-/* Defines a test. The arguments after the name are members of its struct opening. */
 #define TEST_WITH(name, ...)                                                             \
     static void name(void **state);                                                      \
     static struct opening name##_opening = {.test = (name), __VA_ARGS__};                \

@@ -28,7 +28,6 @@ static inline int close_fixture(void **state UNUSED)
     return fixture_close(fixture);
 }
 
-/* Creates a voucher, and waits until the other service knows the voucher, too. */
 static inline void make_known(struct service *service, struct service *other,
                               int64_t stock, char *ret_id)
 {
@@ -45,8 +44,6 @@ struct attempt {
     int64_t user_id;
 };
 
-/* Sends the order again. Returns whether the shopper has an order now, perhaps by an earlier
-   request whose answer was lost. */
 static inline bool is_complete(void *arg)
 {
     const struct attempt *attempt = arg;
@@ -143,8 +140,6 @@ static inline bool are_refused(void *arg)
     return refusals->count == refusals->wanted;
 }
 
-/* Asserts that a service whose SECKILL_QUEUE_MAX is `queue_max` refuses all further orders at once,
-   while the row of the voucher is locked. */
 static inline void assert_queue_max(struct service *service, const char *voucher_id,
                                     size_t queue_max)
 {
@@ -176,7 +171,6 @@ static inline void burst_on_answer(size_t k, const struct client_reply *reply, v
     burst.fault(++burst.answered);
 }
 
-/* Shoppers 1001, 1002, ... order a new voucher once each. `fault` is called after each answer. */
 static inline void run_burst(struct service *service, size_t count,
                              void (*fault)(size_t answered))
 {
@@ -196,8 +190,6 @@ static inline void run_burst(struct service *service, size_t count,
     assert_int_equal(load_run(&plan), count);
 }
 
-/* Compares the answers with the rows in Postgres. Then the shoppers without an order try again, and
-   each must get one. */
 static inline void finish_burst(struct service *service)
 {
     service_await(service, "/readyz", 200);

@@ -78,7 +78,6 @@ static int mend(void **state)
 /* -- a sale during which the server becomes less durable -- */
 
 static struct sale_run {
-    /* the setting that is changed, and the value that makes the server less durable */
     const char *setting, *value;
     size_t vouchers;
     char voucher_ids[VOUCHERS_MAX][ID_SIZE];
@@ -258,7 +257,6 @@ DURABILITY_CASE(test_standby__does_not_confirm)
     raise_and_sell(state, plain);
 }
 
-/* An operator or Patroni removes a failed standby from synchronous_standby_names. */
 DURABILITY_CASE(test_lowered__the_standby_is_dropped)
 {
     name_standby();

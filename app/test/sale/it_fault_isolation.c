@@ -211,8 +211,6 @@ static bool is_leader(void *arg)
     return metric("seckill_expiry_leader") == 1;
 }
 
-/* Whether exactly one of the two instances in `arg` expires orders. Moves this leader to the first
-   place of `arg`. */
 static bool one_leads(void *arg)
 {
     struct service **instances = arg, *other = instances[1];
@@ -236,7 +234,7 @@ ISOLATION_CASE(test_expiry__one_instance_does_it_another_takes_over)
     AWAIT(one_leads, instances);
     leader = instances[0];
     service = instances[1];
-    service_signal(leader, SIGSTOP); /* its connections to Postgres stay open */
+    service_signal(leader, SIGSTOP);
     assert_expiry_works(2);
     AWAIT(is_leader, service);
     service_signal(leader, SIGCONT);
@@ -283,7 +281,6 @@ static void mix_answer(size_t k, const struct client_reply *reply, void *arg)
         mix->listed++;
 }
 
-/* Clients read lists of 100 vouchers with long descriptions (400 KB each) while others order. */
 ISOLATION_CASE(test_reads__more_than_can_be_served_delay_no_order)
 {
     struct mix mix = {.orders = {.first_user = 1}};
@@ -307,7 +304,6 @@ ISOLATION_CASE(test_reads__more_than_can_be_served_delay_no_order)
     assert_no_reconnects();
 }
 
-/* The reads of events wait for a table lock. Requests that do not read events must succeed. */
 ISOLATION_CASE(test_reads__slow_ones_fail_alone)
 {
     char voucher_id[ID_SIZE], order_id[ID_SIZE];

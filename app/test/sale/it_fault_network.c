@@ -29,7 +29,6 @@ static void lose_answers(size_t answered)
         proxy_drop(&proxy, 0);
 }
 
-/* `name` is the setting that has the URL of the server whose answers are lost. */
 static void sell_through_proxy(const char *name, const char *url)
 {
     char setting[400];
@@ -42,7 +41,6 @@ static void sell_through_proxy(const char *name, const char *url)
     for (int round = 0; round < ROUNDS; round++) {
         run_burst(service, BURST, lose_answers);
         assert_int_equal(burst.orders.tally[TALLY_LOST], 0);
-        /* Each unknown outcome was looked up at once. */
         assert_int_equal(burst.orders.tally[TALLY_UNKNOWN], 0);
         finish_burst(service);
     }

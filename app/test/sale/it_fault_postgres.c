@@ -91,10 +91,8 @@ POSTGRES_CASE(test_down__killed)
 static const struct outage {
     const char *name;
     struct service **service;
-    size_t placed_min, unknown_max; /* bounds of the numbers of orders */
-    const char *down,
-        *up; /* commands of servers.sh; `down` runs after a tenth of the orders */
-    /* NULL, or a function that is called for each session again and again */
+    size_t placed_min, unknown_max;
+    const char *down, *up;
     const char *function;
 } outages[] = {
     {"killed", &patient, BURST / 10, BURST, "kill", "start", NULL},

@@ -85,7 +85,7 @@ REDIS_CASE(test_reject__killed)
 }
 
 /* Redis grants a lock after the service has given up waiting for the lock. The service must release
-   such a lock before the lease ends. */
+   this lock before its lease ends. */
 REDIS_CASE(test_reject__hung_leaves_no_lock_behind)
 {
     struct attempt attempt = {.service = patient, .user_id = 1};
@@ -223,7 +223,6 @@ REDIS_CASE(test_bypass__sells_without_redis)
     EXPECT(place_order(at, 2, voucher_id, "k"), 409, "already_ordered");
     EXPECT(place_order(at, 21, voucher_id, NULL), 409, "sold_out");
     assert_bypassed(at);
-    /* This instance was never connected to Redis. */
     late = fixture_serve(fixture, bypassing);
     make_voucher(late, &(struct sale){.stock = 20}, foreign);
     EXPECT(place_order(late, 1, foreign, NULL), 201, NULL);

@@ -1,4 +1,4 @@
-/* it_handover.c - four workers that serve HTTP, and another one that sells for them. */
+/* it_handover.c - four workers that serve HTTP, and a fifth worker that sells for them. */
 #include "app/test/sale/fault_fixture.h"
 
 #include <signal.h>
@@ -119,8 +119,6 @@ static bool all_hold_locks(void *arg UNUSED)
     return redis_order_locks(fixture) == CLIENTS;
 }
 
-/* Starts the service and sends an order from each client. On return, all orders have their locks
-   and wait for the row of the voucher. */
 static void start_orders(struct client *clients[CLIENTS], char ret_voucher_id[ID_SIZE])
 {
     service = fixture_serve(fixture, four);

@@ -16,7 +16,6 @@ static struct pooler {
     char url[80];
 } pooler;
 
-/* Whether this PgBouncer can keep prepared statements of clients in transaction mode. */
 static bool has_prepared_statements(void)
 {
     static const char *const argv[] = {PGBOUNCER, "--version", NULL};

@@ -8,7 +8,6 @@
 #include <time.h>
 #include <unistd.h>
 
-/** Starts a server with this configuration. `mode` is an additional argument or NULL. */
 static pid_t start_server(unsigned port, const char *config, const char *mode)
 {
     char path[160], number[8];
@@ -67,13 +66,6 @@ static void redis_cli(const char *url, const char *verb, const char *key,
         fail_msg("redis-cli %s %s: %s%s", verb, key, result->out, result->err);
 }
 
-/**
- * Checks all uses of Redis: the lock of orders, the deny-list of tokens, the stream of stats.
- *
- * @redis  URL of the server that has the keys
- * @lock   the key of shopper 2's lock
- * @stolen the key that revokes the token "stolen"
- */
 static void check_uses(struct service *service, const char *redis, const char *lock,
                        const char *stolen)
 {

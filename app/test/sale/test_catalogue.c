@@ -112,7 +112,7 @@ static void start_read(int64_t id, struct reader *reader)
 {
     *reader = (struct reader){0};
     catalogue_read(fixture.catalogue, id, &reader->wait, on_entry, reader);
-    assert_int_equal(reader->answers, 0); /* the callback never runs inside the call */
+    assert_int_equal(reader->answers, 0);
 }
 
 static void answer_read(enum rlock_status status, const struct voucher *voucher)
@@ -263,8 +263,6 @@ TEST(test_catalogue_invalidate__during_a_read_repeats_it)
     assert_int_equal(reader.stock_left, 4);
 }
 
-/* An entry is read again before it becomes invalid. So during a sale no request waits for a
-   read. */
 TEST(test_catalogue__entries_in_use_stay_valid)
 {
     read_voucher(7, 5);
@@ -301,7 +299,7 @@ TEST(test_catalogue_update__counts_as_a_read)
         .voucher_id = 7, .version = 2, .stock_left = 3, .begin_us = 11, .end_us = 22};
     struct reader reader;
 
-    update(&snapshot); /* ignored: the catalogue has no entry of this voucher */
+    update(&snapshot);
     assert_null(get(7));
     read_voucher(7, 5);
     start_read(7, &reader);
@@ -328,7 +326,7 @@ TEST(test_catalogue_update__with_a_snapshot_of_another_loop)
     pass_us(300000);
     catalogue_update(fixture.catalogue, &snapshot, clock_mono_us() - 100000);
     assert_int_equal(get(7)->stock_left, 3);
-    pass_us(699999); /* the entry is valid for 0.8 s from the time of the snapshot */
+    pass_us(699999);
     assert_non_null(get(7));
     pass_us(1);
     assert_null(get(7));
@@ -456,8 +454,6 @@ TEST(test_catalogue_now__keeps_the_best_sample_for_10_s)
     assert_int_equal(error_us, 2000);
 }
 
-/* Whether the clocks of the database and of this machine count as different. The database's clock
-   is ahead by difference_us. */
 static bool differs(int64_t difference_us, bool did_differ)
 {
     int64_t told_us = -1;

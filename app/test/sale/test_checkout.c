@@ -46,7 +46,6 @@ TEST_WITH(test_checkout_turn__looks_up_what_was_released_and_lost, .is_early = t
     assert_null(idmap_get(queues, 7));
 }
 
-/* A voucher becomes slow if its row was held for long, however long the commit took. */
 TEST_WITH(test_checkout_turn__is_slow_if_the_row_was_held_long, .is_early = true)
 {
     static const struct {
@@ -160,7 +159,7 @@ TEST(test_checkout_turn__delays_2_ms_while_input_waits)
     answer_store(RLOCK_BUSY, 0);
     fake_store.slow_room = 1;
     uv_async_init(&fixture.loop, &input, on_input);
-    uv_run(&fixture.loop, UV_RUN_NOWAIT); /* begins to watch the descriptor of `input` */
+    uv_run(&fixture.loop, UV_RUN_NOWAIT);
     uv_async_send(&input);
     submit_locked(2, 8);
     assert_int_equal(fake_store.count, 0);
@@ -254,8 +253,7 @@ TEST(test_checkout_turn__delays_2_ms_while_a_request_is_handed_over)
 
 TEST(test_checkout__batch_has_the_earliest_deadline)
 {
-    for (int first = 1; first <= 4;
-         first += 3) { /* The second batch uses the memory of the first one again. */
+    for (int first = 1; first <= 4; first += 3) {
         int64_t deadline_us = clock_mono_us() + TIMEOUT_MS * INT64_C(1000);
 
         set_room(0);

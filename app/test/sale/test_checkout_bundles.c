@@ -28,7 +28,7 @@ TEST(test_checkout__short_queues_share_a_transaction)
     }
     answer_store(RLOCK_OK, VERDICT_PLACED);
     answer_store(RLOCK_OK, VERDICT_SOLD_OUT);
-    assert_int_equal(fake_locks.flushes, 0); /* the unlocks wait for those of voucher 9 */
+    assert_int_equal(fake_locks.flushes, 0);
     answer_store(RLOCK_OK, VERDICT_PLACED);
     assert_int_equal(fake_locks.flushes, 1);
     assert_answered(1, OUTCOME_PLACED);
@@ -79,8 +79,6 @@ TEST_WITH(test_checkout__bundle_leaves_the_last_lane_to_itself, .batch_max = QUE
     assert_answered(1 + LONG, OUTCOME_PLACED);
 }
 
-/* Returns the number of vouchers that have an order under way 1 ms after the second bundle was
-   queued. */
 static size_t submit_two_bundles(void)
 {
     size_t count;

@@ -27,7 +27,7 @@ TEST(test_checkout__rolled_back_orders_are_tried_again)
     submit_locked(2, 7);
     answer_store(RLOCK_BUSY, 0);
     assert_unanswered(1);
-    assert_sent(1, 2); /* the orders are sent again in the same sequence */
+    assert_sent(1, 2);
     answer_store(RLOCK_OK, VERDICT_PLACED);
     assert_all_answered(1, 2, OUTCOME_PLACED);
 }
@@ -109,7 +109,6 @@ TEST(test_checkout__repeats_nothing_that_takes_too_long)
     submit_locked(1, 7);
     pass_ms(TIMEOUT_MS * 2 / 5);
     submit_locked(2, 7);
-    /* The deadline of the first order has come before a connection is free. */
     fake_store.slow_room = 0;
     answer_store(RLOCK_BUSY, 0);
     assert_answered(1, OUTCOME_UNAVAILABLE);
@@ -131,7 +130,6 @@ TEST(test_checkout__deadline_after_a_failed_transaction)
     assert_int_equal(fake_log.unknown, 0);
 }
 
-/* A voucher is slow only if a transaction has waited for its row. */
 TEST(test_checkout__lost_connection_makes_no_voucher_slow)
 {
     submit_locked(1, 7);
@@ -145,7 +143,6 @@ TEST(test_checkout__lost_connection_makes_no_voucher_slow)
     answer_store(RLOCK_OK, VERDICT_PLACED);
 }
 
-/* When the service ends, the store cancels all unanswered calls. */
 TEST(test_checkout__cancelled_orders_are_unknown)
 {
     submit_locked(1, 7);
@@ -190,8 +187,8 @@ static void bypass_and_look_up(int user, struct text key, int64_t age_us)
     answer_store(RLOCK_OK, VERDICT_PLACED);
 }
 
-/* The order has no fence, so the look-up uses the Idempotency-Key. The key can be that of an
-   earlier request, so the look-up finds the order of the earlier request. */
+/* The order has no fence, so the look-up uses the Idempotency-Key. If an earlier request had the
+   same key, the look-up finds the order of the earlier request. */
 TEST_WITH(test_checkout__bypassed_order_of_earlier_is_repeated, .bypass = true)
 {
     const struct text key = {"key", 3}, none = {0};

@@ -25,7 +25,6 @@ ssize_t getrandom(void *buffer, size_t count, unsigned flags)
     return (ssize_t)count;
 }
 
-/* A place is free again when its request has ended, or was refused for lack of memory. */
 TEST(test_checkout_reserve__counts_in_queue_max)
 {
     struct checkout_request request = {.voucher_id = 7, .arrived_us = clock_mono_us()};
@@ -200,7 +199,7 @@ TEST(test_checkout__counts_locks_that_expired)
    lasted until the deadline, the answer would be "unavailable". */
 TEST(test_checkout__lock_wait_ends_before_the_deadline)
 {
-    fake_locks.is_down = true; /* the lock request waits for Redis, too */
+    fake_locks.is_down = true;
     assert_true(submit(1, 7));
     ASSERT_NUMBER(fake_locks.options.wait_ms, ==, TIMEOUT_MS * 9 / 10);
     assert_string_equal(fake_locks.name, "lock:order:1");
@@ -236,7 +235,7 @@ TEST_WITH(test_checkout__bypass_needs_a_shopper_who_waits, .bypass = true)
     answer_locks(RLOCK_DOWN);
     ASSERT_NUMBER(checkout_in_flight(fixture.checkout), ==, 0);
     assert_true(submit(2, 7));
-    answer_locks(RLOCK_CANCELLED); /* rlock_client_free() cancels the request */
+    answer_locks(RLOCK_CANCELLED);
     assert_answered(2, OUTCOME_UNAVAILABLE);
     assert_true(submit(3, 7));
     answer_locks(RLOCK_BUSY);
@@ -315,7 +314,6 @@ TEST(test_checkout__stale_fence_is_renewed_once)
     assert_answered(1, OUTCOME_UNAVAILABLE);
 }
 
-/* A stale fence means that Postgres has placed nothing, so the outcome is known. */
 TEST(test_checkout__deadline_while_a_fence_is_renewed)
 {
     place(1, 7, VERDICT_STALE_FENCE);
@@ -408,7 +406,7 @@ TEST(test_checkout__deadline_in_each_state)
     pass_ms(TIMEOUT_MS + TICK_MS);
     assert_answered(1, OUTCOME_UNAVAILABLE);
     set_room(0);
-    answer_locks(RLOCK_OK); /* the grant is too late, so the lock is released at once */
+    answer_locks(RLOCK_OK);
     assert_int_equal(fake_locks.held, 0);
     fake_store.room = 1;
 
@@ -485,7 +483,6 @@ TEST(test_checkout__deadlines_are_in_order_of_arrival)
     answer_locks(RLOCK_OK);
 }
 
-/* Every answer comes at the deadline or at most one tick of 20 ms later. */
 TEST(test_checkout__deadline_is_met_within_a_tick)
 {
     for (int user = 1; user <= QUEUE_MAX; user++) {

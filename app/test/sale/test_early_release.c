@@ -27,7 +27,6 @@ static void note(const struct way *way)
                        now_us);
 }
 
-/* Returns for how many per cent of the time early release was on. */
 static int run_ways(int64_t seconds, struct way early_way, struct way plain_way)
 {
     int64_t begin_us = now_us, early_us = 0;
@@ -73,7 +72,7 @@ static const struct {
     int64_t idle_s, first_s; /* the times that pass first, without and with orders */
     struct way early_way, plain_way;
     int64_t measured_s;
-    int least, most; /* the bounds of the percentage of early releases */
+    int least, most;
 } rows[] = {
     {"a slow disk", true, 0, 20, {10 * MS, 10 * MS}, {20 * MS, 20 * MS}, 300, 98, 99},
     {"a busy Postgres", true, 0, 20, {20 * MS, 20 * MS}, {10 * MS, 10 * MS}, 300, 0, 2},
@@ -115,7 +114,6 @@ TEST(test_early_release__follows_the_load)
     }
 }
 
-/* The first trial begins after the second window. */
 TEST(test_early_release__decides_within_half_a_second)
 {
     for (int64_t end_us = now_us + 500 * MS; now_us < end_us;)
@@ -211,7 +209,6 @@ TEST(test_early_release__does_not_judge_by_a_short_time)
     }
 }
 
-/* The waits before an idle second say nothing about the waits after it. */
 TEST(test_early_release__ends_a_trial_when_idle)
 {
     struct way way = {10 * MS, 10 * MS};

@@ -81,7 +81,7 @@ static struct metrics metrics;
 static struct feed *feed;
 static struct feed_poll polls[FEED_POLLS_MAX + 1];
 static bool is_gone;
-static char done[2000]; /* "READER: STATUS COUNT;" for each reader that was answered */
+static char done[2000];
 
 static bool test_is_gone(const struct feed_poll *poll)
 {
@@ -208,7 +208,7 @@ TEST(test_feed_read__waits_again_after_an_empty_page)
 TEST(test_feed_read__does_not_delay_others)
 {
     wait_at_30(0, SECOND_US);
-    fake.until = 20; /* as after the connection was replaced */
+    fake.until = 20;
     assert_true(read_at(1, 21, SECOND_US));
     answer_question(RLOCK_OK, 20, true);
     answer_question(RLOCK_OK, 20, false);
@@ -244,7 +244,7 @@ TEST(test_feed_read__without_a_wait)
     wait_at_30(0, 0);
     answer_question(RLOCK_OK, 30, true);
     ASSERT_DONE("0: ok 0;");
-    wait_at_30(0, 0); /* a change is under way, and does not end */
+    wait_at_30(0, 0);
     answer_question(RLOCK_OK, 30, false);
     pass_us(100000);
     answer_question(RLOCK_OK, 30, false);
@@ -254,7 +254,6 @@ TEST(test_feed_read__without_a_wait)
     ASSERT_DONE("0: ok 0;");
 }
 
-/* An answer helps only the readers that came before its question was sent. */
 TEST(test_feed_read__shares_questions)
 {
     wait_at_30(0, SECOND_US);
@@ -293,7 +292,7 @@ TEST(test_feed_read__has_a_limit)
         wait_at_30(i, SECOND_US);
     assert_false(read_at(FEED_POLLS_MAX, 30, SECOND_US));
     ASSERT_NUMBER(metrics.feed_readers, ==, FEED_POLLS_MAX);
-    is_gone = true; /* the client of reader 0 has disconnected */
+    is_gone = true;
     answer_question(RLOCK_OK, 30, true);
     ASSERT_DONE("0: ok 0;");
     is_gone = false;
@@ -319,7 +318,6 @@ TEST(test_feed_drain__ends_all_waits)
     ASSERT_NUMBER(fake.questions, ==, 1);
 }
 
-/* For operators, a metric says since when a transaction has held back the feed. */
 TEST(test_feed__notes_what_holds_it_back)
 {
     wait_at_30(0, 10 * SECOND_US);

@@ -25,8 +25,7 @@ static struct {
         void *arg;
         bool has_place;
     } accepted[10];
-    struct voucher_snapshot
-        shared; /* voucher_id 0: the seller's catalogue has no snapshot */
+    struct voucher_snapshot shared;
     struct voucher_snapshot updated;
     int64_t updated_us;
 } fake;
@@ -241,7 +240,6 @@ TEST(test_handover__requests_of_a_turn_go_together)
     assert_true(handover_is_idle(loops[OTHER].handover));
 }
 
-/* The caller may change its texts after the call. */
 TEST(test_handover__copies_the_request)
 {
     char key[] = KEY, trace[] = TRACE;
@@ -359,8 +357,6 @@ TEST(test_handover_create__without_memory)
     handover_close(NULL);
 }
 
-/* The seller may close when all other loops are closed. Closing frees the memory of the
-   requests. */
 TEST(test_handover_is_idle__on_the_seller_when_it_is_alone)
 {
     long before = torture_blocks();

@@ -19,7 +19,6 @@
 #define MS INT64_C(1000)
 #define S  INT64_C(1000000)
 
-/** Start a schedule. It has no events yet. The time and all choices depend only on `seed`. */
 void sim_begin(uint64_t seed);
 
 /* -- random numbers -- */
@@ -28,7 +27,6 @@ uint64_t sim_random(void);
 
 uint64_t sim_below(uint64_t limit);
 
-/** A random number from `low` to `high`, both included. */
 int64_t sim_between(int64_t low, int64_t high);
 
 /** True in `percent` of 100 cases. */
@@ -53,8 +51,6 @@ bool sim_step(int64_t until_us);
 
 /* -- failure and trace -- */
 
-/** Print the message and the seed, and end the program. Every check that fails calls this
- *  function. */
 void sim_fail(const char *format, ...) PRINTF_LIKE(1, 2) __attribute__((noreturn));
 
 extern bool sim_is_tracing;

@@ -12,9 +12,8 @@
 #define STATES_MAX 512
 #define GRANTS_MAX 1024
 /* how late an answer may be: the checkout looks for passed deadlines this often */
-#define SLACK_US (25 * MS)
-#define WAKE_US  (40 * MS) /* how long a waiter may need to learn that a lock is free */
-/* how many transactions an order may have, including those of split batches */
+#define SLACK_US  (25 * MS)
+#define WAKE_US   (40 * MS) /* how long a waiter may need to learn that a lock is free */
 #define TRIES_MAX 12
 #define SLOW_US   (10 * MS) /* a failed transaction that took so long is not counted */
 
@@ -33,7 +32,7 @@ static struct {
         /* when the lock was last found busy; only used if the fence is 0 */
         int64_t busy_us;
         bool is_released;
-        unsigned tries; /* number of transactions with this grant */
+        unsigned tries;
         int64_t first_try_us;
     } grants[GRANTS_MAX];
     uint64_t expired, reported_expired;
@@ -252,7 +251,7 @@ static struct sim_order *named_order(const struct sim_attempt *attempt, int64_t 
 static bool has_key(const struct sim_order *order, struct text key)
 {
     if (key.bytes == NULL)
-        /* The request had no key, so the checkout may have made one. */
+        /* The request had no key, so the checkout may have generated a key. */
         return order->key_len == 0 || order->key_len > REQUEST_KEY_MAX;
     return order->key_len == key.len && memcmp(order->key, key.bytes, key.len) == 0;
 }

@@ -11,12 +11,10 @@
 #include "app/core/model.h"
 #include "app/test/sim/sim_sql.h"
 
-/** What may happen in a schedule. Everything else is a failure. */
 struct sim_check_options {
     uint32_t order_timeout_ms;
     bool may_be_unavailable;
     bool may_be_unknown;
-    /* the database may refuse rows of this shopper; 0: of no shopper */
     int64_t refused_user_id;
     bool may_bypass_locks;
     /* a lock may end before its order is committed, and a waiter may miss the end of a lock */
@@ -28,17 +26,16 @@ void sim_check_begin(const struct sim_check_options *options);
 /* -- orders -- */
 
 struct sim_attempt {
-    unsigned service; /* number of the worker that has the connection */
-    unsigned seller;  /* number of the worker that places the order */
+    unsigned service;
+    unsigned seller;
     int64_t user_id;
     int64_t voucher_id;
     struct text key;
     int64_t arrived_us;
     /* until when the service was stopped; 0: the service was not stopped */
     int64_t paused_until_us;
-    /* whether the request waits behind another request of the shopper */
     bool is_behind;
-    bool is_lost; /* the service was killed, so there is no answer */
+    bool is_lost;
     bool is_answered;
     enum outcome outcome;
     /* sim_check_orders() has found an order that this unanswered request may have placed */

@@ -44,7 +44,6 @@ static void *owner_of(const struct http_request *request)
 
 /* -- answers -- */
 
-/* Sets ret_value to the string of a member in a JSON text, or to "" if there is no such member. */
 static void read_member(const char *body, size_t len, const char *name, char *ret_value)
 {
     char text[1024];

@@ -28,7 +28,7 @@ struct sim_handle {
     int events;
     struct sim_descriptor *descriptor;
     uv_async_cb on_async;
-    struct sim_input wake; /* of an async handle that was sent */
+    struct sim_input wake;
     uv_close_cb on_closed;
 };
 
@@ -166,7 +166,7 @@ static void loop_on_turn(void *subject, uint64_t number)
     loop->turn_at_us = INT64_MAX;
     if (loop->is_stopped)
         return;
-    if (sim_chance(25)) /* the turn takes time, or the thread waits for a core */
+    if (sim_chance(25))
         loop->paused_until_us =
             sim_now_us() + sim_between(0, sim_chance(5) ? CORE_WAIT_US : 40);
     if (is_busy || !list_is_empty(&loop->ready) || !list_is_empty(&loop->closing))

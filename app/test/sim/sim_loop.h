@@ -22,7 +22,7 @@ struct sim_input {
 };
 
 struct sim_loop {
-    uv_loop_t uv; /* uv.data points to this struct */
+    uv_loop_t uv;
     void (*on_turn_end)(void *arg);
     void *arg;
     /* private: */
@@ -53,14 +53,13 @@ void sim_loop_stop(struct sim_loop *loop);
 
 bool sim_loop_is_stopped(const struct sim_loop *loop);
 
-/** Whether all handles are closed and their callbacks have run. */
 bool sim_loop_is_done(const struct sim_loop *loop);
 
 /** A socket that a uv_poll_t watches. */
 struct sim_descriptor {
     struct sim_input input;
     struct sim_loop *loop;
-    struct sim_handle *poll; /* NULL: no uv_poll_t watches the socket */
+    struct sim_handle *poll;
     int number;
     bool is_readable, is_writable;
 };
@@ -70,7 +69,6 @@ void sim_descriptor_close(struct sim_descriptor *descriptor);
 
 void sim_descriptors_reset(void);
 
-/** The descriptor has become readable or writable. */
 void sim_descriptor_changed(struct sim_descriptor *descriptor);
 
 #endif

@@ -16,15 +16,12 @@ void *sim_alloc(size_t size);
 void *sim_calloc(size_t size);
 void sim_free(void *bytes); /* accepts NULL */
 
-/** The number of blocks that the service has allocated and not freed since the schedule began. */
 size_t sim_memory_blocks(void);
 
 void sim_memory_print_blocks(void);
 
-/** While `keep` is true, the service gets memory that outlives the schedule and is not counted. */
 void sim_memory_keep(bool keep);
 
-/** Begin a schedule: free all blocks, including those of killed processes. */
 void sim_memory_reset(void);
 
 #endif

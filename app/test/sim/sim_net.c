@@ -1,4 +1,4 @@
-/* sim_net.c - each message has a time of arrival. No message overtakes the one before it. */
+/* sim_net.c - each message has a time of arrival. No message overtakes an earlier message. */
 #include "app/test/sim/sim_net.h"
 
 #include "app/test/sim/sim.h"

@@ -106,7 +106,6 @@ static void lock_free_rows(struct sim_backend *backend, unsigned rows)
     }
 }
 
-/* Returns true if the process holds the lock now. Otherwise the process waits for the lock. */
 static bool lock_row(struct sim_backend *backend, int row)
 {
     if (row < 0 || (backend->rows >> row & 1))
@@ -157,7 +156,6 @@ static bool is_place(const struct sim_statement *statement)
     return statement->kind == SQL_PLACE || statement->kind == SQL_PLACE_MANY;
 }
 
-/* Returns the index of the parameter that is the array of shoppers. */
 static int users_of(const struct sim_statement *statement)
 {
     return statement->kind == SQL_PLACE ? 1 : 3;
@@ -258,8 +256,8 @@ static PGresult *settings(struct sim_backend *backend,
     sim_result_begin(4);
     sim_result_int(backend->pid, 8);
     sim_result_time(backend->start_us);
-    sim_result_int(1, 4); /* the role may call place_orders() */
-    sim_result_time(0);   /* start of the server, which does not change */
+    sim_result_int(1, 4);
+    sim_result_time(0);
     return sim_result_end();
 }
 
@@ -281,7 +279,6 @@ static PGresult *proof(const struct sim_backend *backend)
     return sim_result_end();
 }
 
-/* Does what pg_try_advisory_lock() does for the lock of expiry. */
 static PGresult *lead_expiry(const struct sim_backend *backend)
 {
     if (sim_postgres.expiry_leader == NULL)

@@ -45,7 +45,7 @@ struct sim_answer {
     } kind;
     int64_t voucher_id; /* the voucher of a notification */
     size_t count;
-    PGresult *results[]; /* NULL marks the end of the results of a statement */
+    PGresult *results[];
 };
 
 struct sim_backend;
@@ -66,12 +66,10 @@ struct sim_postgres_options {
 
 void sim_postgres_begin(const struct sim_postgres_options *options);
 
-/** Until `until_us`, statements and commits may take up to `us`. */
 void sim_postgres_slow(int64_t us, int64_t until_us);
 
 void sim_postgres_hang(int64_t until_us);
 
-/** All processes end at once. Connections are refused until `up_us`. */
 void sim_postgres_crash(int64_t up_us);
 
 /** Each of the next three functions chooses a process at random. The first function terminates the
@@ -81,17 +79,13 @@ void sim_postgres_terminate(void);
 void sim_postgres_cut(void);
 void sim_postgres_hold(int64_t until_us);
 
-/** Choose a direction at random, and hold all messages of a service in this direction until
- *  `until_us`. */
 void sim_postgres_part(unsigned service, int64_t until_us);
 
 /** Run a statement in a session of the simulator: lock a row for a time, or change a voucher. */
 void sim_postgres_run(enum sim_statement_kind kind, size_t voucher, int64_t number);
 
-/** Until `until_us`, `percent` of the statements that write fail with `sqlstate`. */
 void sim_postgres_fail(const char *sqlstate, unsigned percent, int64_t until_us);
 
-/** Until `until_us`, commits do not wait for the disk, and proofs report this. */
 void sim_postgres_lower(int64_t until_us);
 
 void sim_postgres_refuse_shopper(int64_t user_id);

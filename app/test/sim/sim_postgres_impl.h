@@ -11,14 +11,13 @@ enum backend_state { STARTING, IDLE, RUNNING, WAITING, COMMITTING, DEAD };
 
 struct sim_backend {
     struct sim_stream to_server;
-    struct sim_stream *to_client; /* NULL: the session belongs to the simulator */
+    struct sim_stream *to_client;
     unsigned service;
     int64_t pid, start_us;
     enum backend_state state;
     uint64_t step;
-    struct rlock_link segments; /* list of sim_request that have not begun */
+    struct rlock_link segments;
     struct sim_request *segment;
-    /* the statement under way, a link in segment->statements */
     struct rlock_link *statement;
     struct rlock_link row_wait; /* link in rows[].waiting */
     unsigned rows;              /* bit i: the process has locked row i */
@@ -46,7 +45,6 @@ extern struct sim_postgres {
         struct rlock_link waiting;
     } rows[SIM_VOUCHERS_MAX];
     int64_t hung_until_us, down_until_us, slow_until_us, failing_until_us;
-    /* times between which the durability is or was lowered */
     int64_t lowered_us, lowered_until_us;
     int64_t slow_us;
     unsigned fail_percent, lost_percent;

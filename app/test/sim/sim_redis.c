@@ -16,15 +16,10 @@
 struct sim_peer {
     struct sim_stream to_server;
     struct sim_stream *to_client;
-    /* list of sim_message that arrived while the server hangs */
     struct rlock_link unread;
     unsigned service;
     bool is_open;
-    enum disturb {
-        DISTURB_NOT,
-        DISTURB_LOSE,
-        DISTURB_DOUBLE
-    } disturb; /* the fault of the next reply */
+    enum disturb { DISTURB_NOT, DISTURB_LOSE, DISTURB_DOUBLE } disturb;
     size_t channel_count;
     char channels[CHANNELS_MAX][CHANNEL_BYTES];
 };
@@ -207,7 +202,6 @@ static redisReply *run_command(struct sim_peer *peer, size_t in_flight,
              command->args[0].at);
 }
 
-/* Reads the number after the byte `type`. Moves `at` to the next line. */
 static size_t read_length(const char **at, char type)
 {
     char *end;

@@ -17,7 +17,6 @@
 struct sim_chunk {
     struct sim_message head;
     enum sim_chunk_kind { CHUNK_BEGIN, CHUNK_BYTES, CHUNK_END } kind;
-    /* number of orders in the checkout of the service when it sent the message */
     size_t in_flight;
     size_t len;
     char bytes[];
@@ -39,12 +38,10 @@ struct sim_stream *sim_peer_stream(struct sim_peer *peer);
 
 void sim_redis_begin(void);
 
-/** Answer nothing until `until_us`. Then execute everything that has arrived. */
 void sim_redis_hang(int64_t until_us);
 
 enum sim_redis_data { DATA_NONE, DATA_SNAPSHOT, DATA_ALL };
 
-/** Restart the server, which accepts connections from `up_us` on. */
 void sim_redis_restart(int64_t up_us, enum sim_redis_data kept);
 
 void sim_redis_refuse(const char *error, int64_t until_us);
@@ -56,7 +53,6 @@ void sim_redis_cut(void);
 void sim_redis_hold(int64_t until_us);
 void sim_redis_disturb(void);
 
-/** Hold all messages in one direction between a service and the server until `until_us`. */
 void sim_redis_part(unsigned service, int64_t until_us);
 
 /** The process of a service was killed. Its connections end after the bytes that the process has

@@ -41,7 +41,7 @@ struct key {
 
 struct script {
     struct redis_script text;
-    int function; /* the compiled script, as a reference of Lua */
+    int function;
     bool is_known;
 };
 
@@ -208,7 +208,6 @@ static int64_t number_of(struct sim_bytes text)
     return strtoll(digits, NULL, 10);
 }
 
-/* Returns the shopper of a lock, or 0 if the key is no lock. */
 static int64_t user_of(struct sim_bytes name)
 {
     const size_t len = strlen(LOCK_PREFIX);
@@ -241,7 +240,6 @@ static struct sim_bytes argument(lua_State *lua, int at)
     return text;
 }
 
-/* Whether argument number `at` is this word. The argument may be missing. */
 static bool is_word(lua_State *lua, int at, const char *word)
 {
     return lua_isstring(lua, at) && strcmp(lua_tostring(lua, at), word) == 0;
@@ -515,8 +513,6 @@ static void check_acquired(const struct sim_script_call *call, const redisReply 
     }
 }
 
-/* Whether the call renews locks. A release without a message is the same script, with a lease of
-   0 ms. */
 static bool is_renewal(const struct sim_script_call *call)
 {
     return user_of(call->keys[0]) != 0 && number_of(call->args[1]) > 0;

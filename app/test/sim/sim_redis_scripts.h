@@ -12,7 +12,7 @@ struct sim_bytes {
 };
 
 struct sim_script_call {
-    struct sim_bytes script; /* the digest or the text of the script */
+    struct sim_bytes script;
     bool is_sha;
     const struct sim_bytes *keys;
     size_t key_count;
@@ -28,7 +28,6 @@ typedef size_t (*sim_publish_cb)(const char *channel, struct sim_bytes text);
 void sim_scripts_begin(sim_publish_cb publish);
 void sim_scripts_forget(void);
 
-/** Returns NULL if the call has a digest that the server does not know. */
 redisReply *sim_script_run(const struct sim_script_call *call);
 
 /* -- keys: they expire by the server's own clock, which may be stepped -- */

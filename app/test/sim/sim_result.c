@@ -112,7 +112,7 @@ void sim_result_array_end(void)
     build.used = build.array_at;
     put_int(build.array_count > 0, 4); /* number of dimensions */
     put_int(1, 4);
-    put_int(20, 4); /* the type, which the store does not read */
+    put_int(20, 4);
     put_int(build.array_count, 4);
     put_int(1, 4);
     build.used = end;

@@ -28,7 +28,6 @@ void sim_result_array_end(void);
 
 PGresult *sim_result_end(void);
 
-/** A result without rows. Its status is COMMAND_OK, PIPELINE_SYNC or PIPELINE_ABORTED. */
 PGresult *sim_result_of(ExecStatusType status);
 PGresult *sim_result_error(const char *sqlstate);
 
@@ -44,7 +43,6 @@ struct sim_params {
 
 int64_t sim_param_int(const struct sim_params *params, int at);
 
-/** The number of elements of an array; 0 for an SQL null. */
 size_t sim_param_count(const struct sim_params *params, int at);
 int64_t sim_param_element(const struct sim_params *params, int at, size_t element);
 struct text sim_param_text_element(const struct sim_params *params, int at,

@@ -22,9 +22,9 @@
 #include <inttypes.h>
 #include <string.h>
 
-#define WARM_UP_US    (40 * MS) /* time for the connections to come up */
-#define RECOVERY_US   (3 * S)   /* time from the last fault to normal service */
-#define EXPIRY_US     (2 * S)   /* an overdue order must expire within this time */
+#define WARM_UP_US    (40 * MS)
+#define RECOVERY_US   (3 * S) /* time from the last fault to normal service */
+#define EXPIRY_US     (2 * S) /* an overdue order must expire within this time */
 #define PROBE_USER    9000
 #define PROBE_VOUCHER (SIM_VOUCHERS_MAX - 1)
 
@@ -53,11 +53,11 @@ static struct plan {
     struct sim_net_options net;
     struct sim_shoppers_options shoppers;
     size_t service_count, voucher_count;
-    int64_t faults_end_us; /* counted from the start of the schedule */
+    int64_t faults_end_us;
     int64_t shopper_count;
     int64_t refused_user_id;
     int64_t commit_us;
-    int64_t span_us; /* from the first request to the last one */
+    int64_t span_us;
     bool has_slow_net;
     bool is_duel;
     bool has_fault[FAULT_COUNT];
@@ -399,7 +399,6 @@ static void plan_fault(enum fault fault, int64_t at_us)
     sim_at(at_us, schedule_on_fault, NULL, (uint64_t)fault);
 }
 
-/* A service cannot reach Postgres, and at about the same time a lock is lost. */
 static void plan_duel_faults(void)
 {
     static const enum fault losses[] = {FAULT_REDIS_CLOCK, FAULT_REDIS_RESTART,
@@ -518,7 +517,6 @@ static void run_for(int64_t us)
         ;
 }
 
-/* Runs events until `is_done` returns true. Fails if that takes longer than `us`. */
 static void run_until(bool (*is_done)(void), int64_t us, const char *what)
 {
     int64_t until_us = sim_now_us() + us;

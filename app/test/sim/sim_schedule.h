@@ -6,7 +6,6 @@
 
 #include <stdint.h>
 
-/** Run the schedule of `seed`. If a check fails, the program ends. */
 void sim_schedule_run(uint64_t seed);
 
 #endif

@@ -18,7 +18,7 @@
 struct sim_service {
     struct sim_loop loop;
     struct sim_service_options options;
-    struct sim_service *seller; /* this worker, or the other worker of its instance */
+    struct sim_service *seller;
     unsigned number;
     char url[16];
     struct metrics metrics;

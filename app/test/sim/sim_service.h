@@ -18,7 +18,7 @@
 struct sim_service;
 
 struct sim_service_options {
-    unsigned workers; /* number of workers of an instance */
+    unsigned workers;
     uint32_t order_timeout_ms;
     uint32_t lease_ms;
     uint32_t lock_wait_ms;
@@ -29,9 +29,7 @@ struct sim_service_options {
     bool bypass_locks;
     bool early_release;
     bool expires_orders;
-    /* called once per turn, instead of the handlers of the HTTP server */
     void (*on_requests)(struct sim_service *service);
-    /* returns the number of requests whose handler has run and that are not answered */
     size_t (*pending)(const struct sim_service *service);
 };
 
@@ -41,10 +39,8 @@ void sim_service_start(const struct sim_service_options *options);
 
 bool sim_service_is_same(const struct sim_service *one, const struct sim_service *other);
 
-/** Kill a worker. Its memory stays until the end of the schedule. */
 void sim_service_kill(struct sim_service *service);
 
-/** Accept no more requests, and close all parts when nothing is in flight. */
 void sim_service_stop(struct sim_service *service);
 
 bool sim_services_are_closed(void);
@@ -55,7 +51,6 @@ struct sim_service *sim_service_by_url(const char *url);
 
 unsigned sim_service_seller(const struct sim_service *service);
 
-/** Return a random service that accepts requests, or all services that accept requests. */
 struct sim_service *sim_service_random(void);
 size_t sim_service_all(struct sim_service *ret_serving[SIM_SERVICES_MAX]);
 

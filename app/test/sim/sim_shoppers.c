@@ -39,7 +39,6 @@ static struct {
     struct request *requests[REQUESTS_MAX];
     struct life *lives[REQUESTS_MAX];
     struct rlock_link inboxes[SIM_SERVICES_MAX];
-    /* list of struct life: changes that are to be sent */
     struct rlock_link outboxes[SIM_SERVICES_MAX];
     int64_t paused_until_us[SIM_SERVICES_MAX];
     bool is_identified_later;
@@ -94,7 +93,6 @@ void sim_shoppers_buy(const struct sim_purchase *purchase, int64_t at_us)
     sim_at(at_us, request_on_arrival, request, 0);
 }
 
-/* Whether the seller works on an earlier request of the shopper. */
 static bool is_behind(const struct sim_attempt *attempt)
 {
     for (size_t i = 0; i < shoppers.request_count; i++) {
@@ -166,7 +164,6 @@ void sim_shoppers_on_requests(struct sim_service *service)
         send_change(life);
 }
 
-/* The handlers get a pointer to the service as their HTTP server. */
 struct http *sim_shoppers_http(const void *owner)
 {
     const struct request *request = owner;

@@ -10,11 +10,10 @@
 #include "app/test/sim/sim_service.h"
 
 struct sim_shoppers_options {
-    /* percentage of answers after which the request is repeated */
     unsigned retry_percent;
-    unsigned change_percent; /* percentage of placed orders that are paid or cancelled */
-    int64_t pause_us;        /* longest pause before a repeat or a change */
-    size_t requests_max;     /* maximum number of requests, including the repeats */
+    unsigned change_percent;
+    int64_t pause_us;
+    size_t requests_max;
 };
 
 struct sim_purchase {
@@ -27,15 +26,12 @@ void sim_shoppers_begin(const struct sim_shoppers_options *options);
 
 void sim_shoppers_buy(const struct sim_purchase *purchase, int64_t at_us);
 
-/** Callbacks for sim_service_options. The first callback handles the requests that have arrived
- *  at the service. The second callback counts the unanswered requests of the service. */
 void sim_shoppers_on_requests(struct sim_service *service);
 
 size_t sim_shoppers_pending(const struct sim_service *service);
 
 void sim_shoppers_lose(const struct sim_service *service);
 
-/** A service was paused: it handles no request before `until_us`. */
 void sim_shoppers_pause(const struct sim_service *service, int64_t until_us);
 
 void sim_shoppers_stop(void);

@@ -1,8 +1,8 @@
 /*
  * sim_socket.c - lib/redis/socket.h over the simulated network.
  *
- * This file replaces lib/redis/socket.c; the code that uses the socket is real. TLS and SHA-1 are
- * replaced as well: there is no TLS here, and the digest of a script need only be unique.
+ * This file replaces lib/redis/socket.c. The code that uses the socket is real. TLS and SHA-1 are
+ * replaced, too: the simulator has no TLS, and the digest of a script need only be unique.
  */
 #include "redis/socket.h"
 

@@ -17,7 +17,7 @@
 struct sim_tables sim_tables;
 
 static struct {
-    bool is_behind; /* there are commits that are not durable */
+    bool is_behind;
     /* number of durable orders, which are the first ones of sim_tables.orders */
     size_t order_count;
     struct sim_order orders[SIM_ORDERS_MAX];
@@ -25,7 +25,7 @@ static struct {
 } durable;
 
 static int64_t clock_ahead_us;
-static int64_t last_number; /* the last value of voucher_order_id_seq */
+static int64_t last_number;
 
 void sim_sql_begin(void)
 {
@@ -228,7 +228,7 @@ static enum change_verdict change(struct sim_txn *txn, enum sim_statement_kind k
     bool is_payment = kind == SQL_PAY_ORDER;
 
     if (is_payment && before->paid_us != 0 && before->status < ORDER_CANCELLED)
-        return CHANGE_REPEATED; /* an order has only one payment_ref here */
+        return CHANGE_REPEATED;
     if (before->status != ORDER_UNPAID || is_moved(txn, order))
         return CHANGE_WRONG_STATE;
     if (is_payment && before->expires_us <= sim_sql_now_us()) {

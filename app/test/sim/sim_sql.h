@@ -43,15 +43,15 @@ enum sim_statement_kind {
     /* of the simulator's own sessions: */
     SQL_HOLD,    /* lock the row for a time */
     SQL_RESTOCK, /* add `number` pieces */
-    SQL_MOVE_END /* let the sale end `number` us from now */
+    SQL_MOVE_END
 };
 
 struct sim_statement {
     enum sim_statement_kind kind;
     struct sim_params params;
-    bool is_early;  /* only if it places orders: the commit does not wait for the disk */
-    size_t voucher; /* only in the simulator's own sessions: index of the voucher */
-    int64_t number; /* SQL_SETTINGS: statement_timeout in ms */
+    bool is_early; /* places orders, and the commit does not wait for the disk */
+    size_t voucher;
+    int64_t number;           /* SQL_SETTINGS: statement_timeout in ms */
     int64_t lock_ms, idle_ms; /* SQL_SETTINGS: lock_timeout, idle_session_timeout */
 };
 
@@ -75,11 +75,10 @@ struct sim_order {
     int64_t committed_us; /* when the order was committed, as a value of sim_now_us() */
     /* when the order ceased to be live, as a value of sim_now_us(); 0: the order is live */
     int64_t ended_us;
-    bool is_claimed;  /* a request was answered with this order as placed */
+    bool is_claimed;
     bool is_unlocked; /* the order was committed after its lock was released early */
 };
 
-/** The changes of a transaction to one voucher and its orders. */
 struct sim_txn {
     struct sim_txn *next;
     unsigned rows; /* bit i: the row of voucher i is locked */
@@ -93,9 +92,9 @@ struct sim_txn {
         enum order_status to;
     } moves[SIM_BATCH_MAX];
     size_t undue_count;
-    size_t undue[SIM_BATCH_MAX]; /* the orders whose due_to_id becomes NULL */
+    size_t undue[SIM_BATCH_MAX];
     bool notifies;
-    unsigned service; /* the service that has sent the transaction */
+    unsigned service;
     bool is_expiry;
 };
 
@@ -116,13 +115,11 @@ bool sim_sql_is_live(const struct sim_order *order);
 
 int64_t sim_sql_now_us(void);
 
-/** The index of the voucher for whose row the statement waits, or -1. */
 int sim_sql_row(const struct sim_statement *statement);
 
 /** The vouchers whose rows the statement locks if the rows are free. Bit i stands for voucher i. */
 unsigned sim_sql_rows_if_free(const struct sim_statement *statement);
 
-/** Execute a statement that reads the committed data. */
 PGresult *sim_sql_read(const struct sim_statement *statement);
 
 /** Execute a statement that changes rows, while the rows txn->rows are locked. Returns its result

@@ -68,7 +68,7 @@ struct place {
     /* The index of the parameter that is the array of shoppers. The arrays of fences and keys
        follow. */
     int users;
-    size_t first; /* the index of the batch's first element in these arrays */
+    size_t first;
     size_t voucher;
     struct sim_txn *txn;
     int64_t now_us;
@@ -169,9 +169,9 @@ static struct found place_one(struct place *place, size_t at)
     return (struct found){VERDICT_PLACED, insert(place, at)};
 }
 
-/* The functions in sql/ decide a whole batch by queries. Their verdicts are equal to those of this
-   function, which decides one request after the other. The verdicts would differ if a shopper had
-   several requests in the batch, one with an old fence. */
+/* The functions in sql/ decide a whole batch by queries. This function decides one request after
+   the other, and reaches the same verdicts. The verdicts would differ if a shopper had several
+   requests in the batch, one with an old fence. */
 static void place_batch(struct place *place)
 {
     for (size_t i = 0; i < place->count; i++) {
@@ -281,7 +281,6 @@ static struct sim_txn *begin_voucher(struct sim_txn *txn, struct place *place)
     return txn;
 }
 
-/* Reads the batch at `at`. Returns false if its voucher is locked or does not exist. */
 static bool begin_batch(const struct sim_params *params, size_t at, unsigned rows,
                         struct place *ret_place)
 {

@@ -122,7 +122,7 @@ static void print_array(const struct sim_params *from, int at)
     bool is_text;
 
     assert(from->values[at] != NULL);
-    is_text = from->values[at][11] == PARAMS_TEXT; /* the last byte of the type */
+    is_text = from->values[at][11] == PARAMS_TEXT;
     printf("array[");
     for (size_t i = 0; i < sim_param_count(from, at); i++) {
         struct text text = sim_param_text_element(from, at, i);
@@ -137,7 +137,6 @@ static void print_array(const struct sim_params *from, int at)
     printf("]::%s[]", is_text ? "text" : "bigint");
 }
 
-/* Prints a call of the function with `params`. Each parameter is a bigint or an array. */
 static void print_call(const char *function)
 {
     struct sim_statement statement = statement_of(SQL_PREPARE);
@@ -216,7 +215,6 @@ static void print_place(void)
     PQclear(result);
 }
 
-/* Prints a call with batches of some vouchers. One of the vouchers possibly does not exist. */
 static void print_place_many(void)
 {
     int64_t vouchers[VOUCHERS + 1], firsts[VOUCHERS + 1], lasts[VOUCHERS + 1];

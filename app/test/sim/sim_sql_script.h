@@ -9,7 +9,6 @@
 
 #include <stdint.h>
 
-/** Print `count` lines. Each has a statement, a tab, and the result as psql prints it. */
 void sim_sql_script_print(uint64_t seed, uint64_t count);
 
 #endif

@@ -177,7 +177,6 @@ select statement, found from planted, pg_temp.missed(statement, by_check, says) 
 where found is not null;
 --> (none)
 rollback;
--- The orders of a voucher that this cell has given up are deleted only later.
 begin;
 select give_half(1, 2);
 select * from pg_temp.broken();

@@ -37,7 +37,6 @@ b: select give_half(1, 2);
 select next_voucher_id();
 --> 102
 
--- Meanwhile the voucher that stays is sold.
 -- test_give_half__lets_no_order_in_behind_it
 select new_voucher(10, 1), new_voucher(10, 1);
 begin;
@@ -105,13 +104,10 @@ select status from voucher_order;
 --> unpaid
 --> unpaid
 
--- The verdict is 8 for a voucher that does not exist, and 10 for a voucher of another cell.
 -- test_place_orders__refuses_vouchers_of_other_cells
 select in_cell(0, 2, 'place(101, ''{1,2}'')'), in_cell(0, 2, 'place(102, ''{1,2}'')');
 --> 10 10|8 8
 
--- This database stands for the database that receives a half, after the last change of the other
--- database.
 -- test_take_half__makes_the_vouchers_its_own
 select new_voucher(10, 1), new_voucher(10, 1), place(101, '{1}'), place(102, '{1}');
 insert into used_key (voucher_id, actor, key, request, made_id)
@@ -212,7 +208,6 @@ r: select tablename, rowfilter from pg_publication_tables where pubname = 'secki
 --> stock_event|((voucher_id % (2)::bigint) = 1)
 --> used_key|(((voucher_id % (2)::bigint) = 1) OR (voucher_id = 0))
 --> voucher_order|((voucher_id % (2)::bigint) = 1)
--- Changes of all these tables can be published.
 r: update payment set is_archived = true;
 r: savepoint here;
 r: insert into cell values (-1, 1);
@@ -289,7 +284,6 @@ select cell, in_cell(1, 2, format('set_cell(%L)', cell)) from unnest('{1/2,0/2,1
 --> 1/4|this database holds vouchers of cell 1/2, ...
 truncate voucher, stock_event;
 
--- Only a superuser can read the subscriptions, so these sessions belong to a superuser.
 -- test_join_aggregate__needs_a_new_database_and_cells_that_do_not_overlap
 r: set client_min_messages = error;
 -- Two subscriptions that do not count: the first does not have the name of a cell, and the second
@@ -361,7 +355,6 @@ select new_next_voucher(0), new_next_voucher(262143), new_next_voucher(0), new_n
 select segment_of(65535), segment_of(65536), segment_of(131071);
 --> 0|1|1
 
--- The second session waits for the first session. Then it finds that the new segment has begun.
 -- test_next_voucher_id__begins_a_segment_once
 select new_next_voucher(0);
 begin;

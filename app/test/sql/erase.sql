@@ -1,8 +1,8 @@
 -- erase.sql - the ids of shoppers are replaced, and the data stay valid.
 
 -- Shopper 7 has three orders: a paid and a cancelled order of voucher 101, and an unpaid order of
--- voucher 102. Shopper 8 has a cancelled order of voucher 101, and shopper 9 has an unpaid order of
--- it. Another session holds the row of voucher 103, which has no order of shopper 7.
+-- voucher 102. Shopper 8 has a cancelled order of voucher 101, and shopper 9 an unpaid order of
+-- voucher 101. Another session holds the row of voucher 103, which has no order of shopper 7.
 -- test_erase_user__replaces_the_shopper_in_orders_and_history
 select new_voucher(9, 2), new_voucher(9, 2), new_voucher(9, 2);
 select place(103, '{8}');
@@ -41,7 +41,6 @@ from voucher_order where user_id > 9 group by voucher_id order by 1;
 --> 102|1|1|t|0
 select count(distinct user_id) from voucher_order where user_id > 9;
 --> 2
--- Nothing else in these orders has changed, and nothing of other shoppers and roles.
 select o.status, o.slot, o.fence, string_agg(replace(e.actor, o.user_id::text, 'ID'), ' ' order by e.id)
 from voucher_order o left join order_event e on e.order_id = o.id where o.user_id > 9
 group by o.id, o.status, o.slot, o.fence order by o.id;
@@ -71,7 +70,6 @@ select place(101, '{7,8}', '{1,2}', '{a,b}'), pay(101, 7), place(102, '{7}'), ca
 update voucher set end_at = now() where id = 101;
 select archive_vouchers(102, 'archive');
 --> 1
--- If one order cannot be erased, the order in the archive is not erased, either.
 select orders, refusal from erase_user(7);
 --> 0|the sale of voucher 102 has not ended
 select user_id, request_key from archive.voucher_order order by 1;

@@ -1,4 +1,5 @@
 -- feed.sql - the feed of all vouchers: its order, its pages, and transactions that commit late.
+--
 -- In the feed each change has a number. The changes of one batch of orders also share a number
 -- `first`, which is the number of the batch's first order.
 
@@ -124,8 +125,8 @@ select advance_feed(0, 0, 0);
 rollback;
 
 -- Eight sessions write to three vouchers, hold their transactions for different times, and roll
--- some of them back. Two other sessions read meanwhile. Each reader must see all changes once, and
--- both in the same order.
+-- some of them back. At the same time two other sessions read. Each reader must see all changes
+-- once, and the two readers must see them in the same sequence.
 -- test_feed__readers_see_each_change_once_and_in_one_order
 create function given.write_feed(p_voucher bigint, p_shopper bigint, p_count bigint) returns void
 language plpgsql as $$

@@ -21,7 +21,6 @@ end $$;
 
 create sequence given.call_number minvalue 0;
 
--- Creates a voucher whose sale began a minute ago and ends in an hour.
 create function given.new_voucher(p_stock integer, p_limit integer) returns bigint
 language sql as $$
     select id from create_voucher(nextval('voucher_id_seq'), 'title', '', 100, 200, p_stock, p_limit,
@@ -36,7 +35,6 @@ create function given.new_next_voucher(p_numbers bigint) returns bigint language
                                   now() - interval '1 min', now() + interval '1 h', 900)
 $$;
 
--- Places a batch, and returns its verdicts. Without p_fences all fences are 0.
 create function given.place(p_voucher bigint, p_users bigint[], p_fences bigint[] default null,
     p_keys text[] default null, p_tickets boolean[] default null) returns text language sql as $$
     select array_to_string(verdicts, ' ')
@@ -71,7 +69,6 @@ create function given.order_of(p_voucher bigint, p_user bigint) returns bigint l
     order by id desc limit 1
 $$;
 
--- Each of these functions changes the newest order of a shopper, and returns the verdict.
 create function given.pay(p_voucher bigint, p_user bigint, p_ref text default null,
     p_cents bigint default 100) returns smallint language sql as $$
     select verdict from pay_order(p_voucher, order_of(p_voucher, p_user), 'payment:1',

@@ -12,8 +12,6 @@ analyze voucher, voucher_order;
 create function pg_temp.shoppers(p_first bigint, p_count bigint) returns bigint[] language sql as $$
     select array_agg(1 + (p_first + n) * 1000003 % 16777213) from generate_series(0, p_count - 1) n
 $$;
--- Places orders of 1000 new shoppers, whose ids are scattered over the index. Every other batch has
--- keys.
 create function pg_temp.sell(p_batch bigint) returns bigint language sql as $$
     select cardinality(array_positions(verdicts, 1::smallint))
     from pg_temp.shoppers(p_batch * 1000, 1000) u,
@@ -26,13 +24,11 @@ create function pg_temp.repeat_orders() returns text language sql as $$
                      place(101, u[21:40]))
     from pg_temp.shoppers(0, 40) u
 $$;
--- Looks up keys, as the service does before it refuses a request. No shopper has an order.
 create function pg_temp.look_up() returns bigint language sql as $$
     select sum(verdict)
     from find_orders(101, array(select generate_series(100000001, 100000040::bigint)),
                      array_fill('k'::text, '{40}'))
 $$;
--- Changes old orders: one is paid and refunded, one is cancelled, and many expire.
 create function pg_temp.change(p_sample bigint) returns text language sql as $$
     select concat_ws(' ', pay(101, u[1]), refund(101, u[1]), cancel(101, u[2]),
                      expire_orders(101, array(select order_of(101, n) from unnest(u) n)))
@@ -63,7 +59,6 @@ from sample group by call order by call;
 -- The test empties the tables, because an audit of all orders would take long.
 select begin_test();
 
--- The limit is two orders. Slot 1 is used by a live order.
 -- test_place_orders__costs_the_same_with_ended_orders
 create temp sequence fence start 1000000;
 -- Shopper 1 places an order and cancels it. A second request has the fence of an ended order, and

@@ -12,7 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The schema "given" exists only in the programs that use script.h. */
 #define SANDBOX_URL                                                                      \
     "%s?options=-csearch_path%%3D%s%%2Cgiven%%20-cclient_min_messages%%3Dwarning"
 
@@ -31,7 +30,6 @@ static inline const char *sandbox_text(struct sandbox *sandbox, const char *form
 static inline int64_t sandbox_number(struct sandbox *sandbox, const char *format, ...)
     PRINTF_LIKE(2, 3);
 
-/** Opens another session in the sandbox. The caller ends it with PQfinish(). */
 static inline PGconn *sandbox_connect(const struct sandbox *sandbox)
 {
     PGconn *conn = PQconnectdb(sandbox->url);
@@ -127,7 +125,6 @@ static inline void sandbox_close(struct sandbox *sandbox)
     free(sandbox);
 }
 
-/** Creates a voucher whose sale began a minute ago and ends in an hour. */
 static inline int64_t sandbox_voucher(struct sandbox *sandbox, int stock, int limit)
 {
     return sandbox_number(sandbox,
@@ -142,7 +139,6 @@ static inline void sandbox_print_row(const char *check, const char *row, void *a
     print_error("%s: %s\n", check, row);
 }
 
-/** Returns the number of broken rows that db_audit() finds. */
 static inline int64_t sandbox_audit(struct sandbox *sandbox)
 {
     const struct db_audit audit = {.on_row = sandbox_print_row};

@@ -59,7 +59,6 @@ from pay_order(101, order_of(101, 1), 'payment:1', 'ref', 100);
 select verdict, (changed).status, (changed).payment_ref, (changed).slot
 from refund_order(101, order_of(101, 1), 'admin:1');
 --> 1|refunded|ref|
--- The cancellation has changed nothing, so the version of the voucher stays.
 select cancel(101, 1);
 --> 3
 select version from voucher;
@@ -104,7 +103,6 @@ b: rollback;
 select expire(101, 1);
 --> 1
 
--- If no order ends, the version of the voucher stays, so no catalogue reads the voucher again.
 -- test_move_orders__of_no_order_leaves_the_voucher
 select new_voucher(5, 1), place(101, '{1}'), pay(101, 1);
 select version from voucher;
@@ -165,7 +163,6 @@ select place(101, '{7}', '{30}'), place(101, '{7}', '{31}'), pay(101, 7), refund
        place(101, '{7}', '{30}');
 --> 1|3|1|1|7
 
--- Three orders have fences far ahead of the clock. The fence of shopper 9's order is not far ahead.
 -- test_repair_fences__lets_shoppers_order_again
 create function pg_temp.order_now(p_user bigint) returns text language sql as $$
     select place(101, array[p_user], array[unix_us(clock_timestamp())])
@@ -258,7 +255,6 @@ select refund(101, 1);
 b: select 1;
 --> 1
 --> notified 101
--- The voucher was not sold out, so nobody is notified.
 select cancel(101, 2);
 b: select 1;
 --> 1
@@ -326,7 +322,6 @@ cross join lateral pay_order(101, order_of(101, user_id), 'payment:1', ref, 100)
 --> 1|x|2
 --> 3|y|1
 
--- Both sessions look up the payment_ref before one of them has paid.
 -- test_pay_order__one_of_two_sessions_wins
 select new_voucher(10, 1), new_voucher(10, 1), place(101, '{1,2}'), place(102, '{3,4}');
 begin;
@@ -376,7 +371,6 @@ select cancel(101, 5), archive_vouchers(102, 'archive');
 b: rollback;
 select count(*) from voucher_history where voucher_id = 101;
 --> 0
--- The payments of voucher 102 are not archived.
 select string_agg(payment_ref, ' ' order by payment_ref) filter (where is_archived),
        count(*) filter (where not is_archived) from payment;
 --> 101 1 101 2 101 3|3
@@ -386,7 +380,6 @@ select stock_left, (select count(*) from archive.voucher_order),
 --> 98|5|7|1
 select count(*), archive_vouchers(102, 'archive') from voucher_order;
 --> 5|0
--- The payment_ref "101 1" has paid an archived order.
 select pay(102, 5, '101 1'), pay(102, 5, 'new 5'), refund(102, 1), verdict
 from refund_order(101, 1, 'admin:1');
 --> 6|1|1|5
@@ -465,7 +458,6 @@ select beat(), current_setting('synchronous_commit') = 'off';
 --> 0|f
 commit;
 
--- Only named roles may call the functions that write.
 -- test_functions__are_not_for_public
 select string_agg(proname, ' ' order by proname) from pg_proc
 where pronamespace = current_schema::regnamespace

@@ -44,7 +44,6 @@ select batch, verdicts from place_many('{101,102}', '{1,3}', '{2,4}', '{1,2,1,2}
 --> 1|{9,1}
 --> 2|{1,1}
 
--- Voucher 101 is sold out, 102 has ended, 103 is open, and 104 has an order with the key "k".
 -- test_place_many__a_refused_batch_does_not_change_the_others
 select new_voucher(0, 1), new_voucher(5, 1), new_voucher(5, 1), new_voucher(5, 2);
 select place(104, '{7}', '{1}', '{k}');
@@ -97,16 +96,12 @@ begin
 end $$;
 select new_voucher(99, 1);
 select place(101, '{1}');
--- The stock is just enough, so place_many() places the batch.
 select * from pg_temp.entries(16, false, 0, '-1 min');
 --> 16|16
--- The stock is too small, so place_orders() places the batch.
 select * from pg_temp.entries(15, false, 16, '-1 min');
 --> 1|15
 select * from pg_temp.entries(99, true, 16, '-1 min');
 --> 16|16
--- One request has no ticket, so there are 15 orders. A batch shares an entry only if it has at
--- least 16 orders.
 select * from pg_temp.entries(99, true, 15, '-1 min');
 --> 15|15
 select * from pg_temp.entries(99, false, 16, '1 min');

@@ -8,7 +8,7 @@ select placed(101, '{1,2}', null, '{a,b}', '{f,f}');
 --> 9 9 / - -
 select placed(101, '{1,2,3}', null, '{a,b,c}', '{f,t,f}');
 --> 9 1 9 / - 2 -
--- The positions are those of the requests in the whole batch, even if other requests lack a ticket.
+-- The positions count the requests of the whole batch, also the requests that lack a ticket.
 select placed(101, '{1,3,2,4}', null, '{a,c,b,d}', '{f,t,t,f}');
 --> 9 1 2 9 / - 3 2 - / 3
 select placed(101, '{1,5,2}', null, '{a,e,b}', '{t,t,f}');
@@ -28,8 +28,8 @@ select order_ids, details, price, new_stock, new_version, opens < closes, decide
 from place_orders(101, '{1}', '{1}', null, '{f}');
 --> {NULL}||100|3|1|t|t
 
--- A batch in which some requests lack a ticket gets the answer of a batch without these requests.
--- But the positions are those in the whole batch.
+-- If some requests of a batch lack a ticket, the other requests get the answer of a batch without
+-- these requests. But the positions count all requests of the batch.
 -- test_place_orders__decides_tickets_by_a_batch_of_their_own
 select new_voucher(9, 1), new_voucher(9, 1);
 select place(id, '{1,2}', '{0,0}', '{a,b}') from voucher;
@@ -105,9 +105,7 @@ select pg_temp.place_16(101, 601, 601, null);
 select * from pg_temp.entries;
 --> 1|32
 --> 16|2
--- The shoppers of the second batch have orders, but of another voucher.
 select pg_temp.place_16(102, 801, 900, null), pg_temp.place_16(101, 801, 900, null);
--- This batch is too small to get one entry for all of its orders.
 select place(101, '{901,902}');
 select * from pg_temp.entries;
 --> 1|34
@@ -222,7 +220,6 @@ select place(101, '{1,1,2}', null, '{a,NULL,NULL}');
 select stock_left from voucher;
 --> 9
 
--- A batch that has waited for the voucher's row until the sale ended is refused.
 -- test_place_orders__checks_the_window_under_the_lock
 select new_voucher(10, 1);
 begin;
@@ -255,7 +252,6 @@ select verdicts, order_ids[2:3] = array[order_of(101, 8), order_of(101, 9)], car
 from place_orders(101, '{7,8,9}', '{0,0,0}', '{z,x,y}');
 --> {1,2,2}|t|12|2|{3,100}|1|t
 
--- The batch has repeated keys and shoppers at their limit, and the stock runs out within the batch.
 -- test_place_orders__everything_mixed
 select new_voucher(6, 2);
 select place(101, '{1,1,2}', null, '{a,b,c}');

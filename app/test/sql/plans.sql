@@ -92,7 +92,6 @@ where pages not between 1 and most or has_scan;
 -- begin_test() deletes the rows, which no audit would accept.
 select begin_test();
 
--- A new key deletes old keys, so the table contains some old keys.
 -- test_use_key__reads_few_pages_of_a_large_table
 select prepare('session');
 execute session('0', '0', '0');

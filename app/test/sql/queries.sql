@@ -81,7 +81,6 @@ from unnest(array['list_orders(0, 99::bigint << 20, 9, null, ''-infinity'', ''in
 --> order_events(4, 0, 9, 10::bigint << 20 | 3)|
 --> voucher_events(3, 0, 9)|10 21 30 31 32
 --> voucher_events(3, 21::bigint << 20 | 3, 2)|30 31
--- Order 12 belongs to the batch of another order, and order 13 is not yet due.
 update voucher_order o
 set due_to_id = case when number <> 12 then id end, expires_at = now() + ends
 from (values (10, interval '0'), (21, '-1 h'), (15, '-2 h'), (12, '-3 h'), (13, '1 us'))
@@ -107,7 +106,6 @@ execute create_vouchers('{双十一}', array['a ''quoted'' \ line'], '{100000000
 --> 101|1|双十一|a 'quoted' \ line|1000000000000|1|100000000|100000000|100|2592000|2030-01-01 00:00:00+00|2030-01-02 00:00:00+00|1|20|20...
 execute read_voucher(101);
 --> 101|1|双十一|a 'quoted' \ line|1000000000000|1|100000000|100000000|100|2592000|2030-01-01 00:00:00+00|2030-01-02 00:00:00+00|1|20|20...
--- The catalogue does not need the title and the description.
 execute read_vouchers('{7,101}');
 --> 101|1|||1000000000000|1|100000000|100000000|100|2592000|2030-01-01 00:00:00+00|2030-01-02 00:00:00+00|1|20|20...
 execute patch_voucher(101, 'new', null, null, '2030-01-03', null, null, null);
@@ -128,7 +126,6 @@ b: select 1;
 select actor, stock_change from stock_event order by id;
 --> admin:1|100000000
 --> admin:2|-1
--- If there is no voucher, the row has only the time of the server.
 execute read_voucher(7);
 --> ||||||||||||||20...
 execute read_vouchers('{7}');
@@ -350,7 +347,6 @@ set default_transaction_read_only = on;
 execute proof;
 --> 1|1|...
 
--- A database that receives a half of a cell also has the row of that cell.
 -- test_proof__tells_the_cell
 select prepare('proof');
 execute proof;
@@ -359,7 +355,6 @@ insert into cell values (-1, 2);
 execute proof;
 --> 2|0|...|-1|2
 
--- The settings must outlive a transaction that is rolled back.
 -- test_session__sets_what_statements_need
 select prepare('session');
 set default_transaction_isolation = serializable;

@@ -11,7 +11,6 @@ $$;
 select new_voucher(700, 2), new_voucher(100000, 3), new_voucher(200, 1), new_voucher(200, 1),
        new_voucher(200, 1);
 4x60: select buy('{101}', 2000);
--- The stock is large, so each of the 50 shoppers gets as many orders as the limit allows.
 4x60: select buy('{102}', 50);
 4x60: select buy('{103,104,105}', 1000);
 select voucher_id, count(*) from voucher_order where slot is not null group by 1 order by 1;
@@ -21,8 +20,6 @@ select voucher_id, count(*) from voucher_order where slot is not null group by 1
 --> 104|200
 --> 105|200
 
--- Each shopper orders three vouchers four times, each time in a random sequence of the vouchers, so
--- sessions could deadlock.
 -- test_place_many__sessions_wait_for_each_other
 create function given.buy_each() returns void language plpgsql as $$
 declare

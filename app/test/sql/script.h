@@ -29,7 +29,7 @@
 #define SCRIPT_TESTS   256
 #define SCRIPT_RACERS  64
 #define SCRIPT_LETTERS ('z' - 'a' + 1)
-#define SCRIPT_MAIN    'a' /* the session of a statement without a letter */
+#define SCRIPT_MAIN    'a'
 
 struct script_test {
     const char *script;
@@ -40,7 +40,7 @@ struct script_test {
 
 static struct fixture *script_fixture;
 static struct sandbox *script_sandbox;
-static PGconn *script_sessions[SCRIPT_LETTERS]; /* NULL: not used in this test */
+static PGconn *script_sessions[SCRIPT_LETTERS];
 
 static inline PGconn *script_connect(const char *url)
 {
@@ -88,8 +88,6 @@ static inline void script_print_result(char *text, const PGresult *result)
     }
 }
 
-/* Returns the answer of a session to the statement that was sent. The text is valid until the next
-   call. */
 static inline const char *script_answer(PGconn *session)
 {
     static char text[SCRIPT_BYTES];
@@ -108,7 +106,6 @@ static inline const char *script_answer(PGconn *session)
     return text[0] != '\0' ? text : "(none)\n";
 }
 
-/* Returns the answer of a session, or "waits" while the session waits for a lock. */
 static inline const char *script_answer_or_waits(PGconn *session)
 {
     int64_t deadline_us = clock_mono_us() + DEADLINE_MS * INT64_C(1000);
@@ -123,7 +120,6 @@ static inline const char *script_answer_or_waits(PGconn *session)
     return script_answer(session);
 }
 
-/* Whether `text` equals `wanted`, in which "..." matches any text within a line. */
 static inline bool script_matches(const char *text, const char *wanted)
 {
     const char *any = strstr(wanted, "...");
@@ -196,7 +192,6 @@ static inline void script_check(const struct script_test *test, int line,
                  line, found, step->wanted, step->sql);
 }
 
-/* Reads a prefix such as "b:" or "4x60:" of a line. Returns the text after the prefix. */
 static inline const char *script_read_sessions(const char *line, struct script_step *step)
 {
     char *end;
@@ -264,7 +259,6 @@ static inline int script_end_test(void **state UNUSED)
 
 /* -- files -- */
 
-/* Returns the text of app/test/sql/NAME.sql, which stays in memory until the program ends. */
 static inline const char *script_read(const char *name)
 {
     char *text = calloc(1, SCRIPT_BYTES), path[100];

@@ -31,7 +31,7 @@ static struct store_conn *conn;
 static struct store_conn_options options;
 static struct closing owner;
 static bool is_closed;
-static void (*in_answer)(void); /* called by the next answer; NULL: nothing */
+static void (*in_answer)(void);
 static struct query {
     struct store_query query;
     const char *name;

@@ -125,8 +125,6 @@ static inline const char *fake_role(const struct store_conn *conn)
     return lane;
 }
 
-/* Returns the connection, the statement, the time limits and the parameters of the oldest
-   unanswered query. */
 static inline const char *fake_print_oldest(void)
 {
     static char text[WORDS_BYTES + 200];
@@ -190,8 +188,6 @@ static inline void fake_end_queries(struct store_conn *conn, const struct rlock_
     }
 }
 
-/* The connection is lost. First on_down is called, then all queries of the connection are
-   answered. */
 static inline void fake_lose(struct store_conn *conn, enum rlock_status status)
 {
     struct rlock_err why = {.status = status, .text = "lost"};

@@ -1,12 +1,12 @@
 /*
  * fake_libpq.h - replaces the connections of libpq and the sockets of libuv.
  *
- * The fakes record in `said` what they are called for. A test writes what arrives from the server
- * as words, each followed by ";": a row as in said.h, "ok", "sync", or "!" and the SQLSTATE of an
- * error ("!40001"). Results have the types of the real libpq.
+ * The fakes record their calls in `said`. A test writes the results that arrive from the server as
+ * words, each followed by ";". A word is a row as in said.h, "ok", "sync", or "!" and the SQLSTATE
+ * of an error ("!40001"). Results have the types of the real libpq.
  *
- * To be included by one source of a test program, because it defines these functions in place of
- * the real ones.
+ * A test program includes this file in one source only, because the file defines functions of libpq
+ * and libuv.
  */
 #ifndef FAKE_LIBPQ_H
 #define FAKE_LIBPQ_H
@@ -31,8 +31,8 @@ struct pg_conn {
     void *notice_arg;
 };
 
-static const char *fake_failing; /* the call that fails, or "" if none does */
-static unsigned fake_failing_at; /* how many of these calls succeed before */
+static const char *fake_failing;
+static unsigned fake_failing_at;
 static struct pg_conn *fake_pg;
 static const char *fake_encoding;
 static PostgresPollingStatusType fake_next;
@@ -42,7 +42,6 @@ static int fake_statements;
 static int fake_socket[2];
 static uv_poll_t *fake_poll;
 static uv_poll_cb fake_on_poll;
-/* NULL marks the end of the results of a statement */
 static PGresult *fake_arriving[FAKE_ARRIVALS_MAX];
 static size_t fake_arrived, fake_taken;
 static struct {
@@ -60,7 +59,7 @@ static struct {
 static size_t fake_closing_count;
 static uv_getaddrinfo_t *fake_resolve;
 static uv_getaddrinfo_cb fake_on_resolved;
-static struct pooler_check *fake_pooler; /* NULL: no check is under way */
+static struct pooler_check *fake_pooler;
 
 static inline bool fake_fails(const char *call)
 {
@@ -73,7 +72,6 @@ static inline void fake_fail(const char *call, unsigned at)
     fake_failing_at = at;
 }
 
-/* In how many milliseconds the timer is due; -1: the timer is stopped. */
 static inline int64_t fake_due_ms(void)
 {
     return simulated_timers[0].callback == NULL
@@ -155,8 +153,6 @@ static inline void fake_drop_arrivals(void)
     fake_taken = fake_arrived = 0;
 }
 
-/* Lets results arrive and be read. Asserts that all results are read, unless the connection has
-   failed. */
 static inline void fake_read(const char *words)
 {
     fake_arrive(words);
@@ -194,7 +190,6 @@ static inline void fake_end(void)
     close(fake_socket[1]);
 }
 
-/* A notification with this payload arrives with the next read. */
 static inline void fake_notify_of(char *payload)
 {
     fake_notify = calloc(1, sizeof(*fake_notify));
@@ -293,7 +288,7 @@ int PQenterPipelineMode(PGconn *pg)
 }
 
 /* Asserts that the statements are prepared in the order of store_statements[]. Only the first and
-   the last one are recorded. */
+   the last statement are recorded. */
 int PQsendPrepare(PGconn *pg, const char *name, const char *sql, int types_count,
                   const Oid *types)
 {
@@ -341,7 +336,6 @@ int PQsendQueryPrepared(PGconn *pg, const char *name, int count,
     return !fake_fails(name);
 }
 
-/* The statement for the settings of a session is long, so it is recorded as "session". */
 int PQsendQueryParams(PGconn *pg, const char *sql, int count, const Oid *types,
                       const char *const *values, const int *lengths, const int *formats,
                       int result_format)
@@ -419,7 +413,6 @@ char *PQresultErrorMessage(const PGresult *result UNUSED)
     return text;
 }
 
-/* the notice that comes from SyncRepWaitForLSN(), or NULL */
 static PGresult *fake_notice;
 
 char *PQresultErrorField(const PGresult *result, int field)
@@ -480,7 +473,6 @@ int uv_poll_stop(uv_poll_t *poll)
 
 void uv_close(uv_handle_t *handle, uv_close_cb closed)
 {
-    /* uv_poll_stop() was called before */
     assert_true(handle != (uv_handle_t *)fake_poll);
     assert_true(handle->type == UV_TIMER || handle->type == UV_POLL);
     if (handle->type == UV_TIMER)
@@ -512,7 +504,6 @@ static inline void fake_resolve_ends(int error, struct addrinfo *found)
     fake_on_resolved(request, error, found);
 }
 
-/* The resolver answers that the name has these addresses. */
 static inline void fake_resolved(const char *const *addresses, size_t count)
 {
     struct addrinfo *found = NULL;

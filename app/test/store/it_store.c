@@ -32,12 +32,12 @@ static int64_t voucher;
 
 static struct shop {
     uv_loop_t loop;
-    uv_timer_t tick; /* wakes the loop, so that a wait can fail */
+    uv_timer_t tick;
     struct store *store;
     struct metrics metrics;
     uint32_t timeout_ms;
     bool is_up;
-    struct rlock_err down_why; /* the last reason why the store was down */
+    struct rlock_err down_why;
 } shop;
 
 static void shop_on_state(bool is_up, const struct rlock_err *why, void *arg UNUSED)
@@ -164,7 +164,6 @@ static void basket_prepare(struct basket *basket, int64_t user_id)
                   .arg = basket}};
 }
 
-/* `released` is NULL: the batch is sent without early release. */
 static void basket_send(struct basket *basket, int64_t user_id,
                         void (*released)(void *arg))
 {
@@ -204,8 +203,6 @@ static int64_t orders(void)
 
 /* -- the server -- */
 
-/* Executes a statement as superuser. Returns the first value, which is valid until the next
-   call. */
 static const char *administer_text(const char *sql)
 {
     static PGresult *result;
@@ -335,8 +332,6 @@ STORE_CASE(test_store_place_orders__releases_the_row_before_it_answers)
     shop_close();
 }
 
-/* If the wait of a commit is cancelled, Postgres reports success with a warning. The store must not
-   report the order as placed. */
 STORE_CASE(test_store_place_orders__is_unknown_if_its_wait_is_cancelled)
 {
     shop_open(UNHURRIED_MS);
@@ -417,7 +412,7 @@ static const char *bytes_of(const char *query)
 }
 
 struct proof_row {
-    const char *standby, *level; /* synchronous_standby_names and synchronous_commit */
+    const char *standby, *level;
     bool is_superuser;
     const char *wanted;
 };
@@ -461,7 +456,7 @@ STORE_CASE(test_barrier__writes_for_a_standby_even_if_all_is_on_disk)
         sandbox_do(sandbox, "%s", bytes_of("barrier"));
         assert_string_not_equal(
             sandbox_text(sandbox, "select pg_current_xact_id_if_assigned()"), "");
-        sandbox_do(sandbox, "rollback"); /* a commit would wait for the standby */
+        sandbox_do(sandbox, "rollback");
     }
 }
 
@@ -530,7 +525,6 @@ STORE_CASE(test_store__leaves_a_server_that_is_unsafe)
 
 /* -- hosts -- */
 
-/* Resolves each name that contains ".test" to this machine. */
 // NOLINTNEXTLINE(readability-inconsistent-declaration-parameter-name): those of the C library
 int getaddrinfo(const char *name, const char *service, const struct addrinfo *hints,
                 struct addrinfo **ret_found)
@@ -558,8 +552,6 @@ static void start_tls(const char *path)
     fclose(file);
 }
 
-/* Returns the URL of the service with other hosts and with the certificate. In `hosts` the port is
-   written as "{}". */
 static const char *url_of(const char *hosts, const char *certificate)
 {
     static char url[2048];
@@ -602,7 +594,6 @@ STORE_CASE(test_store__verifies_the_name_of_the_host)
 
 /* -- unknown outcomes -- */
 
-/* Postgres sends the rows of the answer, and then the commit fails. */
 STORE_CASE(test_store_place_orders__a_failing_commit_is_a_refusal)
 {
     struct basket basket;
@@ -632,8 +623,6 @@ static bool is_to_server(int fd)
            peer.sin_family == AF_INET && ntohs(peer.sin_port) == strtol(port, NULL, 10);
 }
 
-/* Reads and drops what the server has sent on all sockets from first_fd on. Then shuts the sockets
-   down. */
 static void lose_answers(int first_fd)
 {
     for (int fd = first_fd; fd < 1024; fd++) {
@@ -652,7 +641,7 @@ STORE_CASE(test_store_resolve_orders__finds_what_was_committed)
     int first_fd = dup(0);
     struct basket basket;
 
-    close(first_fd); /* later descriptors are at least first_fd */
+    close(first_fd);
     shop_open(UNHURRIED_MS);
     basket_send(&basket, 1, NULL);
     while (orders() == 0)
@@ -684,7 +673,6 @@ STORE_CASE(test_store_resolve_orders__ends_the_process_first)
     assert_int_equal(administer("select count(*) from pg_stat_activity"
                                 " where wait_event = 'PgSleep'"),
                      0);
-    /* This waits until no transaction uses the function. */
     sandbox_do(sandbox, "drop function dawdle cascade");
     assert_int_equal(orders(), 0);
     shop_close();

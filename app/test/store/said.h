@@ -21,7 +21,6 @@ static char said[SAID_BYTES]; /* what was recorded; each call ends with ";" */
 
 #define SAY(...) append(said, sizeof(said), __VA_ARGS__)
 
-/* Asserts what was recorded since the last ASSERT_SAID. */
 #define ASSERT_SAID(wanted) assert_said(wanted, __FILE__, __LINE__)
 
 static inline void assert_said(const char *wanted, const char *file, int line)
@@ -38,7 +37,6 @@ static inline void words_put_int(char *bytes, size_t *len, int64_t value, size_t
         bytes[(*len)++] = (char)((uint64_t)value >> 8 * (width - 1 - i));
 }
 
-/* Sets a value of a result from the text at `word`. Returns where the word ends. */
 static inline const char *words_set_value(PGresult *result, int row, int column,
                                           const char *word)
 {

@@ -19,7 +19,7 @@ struct pg_conn {
 static const char *hosts;
 static const char *encoding;
 static int failing_at; /* the number of the statement that fails, from 0 on; -1: none */
-static bool is_lost;   /* a statement that fails loses the connection, too */
+static bool is_lost;
 static unsigned opened;
 static bool is_null;
 static const char *kind; /* the kind of all steps of a plan; NULL: as in answers[] */
@@ -109,7 +109,6 @@ PQnoticeProcessor PQsetNoticeProcessor(PGconn *pg, PQnoticeProcessor processor, 
     return NULL;
 }
 
-/* Records a statement, or the name of its file in sql/, and returns whether the statement fails. */
 static bool statement_fails(PGconn *pg, const char *sql)
 {
     const char *name = sql;
@@ -163,8 +162,6 @@ static void say_texts(const char *bytes, int len)
     ASSERT_NUMBER(at, ==, len);
 }
 
-/* Records the parameters of a plan: the paths and contents of the files, and whether it is a dry
-   run. */
 static void say_files(const char *const *values, const int *lengths, const int *formats,
                       const Oid *types)
 {
@@ -186,7 +183,7 @@ static void say_files(const char *const *values, const int *lengths, const int *
 struct answer {
     const char *statement;
     int rows;
-    const char *kind, *rest; /* the values of a row, as words; kind may be NULL */
+    const char *kind, *rest;
 };
 static const struct answer answers[] = {
     {"prepare_migrations.sql", 1, "step", "'the preparation' 'prepare tables'"},
@@ -455,8 +452,6 @@ DB_CASE(test_db_audit__runs_every_check_in_one_snapshot)
     db_close(db);
 }
 
-/* First the snapshot fails, then the query of a check, then its single-row mode, then each of its
-   results. After a failure nothing more may be asked. */
 DB_CASE(test_db_audit__stops_at_a_failure)
 {
     static const struct {
@@ -601,7 +596,6 @@ DB_CASE(test_db_migrate__executes_the_steps)
     db_close(db);
 }
 
-/* There is no right to grant, and the cell has already joined the aggregate. */
 DB_CASE(test_db_migrate__may_have_nothing_to_do)
 {
     struct db *db = open_one();
@@ -647,7 +641,7 @@ DB_CASE(test_db_migrate__waits_for_another_migration)
     db_close(db);
 }
 
-#define FIRST_CHANGE 12 /* the first change of a table in migration[] */
+#define FIRST_CHANGE 12
 #define UNTIL_CHANGE                                                                     \
     "begin;begin_migration.sql;grants.sql the role;schema_rights.sql " FILES             \
     " 0;new_migrations.sql " FILES " 0;(step: the step)change tables;"
@@ -681,8 +675,8 @@ DB_CASE(test_db_migrate__tries_again_while_tables_are_in_use)
     }
 }
 
-/* There are 180 attempts. They wait for a lock for 0.2, 0.4 and 0.6 s, and all later ones for 0.8
-   s. */
+/* There are 180 attempts. The first three wait for a lock for 0.2, 0.4 and 0.6 s, and all later
+   attempts for 0.8 s. */
 DB_CASE(test_db_migrate__ends_while_tables_are_in_use)
 {
     struct db *db = open_one();

@@ -6,7 +6,6 @@
 static struct order_change changes[5000];
 static const struct author author = {.actor = "admin:1"}, keyed = {"admin:1", {"key", 3}};
 
-/* `left_ms` is the time until the deadline, or 0 for the timeout of the store. */
 static void change_order(size_t at, enum change change, int64_t voucher_id,
                          int64_t left_ms)
 {
@@ -231,7 +230,6 @@ STORE_CASE(test_changes__of_two_vouchers_are_under_way)
     ASSERT_SENT("changes cancel_order 562/862: 9 {72} {'admin:1'} {null}");
 }
 
-/* A change that has waited for a row lock is sent again, on the connection for slow vouchers. */
 STORE_CASE(test_changes__that_waited_for_a_lock_are_tried_again)
 {
     call_cancel();
@@ -261,7 +259,7 @@ STORE_CASE(test_changes__of_slow_vouchers_use_one_connection)
     for (size_t i = 0; i < 2; i++) {
         change_order(i, CHANGE_CANCEL, 7 + (int64_t)i, 0);
         store_flush(shop);
-        pass_ms(200); /* a tenth of the timeout, which makes the voucher slow */
+        pass_ms(200);
         change_order(2 + i, CHANGE_CANCEL, 7 + (int64_t)i, 0);
         fake_answer(RLOCK_OK, "1 5 null null null null;");
     }
@@ -453,7 +451,6 @@ STORE_CASE(test_store_find_by_key__alone_ends_at_the_deadline)
     ASSERT_SAID("");
 }
 
-/* Look-ups that share a query end at the earliest of their deadlines. */
 STORE_CASE(test_store_find_by_key__ends_at_the_deadline)
 {
     find_by_key(0, 7, 500);

@@ -116,7 +116,6 @@ CONN_CASE(test_send__sets_the_time_limit)
 /* clang-format off */
 static void place_first(void)    { place(&first); }
 static void check(void)          { store_conn_check(conn); }
-/* see test_proof__is_repeated_after_a_new_configuration */
 static void read_new_proof(void) { fake_read("11;12;sync;2 0 6 7 1 2;sync;"); }
 /* clang-format on */
 
@@ -177,7 +176,6 @@ CONN_CASE(test_send__fails_later)
 #define ENDS(status, sqlstate)                                                           \
     "down 1 " status " 'session: words of the server (" sqlstate ")';"
 
-/* Each row has what arrives, how the query is answered, and why the session ends afterwards. */
 CONN_CASE(test_answer__of_one_query)
 {
     /* clang-format off */
@@ -321,7 +319,7 @@ CONN_CASE(test_check__asks_for_a_proof)
     fake_read("1;sync;");
     ASSERT_SAID("retire;sync;first ok 1;");
     store_conn_check(conn);
-    fake_read("!40001;sync;"); /* an error of a proof says nothing about the server */
+    fake_read("!40001;sync;");
     assert_true(store_conn_is_up(conn));
     store_conn_check(conn);
     said[0] = '\0';
@@ -351,8 +349,6 @@ CONN_CASE(test_deadline__starts_when_a_query_is_the_oldest)
                 "second timeout 'no answer within 5000 ms' no result;");
 }
 
-/* The second query has failed, so the timer is due now. The answer of the first query must not
-   delay the timer. */
 CONN_CASE(test_deadline__delays_no_failure)
 {
     come_up();
@@ -365,7 +361,8 @@ CONN_CASE(test_deadline__delays_no_failure)
     ASSERT_NUMBER(fake_due_ms(), ==, 0);
 }
 
-/* The process was paused. What has arrived meanwhile is read before the server counts as hung. */
+/* The process was paused. It reads the answer that has arrived during the pause before the server
+   counts as hung. */
 CONN_CASE(test_deadline__reads_what_has_arrived)
 {
     come_up_and_place(1);
@@ -388,7 +385,7 @@ CONN_CASE(test_deadline__the_timer_may_be_early)
     assert_true(store_conn_is_up(conn));
     ASSERT_NUMBER(fake_due_ms(), ==, TIMEOUT_MS - 100);
     ASSERT_SAID("");
-    fake_fail("consume", 0); /* the failing call is the read at the deadline */
+    fake_fail("consume", 0);
     pass_ms(TIMEOUT_MS - 100);
     ASSERT_SAID("backoff 0 40 250;finish;down 1 io 'connection lost: words of libpq';"
                 "first io 'connection lost: words of libpq' no result;");
@@ -424,7 +421,6 @@ CONN_CASE(test_input__answers_before_the_end_of_the_stream)
     come_up();
     fake_pg->status = CONNECTION_BAD;
     fake_read("");
-    /* the delays begin again, because the connection was up */
     ASSERT_SAID("backoff 0 40 250;finish;down 1 io 'connection lost: words of libpq';");
 }
 
@@ -512,7 +508,6 @@ CONN_CASE(test_abandon__nobody_is_answered)
     fake_read("21;22;sync;2 0 6 7 1 2;sync;");
     ASSERT_SAID("barrier;sync;proof;sync;");
     assert_true(store_conn_abandon(conn, &second.query));
-    /* The proof of the abandoned query is still needed. */
     fake_read("!40001;sync;");
     ASSERT_CONTAINS(said, "down 1 io 'words of the server';");
     assert_null(strstr(said, "second"));

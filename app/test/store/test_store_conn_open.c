@@ -56,7 +56,7 @@ CONN_CASE(test_connect__a_reader_needs_no_proof)
         ONE_HOST, "10.0.0.1",
         "5001") "nonblocking 1;pipeline;session '1000' '200' '9000';prepare place;"
                 "prepare restock_voucher;sync;flush;poll R;");
-    fake_encoding = NULL; /* a pooler does not report the encoding */
+    fake_encoding = NULL;
     /* The server is an aggregate, in which no orders are placed. */
     fake_read("7 8 0 9;sync;");
     ASSERT_SAID("up;");
@@ -143,8 +143,6 @@ CONN_CASE(test_connect__takes_the_hosts_in_turn)
     ASSERT_NUMBER(fake_due_ms(), ==, 20);
 }
 
-/* One of three hosts answers, and refuses the session. The round reports this refusal, even if it
-   is not the last failure. */
 CONN_CASE(test_connect__reports_a_host_that_answered)
 {
     options.database_url = THREE_HOSTS;
@@ -173,7 +171,6 @@ CONN_CASE(test_connect__reports_a_host_that_answered)
     conn = NULL;
 }
 
-/* If several hosts answer, the round reports the last refusal. */
 CONN_CASE(test_connect__reports_the_last_host_that_answered)
 {
     options.database_url = THREE_HOSTS;
@@ -263,7 +260,6 @@ static void begin_to_ask(void)
     ASSERT_NUMBER(fake_due_ms(), ==, TIMEOUT_MS);
 }
 
-/* The server sent the process id 7 at the login, but process 8 executes the statement. */
 static void begin_to_check(void)
 {
     begin_to_ask();
@@ -456,7 +452,7 @@ CONN_CASE(test_resolve__an_answer_may_be_late)
     fake_next = PGRES_POLLING_FAILED;
     fake_ready(UV_WRITABLE);
     said[0] = '\0';
-    pass_ms(10); /* "one" is resolved again, and no answer comes */
+    pass_ms(10);
     pass_ms(TIMEOUT_MS / 5);
     pass_ms(TIMEOUT_MS / 5);
     ASSERT_CONTAINS(said, "resolve one;backoff 1 40 250;down 0 timeout");

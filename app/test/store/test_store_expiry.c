@@ -4,7 +4,6 @@
 #define DUE    "expiry due_batches 3750/5000: 500 "
 #define EXPIRE "expiry expire_batches 3750/5000: "
 
-/* A run starts every 600 ms, unless the last run is still under way. */
 STORE_CASE(test_expiry__is_of_the_leader_with_one_query_at_a_time)
 {
     open_with_lists();

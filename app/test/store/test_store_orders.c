@@ -183,7 +183,6 @@ STORE_CASE(test_place_early__is_answered_after_its_barrier)
     }
 }
 
-/* The second allocation is that of the parameters. */
 STORE_CASE(test_place_early__without_memory_is_answered_later)
 {
     struct rlock_link *list = batches_of(1, 1600);
@@ -273,13 +272,11 @@ STORE_CASE(test_resolve__suspects_lanes_under_way)
     ASSERT_NUMBER(list_count(&shop->suspects), ==, 1);
 }
 
-/* A look-up is sent only when no suspect is left, because a suspect could commit after the
-   look-up. */
 STORE_CASE(test_resolve__waits_until_the_suspects_are_gone)
 {
     static char second[] = "second";
 
-    fake_lose(conn_of(ROLE_READS), RLOCK_IO); /* not a lane: no orders were under way */
+    fake_lose(conn_of(ROLE_READS), RLOCK_IO);
     lose_lane(ROLE_LANE, 11);
     lose_lane(ROLE_LANE + 1, 21);
     resolve();

@@ -50,7 +50,6 @@ PROBE_CASE(test_probe__reports_a_late_answer_until_it_comes)
     ASSERT_SAID("down timeout;");
 }
 
-/* The connection of the probe is lost, and the next connection does not answer either. */
 PROBE_CASE(test_probe__reports_a_late_answer_while_it_reconnects)
 {
     pass_ms(5 * TICK_MS);
@@ -76,7 +75,6 @@ PROBE_CASE(test_probe__is_no_obstacle_when_the_store_has_connected_again)
     assert_true(store_is_up(shop));
 }
 
-/* The next tick comes late, as in a loop that is busy or was stopped. */
 static void delay_tick(int64_t ms)
 {
     for (size_t i = 0; i < SIMULATED_TIMERS_MAX; i++) {
@@ -114,7 +112,6 @@ PROBE_CASE(test_probe__takes_no_batch_while_commits_wait)
     ASSERT_NUMBER(store_batch_room(shop, false), ==, 2);
 }
 
-/* The store was down for another reason before. The new reason is reported, too. */
 PROBE_CASE(test_probe__tells_that_commits_wait_after_a_lost_connection)
 {
     fake_lose(conn_of(ROLE_LANE), RLOCK_TIMEOUT);

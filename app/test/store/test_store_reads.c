@@ -236,7 +236,7 @@ STORE_CASE(test_reads__have_256_rows_under_way)
     list_limited(101);
     list_limited(101);
     list_limited(55);
-    list_limited(54); /* must not overtake an earlier read */
+    list_limited(54);
     ASSERT_NUMBER(conn_of(ROLE_READS)->pending, ==, 2);
     fake_answer(RLOCK_OK, NO_VOUCHER);
     store_flush(shop);
@@ -253,7 +253,6 @@ STORE_CASE(test_reads__have_256_rows_under_way)
     ASSERT_NUMBER(conn_of(ROLE_READS)->pending, ==, 1);
 }
 
-/* A row of an order or of an event counts as an eighth of the row of a voucher. */
 STORE_CASE(test_reads__of_orders_count_less)
 {
     static void (*const calls[])(void) = {call_list_orders_filtered,
@@ -281,8 +280,6 @@ STORE_CASE(test_reads__sixty_four_are_under_way)
     ASSERT_NUMBER(conn_of(ROLE_READS)->pending, ==, 64);
 }
 
-/* At their deadline, reads that were sent are answered "timeout". A read that could not be sent is
-   answered "no_memory". */
 STORE_CASE(test_reads__are_answered_at_their_deadline)
 {
     for (int i = 0; i < 65; i++)
@@ -316,7 +313,7 @@ STORE_CASE(test_reads__wait_for_a_table_lock_behind_the_others)
     ASSERT_SAID("busy now 0:;");
     ASSERT_SENT("reads read_order 251/1000: 71 5");
     fake_answer(RLOCK_BUSY, "55P03");
-    conn_of(ROLE_READS)->pending += 64; /* no room to send the read again */
+    conn_of(ROLE_READS)->pending += 64;
     pass_ms(TIMEOUT_MS);
     ASSERT_SAID("busy;");
     conn_of(ROLE_READS)->pending -= 64;

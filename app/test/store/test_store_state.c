@@ -198,7 +198,6 @@ STORE_CASE(test_state__connections_follow_the_one_that_came_up)
     assert_ptr_equal(conn_of(ROLE_MAIN)->leader, conn_of(ROLE_CHANGES));
 }
 
-/* Only the main connection looks for a server. Until it is up, the other connections wait. */
 STORE_CASE(test_state__others_rest_while_the_main_connection_is_down)
 {
     open_with_lists();
@@ -230,7 +229,6 @@ STORE_CASE(test_state__an_unsafe_server_is_left_by_all_but_lists)
 {
     open_with_lists();
     fake_lose(conn_of(ROLE_LANE), RLOCK_IO);
-    /* A lane that is not up was only trying a server. */
     fake_lose(conn_of(ROLE_LANE), RLOCK_UNSAFE);
     for (size_t i = 0; i < fake_opened; i++)
         assert_false(fake_conns[i].is_left);
@@ -264,7 +262,6 @@ STORE_CASE(test_state__is_that_of_the_main_session)
     assert_true(store_is_foreign(shop, 6));
     conn_of(ROLE_MAIN)->session = (struct store_session){.cells = 1};
     assert_false(store_is_foreign(shop, 6));
-    /* This is the session before the first connection. */
     conn_of(ROLE_MAIN)->session = (struct store_session){0};
     assert_false(store_is_foreign(shop, 6));
     conn_of(ROLE_MAIN)->session = (struct store_session){.cells = 2, .cell = 1};

@@ -59,7 +59,6 @@ static struct site *site_at(uint64_t address, const char *function)
     }
 }
 
-/* Counts the call. Returns whether the call must fail. */
 static bool fails(const char *function, const void *caller)
 {
     bool is_ours =
