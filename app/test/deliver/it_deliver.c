@@ -458,6 +458,32 @@ DELIVER_CASE(test_deliver__disables_an_endpoint_after_three_days)
     expect_order(endpoint, order_id);
 }
 
+static bool has_ended(void *of)
+{
+    struct pollfd fd = {((struct endpoint *)of)->conn, POLLIN, 0};
+    char byte;
+
+    return poll(&fd, 1, 0) > 0 && recv(fd.fd, &byte, 1, 0) <= 0;
+}
+
+/* The message under way is cancelled long before it times out. */
+DELIVER_CASE(test_deliver__ends_with_the_endpoint)
+{
+    static const char *const long_lease[] = {"SECKILL_WEBHOOK_NETWORKS=127.0.0.0/8",
+                                             "SECKILL_LOCK_LEASE_MS=20000", NULL};
+    char voucher_id[ID_SIZE];
+    struct service *deliverer;
+
+    endpoint = open_endpoint();
+    deliverer = fixture_deliver(fixture, long_lease);
+    make_voucher(service, &(struct sale){.stock = 10}, voucher_id);
+    receive(endpoint);
+    assert_int_equal(webhook("remove", endpoint->id, NULL)->code, 0);
+    AWAIT(has_ended, endpoint);
+    assert_false(service_has_logged(deliverer, "event=webhook_failed"));
+    assert_int_equal(service_stop(deliverer), 0);
+}
+
 DELIVER_CASE(test_deliver__replays_from_a_cursor)
 {
     char voucher_id[ID_SIZE], order_ids[2][ID_SIZE];
