@@ -222,7 +222,7 @@ struct rlock {
     uint16_t name_len;
     uint8_t state;
     uint8_t status; /* enum rlock_status of the result while the callback is due */
-    /* number of stale grants, or in a copy, which of two releases is next */
+    /* number of stale grants; in a copy that is only released: the number of its next release */
     uint8_t tries;
     uint8_t passes; /* cohort: how many more times the lock may be passed on */
     bool watched;

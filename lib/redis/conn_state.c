@@ -12,7 +12,7 @@
 
 #define PAUSE_MIN_MS   20
 #define PAUSE_MAX_MS   500
-#define GUIDED_MAX_MS  100 /* with sentinels: short, because a failover may end soon */
+#define GUIDED_MAX_MS  100 /* with sentinels, which may name a new primary soon */
 #define CLUSTER_MIN_MS 100 /* in a cluster; siblings that lost a master pause together */
 #define CLUSTER_MAX_MS 700
 #define STEADY_US      1000000 /* a connection that was up this long ends the back-off */

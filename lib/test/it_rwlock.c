@@ -315,7 +315,7 @@ static void become_reader_over(struct fixture *fixture, struct proxy *proxy,
     assert_waits(&reader);
     proxy_at(proxy, "rw_release", 1, cut);
     ASSERT_STATUS(release(fixture, alice, &write), RLOCK_IO);
-    /* the library repeats the release of the lease to write */
+    /* the client is up again, and has sent the write lock's release once more */
     assert_granted(fixture, &reader);
     fixture_wait_up(fixture, alice);
     fixture_settle(fixture);

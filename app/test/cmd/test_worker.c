@@ -478,7 +478,8 @@ CASE(test_turn__reads_the_endpoints_every_10_s)
     end(worker);
 }
 
-/* All workers share the log and the database, so only the first worker notes their states. */
+/* Only the first worker logs the state of the database and of its clock, because the workers share
+   both. */
 CASE(test_turn__of_another_worker_notes_no_database)
 {
     struct worker *worker = started(1);

@@ -125,8 +125,9 @@ static void place_with_limit(void)
     place(&first);
 }
 
-/* In each row one call of libpq fails while a query is sent. The failure is not reported during the
-   call. The timer, which is then due in 0 ms, closes the connection and answers the query. */
+/* In each row one call of libpq fails while a query is sent. store_conn_send() does not report the
+   failure itself. It sets the timer to 0 ms, and the timer closes the connection and answers the
+   query. */
 CONN_CASE(test_send__fails_later)
 {
     static const struct {
