@@ -9,8 +9,7 @@ struct embedded {
     const char *end;
 };
 
-/** All files, with the migrations in sequence. A row whose path is NULL ends the array, which is
- *  static. */
+/** All files, with the migrations in sequence. A row whose path is NULL ends the array. */
 extern const struct embedded embedded_files[];
 
 const struct embedded *embedded_find(const char *path);

@@ -27,10 +27,10 @@ struct mailbox {
     uv_async_t wake;
     void (*on_mail)(struct mail *mail, void *arg);
     void *arg;
-    /* the newest message of a list that ends with the oldest */
+    /* the messages that were posted, linked from the newest to the oldest */
     _Atomic(struct mail *) newest;
     _Atomic size_t senders; /* open outboxes */
-    /* number of calls of senders that still use the mailbox */
+    /* number of calls of outbox_post() and outbox_close() in progress */
     _Atomic size_t calls;
 };
 

@@ -101,7 +101,7 @@ struct metrics {
     _Atomic uint64_t outcomes[OUTCOME_COUNT];
     struct metrics_histogram stages[STAGE_COUNT]; /* us */
     struct metrics_histogram batch_orders;
-    /* in us; the lock library has the same buckets */
+    /* us; the same buckets as in struct rlock_times */
     struct metrics_histogram lock_holds;
     /* gauges, and counters that the loop copies from other modules */
     _Atomic uint64_t queue_depth;
@@ -125,13 +125,13 @@ struct metrics {
     _Atomic uint64_t feed_readers;
     _Atomic uint64_t log_dropped;
     _Atomic int64_t started_us;
-    /* clock_mono_us() of the last read; 0: nothing was read */
+    /* when the catalogue was last read, by clock_mono_us(); 0: never */
     _Atomic int64_t catalogue_read_us;
-    /* clock_mono_us() since when an open transaction has delayed the feed; 0: no delay */
+    /* since when an open transaction has delayed the feed, by clock_mono_us(); 0: no delay */
     _Atomic int64_t feed_held_since_us;
-    /* an enum durability, which is read from the first loop */
+    /* an enum durability; only the value of the first loop is used */
     _Atomic uint64_t durability;
-    /* the database's clock minus this machine's; read from the first loop */
+    /* the database's clock minus this machine's; only the value of the first loop is used */
     _Atomic int64_t clock_difference_us;
     /* state of the instance, used only in the first loop; see metrics_note_conditions() */
     _Atomic int64_t since_ms[CONDITION_COUNT]; /* 0: the condition does not hold */

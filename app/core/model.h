@@ -74,7 +74,8 @@ enum verdict {
     VERDICT_SOLD_OUT = 4,
     VERDICT_NOT_STARTED = 5,
     VERDICT_SALE_ENDED = 6,
-    VERDICT_STALE_FENCE = 7, /* an order of the shopper has an equal or a greater fence */
+    /* the shopper has an order of this voucher whose fence is not less than the request's */
+    VERDICT_STALE_FENCE = 7,
     VERDICT_NO_VOUCHER = 8,
     VERDICT_TICKET_REQUIRED = 9,
     VERDICT_MISDIRECTED = 10, /* another cell has the voucher */

@@ -57,8 +57,8 @@ void conn_peer_address(struct MHD_Connection *connection, uint8_t ret_address[16
     read_address(info != NULL ? info->client_addr : NULL, ret_address);
 }
 
-/* Returns the key of an address in conns->peers. A key must not be 0. Only the network of all ones
-   has the key 0, and no connection comes from there. */
+/* Returns the key of an address in conns->peers. A key must not be 0, so it is the complement. The
+   complement is 0 only for the network of all ones, from which no connection comes. */
 static int64_t peer_id(const uint8_t address[16])
 {
     return (int64_t)~address_key(address);
@@ -336,7 +336,8 @@ bool conns_sweep(struct conns *conns)
             conn->since_ms < conns->handshakes_since_ms)
             conns->handshakes_since_ms = conn->since_ms;
     }
-    /* Connections without a struct conn, for which there was no memory, may be in a handshake. */
+    /* If there was no memory for the struct conn of a connection, nothing shows whether the
+       connection is in a handshake. So it may be. */
     if (seen + conns->drained_count < conns->count)
         conns->handshakes_since_ms = 0;
     if (conns->peak_count < SHRINK_FROM || conns->count > conns->peak_count / 2)

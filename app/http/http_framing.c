@@ -7,8 +7,8 @@
  *
  * libmicrohttpd before 1.0 is lenient, and shows only parsed headers. But it parses in place: in a
  * valid head the names and values are adjacent, with NUL in place of each CR and LF between them. A
- * bare LF, a NUL in a value or a folded line changes the distance between two of them, and is found
- * by this. The lines of a chunked body are checked only if they arrive together with data. The
+ * bare LF, a NUL in a value or a folded line is found, because it changes the distance between two
+ * of them. The lines of a chunked body are checked only if they arrive together with data. The
  * other lines cannot be exploited, because the answer to a chunked request closes its connection.
  */
 #include "app/http/http_impl.h"

@@ -79,7 +79,8 @@ static bool is_private(const struct http_request *request)
            http_lookup(request, MHD_HTTP_HEADER_AUTHORIZATION, NULL) != NULL;
 }
 
-/* Replaces the header Cache-Control. A page may have this header for requests without a token. */
+/* Sets Cache-Control to no-store. A page also answers requests without a token, so its own header
+   may permit caches to store it. */
 static bool forbid_storing(struct MHD_Response *response)
 {
     static const char name[] = MHD_HTTP_HEADER_CACHE_CONTROL;

@@ -129,7 +129,7 @@ void http_client_address(const struct http_request *request, uint8_t ret_address
         return;
     search_values(request, "X-Forwarded-For", MHD_HEADER_KIND, &forwarded);
     kept = forwarded.count < FORWARDED_MAX ? forwarded.count : FORWARDED_MAX;
-    /* The last value comes first, because each proxy appends the address of its peer. */
+    /* Each proxy appends the address of its peer, so the last value is looked at first. */
     for (size_t i = 1; i <= kept; i++) {
         const struct text *value = &forwarded.last[(forwarded.count - i) % FORWARDED_MAX];
 

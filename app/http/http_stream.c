@@ -40,7 +40,7 @@ struct stream {
     struct conn *conn;
     int fd;
     struct http_listener listener;
-    struct http_followed followed[]; /* of the listener */
+    struct http_followed followed[]; /* listener.followed */
 };
 
 static void stream_on_closed(uv_handle_t *poll)

@@ -85,7 +85,8 @@ static enum rlock_status check_host(const PQconninfoOption *options, unsigned nu
     if (host.port[0] != '\0' && !is_port(host.port))
         return err_set(reterr, RLOCK_INVALID,
                        SETTING " has a port that is not 1 to 65535");
-    /* Text before an @ may be the rest of a password. "@name" is an abstract socket. */
+    /* libpq ends the password at the first @, so a host with an @ may begin with the rest of the
+       password. But a host that begins with @ is an abstract socket. */
     at = strrchr(host.name, '@');
     if (at != NULL && at != host.name)
         return err_set(reterr, RLOCK_INVALID,

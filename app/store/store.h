@@ -60,7 +60,7 @@ struct store_options {
     unsigned lanes;      /* connections for batches of orders; 0: there are no batches */
     bool expires_orders; /* expire overdue orders if no other store does */
     enum durability required; /* the store uses no server whose commits survive less */
-    struct metrics *metrics;  /* its postgres_reconnects and expiry_leader are set */
+    struct metrics *metrics;  /* the store sets postgres_reconnects and expiry_leader */
     /* Called with the id of a voucher that has changed. Also called with 0 after each connect:
        notifications may have been lost, so any voucher may have changed. */
     void (*on_voucher_changed)(int64_t voucher_id, void *arg);
@@ -157,7 +157,8 @@ struct store_batch {
     struct voucher_snapshot snapshot; /* voucher_id 0: there is no snapshot */
 };
 
-/** Return how many transactions of slow vouchers, or of other vouchers, the lanes can take now. */
+/** Return how many more transactions the lanes can take now: of slow vouchers if `is_slow`,
+ *  otherwise of other vouchers. */
 unsigned store_batch_room(const struct store *store, bool is_slow);
 
 /**
@@ -286,7 +287,7 @@ void store_list_events(struct store *store, const struct event_filter *filter,
 typedef void (*store_feed_cb)(enum rlock_status status, bool is_complete, void *arg);
 
 /** Find the number up to which all changes are committed or lost, and keep this number for
- *  store_feed_until(). `is_complete` says that no greater number has been taken. Called again only
+ *  store_feed_until(). If `is_complete`, no change has a greater number yet. Called again only
  *  after the callback. */
 void store_advance_feed(struct store *store, store_feed_cb callback, void *arg);
 
@@ -295,8 +296,9 @@ void store_advance_feed(struct store *store, store_feed_cb callback, void *arg);
 int64_t store_feed_until(const struct store *store);
 
 struct feed_position {
-    int64_t first; /* `first` of the last event that was read; 0: from the start */
-    int64_t number;
+    /* the number by which the last event that was read is sorted; 0: from the start */
+    int64_t first;
+    int64_t number; /* the number of this event itself */
 };
 
 struct feed_filter {

@@ -39,8 +39,9 @@ typedef void (*store_query_cb)(struct store_query *query, enum rlock_status stat
 /** A statement under way, in the caller's memory until the answer. */
 struct store_query {
     struct rlock_link link;
-    /* After this time the server cancels the statement, and the answer is RLOCK_BUSY. The session's
-       limit stays as it is if it is between statement_ms / 2 and statement_ms. */
+    /* After this time the server cancels the statement, and the answer is RLOCK_BUSY. The time may
+       be shorter, but not below statement_ms / 2, because the session's limit is changed only if
+       it is not in this range. */
     uint32_t statement_ms;
     /* If the server has not answered in this time, it counts as hung. The time starts when all
        earlier queries have been answered. */
@@ -58,14 +59,17 @@ struct store_backend {
     int64_t start_us;
 };
 
-/** What the server reported at the start of the session. Some fields are updated later. */
+/** What the server reported at the start of the session. Each proof updates `durability`,
+ *  `configured_us`, `cell` and `cells`. */
 struct store_session {
     struct store_backend backend;
-    int64_t server_start_us;    /* when the server started, which distinguishes servers */
-    enum durability durability; /* from the last proof */
+    int64_t server_start_us; /* when the server started, which distinguishes servers */
+    enum durability durability;
     int64_t configured_us; /* when the server read its configuration, see proof.sql */
-    int64_t cell, cells;   /* from the last proof; a split narrows the cell */
-    /* the greatest age of the last answer; set only if `is_reader` */
+    /* The vouchers of the server have id % cells == cell. A split doubles `cells`. If `cell` is -1,
+       the server is an aggregate of cells or receives a half. */
+    int64_t cell, cells;
+    /* how old the data of the last answer may be; set only if `is_reader` */
     int64_t age_s;
 };
 
@@ -87,9 +91,9 @@ struct store_conn_options {
     uint32_t idle_ms;   /* the server ends a session after this idle time; 0: never */
     const char *listen; /* a channel, or NULL */
     void (*on_up)(struct store_conn *conn, void *arg);
-    /* Called when all hosts have failed in turn. `why` is the reason of a host that has answered,
-       if there is one, and preferably of a host that is not read-only. Also called with `was_up`
-       when an established connection fails, before its queries are answered. */
+    /* Called when all hosts have failed in turn. `why` is the reason of one host: preferably of a
+       host that has answered and is not read-only. Also called with `was_up` when an established
+       connection fails, before its queries are answered. */
     void (*on_down)(struct store_conn *conn, bool was_up, const struct rlock_err *why,
                     void *arg);
     void (*on_notify)(const char *payload, void *arg); /* NULL if `listen` is NULL */

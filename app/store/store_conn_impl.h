@@ -10,7 +10,7 @@ enum state {
     STATE_RESOLVING,
     STATE_CONNECTING,
     STATE_ASKING,   /* for the server process */
-    STATE_CHECKING, /* behind a pooler, see pooler.h */
+    STATE_CHECKING, /* whether a pooler shares the server process, see pooler.h */
     STATE_PREPARING,
     STATE_UP,
     STATE_CLOSED
@@ -36,14 +36,16 @@ struct store_conn {
     unsigned resolve_host;
     bool is_resolving;
     struct pooler_check pooler;
-    /* the value of `attempts` in the attempt to which `pooler` belongs */
+    /* the value of `attempts` when `pooler` was started */
     unsigned check_attempt;
     bool is_checking;
     int64_t asked_pid; /* the server process, from the last answer in STATE_ASKING */
     unsigned asked;
     /* whether an administrator has cancelled a commit's wait for the standby */
     bool is_wait_cancelled;
-    bool is_committed; /* the oldest pending query waits for STATEMENT_PROOF */
+    /* the transaction of the oldest pending query has ended, and its STATEMENT_PROOF (see
+       store_statements.h) has no answer yet */
+    bool is_committed;
     bool is_reconfigured;
     uint32_t statement_ms; /* the session's statement_timeout for the next query */
     int64_t deadline_us;
@@ -80,8 +82,9 @@ void store_conn_fail_later(struct store_conn *conn, enum rlock_status status,
                            const char *what, const char *why);
 
 void store_conn_drop(struct store_conn *conn);
-/** Answer the queries in `failed` with the status of `why`. If `why` says that the server must not
- *  be used, the status is RLOCK_IO instead, because the outcome is unknown. */
+/** Answer the queries in `failed`: with the status of `why` if it is RLOCK_TIMEOUT or
+ *  RLOCK_CANCELLED, otherwise with RLOCK_IO. Any other status tells why the server is left, and not
+ *  whether the query was executed. */
 void store_conn_answer_failed(struct store_conn *conn, const struct rlock_err *why);
 
 /** Send a statement that has no parameters, without a Sync. Returns false if libpq has failed. */

@@ -388,7 +388,7 @@ void store_conn_follow(struct store_conn *conn, const struct store_conn *leader)
         store_conn_arm(conn, 0);
     } else if (conn->state == STATE_UP &&
                conn->session.server_start_us != leader->session.server_start_us) {
-        /* store_conn_fail() adds one to the host */
+        /* the host before the leader's, because store_conn_fail() goes on to the next host */
         conn->host = leader->host + conn->host_count - 1;
         store_conn_fail_later(conn, RLOCK_IO, "connection left",
                               "another server accepts writes");

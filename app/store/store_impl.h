@@ -12,7 +12,7 @@ struct call {
     struct store_query query; /* query.link also links the call in lists of the store */
     struct store *store;
     enum rlock_status status; /* the answer to be given later, see store_answer_later() */
-    struct reads *reads;      /* the reads of the connection; set for a read */
+    struct reads *reads;      /* for a read only: the queue of its connection */
     /* only used if the call may wait for its connection: */
     store_query_cb done; /* answers and frees the call; query.done calls it */
     enum statement statement;
@@ -73,6 +73,7 @@ enum role {
     ROLE_LANE
 };
 
+/** A server process that may still commit a batch whose connection has failed. */
 struct suspect {
     struct rlock_link link;
     struct store_backend backend;
@@ -144,8 +145,8 @@ struct store {
     struct probe probe;
     struct rlock_link resolving; /* batch_call; they wait until no suspect is left */
     struct rlock_link suspects;
-    size_t
-        retiring; /* number of suspects at the begin of the list that retire_query ends */
+    /* retire_query ends the first `retiring` elements of `suspects`; 0: it is not under way */
+    size_t retiring;
     struct store_query retire_query;
     uv_timer_t unsent_timer;
     uv_timer_t retire_timer;
@@ -231,8 +232,8 @@ void store_set_expiry_leader(struct store *store, bool is_leader);
 
 void store_start_probe(struct store *store);
 
-/** Report whether the store is up, if that has changed, or if the reason has. @why  why it is down;
- *  NULL: something has come up */
+/** Report whether the store is up, if this or the reason has changed since the last report.
+ *  @why  why a connection is down; NULL: a connection has come up */
 void store_report_state(struct store *store, const struct rlock_err *why);
 
 void store_send_lookups(struct store *store);

@@ -25,7 +25,7 @@
     X(RETIRE,           "retire",           NOTHING) \
     X(READ_ORDER,       "read_order",       BARRIER) \
     X(SEARCH_ORDER,     "search_order",     BARRIER) \
-    X(PAY_ORDER,        "pay_order",        BARRIER) /* these 4 are as in enum change */ \
+    X(PAY_ORDER,        "pay_order",        BARRIER) /* these 4: sequence of enum change */ \
     X(CANCEL_ORDER,     "cancel_order",     BARRIER) \
     X(REFUND_ORDER,     "refund_order",     BARRIER) \
     X(REDEEM_ORDER,     "redeem_order",     BARRIER) \

@@ -76,8 +76,8 @@ void fixture_share_services(struct fixture *fixture);
 
 void fixture_servers(struct fixture *fixture, const char *verb, const char *which);
 
-/** Start a process that receives the WAL like a standby with the name pg_receivewal. The process
- *  runs until it is killed or the test program ends. Returns its process id. */
+/** Start pg_receivewal. To the server it is a standby with the name "pg_receivewal". It runs until
+ *  it is killed or the test program ends. Returns its process id. */
 pid_t fixture_receive_wal(const struct fixture *fixture);
 
 /** Make a server run and answer, even if the server is stopped or paused. */

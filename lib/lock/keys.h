@@ -13,7 +13,8 @@
 #include "lock/internal.h"
 #include "redis/wire.h"
 
-#define RLOCK_HOST_LEN  8 /* the first bytes of a client's id, a hash of its host name */
+/* A client's id begins with a hash of its host name. This is the length of the hash. */
+#define RLOCK_HOST_LEN  8
 #define RLOCK_OWNER_MAX (RLOCK_CLIENT_ID_LEN + 1 + REDIS_DIGITS_MAX)
 
 /** Choose the id of the client and the keys of its buckets. Returns RLOCK_OK, RLOCK_IO or
@@ -36,8 +37,8 @@ size_t rlock_keys_owner(const struct rlock_client *client, uint64_t number,
 
 uint64_t rlock_keys_hold_left_ms(const struct rlock *lock);
 
-/** Write the keys or arguments of a script call: for each lock, one for each of the `words`, which
- *  end with RLOCK_WORD_END. */
+/** Write the keys or arguments of a script call: for each lock, the `words`, which end with
+ *  RLOCK_WORD_END. */
 void rlock_keys_write(const struct rlock_server *server, struct rlock *const *locks,
                       unsigned count, const enum rlock_word *words);
 

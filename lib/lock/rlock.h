@@ -71,8 +71,8 @@ struct rlock;
  * A string with the owner's value, set by SET NX PX, and deleted if it still has this
  * value. The lock is not reentrant: its owner finds it busy, too. A client hands a
  * released lock to its own next waiter, and new callers queue behind the waiters of their
- * client. A client keeps the lock for at most 16 grants or 10 ms in a row. Only the last
- * release of these sends a message to other clients that wait. Then the client yields: its
+ * client. A client keeps the lock for at most 16 grants or 10 ms in a row. Only the last of
+ * these releases sends a message to other clients that wait. Then the client yields: its
  * calls that can wait do not try for up to 64 ms, or until other clients had their turns.
  *
  * Source  Redis "SET NX PX" pattern; fencing: M. Kleppmann, "How to do distributed
@@ -90,8 +90,8 @@ extern const struct rlock_kind rlock_plain;
  *
  * Each owner has a fence of its own, greater than the fences of earlier owners; compare
  * only fences of one name. A loss that happens at the server, such as a forced release or
- * a failover, is noticed only by the last owner in a row. The fences of all owners in
- * that row are smaller than the fence of the new owner.
+ * a failover, is noticed only by the last owner in a row. But the fence of the new owner is
+ * greater than the fences of all owners in that row, so the resource can refuse these owners.
  *
  * Source  D. Dice, V. Marathe, N. Shavit, "Lock cohorting", PPoPP 2012
  */
@@ -287,8 +287,8 @@ struct rlock_acquire_options {
     rlock_cb on_lost; /* called once when the watchdog finds the lock lost; the lock is
                           then no longer held. Never called without the watchdog. May be
                           NULL */
-    void *lost_arg;   /* the `arg` of on_lost; NULL: the `arg` of acquire, which the
-                          calls of rlock_sync.h do not have */
+    void *lost_arg;   /* the `arg` of on_lost; NULL: the `arg` of rlock_acquire(),
+                          but with rlock_sync.h NULL */
     uint32_t wait_ms; /* how long to wait for another owner, and for the server while it
                           is away; 0: one try. The waiter tries again when pub/sub
                           reports a release, when the owner's lease ends or, if
@@ -500,9 +500,9 @@ bool rlock_is_held(const struct rlock *lock);
 
 /**
  * Return the fencing token of a held lock, which is greater than 0. A failover that loses the
- * latest grants lowers the counter of fences. If the token of a grant is not greater than all
- * tokens that this client has seen, the client raises the counter and acquires the lock again
- * before it calls the callback.
+ * latest grants lowers the counter of fences. So if the token of a grant is not greater than
+ * all tokens that this client has seen, the client raises the counter and acquires the lock
+ * again before it calls the callback.
  */
 int64_t rlock_fence(const struct rlock *lock);
 

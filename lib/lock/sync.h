@@ -35,7 +35,8 @@ static inline void rlock_sync_end(struct rlock_sync_call *call)
     rlock_sync_answer(call, RLOCK_OK);
 }
 
-/** In the loop: add a group that closing the sync frees, before it closes the clients. */
+/** In the loop: add a group. When the sync is closed, it frees the group, and then closes the
+ *  clients. */
 void rlock_sync_add_group(struct rlock_sync *sync, struct rlock_group *group);
 
 #endif

@@ -594,8 +594,8 @@ static bool is_owner(const struct rlock_waiter *waiter, const char *text, size_t
     return text_len == owner_len && memcmp(text, owner, owner_len) == 0;
 }
 
-/** Handle a message of a kind without a queue. If another client has released the lock, this
- *  client no longer yields. */
+/** Handle a message of a kind without a queue. If another client has released the lock, it has had
+ *  its turn, so this client yields to one client fewer. */
 static void wait_on_release(struct rlock_channel *channel)
 {
     struct rlock_waiter *first = first_waiter(channel);

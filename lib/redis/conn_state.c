@@ -79,7 +79,9 @@ static struct redis_conn *pausing_sibling(struct redis_conn *conn)
     return NULL;
 }
 
-/** Siblings that have lost the same master get the same time. */
+/** Return when to connect again. Siblings that wait for the same master connect at the same time:
+ *  after a loss, `conn` takes the time of a waiting sibling. Otherwise the waiting siblings take
+ *  the time of `conn`. */
 static int64_t next_attempt_us(struct redis_conn *conn, bool was_up)
 {
     const struct redis_conn *pausing = was_up ? pausing_sibling(conn) : NULL;

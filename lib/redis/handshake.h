@@ -6,7 +6,8 @@
  * is still loading its data. HELLO shows whether the server is a replica, and whether its version
  * is too old. EXISTS is sent in a cluster only, with a key: the master of the key replies, and
  * other nodes name the master in the error MOVED. EVALSHA and EVAL run a script that names the
- * rights that the user lacks. Both are sent, because later scripts are called in both ways, too.
+ * rights that the user lacks. Later scripts are called in both ways, so the user needs the right to
+ * both commands.
  */
 #ifndef REDIS_HANDSHAKE_H
 #define REDIS_HANDSHAKE_H

@@ -1,8 +1,8 @@
 /*
  * socket.h - one stream to a Redis server: bytes go out, replies come in.
  *
- * The socket does not reconnect, time out or match replies to commands; conn.h does this. After
- * redis_socket_close() no event handler is called. An event handler may call it, too.
+ * The socket does not reconnect, time out or match replies to commands; conn.h does this. An event
+ * handler may call redis_socket_close(). After this call no event handler is called.
  *
  * Threads  only the thread of the loop
  * Blocks   never

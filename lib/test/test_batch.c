@@ -492,8 +492,8 @@ CLIENT_CASE(test_batch__that_is_refused)
            "refused: 'OOM command not allowed'\n");
 }
 
-/** While the connection is lost, missing rights do not matter, because only the last connection
- *  lacked them. */
+/** The rights are read after each connect. While the connection is lost, they are unknown. So the
+ *  call fails because the server is down, and not because the user lacks a right. */
 CLIENT_CASE(test_batch__lacks_a_right_only_while_connected)
 {
     struct rlock_acquire_options reentrant = {.kind = &rlock_reentrant, .holder = 77};

@@ -437,7 +437,7 @@ GROUP_CASE(test_rlock_group_free__waits_for_each_member)
         assert_int_equal(test->group->members[late].call, GROUP_CALL_RELEASE);
         blocks = torture_blocks();
         rlock_group_free(test->group);
-        rlock_batch_leave(lock); /* the server does not answer yet */
+        rlock_batch_leave(lock); /* so that the loop does not answer the release */
         uv_run(&test->loop, UV_RUN_NOWAIT);
         ASSERT_NUMBER(torture_blocks(), ==, blocks);
         rlock_state_on_release(test->clients[late], lock, &released);

@@ -405,8 +405,8 @@ TURNS_CASE(test_message__of_an_own_release_wakes_nobody)
     assert_int_equal(turns_of(test)->yield_until_us, frozen_us);
 }
 
-/** After a turn, this client tries at once at the message of the last of the clients that had
- *  waited. */
+/** After its turn, this client yields to three other clients. Each message says that one of them
+ *  has released the lock, and shortens the yield. The third message ends it. */
 TURNS_CASE(test_message__of_another_client_brings_the_next_turn_nearer)
 {
     static const int64_t wanted_us[] = {4000, 2000, 0, 0};

@@ -1,9 +1,9 @@
--- Delete up to p_limit orders, and as many events, of a voucher that this cell gave to another cell
--- more than two minutes ago. During these two minutes a request that lost its connection may still
+-- Delete up to p_limit orders, and as many events, of a voucher that this cell gave to another
+-- cell. The rows are kept for two minutes, because a request that lost its connection may still
 -- look up its order. Returns how many rows were deleted. Returns 0 if no row may be deleted now.
 --
--- Refused until the split has ended, because the other database still receives deletions from this
--- database.
+-- Refused until the split has ended. Until then the other database repeats each deletion in this
+-- database, so it would lose the rows.
 create or replace function delete_moved(p_limit bigint) returns bigint
 language plpgsql
 as $$

@@ -1,11 +1,11 @@
 -- Erase a shopper, see erase_shoppers(). Called by the owner. Also erases the orders in all
 -- archives of this schema: archive_vouchers() makes their tables with the types of this schema.
 --
--- Leaves out the vouchers that this cell has given to another cell, which erases their orders.
--- delete_moved() deletes the rows in this cell.
+-- Leaves out the vouchers that this cell has given to another cell: the other cell erases their
+-- orders, and delete_moved() deletes the rows in this cell.
 --
 -- Refused, with the reason in `refusal`, if the shopper has an unpaid order, or an order of a sale
--- that has not ended. The limit of that sale would not count the erased orders.
+-- that has not ended, because the limit of that sale would not count the erased orders.
 create or replace function erase_user(p_user bigint,
     out refusal text, out orders bigint, out events bigint, out keys bigint)
 language plpgsql

@@ -17,7 +17,7 @@ declare
 begin
     ended := 0;
     perform from voucher v where v.id = p_voucher for no key update;
-    if not found then -- it was given to another cell
+    if not found then -- another cell has the voucher now
         expired := 0;
         return;
     end if;

@@ -9,7 +9,7 @@ set plan_cache_mode = force_generic_plan set jit = off
 as $$
 declare
     v_from bigint := 0; -- orders with smaller ids were placed before p_since
-    v_to bigint := 9223372036854775807; -- this order and later ones were not
+    v_to bigint := 9223372036854775807; -- orders with this or a greater id were not
     v_middle bigint;
     v_order record;
 begin

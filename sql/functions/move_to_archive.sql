@@ -4,7 +4,7 @@
 --
 -- The payments of these orders stay in this schema, so that no payment can pay another order.
 --
--- Refused during a split, because the other cell receives the deletions in this cell.
+-- Refused during a split, because the other cell would repeat the deletions.
 create or replace function move_to_archive(p_vouchers bigint[], p_schema text) returns void
 language plpgsql
 as $$

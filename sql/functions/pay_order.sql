@@ -6,9 +6,9 @@
 --   5 no order      there is no such order; `changed` is NULL
 --   6 payment used  this payment has paid another order
 --
--- 6 is returned even if 3 or 4 is true, too. After 3 or 4 the caller refunds the payment, which
--- would be wrong if the payment has paid another order. A payment after the payment deadline is too
--- late, even if the order has not expired yet. Then the order expires here.
+-- 6 is returned even if 3 or 4 is true, too, because after 3 or 4 the caller refunds the payment.
+-- The refund would be wrong if the payment has paid another order. A payment after the payment
+-- deadline is too late, even if the order has not expired yet. Then the order expires here.
 create or replace function pay_order(p_voucher bigint, p_order bigint, p_actor text,
     p_payment_ref text, p_amount_cents bigint,
     out verdict smallint, out changed voucher_order)

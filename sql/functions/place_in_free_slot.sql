@@ -9,7 +9,7 @@ set plan_cache_mode = force_generic_plan set jit = off
 as $$
 declare
     v_slots smallint[];
-    v_newest_fence bigint; -- a fence that makes p_fence stale if it is not smaller
+    v_newest_fence bigint; -- p_fence is stale if it is not greater
 begin
     -- Look again, because earlier requests of the same batch may have placed orders.
     select f.verdict, f.order_id, f.detail into verdict, order_id, detail

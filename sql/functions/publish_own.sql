@@ -1,7 +1,7 @@
 -- Limit the publication for the aggregate, if there is one, to the rows of the cell p_number of
--- p_cells. So the publication has no rows that this cell has given to another cell. If p_number is
--- -1, the publication has no rows. Then this database still receives a half, which the aggregate
--- gets from the other cell.
+-- p_cells. So the publication has no rows that this cell has given to another cell. While this
+-- database receives a half, p_number is -1, and the publication has no rows, because the aggregate
+-- gets the half from the other cell.
 create or replace function publish_own(p_number integer, p_cells integer) returns void
 language plpgsql
 as $$

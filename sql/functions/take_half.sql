@@ -1,6 +1,7 @@
 -- Make this database, which has received the half of a cell, the cell of this half. `p_half` is what
--- half_sequences() of the other database has returned after give_half(). The transaction of give_half()
--- is the last one that changes rows of the half. So if its change of the cell has arrived, all rows have.
+-- half_sequences() of the other database has returned after give_half(). The transaction of
+-- give_half() is the last one that changes rows of the half. So if its change of the table cell has
+-- arrived, all rows have arrived.
 create or replace function take_half(p_half json) returns void
 language plpgsql
 as $$
@@ -22,8 +23,8 @@ begin
     perform setval('voucher_id_seq', (p_half ->> 'last_voucher')::bigint),
             setval('voucher_order_id_seq', (p_half ->> 'last_number')::bigint);
     delete from cell;
-    -- The aggregate already has the vouchers from the other cell, and gets all later changes from
-    -- this cell.
+    -- The aggregate already has these vouchers, from the other cell. So this cell publishes only
+    -- their later changes.
     perform publish_own(v_number, v_cells);
     insert into cell (number, cells) values (v_number, v_cells);
 end

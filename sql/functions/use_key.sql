@@ -1,6 +1,10 @@
--- Record the key of a request, in the transaction of its change. `is_new` is true if the key was
--- not used before. Otherwise `is_same` says whether the key was used for the same request, and
--- `made_id` is the id of what that request created. Waits while another session uses the same key.
+-- Record the Idempotency-Key of a request, in the transaction of its change. (The key of a request
+-- that places an order is in voucher_order.) `is_new` is true if the key was not used before.
+-- Otherwise `is_same` says whether the key was used for the same request, and `made_id` is the
+-- voucher that the first request created, if any. Waits while another session uses the same key.
+--
+-- If a request creates a voucher, p_voucher is 0, because a repeated request does not know the
+-- voucher, and p_made_id is the voucher. Otherwise p_made_id is NULL.
 --
 -- Keys are kept for 7 days. Each new key deletes up to two keys that are older, so the table stays
 -- bounded without a separate task.

@@ -21,8 +21,10 @@
 
 static struct {
     enum rlock_status status; /* of answers from the store, the catalogue and Redis */
-    enum rlock_status second; /* if not OK: the status of the call that follows a read */
-    bool has_no_pages;        /* there is no memory for pages */
+    /* if not OK: replaces `status` for changes of orders, for lists of events, and for the pages
+       of orders after the first */
+    enum rlock_status second;
+    bool has_no_pages; /* there is no memory for pages */
     bool shows_debug;
     bool is_redis_down, is_revoked, is_cluster;
     bool has_entry;

@@ -75,10 +75,10 @@ select voucher_id % 65536, id % 1048576 from voucher_order order by 1;
 --> 6|6
 --> 7|7
 
--- Each voucher has an order of shopper 99, and shopper 1 has an order of another voucher. If
--- place_many() places a batch itself, each order has an entry in the index of deadlines. If
--- place_many() leaves the batch to place_orders() and all shoppers are new, the batch has one
--- entry.
+-- The number of entries in the index of deadlines shows who has placed a batch of 16 new shoppers:
+-- place_many() makes one entry per order. place_orders() makes one for the whole batch, but one per
+-- order if fewer than 16 requests have a ticket. A batch stays plain although there are orders of
+-- shopper 99 and an order of shopper 1 for another voucher.
 -- test_place_many__places_plain_batches_together
 create function pg_temp.entries(p_stock integer, p_is_guarded boolean, p_tickets integer,
     p_begin interval, out entries bigint, out orders bigint) language plpgsql as $$

@@ -41,8 +41,8 @@ s: select note_webhook(1, 1, 7, 998, 999, null);
 execute list_webhooks;
 --> 1|1|7|https://one.example|whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw|998|999
 --> 2|1|0|https://two.example|whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw|1000|1000
--- Nothing is noted for an earlier deliverer, for a version of the row that an operator has changed,
--- and for an endpoint that was removed.
+-- Nothing is noted with a smaller fence (an earlier deliverer), with another version than that of
+-- the row (an operator has changed it), or without a row (an operator has removed it).
 select note_webhook(1, 1, 6, 1000, 1000, null) is null, note_webhook(1, 2, 7, 1000, 1000, null) is null,
        note_webhook(3, 1, 7, 1000, 1000, null) is null;
 --> t|t|t
