@@ -29,17 +29,16 @@
 #define LOOK_MAX_NS 100000000 /* its longest sleep before it looks for calls again */
 
 struct rlock_sync {
-    uv_mutex_t mutex;          /* protects the fields before `process` */
-    uv_cond_t background_wake; /* wakes the background thread to end it */
-    uv_cond_t idle;            /* signalled when the last thread or client has left */
-    struct rlock_link arrived; /* calls that have not begun */
-    struct rlock_link
-        sleeping;       /* calls of sleeping threads; any of these threads could lead */
-    uint64_t left_ns;   /* when the last leader left */
-    uint64_t due_ns;    /* when the background thread must look: the next timer */
-    uint64_t look_ns;   /* when the background thread will look */
-    unsigned inside;    /* number of threads in a call */
-    uv_thread_t leader; /* valid if is_led */
+    uv_mutex_t mutex;           /* protects the fields before `process` */
+    uv_cond_t background_wake;  /* wakes the background thread to end it */
+    uv_cond_t idle;             /* signalled when the last thread or client has left */
+    struct rlock_link arrived;  /* calls that have not begun */
+    struct rlock_link sleeping; /* calls of sleeping threads; each could lead */
+    uint64_t left_ns;           /* when the last leader left */
+    uint64_t due_ns;            /* when the background thread must look: the next timer */
+    uint64_t look_ns;           /* when the background thread will look */
+    unsigned inside;            /* number of threads in a call */
+    uv_thread_t leader;         /* valid if is_led */
     bool is_led;
     uint64_t poll_ns; /* how long a thread with a call polls before it sleeps */
     bool is_closing;  /* no call begins any more, and the background thread ends */
