@@ -16,49 +16,49 @@ as $$
 #variable_conflict use_column
 declare
     v_change record;
-    v_event record;
-    v_from bigint; -- the first id to return
+    v_next record;
+    v_from bigint; -- the first id that may follow the change
     v_left bigint := p_limit;
 begin
     for v_change in
-        (select o.id >> 20 as number, o.voucher_id, o.id from voucher_order o
-         where o.follows is null and o.id >> 20 >= p_first and o.id >> 20 <= p_until
-         order by o.id >> 20 limit p_limit + 1)
-        union all
-        (select e.id >> 20, e.voucher_id, e.id from order_event e
-         where e.id >> 20 > p_first and e.id >> 20 <= p_until
-         order by e.id >> 20 limit p_limit)
-        union all
-        (select s.id >> 20, s.voucher_id, s.id from stock_event s
-         where s.id >> 20 > p_first and s.id >> 20 <= p_until
-         order by s.id >> 20 limit p_limit)
-        order by number
+        select h.*, h.id >> 20 as number
+        from voucher_history h
+        where h.follows is null and h.id >> 20 >= p_first and h.id >> 20 <= p_until
+        order by h.id >> 20
+        limit p_limit + 1 -- the change with the number p_first is not returned
     loop
-        v_from := v_change.id;
-        if v_change.number = p_first then
+        exit when v_left = 0;
+        id := v_change.id;
+        voucher_id := v_change.voucher_id;
+        order_id := v_change.order_id;
+        at := v_change.at;
+        stock_change := v_change.stock_change;
+        actor := v_change.actor;
+        from_status := v_change.from_status;
+        to_status := v_change.to_status;
+        detail := v_change.detail;
+        first := v_change.number;
+        v_from := id + 1;
+        if first = p_first then
             v_from := (p_number + 1) << 20; -- the rest of a batch
-        end if;
-        for v_event in
-            select h.* from voucher_history h
-            where h.voucher_id = v_change.voucher_id and h.id >= v_from
-            order by h.id
-        loop
-            exit when v_event.follows is null and v_event.id > v_change.id;
-            id := v_event.id;
-            voucher_id := v_event.voucher_id;
-            order_id := v_event.order_id;
-            at := v_event.at;
-            stock_change := v_event.stock_change;
-            actor := v_event.actor;
-            from_status := v_event.from_status;
-            to_status := v_event.to_status;
-            detail := v_event.detail;
-            first := v_change.number;
+        else
             return next;
             v_left := v_left - 1;
-            if v_left = 0 then
-                return;
-            end if;
+        end if;
+        continue when order_id is distinct from id; -- only orders are placed in batches
+        for v_next in
+            select o.id, o.created_at, o.user_id, o.follows
+            from voucher_order o
+            where o.voucher_id = v_change.voucher_id and o.id >= v_from
+            order by o.id
+        loop
+            exit when v_left = 0 or v_next.follows is null;
+            id := v_next.id;
+            order_id := v_next.id;
+            at := v_next.created_at;
+            actor := 'shopper:' || v_next.user_id;
+            return next;
+            v_left := v_left - 1;
         end loop;
     end loop;
 end

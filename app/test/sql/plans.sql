@@ -35,11 +35,12 @@ insert into question values
     ('order_events', '1, 0, 21, 100000 * 1048576::bigint + 1'),
     ('feed_events', '9000000, 9000000, 9000000, 21'),
     ('due_batches', '500, ''{}''');
--- For each change, the query reads up to 10 rows that follow the change.
+-- Behind each order, the query reads up to 10 rows, to see which orders belong to its batch.
 insert into question values
-    ('feed_events', '0, 0, 9000000, 21', 250),
-    ('feed_events', '150000, 150000, 9000000, 21', 250),
-    ('feed_events', '350000, 350000, 9000000, 21', 250);
+    ('feed_events', '0, 0, 9000000, 21', 150),
+    ('feed_events', '150000, 150000, 9000000, 21', 150),
+    ('feed_events', '350000, 350000, 9000000, 21', 50),
+    ('feed_events', '450000, 450000, 9000000, 21', 50);
 -- The query begins after the last open voucher, and reads half of the index voucher_end_begin (see
 -- sql/migrations).
 insert into question values ('list_open', 'now() + interval ''501 min'', 5, 21', 1000);
@@ -84,6 +85,8 @@ from generate_series(1001, 1100) n;
 insert into order_event (voucher_id, id, order_id, at, actor, from_status, to_status)
 select 1, (n + 200000) * 1048576::bigint + 1, n * 1048576::bigint + 1, now(), 'x', 'unpaid', 'paid'
 from generate_series(1, 200000) n;
+insert into stock_event (voucher_id, id, at, actor, stock_change)
+select 1, (n + 400000) * 1048576::bigint + 1, now(), 'x', 0 from generate_series(1, 200000) n;
 insert into payment (payment_ref, order_id)
 select n, n * 1048576::bigint + 1 from generate_series(1, 200000) n;
 select * from question, pg_temp.answer(query, arguments)
