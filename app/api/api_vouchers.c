@@ -174,11 +174,13 @@ void api_patch_voucher(struct api_request *request)
 {
     static const struct json_field fields[] = {CHANGEABLE_FIELDS(false), {0}};
     struct voucher changes = {.requires_ticket = -1, .pow_bits = -1};
+    char actor[ACTOR_BYTES];
 
     if (!api_read_body(request, fields, &changes))
         return;
+    api_name_actor(request, actor);
     if (can_require_ticket(request, changes.requires_ticket))
-        store_patch_voucher(request->api->options.store, request->id, &changes,
+        store_patch_voucher(request->api->options.store, request->id, &changes, actor,
                             vouchers_on_written, request);
     else
         api_answer_invalid_field(request, "requires_ticket", ticket_message);

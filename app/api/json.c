@@ -348,7 +348,8 @@ char *json_print_webhook(const struct event *event)
     char type[32];
 
     if (event->to_status == NULL)
-        snprintf(type, sizeof(type), "stock.changed");
+        snprintf(type, sizeof(type), "%s",
+                 event->detail != NULL ? "voucher.changed" : "stock.changed");
     else
         snprintf(type, sizeof(type), "order.%s",
                  event->from_status != NULL ? event->to_status : "placed");

@@ -131,18 +131,18 @@ enum change_verdict {
    left by EVENT_VOUCHER_BITS, plus the lowest bits of the voucher's id. */
 #define EVENT_VOUCHER_BITS 20
 
-/* A row of a voucher's history: a change of an order, or of the stock. */
+/* A row of a voucher's history: a change of an order, of the stock, or of other fields. */
 struct event {
     int64_t id;    /* ids increase in the sequence in which a voucher's events commit */
     int64_t first; /* in a feed, the number by which the event is sorted; otherwise 0 */
     int64_t voucher_id;
-    int64_t order_id; /* 0: a change of the stock */
+    int64_t order_id; /* 0: a change of the voucher itself */
     int64_t at_us;
     int64_t stock_change;    /* added to stock_left */
     const char *actor;       /* "shopper:7", "admin:1", "payment:3", "system" */
     const char *from_status; /* NULL: the order was placed */
-    const char *to_status;   /* NULL: a change of the stock */
-    const char *detail;      /* the payment_ref of a payment; else NULL */
+    const char *to_status;   /* NULL: a change of the voucher itself */
+    const char *detail;      /* the payment_ref, or what an edit has changed; else NULL */
 };
 
 #endif

@@ -445,8 +445,8 @@ void store_create_vouchers(struct store *store, const struct voucher *vouchers,
  *            begin_us, end_us and pay_within_s (0: not changed); requires_ticket and pow_bits
  *            (-1: not changed) */
 void store_patch_voucher(struct store *store, int64_t voucher_id,
-                         const struct voucher *changes, store_vouchers_cb callback,
-                         void *arg);
+                         const struct voucher *changes, const char *actor,
+                         store_vouchers_cb callback, void *arg);
 
 /** @add  how much stock to add; a negative number removes unsold stock */
 void store_restock_voucher(struct store *store, int64_t voucher_id, int64_t add,

@@ -229,8 +229,8 @@ static void optional_time(struct store_params *params, int64_t unix_us)
 }
 
 void store_patch_voucher(struct store *store, int64_t voucher_id,
-                         const struct voucher *changes, store_vouchers_cb callback,
-                         void *arg)
+                         const struct voucher *changes, const char *actor,
+                         store_vouchers_cb callback, void *arg)
 {
     struct call *call = begin(store, store_on_voucher, callback, arg);
     struct store_params *params = &store->params;
@@ -243,6 +243,7 @@ void store_patch_voucher(struct store *store, int64_t voucher_id,
     optional_int64(params, changes->pay_within_s, 0);
     optional_int64(params, changes->requires_ticket, -1);
     optional_int64(params, changes->pow_bits, -1);
+    params_text(params, &(struct text){actor, strlen(actor)});
     store_change_voucher(call, STATEMENT_PATCH_VOUCHER, voucher_id);
 }
 

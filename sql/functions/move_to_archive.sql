@@ -10,6 +10,7 @@ language plpgsql
 as $$
 declare
     v_table text;
+    v_column text;
 begin
     if p_schema = current_schema then
         raise exception 'an archive needs another schema than %', p_schema;
@@ -22,11 +23,16 @@ begin
 
     foreach v_table in array array['stock_event', 'order_event', 'voucher_order', 'voucher'] loop
         execute format('create table if not exists %I.%I (like %2$I)', p_schema, v_table);
-        if v_table = 'voucher_order' and not exists (
-                select from pg_attribute
-                where attrelid = format('%I.%I', p_schema, v_table)::regclass and attname = 'follows') then
-            execute format('alter table %I.%I add column follows boolean', p_schema, v_table);
-        end if;
+        for v_column in -- of a newer release than the archive
+            select format('%I %s', attname, format_type(atttypid, atttypmod)) from pg_attribute
+            where attrelid = v_table::regclass and attnum > 0 and not attisdropped
+              and attname not in (select attname from pg_attribute
+                                  where attrelid = format('%I.%I', p_schema, v_table)::regclass
+                                    and not attisdropped)
+            order by attnum
+        loop
+            execute format('alter table %I.%I add column %s', p_schema, v_table, v_column);
+        end loop;
         execute format('with moved as (delete from %1$I where %2$I = any ($1) returning *)'
                        ' insert into %3$I.%1$I table moved',
                        v_table, case v_table when 'voucher' then 'id' else 'voucher_id' end,

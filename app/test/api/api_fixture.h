@@ -452,12 +452,12 @@ void store_create_vouchers(struct store *store UNUSED, const struct voucher *vou
 }
 
 void store_patch_voucher(struct store *store UNUSED, int64_t voucher_id,
-                         const struct voucher *changes, store_vouchers_cb callback,
-                         void *arg)
+                         const struct voucher *changes, const char *actor,
+                         store_vouchers_cb callback, void *arg)
 {
     DID("patch %" PRId64, voucher_id);
     say_voucher(changes);
-    DID(";");
+    DID(" by %s;", actor);
     answer_vouchers(callback, arg);
 }
 

@@ -188,9 +188,10 @@ UNIT_CASE(test_json_print_order__is_json_with_ids_as_strings)
 
 UNIT_CASE(test_json_print_webhook__names_the_type)
 {
-    static const char *const rows[][3] = {{NULL, NULL, "stock.changed"},
-                                          {NULL, "unpaid", "order.placed"},
-                                          {"unpaid", "paid", "order.paid"}};
+    static const char *const rows[][4] = {{NULL, NULL, NULL, "stock.changed"},
+                                          {NULL, NULL, "{}", "voucher.changed"},
+                                          {NULL, "unpaid", NULL, "order.placed"},
+                                          {"unpaid", "paid", "ref", "order.paid"}};
     struct event event = {.id = 7, .voucher_id = 8, .order_id = 9, .actor = "x"};
     char begin[120];
 
@@ -199,11 +200,12 @@ UNIT_CASE(test_json_print_webhook__names_the_type)
 
         event.from_status = rows[i][0];
         event.to_status = rows[i][1];
+        event.detail = rows[i][2];
         text = json_print_webhook(&event);
         snprintf(begin, sizeof(begin),
                  "{\"type\":\"%s\",\"timestamp\":\"1970-01-01T00:00:00Z\","
                  "\"data\":{\"id\":\"7\",\"voucher_id\":\"8\",",
-                 rows[i][2]);
+                 rows[i][3]);
         ASSERT_BEGINS(text, begin);
         free(text);
     }

@@ -18,6 +18,7 @@
 #define WEBHOOKS  "sql/migrations/0009_webhooks.sql"
 #define MOVED     "sql/migrations/0010_moved_vouchers.sql"
 #define DELIVERED "sql/migrations/0011_webhook_deliveries.sql"
+#define EDITS     "sql/migrations/0012_edit_events.sql"
 #define PREPARED                                                                         \
     "sql/preparations/0002_index_ended_orders.sql "                                      \
     "sql/preparations/0002_index_slots.sql "
@@ -266,6 +267,7 @@ EMPTY_CASE(test_db_migrate__applies_and_records_or_neither)
     remove_file(&files, WEBHOOKS);
     remove_file(&files, MOVED);
     remove_file(&files, DELIVERED);
+    remove_file(&files, EDITS);
     sandbox_do(sandbox, "create table schema_file (path text primary key"
                         " check (path !~ 'unix_us'), checksum text not null,"
                         " applied_at timestamptz default now())");

@@ -133,6 +133,8 @@ insert into planted values
      'history_stock', ''),
     ('insert into stock_event select id + 1048576, id + 1048576, now(), ''x'', 1 from voucher',
      'history_stock', ''),
+    ('update voucher set title = ''first''', 'history_edits',
+     'voucher 102: its last edits have set {"title": "second", "pay_within_s": 60}'),
     ('update order_event set id = id + 1', 'history_ids', 'occurs 1 times'),
     ('update stock_event set id = (select min(id) from voucher_order o
       where o.voucher_id = stock_event.voucher_id) where stock_change > 0',
@@ -159,6 +161,7 @@ select place(101, '{1,2,3}', '{1,2,3}', '{a,b,c}'), place(102, '{1,2,3,4,5}', '{
 select cancel(102, 1), pay(102, 2), pay(102, 3), pay(102, 4), refund(102, 2), redeem(102, 3),
        make_due(102, 5), expire(102, 5);
 select restock_voucher(102, -2);
+select patch_voucher(102, 'first', null, null, null, 60), patch_voucher(102, 'second', null, null, null, null);
 select place(102, '{1,2,5}', '{21,22,23}');
 select status from voucher_order where voucher_id = 102 order by id;
 --> cancelled

@@ -387,14 +387,17 @@ select place(102, '{1,5,6}', '{11,15,16}'), place(101, '{1}', '{21}');
 --> 1 3 1|8
 begin;
 update voucher set end_at = now();
--- The archive may come from an older release, which did not have this column.
+-- The archive may come from an older release, which did not have these columns.
 alter table archive.voucher_order drop column follows;
+alter table archive.stock_event drop column detail;
 select cancel(102, 1), cancel(102, 6), archive_vouchers(103, 'archive');
 --> 1|1|1
 commit;
-select count(*), (select string_agg(table_name, ' ') from information_schema.columns
-                  where table_schema = 'archive' and column_name = 'follows') from archive.voucher;
---> 2|voucher_order
+select count(*), (select string_agg(table_name || '.' || column_name, ' ' order by table_name)
+                  from information_schema.columns where table_schema = 'archive'
+                  and (table_name, column_name) in (('voucher_order', 'follows'), ('stock_event', 'detail')))
+from archive.voucher;
+--> 2|stock_event.detail voucher_order.follows
 drop schema archive cascade;
 
 -- -- the role of the service --

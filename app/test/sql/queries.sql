@@ -108,11 +108,11 @@ execute read_voucher(101);
 --> 101|1|双十一|a 'quoted' \ line|1000000000000|1|100000000|100000000|100|2592000|2030-01-01 00:00:00+00|2030-01-02 00:00:00+00|1|20|20...
 execute read_vouchers('{7,101}');
 --> 101|1|||1000000000000|1|100000000|100000000|100|2592000|2030-01-01 00:00:00+00|2030-01-02 00:00:00+00|1|20|20...
-execute patch_voucher(101, 'new', null, null, '2030-01-03', null, null, null);
+execute patch_voucher(101, 'new', null, null, '2030-01-03', null, null, null, 'admin:3');
 --> 101|2|new|a 'quoted' \ line|1000000000000|1|100000000|100000000|100|2592000|2030-01-01 00:00:00+00|2030-01-03 00:00:00+00|1|20|20...
-execute patch_voucher(101, null, '', '2029-12-31', null, 60, 0, 9);
+execute patch_voucher(101, null, '', '2029-12-31', null, 60, 0, 9, 'admin:4');
 --> 101|3|new||1000000000000|1|100000000|100000000|100|60|2029-12-31 00:00:00+00|2030-01-03 00:00:00+00|0|9|20...
-execute patch_voucher(101, null, null, null, null, null, 1, null);
+execute patch_voucher(101, null, null, null, null, null, 1, null, 'admin:5');
 --> 101|4|new||1000000000000|1|100000000|100000000|100|60|2029-12-31 00:00:00+00|2030-01-03 00:00:00+00|1|9|20...
 execute restock_voucher(101, -1, 'admin:2', null);
 --> 101|5|new||1000000000000|1|99999999|99999999|100|60|2029-12-31 00:00:00+00|2030-01-03 00:00:00+00|1|9|20...
@@ -123,14 +123,20 @@ b: select 1;
 --> notified 101
 --> notified 101
 --> notified 101
-select actor, stock_change from stock_event order by id;
---> admin:1|100000000
---> admin:2|-1
+-- An edit that changes nothing has no event.
+execute patch_voucher(101, 'new', null, null, null, null, null, null, 'admin:6');
+--> 101|6|...
+select actor, stock_change, detail from stock_event order by id;
+--> admin:1|100000000|
+--> admin:3|0|{"title": ["双十一", "new"], "end_at": ["2030-01-02T00:00:00+00:00", "2030-01-03T00:00:00+00:00"]}
+--> admin:4|0|{"begin_at": ["2030-01-01T00:00:00+00:00", "2029-12-31T00:00:00+00:00"], "pow_bits": [20, 9], "description": ["a 'quoted' \\ line", ""], "pay_within_s": [2592000, 60], "requires_ticket": [true, false]}
+--> admin:5|0|{"requires_ticket": [false, true]}
+--> admin:2|-1|
 execute read_voucher(7);
 --> ||||||||||||||20...
 execute read_vouchers('{7}');
 --> ||||||||||||||20...
-execute patch_voucher(7, 'new', null, null, null, null, null, null);
+execute patch_voucher(7, 'new', null, null, null, null, null, null, 'admin:1');
 --> ||||||||||||||20...
 execute restock_voucher(7, 1, 'admin:1', null);
 --> ||||||||||||||20...
@@ -149,7 +155,7 @@ select prepare(name) from query where folder = 'queries'
 select new_voucher(5, 1);
 execute create_vouchers('{x}', '{""}', '{1}', '{1}', '{1}', '{1}', array[now()], array[now()], '{60}', 'x', '{0}', '{0}', null);
 --> ERROR 23514: new row for relation "voucher" violates check constraint "voucher_window"
-execute patch_voucher(101, null, null, null, '2000-01-01', null, null, null);
+execute patch_voucher(101, null, null, null, '2000-01-01', null, null, null, 'admin:1');
 --> ERROR 23514: new row for relation "voucher" violates check constraint "voucher_window"
 execute create_vouchers('{x}', '{""}', '{1}', '{1}', '{100000001}', '{1}', array[now()], '{infinity}', '{60}', 'x', '{0}', '{0}', null);
 --> ERROR 23514: ...
@@ -190,6 +196,7 @@ select actor, to_status, detail from order_event order by id;
 -- test_queries__of_events
 select new_voucher(9, 1), place(101, '{7,8}'), pay(101, 7), refund(101, 7), cancel(101, 8);
 select prepare('voucher_events'), prepare('order_events');
+select restock_voucher(101, 5), patch_voucher(101, 'new', null, null, null, null);
 execute voucher_events(101, 0, 9);
 --> ...|101||...|9|admin|||
 --> ...|101|...|...|-1|shopper:7||unpaid|
@@ -197,6 +204,8 @@ execute voucher_events(101, 0, 9);
 --> ...|101|...|...|0|payment:1|unpaid|paid|ref 7
 --> ...|101|...|...|1|admin:1|paid|refunded|
 --> ...|101|...|...|1|shopper:1|unpaid|cancelled|
+--> ...|101||...|5|admin|||
+--> ...|101||...|0|admin|||{"title": ["title", "new"]}
 execute order_events(101, 0, 9, order_of(101, 7));
 --> ...|101|...|...|-1|shopper:7||unpaid|
 --> ...|101|...|...|0|payment:1|unpaid|paid|ref 7

@@ -60,7 +60,7 @@ static void call_patch_nothing(void)
 {
     const struct voucher unchanged = {.requires_ticket = -1, .pow_bits = -1};
 
-    store_patch_voucher(shop, 7, &unchanged, on_vouchers, shop);
+    store_patch_voucher(shop, 7, &unchanged, "admin:1", on_vouchers, shop);
 }
 
 static void call_patch_all(void)
@@ -73,7 +73,7 @@ static void call_patch_all(void)
                                     .requires_ticket = 0,
                                     .pow_bits = 1};
 
-    store_patch_voucher(shop, 7, &changed, on_vouchers, shop);
+    store_patch_voucher(shop, 7, &changed, "admin:1", on_vouchers, shop);
 }
 
 static void call_restock(void)
@@ -132,9 +132,9 @@ static const struct change_row {
      "23514", "voucher_stock", "refused now 0:;"},
     {call_create, "changes create_vouchers 562/862: {'T'} {''} {100} {200} {30} {2} {3} {4} {900} 'admin:1' {1} {20} null", RLOCK_BUSY,
      "23514", "voucher_window", "busy now 0:;"},
-    {call_patch_nothing, "changes patch_voucher 562/862: 7 null null null null null null null", RLOCK_OK,
+    {call_patch_nothing, "changes patch_voucher 562/862: 7 null null null null null null null 'admin:1'", RLOCK_OK,
      NO_VOUCHER, NULL, "not_found now 0:;"},
-    {call_patch_all, "changes patch_voucher 562/862: 7 'T' '' 3 4 900 0 1", RLOCK_OK, V7 " 8;", NULL,
+    {call_patch_all, "changes patch_voucher 562/862: 7 'T' '' 3 4 900 0 1 'admin:1'", RLOCK_OK, V7 " 8;", NULL,
      "ok now 8: " V7 ";"},
     {call_restock, "changes restock_voucher 562/862: 7 -4 'admin:1' 'key'", RLOCK_REFUSED, "23514", NULL, "invalid now 0:;"},
     {call_restock, "changes restock_voucher 562/862: 7 -4 'admin:1' 'key'", RLOCK_REFUSED, "22003", NULL, "invalid now 0:;"},
