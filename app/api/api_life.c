@@ -150,6 +150,7 @@ static void list_events(struct api_request *request)
 {
     struct event_filter filter = {.voucher_id = request->list.voucher_id,
                                   .order_id = request->list.order_id,
+                                  .without_orders = request->list.without_orders,
                                   .after_id = request->list.after_id,
                                   /* the extra event shows that a page follows */
                                   .limit = request->list.limit + 1,
@@ -195,10 +196,23 @@ static void life_on_voucher(enum rlock_status status,
         api_answer_failure(request, status, false);
 }
 
+static bool read_orders_parameter(struct api_request *request)
+{
+    bool is_repeated;
+    struct text value = http_query(request->http, "orders", &is_repeated);
+
+    request->list.without_orders = text_is(value, "false");
+    if (value.bytes == NULL ||
+        (!is_repeated && (request->list.without_orders || text_is(value, "true"))))
+        return true;
+    api_answer_bad_request(request, "orders must be true or false.");
+    return false;
+}
+
 void api_list_voucher_events(struct api_request *request)
 {
     request->list.voucher_id = request->id;
-    if (read_list(request))
+    if (read_list(request) && read_orders_parameter(request))
         store_read_voucher(request->api->options.store, request->id, life_on_voucher,
                            request);
 }

@@ -61,7 +61,8 @@ struct api_change {
 struct api_list {
     unsigned limit;
     int64_t voucher_id;
-    int64_t order_id; /* the order whose events are listed; 0: all events of a voucher */
+    int64_t order_id; /* the order whose events are listed; 0: the events of a voucher */
+    bool without_orders;
     int64_t after_id;
     struct rlock_link link; /* in a list of struct api_reading */
 };

@@ -45,7 +45,7 @@ static const struct api_route routes[] = {
     ROUTE(GET,   "/v1/vouchers",              VOUCHERS,       ANYONE,                                api_list_vouchers, "state", "limit", "cursor"),
     ROUTE(POST,  "/v1/vouchers",              VOUCHERS,       ADMIN | READS_BODY | LONG_BODY,        api_create_vouchers, NULL),
     ROUTE(POST,  "/v1/vouchers/{id}/restock", RESTOCK,        ADMIN | READS_BODY,                    api_restock_voucher, NULL),
-    ROUTE(GET,   "/v1/vouchers/{id}/events",  VOUCHER_EVENTS, ADMIN | AUDITOR,                       api_list_voucher_events, "after", "limit"),
+    ROUTE(GET,   "/v1/vouchers/{id}/events",  VOUCHER_EVENTS, ADMIN | AUDITOR,                       api_list_voucher_events, "orders", "after", "limit"),
     ROUTE(GET,   "/v1/orders/{id}",           ORDER,          SHOPPER | ADMIN | AUDITOR,             api_read_order, NULL),
     ROUTE(GET,   "/v1/orders",                ORDERS,         SHOPPER | PAYMENT | ADMIN | AUDITOR,   api_list_orders,
           "voucher_id", "user_id", "order_id", "payment_ref", "status", "created_after", "created_before", "limit", "cursor"),

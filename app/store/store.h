@@ -268,8 +268,9 @@ void store_change_order(struct store *store, struct order_change *change,
 
 struct event_filter {
     int64_t voucher_id;
-    int64_t order_id; /* 0: the whole history of the voucher */
-    int64_t after_id; /* 0: from the start */
+    int64_t order_id;    /* 0: the history of the voucher */
+    bool without_orders; /* leave out the events of the voucher's orders */
+    int64_t after_id;    /* 0: from the start */
     unsigned limit;
     int64_t deadline_us; /* clock_mono_us(); 0: timeout_ms from now */
 };

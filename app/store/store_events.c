@@ -51,6 +51,13 @@ static void store_on_events(struct store_query *query, enum rlock_status status,
     store_call_free(&call->call);
 }
 
+static enum statement events_statement(const struct event_filter *filter)
+{
+    if (filter->order_id != 0)
+        return STATEMENT_ORDER_EVENTS;
+    return filter->without_orders ? STATEMENT_STOCK_EVENTS : STATEMENT_VOUCHER_EVENTS;
+}
+
 void store_list_events(struct store *store, const struct event_filter *filter,
                        store_events_cb callback, void *arg)
 {
@@ -64,9 +71,7 @@ void store_list_events(struct store *store, const struct event_filter *filter,
     if (filter->order_id != 0)
         params_int64(params, filter->order_id);
     call->call.deadline_us = filter->deadline_us;
-    store_read(&call->call,
-               filter->order_id != 0 ? STATEMENT_ORDER_EVENTS : STATEMENT_VOUCHER_EVENTS,
-               1 + filter->limit / SMALL_ROWS);
+    store_read(&call->call, events_statement(filter), 1 + filter->limit / SMALL_ROWS);
 }
 
 /* -- the feed -- */

@@ -44,6 +44,7 @@
     X(LIST_ORDERS,      "list_orders",      BARRIER) \
     X(LIST_VOUCHER_ORDERS, "list_voucher_orders", BARRIER) \
     X(VOUCHER_EVENTS,   "voucher_events",   BARRIER) \
+    X(STOCK_EVENTS,     "stock_events",     BARRIER) \
     X(ORDER_EVENTS,     "order_events",     BARRIER) \
     /* the next four have the sequence of enum voucher_state */ \
     X(LIST_ANY,         "list_any",         BARRIER) \

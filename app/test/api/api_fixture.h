@@ -351,9 +351,9 @@ void store_list_events(struct store *store UNUSED, const struct event_filter *fi
 
     for (int i = 1; i < 501; i++)
         events[i] = (struct event){.id = 71 + i, .voucher_id = 7, .actor = "system"};
-    DID("list events %" PRId64 " %" PRId64 " %" PRId64 " %u in %" PRId64 ";",
+    DID("list events %" PRId64 " %" PRId64 " %" PRId64 " %u in %" PRId64 "%s;",
         filter->voucher_id, filter->order_id, filter->after_id, filter->limit,
-        left_ms(filter->deadline_us));
+        left_ms(filter->deadline_us), filter->without_orders ? " without orders" : "");
     callback(fake.second != RLOCK_OK ? fake.second : fake.status, events,
              fake.status != RLOCK_OK                                   ? 0
              : fake.has_many_events && filter->after_id < events[1].id ? 501

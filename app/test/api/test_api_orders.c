@@ -442,6 +442,7 @@ API_CASE(test_failures__have_their_answers)
 #define ONE_REQUIRED                                                                     \
     "400 bad_request: One of voucher_id, user_id, order_id and payment_ref is required."
 #define BAD_STATUS "400 bad_request: status must be one status of an order."
+#define BAD_ORDERS "400 bad_request: orders must be true or false."
 #define BAD_REF                                                                          \
     "400 bad_request: payment_ref must be one text of 1 to 200 bytes of UTF-8."
 
@@ -486,7 +487,11 @@ API_CASE(test_lists__read_one_more_than_the_page)
          "200 {\"items\":[{\"id\":\"71\",\"voucher_id\":\"7\",\"at\":\"1970-01-01T00:00:00Z\",\"stock_change\":-1,"
          "\"order_id\":\"71\",\"actor\":\"shopper:5\"}],\"next_cursor\":null}"},
         {"GET /v1/orders/71/events", SHOPPER, NULL, NULL, READ "list events 7 71 0 21 in 2000;", NULL},
+        {"GET /v1/vouchers/7/events?orders=true", ADMIN, NULL, NULL, "read voucher 7;list events 7 0 0 21 in 2000;", NULL},
+        {"GET /v1/vouchers/7/events?orders=false", ADMIN, NULL, NULL, "read voucher 7;list events 7 0 0 21 in 2000 without orders;", NULL},
         {"GET /v1/orders/71/events?after=x", SHOPPER, NULL, NULL, LIMITED, "400 bad_request: after must be one integer, 1 or greater."},
+        {"GET /v1/vouchers/7/events?orders=no", ADMIN, NULL, NULL, "", BAD_ORDERS},
+        {"GET /v1/vouchers/7/events?orders=true&orders=true", ADMIN, NULL, NULL, "", BAD_ORDERS},
         {"GET /v1/vouchers/7/events?limit=101", ADMIN, NULL, NULL, "", "422 invalid: limit must be 1 to 100"},
     };
     /* clang-format on */

@@ -32,6 +32,8 @@ insert into question values
     ('voucher_events', '1, 0, 21'),
     ('voucher_events', '1, 240000 * 1048576::bigint, 21'),
     ('voucher_events', '1, 9000000 * 1048576::bigint, 21'),
+    ('stock_events', '1, 0, 21'),
+    ('stock_events', '1, 500000 * 1048576::bigint, 21'),
     ('order_events', '1, 0, 21, 100000 * 1048576::bigint + 1'),
     ('feed_events', '9000000, 9000000, 9000000, 21'),
     ('due_batches', '500, ''{}''');

@@ -2,7 +2,7 @@
 
 -- test_queries__include_the_rows_at_their_bounds
 select prepare(query)
-from unnest('{list_any,list_upcoming,list_open,list_ended,list_orders,order_events,voucher_events,
+from unnest('{list_any,list_upcoming,list_open,list_ended,list_orders,order_events,voucher_events,stock_events,
               read_order,read_voucher,read_vouchers,due_batches}'::text[]) query;
 -- In this transaction now() stands still. Vouchers 1 and 2 begin in an hour, 3 begins now, and 5
 -- ends now. The last six vouchers are in other segments (of 65,536 ids) and blocks (of 64
@@ -49,6 +49,9 @@ insert into order_event (voucher_id, id, order_id, at, actor, from_status, to_st
 select voucher, number << 20 | 3, changed << 20 | 3, now(), 'x', 'unpaid', 'paid'
 from (values (3, 30::bigint, 10::bigint), (3, 31, 10), (3, 32, 21), (16 << 16 | 3, 33, 10))
      e (voucher, number, changed);
+insert into stock_event (voucher_id, id, at, actor, stock_change)
+select voucher, number << 20 | 3, now(), 'x', 0
+from (values (3, 22::bigint), (3, 34), (16 << 16 | 3, 35)) e (voucher, number);
 select call, ids(call, 20)
 from unnest(array['list_orders(0, 99::bigint << 20, 9, null, ''-infinity'', ''infinity'', 7)',
                   'list_orders(0, 99::bigint << 20, 2, null, ''-infinity'', ''infinity'', 7)',
@@ -63,7 +66,9 @@ from unnest(array['list_orders(0, 99::bigint << 20, 9, null, ''-infinity'', ''in
                   'order_events(3, 0, 2, 10::bigint << 20 | 3)',
                   'order_events(3, 10::bigint << 20 | 3, 9, 10::bigint << 20 | 3)',
                   'order_events(4, 0, 9, 10::bigint << 20 | 3)',
-                  'voucher_events(3, 0, 9)', 'voucher_events(3, 21::bigint << 20 | 3, 2)']) call;
+                  'voucher_events(3, 0, 9)', 'voucher_events(3, 21::bigint << 20 | 3, 2)',
+                  'stock_events(3, 0, 9)', 'stock_events(3, 0, 1)',
+                  'stock_events(3, 22::bigint << 20 | 3, 9)']) call;
 --> list_orders(0, 99::bigint << 20, 9, null, '-infinity', 'infinity', 7)|17 16 15 14 13 12 11 10
 --> list_orders(0, 99::bigint << 20, 2, null, '-infinity', 'infinity', 7)|17 16
 --> list_orders(0, 13::bigint << 20 | 5, 9, null, '-infinity', 'infinity', 7)|12 11 10
@@ -79,8 +84,11 @@ from unnest(array['list_orders(0, 99::bigint << 20, 9, null, ''-infinity'', ''in
 --> order_events(3, 0, 2, 10::bigint << 20 | 3)|10 30
 --> order_events(3, 10::bigint << 20 | 3, 9, 10::bigint << 20 | 3)|30 31
 --> order_events(4, 0, 9, 10::bigint << 20 | 3)|
---> voucher_events(3, 0, 9)|10 21 30 31 32
---> voucher_events(3, 21::bigint << 20 | 3, 2)|30 31
+--> voucher_events(3, 0, 9)|10 21 22 30 31 32 34
+--> voucher_events(3, 21::bigint << 20 | 3, 2)|22 30
+--> stock_events(3, 0, 9)|22 34
+--> stock_events(3, 0, 1)|22
+--> stock_events(3, 22::bigint << 20 | 3, 9)|34
 update voucher_order o
 set due_to_id = case when number <> 12 then id end, expires_at = now() + ends
 from (values (10, interval '0'), (21, '-1 h'), (15, '-2 h'), (12, '-3 h'), (13, '1 us'))
@@ -195,8 +203,12 @@ select actor, to_status, detail from order_event order by id;
 
 -- test_queries__of_events
 select new_voucher(9, 1), place(101, '{7,8}'), pay(101, 7), refund(101, 7), cancel(101, 8);
-select prepare('voucher_events'), prepare('order_events');
+select prepare('voucher_events'), prepare('order_events'), prepare('stock_events');
 select restock_voucher(101, 5), patch_voucher(101, 'new', null, null, null, null);
+execute stock_events(101, 0, 9);
+--> ...|101||...|9|admin|||
+--> ...|101||...|5|admin|||
+--> ...|101||...|0|admin|||{"title": ["title", "new"]}
 execute voucher_events(101, 0, 9);
 --> ...|101||...|9|admin|||
 --> ...|101|...|...|-1|shopper:7||unpaid|

@@ -91,6 +91,14 @@ static void call_list_voucher_events(void)
     store_list_events(shop, &filter, on_events, shop);
 }
 
+static void call_list_stock_events(void)
+{
+    const struct event_filter filter = {
+        .voucher_id = 7, .without_orders = true, .after_id = 3, .limit = 21};
+
+    store_list_events(shop, &filter, on_events, shop);
+}
+
 static void call_list_order_events(void)
 {
     const struct event_filter filter = {.voucher_id = 7, .order_id = 71, .limit = 21};
@@ -140,6 +148,7 @@ static const struct read_row {
      "4 7 null 8 30 'admin:1' null null null;5 7 71 9 -1 'shopper:5' 'unpaid' 'paid' 'ref';",
      "ok 4 7 0 8 30 admin:1 - - - 5 7 71 9 -1 shopper:5 unpaid paid ref;"},
     {call_list_voucher_events, "reads voucher_events 251/1000: 7 3 21", "", "ok;"},
+    {call_list_stock_events, "reads stock_events 251/1000: 7 3 21", "", "ok;"},
     {call_list_order_events, "reads order_events 251/1000: 7 0 21 71", "", "ok;"},
 };
 /* clang-format on */
