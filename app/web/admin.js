@@ -5,7 +5,7 @@ import {findProblems} from '/web/problems.js';
 import {Stats, KEPT_S, percentile} from '/web/stats.js';
 import {call, claims, devToken, element, every, moneyOf, setText, takeToken} from '/web/common.js';
 import {initFind} from '/web/find.js';
-import {initForms, openCopy, openEdit, openNew, openRestock, stopSale} from '/web/forms.js';
+import {initForms, openCopy, openEdit, openHistory, openNew, openRestock, stopSale} from '/web/forms.js';
 import {language, text, translatePage} from '/web/i18n.js';
 
 translatePage(languages);
@@ -217,7 +217,7 @@ function drawInstances() {
 
 const stateBadge = {open: 'good', upcoming: 'warn', ended: ''};
 /* From a button of a row to what it does. */
-const actions = {edit: openEdit, restock: openRestock, copy: openCopy, stop: stopSale};
+const actions = {edit: openEdit, restock: openRestock, copy: openCopy, history: openHistory, stop: stopSale};
 
 function drawVouchers() {
     const body = byId('vouchers');
@@ -355,8 +355,9 @@ function signIn(newToken) {
 async function start() {
     document.title = text('title');
     byId('charts').append(stockChart.element, ...charts.map((each) => each.chart.element));
-    initForms({token: () => token, done});
-    initFind({token: () => token, time: (iso) => time.format(Date.parse(iso)), money});
+    const page = {token: () => token, time: (iso) => time.format(Date.parse(iso)), money, done};
+    initForms(page);
+    initFind(page);
     byId('create').onclick = openNew;
     byId('signout').onclick = () => signOut();
     byId('demo').onclick = async () => signIn(await devToken('admin', 1));

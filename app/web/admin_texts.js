@@ -63,7 +63,8 @@ export const languages = {
         redeem_effect: 'The shopper has used the voucher. This cannot be undone.',
         refund_effect: 'Return the money first. The piece goes back on sale. This cannot be undone.',
         changed: 'Order {id} is {status}.', of_order: 'Order {id}',
-        event: '{time}: {what} by {actor}', event_detail: '{time}: {what} by {actor} ({detail})',
+        event: '{time}: {what} by {actor}', stock_change: 'stock {n}', field_change: '{field}: {before} → {after}',
+        yes: 'yes', no: 'no',
         failed: '{detail}',
     },
     zh: {
@@ -121,7 +122,8 @@ export const languages = {
         cancel_effect: '用户将不能再付款，库存将返还。', redeem_effect: '用户已使用该优惠券。此操作无法撤销。',
         refund_effect: '请先退还款项。库存将返还，此操作无法撤销。',
         changed: '订单 {id}：{status}。', of_order: '订单 {id}',
-        event: '{time}：{what}，操作者 {actor}', event_detail: '{time}：{what}，操作者 {actor}（{detail}）',
+        event: '{time}：{what}，操作者 {actor}', stock_change: '库存 {n}', field_change: '{field}：{before} → {after}',
+        yes: '是', no: '否',
         failed: '请求失败：{detail}',
     },
 };

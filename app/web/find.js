@@ -1,6 +1,7 @@
 /* find.js - the dashboard's orders: find them, read their history, change them. */
 import {call, element, setText} from '/web/common.js';
 import {ask} from '/web/forms.js';
+import {showHistory} from '/web/history.js';
 import {failure, text} from '/web/i18n.js';
 
 const byId = (id) => document.getElementById(id);
@@ -36,13 +37,9 @@ async function change(row, verb) {
     }
 }
 
-async function showHistory(order) {
+async function openHistory({id}) {
     try {
-        const {items} = await call('GET', `/v1/orders/${order.id}/events?limit=100`, {token: page.token()});
-        setText(byId('history-head'), text('of_order', {id: order.id}));
-        byId('history-list').replaceChildren(...items.map(({at, actor, to_status, detail}) => element('li', {},
-            text(detail ? 'event_detail' : 'event', {time: page.time(at), what: text(to_status), actor, detail}))));
-        byId('history').showModal();
+        await showHistory(text('of_order', {id}), `/v1/orders/${id}/events?`, page.token(), page.time);
     } catch (problem) {
         say(failure(problem), true);
     }
@@ -61,7 +58,7 @@ function fill(row, order) {
         element('td', {}, order.id), element('td', {}, order.voucher_id), element('td', {}, order.user_id),
         element('td', {}, element('span', {class: `badge ${badges[order.status]}`}, text(order.status))),
         element('td', {class: 'right'}, page.money(order.price_cents)), element('td', {}, page.time(order.created_at)),
-        element('td', {class: 'acts'}, button('history', order, () => showHistory(order)),
+        element('td', {class: 'acts'}, button('history', order, () => openHistory(order)),
                 ...(changes[order.status] ?? []).map((verb) => button(verb, order, () => change(row, verb)))));
 }
 

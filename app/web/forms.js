@@ -1,13 +1,14 @@
 /* forms.js - the dashboard's dialogs: create or edit a voucher, restock one, stop its sale; ask before a
    change. */
 import {call, moneyOf, setText} from '/web/common.js';
+import {showHistory} from '/web/history.js';
 import {failure, hasText, language, text} from '/web/i18n.js';
 
 const SOON_MS = 60000; /* until the sale of a new voucher begins */
 
 const {unit} = moneyOf(language);
 const byId = (id) => document.getElementById(id);
-let page; /* {token(), done(message, isBad)} */
+let page; /* {token(), time(iso), done(message, isBad)} */
 let edited = null;
 
 /* "2026-11-21T01:30:00" in the time zone of the device, the format of the input. */
@@ -126,6 +127,14 @@ export function ask(question, about, verb) {
     dialog.returnValue = '';
     dialog.showModal();
     return new Promise((resolve) => { dialog.onclose = () => resolve(dialog.returnValue === 'yes'); });
+}
+
+export async function openHistory({id, title}) {
+    try {
+        await showHistory(title, `/v1/vouchers/${id}/events?orders=false&`, page.token(), page.time);
+    } catch (problem) {
+        page.done(failure(problem), true);
+    }
 }
 
 /** Ends the sale of a voucher at the current time of the database. */

@@ -171,6 +171,12 @@ def test_edit__changes_the_voucher(world):
     assert world.read(voucher)["pow_bits"] == 9
 
 
+def local_second(moment):
+    """A time of the service as the page shows it in English."""
+    at = datetime.datetime.fromisoformat(moment).astimezone()
+    return f"{at:%b} {at.day}, {at:%Y, %H:%M:%S}"
+
+
 def test_duplicate__creates_a_voucher_like_the_other(world):
     voucher = world.voucher(stock=30, price_cents=1234, per_user_limit=2, pow_bits=3, requires_ticket=True,
                             pay_within_s=60, begin_at=harness.moment(-7200), end_at=harness.moment(-3600))
@@ -224,6 +230,30 @@ def test_restock__adds_and_refuses_more_than_is_left(world):
     save(browser)
     browser.wait_text("#done", "100 of 100 are left")
     assert world.stock_left(voucher) == 100
+
+
+def test_history__of_a_voucher_has_its_edits(world):
+    voucher = world.voucher(stock=3, title="Old", description="One", begin_at="2026-01-02T03:04:05Z")
+    world.place(voucher, 895000)
+    world.call("PATCH", f"/v1/vouchers/{voucher}", world.service.token(2, "admin"),
+               {"title": "New", "description": "Two", "begin_at": "2026-01-03T03:04:05Z", "pay_within_s": 60})
+    for add in (-1, *[1] * 100): # more than a page
+        world.call("POST", f"/v1/vouchers/{voucher}/restock", world.admin, {"add": add})
+    world.call("PATCH", f"/v1/vouchers/{voucher}", world.admin, {"requires_ticket": True, "pow_bits": 3})
+    browser = open_dashboard(world)
+    browser.one(f"{row(voucher)} [data-verb=history]").click()
+    browser.wait_text("#history-head", "New")
+    events = [each.text for each in browser.all("#history-list li")]
+    assert re.fullmatch(r"\w+ \d+, 20\d\d, \d\d:\d\d:\d\d: stock \+3 by admin:1", events[0]), events[0]
+    events = [each.split(": ", 1)[1] for each in events]
+    begin = [local_second(f"2026-01-0{day}T03:04:05Z") for day in (2, 3)]
+    assert events[1] == (f"Title: Old → New; Opens: {begin[0]} → {begin[1]}; Description: One → Two; "
+                         "Time to pay (seconds): 900 → 60 by admin:2")
+    assert events[2:4] == ["stock -1 by admin:1", "stock +1 by admin:1"]
+    assert len(events) == 104
+    assert events[-1] == ("Work for a ticket (zero bits): 0 → 3; Orders need a purchase ticket: no → yes by admin:1")
+    browser.screenshot("dashboard-history", DESK[1])
+    browser.one("#history .close").click()
 
 
 def test_stop__ends_the_sale_for_every_later_order(world):
@@ -322,7 +352,7 @@ def test_orders__are_changed_after_a_question(world):
     press(browser, paid, "History")
     browser.wait_text("#history-head", f"Order {paid}")
     events = [each.text.split(": ", 1)[1] for each in browser.all("#history-list li")]
-    assert events == ["unpaid by shopper:891000", f"paid by payment:3 (ref {paid})", "refunded by admin:1"]
+    assert events == ["unpaid by shopper:891000", f"paid (ref {paid}) by payment:3", "refunded by admin:1"]
     browser.one("#history .close").click()
 
 

@@ -5,7 +5,7 @@ import re
 
 FILES = ("/", "/admin", "/docs", "/web/docs.css", "/web/shop.css", "/web/admin.css", "/web/shop.js", "/web/buy.js",
          "/web/card.js", "/web/orders.js", "/web/shopper.js", "/web/ticket.js", "/web/solver.js", "/web/common.js", "/web/i18n.js", "/web/shop_texts.js", "/web/admin.js", "/web/admin_texts.js", "/web/charts.js", "/web/stats.js",
-         "/web/forms.js", "/web/find.js", "/web/problems.js", "/web/dygraphs.js", "/web/icon.svg")
+         "/web/forms.js", "/web/find.js", "/web/history.js", "/web/problems.js", "/web/dygraphs.js", "/web/icon.svg")
 TYPES = {"html": "text/html; charset=utf-8", "css": "text/css; charset=utf-8",
          "js": "text/javascript; charset=utf-8", "svg": "image/svg+xml"}
 
