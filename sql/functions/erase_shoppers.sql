@@ -1,6 +1,6 @@
 -- Replace the ids of shoppers in the orders of a voucher and in the history of these orders, and
--- delete the request keys of these shoppers. Returns how many orders, events and keys were changed.
--- The caller holds the lock of the voucher's row.
+-- delete the request keys of these shoppers, and their entries in a lottery. Returns how many orders,
+-- events and keys were changed. The caller holds the lock of the voucher's row.
 --
 -- Each shopper gets a random number that is stored nowhere else, so the number does not identify
 -- the shopper. All orders of the shopper for this voucher get the same number, and the orders of
@@ -36,6 +36,11 @@ begin
         using shopper s
         where k.voucher_id = p_voucher and k.actor = s.actor
         returning k.key
+    ), deleted_entry as (
+        delete from lottery_entry e
+        using shopper s, lottery l
+        where l.voucher_id = p_voucher and e.voucher_id = p_voucher
+          and e.rank = lottery_rank(l.seed, s.user_id)
     )
     select count(*), (select count(*) from changed_event),
            count(s.request_key) + (select count(*) from deleted_key)

@@ -4,8 +4,9 @@
 -- Leaves out the vouchers that this cell has given to another cell: the other cell erases their
 -- orders, and delete_moved() deletes the rows in this cell.
 --
--- Refused, with the reason in `refusal`, if the shopper has an unpaid order, or an order of a sale
--- that has not ended, because the limit of that sale would not count the erased orders.
+-- Refused, with the reason in `refusal`, if the shopper has an unpaid order, an entry in a lottery
+-- that is not drawn, or an order of a sale that has not ended, because the limit of that sale would
+-- not count the erased orders.
 create or replace function erase_user(p_user bigint,
     out refusal text, out orders bigint, out events bigint, out keys bigint)
 language plpgsql
@@ -36,7 +37,14 @@ begin
             select distinct o.voucher_id from voucher_order o
             where segment_of(o.voucher_id) = any (array(select distinct segment_of(v.id) from voucher v))
               and o.user_id = p_user
-              and not exists (select from moved_voucher m where m.id = o.voucher_id));
+              and not exists (select from moved_voucher m where m.id = o.voucher_id)
+            union
+            select l.voucher_id from lottery l
+            cross join lateral (
+                select from lottery_entry e
+                where e.voucher_id = l.voucher_id and e.rank = lottery_rank(l.seed, p_user)
+                order by e.rank limit 1) e
+            where not exists (select from moved_voucher m where m.id = l.voucher_id));
         perform from voucher v where v.id = any (v_vouchers) order by v.id for no key update;
         select case when v.end_at > clock_timestamp()
                     then format('the sale of voucher %s has not ended', v.id)
@@ -47,6 +55,12 @@ begin
         where v.id = any (v_vouchers)
           and (v.end_at > clock_timestamp() or o.status = 'unpaid')
         order by o.id limit 1;
+        if found then
+            return;
+        end if;
+        select format('the lottery of voucher %s is not drawn', l.voucher_id) into refusal
+        from lottery l where l.voucher_id = any (v_vouchers) and l.draw_at is not null
+        order by l.voucher_id limit 1;
         if found then
             return;
         end if;

@@ -10,8 +10,8 @@ declare
 begin
     execute format('grant usage on schema %I to %I', current_schema, p_role);
     execute format('grant select on voucher, voucher_order, payment, order_event,'
-                   ' stock_event, used_key, voucher_history, cell, moved_voucher, webhook'
-                   ' to %I', p_role);
+                   ' stock_event, used_key, voucher_history, cell, moved_voucher, webhook,'
+                   ' drawn_entry to %I', p_role);
     foreach f in array array(
         select p.oid::regprocedure from pg_proc p
         where p.pronamespace = current_schema::regnamespace
@@ -22,7 +22,8 @@ begin
                             'pay_order', 'cancel_order', 'refund_order', 'redeem_order',
                             'create_voucher_once', 'restock_voucher_once', 'change_order',
                             'expire_orders', 'expire_batches', 'beat', 'advance_feed',
-                            'feed_events', 'note_webhook'))
+                            'feed_events', 'note_webhook',
+                            'lottery_columns', 'draw_lotteries', 'read_entry'))
     loop
         execute format('grant execute on function %s to %I', f, p_role);
     end loop;

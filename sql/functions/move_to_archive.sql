@@ -21,7 +21,8 @@ begin
     from voucher_order o
     where o.voucher_id = any (p_vouchers) and p.payment_ref = o.payment_ref;
 
-    foreach v_table in array array['stock_event', 'order_event', 'voucher_order', 'voucher'] loop
+    foreach v_table in array array['stock_event', 'order_event', 'voucher_order', 'lottery_entry',
+                                   'lottery', 'voucher'] loop
         execute format('create table if not exists %I.%I (like %2$I)', p_schema, v_table);
         for v_column in -- of a newer release than the archive
             select format('%I %s', attname, format_type(atttypid, atttypmod)) from pg_attribute

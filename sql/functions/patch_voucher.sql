@@ -34,6 +34,8 @@ begin
     from jsonb_each(to_jsonb(v_old)) o join jsonb_each(to_jsonb(v_new)) n using (key)
     where n.value <> o.value and key <> 'version'
     having count(*) > 0;
+    update lottery l set draw_at = v_new.end_at
+    where l.voucher_id = p_voucher and v_new.seed is null;
     perform pg_notify('seckill_voucher', p_voucher::text);
     return next v_new;
 end

@@ -13,9 +13,10 @@
 -- wait for each other, by an advisory lock for the voucher. Otherwise two instances that sell the
 -- same vouchers would often find the rows locked by each other.
 --
--- A batch is plain if the sale is open, there is stock for all its requests, no required ticket is
--- missing, and no shopper is in it twice or has ordered the voucher before. All requests of all
--- plain batches are placed by one insert and one update. place_orders() decides the other batches.
+-- A batch is plain if the voucher is no lottery, the sale is open, there is stock for all its
+-- requests, no required ticket is missing, and no shopper is in it twice or has ordered the voucher
+-- before. All requests of all plain batches are placed by one insert and one update. place_orders()
+-- decides the other batches.
 drop function if exists place_many(bigint[], bigint[], bigint[], bigint[], bigint[], text[]); -- without p_tickets
 
 create or replace function place_many(p_vouchers bigint[], p_firsts bigint[], p_lasts bigint[],
@@ -45,7 +46,7 @@ begin
         select b.n from unnest(v_locked) b (n)
         cross join lateral (select * from voucher v where v.id = p_vouchers[b.n]
                             order by v.id limit 1) v
-        where v_now >= v.begin_at and v_now < v.end_at
+        where v_now >= v.begin_at and v_now < v.end_at and v.commitment is null
           and (v.requires_ticket
                and false = any (p_tickets[p_firsts[b.n]:p_lasts[b.n]])) is not true
           and v.stock_left > p_lasts[b.n] - p_firsts[b.n]

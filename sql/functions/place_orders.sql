@@ -6,7 +6,8 @@
 --   p_tickets                   whether the request came with a valid ticket. NULL: all did
 --   verdicts   1 placed, 2 repeated, 3 already ordered, 4 sold out, 5 not started,
 --              6 sale ended, 7 stale fence, 8 no such voucher, 9 ticket required,
---              10 the voucher belongs to another cell
+--              10 the voucher belongs to another cell, 11 entered in the lottery: the order is
+--              placed if the shopper wins, see draw_lotteries()
 --   order_ids  the id of the order for the verdicts 1, 2 and 3, NULL for the others
 --   details    for each request with the verdict 2: its position, then the order_detail() of its
 --              order. NULL if there is no such request
@@ -78,6 +79,11 @@ begin
         v_closed := 5;
     elsif decided_at >= closes then
         v_closed := 6;
+    end if;
+    if v.commitment is not null then
+        verdicts := enter_lottery(v, p_users, v_closed);
+        order_ids := array_fill(null::bigint, array[n]);
+        return;
     end if;
 
     -- Insert as many orders as there is stock for. If some of these requests are refused, the next

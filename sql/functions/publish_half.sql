@@ -28,6 +28,8 @@ begin
             ' voucher_order where (voucher_id %% %3$s = %2$s),'
             ' order_event where (voucher_id %% %3$s = %2$s),'
             ' stock_event where (voucher_id %% %3$s = %2$s),'
+            ' lottery where (voucher_id %% %3$s = %2$s),'
+            ' lottery_entry where (voucher_id %% %3$s = %2$s),'
             ' used_key where (voucher_id %% %3$s = %2$s or voucher_id = 0),'
             ' payment where (order_id %% %3$s = %2$s)', v_name, v_number, v_cells);
     end if;

@@ -12,7 +12,8 @@ begin
         raise exception 'this database holds vouchers or payments, is one of many cells, or receives'
             ' data: the half of a cell needs a new one';
     end if;
-    truncate cell, moved_voucher, voucher_order, order_event, stock_event, used_key, payment;
+    truncate cell, moved_voucher, voucher_order, order_event, stock_event, used_key, payment, lottery,
+        lottery_entry;
     insert into cell values (-1, (p_half ->> 'cells')::integer, 'infinity');
     return format('create subscription %1$I connection %2$L publication %1$I', p_half ->> 'name',
                   p_half ->> 'url');

@@ -58,6 +58,15 @@ begin
 exception when raise_exception then
     return null;
 end $$;
+-- Two shoppers enter a lottery, and one wins.
+create function pg_temp.drawn_lottery() returns boolean language plpgsql as $$
+declare
+    v_id bigint := new_lottery(1);
+begin
+    perform place(v_id, '{1,2}');
+    perform close(v_id);
+    return draw(1);
+end $$;
 create temp table planted (statement text, by_check text, says text);
 insert into planted values
     ('update voucher set stock_left = stock_left + 1', 'no_oversell', 'live orders 3'),
@@ -153,7 +162,19 @@ insert into planted values
     ('insert into webhook (url, secret, first, number, failing_since)
       values (''http://x'', ''whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw'', 1, 1, now())', 'webhooks', 'error none'),
     ('insert into webhook (url, secret, first, number, disabled_at)
-      values (''http://x'', ''whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw'', 1, 1, now())', 'webhooks', 'error none');
+      values (''http://x'', ''whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw'', 1, 1, now())', 'webhooks', 'error none'),
+    ('select pg_temp.drawn_lottery(); update voucher set seed = ''x'' where seed is not null', 'lottery_ranks',
+     'the seed does not fit the commitment'),
+    ('select pg_temp.drawn_lottery(); update voucher set commitment = null', 'lottery_ranks',
+     'the seed does not fit the commitment'),
+    ('select pg_temp.drawn_lottery(); update lottery_entry set user_id = 3 where user_id = 2', 'lottery_ranks',
+     'the entry of shopper 3 has a wrong rank'),
+    ('select pg_temp.drawn_lottery(); update voucher_order set user_id = 3 - user_id where fence is null',
+     'lottery_winners', 'has not won, and 1 orders'),
+    ('select pg_temp.drawn_lottery(); update voucher_order set user_id = 3 where fence is null', 'lottery_winners',
+     'shopper 3 has not entered, and 1 orders'),
+    ('select pg_temp.drawn_lottery(); update voucher_order set user_id = 3 where fence is null', 'lottery_winners',
+     'has won, and 0 orders');
 select name from query where folder = 'audit' except select by_check from planted;
 --> (none)
 select new_voucher(10, 2), new_voucher(10, 2);
@@ -185,10 +206,12 @@ select give_half(1, 2);
 select * from pg_temp.broken();
 --> (none)
 rollback;
--- An aggregate has the orders of all cells, and no row of the table payment.
+-- An aggregate has the orders of all cells, and no rows of the tables payment and lottery_entry.
 begin;
 insert into cell values (-1, 1);
+select pg_temp.drawn_lottery();
 delete from payment;
+delete from lottery_entry;
 select * from pg_temp.broken();
 --> (none)
 select place(102, '{7,8}', '{31,32}'), pay(102, 7), pay(102, 8);

@@ -202,6 +202,8 @@ r: select publish_half('u') from generate_series(1, 2);
 --> {"name" : "seckill_half_1_2", "number" : 1, "cells" : 2, "url" : "u"}
 r: select tablename, rowfilter from pg_publication_tables where pubname = 'seckill_half_1_2' order by 1;
 --> cell|
+--> lottery|((voucher_id % (2)::bigint) = 1)
+--> lottery_entry|((voucher_id % (2)::bigint) = 1)
 --> moved_voucher|((id % (2)::bigint) = 1)
 --> order_event|((voucher_id % (2)::bigint) = 1)
 --> payment|((order_id % (2)::bigint) = 1)

@@ -2,9 +2,9 @@
 --
 -- Vouchers have the ids 101, 102, and so on, in the order of their creation. The verdicts of
 -- place_orders(): 1 placed, 2 repeated key, 3 already ordered, 4 sold out, 5 not started, 6 ended,
--- 7 stale fence, 8 no voucher, 9 ticket required, 10 another cell. The verdicts of a change of an
--- order: 1 done, 2 repeated, 3 wrong state, 4 wrong amount, 5 no such order, 6 payment_ref used, 7 key
--- used.
+-- 7 stale fence, 8 no voucher, 9 ticket required, 10 another cell, 11 entered in the lottery. The
+-- verdicts of a change of an order: 1 done, 2 repeated, 3 wrong state, 4 wrong amount, 5 no such order, 6
+-- payment_ref used, 7 key used.
 
 create schema given;
 grant usage on schema given to public;
@@ -12,7 +12,7 @@ grant usage on schema given to public;
 create function given.begin_test() returns void language plpgsql as $$
 begin
     truncate voucher, voucher_order, payment, order_event, stock_event, used_key, webhook,
-        moved_voucher restart identity;
+        moved_voucher, lottery, lottery_entry restart identity;
     delete from cell;
     insert into cell (number) values (0);
     perform setval('voucher_id_seq', 100), setval('voucher_order_id_seq', 1000),
@@ -25,6 +25,20 @@ create function given.new_voucher(p_stock integer, p_limit integer) returns bigi
 language sql as $$
     select id from create_voucher(nextval('voucher_id_seq'), 'title', '', 100, 200, p_stock, p_limit,
                                   now() - interval '1 min', now() + interval '1 h', 900)
+$$;
+
+create function given.new_lottery(p_stock integer) returns bigint language sql as $$
+    select id from create_voucher(nextval('voucher_id_seq'), 'title', '', 100, 200, p_stock, 1,
+                                  now() - interval '1 min', now() + interval '1 h', 900,
+                                  p_is_lottery => true)
+$$;
+
+create function given.close(p_voucher bigint) returns bigint language sql as $$
+    select id from patch_voucher(p_voucher, null, null, null, now(), null)
+$$;
+
+create function given.draw(p_max integer) returns boolean language sql as $$
+    select voucher is not null from draw_lotteries(p_max)
 $$;
 
 -- Advances the sequence of orders and events by p_numbers, and then creates a voucher with the next

@@ -3,9 +3,9 @@
 
 int main(void)
 {
-    static const char *const names[] = {"audit", "queries", "place",    "many",
-                                        "life",  "keys",    "lists",    "cells",
-                                        "race",  "feed",    "webhooks", "erase"};
+    static const char *const names[] = {"audit",    "queries", "place",  "many", "life",
+                                        "keys",     "lists",   "cells",  "race", "feed",
+                                        "webhooks", "erase",   "lottery"};
 
     return run_scripts(names, COUNT_OF(names));
 }

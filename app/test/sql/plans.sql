@@ -159,3 +159,27 @@ select pages_read('execute read_order(900010::bigint << 20 | (33569 << 16 & 1048
 --> t
 execute read_order(900011::bigint << 20 | (134217727::bigint << 16 & 1048575), 7);
 --> ...|8796092956672|7|{...}
+
+-- The session planned the calls while the tables were empty.
+-- test_lottery__reads_few_pages_of_large_tables
+select prepare('session'), prepare('read_entries');
+execute session('0', '0', '0');
+select new_lottery(100), place(101, '{1,2}'), close(101), draw(1), draw(1);
+select (select count(*) from read_entry(101, 1)), ids('read_entries(101, '''', 1)') is null;
+--> 1|t
+insert into lottery (voucher_id, seed, draw_at)
+select n, sha256('x'), now() + interval '1 h' from generate_series(200, 200000) n;
+insert into lottery_entry (voucher_id, user_id, rank)
+select 101 + n % 2, n, substr(sha256(seed || int8send(n)), 1, 16) from voucher, generate_series(3, 200000) n where id = 101;
+select pages_read($$select * from read_entry(101, 100000)$$) between 1 and 50,
+       pages_read($$execute read_entries(101, '80', 21)$$) between 1 and 150,
+       pages_read($$select place(101, '{777}')$$) between 1 and 50;
+--> t|t|t
+select new_lottery(100);
+update lottery_entry set voucher_id = 102 where voucher_id = 101;
+select place(102, '{1,2,3}'), close(102);
+select pages_read($$select draw_lotteries(2)$$) between 1 and 100,
+       pages_read($$select draw_lotteries(2)$$) between 1 and 100;
+--> t|t
+-- No audit would accept these rows.
+select begin_test();
