@@ -1,10 +1,11 @@
 /*
- * store_expiry.c - expires overdue orders.
+ * store_expiry.c - expires overdue orders, and draws lotteries.
  *
  * A run starts every INTERVAL_MS. It reads the batches that are due, the oldest first. Then it
  * makes one call per voucher, one after the other, each under the lock of the voucher's row. If a
- * call made progress, the next read follows at once. Otherwise the run ends: no order is overdue,
- * or another store expires them.
+ * call made progress, the next read follows at once. Otherwise no order is overdue, and the run draws
+ * a batch of winners of a lottery. If a lottery was due, the next read follows, so that expiry does
+ * not wait for a long draw. Otherwise the run ends. It also ends if another store expires orders.
  *
  * Expiry has a connection of its own, with one statement under way. So payments and orders wait for
  * at most one call. An advisory lock of the session ensures that only one store expires orders. If
@@ -30,14 +31,10 @@ static void send_expiry(struct store *store, enum statement statement,
 
 static void expire_some(struct store *store);
 
-static void end_calls(struct store *store, bool is_progress)
+static void end_run(struct store *store)
 {
     struct expiry *expiry = store->expiry;
 
-    if (is_progress) {
-        expire_some(store);
-        return;
-    }
     if (expiry->is_refused && !expiry->was_refused)
         log_event(LOG_ERROR, "expiry_refused", "expired=%" PRIu64, expiry->expired);
     if (expiry->expired > 0)
@@ -46,6 +43,36 @@ static void end_calls(struct store *store, bool is_progress)
     expiry->is_refused = expiry->is_running = false;
     expiry->expired = 0;
     expiry->skipped_count = 0;
+}
+
+static void store_on_drawn(struct store_query *query, enum rlock_status status,
+                           const PGresult *result, const struct rlock_err *why UNUSED)
+{
+    struct call *call = list_item(query, struct call, query);
+    struct store *store = call->store;
+
+    store_call_free(call);
+    if (status == RLOCK_REFUSED)
+        store->expiry->is_refused = true;
+    if (status != RLOCK_OK || PQgetisnull(result, 0, 0)) {
+        end_run(store);
+        return;
+    }
+    if (result_int64(result, 0, 2) == 1)
+        log_event(LOG_INFO, "lottery_drawn", "voucher_id=%" PRId64 " winners=%" PRId64,
+                  result_int64(result, 0, 0), result_int64(result, 0, 1));
+    expire_some(store);
+}
+
+/* Called when all due batches were read and handled. */
+static void end_calls(struct store *store, bool is_progress)
+{
+    if (is_progress) {
+        expire_some(store);
+        return;
+    }
+    params_begin(&store->params);
+    send_expiry(store, STATEMENT_DRAW_LOTTERIES, store_on_drawn);
 }
 
 static void store_on_expired(struct store_query *query, enum rlock_status status,
@@ -80,7 +107,7 @@ static void store_on_expired(struct store_query *query, enum rlock_status status
         expired = result_int64(result, 0, 0);
         ended = result_int64(result, 0, 1);
     } else if (status != RLOCK_BUSY && status != RLOCK_REFUSED) {
-        end_calls(store, false);
+        end_run(store);
         return;
     }
     if (expired + ended == 0 && expiry->skipped_count < EXPIRY_SKIPPED_MAX)
@@ -117,7 +144,7 @@ static void store_on_due(struct store_query *query, enum rlock_status status,
 
     store_call_free(call);
     if (status != RLOCK_OK) {
-        end_calls(store, false);
+        end_run(store);
         return;
     }
     keep_due(store->expiry, result);
@@ -149,7 +176,7 @@ static void store_on_lead(struct store_query *query, enum rlock_status status,
     if (store->expiry->is_leader)
         read_due(store);
     else
-        end_calls(store, false);
+        end_run(store);
 }
 
 static void expire_some(struct store *store)

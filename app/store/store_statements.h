@@ -32,6 +32,7 @@
     X(DUE_BATCHES,      "due_batches",      NOTHING) \
     X(EXPIRE_BATCHES,   "expire_batches",   BARRIER) \
     X(LEAD_EXPIRY,      "lead_expiry",      NOTHING) \
+    X(DRAW_LOTTERIES,   "draw_lotteries",   BARRIER) \
     X(READ_VOUCHER,     "read_voucher",     BARRIER) \
     X(READ_VOUCHERS,    "read_vouchers",    BARRIER) \
     X(ADVANCE_FEED,     "advance_feed",     BARRIER) \

@@ -284,6 +284,7 @@ static enum sim_statement_kind kind_of(const char *name)
         {"retire", SQL_RETIRE},
         {"read_vouchers", SQL_READ_VOUCHERS},
         {"lead_expiry", SQL_LEAD_EXPIRY},
+        {"draw_lotteries", SQL_DRAW_LOTTERIES},
         {"due_batches", SQL_DUE_BATCHES},
         {"expire_batches", SQL_EXPIRE_BATCHES},
         {"pay_order", SQL_PAY_ORDER},

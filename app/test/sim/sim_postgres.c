@@ -295,6 +295,14 @@ static PGresult *probe(void)
     return sim_result_end();
 }
 
+/* No lottery is due. */
+static PGresult *draw_lotteries(void)
+{
+    sim_result_begin(1);
+    sim_result_null();
+    return sim_result_end();
+}
+
 static PGresult *read_statement(struct sim_backend *backend,
                                 const struct sim_statement *statement)
 {
@@ -322,6 +330,8 @@ static PGresult *read_statement(struct sim_backend *backend,
         return proof(backend);
     case SQL_PROBE:
         return probe();
+    case SQL_DRAW_LOTTERIES:
+        return draw_lotteries();
     default:
         return sim_sql_read(statement);
     }

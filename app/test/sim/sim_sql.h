@@ -36,6 +36,7 @@ enum sim_statement_kind {
     SQL_PROBE,
     SQL_READ_VOUCHERS,
     SQL_LEAD_EXPIRY,
+    SQL_DRAW_LOTTERIES,
     SQL_DUE_BATCHES,
     SQL_EXPIRE_BATCHES,
     SQL_PAY_ORDER,

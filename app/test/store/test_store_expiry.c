@@ -2,7 +2,15 @@
 #include "app/test/store/shop_fixture.h"
 
 #define DUE    "expiry due_batches 3750/5000: 500 "
+#define DRAW   "expiry draw_lotteries 3750/5000: "
 #define EXPIRE "expiry expire_batches 3750/5000: "
+
+static void end_run(void)
+{
+    ASSERT_SENT(DRAW);
+    fake_answer(RLOCK_OK, "null null null;");
+    ASSERT_SENT("nothing");
+}
 
 STORE_CASE(test_expiry__is_of_the_leader_with_one_query_at_a_time)
 {
@@ -22,7 +30,7 @@ STORE_CASE(test_expiry__is_of_the_leader_with_one_query_at_a_time)
     ASSERT_NUMBER(fake_sent_count, ==, 1);
     ASSERT_SENT(DUE "{}");
     fake_answer(RLOCK_OK, "");
-    ASSERT_SENT("nothing");
+    end_run();
     pass_ms(600);
     ASSERT_SENT(DUE "{}");
     fake_lose(conn_of(ROLE_EXPIRY), RLOCK_IO);
@@ -55,7 +63,7 @@ STORE_CASE(test_expiry__leaves_out_vouchers_without_progress)
     fake_answer(RLOCK_BUSY, "55P03");
     ASSERT_SENT(DUE "{7,8}");
     fake_answer(RLOCK_OK, "");
-    ASSERT_SENT("nothing");
+    end_run();
     ASSERT_SAID("log orders_expired count=3;");
     run_expiry("7 {70};");
     fake_answer(RLOCK_OK, "0 1;");
@@ -64,6 +72,7 @@ STORE_CASE(test_expiry__leaves_out_vouchers_without_progress)
     fake_answer(RLOCK_OK, "1 0;");
     ASSERT_SENT(DUE "{}");
     fake_answer(RLOCK_OK, "");
+    end_run();
     ASSERT_SAID("log orders_expired count=1;");
 }
 
@@ -78,7 +87,7 @@ STORE_CASE(test_expiry__ends_with_a_failure_until_the_next_run)
     fake_answer(RLOCK_IO, NULL);
     ASSERT_SENT("nothing");
     run_expiry("");
-    ASSERT_SENT("nothing");
+    end_run();
     ASSERT_SAID("");
 }
 
@@ -95,8 +104,32 @@ STORE_CASE(test_expiry__a_refusal_is_logged_once)
             ASSERT_SENT(DUE "{7}");
             fake_answer(RLOCK_OK, "");
         }
+        end_run();
         ASSERT_SAID(logged[i] != NULL ? logged[i] : "");
     }
+}
+
+STORE_CASE(test_expiry__draws_lotteries)
+{
+    open_with_lists();
+    run_expiry("");
+    for (int i = 0; i < 3; i++) {
+        ASSERT_SENT(DRAW);
+        ASSERT_SAID("");
+        fake_answer(RLOCK_OK, i < 2 ? "7 1000 0;" : "7 2999 1;");
+        ASSERT_SENT(DUE "{}");
+        fake_answer(RLOCK_OK, "");
+    }
+    end_run();
+    ASSERT_SAID("log lottery_drawn voucher_id=7 winners=2999;");
+    run_expiry("");
+    fake_answer(RLOCK_IO, NULL);
+    ASSERT_SENT("nothing");
+    run_expiry("");
+    ASSERT_SAID("");
+    fake_answer(RLOCK_REFUSED, "42501");
+    ASSERT_SENT("nothing");
+    ASSERT_SAID("log expiry_refused expired=0;");
 }
 
 static const char *due_rows(int first, int count)
@@ -123,7 +156,7 @@ STORE_CASE(test_expiry__has_bounds)
     fake_answer(RLOCK_OK, due_rows(2000, 2));
     fake_answer(RLOCK_OK, "0 0;");
     fake_answer(RLOCK_OK, "0 0;"); /* a run leaves out a thousand vouchers at most */
-    ASSERT_SENT("nothing");
+    end_run();
     ASSERT_SAID("log orders_expired count=1;");
     run_expiry("1 {1,2};2 {3};");
     ASSERT_SENT(EXPIRE "1 {1,2}");
