@@ -21,6 +21,8 @@ void api_read_voucher(struct api_request *request)
 /* -- write -- */
 
 static const char end_message[] = "must be after begin_at";
+static const char admission_message[] = "must be first_come or lottery";
+static const char limit_message[] = "must be 1 in a lottery";
 static const char ticket_message[] = "requires SECKILL_TICKET_SECRET, which is not set";
 
 /* Tickets are signed with a secret. Without it nobody could order a voucher that requires
@@ -95,6 +97,12 @@ static void vouchers_on_restocked(enum rlock_status status,
     {"pow_bits",        JSON_FIELD_INTEGER, false,    0, POW_BITS_MAX,          VOUCHER(pow_bits)}
 /* clang-format on */
 
+/* The fields of a voucher to create. VOUCHER() gives their offsets, because `voucher` is first. */
+struct voucher_input {
+    struct voucher voucher;
+    struct text admission; /* bytes NULL: absent */
+};
+
 /* Reads a voucher to create. Adds the errors of its fields to `errors`. */
 static struct voucher read_voucher(const struct api_request *request, json_t *object,
                                    struct json_errors *errors)
@@ -107,16 +115,25 @@ static struct voucher read_voucher(const struct api_request *request, json_t *ob
         {"stock", JSON_FIELD_INTEGER, true, 0, STOCK_MAX, VOUCHER(stock_total)},
         {"per_user_limit", JSON_FIELD_INTEGER, false, 1, PER_USER_LIMIT_MAX,
          VOUCHER(per_user_limit)},
+        {"admission", JSON_FIELD_TEXT, false, 0, 20,
+         offsetof(struct voucher_input, admission)},
         {0}};
-    struct voucher voucher = {.per_user_limit = 1, .pay_within_s = 900};
+    struct voucher_input input = {.voucher = {.per_user_limit = 1, .pay_within_s = 900}};
+    struct voucher *voucher = &input.voucher;
     size_t before = errors->count;
 
-    json_read(object, fields, &voucher, errors);
-    if (!can_require_ticket(request, voucher.requires_ticket))
+    json_read(object, fields, &input, errors);
+    if (!can_require_ticket(request, voucher->requires_ticket))
         json_errors_add(errors, "requires_ticket", ticket_message);
-    if (errors->count == before && voucher.end_us <= voucher.begin_us)
+    if (errors->count == before && voucher->end_us <= voucher->begin_us)
         json_errors_add(errors, "end_at", end_message);
-    return voucher;
+    voucher->is_lottery = text_is(input.admission, "lottery");
+    if (!voucher->is_lottery && input.admission.bytes != NULL &&
+        !text_is(input.admission, "first_come"))
+        json_errors_add(errors, "admission", admission_message);
+    if (voucher->is_lottery && voucher->per_user_limit > 1)
+        json_errors_add(errors, "per_user_limit", limit_message);
+    return *voucher;
 }
 
 /* Reads the vouchers of the body, an object or an array. The fields of an array are named "0.title"

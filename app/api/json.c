@@ -197,7 +197,8 @@ static const char *state_name(const struct voucher *voucher, int64_t now_us)
 static json_t *voucher_json(const struct voucher *voucher, int64_t now_us)
 {
     return json_pack(
-        "{s:o, s:s%, s:s%, s:I, s:I, s:I, s:I, s:I, s:o, s:o, s:I, s:b, s:I, s:s, s:o}",
+        "{s:o, s:s%, s:s%, s:I, s:I, s:I, s:I, s:I, s:o, s:o, s:I, s:b, s:I, "
+        "s:s, s:s*, s:s*, s:o*, s:s, s:o}",
         "id", id_json(voucher->id), "title", voucher->title.bytes, voucher->title.len,
         "description", voucher->description.bytes, voucher->description.len,
         "price_cents", (json_int_t)voucher->price_cents, "face_value_cents",
@@ -206,7 +207,10 @@ static json_t *voucher_json(const struct voucher *voucher, int64_t now_us)
         "per_user_limit", (json_int_t)voucher->per_user_limit, "begin_at",
         time_json(voucher->begin_us), "end_at", time_json(voucher->end_us),
         "pay_within_s", (json_int_t)voucher->pay_within_s, "requires_ticket",
-        voucher->requires_ticket != 0, "pow_bits", (json_int_t)voucher->pow_bits, "state",
+        voucher->requires_ticket != 0, "pow_bits", (json_int_t)voucher->pow_bits,
+        "admission", voucher->is_lottery ? "lottery" : "first_come", "commitment",
+        voucher->commitment.bytes, "seed", voucher->seed.bytes, "drawn_at",
+        voucher->drawn_us != 0 ? time_json(voucher->drawn_us) : NULL, "state",
         state_name(voucher, now_us), "server_time", time_json(now_us));
 }
 

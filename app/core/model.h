@@ -34,8 +34,13 @@ struct voucher {
     int64_t pay_within_s;
     int64_t requires_ticket; /* 0, 1 */
     int64_t pow_bits;        /* proof of work for a ticket; see ticket.h */
+    int64_t is_lottery;      /* 0, 1 */
     int64_t begin_us;
     int64_t end_us;
+    /* of a lottery: */
+    struct text commitment; /* SHA-256 of the seed, in hex; bytes NULL: no lottery */
+    struct text seed;       /* in hex; bytes NULL: the draw has not begun */
+    int64_t drawn_us;       /* end of the draw; 0: not yet */
 };
 
 enum order_status {

@@ -133,6 +133,8 @@ static void entry_update(struct catalogue *catalogue, const struct voucher *vouc
     entry->stock_left = voucher->stock_left;
     entry->requires_ticket = voucher->requires_ticket != 0;
     entry->pow_bits = voucher->pow_bits;
+    entry->is_lottery = voucher->is_lottery != 0;
+    entry->is_drawn = voucher->drawn_us != 0;
 }
 
 /* Answers the waits that are in the list now. If a callback adds a wait, the new wait stays in the

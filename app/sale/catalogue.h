@@ -29,6 +29,8 @@ struct catalogue_entry {
     int64_t stock_left;
     int64_t pow_bits;
     bool requires_ticket;
+    bool is_lottery;
+    bool is_drawn; /* whether the draw of the lottery has ended */
     /* false: there is no voucher with this id, and the other fields are invalid */
     bool exists;
     /* private: */

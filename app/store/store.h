@@ -437,7 +437,8 @@ struct author {
 
 /** Create all vouchers or none, in this order.
  *
- * @vouchers  id, version and stock_left are not read; strings are copied */
+ * @vouchers  id, version, stock_left and the fields of a lottery below is_lottery are not read;
+ *            strings are copied */
 void store_create_vouchers(struct store *store, const struct voucher *vouchers,
                            size_t count, const struct author *author,
                            store_vouchers_cb callback, void *arg);

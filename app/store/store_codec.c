@@ -156,7 +156,7 @@ void params_int64s(struct store_params *params, const int64_t *values, size_t co
         params_element_int64(params, values[i]);
 }
 
-const int params_binary[] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
+const int params_binary[] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
 
 void params_point(const struct store_params *params, const char *ret_values[],
                   int ret_lengths[])

@@ -11,7 +11,7 @@
 
 #include <libpq-fe.h>
 
-#define STORE_PARAMS_MAX 13
+#define STORE_PARAMS_MAX 14
 
 /** The parameters of one query. The next query reuses the buffer. Zero-initialise. */
 struct store_params {

@@ -19,6 +19,9 @@ enum voucher_column {
     COLUMN_END,
     COLUMN_REQUIRES_TICKET,
     COLUMN_POW_BITS,
+    COLUMN_COMMITMENT,
+    COLUMN_SEED,
+    COLUMN_DRAWN,
     COLUMN_NOW,
 };
 
@@ -39,6 +42,10 @@ static struct voucher decode_voucher(const PGresult *result, int row)
         .end_us = result_time(result, row, COLUMN_END),
         .requires_ticket = result_int64(result, row, COLUMN_REQUIRES_TICKET),
         .pow_bits = result_int64(result, row, COLUMN_POW_BITS),
+        .is_lottery = !PQgetisnull(result, row, COLUMN_COMMITMENT),
+        .commitment = result_text(result, row, COLUMN_COMMITMENT),
+        .seed = result_text(result, row, COLUMN_SEED),
+        .drawn_us = result_time(result, row, COLUMN_DRAWN),
     };
 }
 
@@ -209,6 +216,7 @@ void store_create_vouchers(struct store *store, const struct voucher *vouchers,
     put_int64s(params, vouchers, count, offsetof(struct voucher, requires_ticket));
     put_int64s(params, vouchers, count, offsetof(struct voucher, pow_bits));
     params_text(params, &author->key);
+    put_int64s(params, vouchers, count, offsetof(struct voucher, is_lottery));
     store_change_voucher(call, STATEMENT_CREATE_VOUCHERS, 0);
 }
 

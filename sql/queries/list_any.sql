@@ -3,8 +3,8 @@
 select c.*, clock_timestamp()
 from (values (1)) as always
 left join lateral (
-    select c.*
-    from voucher v, voucher_columns(v) c
+    select c.*, l.*
+    from voucher v, voucher_columns(v) c, lottery_columns(v) l
     where v.id < $1::bigint
     order by v.id desc
     limit $2::bigint

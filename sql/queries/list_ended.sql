@@ -4,8 +4,8 @@
 select c.*, clock_timestamp()
 from (values (1)) as always
 left join lateral (
-    select c.*
-    from voucher v, voucher_columns(v) c
+    select c.*, l.*
+    from voucher v, voucher_columns(v) c, lottery_columns(v) l
     where v.end_at <= now() and (v.end_at, v.id) < ($1, $2)
     order by v.end_at desc, v.id desc
     limit $3::bigint

@@ -4,8 +4,8 @@
 select c.*, clock_timestamp()
 from (values (1)) as always
 left join lateral (
-    select c.*
-    from voucher v, voucher_columns(v) c
+    select c.*, l.*
+    from voucher v, voucher_columns(v) c, lottery_columns(v) l
     where v.begin_at > now() and (v.begin_at, v.id) > ($1, $2)
     order by v.begin_at, v.id
     limit $3::bigint

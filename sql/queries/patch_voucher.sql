@@ -3,6 +3,7 @@
 select c.*, clock_timestamp()
 from (values (1)) as always
 left join lateral (
-    select c.*
-    from patch_voucher($1, $2, $3, $4, $5, $6, $7::bigint = 1, $8, $9) v, voucher_columns(v) c
+    select c.*, l.*
+    from patch_voucher($1, $2, $3, $4, $5, $6, $7::bigint = 1, $8, $9) v, voucher_columns(v) c,
+         lottery_columns(v) l
 ) c on true

@@ -3,6 +3,6 @@
 select c.*, clock_timestamp()
 from (values (1)) as always
 left join lateral (
-    select c.*
-    from restock_voucher_once($4, $1, $2, $3) v, voucher_columns(v) c
+    select c.*, l.*
+    from restock_voucher_once($4, $1, $2, $3) v, voucher_columns(v) c, lottery_columns(v) l
 ) c on true

@@ -437,6 +437,8 @@ static inline void say_voucher(const struct voucher *v)
         (int)v->title.len, v->title.bytes, (int)v->description.len, v->description.bytes,
         v->price_cents, v->face_value_cents, v->stock_total, v->per_user_limit,
         v->pay_within_s, v->begin_us, v->end_us, v->requires_ticket, v->pow_bits);
+    if (v->is_lottery)
+        DID(" lottery");
 }
 
 void store_create_vouchers(struct store *store UNUSED, const struct voucher *vouchers,

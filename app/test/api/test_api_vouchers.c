@@ -8,7 +8,8 @@
 #define VOUCHER(id, begin, end) \
     "{\"id\":\"" id "\",\"title\":\"T\",\"description\":\"D\",\"price_cents\":0,\"face_value_cents\":0,\"stock_total\":0," \
     "\"stock_left\":0,\"per_user_limit\":0,\"begin_at\":\"1970-01-01T00:00:01" begin "Z\",\"end_at\":" \
-    "\"1970-01-01T00:00:02" end "Z\",\"pay_within_s\":0,\"requires_ticket\":false,\"pow_bits\":0,\"state\":\"ended\"," \
+    "\"1970-01-01T00:00:02" end "Z\",\"pay_within_s\":0,\"requires_ticket\":false,\"pow_bits\":0," \
+    "\"admission\":\"first_come\",\"state\":\"ended\"," \
     "\"server_time\":\"2023-11-14T22:13:25Z\"}"
 #define V7 VOUCHER("7", "", "")
 #define V8 VOUCHER("8", ".000001", ".000001")
@@ -30,6 +31,14 @@ API_CASE(test_vouchers__are_written)
         {WRITE_VOUCHER, ADMIN, NULL, CREATE ",\"description\":\"D\",\"per_user_limit\":100,\"pay_within_s\":2592000,"
          "\"requires_ticket\":true,\"pow_bits\":32}",
          "create \"T\" \"D\" 1 2 3 100 2592000 1000000 2000000 1 32 by admin:1;invalidate 7;", "201 Location: /v1/vouchers/7 " V7},
+        {WRITE_VOUCHER, ADMIN, NULL, CREATE ",\"admission\":\"lottery\"}",
+         "create \"T\" \"\" 1 2 3 1 900 1000000 2000000 0 0 lottery by admin:1;invalidate 7;", "201 Location: /v1/vouchers/7 " V7},
+        {WRITE_VOUCHER, ADMIN, NULL, CREATE ",\"admission\":\"first_come\",\"per_user_limit\":2}",
+         "create \"T\" \"\" 1 2 3 2 900 1000000 2000000 0 0 by admin:1;invalidate 7;", "201 Location: /v1/vouchers/7 " V7},
+        {WRITE_VOUCHER, ADMIN, NULL, CREATE ",\"admission\":\"lot\"}", "", "422 invalid: admission must be first_come or lottery"},
+        {WRITE_VOUCHER, ADMIN, NULL, CREATE ",\"admission\":\"lottery\",\"per_user_limit\":2}", "",
+         "422 invalid: per_user_limit must be 1 in a lottery"},
+        {PATCH_VOUCHER, ADMIN, NULL, "{\"admission\":\"lottery\"}", "", "422 invalid: admission unknown field"},
         {WRITE_VOUCHER, ADMIN, NULL, "{}", "", "422 invalid: title is required: begin_at is required: end_at is required"
          ": price_cents is required: face_value_cents is required: stock is required"},
         {WRITE_VOUCHER, ADMIN, NULL, CREATE ",\"per_user_limit\":101,\"pay_within_s\":2592001,\"requires_ticket\":1,\"pow_bits\":33}", "",

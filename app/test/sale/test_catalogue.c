@@ -161,7 +161,9 @@ TEST(test_catalogue_read__shares_one_query_per_turn)
                                             .begin_us = 11,
                                             .end_us = 22,
                                             .requires_ticket = 1,
-                                            .pow_bits = 8});
+                                            .pow_bits = 8,
+                                            .is_lottery = 1,
+                                            .drawn_us = 33});
     for (int i = 0; i < 3; i++) {
         assert_int_equal(readers[i].answers, 1);
         assert_int_equal(readers[i].exists, i != 1);
@@ -171,6 +173,13 @@ TEST(test_catalogue_read__shares_one_query_per_turn)
     assert_int_equal(get(7)->end_us, 22);
     assert_true(get(7)->requires_ticket);
     assert_int_equal(get(7)->pow_bits, 8);
+    assert_true(get(7)->is_lottery);
+    assert_true(get(7)->is_drawn);
+    start_read(7, &readers[0]);
+    turn();
+    answer_read(RLOCK_OK, &(struct voucher){.id = 7});
+    assert_false(get(7)->is_lottery);
+    assert_false(get(7)->is_drawn);
 }
 
 TEST(test_catalogue_read__failure_is_answered)

@@ -85,6 +85,12 @@ static void put_voucher(const struct sim_voucher *voucher)
     sim_result_time(voucher->end_us);
     sim_result_int(0, 8); /* requires_ticket */
     sim_result_int(0, 2); /* pow_bits */
+    if (voucher->is_lottery)
+        sim_result_int(voucher->id, 8); /* commitment: any value but NULL */
+    else
+        sim_result_null();
+    sim_result_null(); /* seed */
+    sim_result_null(); /* drawn_at */
     sim_result_time(sim_sql_now_us());
 }
 
@@ -92,7 +98,7 @@ static PGresult *read_vouchers(const struct sim_params *params)
 {
     bool is_any = false;
 
-    sim_result_begin(15);
+    sim_result_begin(18);
     for (size_t i = 0; i < sim_param_count(params, 0); i++) {
         int at = sim_sql_voucher(sim_param_element(params, 0, i));
 
@@ -100,7 +106,7 @@ static PGresult *read_vouchers(const struct sim_params *params)
             put_voucher(&sim_tables.vouchers[at]);
         is_any |= at >= 0;
     }
-    for (int i = 0; !is_any && i < 14; i++)
+    for (int i = 0; !is_any && i < 17; i++)
         sim_result_null();
     if (!is_any)
         sim_result_time(sim_sql_now_us());

@@ -61,6 +61,7 @@ struct sim_voucher {
     bool exists;
     int64_t version, price_cents, stock_total, stock_left, per_user_limit;
     int64_t begin_us, end_us, pay_within_us;
+    bool is_lottery;
 };
 
 struct sim_order {

@@ -15,7 +15,7 @@
 
 #define SAID_BYTES       131072
 #define WORDS_BYTES      16384
-#define SAID_COLUMNS_MAX 16
+#define SAID_COLUMNS_MAX 20
 
 static char said[SAID_BYTES]; /* what was recorded; each call ends with ";" */
 

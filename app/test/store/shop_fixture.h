@@ -180,6 +180,13 @@ static inline void on_vouchers(enum rlock_status status, const struct voucher *v
             (long long)v->per_user_limit, (long long)v->pay_within_s,
             (long long)(v->begin_us - EPOCH_US), (long long)(v->end_us - EPOCH_US),
             (long long)v->requires_ticket, (long long)v->pow_bits);
+        assert_int_equal(v->is_lottery, v->commitment.bytes != NULL);
+        say_text(v->commitment);
+        say_text(v->seed);
+        if (v->drawn_us != 0)
+            SAY(" %lld", (long long)(v->drawn_us - EPOCH_US));
+        else
+            SAY(" null");
     }
     SAY(";");
 }
@@ -271,11 +278,12 @@ static inline void on_released(void *arg)
 
 /* -- rows of vouchers -- */
 
-#define V7 "7 1 'T' 'D' 100 200 30 29 2 900 3 4 1 20"
-#define V9 "9 2 '' null 101 201 31 28 3 901 5 6 0 0"
+#define V7 "7 1 'T' 'D' 100 200 30 29 2 900 3 4 1 20 'c0' '5e' 5"
+#define V9 "9 2 '' null 101 201 31 28 3 901 5 6 0 0 null null null"
 #define NO_VOUCHER                                                                       \
-    "null null null null null null null null null null null null null null 8;"
-#define V9_FOUND "9 2 '' null 101 201 31 28 3 901 5 6 0 0"
+    "null null null null null null null null null null null null null null null null "   \
+    "null 8;"
+#define V9_FOUND "9 2 '' null 101 201 31 28 3 901 5 6 0 0 null null null"
 #define EPOCH    "-946684800000000" /* 1970 */
 #define FIRST    "-9223372036854775808"
 #define LAST     "9223372036854775807"

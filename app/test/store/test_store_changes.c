@@ -51,7 +51,8 @@ static void call_create_two(void)
                                    .end_us = EPOCH_US + 6,
                                    .pay_within_s = 7,
                                    .requires_ticket = 1,
-                                   .pow_bits = 8}};
+                                   .pow_bits = 8,
+                                   .is_lottery = 1}};
 
     store_create_vouchers(shop, two, 2, &keyed, on_vouchers, shop);
 }
@@ -94,7 +95,7 @@ static void call_keyed(void)
 }
 
 #define CREATE_TWO \
-    "changes create_vouchers 562/862: {'T','U'} {'D',''} {0,1} {0,2} {0,3} {0,4} {0,5} {1,6} {0,7} 'admin:1' {0,1} {0,8} 'key'"
+    "changes create_vouchers 562/862: {'T','U'} {'D',''} {0,1} {0,2} {0,3} {0,4} {0,5} {1,6} {0,7} 'admin:1' {0,1} {0,8} 'key' {0,1}"
 
 /* `rows` has the rows of the answer if the status is RLOCK_OK, otherwise its SQLSTATE. */
 static const struct change_row {
@@ -123,14 +124,14 @@ static const struct change_row {
     {call_refund, "changes refund_order 562/862: 7 {71} {'admin:1'} {null}", RLOCK_OK,
      "1 1 71 7 5 {100,11,12,13,6};", NULL, "change io;"},
     {call_redeem, "changes redeem_order 562/862: 7 {71} {'admin:1'} {null}", RLOCK_REFUSED, "42501", NULL, "change refused;"},
-    {call_create, "changes create_vouchers 562/862: {'T'} {''} {100} {200} {30} {2} {3} {4} {900} 'admin:1' {1} {20} null", RLOCK_OK,
+    {call_create, "changes create_vouchers 562/862: {'T'} {''} {100} {200} {30} {2} {3} {4} {900} 'admin:1' {1} {20} null {0}", RLOCK_OK,
      V7 " 8;", NULL, "ok now 8: " V7 ";"},
     {call_create_two, CREATE_TWO, RLOCK_OK, V7 " 8;" V7 " 8;", NULL, "ok now 8: " V7 " " V7 ";"},
     {call_create_two, CREATE_TWO, RLOCK_OK, V7 " 8;" NO_VOUCHER, NULL, "not_found now 0:;"},
     {call_create_two, CREATE_TWO, RLOCK_REFUSED, "23514", "voucher_window", "invalid now 0:;"},
-    {call_create, "changes create_vouchers 562/862: {'T'} {''} {100} {200} {30} {2} {3} {4} {900} 'admin:1' {1} {20} null", RLOCK_REFUSED,
+    {call_create, "changes create_vouchers 562/862: {'T'} {''} {100} {200} {30} {2} {3} {4} {900} 'admin:1' {1} {20} null {0}", RLOCK_REFUSED,
      "23514", "voucher_stock", "refused now 0:;"},
-    {call_create, "changes create_vouchers 562/862: {'T'} {''} {100} {200} {30} {2} {3} {4} {900} 'admin:1' {1} {20} null", RLOCK_BUSY,
+    {call_create, "changes create_vouchers 562/862: {'T'} {''} {100} {200} {30} {2} {3} {4} {900} 'admin:1' {1} {20} null {0}", RLOCK_BUSY,
      "23514", "voucher_window", "busy now 0:;"},
     {call_patch_nothing, "changes patch_voucher 562/862: 7 null null null null null null null 'admin:1'", RLOCK_OK,
      NO_VOUCHER, NULL, "not_found now 0:;"},
