@@ -386,6 +386,28 @@ typedef void (*store_deliveries_cb)(enum rlock_status status,
 void store_read_deliveries(struct store *store, int64_t webhook_id,
                            store_deliveries_cb callback, void *arg);
 
+/* -- lotteries -- */
+
+/** An entry of a lottery. */
+struct lottery_entry {
+    const char *hash; /* in hex; NULL: the draw has not ended */
+    bool has_won;
+};
+
+/** @entries  valid during the callback */
+typedef void (*store_entries_cb)(enum rlock_status status,
+                                 const struct lottery_entry *entries, size_t count,
+                                 void *arg);
+
+/** Read the entry of a shopper: one row, or none. */
+void store_read_entry(struct store *store, int64_t voucher_id, int64_t user_id,
+                      store_entries_cb callback, void *arg);
+
+/** List `limit` entries in the order of their hashes, from the hash `from` on, which is hex. Without
+ *  a row there is no such lottery, the draw has not ended, or the list ends. */
+void store_list_entries(struct store *store, int64_t voucher_id, struct text from,
+                        unsigned limit, store_entries_cb callback, void *arg);
+
 /* -- vouchers -- */
 
 /** @vouchers  valid during the callback, as are their texts

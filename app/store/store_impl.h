@@ -50,6 +50,7 @@ struct rows_call {
         store_events_cb events;
         store_vouchers_cb vouchers;
         store_feed_cb feed;
+        store_entries_cb entries;
         store_webhooks_cb webhooks;
         store_webhook_noted_cb webhook_noted;
         store_webhook_states_cb webhook_states;

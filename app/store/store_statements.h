@@ -33,6 +33,8 @@
     X(EXPIRE_BATCHES,   "expire_batches",   BARRIER) \
     X(LEAD_EXPIRY,      "lead_expiry",      NOTHING) \
     X(DRAW_LOTTERIES,   "draw_lotteries",   BARRIER) \
+    X(READ_ENTRY,       "read_entry",       BARRIER) \
+    X(READ_ENTRIES,     "read_entries",     BARRIER) \
     X(READ_VOUCHER,     "read_voucher",     BARRIER) \
     X(READ_VOUCHERS,    "read_vouchers",    BARRIER) \
     X(ADVANCE_FEED,     "advance_feed",     BARRIER) \

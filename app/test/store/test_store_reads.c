@@ -106,6 +106,27 @@ static void call_list_order_events(void)
     store_list_events(shop, &filter, on_events, shop);
 }
 
+static void on_entries(enum rlock_status status, const struct lottery_entry *entries,
+                       size_t count, void *arg)
+{
+    assert_ptr_equal(arg, shop);
+    SAY("%s", rlock_status_name(status));
+    for (size_t i = 0; i < count; i++)
+        SAY(" %s %d", entries[i].hash != NULL ? entries[i].hash : "-",
+            entries[i].has_won);
+    SAY(";");
+}
+
+static void call_read_entry(void)
+{
+    store_read_entry(shop, 7, 5, on_entries, shop);
+}
+
+static void call_list_entries(void)
+{
+    store_list_entries(shop, 7, (struct text){"ab", 2}, 501, on_entries, shop);
+}
+
 /* clang-format off */
 static const struct read_row {
     void (*call)(void);
@@ -150,6 +171,9 @@ static const struct read_row {
     {call_list_voucher_events, "reads voucher_events 251/1000: 7 3 21", "", "ok;"},
     {call_list_stock_events, "reads stock_events 251/1000: 7 3 21", "", "ok;"},
     {call_list_order_events, "reads order_events 251/1000: 7 0 21 71", "", "ok;"},
+    {call_read_entry, "reads read_entry 251/1000: 7 5", "null null;", "ok - 0;"},
+    {call_read_entry, "reads read_entry 251/1000: 7 5", "", "ok;"},
+    {call_list_entries, "reads read_entries 251/1000: 7 'ab' 501", "'ab' 1;'cd' 0;", "ok ab 1 cd 0;"},
 };
 /* clang-format on */
 
@@ -199,6 +223,16 @@ STORE_CASE(test_events__are_answered_without_memory_for_their_rows)
     store_flush(shop);
     torture_fail(1, 0);
     fake_answer(RLOCK_OK, "4 7 null 8 30 'admin:1' null null null;");
+    assert_true(torture_stop());
+    ASSERT_SAID("no_memory;");
+}
+
+STORE_CASE(test_entries__are_answered_without_memory_for_their_rows)
+{
+    call_read_entry();
+    store_flush(shop);
+    torture_fail(1, 0);
+    fake_answer(RLOCK_OK, "null null;");
     assert_true(torture_stop());
     ASSERT_SAID("no_memory;");
 }
