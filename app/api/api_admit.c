@@ -5,6 +5,7 @@
 #include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 /* -- answers -- */
 
@@ -23,6 +24,24 @@ void api_answer_order(struct api_request *request, unsigned status,
         http_reply_add(&reply, "Location", location);
     }
     http_answer(request->http, &reply);
+}
+
+void api_answer_entry(struct api_request *request, unsigned status,
+                      const struct lottery_entry *entry)
+{
+    const char *state = entry->has_won ? "won" : "lost";
+    char location[64], hash[80] = "", body[256];
+
+    if (entry->hash == NULL)
+        state = "entered";
+    else
+        snprintf(hash, sizeof(hash), ",\"hash\":\"%s\"", entry->hash);
+    snprintf(body, sizeof(body),
+             "{\"voucher_id\":\"%" PRId64 "\",\"user_id\":\"%" PRId64
+             "\",\"status\":\"%s\"%s}",
+             request->id, request->identity.user_id, state, hash);
+    snprintf(location, sizeof(location), "/v1/vouchers/%" PRId64 "/entry", request->id);
+    api_answer_json(request, status, strdup(body), status == 202 ? location : NULL);
 }
 
 /* Returns the time until the sale opens. 0: the catalogue has no valid entry. */
@@ -62,6 +81,9 @@ void api_answer_outcome(struct api_request *request, enum outcome outcome,
         break;
     case OUTCOME_ALREADY_ORDERED:
         api_answer_already_ordered(request, order->id);
+        break;
+    case OUTCOME_ENTERED:
+        api_answer_entry(request, 202, &(struct lottery_entry){0});
         break;
     case OUTCOME_NOT_STARTED:
         api_answer_not_started(request, opens_in_us(request));

@@ -50,6 +50,7 @@ static void submit(struct api_request *request)
                                            .user_id = request->identity.user_id,
                                            .key = request->place.key,
                                            .has_ticket = api_has_ticket(request),
+                                           .is_entry = request->place.is_entry,
                                            .arrived_us = request->arrived_us,
                                            .trace = http_trace_sent(request->http)};
 
@@ -65,6 +66,9 @@ static void admit(struct api_request *request, const struct catalogue_entry *ent
     struct api_place *place = &request->place;
 
     place->needs_ticket = entry->requires_ticket;
+    place->is_entry = entry->is_lottery;
+    if (place->is_entry)
+        place->key = (struct text){0}; /* a repeated entry changes nothing */
     if (admission_check(request->api->options.catalogue, entry, &place->refusal))
         api_identify(request, submit);
     else if (place->refusal != OUTCOME_NO_VOUCHER && place->key.bytes != NULL)

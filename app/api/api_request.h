@@ -49,6 +49,7 @@ struct api_place {
     struct text key;      /* the header Idempotency-Key; bytes NULL: absent */
     enum outcome refusal; /* why admission refused; the answer if no order has the key */
     bool needs_ticket;
+    bool is_entry;     /* the voucher is a lottery */
     unsigned pow_bits; /* proof of work that a ticket requires */
     bool is_early;     /* the sale has not opened, so only a challenge is issued */
 };

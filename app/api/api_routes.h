@@ -125,6 +125,10 @@ void api_answer_uncounted(struct api_request *request, enum outcome outcome,
 void api_answer_order(struct api_request *request, unsigned status,
                       const struct order *order);
 
+/** Answer with the entry of the caller. With the status 202 the header Location names the entry. */
+void api_answer_entry(struct api_request *request, unsigned status,
+                      const struct lottery_entry *entry);
+
 /* api_ticket.c */
 api_handler api_make_ticket;
 

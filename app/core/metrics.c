@@ -29,9 +29,9 @@ static const char *const condition_names[] = {METRICS_CONDITIONS(X)};
 const char *const durability_names[] = {"unknown", "none", "local", "remote"};
 
 /* The HTTP statuses that have a counter. The last element is 0, which counts all other statuses. */
-static const unsigned statuses[METRICS_STATUSES] = {200, 201, 204, 304, 400, 401,
-                                                    403, 404, 405, 409, 413, 415,
-                                                    421, 422, 429, 431, 500, 503};
+static const unsigned statuses[METRICS_STATUSES] = {200, 201, 202, 204, 304, 400, 401,
+                                                    403, 404, 405, 409, 413, 415, 421,
+                                                    422, 429, 431, 500, 503};
 
 void metrics_count_request(struct metrics *metrics, enum metrics_route route,
                            unsigned http_status)

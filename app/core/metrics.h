@@ -88,7 +88,7 @@ enum metrics_condition { METRICS_CONDITIONS(X) CONDITION_COUNT };
 #undef X
 /* clang-format on */
 
-#define METRICS_STATUSES    19
+#define METRICS_STATUSES    20
 #define METRICS_BUCKETS_MAX 16
 
 struct metrics_histogram {

@@ -84,6 +84,7 @@ enum verdict {
     VERDICT_NO_VOUCHER = 8,
     VERDICT_TICKET_REQUIRED = 9,
     VERDICT_MISDIRECTED = 10, /* another cell has the voucher */
+    VERDICT_ENTERED = 11,     /* the shopper takes part in the lottery */
 };
 
 /* Which failure of Postgres an acknowledged order survives. */
@@ -101,6 +102,7 @@ enum durability {
     X(PLACED,          "placed") \
     X(REPEATED,        "repeated") \
     X(ALREADY_ORDERED, "already_ordered") \
+    X(ENTERED,         "entered") \
     X(SOLD_OUT,        "sold_out") \
     X(NOT_STARTED,     "not_started") \
     X(SALE_ENDED,      "sale_ended") \

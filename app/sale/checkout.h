@@ -42,6 +42,9 @@ struct checkout_request {
     /* Idempotency-Key, up to REQUEST_KEY_MAX, which is copied; NULL: the request has no key */
     struct text key;
     bool has_ticket;
+    /* Whether the voucher is a lottery. The request then needs no lock and no key, because a
+       repeated entry changes nothing. */
+    bool is_entry;
     int64_t arrived_us;
     /* clock_mono_us() at the handover by another loop; 0: no handover */
     int64_t handed_us;

@@ -114,6 +114,7 @@ static void item_apply_verdict(struct item *item)
         [VERDICT_NO_VOUCHER] = OUTCOME_NO_VOUCHER,
         [VERDICT_TICKET_REQUIRED] = OUTCOME_TICKET_REQUIRED,
         [VERDICT_MISDIRECTED] = OUTCOME_MISDIRECTED,
+        [VERDICT_ENTERED] = OUTCOME_ENTERED,
     };
 
     item_end_stage(item, STAGE_COMMIT, item->state_since_us);

@@ -6,7 +6,7 @@
  *
  *   LOCKING    the item has requested its lock; the loop sends all lock requests of a
  *              turn in one write
- *   QUEUED     the item holds its lock, or is sold without one, and waits in the queue of
+ *   QUEUED     the item holds its lock, or needs none, and waits in the queue of
  *              its voucher, in order of arrival
  *   SENT       the item is in a transaction, or in the look-up after a lost connection
  *   UNLOCKING  the lock is being released; the answer follows
@@ -357,6 +357,11 @@ bool checkout_submit_reserved(struct checkout *checkout,
         atomic_fetch_sub(&checkout->in_flight, 1);
         return false;
     }
+    /* item_enqueue() then finds the queue, and so does not answer */
+    if (request->is_entry && queues_get(&checkout->queues, request->voucher_id) == NULL) {
+        item_free(item);
+        return false;
+    }
     item->callback = callback;
     item->arg = arg;
     item->voucher_id = request->voucher_id;
@@ -375,6 +380,9 @@ bool checkout_submit_reserved(struct checkout *checkout,
     if (request->handed_us != 0)
         item_end_stage(item, STAGE_HANDOVER, request->handed_us);
     insert_deadline(item);
-    item_lock(item);
+    if (request->is_entry)
+        item_enqueue(item);
+    else
+        item_lock(item);
     return true;
 }

@@ -162,7 +162,7 @@ static void decode_placed(const struct store_batch *batch, const PGresult *resul
     for (size_t i = 0; i < batch->count; i++) {
         struct placement *placement = batch->placements[i];
         int64_t verdict = result_array_next(&verdicts);
-        bool is_known = verdict > VERDICT_NONE && verdict <= VERDICT_MISDIRECTED;
+        bool is_known = verdict > VERDICT_NONE && verdict <= VERDICT_ENTERED;
 
         placement->verdict = is_known ? (enum verdict)verdict : VERDICT_NONE;
         placement->order = placed;

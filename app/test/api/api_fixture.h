@@ -213,10 +213,11 @@ bool handover_submit(struct handover *handover UNUSED,
 {
     bool has_order = fake.outcome <= OUTCOME_ALREADY_ORDERED;
 
-    DID("submit %" PRId64 " %" PRId64 " key \"%.*s\"%s %s;", request->voucher_id,
+    DID("submit %" PRId64 " %" PRId64 " key \"%.*s\"%s%s %s;", request->voucher_id,
         request->user_id, (int)request->key.len,
         request->key.bytes != NULL ? request->key.bytes : "",
-        request->has_ticket ? " ticket" : "", request->trace);
+        request->has_ticket ? " ticket" : "", request->is_entry ? " entry" : "",
+        request->trace);
     ASSERT_NUMBER(request->arrived_us, ==, simulated_us);
     if (fake.is_checkout_full)
         return false;

@@ -7,7 +7,8 @@ API_CASE(test_place__answers_each_outcome)
 {
     /* clang-format off */
     static const char *const answers_by_outcome[] = {
-        "201 Location: /v1/orders/71 " ORDER, "200 " ORDER, "409 already_ordered 71", "409 sold_out",
+        "201 Location: /v1/orders/71 " ORDER, "200 " ORDER, "409 already_ordered 71",
+        "202 Location: /v1/vouchers/7/entry {\"voucher_id\":\"7\",\"user_id\":\"0\",\"status\":\"entered\"}", "409 sold_out",
         "409 Retry-After: 3 not_started", "409 sale_ended", "404 not_found", "403 ticket_required", "421 misdirected",
         "409" RETRY " order_in_progress", "503" RETRY " overloaded", "503" RETRY " unavailable",
         "503" RETRY " outcome_unknown", "500 internal"};
@@ -119,6 +120,24 @@ API_CASE(test_place__refused_by_memory_is_looked_up_by_key)
     ASSERT_TEXT(ask(PLACE, SHOPPER, key, NULL), "503" RETRY " overloaded");
     fake.entry.exists = false;
     ASSERT_TEXT(ask(PLACE, SHOPPER, key, NULL), "404 not_found");
+    ASSERT_TEXT(did, "");
+}
+
+/* -- lotteries -- */
+
+/* A key has no effect, because a repeated entry changes nothing. */
+API_CASE(test_place__enters_a_lottery)
+{
+    static const char key[] = "Idempotency-Key: k\n";
+
+    fake.entry.is_lottery = true;
+    fake.outcome = OUTCOME_ENTERED;
+    ASSERT_TEXT(ask(PLACE, SHOPPER, key, NULL),
+                "202 Location: /v1/vouchers/7/entry "
+                "{\"voucher_id\":\"7\",\"user_id\":\"5\",\"status\":\"entered\"}");
+    ASSERT_TEXT(did, LIMITED "submit 7 5 key \"\" entry sent_id=r;");
+    fake.entry.end_us = clock_real_us();
+    ASSERT_TEXT(ask(PLACE, SHOPPER, key, NULL), "409 sale_ended");
     ASSERT_TEXT(did, "");
 }
 

@@ -53,6 +53,46 @@ TEST(test_checkout_reserve__counts_in_queue_max)
     answer_locks(RLOCK_BUSY);
 }
 
+/* After a lost connection the look-up finds no order, so the entry is sent again. */
+TEST(test_checkout_submit__enters_without_a_lock)
+{
+    struct checkout_request request = {
+        .voucher_id = 7, .user_id = 1, .is_entry = true, .arrived_us = clock_mono_us()};
+
+    assert_true(submit_request(&request));
+    assert_unanswered(1);
+    assert_int_equal(fake_locks.count, 0);
+    turn();
+    assert_sent(1, 1);
+    assert_int_equal(fake_store.calls[0].placements[0]->fence, 0);
+    answer_store(RLOCK_IO, 0);
+    pass_ms(TICK_MS);
+    assert_true(fake_store.calls[0].is_lookup);
+    answer_store(RLOCK_OK, VERDICT_NONE);
+    assert_unanswered(1);
+    assert_sent(1, 1);
+    answer_store(RLOCK_OK, VERDICT_ENTERED);
+    assert_answered(1, OUTCOME_ENTERED);
+}
+
+/* The first allocation is that of the item, the second that of its queue. */
+TEST(test_checkout_submit__refuses_an_entry_without_memory)
+{
+    struct checkout_request request = {
+        .voucher_id = 7, .user_id = 1, .is_entry = true, .arrived_us = clock_mono_us()};
+
+    for (unsigned i = 1; i <= 2; i++) {
+        torture_fail(i, 0);
+        assert_false(submit_request(&request));
+        assert_true(torture_stop());
+        assert_unanswered(1);
+    }
+    assert_true(submit_request(&request));
+    turn();
+    answer_store(RLOCK_OK, VERDICT_ENTERED);
+    assert_answered(1, OUTCOME_ENTERED);
+}
+
 TEST(test_checkout_submit__refuses_above_queue_max)
 {
     for (int user = 1; user <= QUEUE_MAX; user++)

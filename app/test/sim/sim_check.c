@@ -315,6 +315,19 @@ static void check_already_ordered(const struct sim_attempt *attempt, int64_t ord
                  attempt->user_id);
 }
 
+static void check_entered(const struct sim_attempt *attempt)
+{
+    for (size_t i = 0; i < check.durable_count; i++) {
+        const struct sim_voucher *row = &check.states[i].row;
+
+        if (row->id == attempt->voucher_id && row->is_lottery &&
+            (row->entered >> attempt->user_id & 1))
+            return;
+    }
+    sim_fail("shopper %" PRId64 " was answered entered, and no entry is durable",
+             attempt->user_id);
+}
+
 static void check_busy(const struct sim_attempt *attempt)
 {
     const struct grant *grant = find_grant(attempt->user_id, 0, attempt->seller);
@@ -375,6 +388,9 @@ void sim_check_answer(struct sim_attempt *attempt, enum outcome outcome, int64_t
         break;
     case OUTCOME_ALREADY_ORDERED:
         check_already_ordered(attempt, order_id);
+        break;
+    case OUTCOME_ENTERED:
+        check_entered(attempt);
         break;
     case OUTCOME_SOLD_OUT:
     case OUTCOME_NOT_STARTED:

@@ -159,6 +159,7 @@ static void plan_vouchers(void)
             voucher->begin_us = now_us + sim_between(0, 100 * MS);
         if (sim_chance(10))
             voucher->end_us = now_us + sim_between(20 * MS, 200 * MS);
+        voucher->is_lottery = !plan.is_duel && sim_chance(10);
         if (plan.service.expires_orders)
             voucher->pay_within_us = sim_between(10 * MS, 600 * MS);
         voucher->stock_total = voucher->stock_left;

@@ -260,6 +260,8 @@ static enum outcome outcome_of(unsigned status, const char *code)
         return OUTCOME_PLACED;
     if (status == 200)
         return OUTCOME_REPEATED;
+    if (status == 202)
+        return OUTCOME_ENTERED;
     for (int outcome = 0; outcome < OUTCOME_COUNT; outcome++) {
         if (strcmp(code, metrics_outcome_names[outcome]) == 0)
             return (enum outcome)outcome;

@@ -62,6 +62,7 @@ struct sim_voucher {
     int64_t version, price_cents, stock_total, stock_left, per_user_limit;
     int64_t begin_us, end_us, pay_within_us;
     bool is_lottery;
+    uint64_t entered; /* bit i: shopper i has entered the lottery */
 };
 
 struct sim_order {

@@ -151,6 +151,18 @@ static int closed_verdict(const struct place *place)
     return place->now_us < place->txn->voucher.end_us ? VERDICT_NONE : VERDICT_SALE_ENDED;
 }
 
+/* enter_lottery() for one shopper. */
+static struct found enter(const struct place *place, size_t at)
+{
+    struct sim_voucher *voucher = &place->txn->voucher;
+    uint64_t shopper = UINT64_C(1) << user_at(place, at);
+    int closed = closed_verdict(place);
+
+    if (closed == VERDICT_NONE)
+        voucher->entered |= shopper;
+    return (struct found){voucher->entered & shopper ? VERDICT_ENTERED : closed, NULL};
+}
+
 static struct found place_one(struct place *place, size_t at)
 {
     struct found found =
@@ -158,6 +170,8 @@ static struct found place_one(struct place *place, size_t at)
     int64_t newest = newest_fence(place, at);
     int closed = closed_verdict(place);
 
+    if (place->txn->voucher.is_lottery)
+        return enter(place, at);
     if (found.verdict != VERDICT_NONE)
         return found;
     if (closed == VERDICT_NONE && place->txn->voucher.stock_left == 0)
