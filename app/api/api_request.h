@@ -96,6 +96,8 @@ struct api_request {
         struct order_filter orders;
         struct feed_poll feed;
         struct api_follow *follow;
+        /* the hash with which the next page of entries begins; "": the first page */
+        char next_hash[80];
         int64_t stock_add; /* how much stock a restock adds */
         struct stats_read stats;
     };

@@ -38,6 +38,8 @@ enum callers {
 static const struct api_route routes[] = {
     ROUTE(POST,  "/v1/vouchers/{id}/orders",  PLACE,          SHOPPER | MEMORY_FIRST | REFUSES_BODY, api_place_order, NULL),
     ROUTE(POST,  "/v1/vouchers/{id}/ticket",  TICKET,         SHOPPER | MEMORY_FIRST | READS_BODY,   api_make_ticket, NULL),
+    ROUTE(GET,   "/v1/vouchers/{id}/entry",   ENTRY,          SHOPPER,                               api_read_entry, NULL),
+    ROUTE(GET,   "/v1/vouchers/{id}/entries", ENTRIES,        ANYONE,                                api_list_entries, NULL),
     ROUTE(GET,   "/v1/vouchers/{id}",         VOUCHER,        ANYONE,                                api_read_voucher, NULL),
     ROUTE(PATCH, "/v1/vouchers/{id}",         VOUCHER,        ADMIN | READS_BODY,                    api_patch_voucher, NULL),
     ROUTE(GET,   "/v1/vouchers/{id}/stream",  STREAM,         ANYONE,                                api_stream_voucher, NULL),

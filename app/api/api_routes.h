@@ -142,6 +142,9 @@ api_handler api_place_order, api_read_order;
  *  the order belongs to another shopper. */
 void api_find_order(struct api_request *request, store_order_cb callback);
 
+/* api_lottery.c */
+api_handler api_read_entry, api_list_entries;
+
 /* api_order_list.c */
 api_handler api_list_orders;
 

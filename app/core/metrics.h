@@ -24,6 +24,8 @@
     X(RESTOCK,        "/v1/vouchers/{id}/restock") \
     X(TICKET,         "/v1/vouchers/{id}/ticket") \
     X(PLACE,          "/v1/vouchers/{id}/orders") \
+    X(ENTRY,          "/v1/vouchers/{id}/entry") \
+    X(ENTRIES,        "/v1/vouchers/{id}/entries") \
     X(ORDERS,         "/v1/orders") \
     X(ORDER,          "/v1/orders/{id}") \
     X(PAY,            "/v1/orders/{id}/pay") \

@@ -392,6 +392,35 @@ void store_read_deliveries(struct store *store UNUSED, int64_t webhook_id,
     callback(fake.status, deliveries, fake.status == RLOCK_OK ? 2 : 0, arg);
 }
 
+void store_read_entry(struct store *store UNUSED, int64_t voucher_id, int64_t user_id,
+                      store_entries_cb callback, void *arg)
+{
+    static const struct lottery_entry states[] = {
+        {NULL, false}, {"aa", true}, {"bb", false}};
+
+    DID("read entry %" PRId64 " %" PRId64 ";", voucher_id, user_id);
+    callback(fake.status, &states[fake.entry_state],
+             fake.status == RLOCK_OK ? fake.count : 0, arg);
+}
+
+/* The first page has fake.count entries, the second has two. */
+void store_list_entries(struct store *store UNUSED, int64_t voucher_id, struct text from,
+                        unsigned limit, store_entries_cb callback, void *arg)
+{
+    static struct lottery_entry entries[501];
+    static char hashes[501][4];
+    bool is_second = from.len > 0;
+
+    DID("list entries %" PRId64 " \"%.*s\" %u;", voucher_id, (int)from.len, from.bytes,
+        limit);
+    for (int i = 0; i < 501; i++) {
+        snprintf(hashes[i], sizeof(hashes[i]), "%03d", i);
+        entries[i] = (struct lottery_entry){hashes[i], i < 2};
+    }
+    callback(is_second && fake.second != RLOCK_OK ? fake.second : fake.status, entries,
+             is_second ? 2 : fake.count, arg);
+}
+
 bool feed_read(struct feed *feed UNUSED, struct feed_poll *poll)
 {
     static const struct event events[2] = {

@@ -35,6 +35,7 @@ static struct {
     size_t count;    /* number of rows; they differ only in their ids */
     int64_t next_id; /* next_id of the first page of orders; 0: there is no next page */
     bool has_many_events;
+    size_t entry_state; /* of store_read_entry(): 0 entered, 1 won, 2 lost */
     enum change_verdict verdict;
     enum verdict found; /* the result of a look-up by key */
     enum outcome outcome;

@@ -21,6 +21,8 @@ static const struct {
     {"POST /v1/vouchers/7/restock", "a", "{\"add\":1}"},
     {"POST /v1/vouchers/7/orders", "s", NULL},
     {"POST /v1/vouchers/7/ticket", "s", NULL},
+    {"GET /v1/vouchers/7/entry", "s", NULL},
+    {"GET /v1/vouchers/7/entries", "", NULL},
     {"GET /v1/vouchers/7/events", "ar", NULL},
     {"GET /v1/orders/71", "sar", NULL},
     {"GET /v1/orders?user_id=5", "spar", NULL},

@@ -141,6 +141,29 @@ API_CASE(test_place__enters_a_lottery)
     ASSERT_TEXT(did, "");
 }
 
+API_CASE(test_entry__is_entered_won_or_lost)
+{
+    static const char *const wanted[] = {"entered\"}", "won\",\"hash\":\"aa\"}",
+                                         "lost\",\"hash\":\"bb\"}"};
+
+    fake.count = 1;
+    for (fake.entry_state = 0; fake.entry_state < 3; fake.entry_state++) {
+        char text[120];
+
+        snprintf(text, sizeof(text),
+                 "200 {\"voucher_id\":\"7\",\"user_id\":\"5\",\"status\":\"%s",
+                 wanted[fake.entry_state]);
+        ASSERT_TEXT(ask("GET /v1/vouchers/7/entry", SHOPPER, NULL, NULL), text);
+        ASSERT_TEXT(did, LIMITED "read entry 7 5;");
+    }
+    fake.entry_state = 0;
+    fake.count = 0;
+    ASSERT_TEXT(ask("GET /v1/vouchers/7/entry", SHOPPER, NULL, NULL), "404 not_found");
+    fake.status = RLOCK_DOWN;
+    ASSERT_TEXT(ask("GET /v1/vouchers/7/entry", SHOPPER, NULL, NULL),
+                "503" RETRY " unavailable");
+}
+
 /* -- tickets -- */
 
 API_CASE(test_tickets__are_issued_and_required)
@@ -579,6 +602,23 @@ API_CASE(test_csv__has_all_pages_of_a_list)
     ASSERT_CONTAINS(answer, ",system,,,\r\n570,7,,");
     ASSERT_CONTAINS(answer, ",system,,,\r\n|" EVENT);
     assert_null(strstr(answer, "571,"));
+}
+
+API_CASE(test_entries__are_listed_in_pages)
+{
+    fake.count = 3;
+    ASSERT_TEXT(ask("GET /v1/vouchers/7/entries", NULL, NULL, NULL),
+                CSV "hash,won\r\n000,1\r\n001,1\r\n002,0\r\n");
+    fake.count = 501;
+    ASSERT_CONTAINS(ask("GET /v1/vouchers/7/entries", NULL, NULL, NULL),
+                    "\r\n499,0\r\n|000,1\r\n001,1\r\n");
+    ASSERT_TEXT(did, "list entries 7 \"\" 501;list entries 7 \"500\" 501;");
+    fake.second = RLOCK_DOWN;
+    ASSERT_CONTAINS(ask("GET /v1/vouchers/7/entries", NULL, NULL, NULL),
+                    "\r\n499,0\r\n|cut");
+    fake.status = RLOCK_DOWN;
+    ASSERT_TEXT(ask("GET /v1/vouchers/7/entries", NULL, NULL, NULL),
+                "503" RETRY " unavailable");
 }
 
 /* The last chunk is missing, so the client sees that the list is incomplete. */

@@ -12,9 +12,9 @@ import schemathesis
 ADMIN, PAYMENT = os.environ["ADMIN"], os.environ["PAYMENT"]
 with open(os.environ["TOKENS"]) as file:
     SHOPPERS = file.read().split()
-OF_SHOPPERS = {"placeOrder", "createTicket", "cancelOrder", "listOrders"}
+OF_SHOPPERS = {"placeOrder", "createTicket", "cancelOrder", "listOrders", "readEntry"}
 USUAL = {"createVoucher": {"begin_at": "2026-01-01T00:00:00Z", "end_at": "2126-01-01T00:00:00Z", "price_cents": 900,
-                           "requires_ticket": False},
+                           "requires_ticket": False, "admission": "first_come"},
          "payOrder": {"amount_cents": 900}}
 CREATED = {"createVoucher": "vouchers", "placeOrder": "orders"}
 known = {"vouchers": [], "orders": []} # ids, each with the token that created the object
