@@ -1,4 +1,5 @@
-/* api_stream.c - the stock of vouchers as server-sent events, from the catalogue. */
+/* api_stream.c - the stock of vouchers, and the end of draws, as server-sent events, from the
+   catalogue. */
 #include "app/api/api_routes.h"
 #include "app/core/rfc3339.h"
 #include "base/clock.h"
@@ -42,8 +43,9 @@ static void print_item(struct event_text *event, const struct http_listener *lis
     print(event, "{");
     if (listener->is_list)
         print(event, "\"id\":\"%" PRId64 "\",", entry->id);
-    print(event, "\"stock_left\":%" PRId64 ",\"state\":\"%s\"%s", entry->stock_left,
-          states[state], listener->is_list ? "}" : "");
+    print(event, "\"stock_left\":%" PRId64 ",\"state\":\"%s\"%s%s", entry->stock_left,
+          states[state], entry->is_drawn ? ",\"drawn\":true" : "",
+          listener->is_list ? "}" : "");
 }
 
 /* Prints the stock of the vouchers that have changed, or of all vouchers if `is_due` is true. */
@@ -59,7 +61,7 @@ static void print_items(struct event_text *event, const struct http_listener *li
         if (entry == NULL || !entry->exists)
             continue;
         state = now_us < entry->begin_us ? 0 : 1 + (now_us >= entry->end_us);
-        content = entry->stock_left * 4 + state + 1;
+        content = entry->stock_left * 8 + (entry->is_drawn ? 4 : 0) + state + 1;
         if (content != followed->content || is_due)
             print_item(event, listener, entry, state);
         followed->content = content;

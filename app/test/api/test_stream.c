@@ -71,6 +71,19 @@ API_CASE(test_event__comes_when_the_stock_or_the_state_changes)
     assert_next(&listener, "\"state\":\"ended\"");
 }
 
+API_CASE(test_event__says_when_a_lottery_is_drawn)
+{
+    struct http_followed followed = {.id = 7};
+    struct http_listener listener = {.count = 1, .followed = &followed};
+
+    assert_next(&listener, "\"state\":\"open\",\"server_time\"");
+    pass_us(SECOND_US);
+    fake.entry.is_drawn = true;
+    assert_next(&listener, "\"state\":\"open\",\"drawn\":true,\"server_time\"");
+    pass_us(SECOND_US);
+    assert_next(&listener, "");
+}
+
 API_CASE(test_event__comes_at_most_four_times_a_second)
 {
     struct http_followed followed = {.id = 7};
