@@ -81,11 +81,11 @@ say = $(if $(V),,@echo '  $(1) $@')
 .PHONY: all
 all: $(BUILD)/seckill $(BUILD)/librlock.a ## build the service and the lock library, in build/
 
-$(BUILD)/seckill: $(APP_OBJ) $(BUILD)/librlock.a | $(BUILD)/seckill-top $(BUILD)/seckill-cells
+$(BUILD)/seckill: $(APP_OBJ) $(BUILD)/librlock.a | $(BUILD)/seckill-top $(BUILD)/seckill-cells $(BUILD)/seckill-verify-draw
 	$(call say,LD)
 	$(Q)$(CC) $(SANITIZE) $(LDFLAGS) -o $@ $^ $(LIBS)
 
-# `seckill top` and `seckill cells`, scripts.
+# `seckill top`, `seckill cells` and the script that verifies a draw.
 $(BUILD)/seckill-%: app/install/seckill-%
 	$(Q)install -D $< $@
 
@@ -193,7 +193,7 @@ build/deps.ok: .ci/packages .ci/deps.sh
 .PHONY: install install-program
 install: install-program install-library ## install the program and the library: PREFIX=/usr/local DESTDIR=
 install-program: $(BUILD)/seckill
-	install -D -t $(ROOT)/bin $(BUILD)/seckill $(BUILD)/seckill-top $(BUILD)/seckill-cells
+	install -D -t $(ROOT)/bin $(BUILD)/seckill $(BUILD)/seckill-top $(BUILD)/seckill-cells $(BUILD)/seckill-verify-draw
 	install -d $(ROOT)/lib/systemd/system $(ROOT)/share/man/man1
 	for unit in seckill seckill-deliver; do \
 	    cat app/install/$$unit.service app/install/sandbox.conf | sed -e 's,@PREFIX@,$(PREFIX),' \

@@ -206,6 +206,7 @@ struct sale {
     /* seconds from now; if both are 0, the sale began a minute ago and ends in an hour */
     int begin_in_s;
     int end_in_s;
+    bool is_lottery;
 };
 
 /** Print the present time plus offset_ms in RFC 3339, UTC, with milliseconds. ret_text has 32

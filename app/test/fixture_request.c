@@ -285,10 +285,12 @@ void make_voucher(struct service *service, const struct sale *sale, char *ret_id
     if (sale->per_user_limit != 0)
         snprintf(limit, sizeof(limit), "\"per_user_limit\":%lld,",
                  (long long)sale->per_user_limit);
-    snprintf(body, sizeof(body),
-             "{\"title\":\"test\",\"price_cents\":8000,\"face_value_cents\":10000,"
-             "%s\"stock\":%lld,\"begin_at\":\"%s\",\"end_at\":\"%s\"}",
-             limit, (long long)sale->stock, begin, end);
+    snprintf(
+        body, sizeof(body),
+        "{\"title\":\"test\",\"price_cents\":8000,\"face_value_cents\":10000,"
+        "%s\"stock\":%lld,\"begin_at\":\"%s\",\"end_at\":\"%s\",\"admission\":\"%s\"}",
+        limit, (long long)sale->stock, begin, end,
+        sale->is_lottery ? "lottery" : "first_come");
     reply = EXPECT(request(service, admin(), body, "POST /v1/vouchers"), 201, NULL);
     snprintf(ret_id, ID_SIZE, "%s", reply_text(reply, "id"));
     assert_true(ret_id[0] != '\0');

@@ -152,7 +152,7 @@ static const struct {
 
 enum tally tally_of(const struct client_reply *reply)
 {
-    if (reply->status == 201)
+    if (reply->status == 201 || reply->status == 202)
         return TALLY_PLACED;
     if (reply->status == 200)
         return TALLY_REPEATED;

@@ -31,7 +31,7 @@ struct load_plan {
 size_t load_run(const struct load_plan *plan);
 
 enum tally {
-    TALLY_PLACED,   /* 201 */
+    TALLY_PLACED,   /* 201, or 202 in a lottery */
     TALLY_REPEATED, /* 200 */
     TALLY_ALREADY_ORDERED,
     TALLY_IN_PROGRESS,
