@@ -10,7 +10,8 @@ const ATTEMPTS = 8;
 const PAUSE_MS = 500;
 const PAUSE_MAX_MS = 8000;
 
-const retryable = new Set(['network', 'overloaded', 'unavailable', 'outcome_unknown', 'rate_limited', 'order_in_progress']);
+/** Codes of problems after which the request may be repeated. */
+export const retryable = new Set(['network', 'overloaded', 'unavailable', 'outcome_unknown', 'rate_limited', 'order_in_progress']);
 
 function newKey() {
     const bytes = crypto.getRandomValues(new Uint8Array(16));

@@ -1,19 +1,24 @@
 /* card.js - a voucher with its countdown, its stock and the button. */
-import {buy} from '/web/buy.js';
+import {buy, retryable} from '/web/buy.js';
 import {call, clock, element, setText} from '/web/common.js';
 import {duration, hasText, moment, money, number, percent, text} from '/web/i18n.js';
-import {focusOrder, liveOrders, showOrder, titles} from '/web/orders.js';
+import {focusOrder, liveOrders, refreshOrders, showOrder, titles} from '/web/orders.js';
 import {shopper, signOut} from '/web/shopper.js';
 import {Ticket} from '/web/ticket.js';
 
 const EARLY_MS = 60000; /* the work on a challenge may begin this time before the sale opens */
+const PAUSE_MS = 1000; /* before an entry is read again */
+
+function isLottery(voucher) {
+    return voucher.admission === 'lottery';
+}
 
 function openState(voucher) {
     const now = clock.now();
     if (now < voucher.beginMs)
         return 'upcoming';
     if (now >= voucher.endMs)
-        return 'ended';
+        return isLottery(voucher) && !voucher.drawn_at ? 'drawing' : 'ended';
     return voucher.stock_left > 0 ? 'open' : 'sold_out';
 }
 
@@ -23,7 +28,7 @@ const cutOff = new ResizeObserver((changes) => {
         target.nextElementSibling.hidden = target.scrollHeight <= target.clientHeight;
 });
 
-const badgeOf = {upcoming: 'warn', open: 'good', ended: '', sold_out: 'bad'};
+const badgeOf = {upcoming: 'warn', open: 'good', drawing: 'warn', ended: '', sold_out: 'bad'};
 
 export class Card {
     constructor(voucher) {
@@ -70,9 +75,12 @@ export class Card {
         this.ticket = new Ticket(this.voucher.id, () => this.showWork());
         /* Half of the time is random, so that waiting shoppers do not ask at the same time. */
         this.earlyMs = EARLY_MS * (1 + Math.random()) / 2;
+        this.entry = null; /* 'entered', 'won' or 'lost' */
+        this.readEntry();
     }
 
     update(voucher) {
+        const {admission, drawn_at} = this.voucher;
         if (voucher.stock_left !== this.voucher?.stock_left)
             this.changedAt = clock.device();
         this.voucher = {...voucher, beginMs: Date.parse(voucher.begin_at), endMs: Date.parse(voucher.end_at)};
@@ -89,7 +97,10 @@ export class Card {
         setText(this.off, off > 0 ? text('off', {percent: percent(off)}) : '');
         setText(this.left, text('left', {left: number(voucher.stock_left), total: number(voucher.stock_total)}));
         setText(this.limit, voucher.per_user_limit > 1 ? text('limit', {n: voucher.per_user_limit}) : '');
-        setText(this.note, text('note', {time: duration(1000 * voucher.pay_within_s)}));
+        setText(this.note, text(isLottery(voucher) ? 'lottery_note' : 'note',
+                                {time: duration(1000 * voucher.pay_within_s)}));
+        if (voucher.admission !== admission || voucher.drawn_at !== drawn_at)
+            this.readEntry();
         this.fill.style.width = `${100 * voucher.stock_left / Math.max(1, voucher.stock_total)}%`;
         this.tick();
     }
@@ -165,13 +176,14 @@ export class Card {
         const price = money(this.voucher.price_cents);
         const labels = {
             upcoming: () => text('opens_at', {time: moment(this.voucher.beginMs)}),
-            open: () => text('buy', {money: price}),
+            open: () => text(isLottery(this.voucher) ? this.entry ?? 'enter' : 'buy', {money: price}),
+            drawing: () => text('drawing'),
             ended: () => text('ended'),
             sold_out: () => text('sold_out'),
         };
         const canPay = this.own?.status === 'unpaid' && shopper.isDev;
         setText(this.button, this.own ? text(canPay ? 'own_unpaid' : 'own') : labels[state]());
-        this.button.setAttribute('aria-disabled', String(state !== 'open' && !this.own));
+        this.button.setAttribute('aria-disabled', String((state !== 'open' || this.entry !== null) && !this.own));
     }
 
     showMessage(name, values = {}, tone = '') {
@@ -186,7 +198,9 @@ export class Card {
             focusOrder(this.own.id);
             return;
         }
-        if (this.state === 'upcoming' || this.state === 'ended') {
+        if (this.entry !== null)
+            return;
+        if (this.state === 'upcoming' || this.state === 'ended' || this.state === 'drawing') {
             this.showOutcome(this.state === 'upcoming' ? 'not_started' : 'sale_ended', {});
             return;
         }
@@ -197,7 +211,7 @@ export class Card {
         }
         this.isBuying = true;
         this.button.setAttribute('aria-busy', 'true');
-        setText(this.button, text('buying'));
+        setText(this.button, text(isLottery(this.voucher) ? 'entering' : 'buying'));
         this.showMessage(this.needsWork() && this.ticket.state !== 'solved' ? 'solving' : '');
         try {
             this.showPlaced(await buy(this.voucher, this.ticket, shopper.id, shopper.token,
@@ -222,7 +236,34 @@ export class Card {
         }
     }
 
+    /* Reads the shopper's entry in a lottery, which another device may have made. */
+    async readEntry() {
+        const {token} = shopper;
+        if (!isLottery(this.voucher) || token === null)
+            return;
+        try {
+            const {status} = await call('GET', `/v1/vouchers/${this.voucher.id}/entry`, {token});
+            if (shopper.token === token)
+                this.showEntry(status);
+        } catch (problem) {
+            if (retryable.has(problem.code)) /* otherwise the shopper has not entered */
+                setTimeout(() => this.readEntry(), PAUSE_MS * (1 + Math.random()));
+        }
+    }
+
+    showEntry(status) {
+        this.entry = status;
+        this.showMessage(`${status}_message`, {}, status === 'lost' ? '' : 'good');
+        if (status === 'won')
+            refreshOrders();
+        this.tick();
+    }
+
     showPlaced(order) {
+        if (order.http === 202) {
+            this.showEntry(order.status);
+            return;
+        }
         const left = Date.parse(order.expires_at) - clock.now();
         this.showMessage(order.http === 201 || order.status === 'unpaid' ? 'placed' : 'repeated',
                  {id: order.id, time: duration(left)}, 'good');

@@ -27,7 +27,7 @@ function isLive() {
 }
 
 function isRunning(card) {
-    return card.state === 'open' || card.state === 'sold_out';
+    return card.state === 'open' || card.state === 'sold_out' || card.state === 'drawing';
 }
 
 /* Returns the cards of running sales whose live stock is shown: first vouchers with stock left, and
@@ -54,8 +54,10 @@ function followStock() {
         return;
     live.source.onmessage = ({data}) => {
         const event = JSON.parse(data);
-        for (const {id, stock_left} of event.items ?? [{...event, id: ids}])
-            cards.get(id).update({...cards.get(id).voucher, stock_left});
+        for (const {id, stock_left, drawn} of event.items ?? [{...event, id: ids}]) {
+            const {voucher} = cards.get(id);
+            cards.get(id).update({...voucher, stock_left, drawn_at: voucher.drawn_at ?? drawn});
+        }
     };
     live.source.onerror = ({target}) => {
         live.isRefused ||= followed.length > 1 && target.readyState === EventSource.CLOSED;
@@ -64,7 +66,7 @@ function followStock() {
 
 /* -- the vouchers -- */
 
-const ranks = {open: 0, upcoming: 1, sold_out: 2, ended: 3};
+const ranks = {open: 0, upcoming: 1, drawing: 2, sold_out: 2, ended: 3};
 let othersRefreshedAt = -Infinity;
 
 function vouchersPeriodMs() {

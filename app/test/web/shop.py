@@ -460,6 +460,33 @@ def test_work__is_possible_where_the_address_is_not_secure(world):
     assert world.stock_left(voucher) == 4
 
 
+# The next read of an entry fails.
+FAIL_ENTRY = """
+const {fetch} = window;
+window.fetch = (url, options) => {
+    if (!String(url).endsWith('/entry'))
+        return fetch(url, options);
+    window.fetch = fetch;
+    return Promise.reject(new TypeError('planned'));
+};"""
+
+
+def test_lottery__is_entered_and_won(world):
+    shop = Shop(world, stock=1, admission="lottery")
+    browser = world.browser
+    browser.wait_text(f"{shop.card} > button", "Enter the draw")
+    shop.press()
+    browser.wait_text(shop.message, "You take part in the draw")
+    browser.open(world.url, afresh=False)
+    browser.wait_text(f"{shop.card} > button", "Entered")
+    assert world.stock_left(shop.voucher) == 1
+    browser.js(FAIL_ENTRY)
+    world.call("PATCH", f"/v1/vouchers/{shop.voucher}", world.admin, {"end_at": harness.moment(-1)})
+    browser.wait_text(shop.message, "You have won")
+    browser.one('[data-order][data-status="unpaid"]')
+    browser.wait_text(f"{shop.card} > button", "Ordered: pay now")
+
+
 def test_two_tabs__of_one_shopper_get_one_order(world):
     shop = Shop(world, stock=5)
     token = world.browser.js("return localStorage.getItem('seckill.token')")
