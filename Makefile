@@ -223,7 +223,7 @@ clean: ## remove build/ (the data in var/ stay)
 
 # -- running --
 
-.PHONY: run bench bench-commit bench-instances bench-standby bench-webhooks growth
+.PHONY: run bench bench-commit bench-instances bench-lottery bench-standby bench-webhooks growth
 run: $(BUILD)/seckill ## a sale on this machine, with private servers in var/run: PORT=8080
 	@exec load/run.py $(BUILD)/seckill $(PORT)
 
@@ -231,10 +231,11 @@ bench: $(BUILD)/seckill $(BUILD)/open_loop $(BUILD)/print_script ## compare the 
 	@exec load/bench.py $(BUILD)/seckill
 bench-commit: $(BUILD)/slow_disk.so ## orders while commits take 0, 1, 5, 20 ms: BENCH_SECONDS= BENCH_ROUNDS=
 bench-instances: ## what more event loops, and more instances behind nginx, cost Postgres: BENCH_LOOPS= BENCH_INSTANCES=
+bench-lottery: ## entries in a lottery, compared with orders: BENCH_SECONDS= BENCH_ROUNDS=
 bench-standby: ## what a synchronous standby costs: BENCH_CONNECTIONS= BENCH_SETTINGS=
 bench-webhooks: ## what webhooks cost the sale: BENCH_SECONDS= BENCH_ROUNDS=
 growth: ## the rate with more orders, vouchers, connections, workers: GROWTH_ORDERS=
-bench-commit bench-instances bench-standby bench-webhooks growth: $(BUILD)/seckill
+bench-commit bench-instances bench-lottery bench-standby bench-webhooks growth: $(BUILD)/seckill
 	@exec load/compare.py $< $(@:bench-%=%)
 
 DELAY_MS = 0

@@ -1,5 +1,5 @@
 #!/usr/bin/env -S python3 -B
-"""compare.py PROGRAM commit|growth|instances|standby|webhooks - how the rate of orders changes with the conditions.
+"""compare.py PROGRAM commit|growth|instances|lottery|standby|webhooks - how the rate of orders changes with the conditions.
 
 The cases are measured in turns, round by round, in every other round in reverse order, so that a slow minute
 of the machine affects all of them. The results are the medians, and the medians of the ratios to the first
@@ -14,6 +14,7 @@ case of the same round. The checks of the benchmark follow each measurement.
              order to a random instance, or all orders to the same instance, as docker/nginx.conf does. Before
              this, no client connects, and the transactions of Postgres and the commands of Redis are counted.
              The goal is 1.3 times the CPU time of Postgres with one instance and loop
+  lottery    shoppers enter a lottery instead of placing orders. The goal is 2 times the rate of orders
   standby    a primary with a synchronous standby is compared with a primary alone, for each number of shoppers
   webhooks   `seckill deliver` sends the events of the sale to two endpoints on this machine: one answers at once,
              the other never. The goal is 0.98 of the rate without it
@@ -108,19 +109,19 @@ def write_tokens(deployment):
     deployment.service.write_tokens(SHOPPERS, f"{PLACE}/tokens")
 
 
-def sell(deployment, count=1, is_emptied=True, **options):
-    """Sell new vouchers."""
+def sell(deployment, count=1, is_emptied=True, is_lottery=False, **options):
+    """Sell new vouchers, or enter new lotteries."""
     if is_emptied:
         deployment.empty()
-    return rate(deployment.measure(SECONDS, create_vouchers(deployment, count), SHOPPERS, **options))
+    return rate(deployment.measure(SECONDS, create_vouchers(deployment, count, is_lottery), SHOPPERS, **options))
 
 
-def create_vouchers(deployment, count):
+def create_vouchers(deployment, count, is_lottery=False):
     """Create vouchers in one statement. The service reads a voucher at the first request for it."""
     return deployment.sql(f"""select string_agg(v.id::text, ',')
         from generate_series(1, {count}) number, lateral create_voucher(
             next_voucher_id(), 'sale ' || number, '', 900, 10000, {deploy.STOCK}, 1,
-            now() - interval '1 min', now() + interval '1 day', 86400) v""")[0].split(",") if count else []
+            now() - interval '1 min', now() + interval '1 day', 86400, p_is_lottery => {is_lottery}) v""")[0].split(",") if count else []
 
 
 # -- commit --
@@ -342,6 +343,21 @@ def compare_instances(program, stack):
     return {"idle": idle, "cases": results}
 
 
+# -- lottery --
+
+GOAL_LOTTERY = 2
+
+
+def compare_lottery(program, stack):
+    deployment = open_deployment(program, start_servers(stack), stack, "lottery")
+    write_tokens(deployment)
+    sell(deployment) # warm-up
+    results = summarise(measure({"orders": functools.partial(sell, deployment),
+                                 "entries": functools.partial(sell, deployment, is_lottery=True)}))
+    print_table("lottery", results, GOAL_LOTTERY)
+    return results
+
+
 # -- standby --
 
 def attach(primary, standby, is_attached):
@@ -428,8 +444,8 @@ def compare_webhooks(program, stack):
     return results
 
 
-COMPARISONS = {"commit": compare_commit, "growth": compare_growth, "instances": compare_instances, "standby": compare_standby,
-               "webhooks": compare_webhooks}
+COMPARISONS = {"commit": compare_commit, "growth": compare_growth, "instances": compare_instances, "lottery": compare_lottery,
+               "standby": compare_standby, "webhooks": compare_webhooks}
 
 
 def run(stack):

@@ -1,6 +1,6 @@
 """deploy.py - a database with instances of the service, for measurements by wrk or by the open-loop
 client. After each measurement, SQL statements check that no voucher was oversold, that no shopper
-has two orders, and that every 201 is a row."""
+has two orders, and that every 201 or 202 is a row."""
 
 import json
 import os
@@ -78,7 +78,7 @@ class Deployment:
 
     def empty(self):
         """Delete all vouchers and orders."""
-        self.sql("truncate voucher, voucher_order, payment, order_event, stock_event")
+        self.sql("truncate voucher, voucher_order, payment, order_event, stock_event, lottery, lottery_entry")
 
     def in_flight(self):
         return self.sum("seckill_in_flight")
@@ -129,10 +129,12 @@ class Measured(Deployment):
         return self.in_flight() == 0 and self.placed() == placed
 
     def placed(self):
-        return self.sum("seckill_orders_total", 'outcome="placed"')
+        """How many orders and entries were acknowledged."""
+        return sum(self.sum("seckill_orders_total", f'outcome="{outcome}"') for outcome in ("placed", "entered"))
 
     def counts(self):
-        return {"new rows": int(self.sql("select count(*) from voucher_order")[0]), "placed": self.placed(),
+        rows = "select (select count(*) from voucher_order) + (select count(*) from lottery_entry)"
+        return {"new rows": int(self.sql(rows)[0]), "placed": self.placed(),
                 "5xx": self.sum("seckill_http_requests_total", 'status="5')}
 
     def check(self, report, vouchers, sells, connections, found):
