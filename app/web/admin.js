@@ -67,8 +67,8 @@ const refused = (delta) => Object.values(refusals).map((names) =>
 const spread = (name, ...parts) => (delta) => parts.map((p) => percentile(delta[name], stats.bounds, p));
 
 const charts = [
-    {id: 'orders', title: text('chart_orders'), series: [text('s_placed')], format: rate,
-     value: (delta) => [delta.outcomes.placed ?? 0]},
+    {id: 'orders', title: text('chart_orders'), series: [text('s_placed'), text('s_entered')], format: rate,
+     value: ({outcomes}) => [outcomes.placed ?? 0, outcomes.entered ?? 0]},
     {id: 'refusals', title: text('chart_refusals'), series: Object.keys(refusals).map((name) => text(name)),
      format: rate, stacked: true, value: refused},
     {id: 'latency', title: text('chart_latency'), series: ['p50', 'p95', 'p99'], format: formatDuration,
@@ -230,6 +230,8 @@ function drawVouchers() {
         ]);
         if (!row.cells[1].firstChild) {
             row.cells[1].append(element('span', {}));
+            if (voucher.admission === 'lottery')
+                row.cells[1].append(' ', element('span', {class: 'badge'}, text('lottery')));
             row.cells[7].append(...Object.entries(actions).map(([verb, act]) => element('button', {
                 type: 'button', class: 'small', 'data-verb': verb, onclick: () => act(row.voucher),
                 'aria-label': text('verb_of', {verb: text(verb), title: voucher.title})}, text(verb))));

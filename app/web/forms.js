@@ -80,7 +80,7 @@ function openForm(voucher, values) {
     setText(byId('edit-head'), text(voucher ? 'edit_head' : 'create'));
     for (const part of dialog.querySelectorAll('[data-new]')) {
         part.hidden = voucher !== null;
-        part.querySelector('input').disabled = voucher !== null;
+        part.querySelector('input, select').disabled = voucher !== null;
     }
     open(dialog, values);
 }
@@ -93,7 +93,7 @@ function soon(lengthMs) {
 
 export function openNew() {
     openForm(null, {price_cents: '9', face_value_cents: '100', stock: '100', per_user_limit: '1', pay_within_s: '900',
-                    pow_bits: '0', ...soon(3600000)});
+                    pow_bits: '0', admission: 'first_come', ...soon(3600000)});
 }
 
 export function openEdit(voucher) {

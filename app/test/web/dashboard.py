@@ -196,6 +196,26 @@ def test_duplicate__creates_a_voucher_like_the_other(world):
         assert made[name] == before[name], name
 
 
+def test_create__makes_a_lottery(world):
+    browser = open_dashboard(world)
+    browser.one("#create").click()
+    title = world.new_title()
+    fill(browser, title=title, per_user_limit="2")
+    browser.one("#f-admission [value=lottery]").click()
+    save(browser)
+    browser.wait_text("#e-per_user_limit", "must be 1 in a lottery")
+    fill(browser, per_user_limit="1")
+    save(browser)
+    browser.wait_text("#done", f"Created: {title}.")
+    made = world.find(title)
+    world.test.callback(world.end, made["id"])
+    assert made["admission"] == "lottery"
+    browser.wait_text(f"{row(made['id'])} .badge + .badge", "lottery")
+    browser.one(f"{row(made['id'])} [data-verb=copy]").click()
+    assert browser.one("#f-admission").get_attribute("value") == "lottery"
+    browser.one("#edit .close").click()
+
+
 # The width of an input, and the width that its content needs.
 WIDTHS = """
 const input = document.getElementById(arguments[0]), width = () => input.getBoundingClientRect().width;
