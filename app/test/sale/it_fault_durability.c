@@ -126,7 +126,9 @@ static void check_acknowledged(void)
     char *rows = sql_text(fixture,
                           "select string_agg(coalesce((select case when created_at > '%s'"
                           " then '2' else '1' end from voucher_order where user_id = u),"
-                          " '0'), '' order by u) from generate_series(%lld, %lld) u",
+                          " case when e.user_id = u then '1' end, '0'), '' order by u)"
+                          " from generate_series(%lld, %lld) u"
+                          " left join lottery_entry e on e.user_id = u",
                           run.lowered_at, (long long)run.orders.first_user,
                           (long long)run.orders.first_user + REQUESTS - 1);
     size_t lost = 0, late = 0;
@@ -147,7 +149,7 @@ static void check_acknowledged(void)
 }
 
 static void sell_and_lower(struct service *service, const char *setting,
-                           const char *value, size_t vouchers)
+                           const char *value, size_t vouchers, bool is_lottery)
 {
     static int64_t next_user = 1000000;
     struct load_plan plan = {{service},
@@ -165,7 +167,8 @@ static void sell_and_lower(struct service *service, const char *setting,
     next_user += REQUESTS;
     service_await(service, "/readyz", 200);
     for (size_t i = 0; i < vouchers; i++)
-        make_voucher(service, &(struct sale){.stock = REQUESTS}, run.voucher_ids[i]);
+        make_voucher(service, &(struct sale){.stock = REQUESTS, .is_lottery = is_lottery},
+                     run.voucher_ids[i]);
     assert_int_equal(load_run(&plan), REQUESTS);
     AWAIT(is_not_durable, service);
     fixture_servers(fixture, "kill", "postgres");
@@ -189,31 +192,43 @@ static void raise_and_sell(void **state, struct service *service)
 
 DURABILITY_CASE(test_lowered__with_early_release)
 {
-    sell_and_lower(early, "synchronous_commit", "off", 1);
+    sell_and_lower(early, "synchronous_commit", "off", 1, false);
     raise_and_sell(state, early);
-    sell_and_lower(early, "synchronous_commit", "off", VOUCHERS_MAX);
+    sell_and_lower(early, "synchronous_commit", "off", VOUCHERS_MAX, false);
+    raise_and_sell(state, early);
+}
+
+DURABILITY_CASE(test_lowered__while_shoppers_enter_a_lottery)
+{
+    sell_and_lower(early, "synchronous_commit", "off", 1, true);
     raise_and_sell(state, early);
 }
 
 DURABILITY_CASE(test_lowered__without_early_release)
 {
-    sell_and_lower(plain, "synchronous_commit", "off", VOUCHERS_MAX);
+    sell_and_lower(plain, "synchronous_commit", "off", VOUCHERS_MAX, false);
     raise_and_sell(state, plain);
 }
 
 /* No orders are placed, so only the periodic check of the service can notice the change. */
 DURABILITY_CASE(test_lowered__while_idle)
 {
-    char voucher_id[ID_SIZE];
+    char voucher_id[ID_SIZE], lottery_id[ID_SIZE];
 
     service_await(plain, "/readyz", 200);
     make_voucher(plain, &(struct sale){.stock = 1}, voucher_id);
+    make_voucher(plain, &(struct sale){.stock = 1, .is_lottery = true}, lottery_id);
     run = (struct sale_run){.setting = "synchronous_commit", .value = "off"};
     lower(NULL);
     free(run.lowered_at);
     AWAIT(is_not_durable, plain);
     EXPECT(place_order(plain, 1, voucher_id, NULL), 503, "unavailable");
+    EXPECT(place_order(plain, 1, lottery_id, NULL), 503, "unavailable");
     assert_int_equal(sql_live_orders(fixture, voucher_id), 0);
+    assert_int_equal(
+        sql_number(fixture, "select count(*) from lottery_entry where voucher_id = %s",
+                   lottery_id),
+        0);
     raise_and_sell(state, plain);
 }
 
@@ -260,7 +275,7 @@ DURABILITY_CASE(test_standby__does_not_confirm)
 DURABILITY_CASE(test_lowered__the_standby_is_dropped)
 {
     name_standby();
-    sell_and_lower(replicated, "synchronous_standby_names", "", VOUCHERS_MAX);
+    sell_and_lower(replicated, "synchronous_standby_names", "", VOUCHERS_MAX, false);
 }
 
 int main(void)
