@@ -102,7 +102,7 @@ static void webhook_on_row(const char *text, const char *is_fine, void *arg)
 
     question->rows++;
     question->has_failing = question->has_failing || strcmp(is_fine, "f") == 0;
-    if (question->verb->is_report)
+    if (question->verb->is_report && text[0] != '\0')
         puts(text);
     else if (question->values[1] == question->secret)
         printf("id %s\nsecret %s\n", text, question->secret);
@@ -139,11 +139,11 @@ static int cmd_webhook(int argc, char **argv, const struct config *config,
     }
     if (ask(&question, config->database_url, reterr) != RLOCK_OK)
         return EXIT_FAILED;
-    if (question.verb->is_report)
+    if (question.rows > 0 || question.verb->values == 0)
         return question.has_failing ? EXIT_BROKEN : EXIT_FINE;
-    if (question.rows > 0)
-        return EXIT_FINE;
-    err_set(reterr, RLOCK_NOT_FOUND, "nothing was changed: see `seckill webhook --help`");
+    err_set(reterr, RLOCK_NOT_FOUND, "%s: see `seckill webhook --help`",
+            question.verb->is_report ? "there is no such endpoint"
+                                     : "nothing was changed");
     return EXIT_BROKEN;
 }
 

@@ -211,6 +211,8 @@ SERVICE_CASE(test_webhook__changes_the_endpoints)
                  "nothing was changed");
     assert_ended(RUN(owner, "webhook", "enable", id), EXIT_BROKEN, NULL,
                  "nothing was changed");
+    assert_ended(RUN(owner, "webhook", "log", id), EXIT_BROKEN, NULL,
+                 "there is no such endpoint");
     assert_ended(RUN(NULL, "webhook", "remove", id), EXIT_FAILED, NULL, "webhook_remove");
 }
 

@@ -91,17 +91,19 @@ select prepare(query) from unnest('{webhook_add,webhook_log,webhook_deliveries}'
 execute webhook_add('https://one.example', 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw', 900, 990);
 execute webhook_add('https://two.example', 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw', 900, 990);
 execute webhook_log(1);
---> (none)
+--> |1
 select note_webhook(1, 1, 7, 900, 990, 'HTTP status 500', '{11,12}',
                     '{2026-01-02 03:04:05.678+01,2026-01-02 03:04:06+01}', '{7,10000}', '{null,timed out}');
 --> f
 execute webhook_log(1);
---> 2026-01-02T02:04:05.678Z evt_11 delivered in 7 ms
---> 2026-01-02T02:04:06.000Z evt_12 failed in 10000 ms: timed out
+--> 2026-01-02T02:04:05.678Z evt_11 delivered in 7 ms|1
+--> 2026-01-02T02:04:06.000Z evt_12 failed in 10000 ms: timed out|1
 execute webhook_deliveries(1);
 --> 12|2026-01-02 02:04:06+00|10000|timed out
 --> 11|2026-01-02 02:04:05.678+00|7|
 execute webhook_log(2);
+--> |2
+execute webhook_log(3);
 --> (none)
 execute webhook_deliveries(2);
 --> |||
