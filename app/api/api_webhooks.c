@@ -5,10 +5,14 @@ static void webhooks_on_states(enum rlock_status status,
                                const struct webhook_state *states, size_t count,
                                void *arg)
 {
+    struct api_request *request = arg;
+    bool is_auditor = request->identity.role == AUTH_AUDITOR;
+
     if (status != RLOCK_OK)
-        api_answer_failure(arg, status, false);
+        api_answer_failure(request, status, false);
     else
-        api_answer_json(arg, 200, json_print_webhooks(states, count), NULL);
+        api_answer_json(request, 200, json_print_webhooks(states, count, is_auditor),
+                        NULL);
 }
 
 void api_list_webhooks(struct api_request *request)

@@ -307,7 +307,19 @@ char *json_print_feed(const struct event *events, size_t count, const char *next
     return print_and_free(list_json(items, next_cursor));
 }
 
-static json_t *webhook_json(const struct webhook_state *state)
+/* Prints the URL without its user, its password and its query, which may be secrets. */
+static json_t *bare_url_json(const char *url)
+{
+    size_t scheme = (size_t)(strstr(url, "://") - url) + strlen("://");
+    const char *host = url + scheme;
+    const char *user_end = memrchr(host, '@', strcspn(host, "/?#"));
+
+    if (user_end != NULL)
+        host = user_end + 1;
+    return json_sprintf("%.*s%.*s", (int)scheme, url, (int)strcspn(host, "?#"), host);
+}
+
+static json_t *webhook_json(const struct webhook_state *state, bool has_bare_url)
 {
     bool is_failing = state->error != NULL;
     const char *word = is_failing ? "failing" : "enabled";
@@ -315,18 +327,20 @@ static json_t *webhook_json(const struct webhook_state *state)
 
     snprintf(cursor, sizeof(cursor), "%" PRId64 "_%" PRId64, state->first, state->number);
     return json_pack(
-        "{s:o, s:s, s:s, s:s, s:f, s:o*, s:s*}", "id", id_json(state->id), "url",
-        state->url, "state", state->is_disabled ? "disabled" : word, "cursor", cursor,
-        "lag_s", (double)state->lag_us / 1e6, "failing_since",
+        "{s:o, s:o, s:s, s:s, s:f, s:o*, s:s*}", "id", id_json(state->id), "url",
+        has_bare_url ? bare_url_json(state->url) : json_string(state->url), "state",
+        state->is_disabled ? "disabled" : word, "cursor", cursor, "lag_s",
+        (double)state->lag_us / 1e6, "failing_since",
         is_failing ? time_json(state->failing_since_us) : NULL, "error", state->error);
 }
 
-char *json_print_webhooks(const struct webhook_state *states, size_t count)
+char *json_print_webhooks(const struct webhook_state *states, size_t count,
+                          bool have_bare_urls)
 {
     json_t *items = json_array();
 
     for (size_t i = 0; i < count; i++)
-        items = append(items, webhook_json(&states[i]));
+        items = append(items, webhook_json(&states[i], have_bare_urls));
     return print_and_free(list_json(items, NULL));
 }
 

@@ -84,7 +84,9 @@ char *json_print_events(const struct event *events, size_t count, size_t limit);
 /** @next_cursor  never NULL: a feed has no last page */
 char *json_print_feed(const struct event *events, size_t count, const char *next_cursor);
 
-char *json_print_webhooks(const struct webhook_state *states, size_t count);
+/** @have_bare_urls  the URLs are printed without users, passwords and queries */
+char *json_print_webhooks(const struct webhook_state *states, size_t count,
+                          bool have_bare_urls);
 
 char *json_print_deliveries(const struct webhook_delivery *deliveries, size_t count);
 

@@ -366,7 +366,11 @@ void store_read_webhook_states(struct store *store UNUSED,
                                store_webhook_states_cb callback, void *arg)
 {
     static const struct webhook_state states[] = {
-        {.id = 3, .lag_us = 1500000, .url = "https://a", .first = 4, .number = 5},
+        {.id = 3,
+         .lag_us = 1500000,
+         .url = "https://me:pw@a/b@c?key=d",
+         .first = 4,
+         .number = 5},
         {.id = 6,
          .url = "https://b",
          .failing_since_us = INT64_C(1900000000000000),

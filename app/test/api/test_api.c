@@ -135,7 +135,7 @@ API_CASE(test_webhooks__are_shown_without_their_secrets)
 {
     ASSERT_TEXT(
         ask("GET /v1/webhooks", AUDITOR, NULL, NULL),
-        "200 {\"items\":[{\"id\":\"3\",\"url\":\"https://a\",\"state\":\"enabled\","
+        "200 {\"items\":[{\"id\":\"3\",\"url\":\"https://a/b@c\",\"state\":\"enabled\","
         "\"cursor\":\"4_5\",\"lag_s\":1.5},"
         "{\"id\":\"6\",\"url\":\"https://b\",\"state\":\"failing\","
         "\"cursor\":\"0_0\",\"lag_s\":0.0,\"failing_since\":\"2030-03-17T17:46:40Z\","
@@ -145,6 +145,8 @@ API_CASE(test_webhooks__are_shown_without_their_secrets)
         "\"error\":\"HTTP status 500\"}],\"next_cursor\":null}");
     ASSERT_TEXT(did, "read webhooks;");
     ASSERT_NUMBER(counted, ==, ROUTE_WEBHOOKS);
+    ASSERT_BEGINS(ask("GET /v1/webhooks", ADMIN, NULL, NULL),
+                  "200 {\"items\":[{\"id\":\"3\",\"url\":\"https://me:pw@a/b@c?key=d\",");
     fake.status = RLOCK_IO;
     ASSERT_TEXT(ask("GET /v1/webhooks", ADMIN, NULL, NULL),
                 "503 Retry-After: 1 unavailable");
