@@ -1,6 +1,6 @@
 /* cmd_webhook.c - `seckill webhook`: the endpoints to which webhooks are sent. */
+#include "app/auth/signature.h"
 #include "app/cmd/cmd.h"
-#include "app/deliver/signature.h"
 #include "app/store/database_url.h"
 #include "app/store/db.h"
 

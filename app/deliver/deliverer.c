@@ -2,9 +2,9 @@
 #include "app/deliver/deliverer.h"
 
 #include "app/api/json.h"
+#include "app/auth/signature.h"
 #include "app/core/log.h"
 #include "app/deliver/sender.h"
-#include "app/deliver/signature.h"
 #include "base/backoff.h"
 #include "base/clock.h"
 #include "base/random.h"

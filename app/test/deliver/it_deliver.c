@@ -1,5 +1,5 @@
 /* it_deliver.c - webhooks with real servers: endpoints that fail, processes that are killed. */
-#include "app/deliver/signature.h"
+#include "app/auth/signature.h"
 #include "app/test/fixture.h"
 #include "base/clock.h"
 #include "test/asserts.h"

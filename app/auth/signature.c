@@ -1,5 +1,5 @@
 /* signature.c - HMAC-SHA-256 over the id, the time and the body of a message. */
-#include "app/deliver/signature.h"
+#include "app/auth/signature.h"
 
 #include "base/random.h"
 

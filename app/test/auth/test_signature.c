@@ -1,5 +1,5 @@
 /* test_signature.c - the secrets and signatures of webhooks. */
-#include "app/deliver/signature.h"
+#include "app/auth/signature.h"
 #include "base/random.h"
 #include "test/asserts.h"
 #include "test/case_list.h"
