@@ -31,6 +31,7 @@ enum http_method {
     HTTP_HEAD,
     HTTP_POST,
     HTTP_PATCH,
+    HTTP_DELETE,
     HTTP_OPTIONS,
     HTTP_OTHER,
 };

@@ -49,11 +49,10 @@ static const char *path_of(const char *target, enum http_method method)
 
 static enum http_method method_of(const char *name)
 {
-    static const char *const names[] = {[HTTP_GET] = MHD_HTTP_METHOD_GET,
-                                        [HTTP_HEAD] = MHD_HTTP_METHOD_HEAD,
-                                        [HTTP_POST] = MHD_HTTP_METHOD_POST,
-                                        [HTTP_PATCH] = MHD_HTTP_METHOD_PATCH,
-                                        [HTTP_OPTIONS] = MHD_HTTP_METHOD_OPTIONS};
+    static const char *const names[] = {
+        [HTTP_GET] = MHD_HTTP_METHOD_GET,       [HTTP_HEAD] = MHD_HTTP_METHOD_HEAD,
+        [HTTP_POST] = MHD_HTTP_METHOD_POST,     [HTTP_PATCH] = MHD_HTTP_METHOD_PATCH,
+        [HTTP_DELETE] = MHD_HTTP_METHOD_DELETE, [HTTP_OPTIONS] = MHD_HTTP_METHOD_OPTIONS};
     enum http_method method = HTTP_GET;
 
     while (method < HTTP_OTHER && strcmp(name, names[method]) != 0)

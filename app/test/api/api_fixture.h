@@ -583,14 +583,15 @@ static inline void handle(struct http_request *request, const char *body)
 static inline const char *ask(const char *line, const char *as, const char *headers,
                               const char *body)
 {
-    static const char *const methods[] = {"GET", "HEAD", "POST", "PATCH", "OPTIONS"};
+    static const char *const methods[] = {"GET",   "HEAD",   "POST",
+                                          "PATCH", "DELETE", "OPTIONS"};
     static char all[1000];
     struct http_request *request = request_new();
     char path[200] = "", method[10] = "", query[300] = "";
 
     sscanf(line, "%9s %199[^?]?%299s", method, path, query);
     request->method = HTTP_OTHER;
-    for (int i = 0; i < 5; i++) {
+    for (int i = 0; i < 6; i++) {
         if (strcmp(method, methods[i]) == 0)
             request->method = (enum http_method)i;
     }

@@ -351,9 +351,10 @@ UNIT_CASE(test_request__method_path_and_query)
         {"GET /", "0 / q=none body=0 "},
         {"POST /", "2 / q=none body=0 "},
         {"PATCH /", "3 / q=none body=0 "},
-        {"OPTIONS *", "4 * q=none body=0 "},
-        {"PUT /", "5 / q=none body=0 "},
-        {"get /", "5 / q=none body=0 "},
+        {"DELETE /", "4 / q=none body=0 "},
+        {"OPTIONS *", "5 * q=none body=0 "},
+        {"PUT /", "6 / q=none body=0 "},
+        {"get /", "6 / q=none body=0 "},
         {"GET /a%41%4a%4A%20", "0 /aAJJ  q=none body=0 "},
         {"GET /%4g%g4%00%4%", "0 /%4g%g4%00%4% q=none body=0 "},
         {"GET /?q=1", "0 / q=1 body=0 "},
@@ -365,7 +366,7 @@ UNIT_CASE(test_request__method_path_and_query)
         {"GET HTTPS://h:1/a?q=1", "0 /a q=1 body=0 "},
         {"GET http:///a", "0 /a q=none body=0 "},
         {"GET http://h", "0 / q=none body=0 "},
-        {"OPTIONS http://h", "4 * q=none body=0 "},
+        {"OPTIONS http://h", "5 * q=none body=0 "},
         {"GET httpx://h/a", "0 httpx://h/a q=none body=0 "},
     };
 
