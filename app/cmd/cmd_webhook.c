@@ -1,6 +1,7 @@
 /* cmd_webhook.c - `seckill webhook`: the endpoints to which webhooks are sent. */
 #include "app/auth/signature.h"
 #include "app/cmd/cmd.h"
+#include "app/core/text.h"
 #include "app/store/database_url.h"
 #include "app/store/db.h"
 
@@ -10,24 +11,25 @@
 #include <string.h>
 
 #define NUMBER_SIZE 20
-#define URL_MAX     2000 /* as in the table */
 
 static const struct verb {
     const char *name;
     const char *query; /* of sql/queries */
     int argc_min, argc_max;
-    int values; /* of the query; the last two are the cursor, or NULL */
+    int values; /* of the query */
     bool is_report;
-} verbs[] = {{"add", "webhook_add", 3, 4, 4, false},
-             {"list", "webhook_list", 2, 2, 0, true},
-             {"log", "webhook_log", 3, 3, 1, true},
-             {"enable", "webhook_resume", 3, 3, 3, false},
-             {"replay", "webhook_resume", 4, 4, 3, false},
-             {"remove", "webhook_remove", 3, 3, 1, false}};
+    const char *is_enabled; /* the second value of a change */
+} verbs[] = {{"add", "webhook_add", 3, 4, 6, false, NULL},
+             {"list", "webhook_list", 2, 2, 0, true, NULL},
+             {"log", "webhook_log", 3, 3, 1, true, NULL},
+             {"enable", "webhook_change", 3, 3, 5, false, "1"},
+             {"disable", "webhook_change", 3, 3, 5, false, "0"},
+             {"replay", "webhook_change", 4, 4, 5, false, "1"},
+             {"remove", "webhook_remove", 3, 3, 1, false, NULL}};
 
 struct question {
     const struct verb *verb;
-    const char *values[4];
+    const char *values[6]; /* of an endpoint, the cursor is [2] and [3], or NULL */
     char first[NUMBER_SIZE], number[NUMBER_SIZE]; /* of the cursor */
     char secret[SIGNATURE_SECRET_BYTES];
     unsigned rows; /* of the answer */
@@ -64,16 +66,9 @@ static bool read_cursor(struct question *question, const char *cursor)
     first = strtoll(question->first, NULL, 10);
     if (strtoll(question->number, NULL, 10) < first || errno != 0)
         return false;
-    question->values[question->verb->values - 2] = question->first;
-    question->values[question->verb->values - 1] = question->number;
+    question->values[2] = question->first;
+    question->values[3] = question->number;
     return true;
-}
-
-static bool is_url(const char *text)
-{
-    return strlen(text) <= URL_MAX &&
-           (strncmp(text, "https://", strlen("https://")) == 0 ||
-            strncmp(text, "http://", strlen("http://")) == 0);
 }
 
 /* False: the arguments are invalid. */
@@ -89,9 +84,9 @@ static bool parse(struct question *question, int argc, char **argv)
         return true;
     is_add = question->verb == &verbs[0];
     question->values[0] = argv[2];
-    if (is_add)
-        question->values[1] = question->secret;
-    return (is_add ? is_url(argv[2]) : is_number(argv[2], argv[2] + strlen(argv[2]))) &&
+    question->values[1] = is_add ? question->secret : question->verb->is_enabled;
+    return (is_add ? text_is_url((struct text){argv[2], strlen(argv[2])})
+                   : is_number(argv[2], argv[2] + strlen(argv[2]))) &&
            (argc == 3 || read_cursor(question, argv[3]));
 }
 
@@ -129,6 +124,7 @@ static int cmd_webhook(int argc, char **argv, const struct config *config,
                        struct rlock_err *reterr)
 {
     struct question question = {0};
+    enum rlock_status status;
 
     if (!parse(&question, argc, argv) ||
         database_url_check(config->database_url, NULL, reterr) != RLOCK_OK)
@@ -137,8 +133,9 @@ static int cmd_webhook(int argc, char **argv, const struct config *config,
         err_set(reterr, RLOCK_IO, "no random numbers");
         return EXIT_FAILED;
     }
-    if (ask(&question, config->database_url, reterr) != RLOCK_OK)
-        return EXIT_FAILED;
+    status = ask(&question, config->database_url, reterr);
+    if (status != RLOCK_OK)
+        return status == RLOCK_REFUSED ? EXIT_BROKEN : EXIT_FAILED;
     if (question.rows > 0 || question.verb->values == 0)
         return question.has_failing ? EXIT_BROKEN : EXIT_FINE;
     err_set(reterr, RLOCK_NOT_FOUND, "%s: see `seckill webhook --help`",

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define URL_MAX 2000 /* as in the table webhook */
+
 bool text_is(struct text text, const char *other)
 {
     return text.bytes != NULL && text.len == strlen(other) &&
@@ -13,6 +15,16 @@ bool text_is(struct text text, const char *other)
 bool text_has(struct text text, const char *part)
 {
     return text.bytes != NULL && memmem(text.bytes, text.len, part, strlen(part)) != NULL;
+}
+
+static bool begins(struct text text, const char *word)
+{
+    return text.len >= strlen(word) && memcmp(text.bytes, word, strlen(word)) == 0;
+}
+
+bool text_is_url(struct text text)
+{
+    return text.len <= URL_MAX && (begins(text, "https://") || begins(text, "http://"));
 }
 
 bool text_parse_id(struct text text, int64_t *ret_id)

@@ -19,6 +19,10 @@ bool text_is(struct text text, const char *other);
 
 bool text_has(struct text text, const char *part);
 
+/** Whether the text can be the URL of a webhook: it begins with https:// or http:// and has at most
+ *  2000 bytes. */
+bool text_is_url(struct text text);
+
 /** Parse 1..2^63-1 in decimal digits without sign, spaces or leading zeros. */
 MUST_CHECK bool text_parse_id(struct text text, int64_t *ret_id);
 

@@ -13,7 +13,7 @@ _seckill()
         migrate) words="--dry-run --service-role --cell --aggregate --help" ;;
         token) words="--user --role --ttl --count --jti --help" ;;
         lock) words="show list --mine release --help" ;;
-        webhook) words="add list log enable replay remove --help" ;;
+        webhook) words="add list log enable disable replay remove --help" ;;
         erase) words="--user --ended --archive --dry-run --help" ;;
         top) words="--url --token-file --every --count --help" ;;
         cells) words="status migrate audit balancer split clean --help" ;;

@@ -22,8 +22,9 @@ begin
                             'pay_order', 'cancel_order', 'refund_order', 'redeem_order',
                             'create_voucher_once', 'restock_voucher_once', 'change_order',
                             'expire_orders', 'expire_batches', 'beat', 'advance_feed',
-                            'feed_events', 'note_webhook',
-                            'lottery_columns', 'draw_lotteries', 'read_entry'))
+                            'feed_events', 'note_webhook', 'webhook_columns', 'add_webhook',
+                            'change_webhook', 'remove_webhook', 'lottery_columns',
+                            'draw_lotteries', 'read_entry'))
     loop
         execute format('grant execute on function %s to %I', f, p_role);
     end loop;

@@ -30,6 +30,20 @@ UNIT_CASE(test_text_has__finds_a_part)
     assert_false(text_has((struct text){0}, "b"));
 }
 
+UNIT_CASE(test_text_is_url__accepts_http_up_to_2000_bytes)
+{
+    static char longest[2001] = "https://";
+
+    memset(longest + strlen(longest), 'x', 2001 - strlen(longest));
+    assert_true(text_is_url((struct text){longest, 2000}));
+    assert_false(text_is_url((struct text){longest, 2001}));
+    assert_true(text_is_url(text_of("http://a")));
+    assert_false(text_is_url(text_of("http:/a")));
+    assert_false(text_is_url(text_of("xhttps://a")));
+    assert_false(text_is_url((struct text){longest, 7}));
+    assert_false(text_is_url((struct text){0}));
+}
+
 UNIT_CASE(test_text_parse_id__accepts_positive_numbers)
 {
     static const struct {

@@ -2,40 +2,40 @@
 
 -- test_webhook_add__begins_at_the_last_change
 select prepare(query) from unnest('{webhook_add,list_webhooks}'::text[]) query;
-execute webhook_add('https://one.example', 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw', null, null);
---> 1
+execute webhook_add('https://one.example', 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw', null, null, null, null);
+--> 1|...|https://one.example|...|whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw
 select setval('voucher_order_id_seq', 1, false);
-execute webhook_add('https://two.example', 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw', null, null);
---> 2
+execute webhook_add('https://two.example', 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw', null, null, null, null);
+--> 2|...|https://two.example|...|whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw
 select setval('voucher_order_id_seq', 1234);
-execute webhook_add('http://three.example', 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw', null, null);
---> 3
-execute webhook_add('http://four.example', 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw', 1230, 1234);
---> 4
+execute webhook_add('http://three.example', 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw', null, null, null, null);
+--> 3|...|http://three.example|...|whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw
+execute webhook_add('http://four.example', 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw', 1230, 1234, null, null);
+--> 4|...|http://four.example|...|whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw
 execute list_webhooks;
 --> 1|1|0|https://one.example|whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw|1000|1000
 --> 2|1|0|https://two.example|whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw|0|0
 --> 3|1|0|http://three.example|whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw|1234|1234
 --> 4|1|0|http://four.example|whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw|1230|1234
-execute webhook_add('http://five.example', 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw', 1230, 1235);
---> (none)
-execute webhook_add('ftp://five.example', 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw', null, null);
+execute webhook_add('http://five.example', 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw', 1230, 1235, null, null);
+--> ERROR 23514: the position is beyond the last change
+execute webhook_add('ftp://five.example', 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw', null, null, null, null);
 --> ERROR 23514: ...
-execute webhook_add('http://five.example', 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw', 2, 1);
+execute webhook_add('http://five.example', 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw', 2, 1, null, null);
 --> ERROR 23514: ...
-execute webhook_add('http://five.example', 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaS', null, null);
+execute webhook_add('http://five.example', 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaS', null, null, null, null);
 --> ERROR 23514: ...
 insert into webhook (url, secret, first, number) select 'http://x', 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw', 0, 0 from generate_series(5, 63);
-execute webhook_add('http://sixty-four.example', 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw', null, null);
+execute webhook_add('http://sixty-four.example', 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw', null, null, null, null);
 select count(*) from webhook;
 --> 64
-execute webhook_add('http://sixty-five.example', 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw', null, null);
---> (none)
+execute webhook_add('http://sixty-five.example', 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw', null, null, null, null);
+--> ERROR 23514: there are 64 endpoints
 
 -- test_note_webhook__moves_the_position
 select prepare(query) from unnest('{webhook_add,list_webhooks}'::text[]) query;
-execute webhook_add('https://one.example', 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw', 900, 990);
-execute webhook_add('https://two.example', 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw', null, null);
+execute webhook_add('https://one.example', 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw', 900, 990, null, null);
+execute webhook_add('https://two.example', 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw', null, null, null, null);
 s: select note_webhook(1, 1, 7, 998, 999, null);
 --> f
 execute list_webhooks;
@@ -51,8 +51,8 @@ execute list_webhooks;
 --> 2|1|0|https://two.example|whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw|1000|1000
 
 -- test_note_webhook__disables_an_endpoint_that_has_failed_for_3_days
-select prepare(query) from unnest('{webhook_add,list_webhooks,webhook_list,webhook_resume}'::text[]) query;
-execute webhook_add('https://one.example', 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw', 900, 990);
+select prepare(query) from unnest('{webhook_add,list_webhooks,webhook_list,webhook_change}'::text[]) query;
+execute webhook_add('https://one.example', 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw', 900, 990, null, null);
 select note_webhook(1, 1, 7, 900, 990, 'HTTP 500'), note_webhook(1, 1, 7, 900, 990, 'HTTP 501');
 --> f|f
 update webhook set failing_since = clock_timestamp() - interval '3 days' + interval '1 min';
@@ -79,8 +79,8 @@ execute list_webhooks;
 --> (none)
 select note_webhook(1, 1, 7, 901, 991, null) is null;
 --> t
-execute webhook_resume(1, null, null);
---> 1
+execute webhook_change(1, 1, null, null, null);
+--> 1|0|0|0|https://one.example|900|990|||
 execute list_webhooks;
 --> 1|2|7|https://one.example|whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw|900|990
 execute webhook_list;
@@ -88,8 +88,8 @@ execute webhook_list;
 
 -- test_note_webhook__keeps_the_last_100_deliveries
 select prepare(query) from unnest('{webhook_add,webhook_log,webhook_deliveries}'::text[]) query;
-execute webhook_add('https://one.example', 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw', 900, 990);
-execute webhook_add('https://two.example', 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw', 900, 990);
+execute webhook_add('https://one.example', 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw', 900, 990, null, null);
+execute webhook_add('https://two.example', 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw', 900, 990, null, null);
 execute webhook_log(1);
 --> |1
 select note_webhook(1, 1, 7, 900, 990, 'HTTP status 500', '{11,12}',
@@ -143,9 +143,9 @@ select new_voucher(50, 1);
 update stock_event set at = now() - interval '6 h';
 select restock_voucher(101, 5);
 update stock_event set at = now() - interval '2 h' where at > now() - interval '1 h';
-execute webhook_add('https://one.example', 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw', 0, 0);
-execute webhook_add('https://two.example', 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw', 1001, 1001);
-execute webhook_add('https://three.example', 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw', 1002, 1002);
+execute webhook_add('https://one.example', 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw', 0, 0, null, null);
+execute webhook_add('https://two.example', 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw', 1001, 1001, null, null);
+execute webhook_add('https://three.example', 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw', 1002, 1002, null, null);
 select pg_temp.states();
 --> 1 6 - 0
 --> 2 2 - 0
@@ -162,24 +162,88 @@ select pg_temp.states();
 --> 2 2 40 0
 --> 3 - - 0
 
--- test_webhook_resume__moves_one_endpoint_to_a_position
-select prepare(query) from unnest('{webhook_add,list_webhooks,webhook_resume,webhook_remove}'::text[]) query;
-execute webhook_add('https://one.example', 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw', null, null);
-execute webhook_add('https://two.example', 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw', null, null);
-execute webhook_resume(2, 3, 4);
---> 2
-execute webhook_resume(2, 1000, 1001);
+-- test_webhook_change__moves_one_endpoint_to_a_position
+select prepare(query) from unnest('{webhook_add,list_webhooks,webhook_change,webhook_remove}'::text[]) query;
+execute webhook_add('https://one.example', 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw', null, null, null, null);
+execute webhook_add('https://two.example', 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw', null, null, null, null);
+execute webhook_change(2, 1, 3, 4, null);
+--> 2|0|0|0|https://two.example|3|4|||
+execute webhook_change(2, 1, 1000, 1001, null);
+--> ERROR 23514: the position is beyond the last change
+execute webhook_change(3, 1, 3, 4, null);
 --> (none)
-execute webhook_resume(3, 3, 4);
---> (none)
-execute webhook_resume(1, 1000, 1000);
---> 1
+execute webhook_change(1, 1, 1000, 1000, null);
+--> 1|0|0|0|https://one.example|1000|1000|||
 execute list_webhooks;
 --> 1|2|0|https://one.example|whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw|1000|1000
 --> 2|2|0|https://two.example|whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw|3|4
 execute webhook_remove(1);
---> 1
+--> 1|0|0|0|https://one.example|1000|1000|||
 execute webhook_remove(1);
 --> (none)
 execute list_webhooks;
 --> 2|2|0|https://two.example|whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw|3|4
+
+-- An endpoint that fails keeps its failure when it is disabled.
+-- test_webhook_change__disables_and_enables
+select prepare(query) from unnest('{webhook_add,list_webhooks,webhook_change}'::text[]) query;
+execute webhook_add('https://one.example', 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw', null, null, null, null);
+execute webhook_add('https://two.example', 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw', null, null, null, null);
+execute webhook_add('https://three.example', 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw', null, null, null, null);
+select note_webhook(2, 1, 7, 1000, 1000, 'HTTP 500');
+update webhook set failing_since = '2026-01-02 03:04:05Z' where id = 2;
+execute webhook_change(1, 0, null, null, 'admin:7');
+--> 1|0|0|1|https://one.example|1000|1000|20...|disabled by admin:7|
+execute webhook_change(2, 0, null, null, null);
+--> 2|0|0|1|https://two.example|1000|1000|2026-01-02 03:04:05+00|HTTP 500|
+execute webhook_change(3, 0, null, null, null);
+--> 3|0|0|1|https://three.example|1000|1000|20...|disabled by an operator|
+execute list_webhooks;
+--> (none)
+update webhook set disabled_at = '2026-01-02 03:04:05Z' where id = 1;
+execute webhook_change(1, 0, null, null, 'admin:8');
+--> 1|...|disabled by admin:7|
+select version, disabled_at from webhook where id = 1;
+--> 3|2026-01-02 03:04:05+00
+execute webhook_change(1, 1, null, null, 'admin:7');
+--> 1|0|0|0|https://one.example|1000|1000|||
+execute list_webhooks;
+--> 1|4|0|https://one.example|whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw|1000|1000
+
+-- A repeated request shows the endpoint as it is now, and not its secret. A request that is refused does
+-- not use its key.
+-- test_webhook_add__happens_once_for_a_key
+select prepare(query) from unnest('{webhook_add,webhook_change,webhook_remove}'::text[]) query;
+execute webhook_add('https://one.example', 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw', 5, 2000, 'k', 'admin:1');
+--> ERROR 23514: the position is beyond the last change
+execute webhook_add('https://one.example', 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw', null, null, 'k', 'admin:1');
+--> 2|0|0|0|https://one.example|1000|1000|||whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw
+execute webhook_change(2, 1, 5, 6, null);
+execute webhook_add('https://one.example', 'whsec_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA', null, null, 'k', 'admin:1');
+--> 2|0|0|0|https://one.example|5|6|||
+execute webhook_add('https://two.example', 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw', null, null, 'k', 'admin:1');
+--> ERROR 23505: the key belongs to another request
+execute webhook_add('https://one.example', 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw', 5, 6, 'k', 'admin:1');
+--> ERROR 23505: the key belongs to another request
+execute webhook_add('https://one.example', 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw', 5, 7, 'l', 'admin:1');
+execute webhook_add('https://one.example', 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw', 5, 8, 'l', 'admin:1');
+--> ERROR 23505: the key belongs to another request
+execute webhook_add('https://one.example', 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw', null, null, 'k', 'admin:2');
+select count(*) from webhook;
+--> 3
+execute webhook_remove(2);
+execute webhook_add('https://one.example', 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw', null, null, 'k', 'admin:1');
+--> ERROR 23505: the key belongs to another request
+
+-- The service changes endpoints by functions only.
+-- test_webhook_add__has_the_rights_of_the_service
+s: select id, secret is null from add_webhook('https://one.example', 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw', null, null, null, null);
+--> 1|f
+s: select error from change_webhook(1, false, null, null, 'admin:1');
+--> disabled by admin:1
+s: select c.url from webhook w, webhook_columns(w) c;
+--> https://one.example
+s: delete from webhook;
+--> ERROR 42501: ...
+s: select id from remove_webhook(1);
+--> 1
