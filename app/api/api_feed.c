@@ -15,7 +15,7 @@ static bool parse_number(struct text text, int64_t *ret_number)
            (text_parse_id(text, ret_number) && *ret_number <= NUMBER_MAX);
 }
 
-static bool parse_cursor(struct text cursor, struct feed_position *ret_position)
+bool api_parse_position(struct text cursor, struct feed_position *ret_position)
 {
     const char *mark = memchr(cursor.bytes, '_', cursor.len);
     struct text first = {cursor.bytes, mark != NULL ? (size_t)(mark - cursor.bytes) : 0};
@@ -31,7 +31,8 @@ static bool read_cursor(struct api_request *request, struct feed_position *ret_p
     bool is_repeated;
     struct text cursor = http_query(request->http, "after", &is_repeated);
 
-    if (cursor.bytes == NULL || (!is_repeated && parse_cursor(cursor, ret_position)))
+    if (cursor.bytes == NULL ||
+        (!is_repeated && api_parse_position(cursor, ret_position)))
         return true;
     api_answer_bad_request(request, "after must be a next_cursor of this list.");
     return false;

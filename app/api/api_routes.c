@@ -58,6 +58,10 @@ static const struct api_route routes[] = {
     ROUTE(GET,   "/v1/orders/{id}/events",    ORDER_EVENTS,   SHOPPER | ADMIN | AUDITOR,             api_list_order_events, "after", "limit"),
     ROUTE(GET,   "/v1/events",                FEED,           ADMIN | AUDITOR,                       api_read_feed, "after", "limit", "wait_s"),
     ROUTE(GET,   "/v1/webhooks",              WEBHOOKS,       ADMIN | AUDITOR,                       api_list_webhooks, NULL),
+    ROUTE(POST,  "/v1/webhooks",              WEBHOOKS,       ADMIN | READS_BODY,                    api_add_webhook, NULL),
+    ROUTE(PATCH, "/v1/webhooks/{id}",         WEBHOOK,        ADMIN | READS_BODY | ANY_CELL,         api_patch_webhook, NULL),
+    ROUTE(DELETE, "/v1/webhooks/{id}",        WEBHOOK,        ADMIN | ANY_CELL,                      api_remove_webhook, NULL),
+    ROUTE(POST,  "/v1/webhooks/{id}/replay",  REPLAY,         ADMIN | READS_BODY | ANY_CELL,         api_replay_webhook, NULL),
     ROUTE(GET,   "/v1/webhooks/{id}/deliveries", DELIVERIES,  ADMIN | AUDITOR | ANY_CELL,            api_list_deliveries, NULL),
     ROUTE(GET,   "/v1/stats",                 STATS,          ADMIN,                                 api_read_stats, "after"),
     ROUTE(GET,   "/v1/debug/state",           DEBUG_STATE,    ADMIN,                                 api_read_debug_state, NULL),
@@ -112,8 +116,10 @@ static const struct api_route *find_route(const char *path, enum http_method met
 
 static void answer_allow(struct api_request *request)
 {
-    static const char *const names[] = {
-        [HTTP_GET] = "GET, HEAD", [HTTP_POST] = "POST", [HTTP_PATCH] = "PATCH"};
+    static const char *const names[] = {[HTTP_GET] = "GET, HEAD",
+                                        [HTTP_POST] = "POST",
+                                        [HTTP_PATCH] = "PATCH",
+                                        [HTTP_DELETE] = "DELETE"};
     char allow[64];
     char *to = allow;
 
@@ -197,7 +203,7 @@ void api_handle(struct http_request *http, void *arg)
     if (http->defect != NULL)
         api_answer_bad_request(request, http->defect);
     else if (method == HTTP_OPTIONS && strcmp(http->path, "*") == 0)
-        api_answer_allow(request, "GET, HEAD, POST, PATCH, OPTIONS");
+        api_answer_allow(request, "GET, HEAD, POST, PATCH, DELETE, OPTIONS");
     else if (route == NULL)
         api_answer_problem(request, PROBLEM_NOT_FOUND);
     else if (route->method != method)

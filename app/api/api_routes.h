@@ -155,8 +155,13 @@ api_handler api_pay_order, api_change_order, api_list_order_events,
 /* api_feed.c */
 api_handler api_read_feed;
 
+/** Parse a `next_cursor` of the feed. */
+MUST_CHECK bool api_parse_position(struct text cursor,
+                                   struct feed_position *ret_position);
+
 /* api_webhooks.c */
-api_handler api_list_webhooks, api_list_deliveries;
+api_handler api_list_webhooks, api_add_webhook, api_patch_webhook, api_remove_webhook,
+    api_replay_webhook, api_list_deliveries;
 
 /* api_ops.c */
 api_handler api_read_healthz, api_read_readyz, api_read_metrics, api_read_stats,

@@ -326,12 +326,18 @@ static json_t *webhook_json(const struct webhook_state *state, bool has_bare_url
     char cursor[48];
 
     snprintf(cursor, sizeof(cursor), "%" PRId64 "_%" PRId64, state->first, state->number);
-    return json_pack(
-        "{s:o, s:o, s:s, s:s, s:f, s:o*, s:s*}", "id", id_json(state->id), "url",
-        has_bare_url ? bare_url_json(state->url) : json_string(state->url), "state",
-        state->is_disabled ? "disabled" : word, "cursor", cursor, "lag_s",
-        (double)state->lag_us / 1e6, "failing_since",
-        is_failing ? time_json(state->failing_since_us) : NULL, "error", state->error);
+    return json_pack("{s:o, s:o, s:s, s:s, s:f, s:o*, s:s*, s:s*}", "id",
+                     id_json(state->id), "url",
+                     has_bare_url ? bare_url_json(state->url) : json_string(state->url),
+                     "state", state->is_disabled ? "disabled" : word, "cursor", cursor,
+                     "lag_s", (double)state->lag_us / 1e6, "failing_since",
+                     is_failing ? time_json(state->failing_since_us) : NULL, "error",
+                     state->error, "secret", state->secret);
+}
+
+char *json_print_endpoint(const struct webhook_state *state)
+{
+    return print_and_free(webhook_json(state, false));
 }
 
 char *json_print_webhooks(const struct webhook_state *states, size_t count,

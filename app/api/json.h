@@ -84,6 +84,9 @@ char *json_print_events(const struct event *events, size_t count, size_t limit);
 /** @next_cursor  never NULL: a feed has no last page */
 char *json_print_feed(const struct event *events, size_t count, const char *next_cursor);
 
+/** Print the state of an endpoint, with its secret if the state has it. */
+char *json_print_endpoint(const struct webhook_state *state);
+
 /** @have_bare_urls  the URLs are printed without users, passwords and queries */
 char *json_print_webhooks(const struct webhook_state *states, size_t count,
                           bool have_bare_urls);

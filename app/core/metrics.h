@@ -36,6 +36,8 @@
     X(VOUCHER_EVENTS, "/v1/vouchers/{id}/events") \
     X(FEED,           "/v1/events") \
     X(WEBHOOKS,       "/v1/webhooks") \
+    X(WEBHOOK,        "/v1/webhooks/{id}") \
+    X(REPLAY,         "/v1/webhooks/{id}/replay") \
     X(DELIVERIES,     "/v1/webhooks/{id}/deliveries") \
     X(HEALTHZ,        "/healthz") \
     X(STATS,          "/v1/stats") \
@@ -152,6 +154,7 @@ struct webhook_state {
     int64_t first, number;    /* its position, as in struct feed_position */
     int64_t failing_since_us; /* also if it is disabled; 0: it does not fail */
     const char *error;        /* NULL: it does not fail */
+    const char *secret;       /* NULL, unless the endpoint has just been added */
 };
 
 struct all_metrics {

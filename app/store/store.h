@@ -311,6 +311,12 @@ struct feed_filter {
 void store_list_feed(struct store *store, const struct feed_filter *filter,
                      store_events_cb callback, void *arg);
 
+/** The person who makes a change, and the key of the request. The store copies both. */
+struct author {
+    const char *actor; /* for the history */
+    struct text key;   /* Idempotency-Key, up to REQUEST_KEY_MAX; bytes NULL: none */
+};
+
 /* -- webhooks -- */
 
 #define STORE_WEBHOOKS_MAX 64
@@ -372,6 +378,33 @@ typedef void (*store_webhook_states_cb)(enum rlock_status status,
  *  nothing is known. The callback is not called inside this call. */
 void store_read_webhook_states(struct store *store, store_webhook_states_cb callback,
                                void *arg);
+
+/** The next three functions change endpoints. `states` has the one that was changed, or removed.
+ *
+ * @status  RLOCK_OK; RLOCK_NOT_FOUND: there is no such endpoint; RLOCK_INVALID: the position is beyond
+ *          the last change, or there are STORE_WEBHOOKS_MAX endpoints; RLOCK_NOT_OWNER: the key belongs
+ *          to another request, or the endpoint of its request was removed; others as after a change of
+ *          a voucher */
+
+struct webhook_change {
+    int64_t webhook_id; /* 0: a new endpoint */
+    struct text url;    /* of a new endpoint */
+    const char *secret; /* of a new endpoint */
+    bool is_enabled;    /* of an endpoint that exists */
+    /* the endpoint gets the events behind it; NULL: a new endpoint gets the changes from now on, and
+       another one stays where it is */
+    const struct feed_position *position;
+    struct author author; /* the key is only for a new endpoint */
+};
+
+/** What `change` points to is copied. */
+void store_add_webhook(struct store *store, const struct webhook_change *change,
+                       store_webhook_states_cb callback, void *arg);
+void store_change_webhook(struct store *store, const struct webhook_change *change,
+                          store_webhook_states_cb callback, void *arg);
+
+void store_remove_webhook(struct store *store, int64_t webhook_id,
+                          store_webhook_states_cb callback, void *arg);
 
 #define WEBHOOK_DELIVERIES_MAX 100
 
@@ -450,12 +483,6 @@ void store_list_vouchers(struct store *store, const struct voucher_filter *filte
      RLOCK_INVALID    the end is not after the begin, or a restock removes more than is left or
                       makes the total exceed STOCK_MAX
      RLOCK_NOT_OWNER  the key belongs to another request */
-
-/** The person who changes a voucher, and the key of the request. The store copies both. */
-struct author {
-    const char *actor; /* for the history */
-    struct text key;   /* Idempotency-Key, up to REQUEST_KEY_MAX; bytes NULL: none */
-};
 
 /** Create all vouchers or none, in this order.
  *

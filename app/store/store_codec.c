@@ -239,6 +239,14 @@ int64_t result_array_next(struct result_array *array)
     return value;
 }
 
+bool result_violates(const PGresult *result, const char *constraint)
+{
+    const char *violated =
+        result != NULL ? PQresultErrorField(result, PG_DIAG_CONSTRAINT_NAME) : NULL;
+
+    return violated != NULL && strcmp(violated, constraint) == 0;
+}
+
 const char *result_sqlstate(const PGresult *result)
 {
     const char *sqlstate =

@@ -72,6 +72,9 @@ struct result_array result_array(const PGresult *result, int row, int column);
 
 int64_t result_array_next(struct result_array *array);
 
+/** Whether `result`, which may be NULL, is an error that names this constraint. */
+bool result_violates(const PGresult *result, const char *constraint);
+
 /** The SQLSTATE of an error, or "" if the result is no error. */
 const char *result_sqlstate(const PGresult *result);
 

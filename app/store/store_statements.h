@@ -56,7 +56,10 @@
     X(LIST_ENDED,       "list_ended",       BARRIER) \
     X(CREATE_VOUCHERS,  "create_vouchers",  BARRIER) \
     X(PATCH_VOUCHER,    "patch_voucher",    BARRIER) \
-    X(RESTOCK_VOUCHER,  "restock_voucher",  BARRIER)
+    X(RESTOCK_VOUCHER,  "restock_voucher",  BARRIER) \
+    X(WEBHOOK_ADD,      "webhook_add",      BARRIER) \
+    X(WEBHOOK_CHANGE,   "webhook_change",   BARRIER) \
+    X(WEBHOOK_REMOVE,   "webhook_remove",   BARRIER)
 
 #define X(word, ...) STATEMENT_##word,
 enum statement { STORE_STATEMENTS(X) STATEMENT_COUNT };

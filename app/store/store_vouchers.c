@@ -73,15 +73,6 @@ static void store_on_vouchers(struct store_query *query, enum rlock_status statu
     store_call_free(&call->call);
 }
 
-/* Whether the error of `result` names this constraint. `result` may be NULL. */
-static bool violates(const PGresult *result, const char *constraint)
-{
-    const char *violated =
-        result != NULL ? PQresultErrorField(result, PG_DIAG_CONSTRAINT_NAME) : NULL;
-
-    return violated != NULL && strcmp(violated, constraint) == 0;
-}
-
 /* Whether each row has a voucher. If a row has none, the voucher does not exist. */
 static bool has_all(const PGresult *result)
 {
@@ -99,7 +90,7 @@ static void answer_one(struct store_query *query, enum rlock_status status,
 {
     if (status == RLOCK_REFUSED && is_rule_violated)
         status = RLOCK_INVALID;
-    else if (violates(result, "used_key_pkey"))
+    else if (result_violates(result, "used_key_pkey"))
         status = RLOCK_NOT_OWNER;
     else if (status == RLOCK_OK && !has_all(result))
         status = RLOCK_NOT_FOUND;
@@ -109,7 +100,7 @@ static void answer_one(struct store_query *query, enum rlock_status status,
 static void store_on_voucher(struct store_query *query, enum rlock_status status,
                              const PGresult *result, const struct rlock_err *why)
 {
-    answer_one(query, status, result, why, violates(result, "voucher_window"));
+    answer_one(query, status, result, why, result_violates(result, "voucher_window"));
 }
 
 /* A restock changes only the stock. So if it violates a CHECK (23514) or overflows (22003), the new

@@ -108,6 +108,34 @@ void store_note_webhook(struct store *store, const struct webhook_note *note,
     store_read(&call->call, STATEMENT_NOTE_WEBHOOK, 1);
 }
 
+enum state_column {
+    STATE_ID,
+    STATE_LAG,
+    STATE_FAILING,
+    STATE_DISABLED,
+    STATE_URL,
+    STATE_FIRST,
+    STATE_NUMBER,
+    STATE_FAILING_SINCE,
+    STATE_ERROR,
+    STATE_SECRET,
+};
+
+static struct webhook_state decode_state(const PGresult *result, int row)
+{
+    return (struct webhook_state){
+        .id = result_int64(result, row, STATE_ID),
+        .lag_us = result_int64(result, row, STATE_LAG),
+        .failing_us = result_int64(result, row, STATE_FAILING),
+        .is_disabled = result_int64(result, row, STATE_DISABLED) != 0,
+        .url = result_text(result, row, STATE_URL).bytes,
+        .first = result_int64(result, row, STATE_FIRST),
+        .number = result_int64(result, row, STATE_NUMBER),
+        .failing_since_us = result_time(result, row, STATE_FAILING_SINCE),
+        .error = result_text(result, row, STATE_ERROR).bytes,
+        .secret = result_text(result, row, STATE_SECRET).bytes};
+}
+
 static void store_on_webhook_states(struct store_query *query, enum rlock_status status,
                                     const PGresult *result,
                                     const struct rlock_err *why UNUSED)
@@ -117,16 +145,7 @@ static void store_on_webhook_states(struct store_query *query, enum rlock_status
     size_t count = 0;
 
     for (int row = 0; row < PQntuples(result) && count < STORE_WEBHOOKS_MAX; row++)
-        states[count++] =
-            (struct webhook_state){.id = result_int64(result, row, 0),
-                                   .lag_us = result_int64(result, row, 1),
-                                   .failing_us = result_int64(result, row, 2),
-                                   .is_disabled = result_int64(result, row, 3) != 0,
-                                   .url = result_text(result, row, 4).bytes,
-                                   .first = result_int64(result, row, 5),
-                                   .number = result_int64(result, row, 6),
-                                   .failing_since_us = result_time(result, row, 7),
-                                   .error = result_text(result, row, 8).bytes};
+        states[count++] = decode_state(result, row);
     call->callback.webhook_states(status, states, count, call->arg);
     store_call_free(&call->call);
 }
@@ -138,6 +157,83 @@ void store_read_webhook_states(struct store *store, store_webhook_states_cb call
 
     call->callback.webhook_states = callback;
     store_read(&call->call, STATEMENT_WEBHOOK_STATES, STORE_WEBHOOKS_MAX);
+}
+
+/* A violated CHECK (23514) is that of the number of endpoints or of the position. */
+static void store_on_webhook_changed(struct store_query *query, enum rlock_status status,
+                                     const PGresult *result, const struct rlock_err *why)
+{
+    if (strcmp(result_sqlstate(result), "23514") == 0)
+        status = RLOCK_INVALID;
+    else if (result_violates(result, "used_key_pkey"))
+        status = RLOCK_NOT_OWNER;
+    else if (status == RLOCK_OK && PQntuples(result) == 0)
+        status = RLOCK_NOT_FOUND;
+    store_on_webhook_states(query, status, result, why);
+}
+
+static struct call *begin_change(struct store *store, store_webhook_states_cb callback,
+                                 void *arg)
+{
+    struct rows_call *call = store_rows_call_new(store, store_on_webhook_changed, arg);
+
+    call->callback.webhook_states = callback;
+    return &call->call;
+}
+
+static void put_position(struct store_params *params,
+                         const struct feed_position *position)
+{
+    if (position == NULL) {
+        params_null(params);
+        params_null(params);
+        return;
+    }
+    params_int64(params, position->first);
+    params_int64(params, position->number);
+}
+
+static void put_actor(struct store_params *params, const struct webhook_change *change)
+{
+    const char *actor = change->author.actor;
+
+    params_text(params, &(struct text){actor, strlen(actor)});
+}
+
+void store_add_webhook(struct store *store, const struct webhook_change *change,
+                       store_webhook_states_cb callback, void *arg)
+{
+    struct call *call = begin_change(store, callback, arg);
+    struct store_params *params = &store->params;
+
+    params_text(params, &change->url);
+    params_text(params, &(struct text){change->secret, strlen(change->secret)});
+    put_position(params, change->position);
+    params_text(params, &change->author.key);
+    put_actor(params, change);
+    store_change_voucher(call, STATEMENT_WEBHOOK_ADD, 0);
+}
+
+void store_change_webhook(struct store *store, const struct webhook_change *change,
+                          store_webhook_states_cb callback, void *arg)
+{
+    struct call *call = begin_change(store, callback, arg);
+    struct store_params *params = &store->params;
+
+    params_int64(params, change->webhook_id);
+    params_int64(params, change->is_enabled);
+    put_position(params, change->position);
+    put_actor(params, change);
+    store_change_voucher(call, STATEMENT_WEBHOOK_CHANGE, 0);
+}
+
+void store_remove_webhook(struct store *store, int64_t webhook_id,
+                          store_webhook_states_cb callback, void *arg)
+{
+    struct call *call = begin_change(store, callback, arg);
+
+    params_int64(&store->params, webhook_id);
+    store_change_voucher(call, STATEMENT_WEBHOOK_REMOVE, 0);
 }
 
 static struct webhook_delivery decode_delivery(const PGresult *result, int row)

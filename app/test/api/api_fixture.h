@@ -7,6 +7,7 @@
 #ifndef API_FIXTURE_H
 #define API_FIXTURE_H
 
+#include "app/auth/signature.h"
 #include "app/core/log.h"
 #include "app/test/api/fake_http.h"
 #include "app/test/simulated_time.h"
@@ -383,6 +384,58 @@ void store_read_webhook_states(struct store *store UNUSED,
 
     DID("read webhooks;");
     callback(fake.status, states, fake.status == RLOCK_OK ? 3 : 0, arg);
+}
+
+static void answer_endpoint(store_webhook_states_cb callback, void *arg)
+{
+    const struct webhook_state state = {.id = 3,
+                                        .url = "https://me@a/?b",
+                                        .first = 4,
+                                        .number = 5,
+                                        .secret = fake.has_secret ? "whsec_s" : NULL};
+
+    callback(fake.status, &state, fake.status == RLOCK_OK ? 1 : 0, arg);
+}
+
+static void say_position(const struct feed_position *position)
+{
+    if (position != NULL)
+        DID(" %" PRId64 "_%" PRId64, position->first, position->number);
+}
+
+void store_add_webhook(struct store *store UNUSED, const struct webhook_change *change,
+                       store_webhook_states_cb callback, void *arg)
+{
+    struct text key = change->author.key;
+
+    assert_string_equal(change->secret, "whsec_of_the_test");
+    DID("add %.*s", (int)change->url.len, change->url.bytes);
+    say_position(change->position);
+    DID(" by %s %.*s;", change->author.actor, (int)key.len,
+        key.bytes != NULL ? key.bytes : "");
+    answer_endpoint(callback, arg);
+}
+
+void store_change_webhook(struct store *store UNUSED, const struct webhook_change *change,
+                          store_webhook_states_cb callback, void *arg)
+{
+    DID("%s %" PRId64, change->is_enabled ? "enable" : "disable", change->webhook_id);
+    say_position(change->position);
+    DID(" by %s;", change->author.actor);
+    answer_endpoint(callback, arg);
+}
+
+void store_remove_webhook(struct store *store UNUSED, int64_t webhook_id,
+                          store_webhook_states_cb callback, void *arg)
+{
+    DID("remove %" PRId64 ";", webhook_id);
+    answer_endpoint(callback, arg);
+}
+
+bool signature_make_secret(char ret_secret[SIGNATURE_SECRET_BYTES])
+{
+    snprintf(ret_secret, SIGNATURE_SECRET_BYTES, "whsec_of_the_test");
+    return !fake.has_no_random;
 }
 
 void store_read_deliveries(struct store *store UNUSED, int64_t webhook_id,

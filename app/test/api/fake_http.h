@@ -49,7 +49,9 @@ static struct {
     size_t followed_count; /* by the last stream */
     bool is_list;
     bool keeps_streams, is_kept; /* is_kept: the last request was kept as a stream */
-    bool holds_reads;            /* reads wait until the test answers them */
+    bool has_secret;             /* an endpoint has just been added */
+    bool has_no_random;
+    bool holds_reads; /* reads wait until the test answers them */
     store_vouchers_cb held[4];
     void *held_args[4];
     size_t held_count;

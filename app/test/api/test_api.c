@@ -33,6 +33,10 @@ static const struct {
     {"GET /v1/orders/71/events", "sar", NULL},
     {"GET /v1/events", "ar", NULL},
     {"GET /v1/webhooks", "ar", NULL},
+    {"POST /v1/webhooks", "a", "{\"url\":\"https://a\"}"},
+    {"PATCH /v1/webhooks/3", "a", "{\"enabled\":true}"},
+    {"DELETE /v1/webhooks/3", "a", NULL},
+    {"POST /v1/webhooks/3/replay", "a", "{\"cursor\":\"0_0\"}"},
     {"GET /v1/webhooks/3/deliveries", "ar", NULL},
     {"GET /v1/stats", "a", NULL},
     {"GET /v1/debug/state", "a", NULL},
@@ -79,7 +83,7 @@ API_CASE(test_routes__are_in_the_table_of_callers)
 
     while ((line = strsep(&rest, "\n")) != NULL && strcmp(line, "components:") != 0)
         described += strcmp(line, "    get:") == 0 || strcmp(line, "    post:") == 0 ||
-                     strcmp(line, "    patch:") == 0;
+                     strcmp(line, "    patch:") == 0 || strcmp(line, "    delete:") == 0;
     free(yaml);
     ASSERT_NUMBER(described, ==, ACCESS_ROWS);
 }
@@ -104,8 +108,9 @@ API_CASE(test_routes__have_methods_and_ids)
         {"GET /v1/vouchers/7/orders", SHOPPER, NULL, NULL, "", "405 Allow: POST, OPTIONS method_not_allowed"},
         {"GET /v1/orders/71/pay", SHOPPER, NULL, NULL, "", "405 Allow: POST, OPTIONS method_not_allowed"},
         {"OPTIONS /v1/vouchers/7", NULL, NULL, NULL, "", "204 Allow: GET, HEAD, PATCH, OPTIONS"},
+        {"OPTIONS /v1/webhooks/3", NULL, NULL, NULL, "", "204 Allow: PATCH, DELETE, OPTIONS"},
         {"OPTIONS /v1/vouchers", NULL, NULL, NULL, "", "204 Allow: GET, HEAD, POST, OPTIONS"},
-        {"OPTIONS *", NULL, NULL, NULL, "", "204 Allow: GET, HEAD, POST, PATCH, OPTIONS"},
+        {"OPTIONS *", NULL, NULL, NULL, "", "204 Allow: GET, HEAD, POST, PATCH, DELETE, OPTIONS"},
         {"GET *", NULL, NULL, NULL, "", "404 not_found"},
         {"OPTIONS /v1/nothing", NULL, NULL, NULL, "", "404 not_found"},
         {"GET /healthz", NULL, NULL, NULL, "", "200 {\"status\":\"alive\"}"},
@@ -150,6 +155,85 @@ API_CASE(test_webhooks__are_shown_without_their_secrets)
     fake.status = RLOCK_IO;
     ASSERT_TEXT(ask("GET /v1/webhooks", ADMIN, NULL, NULL),
                 "503 Retry-After: 1 unavailable");
+}
+
+#define ADD    "POST /v1/webhooks"
+#define REPLAY "POST /v1/webhooks/3/replay"
+#define ENDPOINT                                                                         \
+    "{\"id\":\"3\",\"url\":\"https://me@a/"                                              \
+    "?b\",\"state\":\"enabled\",\"cursor\":\"4_5\",\"lag_s\":0.0"
+#define BAD_URL   "422 invalid: url must begin with https:// and have at most 2000 bytes"
+#define BAD_PLACE "422 invalid: cursor must be a next_cursor of /v1/events"
+
+API_CASE(test_webhooks__are_changed)
+{
+    /* clang-format off */
+    static const struct row rows[] = {
+        {ADD, ADMIN, NULL, "{\"url\":\"https://a\"}", "add https://a by admin:1 ;",
+         "201 Location: /v1/webhooks/3 " ENDPOINT "}"},
+        {ADD, ADMIN, "Idempotency-Key: k\n", "{\"url\":\"http://a\",\"cursor\":\"4_5\"}", "add http://a 4_5 by admin:1 k;",
+         "201 Location: /v1/webhooks/3 " ENDPOINT "}"},
+        {ADD, ADMIN, "Idempotency-Key: \n", "{\"url\":\"https://a\"}", "",
+         "400 bad_request: Idempotency-Key must be sent once, 1 to 64 printable bytes."},
+        {ADD, ADMIN, NULL, "{}", "", "422 invalid: url is required"},
+        {ADD, ADMIN, NULL, "{\"url\":\"https:/a\"}", "", BAD_URL},
+        {ADD, ADMIN, NULL, "{\"url\":\"ftp://a\"}", "", BAD_URL},
+        {ADD, ADMIN, NULL, "{\"url\":\"https://a\",\"cursor\":\"5_4\"}", "", BAD_PLACE},
+        {ADD, ADMIN, NULL, "{\"url\":\"https://a\",\"secret\":\"s\"}", "", "422 invalid: secret unknown field"},
+        {"PATCH /v1/webhooks/3", ADMIN, NULL, "{\"enabled\":true}", "enable 3 by admin:1;", "200 " ENDPOINT "}"},
+        {"PATCH /v1/webhooks/3", ADMIN, NULL, "{\"enabled\":false}", "disable 3 by admin:1;", "200 " ENDPOINT "}"},
+        {"PATCH /v1/webhooks/3", ADMIN, NULL, "{}", "", "422 invalid: enabled is required"},
+        {"PATCH /v1/webhooks/3", ADMIN, NULL, NULL, "", "415 unsupported_media_type"},
+        {REPLAY, ADMIN, NULL, "{\"cursor\":\"4_5\"}", "enable 3 4_5 by admin:1;", "200 " ENDPOINT "}"},
+        {REPLAY, ADMIN, NULL, "{\"cursor\":\"4_x\"}", "", BAD_PLACE},
+        {REPLAY, ADMIN, NULL, "{}", "", "422 invalid: cursor is required"},
+        {"DELETE /v1/webhooks/3", ADMIN, NULL, NULL, "remove 3;", "204"},
+    };
+    /* clang-format on */
+
+    fake.is_foreign = true; /* the id of an endpoint says nothing about its cell */
+    ASSERT_ROWS(rows);
+    ASSERT_NUMBER(counted, ==, ROUTE_WEBHOOK);
+    ask(REPLAY, ADMIN, NULL, "{\"cursor\":\"4_5\"}");
+    ASSERT_NUMBER(counted, ==, ROUTE_REPLAY);
+    fake.has_secret = true;
+    ASSERT_TEXT(ask(ADD, ADMIN, NULL, "{\"url\":\"https://a\"}"),
+                "201 Location: /v1/webhooks/3 " ENDPOINT ",\"secret\":\"whsec_s\"}");
+    fake.has_no_random = true;
+    ASSERT_TEXT(ask(ADD, ADMIN, NULL, "{\"url\":\"https://a\"}"),
+                "503 Retry-After: 1 unavailable");
+    ASSERT_TEXT(did, "");
+}
+
+API_CASE(test_webhooks__that_cannot_be_changed)
+{
+    /* clang-format off */
+    static const struct {
+        enum rlock_status status;
+        const char *add, *replay, *patch, *remove;
+    } rows[] = {
+        {RLOCK_INVALID, "422 invalid: url there are 64 endpoints, or cursor is beyond the last change",
+         "422 invalid: cursor is beyond the last change", NULL, NULL},
+        {RLOCK_NOT_OWNER, "422 invalid: Idempotency-Key belongs to another request of this user", NULL, NULL, NULL},
+        {RLOCK_NOT_FOUND, NULL, "404 not_found", "404 not_found", "404 not_found"},
+        {RLOCK_TIMEOUT, "503 Retry-After: 1 outcome_unknown", "503 Retry-After: 1 outcome_unknown",
+         "503 Retry-After: 1 outcome_unknown", "503 Retry-After: 1 outcome_unknown"},
+        {RLOCK_BUSY, "503 Retry-After: 1 unavailable", NULL, NULL, NULL},
+    };
+    /* clang-format on */
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        fake.status = rows[i].status;
+        if (rows[i].add != NULL)
+            ASSERT_TEXT(ask(ADD, ADMIN, NULL, "{\"url\":\"https://a\"}"), rows[i].add);
+        if (rows[i].replay != NULL)
+            ASSERT_TEXT(ask(REPLAY, ADMIN, NULL, "{\"cursor\":\"4_5\"}"), rows[i].replay);
+        if (rows[i].patch != NULL)
+            ASSERT_TEXT(ask("PATCH /v1/webhooks/3", ADMIN, NULL, "{\"enabled\":true}"),
+                        rows[i].patch);
+        if (rows[i].remove != NULL)
+            ASSERT_TEXT(ask("DELETE /v1/webhooks/3", ADMIN, NULL, NULL), rows[i].remove);
+    }
 }
 
 /* The id of an endpoint says nothing about its cell. */

@@ -136,7 +136,7 @@ class World:
 
 # -- requests.http --
 
-REQUEST = re.compile(r"^(GET|POST|PATCH) (\S+)\n((?:[\w-]+: .*\n)*)(?:\n(\{\n(?: .*\n)*\})\n)?", re.M)
+REQUEST = re.compile(r"^(GET|POST|PATCH|DELETE) (\S+)\n((?:[\w-]+: .*\n)*)(?:\n(\{\n(?: .*\n)*\})\n)?", re.M)
 
 
 def operations():
@@ -146,7 +146,7 @@ def operations():
     for line in read(CONTRACT).split("\ncomponents:")[0].splitlines():
         if found := re.fullmatch(r"  (/.*):", line):
             path = found[1]
-        elif (found := re.fullmatch(r"    (get|post|patch):", line)) and path not in ("/", "/admin", "/docs"):
+        elif (found := re.fullmatch(r"    (get|post|patch|delete):", line)) and path not in ("/", "/admin", "/docs"):
             yield found[1].upper(), re.sub(r"\{\w+\}", r"\\d+", path)
 
 
@@ -155,7 +155,7 @@ def test_requests(world):
     must have a request."""
     text = read(f"{ROOT}/app/docs/requests.http")
     values = dict(re.findall(r"^@(\w+) = (.*)$", text, re.M))
-    check(set(values) == {"url", "admin", "shopper", "payment", "voucher", "order"}, f"variables: {values}")
+    check(set(values) == {"url", "admin", "shopper", "payment", "voucher", "order", "webhook"}, f"variables: {values}")
     values.update(url=world.url, admin=world.admin, shopper=world.shopper(), payment=world.payment)
     blocks = text.split("\n### ")[1:]
     sent = []

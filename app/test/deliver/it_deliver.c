@@ -76,13 +76,12 @@ struct endpoint {
 
 static struct endpoint *endpoint;
 
-static struct endpoint *open_endpoint(void)
+static struct endpoint *open_listener(void)
 {
     static struct endpoint fresh;
     struct sockaddr_in address = {.sin_family = AF_INET,
                                   .sin_addr = {htonl(INADDR_LOOPBACK)}};
     socklen_t size = sizeof(address);
-    const struct command_result *added;
 
     fresh = (struct endpoint){.conn = -1};
     fresh.listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -91,11 +90,18 @@ static struct endpoint *open_endpoint(void)
     getsockname(fresh.listener, (struct sockaddr *)(void *)&address, &size);
     snprintf(fresh.url, sizeof(fresh.url), "http://127.0.0.1:%u/hook",
              (unsigned)ntohs(address.sin_port));
-    added = webhook("add", fresh.url, NULL);
-    if (added->code != 0 ||
-        sscanf(added->out, "id %23s\nsecret %38s\n", fresh.id, fresh.secret) != 2)
-        fail_msg("added: %s%s", added->out, added->err);
     return &fresh;
+}
+
+static struct endpoint *open_endpoint(void)
+{
+    struct endpoint *fresh = open_listener();
+    const struct command_result *added = webhook("add", fresh->url, NULL);
+
+    if (added->code != 0 ||
+        sscanf(added->out, "id %23s\nsecret %38s\n", fresh->id, fresh->secret) != 2)
+        fail_msg("added: %s%s", added->out, added->err);
+    return fresh;
 }
 
 static void drop_connection(struct endpoint *of)
@@ -295,6 +301,31 @@ DELIVER_CASE(test_deliver__sends_the_events_in_the_order_of_the_feed)
     assert_int_equal(webhook("list", NULL, NULL)->code, 0);
     assert_int_equal(service_stop(deliverer), 0);
     assert_string_equal(redis_do(fixture, "EXISTS lock:webhooks"), "0");
+}
+
+DELIVER_CASE(test_deliver__sends_to_an_endpoint_of_the_api)
+{
+    char voucher_id[ID_SIZE], order_id[ID_SIZE], body[200];
+    const char *added;
+
+    endpoint = open_listener();
+    snprintf(body, sizeof(body), "{\"url\":\"%s\"}", endpoint->url);
+    added = EXPECT(request(service, admin(), body, "POST /v1/webhooks"), 201, NULL)->body;
+    assert_int_equal(sscanf(strstr(added, "\"id\":"), "\"id\":\"%23[0-9]", endpoint->id),
+                     1);
+    assert_int_equal(
+        sscanf(strstr(added, "\"secret\":"), "\"secret\":\"%38[^\"]", endpoint->secret),
+        1);
+    make_voucher(service, &(struct sale){.stock = 10}, voucher_id);
+    order(voucher_id, 7, order_id);
+    fixture_deliver(fixture, env);
+    ASSERT_BEGINS(receive_new(endpoint), "{\"type\":\"stock.changed\",");
+    ASSERT_CONTAINS(receive_new(endpoint), order_id);
+    AWAIT(is_up_to_date, endpoint);
+    EXPECT(request(service, admin(), NULL, "DELETE /v1/webhooks/%s", endpoint->id), 204,
+           NULL);
+    EXPECT(request(service, admin(), NULL, "DELETE /v1/webhooks/%s", endpoint->id), 404,
+           NULL);
 }
 
 static const char elected[] = "event=webhooks_elected";

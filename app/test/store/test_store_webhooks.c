@@ -83,18 +83,19 @@ static void on_states(enum rlock_status status, const struct webhook_state *stat
     assert_ptr_equal(arg, shop);
     SAY("%s", rlock_status_name(status));
     for (size_t i = 0; i < count; i++)
-        SAY(" %lld %lld %lld %d %s %lld_%lld %lld %s", (long long)states[i].id,
+        SAY(" %lld %lld %lld %d %s %lld_%lld %lld %s %s", (long long)states[i].id,
             (long long)states[i].lag_us, (long long)states[i].failing_us,
             states[i].is_disabled, states[i].url, (long long)states[i].first,
             (long long)states[i].number, (long long)states[i].failing_since_us,
-            states[i].error != NULL ? states[i].error : "-");
+            states[i].error != NULL ? states[i].error : "-",
+            states[i].secret != NULL ? states[i].secret : "-");
     SAY(";");
 }
 
 STORE_CASE(test_read_webhook_states__of_each_endpoint)
 {
     static const char *const answers[] = {
-        "1 2 3 0 'u' 4 5 null null;6 7 8 1 'v' 9 10 11 'e';", "", NULL};
+        "1 2 3 0 'u' 4 5 null null null;6 7 8 1 'v' 9 10 11 'e' 's';", "", NULL};
 
     for (size_t i = 0; i < 3; i++) {
         store_read_webhook_states(shop, on_states, shop);
@@ -102,7 +103,86 @@ STORE_CASE(test_read_webhook_states__of_each_endpoint)
         ASSERT_SENT("reads webhook_states 251/1000: ");
         fake_answer(answers[i] != NULL ? RLOCK_OK : RLOCK_IO, answers[i]);
     }
-    ASSERT_SAID("ok 1 2 3 0 u 4_5 0 - 6 7 8 1 v 9_10 946684800000011 e;ok;io;");
+    ASSERT_SAID("ok 1 2 3 0 u 4_5 0 - - 6 7 8 1 v 9_10 946684800000011 e s;ok;io;");
+}
+
+static const struct feed_position position = {4, 5};
+static void call_add(void)
+{
+    const struct webhook_change change = {.url = {"https://u", 9},
+                                          .secret = "s",
+                                          .position = &position,
+                                          .author = {"admin:1", {"key", 3}}};
+
+    store_add_webhook(shop, &change, on_states, shop);
+}
+
+static void call_add_at_end(void)
+{
+    const struct webhook_change change = {
+        .url = {"https://u", 9}, .secret = "s", .author = {"admin:1", {NULL, 0}}};
+
+    store_add_webhook(shop, &change, on_states, shop);
+}
+
+static void call_enable(void)
+{
+    const struct webhook_change change = {.webhook_id = 3,
+                                          .is_enabled = true,
+                                          .position = &position,
+                                          .author = {"admin:1", {NULL, 0}}};
+
+    store_change_webhook(shop, &change, on_states, shop);
+}
+
+static void call_disable(void)
+{
+    const struct webhook_change change = {.webhook_id = 3,
+                                          .author = {"admin:1", {NULL, 0}}};
+
+    store_change_webhook(shop, &change, on_states, shop);
+}
+
+static void call_remove(void)
+{
+    store_remove_webhook(shop, 3, on_states, shop);
+}
+
+/* clang-format off */
+static const struct {
+    void (*call)(void);
+    const char *sent;
+    enum rlock_status status;
+    const char *answer, *constraint; /* the answer is an SQLSTATE if the call fails */
+    const char *said;
+} change_rows[] = {
+    {call_add, "changes webhook_add 562/862: 'https://u' 's' 4 5 'key' 'admin:1'", RLOCK_OK,
+     "3 0 0 0 'u' 4 5 null null 's';", NULL, "ok 3 0 0 0 u 4_5 0 - s;"},
+    {call_add, "changes webhook_add 562/862: 'https://u' 's' 4 5 'key' 'admin:1'", RLOCK_REFUSED,
+     "23505", "used_key_pkey", "not_owner;"},
+    {call_add_at_end, "changes webhook_add 562/862: 'https://u' 's' null null null 'admin:1'", RLOCK_REFUSED,
+     "23514", "webhook_count", "invalid;"},
+    {call_add_at_end, "changes webhook_add 562/862: 'https://u' 's' null null null 'admin:1'", RLOCK_REFUSED,
+     "23505", "webhook_pkey", "refused;"},
+    {call_enable, "changes webhook_change 562/862: 3 1 4 5 'admin:1'", RLOCK_OK, "", NULL, "not_found;"},
+    {call_disable, "changes webhook_change 562/862: 3 0 null null 'admin:1'", RLOCK_OK,
+     "3 0 0 1 'u' 4 5 null null null;", NULL, "ok 3 0 0 1 u 4_5 0 - -;"},
+    {call_remove, "changes webhook_remove 562/862: 3", RLOCK_OK, "3 0 0 1 'u' 4 5 null null null;", NULL,
+     "ok 3 0 0 1 u 4_5 0 - -;"},
+    {call_remove, "changes webhook_remove 562/862: 3", RLOCK_OK, "", NULL, "not_found;"},
+};
+/* clang-format on */
+
+STORE_CASE(test_webhooks__are_changed)
+{
+    for (size_t i = 0; i < sizeof(change_rows) / sizeof(change_rows[0]); i++) {
+        change_rows[i].call();
+        store_flush(shop);
+        ASSERT_SENT(change_rows[i].sent);
+        fake_constraint = change_rows[i].constraint;
+        fake_answer(change_rows[i].status, change_rows[i].answer);
+        ASSERT_SAID(change_rows[i].said);
+    }
 }
 
 static void on_deliveries(enum rlock_status status,
