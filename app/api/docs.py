@@ -9,6 +9,9 @@ import sys
 import yaml
 
 METHODS = ("get", "post", "put", "patch", "delete")
+# the answers that many calls have in common, by status
+COMMON = {"401": "unauthenticated", "403": "forbidden", "404": "not_found", "422": "invalid", "429": "rate_limited",
+          "4XX": "client_error", "500": "internal", "503": "unavailable"}
 
 
 def resolve(value):
@@ -113,13 +116,19 @@ def body(operation):
                    for media, one in content.items())
 
 
+def answer_row(status, answer):
+    kinds = ", ".join(f"<code>{media}</code>" for media in answer.get("content", {}))
+    headers = ", ".join(f"<code>{name}</code>" for name in answer.get("headers", {}))
+    return status, prose(answer["description"]), kinds, headers
+
+
 def answers(operation):
     rows, details = [], ""
     for status, answer in operation["responses"].items():
+        if answer.get("$ref", "").rpartition("/")[2] == COMMON.get(status):
+            continue
         answer = resolve(answer)
-        kinds = ", ".join(f"<code>{media}</code>" for media in answer.get("content", {}))
-        headers = ", ".join(f"<code>{name}</code>" for name in answer.get("headers", {}))
-        rows.append((status, prose(answer["description"]), kinds, headers))
+        rows.append(answer_row(status, answer))
         if status.startswith("2"):
             for media, one in answer.get("content", {}).items():
                 details += table("Member", "Value", "Always", "Meaning", rows=members(one.get("schema", {}))) + example_of(one)
@@ -140,10 +149,13 @@ def calls(tag):
 
 
 def errors():
-    """The code and the status of each error."""
+    """The common answers, and the code and the status of each error."""
     problems = [merged(schema)["properties"] for name, schema in CONTRACT["components"]["schemas"].items()
                 if name.startswith("problem_")]
-    return table("Code", "Status", rows=[(type_of(one["code"]), one["status"]["enum"][0]) for one in problems])
+    common = [answer_row(status, CONTRACT["components"]["responses"][name]) for status, name in COMMON.items()]
+    return ("<p>Many calls have these answers besides their own:</p>\n"
+            + table("Status", "Meaning", "Body", "Headers", rows=common)
+            + table("Code", "Status", rows=[(type_of(one["code"]), one["status"]["enum"][0]) for one in problems]))
 
 
 def page():
