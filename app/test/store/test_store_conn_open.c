@@ -3,7 +3,7 @@
 
 #define PREPARE                                                                          \
     "poll R;nonblocking 1;pipeline;session '1000' '200' '9000';prepare place;"           \
-    "prepare restock_voucher;"
+    "prepare webhook_remove;"
 #define PREPARED(rest) PREPARE rest "sync;flush;"
 
 /* -- connecting -- */
@@ -27,7 +27,7 @@ CONN_CASE(test_connect__prepares_a_session)
     fake_next = PGRES_POLLING_OK;
     fake_ready(UV_READABLE);
     ASSERT_SAID("nonblocking 1;pipeline;session '1000' '200' '9000';prepare place;"
-                "prepare restock_voucher;proof;listen vouchers;sync;flush;poll R;");
+                "prepare webhook_remove;proof;listen vouchers;sync;flush;poll R;");
     ASSERT_NUMBER(fake_due_ms(), ==, TIMEOUT_MS);
     fake_read(SESSION "ok;ok;" PROOF);
     assert_false(store_conn_is_up(conn));
@@ -55,7 +55,7 @@ CONN_CASE(test_connect__a_reader_needs_no_proof)
     ASSERT_SAID(CONNECT(
         ONE_HOST, "10.0.0.1",
         "5001") "nonblocking 1;pipeline;session '1000' '200' '9000';prepare place;"
-                "prepare restock_voucher;sync;flush;poll R;");
+                "prepare webhook_remove;sync;flush;poll R;");
     fake_encoding = NULL;
     /* The server is an aggregate, in which no orders are placed. */
     fake_read("7 8 0 9;sync;");
@@ -273,7 +273,7 @@ CONN_CASE(test_pooler__there_is_none)
 {
     begin_to_ask();
     fake_read("7;sync;");
-    ASSERT_SAID("session '1000' '200' '9000';prepare place;prepare restock_voucher;"
+    ASSERT_SAID("session '1000' '200' '9000';prepare place;prepare webhook_remove;"
                 "proof;sync;flush;");
 }
 
