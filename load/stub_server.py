@@ -1,5 +1,6 @@
 """stub_server.py - an HTTP server for tests, which can stall, fail, or send any bytes."""
 
+import os
 import selectors
 import socket
 import threading
@@ -8,10 +9,11 @@ import time
 
 class Server:
     """A server that answers requests one at a time, in a thread. `reply(number)` returns the bytes to send, or
-    None to close the connection."""
+    None to close the connection. `nice` is added to the nice value of the thread."""
 
-    def __init__(self, reply):
+    def __init__(self, reply, nice=0):
         self.reply = reply
+        self.nice = nice
         self.requests = []
         self.times = []
         self.listener = socket.create_server(("127.0.0.1", 0), backlog=128)
@@ -34,6 +36,7 @@ class Server:
         self.selector.close()
 
     def serve(self):
+        os.nice(self.nice)
         while True:
             for key, _ in self.selector.select():
                 if key.fileobj is self.ending:
