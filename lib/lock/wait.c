@@ -369,12 +369,19 @@ static void leave(struct rlock_waiter *waiter, const struct rlock *lock, bool is
 {
     struct rlock_channel *channel = waiter->channel;
     bool was_first = is_first(waiter);
+    struct rlock_waiter *next;
 
     list_remove(&waiter->link);
-    if (list_is_empty(&channel->listeners))
+    if (list_is_empty(&channel->listeners)) {
         rlock_channel_update(channel);
-    else if (was_first && !lock->kind->is_queued && !waiter->client->is_closing)
-        advance_to(first_waiter(channel), lock, is_granted && !lock->kind->is_shared);
+        return;
+    }
+    if (!was_first || lock->kind->is_queued || waiter->client->is_closing)
+        return;
+    next = first_waiter(channel);
+    if (!is_granted && !next->is_announced)
+        next->status = waiter->status; /* the next waiter has no status of its own */
+    advance_to(next, lock, is_granted && !lock->kind->is_shared);
 }
 
 void rlock_wait_end(struct rlock_client *client, struct rlock *lock, bool is_granted)

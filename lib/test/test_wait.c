@@ -311,6 +311,21 @@ WAIT_CASE(test_rlock_wait_on__ends_at_the_deadline)
     assert_null(rlock_channel_find(test->client, lock));
 }
 
+/** The second call has queued without a try. */
+WAIT_CASE(test_waiter__without_a_try_fails_like_the_first_one)
+{
+    struct wait_test *test = *state;
+    struct rlock *first =
+        begin(test, 0, &rlock_plain, 60000, (struct rlock_result){.status = RLOCK_DOWN});
+    struct rlock *second = begin_busy(test, 1, &rlock_plain);
+
+    end(test, first);
+    rlock_batch_leave(second);
+    frozen_us += INT64_C(60000) * 1000;
+    timer_of(test, second)->timer_cb(timer_of(test, second));
+    ASSERT_STATUS(test->status, RLOCK_DOWN);
+}
+
 WAIT_CASE(test_waiter__tries_when_its_timer_runs)
 {
     struct wait_test *test = *state;
