@@ -8,6 +8,7 @@ import {Ticket} from '/web/ticket.js';
 
 const EARLY_MS = 60000; /* the work on a challenge may begin this time before the sale opens */
 const PAUSE_MS = 1000; /* before an entry is read again */
+const SPREAD_MS = 700; /* within which all pages read their entry after the draw */
 
 function isLottery(voucher) {
     return voucher.admission === 'lottery';
@@ -99,8 +100,10 @@ export class Card {
         setText(this.limit, voucher.per_user_limit > 1 ? text('limit', {n: voucher.per_user_limit}) : '');
         setText(this.note, text(isLottery(voucher) ? 'lottery_note' : 'note',
                                 {time: duration(1000 * voucher.pay_within_s)}));
-        if (voucher.admission !== admission || voucher.drawn_at !== drawn_at)
+        if (voucher.admission !== admission)
             this.readEntry();
+        else if (voucher.drawn_at !== drawn_at) /* all pages learn of the end of the draw at the same time */
+            setTimeout(() => this.readEntry(), SPREAD_MS * Math.random());
         this.fill.style.width = `${100 * voucher.stock_left / Math.max(1, voucher.stock_total)}%`;
         this.tick();
     }
