@@ -465,7 +465,7 @@ void store_list_entries(struct store *store UNUSED, int64_t voucher_id, struct t
                         unsigned limit, store_entries_cb callback, void *arg)
 {
     static struct lottery_entry entries[501];
-    static char hashes[501][4];
+    static char hashes[501][12];
     bool is_second = from.len > 0;
 
     DID("list entries %" PRId64 " \"%.*s\" %u;", voucher_id, (int)from.len, from.bytes,
