@@ -115,8 +115,9 @@ void api_add_webhook(struct api_request *request)
         !parse_cursor(request, fields.cursor, &position, &change))
         return;
     if (!text_is_url(fields.url)) {
-        api_answer_invalid_field(request, "url",
-                                 "must begin with https:// and have at most 2000 bytes");
+        api_answer_invalid_field(
+            request, "url",
+            "must begin with https:// and have at most 2000 visible ASCII characters");
         return;
     }
     if (!signature_make_secret(secret)) {

@@ -24,7 +24,13 @@ static bool begins(struct text text, const char *word)
 
 bool text_is_url(struct text text)
 {
-    return text.len <= URL_MAX && (begins(text, "https://") || begins(text, "http://"));
+    if (text.len > URL_MAX || (!begins(text, "https://") && !begins(text, "http://")))
+        return false;
+    for (size_t i = 0; i < text.len; i++) {
+        if (text.bytes[i] <= ' ' || text.bytes[i] > '~')
+            return false;
+    }
+    return true;
 }
 
 bool text_parse_id(struct text text, int64_t *ret_id)

@@ -20,7 +20,7 @@ bool text_is(struct text text, const char *other);
 bool text_has(struct text text, const char *part);
 
 /** Whether the text can be the URL of a webhook: it begins with https:// or http:// and has at most
- *  2000 bytes. */
+ *  2000 visible ASCII characters. */
 bool text_is_url(struct text text);
 
 /** Parse 1..2^63-1 in decimal digits without sign, spaces or leading zeros. */

@@ -162,7 +162,9 @@ API_CASE(test_webhooks__are_shown_without_their_secrets)
 #define ENDPOINT                                                                         \
     "{\"id\":\"3\",\"url\":\"https://me@a/"                                              \
     "?b\",\"state\":\"enabled\",\"cursor\":\"4_5\",\"lag_s\":0.0"
-#define BAD_URL   "422 invalid: url must begin with https:// and have at most 2000 bytes"
+#define BAD_URL                                                                          \
+    "422 invalid: url must begin with https:// and have at most 2000 visible ASCII "     \
+    "characters"
 #define BAD_PLACE "422 invalid: cursor must be a next_cursor of /v1/events"
 
 API_CASE(test_webhooks__are_changed)

@@ -42,6 +42,10 @@ UNIT_CASE(test_text_is_url__accepts_http_up_to_2000_bytes)
     assert_false(text_is_url(text_of("xhttps://a")));
     assert_false(text_is_url((struct text){longest, 7}));
     assert_false(text_is_url((struct text){0}));
+    assert_true(text_is_url(text_of("http://a!~")));
+    assert_false(text_is_url(text_of("http://a b")));
+    assert_false(text_is_url(text_of("http://a\x7f")));
+    assert_false(text_is_url(text_of("http://\303\244")));
 }
 
 UNIT_CASE(test_text_parse_id__accepts_positive_numbers)
