@@ -355,7 +355,7 @@ check_demo()
     check "metrics through nginx" "$(curl -s -o /dev/null -w '%{http_code}' "$url/metrics")" 404
     wait_for 120 scraped 'sum(seckill_orders_total{outcome="placed"})' 1001 ||
         fail "Prometheus counted $(metric 'sum(seckill_orders_total{outcome="placed"})') orders, expected 1001"
-    wait_for 120 scraped 'count(seckill:orders:rate1m)' 14 || fail "Prometheus has not loaded the rules"
+    wait_for 120 scraped 'count(seckill:orders:rate1m)' 15 || fail "Prometheus has not loaded the rules"
     echo "stopping one instance; the sale continues"
     quietly stop $compose stop app1
     shopper=$($compose exec -T app2 /usr/bin/seckill token --user 1004)
