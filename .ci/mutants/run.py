@@ -18,7 +18,6 @@ import collections
 import concurrent.futures
 import dataclasses
 import json
-import math
 import queue
 import random
 import sys
@@ -31,7 +30,7 @@ from lines import Map, fitting, is_far, is_unit
 from tree import PLACE, ROOT, Tree, flags
 
 SHARE = 0.25 # limit of the usual times of the tests of one change, of those of all tests
-MORE = 5 # times as many changes decide if too few of the first were noticed
+MORE = (5, 10) # times as many changes are tested in turn while too few were noticed
 FLOOR_S = 15 # every test may take this long, because the machine may be busy
 NOTICED = ("killed", "timed out")
 
@@ -183,11 +182,6 @@ def share_of(results):
     return noticed(collections.Counter(each.outcome for each in results))
 
 
-def chance(least, count):
-    """Two standard errors, in per cent, of a sample of which `least` % are noticed."""
-    return 2 * math.sqrt(least * (100 - least) / count)
-
-
 def noticed(outcomes):
     return 100 * sum(outcomes[each] for each in NOTICED) / max(outcomes.total(), 1)
 
@@ -224,14 +218,16 @@ def main():
     known = Map()
     measure.refresh(known, Tree("marked"), trees[0], options.jobs)
     found, lines = candidates(options.paths.split() or ["app", "lib", "sql"], options.jobs)
-    drawn = draw(found, lines, options.count * (MORE if options.least else 1), seed)
+    ends = [options.count * times for times in (1, *(MORE if options.least else ()))]
+    drawn = draw(found, lines, ends[-1], seed)
     results = []
-    test_all(drawn[:options.count], trees, known, results, seed)
-    if share_of(results) < options.least:
-        print(f"less than {options.least} % of {len(results)}, which may be chance: {len(drawn)} decide", flush=True)
-        test_all(drawn[options.count:], trees, known, results, seed)
-    is_enough = share_of(results) >= options.least - chance(options.least, len(results))
-    sys.exit(not report(results, known, seed) or not is_enough)
+    for begin, end in zip([0, *ends], ends):
+        if begin > 0:
+            print(f"less than {options.least} % of {len(results)}, which may be chance: {end} decide", flush=True)
+        test_all(drawn[begin:end], trees, known, results, seed)
+        if share_of(results) >= options.least:
+            break
+    sys.exit(not report(results, known, seed) or share_of(results) < options.least)
 
 
 if __name__ == "__main__":
