@@ -41,7 +41,7 @@ struct rlock_result {
     enum rlock_status status; /* RLOCK_TIMEOUT, RLOCK_IO: the outcome is not known */
     bool is_stale;            /* the grant has a smaller fence than an earlier grant */
     bool is_resent;           /* the script was sent again, behind later operations */
-    int64_t sent_us;
+    int64_t sent_us;          /* 0: the call has queued, and nothing was sent */
     int64_t fence;
     int64_t granted_us;   /* when the client got the reply with the grant */
     int64_t remaining_ms; /* rest of the owner's lease; < 0: not known */

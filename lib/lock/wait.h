@@ -17,7 +17,8 @@ void rlock_waits_clear(struct rlock_client *client);
 
 /**
  * Make `lock` wait, because a try to acquire it found it busy, or failed for a reason that may
- * pass.
+ * pass. If `result->sent_us` is 0, there was no try, because other calls of this client wait for the
+ * name; until its first try, the lock then fails like the call before it.
  *
  * Returns  RLOCK_OK         the lock waits
  *          RLOCK_NO_MEMORY  it cannot wait
