@@ -32,7 +32,7 @@ declare
     v_now timestamptz;
     v_locked bigint[]; -- numbers of the batches whose vouchers are locked here
     v_plain bigint[];  -- numbers of the plain batches
-    v_ids bigint[];
+    v_numbers bigint[]; -- the number of each request's order, in the upper bits of the id
 begin
     perform pg_advisory_xact_lock(5265717, (b.voucher % 2147483648)::integer)
     from (select voucher from unnest(p_vouchers) b (voucher) order by voucher) b;
@@ -60,41 +60,35 @@ begin
                                     and o.user_id = p_users[i] and o.voucher_id = v.id
                                   order by o.slot limit 1) o));
 
-    with placed as (
-        insert into voucher_order (voucher_id, id, user_id, fence, price_cents, created_at,
-                                   expires_at, slot, request_key, due_to_id)
-        select n.voucher, n.id, p_users[n.i], nullif(p_fences[n.i], 0), n.price_cents, v_now,
-               v_now + make_interval(secs => n.pay_within_s), 1, p_keys[n.i], n.id
-        from (
-            select v.id as voucher, v.price_cents, v.pay_within_s, i,
-                   nextval('voucher_order_id_seq') * 1048576 + v.id % 1048576 as id
-            from unnest(v_plain) b (n)
-            cross join lateral (select * from voucher v where v.id = p_vouchers[b.n]
-                                order by v.id limit 1) v
-            cross join lateral generate_series(p_firsts[b.n], p_lasts[b.n]) i
-            offset 0
-        ) n
-        returning id
-    )
-    select array_agg(p.id) into v_ids from placed p;
-
-    update voucher v
-    set stock_left = v.stock_left - (p_lasts[b.n] - p_firsts[b.n] + 1), version = v.version + 1
-    from unnest(v_plain) b (n)
-    where v.id = p_vouchers[b.n];
-
+    -- Each batch has one entry in the index of deadlines and one in the index of the feed, as in
+    -- place_orders(). Because the vouchers are locked, no order of another transaction has an id
+    -- between the ids of a batch.
+    v_numbers := array(select nextval('voucher_order_id_seq')
+                       from generate_series(1, cardinality(p_users)));
     return query
-    select array_fill(1::smallint, array[b.count]), v_ids[b.upto - b.count + 1:b.upto],
-           null::bigint[], v.price_cents::bigint, v_now,
-           v_now + make_interval(secs => v.pay_within_s), v.stock_left::integer, v.version,
-           v.begin_at, v.end_at, b.n
-    from (
-        select l.n, l.count, (sum(l.count) over (rows unbounded preceding))::integer as upto
-        from (select p.n, (p_lasts[p.n] - p_firsts[p.n] + 1)::integer as count
-              from unnest(v_plain) p (n)) l
-    ) b
-    cross join lateral (select * from voucher v where v.id = p_vouchers[b.n]
-                        order by v.id limit 1) v;
+    with sold as (
+        update voucher v
+        set stock_left = v.stock_left - (p_lasts[b.n] - p_firsts[b.n] + 1),
+            version = v.version + 1
+        from unnest(v_plain) b (n)
+        where v.id = p_vouchers[b.n]
+        returning v.*, b.n, p_firsts[b.n] as first, p_lasts[b.n] as last
+    ), placed as (
+        insert into voucher_order (voucher_id, id, user_id, fence, price_cents, created_at,
+                                   expires_at, slot, request_key, due_to_id, follows)
+        select s.id, v_numbers[i] * 1048576 + s.id % 1048576, p_users[i], nullif(p_fences[i], 0),
+               s.price_cents, v_now, v_now + make_interval(secs => s.pay_within_s), 1, p_keys[i],
+               case when i = s.first then v_numbers[s.last] * 1048576 + s.id % 1048576 end,
+               case when i > s.first then true end
+        from sold s cross join lateral generate_series(s.first, s.last) i
+    )
+    select array_fill(1::smallint, array[(s.last - s.first + 1)::integer]),
+           array(select v_numbers[i] * 1048576 + s.id % 1048576
+                 from generate_series(s.first, s.last) i order by i),
+           null::bigint[], s.price_cents::bigint, v_now,
+           v_now + make_interval(secs => s.pay_within_s), s.stock_left::integer, s.version,
+           s.begin_at, s.end_at, s.n
+    from sold s;
 
     if cardinality(v_plain) < cardinality(v_locked) then
         return query

@@ -193,29 +193,53 @@ static bool is_moved(const struct sim_txn *txn, size_t order)
     return false;
 }
 
-/* In this model each batch has one order. The real place_orders() puts up to 16 new shoppers into
-   one batch. */
+static bool is_in_batch(const struct sim_order *order, const struct sim_order *first)
+{
+    return order->voucher == first->voucher && order->id >= first->id &&
+           order->id <= first->due_to_id;
+}
+
+static void expire_batch(struct sim_txn *txn, const struct sim_order *first)
+{
+    for (size_t i = 0; i < sim_tables.order_count; i++) {
+        const struct sim_order *order = &sim_tables.orders[i];
+
+        if (is_in_batch(order, first) && order->status == ORDER_UNPAID &&
+            order->expires_us <= sim_sql_now_us() && txn->move_count < SIM_BATCH_MAX)
+            move_order(txn, i, ORDER_EXPIRED);
+    }
+}
+
+static bool has_unpaid(const struct sim_txn *txn, const struct sim_order *first)
+{
+    for (size_t i = 0; i < sim_tables.order_count; i++) {
+        if (is_in_batch(&sim_tables.orders[i], first) &&
+            sim_tables.orders[i].status == ORDER_UNPAID && !is_moved(txn, i))
+            return true;
+    }
+    return false;
+}
+
+/* This model puts each order that place_orders() has placed into a batch of its own. The real
+   function puts at least 16 new shoppers into one batch. */
 static PGresult *expire_batches(const struct sim_params *params, struct sim_txn *txn)
 {
     int64_t ended = 0;
     bool goes_on = true;
 
     for (size_t i = 0; i < sim_param_count(params, 1); i++) {
-        struct sim_order *order = sim_sql_order(sim_param_element(params, 1, i));
+        const struct sim_order *first = sim_sql_order(sim_param_element(params, 1, i));
 
-        if (order != NULL && order->status == ORDER_UNPAID &&
-            order->expires_us <= sim_sql_now_us() && txn->move_count < SIM_BATCH_MAX)
-            move_order(txn, (size_t)(order - sim_tables.orders), ORDER_EXPIRED);
+        if (first != NULL)
+            expire_batch(txn, first);
     }
     for (size_t i = 0; goes_on && i < sim_param_count(params, 1); i++) {
-        struct sim_order *order = sim_sql_order(sim_param_element(params, 1, i));
-        size_t at = order == NULL ? 0 : (size_t)(order - sim_tables.orders);
+        const struct sim_order *first = sim_sql_order(sim_param_element(params, 1, i));
 
-        goes_on = order != NULL && order->due_to_id != 0 &&
-                  (order->status != ORDER_UNPAID || is_moved(txn, at)) &&
+        goes_on = first != NULL && first->due_to_id != 0 && !has_unpaid(txn, first) &&
                   txn->undue_count < SIM_BATCH_MAX;
         if (goes_on)
-            txn->undue[txn->undue_count++] = at;
+            txn->undue[txn->undue_count++] = (size_t)(first - sim_tables.orders);
         ended += goes_on;
     }
     if (txn->move_count > 0)

@@ -104,6 +104,15 @@ static bool is_slot_taken(const struct place *place, size_t at, int64_t slot)
     return false;
 }
 
+static bool has_ordered(const struct place *place, size_t at)
+{
+    for (size_t i = 0; i < view_count(place->txn); i++) {
+        if (sim_sql_is_of(view_at(place->txn, i), place->voucher, user_at(place, at)))
+            return true;
+    }
+    return false;
+}
+
 static int64_t newest_fence(const struct place *place, size_t at)
 {
     int64_t fence = 0;
@@ -311,16 +320,45 @@ static bool begin_batch(const struct sim_params *params, size_t at, unsigned row
     return voucher >= 0 && (rows >> voucher & 1);
 }
 
+/* Whether place_many() itself places the batch. place_orders() decides the other batches. */
+static bool is_plain_batch(const struct place *place)
+{
+    const struct sim_voucher *voucher = &place->txn->voucher;
+    int64_t shoppers = 0;
+
+    for (size_t i = 0; i < place->count; i++) {
+        int64_t shopper = INT64_C(1) << user_at(place, i);
+
+        if (shoppers & shopper || has_ordered(place, i))
+            return false;
+        shoppers |= shopper;
+    }
+    return closed_verdict(place) == VERDICT_NONE && !voucher->is_lottery &&
+           voucher->stock_left >= (int64_t)place->count;
+}
+
+/* The orders that the transaction has placed get one payment deadline. */
+static void join_batch(struct sim_txn *txn)
+{
+    for (size_t i = 0; i < txn->insert_count; i++)
+        txn->inserts[i].due_to_id = 0;
+    txn->inserts[0].due_to_id = txn->inserts[txn->insert_count - 1].id;
+}
+
 PGresult *sim_sql_place_many(const struct sim_params *params, struct sim_txn *txn)
 {
     sim_result_begin(11);
     for (size_t i = 0; i < sim_param_count(params, 0); i++) {
         struct place place;
+        bool is_plain;
 
         if (!begin_batch(params, i, txn->rows, &place))
             continue;
         txn = begin_voucher(txn, &place);
+        is_plain = is_plain_batch(&place);
         place_batch(&place);
+        if (is_plain)
+            join_batch(txn);
         put_placed(&place, true, (int64_t)i + 1);
     }
     return sim_result_end();

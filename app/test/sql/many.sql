@@ -11,15 +11,16 @@ select verdicts, details, price, expiry - decided_at, new_stock, new_version, op
 from placed join voucher on id = 100 + batch order by batch;
 --> {1,1}||100|00:15:00|8|2|t|t|t
 --> {1,1,1}||100|00:15:00|7|2|t|t|t
-select voucher_id, user_id, fence, request_key, slot, due_to_id = o.id,
+select voucher_id, user_id, fence, request_key, slot,
+       due_to_id = order_ids[cardinality(order_ids)], follows,
        (created_at, expires_at) = (decided_at, expiry)
 from placed, unnest(order_ids) with ordinality i (id, pos) join voucher_order o using (id)
 order by batch, pos;
---> 101|1|11|a|1|t|t
---> 101|2|12||1|t|t
---> 102|1|13|b|1|t|t
---> 102|2|||1|t|t
---> 102|3|15||1|t|t
+--> 101|1|11|a|1|t||t
+--> 101|2|12||1||t|t
+--> 102|1|13|b|1|t||t
+--> 102|2|||1||t|t
+--> 102|3|15||1||t|t
 
 -- test_place_many__leaves_out_held_and_missing_vouchers
 select new_voucher(10, 1), new_voucher(10, 1), new_voucher(10, 1);
@@ -75,10 +76,10 @@ select voucher_id % 65536, id % 1048576 from voucher_order order by 1;
 --> 6|6
 --> 7|7
 
--- The number of entries in the index of deadlines shows who has placed a batch of 16 new shoppers:
--- place_many() makes one entry per order. place_orders() makes one for the whole batch, but one per
--- order if fewer than 16 requests have a ticket. A batch stays plain although there are orders of
--- shopper 99 and an order of shopper 1 for another voucher.
+-- The number of entries in the index of deadlines shows who has placed a batch of 15 new shoppers:
+-- place_many() makes one entry for the whole batch, and place_orders() makes one per order, because
+-- the batch has fewer than 16. A batch stays plain although there are orders of shopper 99 and an
+-- order of shopper 1 for another voucher.
 -- test_place_many__places_plain_batches_together
 create function pg_temp.entries(p_stock integer, p_is_guarded boolean, p_tickets integer,
     p_begin interval, out entries bigint, out orders bigint) language plpgsql as $$
@@ -88,23 +89,23 @@ begin
     perform place(v_voucher, '{99}');
     update voucher set requires_ticket = p_is_guarded, begin_at = now() + p_begin
     where id = v_voucher;
-    perform place_many(array[v_voucher], '{1}', '{16}', array(select generate_series(1, 16)),
-                       array_fill(0::bigint, '{16}'), null,
-                       array(select i <= p_tickets from generate_series(1, 16) i));
+    perform place_many(array[v_voucher], '{1}', '{15}', array(select generate_series(1, 15)),
+                       array_fill(0::bigint, '{15}'), null,
+                       array(select i <= p_tickets from generate_series(1, 15) i));
     select count(due_to_id), count(*) into entries, orders from voucher_order
     where voucher_id = v_voucher and user_id < 99;
 end $$;
 select new_voucher(99, 1);
 select place(101, '{1}');
-select * from pg_temp.entries(16, false, 0, '-1 min');
---> 16|16
-select * from pg_temp.entries(15, false, 16, '-1 min');
+select * from pg_temp.entries(15, false, 0, '-1 min');
 --> 1|15
-select * from pg_temp.entries(99, true, 16, '-1 min');
---> 16|16
+select * from pg_temp.entries(14, false, 15, '-1 min');
+--> 14|14
 select * from pg_temp.entries(99, true, 15, '-1 min');
---> 15|15
-select * from pg_temp.entries(99, false, 16, '1 min');
+--> 1|15
+select * from pg_temp.entries(99, true, 14, '-1 min');
+--> 14|14
+select * from pg_temp.entries(99, false, 15, '1 min');
 --> 0|0
 
 -- If a shopper is in the batch twice or has ordered before, place_many() leaves the batch to
