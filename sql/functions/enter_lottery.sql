@@ -10,17 +10,10 @@ declare
     v_seed bytea := (select l.seed from lottery l where l.voucher_id = v.id);
 begin
     if p_refusal = 4 and v.seed is null then
-        -- Nearly all shoppers are new. For them a plain insert costs less than one with ON CONFLICT.
-        begin
-            insert into lottery_entry (voucher_id, user_id, rank)
-            select v.id, c.user_id, lottery_rank(v_seed, c.user_id)
-            from unnest(p_users) c (user_id);
-        exception when unique_violation then
-            insert into lottery_entry (voucher_id, user_id, rank)
-            select v.id, c.user_id, lottery_rank(v_seed, c.user_id)
-            from unnest(p_users) c (user_id)
-            on conflict do nothing;
-        end;
+        insert into lottery_entry (voucher_id, user_id, rank)
+        select v.id, c.user_id, lottery_rank(v_seed, c.user_id)
+        from unnest(p_users) c (user_id)
+        on conflict do nothing;
         return array_fill(11::smallint, array[cardinality(p_users)]);
     end if;
     return array(
