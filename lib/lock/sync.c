@@ -133,7 +133,7 @@ static void sync_on_wake(uv_async_t *wake)
 /** Poll for events for up to `poll_ns`, then sleep until there is one. */
 static void run_loop(struct rlock_sync *sync, uint64_t poll_ns)
 {
-    uint64_t end_ns = poll_ns == 0 ? 0 : uv_hrtime() + poll_ns;
+    uint64_t end_ns = uv_hrtime() + poll_ns;
 
     sync->has_event = false;
     while (!sync->has_event && uv_hrtime() < end_ns)
