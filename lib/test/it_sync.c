@@ -3,12 +3,30 @@
 #include "test/sync_fixture.h"
 #include "test/torture.h"
 
+#include <dlfcn.h>
 #include <malloc.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/resource.h>
 
 #define SHORT_MS 3000 /* a lease that is renewed every second */
+
+/* -- in place of libuv: the sleep of the background thread -- */
+
+static _Atomic unsigned stretch = 1; /* the sleep lasts so many times as long */
+static _Atomic unsigned sleeps, timeouts;
+
+int uv_cond_timedwait(uv_cond_t *cond, uv_mutex_t *mutex, uint64_t timeout)
+{
+    int (*real)(uv_cond_t *, uv_mutex_t *, uint64_t);
+    int result;
+
+    *(void **)&real = dlsym(RTLD_NEXT, "uv_cond_timedwait");
+    sleeps++;
+    result = real(cond, mutex, timeout * stretch);
+    timeouts += result == UV_ETIMEDOUT;
+    return result;
+}
 
 /* -- starting and opening -- */
 
@@ -476,6 +494,18 @@ SYNC_CASE(test_on_lost__is_called_while_nobody_calls)
     }
 }
 
+/** It looks ten times a second. */
+SYNC_CASE(test_background__sleeps_during_a_long_call)
+{
+    struct sync_fixture *fixture = *state;
+    struct rlock lock = {0}, other = {0};
+
+    ASSERT_STATUS(sync_acquire(fixture, &lock, "item:7", 0), RLOCK_OK);
+    sleeps = 0;
+    ASSERT_STATUS(sync_acquire(fixture, &other, "item:7", 300), RLOCK_BUSY);
+    ASSERT_NUMBER(sleeps, <, 20);
+}
+
 /* -- deadlines -- */
 
 SYNC_CASE(test_rlock_sync_acquire__waits_as_long_as_it_says)
@@ -561,6 +591,23 @@ SYNC_CASE(test_rlock_sync_close__afterwards_all_is_cancelled)
     rlock_sync_stats(sync, client, &stats);
     assert_int_equal(stats.granted, 0);
     assert_true(server_has(fixture->server, "item:7")); /* left to its lease */
+}
+
+SYNC_CASE(test_rlock_sync_close__wakes_the_background_thread)
+{
+    struct sync_fixture *fixture = *state;
+    struct rlock lock = {0};
+
+    stretch = 400;
+    sleeps = 0;
+    while (sleeps == 0) {
+        ASSERT_STATUS(sync_acquire(fixture, &lock, "item:7", 0), RLOCK_OK);
+        ASSERT_STATUS(sync_release(fixture, &lock), RLOCK_OK);
+    }
+    timeouts = 0;
+    rlock_sync_close(fixture->sync);
+    stretch = 1;
+    assert_int_equal(timeouts, 0);
 }
 
 SYNC_CASE(test_rlock_sync_close__without_clients)
