@@ -436,6 +436,16 @@ bool rlock_wait_must_yield(struct rlock_client *client, const struct rlock *lock
            clock_mono_us() < turns_of(client, lock)->yield_until_us;
 }
 
+static void begin_yield(struct rlock_turns *turns, int64_t now_us)
+{
+    if (turns->yield_us == 0)
+        turns->yield_us = YIELD_MIN_US;
+    else if (!turns->was_taken && turns->yield_us < YIELD_MAX_US)
+        turns->yield_us *= 2;
+    turns->yield_until_us = now_us + turns->yield_us;
+    turns->was_taken = false;
+}
+
 /** Count the release of `lock`. Returns whether the release needs a message, because it ends the
  *  turn of this client, or because the release before it was of another name with this hash. */
 static bool count_turns(struct rlock_turns *turns, const struct rlock *lock)
@@ -451,14 +461,8 @@ static bool count_turns(struct rlock_turns *turns, const struct rlock *lock)
     if (turns->count <= TURNS_MAX && now_us - turns->since_us < TURNS_US)
         return is_other;
     turns->count = 0;
-    if (!turns->is_contended)
-        return true;
-    if (turns->yield_us == 0)
-        turns->yield_us = YIELD_MIN_US;
-    else if (!turns->was_taken && turns->yield_us < YIELD_MAX_US)
-        turns->yield_us *= 2;
-    turns->yield_until_us = now_us + turns->yield_us;
-    turns->was_taken = false;
+    if (turns->is_contended)
+        begin_yield(turns, now_us);
     return true;
 }
 
