@@ -567,6 +567,9 @@ CLIENT_CASE(test_channel__is_subscribed_while_a_lock_waits)
     turn();
     EXPECT("c1 UNSUBSCRIBE rlock:i35\nevent granted i35 0\n2 ok fence 201 safe 988000\n"
            "c1 flush\nstats: granted+1 held+1 waiters-1 waits[0]+1\n");
+    hear(1, "*3 +message +rlock:i35 +"); /* no lock waits there any more */
+    turn();
+    EXPECT("");
     reply(1, "*3 +unsubscribe +rlock:i35 :2");
     cancel(0);
     turn();

@@ -218,6 +218,19 @@ CLIENT_CASE(test_pass__is_not_done_with_fences_of_others)
     }
 }
 
+/** The server may still execute the first try. Then only a later release can remove its grant. */
+CLIENT_CASE(test_pass__is_not_done_if_an_earlier_try_is_in_doubt)
+{
+    hold_before_waiters(cohort, "102");
+    self->locks[0].in_doubt = true;
+    release(0);
+    turn();
+    EXPECT(
+        "s0 release(lock:fence:waiting a; me:1)\n"
+        "s0 acquire_again(lock:fence lock:fence:waiting a; 1000 7000000 me:2 6000 16)\n"
+        "s0 flush\nstats: held-1 holds[0]+1\n");
+}
+
 CLIENT_CASE(test_pass__hands_the_renewals_on)
 {
     struct rlock_acquire_options options = cohort;

@@ -483,6 +483,21 @@ TURNS_CASE(test_message__before_the_reply_to_its_release)
     assert_non_null(test->waiting.batch);
 }
 
+/** The reply to the release comes after the channel was subscribed again. */
+TURNS_CASE(test_message__after_a_new_subscription_wakes_the_waiter)
+{
+    struct turns_test *test = *state;
+
+    let_wait(test, &rlock_plain);
+    (void)start_release(test, 0);
+    rlock_batch_leave(&test->waiting);
+    test->client->channels.events->on_subscribed(test->channel);
+    rlock_batch_leave(&test->waiting);
+    rlock_wait_released(test->client, &test->lock, 1);
+    hear(test); /* of another client */
+    assert_non_null(test->waiting.batch);
+}
+
 /* The release was sent again, because the server did not know its script. So the try came before
    it, and found the lock busy. */
 TURNS_CASE(test_release__after_the_try_that_it_has_woken_wakes_again)

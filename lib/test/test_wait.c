@@ -221,6 +221,23 @@ WAIT_CASE(test_waiter__is_used_again)
     end(test, lock);
 }
 
+/** The next lock that uses the waiter pauses as shortly as the first one did. */
+WAIT_CASE(test_waiter__begins_with_the_shortest_pause)
+{
+    struct rlock_result busy = {.status = RLOCK_BUSY, .remaining_ms = -1};
+    struct wait_test *test = *state;
+
+    for (int i = 0; i < 2; i++) {
+        struct rlock *lock = begin_busy(test, 0, &rlock_getset);
+
+        assert_int_equal(due_ms(test, lock), 2);
+        for (int n = 0; n < 10; n++)
+            ASSERT_STATUS(rlock_wait_on(test->client, lock, &busy), RLOCK_OK);
+        ASSERT_NUMBER(due_ms(test, lock), >, 2);
+        end(test, lock);
+    }
+}
+
 /** Return the longest of many pauses of a lock that spins. */
 static int64_t longest_pause_ms(struct wait_test *test, struct rlock *lock)
 {
@@ -483,6 +500,26 @@ WAIT_CASE(test_channel__wakes_those_that_missed_messages)
     }
 }
 
+WAIT_CASE(test_channel__that_is_cut_off_again_begins_with_the_shortest_pause)
+{
+    struct rlock_result busy = {.status = RLOCK_BUSY, .remaining_ms = -1};
+    struct wait_test *test = *state;
+    const struct rlock_channel_events *events = test->client->channels.events;
+    struct rlock *lock = begin_busy(test, 0, &rlock_plain);
+    struct rlock_channel *channel = rlock_channel_find(test->client, lock);
+
+    for (int n = 0; n < 10; n++)
+        ASSERT_STATUS(rlock_wait_on(test->client, lock, &busy), RLOCK_OK);
+    ASSERT_NUMBER(due_ms(test, lock), >, 51);
+    channel->is_subscribed = true;
+    events->on_subscribed(channel);
+    rlock_batch_leave(lock);
+    channel->is_subscribed = false;
+    events->on_cut_off(channel);
+    ASSERT_NUMBER(due_ms(test, lock), <=, 51);
+    end(test, lock);
+}
+
 WAIT_CASE(test_message__during_a_try_leads_to_another_one)
 {
     struct rlock_result busy = {.status = RLOCK_BUSY, .remaining_ms = -1};
@@ -500,6 +537,21 @@ WAIT_CASE(test_message__during_a_try_leads_to_another_one)
         assert_int_equal(tries(lock), i == 0);
     }
     end(test, lock);
+}
+
+/** The second waiter tries when the first one has got a permit. */
+WAIT_CASE(test_message__of_a_semaphore_wakes_the_first_waiter_only)
+{
+    struct wait_test *test = *state;
+    struct rlock *first = begin_busy(test, 0, &rlock_semaphore);
+    struct rlock *second = begin_busy(test, 1, &rlock_semaphore);
+
+    test->client->channels.events->on_message(rlock_channel_find(test->client, first), "",
+                                              0);
+    assert_true(tries(first));
+    assert_false(tries(second));
+    end(test, second);
+    end(test, first);
 }
 
 WAIT_CASE(test_message__of_a_queued_kind_wakes_its_owner)
