@@ -154,6 +154,75 @@ CONN_CASE(test_redis_conn_lose__pauses_with_its_siblings)
     }
 }
 
+/** The longest pause depends on who else can tell where the master is. */
+CONN_CASE(test_redis_conn_lose__pauses_longer_after_each_failure)
+{
+    static const struct redis_url url = {.host_count = 1, .hosts = {{1, "127.0.0.1"}}};
+    static const struct {
+        enum redis_topology topology;
+        unsigned failures;
+        int64_t least_ms, most_ms;
+    } cases[] = {
+        {REDIS_HOSTS, 0, 10, 20},         {REDIS_HOSTS, 9, 250, 500},
+        {REDIS_SENTINEL, 0, 10, 20},      {REDIS_SENTINEL, 9, 50, 100},
+        {REDIS_ANY_SENTINEL, 9, 50, 100}, {REDIS_CLUSTER, 0, 50, 100},
+        {REDIS_CLUSTER, 9, 350, 700},
+    };
+    struct conn_test *test = *state;
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        struct redis_conn *conn;
+        int64_t pause_ms;
+
+        open_conn(test, 0, &url);
+        conn = test->conns[0];
+        conn->url.topology = cases[i].topology;
+        conn->state = CONN_CONNECTING;
+        conn->failures = cases[i].failures;
+        conn->on_state = NULL;
+        redis_conn_lose(conn, RLOCK_IO, &(struct rlock_err){.text = "refused"});
+        pause_ms = (conn->timer_at_us - NOW_US) / 1000;
+        if (pause_ms < cases[i].least_ms || pause_ms > cases[i].most_ms)
+            fail_msg("case %zu: a pause of %lld ms", i, (long long)pause_ms);
+        close_conns(test);
+    }
+}
+
+CONN_CASE(test_redis_conn_go__stays_where_it_is)
+{
+    static const struct redis_url url = {.host_count = 1, .hosts = {{1, "127.0.0.1"}}};
+    static const struct {
+        enum conn_state was;
+        bool is_named, is_same, goes;
+        unsigned downs;
+    } cases[] = {
+        {CONN_UP, false, true, false, 0},         {CONN_UP, false, false, true, 1},
+        {CONN_CONNECTING, true, true, false, 0},  {CONN_CONNECTING, true, false, true, 0},
+        {CONN_CONNECTING, false, true, true, 0},  {CONN_PAUSING, false, false, true, 0},
+        {CONN_RESOLVING, false, false, false, 0}, /* its end cannot be awaited elsewhere */
+    };
+    struct conn_test *test = *state;
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        struct redis_host host = {7, "h"};
+        struct redis_conn *conn;
+
+        open_conn(test, 0, &url);
+        conn = test->conns[0];
+        conn->state = cases[i].was;
+        conn->is_named = cases[i].is_named;
+        conn->host = host;
+        host.port = cases[i].is_same ? 7 : 8;
+        redis_conn_wake_only_at(conn, LATER_US);
+        redis_conn_go(conn, &host);
+        if ((conn->timer_at_us == 0) != cases[i].goes || test->downs != cases[i].downs ||
+            conn->host.port != (cases[i].goes ? host.port : 7))
+            fail_msg("case %zu: wakes at %lld, %u times down, port %u", i,
+                     (long long)conn->timer_at_us, test->downs, conn->host.port);
+        close_conns(test);
+    }
+}
+
 CONN_CASE(test_redis_conn__leads_the_siblings_of_its_master)
 {
     static const struct redis_host master = {7, "m"};
@@ -271,7 +340,8 @@ CONN_CASE(test_redis_conn_close__resets_the_connection)
     close(listening);
 }
 
-/** The only node of the cluster answers each handshake with a MOVED to itself. */
+/** The only node of the cluster answers each handshake with a MOVED to itself. After a pause the
+ *  connection follows five more. */
 CONN_CASE(test_redis_conn_open__follows_five_moves)
 {
     struct conn_test *test = *state;
@@ -287,6 +357,9 @@ CONN_CASE(test_redis_conn_open__follows_five_moves)
         uv_run(&test->loop, UV_RUN_ONCE);
     ASSERT_CONTAINS(test->why.text, "MOVED");
     assert_int_equal(test->conns[0]->attempts, 6);
+    while (test->conns[0]->attempts < 12)
+        uv_run(&test->loop, UV_RUN_ONCE);
+    assert_int_equal(test->conns[0]->failures, 1);
 }
 
 CONN_CASE(test_redis_conn__attempt_ends_at_its_deadline)
@@ -328,6 +401,10 @@ CONN_CASE(test_redis_conn__attempt_ends_at_its_deadline)
         assert_int_equal(test->downs, 1);
         assert_string_equal(test->why.text, cases[i].why);
         ASSERT_STATUS(test->why.status, RLOCK_TIMEOUT);
+        conn->state = CONN_HANDSHAKE; /* the next attempt, with a deadline of its own */
+        conn->attempt_deadline_us = NOW_US + 1;
+        conn->on_timer(&conn->timer);
+        assert_int_equal(conn->state, CONN_HANDSHAKE);
         close_conns(test);
     }
 }
