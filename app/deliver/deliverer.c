@@ -63,7 +63,7 @@ struct deliverer {
     struct rlock lock;
     bool is_acquiring;
     bool is_listing;
-    int64_t listed_us; /* clock_mono_us() of the last list; 0: due */
+    int64_t list_us; /* clock_mono_us() when the next list is due */
     struct rlock_link endpoints;
 };
 
@@ -397,7 +397,7 @@ static void deliverer_on_webhooks(enum rlock_status status,
 static void list_endpoints(struct deliverer *deliverer)
 {
     deliverer->is_listing = true;
-    deliverer->listed_us = clock_mono_us();
+    deliverer->list_us = clock_mono_us() + LIST_US;
     store_list_webhooks(deliverer->options.store, deliverer_on_webhooks, deliverer);
 }
 
@@ -415,7 +415,7 @@ static void deliverer_on_acquired(struct rlock *lock, enum rlock_status status, 
     struct deliverer *deliverer = arg;
 
     deliverer->is_acquiring = false;
-    deliverer->listed_us = 0;
+    deliverer->list_us = clock_mono_us();
     if (status == RLOCK_OK)
         log_event(LOG_INFO, "webhooks_elected", "fence=%" PRId64, rlock_fence(lock));
 }
@@ -443,7 +443,7 @@ static void deliverer_on_tick(uv_timer_t *timer)
             acquire(deliverer);
         return;
     }
-    if (!deliverer->is_listing && clock_mono_us() - deliverer->listed_us >= LIST_US)
+    if (!deliverer->is_listing && clock_mono_us() >= deliverer->list_us)
         list_endpoints(deliverer);
     LIST_EACH(struct endpoint, endpoint, &deliverer->endpoints, link) {
         if (endpoint->must_note)
