@@ -62,7 +62,7 @@ static size_t sender_on_answer(char *bytes UNUSED, size_t size, size_t count, vo
     if (transfer->received <= ANSWER_MAX)
         return size * count;
     transfer->refusal = "the answer is longer than 64 KiB";
-    return 0;
+    return CURL_WRITEFUNC_ERROR;
 }
 
 /* Returns NULL if the transfer has succeeded, otherwise why it has failed. `text` is memory for the
@@ -78,7 +78,7 @@ static const char *error_of(const struct transfer *transfer, CURLcode code, char
         return transfer->error[0] != '\0' ? transfer->error : curl_easy_strerror(code);
     }
     curl_easy_getinfo(transfer->easy, CURLINFO_RESPONSE_CODE, &status);
-    if (status >= 200 && status < 300)
+    if (status < 300) /* 1xx is not the status of a complete answer */
         return NULL;
     snprintf(text, size, "HTTP status %ld", status);
     return text;
@@ -137,9 +137,8 @@ static int sender_on_timeout(CURLM *multi UNUSED, long timeout_ms, void *arg)
 {
     struct sender *sender = arg;
 
-    if (timeout_ms < 0)
-        uv_timer_stop(&sender->timer);
-    else
+    if (timeout_ms >=
+        0) /* otherwise there is no timeout, and a timer that runs does no harm */
         uv_timer_start(&sender->timer, sender_on_timer, (uint64_t)timeout_ms, 0);
     return 0;
 }
@@ -161,6 +160,10 @@ static uv_poll_t *watch(struct sender *sender, curl_socket_t fd)
     return poll;
 }
 
+_Static_assert((int)CURL_POLL_IN == UV_READABLE && (int)CURL_POLL_OUT == UV_WRITABLE &&
+                   (int)CURL_POLL_INOUT == (UV_READABLE | UV_WRITABLE),
+               "libcurl and libuv have the same numbers for events");
+
 static int sender_on_interest(CURL *easy UNUSED, curl_socket_t fd, int what, void *arg,
                               void *known)
 {
@@ -173,10 +176,7 @@ static int sender_on_interest(CURL *easy UNUSED, curl_socket_t fd, int what, voi
     }
     if (poll == NULL)
         poll = watch(sender, fd);
-    uv_poll_start(poll,
-                  (what != CURL_POLL_OUT ? UV_READABLE : 0) |
-                      (what != CURL_POLL_IN ? UV_WRITABLE : 0),
-                  sender_on_poll);
+    uv_poll_start(poll, what, sender_on_poll);
     return 0;
 }
 
@@ -235,8 +235,8 @@ struct transfer *sender_post(struct sender *sender, const struct sender_message 
     transfer->arg = arg;
     transfer->is_https = strncmp(message->url, "https://", strlen("https://")) == 0;
     transfer->easy = curl_easy_init();
-    if (transfer->easy != NULL && add_headers(transfer, message) &&
-        set_options(transfer, message) &&
+    /* Without a handle, the options cannot be set. */
+    if (add_headers(transfer, message) && set_options(transfer, message) &&
         curl_multi_add_handle(sender->multi, transfer->easy) == CURLM_OK)
         return transfer;
     transfer_free(transfer);
