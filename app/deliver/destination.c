@@ -53,7 +53,7 @@ const char *destination_check(const struct address_networks *allowed,
         return "the address is neither IPv4 nor IPv6";
     if (address_is_in(allowed, bytes))
         return NULL;
-    if (status != RLOCK_OK || address_is_in(&forbidden, bytes))
+    if (address_is_in(&forbidden, bytes))
         return "the address is not public, and SECKILL_WEBHOOK_NETWORKS does not allow "
                "it";
     return is_https ? NULL : "plain HTTP is only for SECKILL_WEBHOOK_NETWORKS";
