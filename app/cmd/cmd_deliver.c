@@ -140,7 +140,7 @@ static enum rlock_status deliver(struct delivery *delivery, const struct config 
 static int cmd_deliver(int argc, char **argv UNUSED, const struct config *config,
                        struct rlock_err *reterr)
 {
-    static struct delivery delivery;
+    struct delivery delivery = {0};
     enum rlock_status status;
 
     if (argc > 1)
