@@ -112,6 +112,41 @@ TEST_WITH(test_checkout_turn__releases_early_only_if_that_is_faster, .is_early =
         assert_false(is_early_if(20, 10));
 }
 
+/* Sends one order while another one waits for its lock, and answers it after 20 ms if its batch may
+   release its row early, and otherwise after 10 ms. Each call takes 30 ms. Returns whether the batch
+   may release its row early. */
+static bool is_single_early(void)
+{
+    bool is_early;
+
+    submit_locked(1, 7);
+    is_early = fake_store.calls[0].released != NULL;
+    pass_ms(is_early ? 20 : 10);
+    answer_store(RLOCK_OK, VERDICT_PLACED);
+    pass_ms(is_early ? 10 : 20);
+    return is_early;
+}
+
+/* Both ways place as many orders per second, so the waits decide. The way that is not chosen is tried
+   from time to time. */
+TEST_WITH(test_checkout_turn__releases_early_only_if_orders_wait_less, .is_early = true)
+{
+    struct rlock *other;
+    int early = 0;
+
+    assert_true(submit(2, 8));
+    other = fake_locks.requested[0];
+    fake_locks.count = 0;
+    assert_true(is_single_early());
+    for (int i = 0; i < 100; i++)
+        is_single_early();
+    for (int i = 0; i < 100; i++)
+        early += is_single_early();
+    ASSERT_NUMBER(early, <, 40);
+    fake_locks.requested[fake_locks.count++] = other;
+    answer_locks(RLOCK_BUSY);
+}
+
 TEST(test_checkout_turn__batches_grow_while_one_commits)
 {
     submit_locked(1, 7);
