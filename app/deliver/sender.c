@@ -137,8 +137,8 @@ static int sender_on_timeout(CURLM *multi UNUSED, long timeout_ms, void *arg)
 {
     struct sender *sender = arg;
 
-    if (timeout_ms >=
-        0) /* otherwise there is no timeout, and a timer that runs does no harm */
+    /* A negative number means no timeout. A timer that runs does no harm then. */
+    if (timeout_ms >= 0)
         uv_timer_start(&sender->timer, sender_on_timer, (uint64_t)timeout_ms, 0);
     return 0;
 }

@@ -84,7 +84,7 @@ begin
     )
     select array_fill(1::smallint, array[(s.last - s.first + 1)::integer]),
            array(select v_numbers[i] * 1048576 + s.id % 1048576
-                 from generate_series(s.first, s.last) i order by i),
+                 from generate_series(s.first, s.last) i),
            null::bigint[], s.price_cents::bigint, v_now,
            v_now + make_interval(secs => s.pay_within_s), s.stock_left::integer, s.version,
            s.begin_at, s.end_at, s.n
