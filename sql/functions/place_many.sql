@@ -15,8 +15,8 @@
 --
 -- A batch is plain if the voucher is no lottery, the sale is open, there is stock for all its
 -- requests, no required ticket is missing, and no shopper is in it twice or has ordered the voucher
--- before. All requests of all plain batches are placed by one insert and one update. place_orders()
--- decides the other batches.
+-- before. One statement takes the stock for all plain batches and places their orders.
+-- place_orders() decides the other batches.
 drop function if exists place_many(bigint[], bigint[], bigint[], bigint[], bigint[], text[]); -- without p_tickets
 
 create or replace function place_many(p_vouchers bigint[], p_firsts bigint[], p_lasts bigint[],
