@@ -232,6 +232,51 @@ DURABILITY_CASE(test_lowered__while_idle)
     raise_and_sell(state, plain);
 }
 
+static bool is_drawn(void *voucher_id)
+{
+    return sql_number(fixture, "select count(drawn_at) from voucher where id = %s",
+                      (const char *)voucher_id) == 1;
+}
+
+static int64_t count_logins(void)
+{
+    return sql_number(fixture, "select sessions from pg_stat_database"
+                               " where datname = current_database()");
+}
+
+static bool have_logged_in(void *logins)
+{
+    return count_logins() >= *(int64_t *)logins;
+}
+
+/* The draw is due while each service tries again and again to use the server. */
+DURABILITY_CASE(test_lowered__when_a_lottery_is_to_be_drawn)
+{
+    char voucher_id[ID_SIZE];
+    int64_t logins;
+
+    service_await(early, "/readyz", 200);
+    service_await(plain, "/readyz", 200);
+    make_voucher(plain, &(struct sale){.stock = 1, .is_lottery = true}, voucher_id);
+    EXPECT(place_order(plain, 1, voucher_id, NULL), 202, NULL);
+    run = (struct sale_run){.setting = "synchronous_commit", .value = "off"};
+    lower(NULL);
+    free(run.lowered_at);
+    AWAIT(is_not_durable, early);
+    AWAIT(is_not_durable, plain);
+    assert_int_equal(sql_number(fixture,
+                                "select count(id) from patch_voucher(%s, null, null,"
+                                " null, now(), null)",
+                                voucher_id),
+                     1);
+    logins = count_logins() + 30;
+    AWAIT(have_logged_in, &logins);
+    assert_int_equal(sql_live_orders(fixture, voucher_id), 0);
+    raise_and_sell(state, plain);
+    AWAIT(is_drawn, voucher_id);
+    assert_int_equal(sql_live_orders(fixture, voucher_id), 1);
+}
+
 static void name_standby(void)
 {
     static const char *const name_it[] = {
