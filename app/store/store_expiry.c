@@ -13,7 +13,8 @@
  * lock.
  *
  * If the row of a voucher is held, or the call does not reduce its due batches, the voucher is left
- * out for the rest of the run, so that the orders of other vouchers still expire.
+ * out for the rest of the run, so that the orders of other vouchers still expire. draw_lotteries()
+ * leaves out a lottery whose draw fails. Such a lottery is logged once.
  */
 #include "app/core/log.h"
 #include "app/store/store_impl.h"
@@ -21,6 +22,14 @@
 #include <inttypes.h>
 
 #define INTERVAL_MS 600
+
+enum draw_column {
+    DRAW_VOUCHER,
+    DRAW_WINNERS,
+    DRAW_HAS_ENDED,
+    DRAW_REFUSED,
+    DRAW_REASON
+};
 
 static void send_expiry(struct store *store, enum statement statement,
                         store_query_cb done)
@@ -45,6 +54,25 @@ static void end_run(struct store *store)
     expiry->skipped_count = 0;
 }
 
+static void log_draw(const PGresult *result)
+{
+    if (result_int64(result, 0, DRAW_HAS_ENDED) == 1)
+        log_event(LOG_INFO, "lottery_drawn", "voucher_id=%" PRId64 " winners=%" PRId64,
+                  result_int64(result, 0, DRAW_VOUCHER),
+                  result_int64(result, 0, DRAW_WINNERS));
+}
+
+/* Called when all lotteries that are due were tried. */
+static void log_refused_draw(struct expiry *expiry, const PGresult *result)
+{
+    int64_t voucher_id = result_int64(result, 0, DRAW_REFUSED);
+
+    if (voucher_id != 0 && voucher_id != expiry->refused_draw)
+        log_event(LOG_ERROR, "draw_refused", "voucher_id=%" PRId64 " why=\"%s\"",
+                  voucher_id, LOG_PLAIN(PQgetvalue(result, 0, DRAW_REASON)));
+    expiry->refused_draw = voucher_id;
+}
+
 static void store_on_drawn(struct store_query *query, enum rlock_status status,
                            const PGresult *result, const struct rlock_err *why UNUSED)
 {
@@ -52,16 +80,16 @@ static void store_on_drawn(struct store_query *query, enum rlock_status status,
     struct store *store = call->store;
 
     store_call_free(call);
-    if (status == RLOCK_REFUSED)
-        store->expiry->is_refused = true;
-    if (status != RLOCK_OK || PQgetisnull(result, 0, 0)) {
-        end_run(store);
+    if (status == RLOCK_OK && !PQgetisnull(result, 0, DRAW_VOUCHER)) {
+        log_draw(result);
+        expire_some(store);
         return;
     }
-    if (result_int64(result, 0, 2) == 1)
-        log_event(LOG_INFO, "lottery_drawn", "voucher_id=%" PRId64 " winners=%" PRId64,
-                  result_int64(result, 0, 0), result_int64(result, 0, 1));
-    expire_some(store);
+    if (status == RLOCK_OK)
+        log_refused_draw(store->expiry, result);
+    if (status == RLOCK_REFUSED)
+        store->expiry->is_refused = true;
+    end_run(store);
 }
 
 /* Called when all due batches were read and handled. */

@@ -92,7 +92,8 @@ struct due {
 struct expiry {
     uv_timer_t timer;
     bool is_leader;
-    bool was_refused; /* whether a call of the last run was refused and logged */
+    bool was_refused;     /* whether a call of the last run was refused and logged */
+    int64_t refused_draw; /* the lottery whose refusal is logged; 0: none */
     /* of the run under way: */
     bool is_running;
     bool is_refused;

@@ -1,66 +1,36 @@
--- Draw a batch of at most p_max winners of one lottery whose sale has ended, and place their orders.
--- To be called until `voucher` is NULL: no draw is due, or other sessions hold the vouchers' rows.
+drop function if exists draw_lotteries(integer);
+
+-- Draw a batch of at most p_max winners of the first lottery that is due, see draw_lottery(). To be
+-- called until `voucher` is NULL: no draw is due, or other sessions hold the vouchers' rows. A lottery
+-- whose draw fails is left out, so that it does not hold back the draws of the others.
 --
 --   voucher    the lottery
 --   winners    how many winners have been drawn, by this call and earlier ones
 --   has_ended  whether this was the last batch
---
--- The winners are the entries with the smallest ranks, as many as there is stock. `last_rank` is the
--- state of the draw, and changes in the transaction of the orders. So the draw may stop after any
--- call, and the next call continues it. It ends when there are no more entries or no more stock.
--- Stock that returns later stays unsold.
-create or replace function draw_lotteries(p_max integer,
-    out voucher bigint, out winners bigint, out has_ended boolean)
+--   refused    a lottery whose draw this call has tried, and which has failed; or NULL
+--   reason     why
+create function draw_lotteries(p_max integer, out voucher bigint, out winners bigint,
+    out has_ended boolean, out refused bigint, out reason text)
 language plpgsql security definer
 set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off
 set plan_cache_mode = force_generic_plan set jit = off set search_path from current
 as $$
 declare
     v_due bigint;
-    v voucher;
-    l record;
-    v_now timestamptz;
-    v_count integer;
-    v_users bigint[];
-    v_ids bigint[];
 begin
     for v_due in
         select d.voucher_id from lottery d where d.draw_at <= now() order by d.draw_at
     loop
-        select * into v from voucher where id = v_due for no key update skip locked;
-        v_now := clock_timestamp();
-        continue when not found or (v.seed is null and v.end_at > v_now);
-        select * into l from lottery where voucher_id = v_due and draw_at is not null;
-        continue when not found;
-
-        v_count := least(p_max, v.stock_left);
-        v_users := array(select e.user_id from lottery_entry e
-                         where e.voucher_id = v_due and e.rank > l.last_rank
-                         order by e.rank limit v_count);
-        has_ended := v_count = v.stock_left or cardinality(v_users) < v_count;
-        v_count := cardinality(v_users);
-        v_ids := array(select next_event_id(v_due) from generate_series(1, v_count));
-        insert into voucher_order (voucher_id, id, user_id, price_cents, created_at, expires_at,
-                                   slot, due_to_id, follows)
-        select v_due, v_ids[i], v_users[i], v.price_cents, v_now,
-               v_now + make_interval(secs => v.pay_within_s), 1,
-               case when i = 1 then v_ids[v_count] end, case when i > 1 then true end
-        from generate_series(1, v_count) i;
-
-        voucher := v_due;
-        winners := l.winners + v_count;
-        update voucher
-        set stock_left = v.stock_left - v_count, version = v.version + 1, seed = l.seed,
-            drawn_at = case when has_ended then v_now end
-        where id = v_due;
-        update lottery d
-        set draw_at = case when not has_ended then d.draw_at end, winners = draw_lotteries.winners,
-            last_rank = coalesce(lottery_rank(l.seed, v_users[v_count]), l.last_rank)
-        where d.voucher_id = v_due;
-        if has_ended then
-            perform pg_notify('seckill_voucher', v_due::text);
-        end if;
-        return;
+        begin
+            select d.winners, d.has_ended into winners, has_ended from draw_lottery(v_due, p_max) d;
+            if winners is not null then
+                voucher := v_due;
+                return;
+            end if;
+        exception when others then
+            refused := v_due;
+            reason := sqlerrm;
+        end;
     end loop;
 end
 $$;

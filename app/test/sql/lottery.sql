@@ -86,16 +86,16 @@ select draw(10), close(101), close(103);
 --> f|101|103
 b: listen seckill_voucher;
 select * from draw_lotteries(3);
---> 101|3|f
+--> 101|3|f||
 select stock_left, drawn_at is null, sha256(seed) = commitment, version from voucher where id = 101;
 --> 1|t|t|3
 select * from draw_lotteries(3);
---> 101|4|t
+--> 101|4|t||
 b: select 1;
 --> 1
 --> notified 101
 select * from draw_lotteries(3);
---> ||
+--> ||||
 select stock_left, drawn_at = max(o.created_at), sha256(seed) = commitment, version
 from voucher v, voucher_order o where v.id = 101 and o.voucher_id = 101
 group by stock_left, drawn_at, seed, commitment, version;
@@ -164,6 +164,21 @@ select draw(1), draw(1);
 b: rollback;
 select draw(1), draw(1);
 --> t|f
+
+-- test_draw_lotteries__passes_over_a_draw_that_fails
+select new_lottery(1), new_lottery(1), place(101, '{1}'), place(102, '{2}');
+select close(101);
+select close(102);
+alter table voucher_order add constraint refused check (voucher_id <> 101);
+select voucher, winners, has_ended, refused, reason like '%"refused"' from draw_lotteries(1);
+--> 102|1|t|101|t
+select * from draw_lotteries(1);
+--> |||101|...
+select seed is null, stock_left from voucher where id = 101;
+--> t|1
+alter table voucher_order drop constraint refused;
+select * from draw_lotteries(1);
+--> 101|1|t||
 
 -- A session that waits with an entry sees the close when it gets the row.
 -- test_draw_lotteries__lets_no_entry_in_behind_it

@@ -8,7 +8,7 @@
 static void end_run(void)
 {
     ASSERT_SENT(DRAW);
-    fake_answer(RLOCK_OK, "null null null;");
+    fake_answer(RLOCK_OK, "null null null null null;");
     ASSERT_SENT("nothing");
 }
 
@@ -116,7 +116,7 @@ STORE_CASE(test_expiry__draws_lotteries)
     for (int i = 0; i < 3; i++) {
         ASSERT_SENT(DRAW);
         ASSERT_SAID("");
-        fake_answer(RLOCK_OK, i < 2 ? "7 1000 0;" : "7 2999 1;");
+        fake_answer(RLOCK_OK, i < 2 ? "7 1000 0 9 'full';" : "7 2999 1 null null;");
         ASSERT_SENT(DUE "{}");
         fake_answer(RLOCK_OK, "");
     }
@@ -130,6 +130,26 @@ STORE_CASE(test_expiry__draws_lotteries)
     fake_answer(RLOCK_REFUSED, "42501");
     ASSERT_SENT("nothing");
     ASSERT_SAID("log expiry_refused expired=0;");
+}
+
+STORE_CASE(test_expiry__logs_a_refused_draw_once)
+{
+    static const char *const refused[] = {"9 'a'", "9 'b'", "8 'c'", "null null",
+                                          "8 'c'"};
+    static const char *const logged[] = {"log draw_refused voucher_id=9 why=\"~a\";", "",
+                                         "log draw_refused voucher_id=8 why=\"~c\";", "",
+                                         "log draw_refused voucher_id=8 why=\"~c\";"};
+
+    open_with_lists();
+    for (size_t i = 0; i < 5; i++) {
+        char row[80];
+
+        run_expiry("");
+        snprintf(row, sizeof(row), "null null null %s;", refused[i]);
+        fake_answer(RLOCK_OK, row);
+        ASSERT_SENT("nothing");
+        ASSERT_SAID(logged[i]);
+    }
 }
 
 static const char *due_rows(int first, int count)
