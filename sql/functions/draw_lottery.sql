@@ -4,10 +4,10 @@
 --              due, or another session holds the voucher's row
 --   has_ended  whether this was the last batch
 --
--- The winners are the entries with the smallest ranks, as many as there is stock. `last_rank` is the
+-- The winners are the entries with the smallest ranks, as many as the total stock. `last_rank` is the
 -- state of the draw, and changes in the transaction of the orders. So the draw may stop after any
 -- call, and the next call continues it. It ends when there are no more entries or no more stock.
--- Stock that returns later stays unsold.
+-- Stock that winners return stays unsold, so that everybody can verify the number of winners.
 create or replace function draw_lottery(p_voucher bigint, p_max integer,
     out winners bigint, out has_ended boolean)
 language plpgsql
@@ -30,11 +30,11 @@ begin
         return;
     end if;
 
-    v_count := least(p_max, v.stock_left);
+    v_count := least(p_max, greatest(v.stock_total - l.winners, 0));
     v_users := array(select e.user_id from lottery_entry e
                      where e.voucher_id = p_voucher and e.rank > l.last_rank
                      order by e.rank limit v_count);
-    has_ended := v_count = v.stock_left or cardinality(v_users) < v_count;
+    has_ended := v_count >= v.stock_total - l.winners or cardinality(v_users) < v_count;
     v_count := cardinality(v_users);
     v_ids := array(select next_event_id(p_voucher) from generate_series(1, v_count));
     insert into voucher_order (voucher_id, id, user_id, price_cents, created_at, expires_at,

@@ -131,19 +131,23 @@ select id, stock_left, seed is null, drawn_at is null from voucher order by id;
 select draw(3);
 --> f
 
--- The stock that a winner gives back during the draw goes to the next entry, and afterwards stays.
--- test_draw_lotteries__draws_stock_that_returns_meanwhile
-select new_lottery(3);
-select place(101, array(select generate_series(1, 9))), close(101), draw(1);
-select cancel(101, (select user_id from voucher_order));
+-- In the second lottery more stock is taken back than is left to draw.
+-- test_draw_lotteries__leaves_stock_that_returns
+select new_lottery(3), new_lottery(3);
+select place(101, array(select generate_series(1, 9))), place(102, '{1,2,3}'), close(101), draw(2);
+select cancel(101, (select min(user_id) from voucher_order));
 --> 1
-select count(*) filter (where draw(1)) from generate_series(1, 5);
---> 3
-select count(*), count(distinct user_id), (select stock_left from voucher) from voucher_order;
---> 4|4|0
-select cancel(101, (select max(user_id) from voucher_order where status = 'unpaid'));
-select draw(1), (select stock_left from voucher);
---> f|1
+select * from draw_lotteries(2);
+--> 101|3|t||
+select stock_left from voucher where id = 101;
+--> 1
+select close(102), draw(2);
+select cancel(102, (select min(user_id) from voucher_order where voucher_id = 102));
+--> 1
+select stock_left from restock_voucher(102, -2);
+--> 0
+select * from draw_lotteries(2);
+--> 102|2|t||
 
 -- test_draw_lotteries__ends_although_the_sale_was_extended
 select new_lottery(2);
