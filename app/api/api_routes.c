@@ -59,6 +59,7 @@ static const struct api_route routes[] = {
     ROUTE(GET,   "/v1/events",                FEED,           ADMIN | AUDITOR,                       api_read_feed, "after", "limit", "wait_s"),
     ROUTE(GET,   "/v1/webhooks",              WEBHOOKS,       ADMIN | AUDITOR,                       api_list_webhooks, NULL),
     ROUTE(POST,  "/v1/webhooks",              WEBHOOKS,       ADMIN | READS_BODY,                    api_add_webhook, NULL),
+    ROUTE(GET,   "/v1/webhooks/{id}",         WEBHOOK,        ADMIN | AUDITOR | ANY_CELL,            api_read_webhook, NULL),
     ROUTE(PATCH, "/v1/webhooks/{id}",         WEBHOOK,        ADMIN | READS_BODY | ANY_CELL,         api_patch_webhook, NULL),
     ROUTE(DELETE, "/v1/webhooks/{id}",        WEBHOOK,        ADMIN | ANY_CELL,                      api_remove_webhook, NULL),
     ROUTE(POST,  "/v1/webhooks/{id}/replay",  REPLAY,         ADMIN | READS_BODY | ANY_CELL,         api_replay_webhook, NULL),

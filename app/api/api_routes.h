@@ -160,8 +160,8 @@ MUST_CHECK bool api_parse_position(struct text cursor,
                                    struct feed_position *ret_position);
 
 /* api_webhooks.c */
-api_handler api_list_webhooks, api_add_webhook, api_patch_webhook, api_remove_webhook,
-    api_replay_webhook, api_list_deliveries;
+api_handler api_list_webhooks, api_read_webhook, api_add_webhook, api_patch_webhook,
+    api_remove_webhook, api_replay_webhook, api_list_deliveries;
 
 /* api_ops.c */
 api_handler api_read_healthz, api_read_readyz, api_read_metrics, api_read_stats,

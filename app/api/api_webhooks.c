@@ -24,6 +24,29 @@ void api_list_webhooks(struct api_request *request)
     store_read_webhook_states(request->api->options.store, webhooks_on_states, request);
 }
 
+/* There are few endpoints, so one is read together with the others. */
+static void webhooks_on_state(enum rlock_status status,
+                              const struct webhook_state *states, size_t count, void *arg)
+{
+    struct api_request *request = arg;
+    bool is_auditor = request->identity.role == AUTH_AUDITOR;
+    size_t i = 0;
+
+    while (i < count && states[i].id != request->id)
+        i++;
+    if (status != RLOCK_OK)
+        api_answer_failure(request, status, false);
+    else if (i == count)
+        api_answer_problem(request, PROBLEM_NOT_FOUND);
+    else
+        api_answer_json(request, 200, json_print_endpoint(&states[i], is_auditor), NULL);
+}
+
+void api_read_webhook(struct api_request *request)
+{
+    store_read_webhook_states(request->api->options.store, webhooks_on_state, request);
+}
+
 /* -- change -- */
 
 #define URL_MAX    2000
@@ -60,7 +83,7 @@ static void webhooks_on_added(enum rlock_status status,
         return;
     }
     snprintf(location, sizeof(location), "/v1/webhooks/%" PRId64, states->id);
-    api_answer_json(request, 201, json_print_endpoint(states), location);
+    api_answer_json(request, 201, json_print_endpoint(states, false), location);
 }
 
 static void webhooks_on_changed(enum rlock_status status,
@@ -70,7 +93,7 @@ static void webhooks_on_changed(enum rlock_status status,
     if (status != RLOCK_OK)
         answer_unchanged(arg, status, "cursor", "is beyond the last change");
     else
-        api_answer_json(arg, 200, json_print_endpoint(states), NULL);
+        api_answer_json(arg, 200, json_print_endpoint(states, false), NULL);
 }
 
 static void webhooks_on_removed(enum rlock_status status,

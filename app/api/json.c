@@ -335,9 +335,9 @@ static json_t *webhook_json(const struct webhook_state *state, bool has_bare_url
                      state->error, "secret", state->secret);
 }
 
-char *json_print_endpoint(const struct webhook_state *state)
+char *json_print_endpoint(const struct webhook_state *state, bool has_bare_url)
 {
-    return print_and_free(webhook_json(state, false));
+    return print_and_free(webhook_json(state, has_bare_url));
 }
 
 char *json_print_webhooks(const struct webhook_state *states, size_t count,

@@ -84,10 +84,11 @@ char *json_print_events(const struct event *events, size_t count, size_t limit);
 /** @next_cursor  never NULL: a feed has no last page */
 char *json_print_feed(const struct event *events, size_t count, const char *next_cursor);
 
-/** Print the state of an endpoint, with its secret if the state has it. */
-char *json_print_endpoint(const struct webhook_state *state);
+/** Print the state of an endpoint, with its secret if the state has it.
+ *  @has_bare_url  the URL is printed without user, password and query */
+char *json_print_endpoint(const struct webhook_state *state, bool has_bare_url);
 
-/** @have_bare_urls  the URLs are printed without users, passwords and queries */
+/** @have_bare_urls  as has_bare_url */
 char *json_print_webhooks(const struct webhook_state *states, size_t count,
                           bool have_bare_urls);
 

@@ -34,6 +34,7 @@ static const struct {
     {"GET /v1/events", "ar", NULL},
     {"GET /v1/webhooks", "ar", NULL},
     {"POST /v1/webhooks", "a", "{\"url\":\"https://a\"}"},
+    {"GET /v1/webhooks/3", "ar", NULL},
     {"PATCH /v1/webhooks/3", "a", "{\"enabled\":true}"},
     {"DELETE /v1/webhooks/3", "a", NULL},
     {"POST /v1/webhooks/3/replay", "a", "{\"cursor\":\"0_0\"}"},
@@ -108,7 +109,7 @@ API_CASE(test_routes__have_methods_and_ids)
         {"GET /v1/vouchers/7/orders", SHOPPER, NULL, NULL, "", "405 Allow: POST, OPTIONS method_not_allowed"},
         {"GET /v1/orders/71/pay", SHOPPER, NULL, NULL, "", "405 Allow: POST, OPTIONS method_not_allowed"},
         {"OPTIONS /v1/vouchers/7", NULL, NULL, NULL, "", "204 Allow: GET, HEAD, PATCH, OPTIONS"},
-        {"OPTIONS /v1/webhooks/3", NULL, NULL, NULL, "", "204 Allow: PATCH, DELETE, OPTIONS"},
+        {"OPTIONS /v1/webhooks/3", NULL, NULL, NULL, "", "204 Allow: GET, HEAD, PATCH, DELETE, OPTIONS"},
         {"OPTIONS /v1/vouchers", NULL, NULL, NULL, "", "204 Allow: GET, HEAD, POST, OPTIONS"},
         {"OPTIONS *", NULL, NULL, NULL, "", "204 Allow: GET, HEAD, POST, PATCH, DELETE, OPTIONS"},
         {"GET *", NULL, NULL, NULL, "", "404 not_found"},
@@ -154,6 +155,29 @@ API_CASE(test_webhooks__are_shown_without_their_secrets)
                   "200 {\"items\":[{\"id\":\"3\",\"url\":\"https://me:pw@a/b@c?key=d\",");
     fake.status = RLOCK_IO;
     ASSERT_TEXT(ask("GET /v1/webhooks", ADMIN, NULL, NULL),
+                "503 Retry-After: 1 unavailable");
+}
+
+API_CASE(test_webhooks__are_shown_one_by_one_in_any_cell)
+{
+    /* clang-format off */
+    static const struct row rows[] = {
+        {"GET /v1/webhooks/3", ADMIN, NULL, NULL, "read webhooks;",
+         "200 {\"id\":\"3\",\"url\":\"https://me:pw@a/b@c?key=d\",\"state\":\"enabled\",\"cursor\":\"4_5\",\"lag_s\":1.5}"},
+        {"GET /v1/webhooks/3", AUDITOR, NULL, NULL, "read webhooks;",
+         "200 {\"id\":\"3\",\"url\":\"https://a/b@c\",\"state\":\"enabled\",\"cursor\":\"4_5\",\"lag_s\":1.5}"},
+        {"GET /v1/webhooks/7", AUDITOR, NULL, NULL, "read webhooks;",
+         "200 {\"id\":\"7\",\"url\":\"https://c\",\"state\":\"disabled\",\"cursor\":\"0_0\",\"lag_s\":0.0,"
+         "\"failing_since\":\"2030-03-17T17:46:40Z\",\"error\":\"HTTP status 500\"}"},
+        {"GET /v1/webhooks/8", ADMIN, NULL, NULL, "read webhooks;", "404 not_found"},
+    };
+    /* clang-format on */
+
+    fake.is_foreign = true;
+    ASSERT_ROWS(rows);
+    ASSERT_NUMBER(counted, ==, ROUTE_WEBHOOK);
+    fake.status = RLOCK_IO;
+    ASSERT_TEXT(ask("GET /v1/webhooks/3", ADMIN, NULL, NULL),
                 "503 Retry-After: 1 unavailable");
 }
 

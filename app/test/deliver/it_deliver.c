@@ -322,6 +322,8 @@ DELIVER_CASE(test_deliver__sends_to_an_endpoint_of_the_api)
     ASSERT_BEGINS(receive_new(endpoint), "{\"type\":\"stock.changed\",");
     ASSERT_CONTAINS(receive_new(endpoint), order_id);
     AWAIT(is_up_to_date, endpoint);
+    EXPECT(request(service, admin(), NULL, "GET /v1/webhooks/%s", endpoint->id), 200,
+           NULL);
     EXPECT(request(service, admin(), NULL, "DELETE /v1/webhooks/%s", endpoint->id), 204,
            NULL);
     EXPECT(request(service, admin(), NULL, "DELETE /v1/webhooks/%s", endpoint->id), 404,
