@@ -28,6 +28,8 @@ begin
             return;
         end if;
     end if;
+    -- Without this lock, two calls could count 63 endpoints at once.
+    perform pg_advisory_xact_lock(5265717973);
     if (select count(*) from webhook) >= 64 then
         raise exception 'there are 64 endpoints'
             using errcode = 'check_violation', constraint = 'webhook_count';

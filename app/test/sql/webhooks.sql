@@ -32,6 +32,17 @@ select count(*) from webhook;
 execute webhook_add('http://sixty-five.example', 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw', null, null, null, null);
 --> ERROR 23514: there are 64 endpoints
 
+-- test_webhook_add__counts_an_endpoint_that_another_session_is_adding
+insert into webhook (url, secret, first, number) select 'http://x', 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw', 0, 0 from generate_series(1, 63);
+begin;
+select url from add_webhook('https://one.example', 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw', null, null, null, null);
+--> https://one.example
+b: select url from add_webhook('https://two.example', 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw', null, null, null, null);
+--> waits
+commit;
+b:
+--> ERROR 23514: there are 64 endpoints
+
 -- test_note_webhook__moves_the_position
 select prepare(query) from unnest('{webhook_add,list_webhooks}'::text[]) query;
 execute webhook_add('https://one.example', 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw', 900, 990, null, null);
