@@ -43,29 +43,6 @@ FIXTURE_CASE(test_acquire__writes_the_time_of_its_end)
     assert_false(server_has(fixture->server, "item:7"));
 }
 
-FIXTURE_CASE(test_acquire__takes_over_what_has_ended_by_our_clock)
-{
-    struct fixture *fixture = *state;
-    struct rlock_client *alice = fixture_client(fixture);
-    struct rlock_client *bob = fixture_client(fixture);
-    struct call first = {0}, second = {0};
-    int64_t fence;
-    long long before;
-
-    ASSERT_STATUS(acquire_with(fixture, alice, &first, "item:7", &try_once), RLOCK_OK);
-    fence = rlock_fence(&first.lock);
-    fixture_pass_ms(fixture, LEASE_MS / 2);
-    ASSERT_STATUS(acquire_with(fixture, bob, &second, "item:7", &try_once), RLOCK_BUSY);
-    fixture_pass_ms(fixture, LEASE_MS / 2 + 100);
-    ASSERT_NUMBER(rlock_safe_for_us(&first.lock, clock_mono_us()), <, 0);
-    ASSERT_STATUS(acquire_with(fixture, bob, &second, "item:7", &try_once), RLOCK_OK);
-    ASSERT_NUMBER(rlock_fence(&second.lock), >, fence);
-    before = value(fixture);
-    ASSERT_STATUS(release(fixture, alice, &first), RLOCK_LOST);
-    assert_int_equal(value(fixture), before);
-    ASSERT_STATUS(release(fixture, bob, &second), RLOCK_OK);
-}
-
 FIXTURE_CASE(test_getset__and_the_old_program_see_each_others_locks)
 {
     struct fixture *fixture = *state;
