@@ -198,35 +198,6 @@ FIXTURE_CASE(test_release__of_a_server_without_memory_is_done)
     }
 }
 
-FIXTURE_CASE(test_wait__without_permission_for_channels_goes_on)
-{
-    struct rlock_acquire_options options = waiting(&rlock_plain, 0, RLOCK_WAIT_FOREVER);
-    struct fixture *fixture = *state;
-    struct rlock_client *deaf;
-    struct call held = {0}, waiters[2] = {0};
-    char url[128];
-
-    server_do(fixture->server, "ACL SETUSER deaf on >secret ~* +@all resetchannels");
-    snprintf(url, sizeof(url), "redis://deaf:secret@127.0.0.1:%u", fixture->server->port);
-    deaf = fixture_open(fixture, (struct rlock_client_options){.redis_url = url,
-                                                               .timeout_ms = TIMEOUT_MS});
-    fixture_wait_up(fixture, deaf);
-    ASSERT_STATUS(acquire_with(fixture, deaf, &held, NAME, &options), RLOCK_OK);
-    for (int i = 0; i < 2; i++) {
-        call_wait(deaf, &waiters[i], NAME, &options);
-        call_rest(fixture, &waiters[i]);
-    }
-    server_do(fixture->server, "DEL " NAME);
-    for (int i = 0; i < 2; i++) {
-        fixture_pass_ms(fixture, 501); /* the longest pause */
-        fixture_wait_answers(fixture, &waiters[i], 1);
-        ASSERT_STATUS(waiters[i].status, RLOCK_OK);
-        ASSERT_STATUS(release(fixture, deaf, &waiters[i]), RLOCK_OK);
-    }
-    fixture_close(fixture, deaf);
-    server_do(fixture->server, "ACL DELUSER deaf");
-}
-
 int main(void)
 {
     return cases_run(fixture_start_server, fixture_stop_server);
