@@ -54,18 +54,6 @@ static struct rlock_client *open_client(struct fixture *fixture, const char *url
 
 /* -- finding the primary -- */
 
-SENTINEL_CASE(test_redis_conn__asks_the_sentinels_for_the_primary)
-{
-    struct fixture *fixture = *state;
-    struct rlock_client *client = open_client(fixture, topology.url);
-    struct call call = {0};
-
-    fixture_wait_up(fixture, client);
-    ASSERT_STATUS(acquire(fixture, client, &call, "item:7", LEASE_MS), RLOCK_OK);
-    assert_true(server_has(&topology.servers[0], "item:7"));
-    ASSERT_STATUS(release(fixture, client, &call), RLOCK_OK);
-}
-
 SENTINEL_CASE(test_redis_conn__passes_over_sentinels_that_do_not_help)
 {
     struct fixture *fixture = *state;
