@@ -204,35 +204,23 @@ FIXTURE_CASE(test_processes__read_together_and_write_alone)
 
 /* -- shares -- */
 
-static void assert_shares(struct fixture *fixture, const struct rlock_kind *kind,
-                          unsigned hold_ms)
+FIXTURE_CASE(test_processes__share_a_lock)
 {
-    unsigned most = compete(fixture, (struct contest){.kind = kind,
-                                                      .threads = {2, 2},
-                                                      .hold_ms = hold_ms,
-                                                      .share_min = SHARE_MIN});
+    static const struct {
+        const struct rlock_kind *kind;
+        unsigned hold_ms;
+    } rows[] = {
+        {&rlock_plain, 0}, {&rlock_plain, 4}, {&rlock_cohort, 0}, {&rlock_reentrant, 1}};
 
-    assert_int_equal(most, 1);
-}
+    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+        unsigned most = compete(*state, (struct contest){.kind = rows[i].kind,
+                                                         .threads = {2, 2},
+                                                         .hold_ms = rows[i].hold_ms,
+                                                         .share_min = SHARE_MIN});
 
-FIXTURE_CASE(test_processes__share_a_lock_that_is_held_for_moments)
-{
-    assert_shares(*state, &rlock_plain, 0);
-}
-
-FIXTURE_CASE(test_processes__share_a_lock_that_is_held_for_milliseconds)
-{
-    assert_shares(*state, &rlock_plain, 4);
-}
-
-FIXTURE_CASE(test_processes__share_a_lock_that_each_passes_on)
-{
-    assert_shares(*state, &rlock_cohort, 0);
-}
-
-FIXTURE_CASE(test_processes__share_a_reentrant_lock)
-{
-    assert_shares(*state, &rlock_reentrant, 1);
+        asserts_about("row %zu", i);
+        assert_int_equal(most, 1);
+    }
 }
 
 int main(void)
