@@ -94,3 +94,9 @@ void assert_no_channels(struct fixture *fixture)
 {
     FIXTURE_AWAIT(fixture, has_no_channels, fixture);
 }
+
+void assert_only_a_fence_left(struct fixture *fixture)
+{
+    assert_int_equal(server_int(fixture->server, "DBSIZE"), 1);
+    assert_no_channels(fixture);
+}

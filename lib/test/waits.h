@@ -35,4 +35,7 @@ long long channels_in_use(struct fixture *fixture);
 /** Run the loop until no channel has a subscriber. */
 void assert_no_channels(struct fixture *fixture);
 
+/** Also assert that the server has one key: the fence counter of a lock. */
+void assert_only_a_fence_left(struct fixture *fixture);
+
 #endif
