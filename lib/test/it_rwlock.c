@@ -1,6 +1,7 @@
 /*
- * it_rwlock.c - the read/write lock: readers share, a writer excludes, nobody starves, and a holder
- * that writes may write again and become a reader.
+ * it_rwlock.c - the read/write lock: readers and writers take turns, and a writer becomes a reader.
+ *
+ * it_scripts.c shows which calls are granted together, and which exclude each other.
  */
 #include "test/proxy.h"
 #include "test/waits.h"
@@ -32,47 +33,6 @@ static void assert_granted(struct fixture *fixture, struct call *call)
 static void assert_waits(const struct call *call)
 {
     assert_int_equal(call->answers, 0);
-}
-
-static void assert_nothing_left(struct fixture *fixture)
-{
-    /* only the fence counter is left */
-    assert_int_equal(server_int(fixture->server, "DBSIZE"), 1);
-    assert_no_channels(fixture);
-}
-
-FIXTURE_CASE(test_readers__share_and_exclude_a_writer)
-{
-    struct fixture *fixture = *state;
-    struct rlock_client *alice = fixture_client(fixture);
-    struct rlock_client *bob = fixture_client(fixture);
-    struct call readers[3] = {0}, writer = {0};
-    struct answer answer = {0};
-
-    for (int i = 0; i < 3; i++)
-        ASSERT_STATUS(try(fixture, i == 1 ? bob : alice, &readers[i], &rlock_read),
-                      RLOCK_OK);
-    ASSERT_STATUS(inspect(fixture, bob, &answer, NAME), RLOCK_OK);
-    assert_int_equal(answer.count, 3);
-    ASSERT_STATUS(try(fixture, bob, &writer, &rlock_write), RLOCK_BUSY);
-    ASSERT_STATUS(release(fixture, alice, &readers[0]), RLOCK_OK);
-    ASSERT_STATUS(release(fixture, bob, &readers[1]), RLOCK_OK);
-    ASSERT_STATUS(try(fixture, bob, &writer, &rlock_write), RLOCK_BUSY);
-    ASSERT_STATUS(release(fixture, alice, &readers[2]), RLOCK_OK);
-    ASSERT_STATUS(try(fixture, bob, &writer, &rlock_write), RLOCK_OK);
-    ASSERT_NUMBER(rlock_fence(&writer.lock), >, rlock_fence(&readers[2].lock));
-    ASSERT_STATUS(inspect(fixture, bob, &answer, NAME), RLOCK_OK);
-    assert_int_equal(answer.count, 1);
-    assert_true(answer.is_ours);
-    ASSERT_BETWEEN(answer.remaining_ms, LEASE_MS / 2, LEASE_MS);
-    ASSERT_STATUS(try(fixture, alice, &readers[0], &rlock_read), RLOCK_BUSY);
-    ASSERT_STATUS(try(fixture, alice, &readers[0], &rlock_write), RLOCK_BUSY);
-    ASSERT_STATUS(release(fixture, bob, &writer), RLOCK_OK);
-    ASSERT_STATUS(try(fixture, alice, &readers[0], &rlock_read), RLOCK_OK);
-    ASSERT_NUMBER(rlock_fence(&readers[0].lock), >, rlock_fence(&writer.lock));
-    ASSERT_STATUS(release(fixture, alice, &readers[0]), RLOCK_OK);
-    ASSERT_STATUS(release(fixture, alice, &readers[0]), RLOCK_NOT_OWNER);
-    assert_nothing_left(fixture);
 }
 
 /* -- turns -- */
@@ -109,7 +69,7 @@ FIXTURE_CASE(test_reader__waits_for_one_writer_at_most)
         assert_granted(fixture, &writers[i]);
         ASSERT_STATUS(release_to_live(fixture, alice, &writers[i]), RLOCK_OK);
     }
-    assert_nothing_left(fixture);
+    assert_only_a_fence_left(fixture);
 }
 
 /** Readers arrive without end. A writer waits for the owners, and then only for readers that
@@ -149,10 +109,10 @@ FIXTURE_CASE(test_writer__waits_for_no_reader_that_came_later)
         assert_granted(fixture, &late[i]);
         ASSERT_STATUS(release_to_live(fixture, bob, &late[i]), RLOCK_OK);
     }
-    assert_nothing_left(fixture);
+    assert_only_a_fence_left(fixture);
 }
 
-/* -- nested grants of one holder -- */
+/* -- the connection is lost while a writer becomes a reader -- */
 
 enum { HOLDER = 5 };
 
@@ -168,124 +128,6 @@ static void assert_fence(const struct call *call, const struct call *wanted)
 {
     assert_int_equal(rlock_fence(&call->lock), rlock_fence(&wanted->lock));
 }
-
-FIXTURE_CASE(test_writer__nests_grants_with_one_fence_until_the_last_release)
-{
-    struct fixture *fixture = *state;
-    struct rlock_client *alice = fixture_client(fixture);
-    struct rlock_client *bob = fixture_client(fixture);
-    struct call writes[3] = {0}, read = {0}, other = {0};
-    struct answer answer = {0};
-
-    for (int i = 0; i < 3; i++) {
-        ASSERT_STATUS(try_nested(fixture, alice, &writes[i], &rlock_write), RLOCK_OK);
-        assert_fence(&writes[i], &writes[0]);
-    }
-    ASSERT_STATUS(try_nested(fixture, alice, &read, &rlock_read), RLOCK_OK);
-    assert_fence(&read, &writes[0]);
-    ASSERT_STATUS(inspect(fixture, bob, &answer, NAME), RLOCK_OK);
-    assert_int_equal(answer.count, 4);
-    ASSERT_STATUS(extend(fixture, alice, &writes[1], 2 * LEASE_MS), RLOCK_OK);
-    ASSERT_BETWEEN(server_int(fixture->server, "PTTL " NAME), LEASE_MS, 2 * LEASE_MS);
-    ASSERT_STATUS(release(fixture, alice, &read), RLOCK_OK);
-    for (int i = 0; i < 3; i++) {
-        ASSERT_STATUS(try_nested(fixture, bob, &other, &rlock_read), RLOCK_BUSY);
-        ASSERT_STATUS(try_nested(fixture, bob, &other, &rlock_write), RLOCK_BUSY);
-        ASSERT_STATUS(try(fixture, alice, &other, &rlock_write), RLOCK_BUSY);
-        ASSERT_STATUS(release(fixture, alice, &writes[i]), RLOCK_OK);
-        ASSERT_STATUS(release(fixture, alice, &writes[i]), RLOCK_NOT_OWNER);
-    }
-    ASSERT_STATUS(try_nested(fixture, bob, &other, &rlock_write), RLOCK_OK);
-    ASSERT_NUMBER(rlock_fence(&other.lock), >, rlock_fence(&read.lock));
-    ASSERT_STATUS(release(fixture, bob, &other), RLOCK_OK);
-    assert_nothing_left(fixture);
-}
-
-FIXTURE_CASE(test_reader__may_not_become_a_writer)
-{
-    struct fixture *fixture = *state;
-    struct rlock_client *client = fixture_client(fixture);
-    struct rlock_acquire_options options =
-        waiting(&rlock_write, HOLDER, RLOCK_WAIT_FOREVER);
-    struct call reads[2] = {0}, write = {0};
-
-    ASSERT_STATUS(try_nested(fixture, client, &write, &rlock_write), RLOCK_OK);
-    for (int i = 0; i < 2; i++)
-        ASSERT_STATUS(try_nested(fixture, client, &reads[i], &rlock_read), RLOCK_OK);
-    ASSERT_STATUS(release(fixture, client, &write), RLOCK_OK);
-    for (int i = 0; i < 2; i++) {
-        ASSERT_STATUS(acquire_with(fixture, client, &write, NAME, &options),
-                      RLOCK_INVALID);
-        assert_string_equal(rlock_client_why(client)->text,
-                            "holder: has the lock to read, so it cannot get it to write");
-        ASSERT_STATUS(release(fixture, client, &reads[i]), RLOCK_OK);
-    }
-    ASSERT_STATUS(acquire_with(fixture, client, &write, NAME, &options), RLOCK_OK);
-    ASSERT_STATUS(release(fixture, client, &write), RLOCK_OK);
-    assert_nothing_left(fixture);
-}
-
-FIXTURE_CASE(test_writer__that_becomes_a_reader_lets_readers_in_and_no_writer)
-{
-    struct fixture *fixture = *state;
-    struct rlock_client *alice = fixture_client(fixture);
-    struct rlock_client *bob = fixture_client(fixture);
-    struct call write = {0}, read = {0}, writers[2] = {0}, reader = {0};
-
-    ASSERT_STATUS(try_nested(fixture, alice, &write, &rlock_write), RLOCK_OK);
-    wait_for_it(fixture, alice, &writers[0], &rlock_write);
-    ASSERT_STATUS(try_nested(fixture, alice, &read, &rlock_read), RLOCK_OK);
-    fixture_hold_timers(fixture);
-    ASSERT_STATUS(release_to_live(fixture, alice, &write), RLOCK_OK);
-    fixture_settle(fixture);
-    assert_waits(&writers[0]);
-    ASSERT_STATUS(release_to_live(fixture, alice, &read), RLOCK_OK);
-    assert_granted(fixture, &writers[0]);
-    ASSERT_STATUS(release(fixture, alice, &writers[0]), RLOCK_OK);
-
-    ASSERT_STATUS(try_nested(fixture, alice, &write, &rlock_write), RLOCK_OK);
-    wait_for_it(fixture, bob, &reader, &rlock_read);
-    ASSERT_STATUS(try_nested(fixture, alice, &read, &rlock_read), RLOCK_OK);
-    assert_fence(&read, &write);
-    fixture_hold_timers(fixture);
-    ASSERT_STATUS(release_to_live(fixture, alice, &write), RLOCK_OK);
-    assert_granted(fixture, &reader);
-    ASSERT_NUMBER(rlock_fence(&reader.lock), >, rlock_fence(&read.lock));
-    wait_for_it(fixture, bob, &writers[1], &rlock_write);
-    fixture_hold_timers(fixture);
-    ASSERT_STATUS(release_to_live(fixture, bob, &reader), RLOCK_OK);
-    fixture_settle(fixture);
-    assert_waits(&writers[1]);
-    ASSERT_STATUS(release_to_live(fixture, alice, &read), RLOCK_OK);
-    assert_granted(fixture, &writers[1]);
-    ASSERT_NUMBER(rlock_fence(&writers[1].lock), >, rlock_fence(&reader.lock));
-    ASSERT_STATUS(release(fixture, bob, &writers[1]), RLOCK_OK);
-    assert_nothing_left(fixture);
-}
-
-FIXTURE_CASE(test_writer__whose_lease_ends_goes_on_reading)
-{
-    struct fixture *fixture = *state;
-    struct rlock_client *alice = fixture_client(fixture);
-    struct rlock_client *bob = fixture_client(fixture);
-    struct rlock_acquire_options options = waiting(&rlock_write, HOLDER, 0);
-    struct call write = {0}, read = {0}, other = {0};
-
-    options.lease_ms = LEASE_MS / 2;
-    ASSERT_STATUS(acquire_with(fixture, alice, &write, NAME, &options), RLOCK_OK);
-    ASSERT_STATUS(try_nested(fixture, alice, &read, &rlock_read), RLOCK_OK);
-    ASSERT_STATUS(try(fixture, bob, &other, &rlock_read), RLOCK_BUSY);
-    server_pass_ms(fixture->server, LEASE_MS / 2 + 1);
-    ASSERT_STATUS(try(fixture, bob, &other, &rlock_write), RLOCK_BUSY);
-    ASSERT_STATUS(try(fixture, bob, &other, &rlock_read), RLOCK_OK);
-    ASSERT_NUMBER(rlock_fence(&other.lock), >, rlock_fence(&read.lock));
-    ASSERT_STATUS(release(fixture, alice, &write), RLOCK_LOST);
-    ASSERT_STATUS(release(fixture, alice, &read), RLOCK_OK);
-    ASSERT_STATUS(release(fixture, bob, &other), RLOCK_OK);
-    assert_nothing_left(fixture);
-}
-
-/* -- the connection is lost while a writer becomes a reader -- */
 
 static const enum proxy_fault cuts[] = {PROXY_CUT_UNSENT, PROXY_CUT_BEFORE};
 
@@ -327,7 +169,7 @@ static void become_reader_over(struct fixture *fixture, struct proxy *proxy,
     ASSERT_NUMBER(rlock_fence(&other.lock), >, rlock_fence(&reader.lock));
     ASSERT_STATUS(release(fixture, bob, &other), RLOCK_OK);
     fixture_close(fixture, alice);
-    assert_nothing_left(fixture);
+    assert_only_a_fence_left(fixture);
 }
 
 FIXTURE_CASE(test_writer__becomes_a_reader_though_the_connection_is_lost)
