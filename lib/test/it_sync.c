@@ -244,18 +244,6 @@ SYNC_CASE(test_rlock_sync_acquire__is_held_until_released)
     assert_int_equal(stats.released, 1);
 }
 
-SYNC_CASE(test_rlock_sync_acquire__without_options_has_the_defaults)
-{
-    struct sync_fixture *fixture = *state;
-    struct rlock lock = {0};
-
-    ASSERT_STATUS(rlock_sync_acquire(fixture->sync, fixture->client, &lock, "item:7", 6,
-                                     NULL, NULL),
-                  RLOCK_OK);
-    ASSERT_BETWEEN(server_int(fixture->server, "PTTL item:7"), RLOCK_LEASE_MS_DEFAULT / 2,
-                   RLOCK_LEASE_MS_DEFAULT);
-}
-
 static void try_reentrant(struct sync_worker *worker)
 {
     struct rlock_acquire_options options = {.kind = &rlock_reentrant};
@@ -277,42 +265,6 @@ SYNC_CASE(test_rlock_sync_acquire__without_a_holder_the_thread_is_it)
     ASSERT_STATUS(other.status, RLOCK_BUSY);
     ASSERT_STATUS(sync_release(*state, &nested.lock), RLOCK_OK);
     ASSERT_STATUS(sync_release(*state, &mine.lock), RLOCK_OK);
-}
-
-static enum rlock_status sync_try(struct sync_fixture *fixture, struct rlock *lock,
-                                  const struct rlock_kind *kind)
-{
-    struct rlock_acquire_options options = {.kind = kind};
-
-    return rlock_sync_acquire(fixture->sync, fixture->client, lock, "a", 1, &options,
-                              NULL);
-}
-
-static void try_to_read(struct sync_worker *worker)
-{
-    worker->status = sync_try(worker->fixture, &worker->lock, &rlock_read);
-}
-
-SYNC_CASE(test_rlock_sync_acquire__makes_a_thread_that_writes_a_reader)
-{
-    struct sync_worker other = {0};
-    struct rlock write = {0}, nested = {0}, read = {0};
-
-    ASSERT_STATUS(sync_try(*state, &write, &rlock_write), RLOCK_OK);
-    ASSERT_STATUS(sync_try(*state, &nested, &rlock_write), RLOCK_OK);
-    ASSERT_STATUS(sync_try(*state, &read, &rlock_read), RLOCK_OK);
-    assert_int_equal(rlock_fence(&read), rlock_fence(&write));
-    ASSERT_STATUS(sync_release(*state, &nested), RLOCK_OK);
-    sync_begin(*state, &other, 1, try_to_read);
-    sync_end(&other, 1);
-    ASSERT_STATUS(other.status, RLOCK_BUSY);
-    ASSERT_STATUS(sync_release(*state, &write), RLOCK_OK);
-    ASSERT_STATUS(sync_try(*state, &write, &rlock_write), RLOCK_INVALID);
-    sync_begin(*state, &other, 1, try_to_read);
-    sync_end(&other, 1);
-    ASSERT_STATUS(other.status, RLOCK_OK);
-    ASSERT_STATUS(sync_release(*state, &other.lock), RLOCK_OK);
-    ASSERT_STATUS(sync_release(*state, &read), RLOCK_OK);
 }
 
 SYNC_CASE(test_rlock_sync_acquire__says_why_it_failed)
