@@ -57,37 +57,6 @@ SYNC_CASE(test_lock__excludes_between_clients)
     assert_int_equal(counter, 16 * STEPS);
 }
 
-static void count_reentrant(struct sync_worker *worker)
-{
-    struct sync_fixture *fixture = worker->fixture;
-    struct rlock_acquire_options options = {.kind = &rlock_reentrant,
-                                            .holder = rlock_sync_holder(),
-                                            .lease_ms = LEASE_MS,
-                                            .wait_ms = RLOCK_WAIT_FOREVER};
-    struct rlock locks[2] = {0};
-
-    for (int i = 0; i < STEPS / 5; i++) {
-        for (int nested = 0; nested < 2; nested++)
-            worker->failures +=
-                rlock_sync_acquire(fixture->sync, fixture->client, &locks[nested],
-                                   "counter", 7, &options, NULL) != RLOCK_OK;
-        count_slowly();
-        for (int nested = 0; nested < 2; nested++)
-            worker->failures += sync_release(fixture, &locks[nested]) != RLOCK_OK;
-    }
-}
-
-SYNC_CASE(test_reentrant__each_thread_is_a_holder)
-{
-    struct sync_worker workers[8] = {0};
-
-    counter = 0;
-    sync_begin(*state, workers, 8, count_reentrant);
-    assert_int_equal(sync_end(workers, 8), 0);
-    assert_int_equal(counter, 8 * STEPS / 5);
-    assert_false(server_has(((struct sync_fixture *)*state)->server, "counter"));
-}
-
 static void note_holder(struct sync_worker *worker)
 {
     *(uint64_t *)worker->arg = rlock_sync_holder();
