@@ -1,20 +1,15 @@
 /* it_sync_group.c - groups of locks for threads that block. */
 #include "test/sync_fixture.h"
 
-#include <sched.h>
 #include <string.h>
 
-#define STEPS    100
 #define SHORT_MS 3000
 
 static struct rlock_member member_of(struct sync_fixture *fixture, const char *name,
                                      const struct rlock_kind *kind)
 {
-    return (struct rlock_member){.client = fixture->client,
-                                 .name = name,
-                                 .name_len = strlen(name),
-                                 .kind = kind,
-                                 .permits = permits_of(kind)};
+    return (struct rlock_member){
+        .client = fixture->client, .name = name, .name_len = strlen(name), .kind = kind};
 }
 
 static struct rlock_group *create_members(struct sync_fixture *fixture,
@@ -67,6 +62,8 @@ SYNC_CASE(test_rlock_sync_group__has_the_calls_of_a_group)
     assert_null(group);
     ASSERT_CONTAINS(err.text, "0 members");
     group = create(fixture, "a", "b");
+    rlock_sync_group_cancel(sync, group); /* the next acquire */
+    ASSERT_STATUS(acquire_group(fixture, group, 0, NULL), RLOCK_CANCELLED);
     assert_int_equal(rlock_sync_group_safe_for_us(sync, group), 0);
     ASSERT_STATUS(rlock_sync_group_extend(sync, group, LEASE_MS, NULL), RLOCK_NOT_OWNER);
     ASSERT_STATUS(rlock_sync_group_acquire(sync, group, NULL, NULL), RLOCK_OK);
@@ -87,7 +84,8 @@ SYNC_CASE(test_rlock_sync_group__has_the_calls_of_a_group)
     ASSERT_STATUS(rlock_sync_group_force_release(sync, group, NULL), RLOCK_OK);
     ASSERT_STATUS(rlock_sync_group_extend(sync, group, LEASE_MS, NULL), RLOCK_LOST);
     ASSERT_STATUS(rlock_group_why(group, 1)->status, RLOCK_LOST);
-    rlock_sync_group_cancel(sync, group); /* the next acquire */
+    rlock_sync_group_cancel(sync,
+                            group); /* the next acquire, because the group is lost */
     ASSERT_STATUS(acquire_group(fixture, group, 0, NULL), RLOCK_CANCELLED);
     ASSERT_STATUS(acquire_group(fixture, group, 0, NULL), RLOCK_OK);
     rlock_sync_group_free(sync, group); /* releases it */
@@ -173,57 +171,7 @@ SYNC_CASE(test_on_lost__of_a_group_is_called_while_nobody_calls)
     }
 }
 
-/* -- threads -- */
-
-static long counter; /* not atomic: the groups must order the threads */
-
-/** Each worker takes two of the three names. Workers with an odd index name them in the reverse
- *  order. `arg` of the worker has the kinds of the names. */
-static void count_by_pairs(struct sync_worker *worker)
-{
-    static const char *const names[] = {"a", "b", "c"};
-    const struct rlock_kind *const *kinds = worker->arg;
-    unsigned at = worker->index % 3, next = (at + 1) % 3;
-    struct rlock_member first = member_of(worker->fixture, names[at], kinds[at]);
-    struct rlock_member second = member_of(worker->fixture, names[next], kinds[next]);
-    struct rlock_group *group = worker->index % 2 == 0
-                                    ? create_members(worker->fixture, first, second)
-                                    : create_members(worker->fixture, second, first);
-
-    for (int i = 0; i < STEPS && group != NULL; i++) {
-        long seen;
-
-        worker->failures +=
-            acquire_group(worker->fixture, group, RLOCK_WAIT_FOREVER, NULL) != RLOCK_OK;
-        seen = counter;
-        sched_yield();
-        counter = seen + 1;
-        worker->failures +=
-            rlock_sync_group_release(worker->fixture->sync, group, NULL) != RLOCK_OK;
-    }
-    rlock_sync_group_free(worker->fixture->sync, group);
-}
-
-/* Any two pairs of names share a name. */
-SYNC_CASE(test_groups__that_overlap_exclude_and_progress)
-{
-    static const struct rlock_kind *const kinds[][3] = {
-        {&rlock_plain, &rlock_plain, &rlock_plain},
-        {&rlock_fair, &rlock_semaphore, &rlock_write},
-        {&rlock_cohort, &rlock_reentrant, &rlock_fair_semaphore},
-    };
-
-    for (size_t k = 0; k < sizeof(kinds) / sizeof(*kinds); k++) {
-        struct sync_worker workers[6] = {0};
-
-        for (int i = 0; i < 6; i++)
-            workers[i].arg = (void *)kinds[k];
-        counter = 0;
-        sync_begin(*state, workers, 6, count_by_pairs);
-        assert_int_equal(sync_end(workers, 6), 0);
-        assert_int_equal(counter, 6 * STEPS);
-    }
-}
+/* -- waits -- */
 
 static void wait_long(struct sync_worker *worker)
 {
@@ -267,22 +215,6 @@ SYNC_CASE(test_wait__of_a_group_is_ended_by_another_thread)
     rlock_sync_group_cancel(fixture->sync, holding);
     rlock_sync_group_free(fixture->sync, holding);
     assert_false(server_has(fixture->server, "c") || server_has(fixture->server, "d"));
-}
-
-SYNC_CASE(test_rlock_sync_group_cancel__before_the_acquire_ends_it)
-{
-    struct sync_fixture *fixture = *state;
-    struct rlock_group *group = create(fixture, "a", "b");
-
-    rlock_sync_group_cancel(fixture->sync, group);
-    ASSERT_STATUS(acquire_group(fixture, group, 0, NULL), RLOCK_CANCELLED);
-    ASSERT_STATUS(acquire_group(fixture, group, 0, NULL), RLOCK_OK);
-    server_do(fixture->server, "DEL a");
-    ASSERT_STATUS(rlock_sync_group_extend(fixture->sync, group, LEASE_MS, NULL),
-                  RLOCK_LOST);
-    rlock_sync_group_cancel(fixture->sync, group);
-    ASSERT_STATUS(acquire_group(fixture, group, 0, NULL), RLOCK_CANCELLED);
-    rlock_sync_group_free(fixture->sync, group);
 }
 
 int main(void)
