@@ -1,4 +1,4 @@
-/* it_group.c - groups of locks on five private servers. */
+/* it_group.c - groups of locks on three private servers. */
 #include "base/clock.h"
 #include "lock/group_round.h"
 #include "test/fixture.h"
@@ -7,7 +7,7 @@
 #include <hiredis/hiredis.h>
 #include <string.h>
 
-#define SERVERS 5
+#define SERVERS 3
 #define NAME    "item:7" /* the name of the member on each server */
 
 static struct server servers[SERVERS];
@@ -16,7 +16,7 @@ struct group_test {
     struct fixture *fixture;
     struct rlock_client *clients[SERVERS];
     struct rlock_group *group;
-    unsigned answers, losses;
+    unsigned answers;
     enum rlock_status status;
 };
 
@@ -60,16 +60,16 @@ static void open_clients(struct group_test *test, struct fixture *fixture, int c
     }
 }
 
-static void create(struct group_test *test, struct fixture *fixture, int count,
+static void create(struct group_test *test, struct fixture *fixture,
                    enum rlock_group_need need)
 {
     struct rlock_member members[SERVERS];
 
-    open_clients(test, fixture, count);
-    for (int i = 0; i < count; i++)
+    open_clients(test, fixture, SERVERS);
+    for (int i = 0; i < SERVERS; i++)
         members[i] = (struct rlock_member){
             .client = test->clients[i], .name = NAME, .name_len = strlen(NAME)};
-    ASSERT_STATUS(rlock_group_create(members, (size_t)count, need, &test->group, NULL),
+    ASSERT_STATUS(rlock_group_create(members, SERVERS, need, &test->group, NULL),
                   RLOCK_OK);
 }
 
@@ -101,19 +101,9 @@ static void on_answer(struct rlock_group *group, enum rlock_status status, void 
     test->status = status;
 }
 
-static void on_lost(struct rlock_group *group, enum rlock_status status, void *arg)
-{
-    struct group_test *test = arg;
-
-    ASSERT_STATUS(status, RLOCK_LOST);
-    assert_false(rlock_group_is_held(group));
-    test->losses++;
-}
-
 static void begin_acquire(struct group_test *test, struct rlock_group_options options)
 {
     options.lease_ms = LEASE_MS;
-    options.on_lost = on_lost;
     rlock_group_acquire(test->group, &options, on_answer, test);
 }
 
@@ -131,12 +121,6 @@ static enum rlock_status acquire_group(struct group_test *test)
     return await(test);
 }
 
-static enum rlock_status release_group(struct group_test *test)
-{
-    rlock_group_release(test->group, on_answer, test);
-    return await(test);
-}
-
 static enum rlock_status extend_group(struct group_test *test, uint32_t lease_ms)
 {
     rlock_group_extend(test->group, lease_ms, on_answer, test);
@@ -144,13 +128,13 @@ static enum rlock_status extend_group(struct group_test *test, uint32_t lease_ms
 }
 
 /** Whether the servers have the key NAME as `arg` says. `arg` has one character for each server:
- *  '1' the key exists, '0' it does not exist, '-' the server is not asked. */
+ *  '1' the key exists, '0' it does not exist. */
 static bool has_keys(void *arg)
 {
     const char *wanted = arg;
 
     for (int i = 0; wanted[i] != '\0'; i++) {
-        if (wanted[i] != '-' && server_has(&servers[i], NAME) != (wanted[i] == '1'))
+        if (server_has(&servers[i], NAME) != (wanted[i] == '1'))
             return false;
     }
     return true;
@@ -165,86 +149,6 @@ static void wait_keys(struct group_test *test, const char *wanted)
 static void set_foreign(int server)
 {
     server_do(&servers[server], "SET " NAME " foreign PX 600000");
-}
-
-static void assert_foreign(int server)
-{
-    redisReply *reply = server_command(&servers[server], "GET " NAME);
-
-    assert_string_equal(reply->str, "foreign");
-    freeReplyObject(reply);
-    ASSERT_NUMBER(server_int(&servers[server], "PTTL " NAME), >, 300000);
-}
-
-/* -- acquire -- */
-
-GROUP_CASE(test_acquire__of_all_holds_every_member_or_none)
-{
-    struct group_test test;
-
-    create(&test, *state, 3, RLOCK_GROUP_ALL);
-    ASSERT_STATUS(acquire_group(&test), RLOCK_OK);
-    assert_true(has_keys("111"));
-    ASSERT_NUMBER(rlock_group_safe_for_us(test.group, clock_mono_us()), >,
-                  LEASE_MS * 500LL);
-    ASSERT_STATUS(release_group(&test), RLOCK_OK);
-    assert_true(has_keys("000"));
-    set_foreign(1);
-    ASSERT_STATUS(acquire_group(&test), RLOCK_BUSY);
-    wait_keys(&test, "010");
-    assert_foreign(1);
-    rlock_group_free(test.group);
-}
-
-/** One server hangs or is down, and on another server a foreign owner has the lock. */
-GROUP_CASE(test_acquire__of_a_majority_does_without_a_minority)
-{
-    struct group_test test;
-
-    for (int is_down = 0; is_down <= 1; is_down++) {
-        create(&test, *state, 5, RLOCK_GROUP_MAJORITY);
-        if (is_down)
-            server_kill(&servers[1]);
-        else
-            server_pause(&servers[1]);
-        set_foreign(3);
-        ASSERT_STATUS(acquire_group(&test), RLOCK_OK);
-        ASSERT_NUMBER(rlock_group_fence(test.group, 0), >, 0);
-        ASSERT_NUMBER(rlock_group_fence(test.group, 1), ==, 0);
-        ASSERT_STATUS(release_group(&test), RLOCK_OK);
-        wait_keys(&test, "0-010");
-        assert_foreign(3);
-        rlock_group_free(test.group);
-        if (!is_down)
-            server_resume(&servers[1]);
-    }
-}
-
-GROUP_CASE(test_acquire__of_a_refused_majority_tells_why)
-{
-    struct group_test test;
-    const struct rlock_err *why[SERVERS];
-
-    create(&test, *state, SERVERS, RLOCK_GROUP_MAJORITY);
-    set_foreign(0);
-    server_kill(&servers[1]);
-    fixture_wait_down(test.fixture, test.clients[1]);
-    server_do(&servers[2], "HSET " NAME " field value");
-    server_pause(&servers[3]);
-    assert_int_not_equal(acquire_group(&test), RLOCK_OK);
-    for (size_t i = 0; i < SERVERS; i++)
-        why[i] = rlock_group_why(test.group, i);
-    ASSERT_STATUS(why[0]->status, RLOCK_BUSY);
-    ASSERT_STATUS(why[1]->status, RLOCK_DOWN);
-    ASSERT_STATUS(why[2]->status, RLOCK_REFUSED);
-    ASSERT_CONTAINS(why[2]->text, "WRONGTYPE");
-    ASSERT_STATUS(why[3]->status, RLOCK_TIMEOUT);
-    ASSERT_CONTAINS(why[3]->text, "no reply");
-    ASSERT_STATUS(why[4]->status, RLOCK_OK);
-    server_resume(&servers[3]);
-    wait_keys(&test, "1-100");
-    assert_foreign(0);
-    rlock_group_free(test.group);
 }
 
 /* -- groups that contend -- */
@@ -311,7 +215,7 @@ GROUP_CASE(test_acquire__of_groups_that_contend_makes_progress)
             struct group_test *test = &racers[i].test;
 
             if (kinds[k][0] == NULL)
-                create(test, *state, 3, RLOCK_GROUP_MAJORITY);
+                create(test, *state, RLOCK_GROUP_MAJORITY);
             else
                 create_names(test, *state, names[i], kinds[k]);
             begin_acquire(test,
@@ -324,36 +228,6 @@ GROUP_CASE(test_acquire__of_groups_that_contend_makes_progress)
 }
 
 /* -- held groups -- */
-
-/** A server that restarts empty does not get its member again. The group is lost only when a
- *  second member is lost. */
-GROUP_CASE(test_on_lost__of_a_majority_is_called_once)
-{
-    struct group_test test;
-
-    create(&test, *state, 3, RLOCK_GROUP_MAJORITY);
-    ASSERT_STATUS(acquire_group(&test), RLOCK_OK);
-    wait_keys(&test, "111");
-    server_kill(&servers[1]);
-    fixture_wait_down(test.fixture, test.clients[1]);
-    server_restart(&servers[1]);
-    fixture_wait_up(test.fixture, test.clients[1]);
-    for (unsigned i = 1; i <= 3; i++) {
-        fixture_pass_ms(test.fixture, LEASE_MS / 3 + 1);
-        fixture_wait_renewed(test.fixture, test.clients[0], i);
-        fixture_wait_renewed(test.fixture, test.clients[2], i);
-    }
-    assert_true(has_keys("101"));
-    assert_true(rlock_group_is_held(test.group));
-    assert_int_equal(test.losses, 0);
-    (void)server_int(&servers[0], "DEL " NAME);
-    fixture_pass_ms(test.fixture, LEASE_MS / 3 + 1);
-    fixture_wait_count(test.fixture, &test.losses, 1);
-    wait_keys(&test, "000");
-    ASSERT_STATUS(release_group(&test), RLOCK_LOST);
-    assert_int_equal(test.losses, 1);
-    rlock_group_free(test.group);
-}
 
 struct found {
     struct group_test *test;
@@ -414,7 +288,7 @@ GROUP_CASE(test_group__is_extended_inspected_and_forced)
 {
     struct group_test test;
 
-    create(&test, *state, 3, RLOCK_GROUP_MAJORITY);
+    create(&test, *state, RLOCK_GROUP_MAJORITY);
     expect_owners(&test, RLOCK_OK, "000", 0);
     set_foreign(2);
     ASSERT_STATUS(acquire_group(&test), RLOCK_OK);
@@ -446,7 +320,7 @@ GROUP_CASE(test_group__with_one_owner_is_found_in_each_order_of_the_replies)
 {
     struct group_test test;
 
-    create(&test, *state, 3, RLOCK_GROUP_ALL);
+    create(&test, *state, RLOCK_GROUP_ALL);
     for (int owned = 0; owned <= 2; owned += 2) {
         struct found found = {.test = &test, .at = "000"};
 
@@ -474,7 +348,7 @@ GROUP_CASE(test_free__outlives_a_hung_server_and_a_closed_client)
     struct group_test test;
     struct found found = {.test = &test, .at = "000"};
 
-    create(&test, *state, 3, RLOCK_GROUP_ALL);
+    create(&test, *state, RLOCK_GROUP_ALL);
     set_foreign(1);
     server_pause(&servers[2]);
     begin_acquire(&test, (struct rlock_group_options){0});
