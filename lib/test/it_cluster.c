@@ -1,7 +1,6 @@
 /* it_cluster.c - locks on all masters of a cluster, and what happens without a master. */
 #include "base/clock.h"
 #include "lock/keys.h"
-#include "lock/rlock_group.h"
 #include "test/cluster.h"
 #include "test/waits.h"
 
@@ -107,112 +106,6 @@ CLUSTER_CASE(test_rlock_list__asks_all_masters)
     assert_int_equal(of_item_7.count, 1);
     assert_int_equal(of_item_7.told[7], 1);
     cluster_release_all(fixture, client, calls);
-}
-
-enum { MEMBERS = KINDS - 1 }; /* a group has all kinds but getset */
-
-struct group_test {
-    struct fixture *fixture;
-    struct rlock_group *group;
-    char names[MEMBERS][16];
-    unsigned answers, losses;
-    enum rlock_status status;
-};
-
-static void create_group(struct group_test *test, struct rlock_client *client)
-{
-    struct rlock_member members[MEMBERS];
-
-    for (unsigned i = 0; i < MEMBERS; i++) {
-        (void)cluster_name_in(i, test->names[i]);
-        members[i] = (struct rlock_member){.client = client,
-                                           .name = test->names[i],
-                                           .name_len = strlen(test->names[i]),
-                                           .kind = kinds[i],
-                                           .permits = permits_of(kinds[i])};
-    }
-    ASSERT_STATUS(
-        rlock_group_create(members, MEMBERS, RLOCK_GROUP_ALL, &test->group, NULL),
-        RLOCK_OK);
-}
-
-static void group_on_answer(struct rlock_group *group, enum rlock_status status,
-                            void *arg)
-{
-    struct group_test *test = arg;
-
-    assert_ptr_equal(group, test->group);
-    test->status = status;
-    test->answers++;
-}
-
-static void group_on_lost(struct rlock_group *group, enum rlock_status status, void *arg)
-{
-    struct group_test *test = arg;
-
-    assert_ptr_equal(group, test->group);
-    ASSERT_STATUS(status, RLOCK_LOST);
-    test->losses++;
-}
-
-static enum rlock_status acquire_group(struct group_test *test, uint32_t wait_ms)
-{
-    struct rlock_group_options how = {.lease_ms = LEASE_MS,
-                                      .watchdog = true,
-                                      .on_lost = group_on_lost,
-                                      .wait_ms = wait_ms};
-
-    test->answers = 0;
-    rlock_group_acquire(test->group, &how, group_on_answer, test);
-    fixture_wait_count(test->fixture, &test->answers, 1);
-    return test->status;
-}
-
-static bool has_members(const struct group_test *test, unsigned wanted)
-{
-    unsigned count = 0;
-
-    for (unsigned i = 0; i < MEMBERS; i++)
-        count += server_int(&cluster_nodes[cluster_master_of(cluster_slot_of(i))],
-                            "EXISTS {%u}%s", i, test->names[i]) == 1;
-    return count == wanted;
-}
-
-static bool has_one_member(void *arg)
-{
-    return has_members(arg, 1);
-}
-
-static bool has_no_member(void *arg)
-{
-    return has_members(arg, 0);
-}
-
-CLUSTER_CASE(test_rlock_group__of_every_kind_spans_the_masters)
-{
-    struct group_test test = {.fixture = *state};
-    struct rlock_client *client = cluster_client(*state), *rival = cluster_client(*state);
-    struct call held = {0};
-
-    create_group(&test, client);
-    for (unsigned i = 0; i < MEMBERS; i++) {
-        struct rlock_acquire_options how =
-            waiting(kinds[i] == &rlock_read ? &rlock_write : kinds[i], 0, 0);
-
-        ASSERT_STATUS(acquire_with(*state, rival, &held, test.names[i], &how), RLOCK_OK);
-        ASSERT_STATUS(acquire_group(&test, 0), RLOCK_BUSY);
-        FIXTURE_AWAIT(*state, has_one_member, &test);
-        ASSERT_STATUS(release(*state, rival, &held), RLOCK_OK);
-        ASSERT_STATUS(acquire_group(&test, RLOCK_WAIT_FOREVER), RLOCK_OK);
-        assert_true(has_members(&test, MEMBERS));
-        test.losses = 0;
-        server_do(&cluster_nodes[cluster_master_of(cluster_slot_of(i))], "DEL {%u}%s", i,
-                  test.names[i]);
-        fixture_pass_ms(*state, LEASE_MS / 3 + 1);
-        fixture_wait_count(*state, &test.losses, 1);
-        FIXTURE_AWAIT(*state, has_no_member, &test);
-    }
-    rlock_group_free(test.group);
 }
 
 static bool is_on(const struct call *call, int node)
