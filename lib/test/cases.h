@@ -18,11 +18,6 @@
 #define GUARDED_CASE(name, setup, teardown)                                              \
     DEFINE_CASE(name, case_run, setup, teardown, name)
 
-#define CASE(name, setup, teardown)                                                      \
-    {                                                                                    \
-#name, case_run, setup, teardown, (void *)(name)                                 \
-    }
-
 void case_run(void **state);
 
 /** @state  what cmocka gave to the setup function, which may set `*state` afterwards */

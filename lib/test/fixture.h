@@ -162,6 +162,5 @@ enum rlock_status force(struct fixture *fixture, struct rlock_client *client,
                         struct answer *answer, const char *name);
 
 #define FIXTURE_CASE(name) GUARDED_CASE(name, fixture_setup, fixture_teardown)
-#define FIXTURE_TEST(name) CASE(name, fixture_setup, fixture_teardown)
 
 #endif

@@ -67,6 +67,5 @@ void sync_await_no_channels(struct sync_fixture *fixture);
 void sync_await_a_channel(struct sync_fixture *fixture);
 
 #define SYNC_CASE(name) GUARDED_CASE(name, sync_fixture_setup, sync_fixture_teardown)
-#define SYNC_TEST(name) CASE(name, sync_fixture_setup, sync_fixture_teardown)
 
 #endif
