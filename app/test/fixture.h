@@ -19,7 +19,6 @@
 #include <stdio.h>
 #include <sys/types.h>
 
-#define COUNT_OF(array)      (sizeof(array) / sizeof((array)[0]))
 #define FIXTURE_SERVICES_MAX 6
 #define FIXTURE_SECRET       "a secret of the tests, 32 bytes or more of it"
 #define ID_SIZE              24 /* enough for a bigint as text */

@@ -18,6 +18,8 @@
 
 #include <cmocka.h> /* cmocka.h needs the first five headers above */
 
+#define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
+
 /** ASSERT_NUMBER(found, <, limit): compare two integers. */
 #define ASSERT_NUMBER(found, comparison, wanted)                                         \
     asserts_number((long long)(found), #comparison, (long long)(wanted), #found,         \

@@ -32,10 +32,9 @@ static const struct fault faults[] = {
     {"reply doubled", PROXY_DUPLICATE, RLOCK_OK},
 };
 
-#define COUNT_OF(array) (sizeof(array) / sizeof(*(array)))
-#define BIT(fault)      (1u << (fault))
-#define CUTS            (BIT(PROXY_CUT_UNSENT) | BIT(PROXY_CUT_ASTRAY) | BIT(PROXY_CUT_INSIDE))
-#define ALL_BUT_SHIFTS  (~(BIT(PROXY_DROP) | BIT(PROXY_DUPLICATE)))
+#define BIT(fault)     (1u << (fault))
+#define CUTS           (BIT(PROXY_CUT_UNSENT) | BIT(PROXY_CUT_ASTRAY) | BIT(PROXY_CUT_INSIDE))
+#define ALL_BUT_SHIFTS (~(BIT(PROXY_DROP) | BIT(PROXY_DUPLICATE)))
 #define OF_COMMANDS                                                                      \
     (BIT(PROXY_CUT_UNSENT) | BIT(PROXY_CUT_ASTRAY) | BIT(PROXY_HOLD_UNSENT))
 

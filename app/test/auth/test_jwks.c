@@ -13,10 +13,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define NOW_S       1900000000
-#define GOOD        "\"sub\":\"7\",\"exp\":1900000001"
-#define SET_MAX     8000
-#define COUNT_OF(a) (sizeof(a) / sizeof((a)[0]))
+#define NOW_S   1900000000
+#define GOOD    "\"sub\":\"7\",\"exp\":1900000001"
+#define SET_MAX 8000
 
 struct pair {
     enum config_alg alg;

@@ -26,8 +26,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
-#define S               INT64_C(1000000)
+#define S INT64_C(1000000)
 
 /* clang-format off */
 struct api { int unused; };

@@ -16,9 +16,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
-#define SECRET          "0123456789abcdef0123456789abcdef"
-#define ARGUMENTS_MAX   8
+#define SECRET        "0123456789abcdef0123456789abcdef"
+#define ARGUMENTS_MAX 8
 
 /* clang-format off */
 struct db { int unused; };

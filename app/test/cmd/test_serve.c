@@ -19,8 +19,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
-#define SECRET          "0123456789abcdef0123456789abcdef"
+#define SECRET "0123456789abcdef0123456789abcdef"
 /* the public key of RFC 7517, appendix A.1 */
 #define JWKS                                                                             \
     "{\"keys\":[{\"kid\":\"1\",\"kty\":\"EC\",\"crv\":\"P-256\","                        \

@@ -8,8 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
-#define FILE_BYTES_MAX  65536
+#define FILE_BYTES_MAX 65536
 
 static char path[] = "/tmp/test_config.XXXXXX";
 

@@ -4,8 +4,6 @@
 
 #include <stdlib.h>
 
-#define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
-
 static struct text text_of(const char *bytes)
 {
     return (struct text){bytes, strlen(bytes)};

@@ -14,8 +14,6 @@
 
 #include <stdio.h>
 
-#define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
-
 static struct {
     uv_loop_t loop;
     uv_prepare_t turn_end;

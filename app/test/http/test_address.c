@@ -4,8 +4,6 @@
 
 #include <stdio.h>
 
-#define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
-
 static bool parse(const char *text, uint8_t ret_address[16])
 {
     return address_parse(text, strlen(text), ret_address);

@@ -17,7 +17,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define COUNT_OF(array)    (sizeof(array) / sizeof((array)[0]))
 #define FAKES_MAX          200
 #define IDLE_TIMEOUT_MS    UINT64_C(4000)
 #define REQUEST_TIMEOUT_MS UINT64_C(6000)

@@ -9,8 +9,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
-#define INVALID         "is not an address: must be host:port, the port 0 to 65535"
+#define INVALID "is not an address: must be host:port, the port 0 to 65535"
 
 static int option_of(int fd, int name)
 {

@@ -4,8 +4,7 @@
 
 #include <stdio.h>
 
-#define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
-#define PARENT          "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+#define PARENT "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 
 static bool is_id(const char *text)
 {

@@ -10,11 +10,10 @@
 #include "app/test/store/fake_libpq.h"
 #include "base/backoff.h"
 
-#define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
-#define TIMEOUT_MS      5000
-#define STATEMENT_MS    1000
-#define ONE_HOST        "postgresql://10.0.0.1:5001/seckill"
-#define THREE_HOSTS     "postgresql://10.0.0.1:5001,10.0.0.2:5002,10.0.0.3:5003/seckill"
+#define TIMEOUT_MS   5000
+#define STATEMENT_MS 1000
+#define ONE_HOST     "postgresql://10.0.0.1:5001/seckill"
+#define THREE_HOSTS  "postgresql://10.0.0.1:5001,10.0.0.2:5002,10.0.0.3:5003/seckill"
 #define CONNECT(url, address, port)                                                      \
     "connect fallback_application_name=seckill dbname=" url " host=" address             \
     " hostaddr= port=" port " client_encoding=UTF8 target_session_attrs=any 1;poll W;"

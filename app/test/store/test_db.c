@@ -6,10 +6,9 @@
 #include "app/test/store/said.h"
 #include "test/torture.h"
 
-#define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
-#define ONE_HOST        "postgresql://one:5001/seckill"
-#define TWO_HOSTS       "postgresql://one:5001,two:5002/seckill"
-#define THREE_HOSTS     "postgresql://one:5001,two:5002,three:5003/seckill"
+#define ONE_HOST    "postgresql://one:5001/seckill"
+#define TWO_HOSTS   "postgresql://one:5001,two:5002/seckill"
+#define THREE_HOSTS "postgresql://one:5001,two:5002,three:5003/seckill"
 
 struct pg_conn {
     ConnStatusType status;
