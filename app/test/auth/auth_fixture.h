@@ -4,6 +4,7 @@
 
 #include "app/auth/auth.h"
 #include "app/auth/base64.h"
+#include "app/test/jwt_config.h"
 #include "test/case_list.h"
 
 #include <openssl/hmac.h>
@@ -15,21 +16,6 @@
 #define NOW_S 1900000000
 #define EXP   "\"sub\":\"1\",\"exp\":"
 #define GOOD  EXP "1900000001"
-
-#define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
-
-static inline struct config config_of(const char *secret, const char *keys)
-{
-    return (struct config){.jwt_secret = secret,
-                           .jwt_public_key = "",
-                           .jwt_private_key = "",
-                           .jwt_keys = keys,
-                           .jwt_issuer = "",
-                           .jwt_audience = "",
-                           .jwt_jwks = "",
-                           .jwt_user_claim = "sub",
-                           .jwt_role_claim = "role"};
-}
 
 static inline size_t encode(const char *json, char *to)
 {

@@ -12,7 +12,7 @@
 
 static int create(void **state)
 {
-    struct config config = config_of(SECRET, "");
+    struct config config = jwt_config(SECRET, "");
 
     struct rlock_err err = {0};
 
@@ -252,7 +252,7 @@ UNIT_CASE(test_auth_check__uses_the_key_that_the_token_names)
         {"", SECRET, RLOCK_REFUSED, RLOCK_OK},
     };
     static const char keys[] = "kid: new\n" NEW "\nkid: 2026-01\r\n" OLD "\r\n";
-    struct config with_file = config_of("", keys), with_both = config_of(SECRET, keys);
+    struct config with_file = jwt_config("", keys), with_both = jwt_config(SECRET, keys);
     struct auth *named = NULL, *both = NULL;
 
     assert_int_equal(auth_create(&with_file, &named, NULL), RLOCK_OK);
@@ -273,8 +273,8 @@ UNIT_CASE(test_auth_make__signs_with_the_first_key)
     static const char header_json[] =
         "{\"alg\":\"HS256\",\"typ\":\"JWT\",\"kid\":\"new\"}";
     static const struct identity made = {.user_id = 3, .role = AUTH_ADMIN, .jti = "t-1"};
-    struct config all = config_of(SECRET, "kid: new\n" NEW "\nkid: old\n" OLD);
-    struct config first = config_of("", "kid: new\n" NEW);
+    struct config all = jwt_config(SECRET, "kid: new\n" NEW "\nkid: old\n" OLD);
+    struct config first = jwt_config("", "kid: new\n" NEW);
     struct auth *maker = NULL, *judge = NULL;
     char header[100];
     char *token;
@@ -296,7 +296,7 @@ UNIT_CASE(test_auth_check__secrets_of_any_length)
     char secret[100] = "";
 
     for (size_t len = 32; len < sizeof(secret); len++) {
-        struct config config = config_of(secret, "");
+        struct config config = jwt_config(secret, "");
         struct auth *auth = NULL;
 
         memset(secret, 'x', len);
@@ -365,7 +365,7 @@ UNIT_CASE(test_auth_check__issuer_and_audience_where_configured)
         {"\"iss\":\"Mint\",\"aud\":\"shop\"", RLOCK_REFUSED},
         {"\"iss\":[\"mint\"],\"aud\":\"shop\"", RLOCK_REFUSED},
     };
-    struct config config = config_of(SECRET, "");
+    struct config config = jwt_config(SECRET, "");
     struct auth *auth = NULL;
     char claims[200];
 
@@ -410,7 +410,7 @@ UNIT_CASE(test_auth_create__refuses_bad_keys_and_shows_none)
     };
 
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
-        struct config config = config_of(rows[i].secret, rows[i].keys);
+        struct config config = jwt_config(rows[i].secret, rows[i].keys);
         struct auth *auth = NULL;
         struct rlock_err err = {0};
 
@@ -424,7 +424,7 @@ UNIT_CASE(test_auth_create__refuses_bad_keys_and_shows_none)
 
 UNIT_CASE(test_auth_create__fails_without_memory_for_its_texts)
 {
-    struct config config = config_of(SECRET, "");
+    struct config config = jwt_config(SECRET, "");
     struct auth *auth = NULL;
 
     for (unsigned number = 1; number <= 6; number++) {
@@ -443,7 +443,7 @@ UNIT_CASE(test_auth_create__fails_without_memory_for_its_texts)
 UNIT_CASE(test_auth_make__fails_without_the_header_of_its_key)
 {
     const struct identity made = {.user_id = 7};
-    struct config config = config_of(SECRET, "");
+    struct config config = jwt_config(SECRET, "");
     unsigned headless = 0;
     bool has_failed = true;
 
@@ -473,7 +473,7 @@ UNIT_CASE(test_auth_create__limits_the_number_of_keys)
 
     for (int i = 1; i <= AUTH_KEYS_MAX + 1; i++) {
         struct auth *auth = NULL;
-        struct config config = config_of(SECRET, keys);
+        struct config config = jwt_config(SECRET, keys);
         bool is_wanted = i <= AUTH_KEYS_MAX;
 
         len += (size_t)snprintf(keys + len, sizeof(keys) - len, "kid: %0*d\n%s\n",

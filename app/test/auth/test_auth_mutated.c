@@ -7,6 +7,7 @@
  * Usage: test_auth_mutated [TOKENS]
  */
 #include "app/auth/auth.c" // NOLINT(bugprone-suspicious-include)
+#include "app/test/jwt_config.h"
 #include "test/case_list.h"
 
 #include <dirent.h>
@@ -201,15 +202,7 @@ static void read_seed(const char *name)
 
 static struct auth *create(const char *keys)
 {
-    const struct config config = {.jwt_secret = SECRET,
-                                  .jwt_public_key = "",
-                                  .jwt_private_key = "",
-                                  .jwt_keys = keys,
-                                  .jwt_issuer = "",
-                                  .jwt_audience = "",
-                                  .jwt_jwks = "",
-                                  .jwt_user_claim = "sub",
-                                  .jwt_role_claim = "role"};
+    const struct config config = jwt_config(SECRET, keys);
     struct auth *auth = NULL;
 
     assert_int_equal(auth_create(&config, &auth, NULL), RLOCK_OK);

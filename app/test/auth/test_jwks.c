@@ -3,6 +3,7 @@
 
 #include "app/auth/base64.h"
 #include "app/auth/jws.h"
+#include "app/test/jwt_config.h"
 #include "test/case_list.h"
 
 #include <openssl/core_names.h>
@@ -86,17 +87,12 @@ static enum rlock_status create(enum config_alg alg, const char *set,
                                 const char *user_claim, const char *role_claim,
                                 struct auth **ret_auth, struct rlock_err *reterr)
 {
-    struct config config = {.jwt_alg = alg,
-                            .jwt_secret = "",
-                            .jwt_public_key = "",
-                            .jwt_private_key = "",
-                            .jwt_keys = "",
-                            .jwt_jwks = set,
-                            .jwt_user_claim = user_claim,
-                            .jwt_role_claim = role_claim,
-                            .jwt_issuer = "",
-                            .jwt_audience = ""};
+    struct config config = jwt_config("", "");
 
+    config.jwt_alg = alg;
+    config.jwt_jwks = set;
+    config.jwt_user_claim = user_claim;
+    config.jwt_role_claim = role_claim;
     return auth_create(&config, ret_auth, reterr);
 }
 
@@ -288,19 +284,13 @@ UNIT_CASE(test_jwks__is_refused)
 UNIT_CASE(test_jwks__beside_other_keys)
 {
     char set[SET_MAX];
-    struct config config = {.jwt_alg = CONFIG_RS256,
-                            .jwt_secret = "",
-                            .jwt_public_key = given.rsa.public_key,
-                            .jwt_private_key = "",
-                            .jwt_keys = "",
-                            .jwt_jwks = set,
-                            .jwt_user_claim = "sub",
-                            .jwt_role_claim = "role",
-                            .jwt_issuer = "",
-                            .jwt_audience = ""};
+    struct config config = jwt_config("", "");
     struct identity identity;
     struct auth *auth = NULL;
 
+    config.jwt_alg = CONFIG_RS256;
+    config.jwt_public_key = given.rsa.public_key;
+    config.jwt_jwks = set;
     snprintf(set, sizeof(set), "{\"keys\":[%s]}", jwk(&given.other_rsa, "k", ""));
     ASSERT_STATUS(auth_create(&config, &auth, NULL), RLOCK_OK);
     ASSERT_STATUS(check(auth, &given.other_rsa, "k", GOOD, &identity), RLOCK_OK);
@@ -365,21 +355,15 @@ UNIT_CASE(test_claims__of_other_names)
 /* `seckill token` must write the claims that the service reads. */
 UNIT_CASE(test_claims__of_other_names_are_issued)
 {
-    struct config config = {.jwt_secret = "0123456789abcdef0123456789abcdef",
-                            .jwt_public_key = "",
-                            .jwt_private_key = "",
-                            .jwt_keys = "",
-                            .jwt_jwks = "",
-                            .jwt_user_claim = "shop.id",
-                            .jwt_role_claim = "shop.roles",
-                            .jwt_issuer = "",
-                            .jwt_audience = ""};
+    struct config config = jwt_config("0123456789abcdef0123456789abcdef", "");
     static const struct identity made = {.user_id = 7, .role = AUTH_PAYMENT};
     char header[AUTH_TOKEN_BYTES_MAX];
     struct identity found = {0};
     struct auth *auth = NULL;
     char *token = NULL;
 
+    config.jwt_user_claim = "shop.id";
+    config.jwt_role_claim = "shop.roles";
     ASSERT_STATUS(auth_create(&config, &auth, NULL), RLOCK_OK);
     ASSERT_STATUS(auth_make(auth, &made, NOW_S, 10, &token, NULL), RLOCK_OK);
     snprintf(header, sizeof(header), "Bearer %s", token);

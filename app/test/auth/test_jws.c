@@ -14,7 +14,7 @@
 static enum rlock_status create_with(enum config_alg alg, const char *private_key,
                                      const char *public_key, struct auth **ret_auth)
 {
-    struct config config = config_of("", "");
+    struct config config = jwt_config("", "");
 
     config.jwt_alg = alg;
     config.jwt_private_key = private_key;

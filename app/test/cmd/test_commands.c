@@ -4,6 +4,8 @@
 #include "app/auth/auth.h"
 #include "app/cmd/cmd.h"
 #include "app/store/db.h"
+#include "app/test/append.h"
+#include "app/test/jwt_config.h"
 #include "base/clock.h"
 #include "lock/rlock_sync.h"
 #include "test/case_list.h"
@@ -204,17 +206,9 @@ static int setup(void **state UNUSED)
 {
     memset(&fake, 0, sizeof(fake));
     fake.failure = RLOCK_IO;
-    config = (struct config){.database_url = "host=h",
-                             .redis_url = "redis://r",
-                             .jwt_secret = SECRET,
-                             .jwt_public_key = "",
-                             .jwt_private_key = "",
-                             .jwt_keys = "",
-                             .jwt_issuer = "",
-                             .jwt_audience = "",
-                             .jwt_jwks = "",
-                             .jwt_user_claim = "sub",
-                             .jwt_role_claim = "role"};
+    config = jwt_config(SECRET, "");
+    config.database_url = "host=h";
+    config.redis_url = "redis://r";
     return 0;
 }
 

@@ -8,6 +8,8 @@
 #include "app/cmd/worker.h"
 #include "app/core/log.h"
 #include "app/http/http.h"
+#include "app/test/append.h"
+#include "app/test/jwt_config.h"
 #include "base/clock.h"
 #include "test/case_list.h"
 #include "test/torture.h"
@@ -338,23 +340,15 @@ static int setup(void **state UNUSED)
     fake.cores = 2;
     fake.limit = (struct rlimit){100000, 100000};
     fake.level = -1;
-    config = (struct config){.listen = "127.0.0.1:0",
-                             .workers = 2,
-                             .jwt_secret = SECRET,
-                             .jwt_public_key = "",
-                             .jwt_private_key = "",
-                             .jwt_keys = "",
-                             .jwt_issuer = "",
-                             .jwt_audience = "",
-                             .jwt_jwks = "",
-                             .jwt_user_claim = "sub",
-                             .jwt_role_claim = "role",
-                             .ticket_secret = "",
-                             .tls_cert = "",
-                             .tls_key = "",
-                             .tls_priority = "NORMAL",
-                             .listeners_max = 100,
-                             .log_level = LOG_DEBUG};
+    config = jwt_config(SECRET, "");
+    config.listen = "127.0.0.1:0";
+    config.workers = 2;
+    config.ticket_secret = "";
+    config.tls_cert = "";
+    config.tls_key = "";
+    config.tls_priority = "NORMAL";
+    config.listeners_max = 100;
+    config.log_level = LOG_DEBUG;
     unsetenv("SECKILL_WORKERS");
     unsetenv("SECKILL_JWT_SECRET_FILE");
     unsetenv("SECKILL_JWT_ALG");

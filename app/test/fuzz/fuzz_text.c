@@ -12,6 +12,7 @@
 #include "app/http/address.h"
 #include "app/http/http_impl.h"
 #include "app/test/fuzz/fuzz.h"
+#include "app/test/jwt_config.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -75,15 +76,7 @@ static void try_time(const char *text, size_t len)
 
 static void try_keys(const char *text)
 {
-    struct config config = {.jwt_secret = "",
-                            .jwt_public_key = "",
-                            .jwt_private_key = "",
-                            .jwt_keys = text,
-                            .jwt_issuer = "",
-                            .jwt_audience = "",
-                            .jwt_jwks = "",
-                            .jwt_user_claim = "sub",
-                            .jwt_role_claim = "role"};
+    struct config config = jwt_config("", text);
     struct auth *auth = NULL;
     struct rlock_err err = {0};
 

@@ -9,6 +9,7 @@
 #include "app/auth/auth.h"
 #include "app/auth/base64.h"
 #include "app/test/fuzz/fuzz.h"
+#include "app/test/jwt_config.h"
 
 #include <assert.h>
 #include <openssl/evp.h>
@@ -24,17 +25,10 @@
 
 static const struct auth *judge(void)
 {
-    static const struct config config = {.jwt_secret = SECRET,
-                                         .jwt_public_key = "",
-                                         .jwt_private_key = "",
-                                         .jwt_keys = "kid: one\n" SECRET "1",
-                                         .jwt_issuer = "",
-                                         .jwt_audience = "shop",
-                                         .jwt_jwks = "",
-                                         .jwt_user_claim = "sub",
-                                         .jwt_role_claim = "role"};
+    struct config config = jwt_config(SECRET, "kid: one\n" SECRET "1");
     static struct auth *auth;
 
+    config.jwt_audience = "shop";
     if (auth == NULL && auth_create(&config, &auth, NULL) != RLOCK_OK)
         abort();
     return auth;
