@@ -43,15 +43,7 @@ static struct {
 
 static struct config config;
 
-__attribute__((format(printf, 1, 2))) static void add(const char *format, ...)
-{
-    size_t len = strlen(fake.trace);
-    va_list args;
-
-    va_start(args, format);
-    vsnprintf(fake.trace + len, sizeof(fake.trace) - len, format, args);
-    va_end(args);
-}
+#define ADD(...) append(fake.trace, sizeof(fake.trace), __VA_ARGS__)
 
 static enum rlock_status result(const char *name, struct rlock_err *reterr)
 {
@@ -69,7 +61,7 @@ int isatty(int fd)
 
 int execvp(const char *file, char *const argv[])
 {
-    add("exec %s %s;", file, argv[1]);
+    ADD("exec %s %s;", file, argv[1]);
     errno = ENOENT;
     return -1;
 }
@@ -79,7 +71,7 @@ enum rlock_status db_open(const char *database_url, struct db **ret_db,
 {
     enum rlock_status status = result("open", reterr);
 
-    add("open %s;", database_url);
+    ADD("open %s;", database_url);
     if (status == RLOCK_OK)
         *ret_db = &fake.db;
     return status;
@@ -87,14 +79,14 @@ enum rlock_status db_open(const char *database_url, struct db **ret_db,
 
 void db_close(struct db *db)
 {
-    add("close%s;", db == NULL ? " NULL" : "");
+    ADD("close%s;", db == NULL ? " NULL" : "");
 }
 
 enum rlock_status db_migrate(struct db *db, const struct db_migration *options,
                              struct rlock_err *reterr)
 {
     assert_ptr_equal(db, &fake.db);
-    add("migrate %d %s %s %s;", options->is_dry_run,
+    ADD("migrate %d %s %s %s;", options->is_dry_run,
         options->service_role != NULL ? options->service_role : "-",
         options->cell != NULL ? options->cell : "-",
         options->aggregate != NULL ? options->aggregate : "-");
@@ -124,10 +116,10 @@ enum rlock_status db_ask(struct db *db, const struct db_query *query,
     enum rlock_status status = result(query->name, reterr);
 
     assert_ptr_equal(db, &fake.db);
-    add("%s", query->name);
+    ADD("%s", query->name);
     for (int i = 0; i < query->count; i++)
-        add(" %s", query->values[i]);
-    add(";");
+        ADD(" %s", query->values[i]);
+    ADD(";");
     if (status == RLOCK_OK && query->on_row != NULL && fake.answers > 0) {
         fake.answers--;
         query->on_row(fake.row[0], fake.row[1], query->arg);
@@ -150,7 +142,7 @@ enum rlock_status rlock_sync_open(struct rlock_sync *sync,
                                   struct rlock_err *reterr)
 {
     assert_ptr_equal(sync, &fake.sync);
-    add("open %s %u;", options->redis_url, options->timeout_ms);
+    ADD("open %s %u;", options->redis_url, options->timeout_ms);
     *ret_client = &fake.client;
     return result("open", reterr);
 }
@@ -161,7 +153,7 @@ enum rlock_status rlock_sync_force_release(struct rlock_sync *sync,
 {
     assert_ptr_equal(sync, &fake.sync);
     assert_ptr_equal(client, &fake.client);
-    add("release %.9s %zu;", name, name_len);
+    ADD("release %.9s %zu;", name, name_len);
     return result("release", reterr);
 }
 
@@ -173,7 +165,7 @@ enum rlock_status rlock_sync_list(struct rlock_sync *sync, struct rlock_client *
 {
     assert_ptr_equal(sync, &fake.sync);
     assert_ptr_equal(client, &fake.client);
-    add("list %.9s %zu;", name != NULL ? name : "-", name_len);
+    ADD("list %.9s %zu;", name != NULL ? name : "-", name_len);
     for (int i = 0; i < fake.owners; i++) {
         const struct rlock_info info = {.name = "lockX",
                                         .name_len = 4,
@@ -185,19 +177,19 @@ enum rlock_status rlock_sync_list(struct rlock_sync *sync, struct rlock_client *
 
         if (!each(&info, arg))
             break;
-        add("%s", i == 1000 ? "too many;" : "");
+        ADD("%s", i == 1000 ? "too many;" : "");
     }
     return result("list", reterr);
 }
 
 void rlock_sync_close(struct rlock_sync *sync)
 {
-    add("close%s;", sync == NULL ? " NULL" : "");
+    ADD("close%s;", sync == NULL ? " NULL" : "");
 }
 
 void rlock_sync_free(struct rlock_sync *sync)
 {
-    add("free%s;", sync == NULL ? " NULL" : "");
+    ADD("free%s;", sync == NULL ? " NULL" : "");
 }
 
 /* -- helpers -- */

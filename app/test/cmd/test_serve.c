@@ -59,17 +59,7 @@ static struct {
 
 static struct config config;
 
-__attribute__((format(printf, 1, 2))) static void add(const char *format, ...)
-{
-    size_t len = strlen(fake.trace);
-    va_list args;
-
-    va_start(args, format);
-    vsnprintf(fake.trace + len, sizeof(fake.trace) - len, format, args);
-    va_end(args);
-    len = strlen(fake.trace);
-    snprintf(fake.trace + len, sizeof(fake.trace) - len, ";");
-}
+#define ADD(format, ...) append(fake.trace, sizeof(fake.trace), format ";", ##__VA_ARGS__)
 
 static void assert_trace(const char *wanted)
 {
@@ -133,7 +123,7 @@ int setrlimit(__rlimit_resource_t resource, const struct rlimit *limit)
 
 int pthread_sigmask(int how, const sigset_t *signals, sigset_t *ret_old UNUSED)
 {
-    add("sigmask(%d,%d%d%d%d)", how == SIG_BLOCK, sigismember(signals, SIGTERM),
+    ADD("sigmask(%d,%d%d%d%d)", how == SIG_BLOCK, sigismember(signals, SIGTERM),
         sigismember(signals, SIGINT), sigismember(signals, SIGHUP),
         sigismember(signals, SIGUSR1));
     return 0;
@@ -177,7 +167,7 @@ static int wait_for_signal(void)
 int sigwaitinfo(const sigset_t *signals, siginfo_t *ret_info UNUSED)
 {
     assert_int_equal(sigismember(signals, SIGTERM), 1);
-    add("wait");
+    ADD("wait");
     return wait_for_signal();
 }
 
@@ -185,7 +175,7 @@ int sigtimedwait(const sigset_t *signals, siginfo_t *ret_info UNUSED,
                  const struct timespec *period)
 {
     assert_int_equal(sigismember(signals, SIGTERM), 1);
-    add("wait(%d.%09d)", (int)period->tv_sec, (int)period->tv_nsec);
+    ADD("wait(%d.%09d)", (int)period->tv_sec, (int)period->tv_nsec);
     return wait_for_signal();
 }
 
@@ -201,7 +191,7 @@ void log_event(enum log_level level, const char *event, const char *format, ...)
     va_start(args, format);
     vsnprintf(fields, sizeof(fields), format, args);
     va_end(args);
-    add("%d %s %.60s", (int)level, event, fields);
+    ADD("%d %s %.60s", (int)level, event, fields);
 }
 
 const char *log_plain(const char *text, char ret_copy[LOG_TEXT_BYTES])
@@ -222,7 +212,7 @@ enum rlock_status log_start(struct rlock_err *reterr)
 
 void log_stop(void)
 {
-    add("log_stop");
+    ADD("log_stop");
 }
 
 uint64_t log_dropped(void)
@@ -246,18 +236,18 @@ enum rlock_status notify_init(struct notify *notify, struct rlock_err *reterr)
 
 void notify_send(const struct notify *notify UNUSED, const char *lines)
 {
-    add("send(%s)", lines);
+    ADD("send(%s)", lines);
 }
 
 void notify_clear(struct notify *notify UNUSED)
 {
-    add("notify_clear");
+    ADD("notify_clear");
 }
 
 enum rlock_status http_listen(const char *address, size_t count, int *ret_fds,
                               unsigned *ret_port, struct rlock_err *reterr)
 {
-    add("listen(%s,%zu)", address, count);
+    ADD("listen(%s,%zu)", address, count);
     for (size_t i = 0; i < count; i++)
         ret_fds[i] = 30 + (int)i;
     *ret_port = 81;
@@ -285,7 +275,7 @@ enum rlock_status worker_start(const struct worker_options *options,
     assert_int_equal(options->metrics->started_us, 5000000);
     assert_ptr_equal(options->seller, options->index == 0 ? NULL : &fake.workers[0]);
     assert_ptr_equal(options->all_metrics->loops[options->index], options->metrics);
-    add("start(%zu,%d,%zu,%zu,%s)%s", options->index, options->listen_fd,
+    ADD("start(%zu,%d,%zu,%zu,%s)%s", options->index, options->listen_fd,
         options->connections_max, options->listeners_max, options->config->listen,
         options->config->dev_login == 1 ? ";tokens" : "");
     if (fails(name))
@@ -304,18 +294,18 @@ struct handover *worker_handover(const struct worker *worker)
 
 void worker_stop(struct worker *worker)
 {
-    add("stop(%zu)", worker->index);
+    ADD("stop(%zu)", worker->index);
 }
 
 void worker_join(struct worker *worker)
 {
     metrics_publish_state(worker->metrics, strdup("{}"));
-    add("join(%zu)", worker->index);
+    ADD("join(%zu)", worker->index);
 }
 
 void worker_wake(struct worker *worker)
 {
-    add("wake(%zu)", worker->index);
+    ADD("wake(%zu)", worker->index);
 }
 
 int64_t worker_last_turn_us(const struct worker *worker)
@@ -326,7 +316,7 @@ int64_t worker_last_turn_us(const struct worker *worker)
 void worker_set_keys(struct worker *worker, struct worker_keys *keys)
 {
     assert_non_null(keys->auth);
-    add("keys(%zu)", worker->index);
+    ADD("keys(%zu)", worker->index);
     worker_keys_free(keys);
 }
 
@@ -647,7 +637,7 @@ CASE(test_serve__issues_tokens_on_loopback_only)
         setup(NULL);
         config.dev_login = 1;
         config.listen = rows[i].listen;
-        add("%s", "");
+        ADD("");
         assert_served(EXIT_FINE, &err);
         ASSERT_CONTAINS(fake.trace, rows[i].event);
         assert_int_equal(strstr(fake.trace, ";tokens;") != NULL,
