@@ -207,34 +207,23 @@ STORE_CASE(test_read__is_answered_without_memory)
     }
 }
 
-STORE_CASE(test_list__is_answered_without_memory_for_its_rows)
+STORE_CASE(test_read__is_answered_without_memory_for_its_rows)
 {
-    call_list_orders();
-    store_flush(shop);
-    torture_fail(1, 0);
-    fake_answer(RLOCK_OK, "71 7 5 {100,11,12,13,1};");
-    assert_true(torture_stop());
-    ASSERT_SAID("no_memory;");
-}
+    static const struct {
+        void (*call)(void);
+        const char *rows;
+    } rows[] = {{call_list_orders, "71 7 5 {100,11,12,13,1};"},
+                {call_list_voucher_events, "4 7 null 8 30 'admin:1' null null null;"},
+                {call_read_entry, "null null;"}};
 
-STORE_CASE(test_events__are_answered_without_memory_for_their_rows)
-{
-    call_list_voucher_events();
-    store_flush(shop);
-    torture_fail(1, 0);
-    fake_answer(RLOCK_OK, "4 7 null 8 30 'admin:1' null null null;");
-    assert_true(torture_stop());
-    ASSERT_SAID("no_memory;");
-}
-
-STORE_CASE(test_entries__are_answered_without_memory_for_their_rows)
-{
-    call_read_entry();
-    store_flush(shop);
-    torture_fail(1, 0);
-    fake_answer(RLOCK_OK, "null null;");
-    assert_true(torture_stop());
-    ASSERT_SAID("no_memory;");
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        rows[i].call();
+        store_flush(shop);
+        torture_fail(1, 0);
+        fake_answer(RLOCK_OK, rows[i].rows);
+        assert_true(torture_stop());
+        ASSERT_SAID("no_memory;");
+    }
 }
 
 STORE_CASE(test_read__fails_with_the_connection)
