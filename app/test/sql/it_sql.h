@@ -153,26 +153,4 @@ static inline int64_t sandbox_audit(struct sandbox *sandbox)
     return (int64_t)broken;
 }
 
-/** Defines the functions of a program whose tests share one sandbox. After each AUDITED_CASE() the
- *  audit must pass. */
-#define SHARE_SANDBOX(schema)                                                            \
-    static struct sandbox *sandbox;                                                      \
-    static int setup(void **state)                                                       \
-    {                                                                                    \
-        *state = fixture_open();                                                         \
-        sandbox = sandbox_open(*state, schema);                                          \
-        return 0;                                                                        \
-    }                                                                                    \
-    static int teardown(void **state)                                                    \
-    {                                                                                    \
-        sandbox_close(sandbox);                                                          \
-        return fixture_close(*state);                                                    \
-    }                                                                                    \
-    static int audit_all(void **state UNUSED)                                            \
-    {                                                                                    \
-        return sandbox_audit(sandbox) == 0 ? 0 : 1;                                      \
-    }
-
-#define AUDITED_CASE(test) cmocka_unit_test_teardown(test, audit_all)
-
 #endif
