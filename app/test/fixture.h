@@ -189,8 +189,6 @@ bool reply_is(const struct client_reply *reply, int status, const char *code);
 const char *reply_text(const struct client_reply *reply, const char *name);
 int64_t reply_number(const struct client_reply *reply, const char *name);
 
-bool reply_blames(const struct client_reply *reply, const char *field);
-
 void print_last_request(void);
 
 const char *reply_header(const struct client_reply *reply, const char *name);

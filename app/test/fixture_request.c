@@ -172,23 +172,6 @@ bool reply_is(const struct client_reply *reply, int status, const char *code)
     return reply->status == status && strcmp(reply_text(reply, "code"), code) == 0;
 }
 
-bool reply_blames(const struct client_reply *reply, const char *field)
-{
-    const json_t *errors = json_object_get(reply->json, "errors");
-    const json_t *error;
-    size_t i;
-
-    json_array_foreach(errors, i, error)
-    {
-        const char *name = json_string_value(json_object_get(error, "field"));
-
-        if (name != NULL && strcmp(name, field) == 0 &&
-            json_is_string(json_object_get(error, "message")))
-            return true;
-    }
-    return false;
-}
-
 static void print_reply(const struct client_reply *reply)
 {
     for (size_t at = 0; reply->head != NULL && at < reply->head_len;

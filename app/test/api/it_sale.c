@@ -6,7 +6,6 @@
  */
 #include "app/test/fixture.h"
 
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,11 +23,6 @@ static int setup(void **state)
     two = fixture_serve(fixture, NULL);
     fixture_share_services(fixture);
     return 0;
-}
-
-static int teardown(void **state)
-{
-    return fixture_close(*state);
 }
 
 static void order(int64_t user_id, const char *voucher_id, char *ret_id)
@@ -103,27 +97,6 @@ SERVICE_CASE(test_create__answers_the_whole_voucher)
                    NULL);
     assert_int_equal(reply_number(reply, "stock_left"), 8);
     EXPECT(request_with(one, NULL, tag, NULL, "GET %s", location), 200, NULL);
-}
-
-SERVICE_CASE(test_list__walks_through_all_vouchers)
-{
-    char id[ID_SIZE], cursor[80] = "";
-    int64_t count = 0, pages = 0;
-
-    for (int i = 0; i < 4; i++)
-        make_voucher(one, &(struct sale){.stock = 1}, id);
-    do {
-        const struct client_reply *reply = EXPECT(
-            request(one, NULL, NULL, "GET /v1/vouchers?state=open&limit=3%s", cursor),
-            200, NULL);
-
-        count += (int64_t)json_array_size(json_object_get(reply->json, "items"));
-        snprintf(cursor, sizeof(cursor), "&cursor=%s", reply_text(reply, "next_cursor"));
-        pages++;
-    } while (strcmp(cursor, "&cursor=") != 0);
-    assert_int_equal(count, sql_number(*state, "select count(*) from voucher where"
-                                               " begin_at <= now() and end_at > now()"));
-    assert_int_equal(pages, (count + 2) / 3);
 }
 
 /* -- orders -- */
@@ -266,206 +239,6 @@ SERVICE_CASE(test_life__of_orders_from_payment_to_refund)
         third);
 }
 
-/* -- lists of orders -- */
-
-/* Returns the shoppers of the orders in a list, such as "9 8 ", and "..." if another page
-   follows. */
-static const char *users_of(const struct client_reply *reply)
-{
-    static char text[200];
-    size_t len = 0, i;
-    json_t *item;
-
-    text[0] = '\0';
-    json_array_foreach(json_object_get(reply->json, "items"), i, item)
-    {
-        len += (size_t)snprintf(text + len, sizeof(text) - len, "%s ",
-                                json_string_value(json_object_get(item, "user_id")));
-    }
-    if (!json_is_null(json_object_get(reply->json, "next_cursor")))
-        snprintf(text + len, sizeof(text) - len, "...");
-    return text;
-}
-
-static void assert_found(const char *token, const char *users, const char *target)
-{
-    assert_string_equal(
-        users_of(
-            EXPECT(request(two, token, NULL, "GET /v1/orders?%s", target), 200, NULL)),
-        users);
-}
-
-SERVICE_CASE(test_list__finds_orders_of_all_shoppers)
-{
-    char voucher[ID_SIZE], ids[3][ID_SIZE], target[200];
-    const struct client_reply *reply;
-
-    make_voucher(one, &(struct sale){.stock = 5}, voucher);
-    for (int i = 0; i < 3; i++)
-        order(41 + i, voucher, ids[i]);
-    EXPECT(pay(ids[1], "50% \u00e9", PRICE), 200, NULL);
-
-    snprintf(target, sizeof(target), "voucher_id=%s&limit=2", voucher);
-    assert_found(payment(), "43 42 ...", target);
-    snprintf(target, sizeof(target), "voucher_id=%s&limit=2&cursor=%s", voucher, ids[1]);
-    assert_found(admin(), "41 ", target);
-    snprintf(target, sizeof(target), "voucher_id=%s&status=unpaid", voucher);
-    assert_found(admin(), "43 41 ", target);
-    assert_found(shopper(43), "43 ", target);
-    snprintf(target, sizeof(target), "voucher_id=%s&created_after=2099-01-01T00:00:00Z",
-             voucher);
-    assert_found(admin(), "", target);
-    snprintf(target, sizeof(target), "voucher_id=%s&created_before=2099-01-01T00:00:00Z",
-             voucher);
-    assert_found(admin(), "43 42 41 ", target);
-    assert_found(admin(), "42 ", "payment_ref=50%25%20%C3%A9");
-    snprintf(target, sizeof(target), "order_id=%s", ids[2]);
-    assert_found(payment(), "43 ", target);
-    assert_found(shopper(41), "", target);
-    reply = request(one, admin(), NULL, "GET /v1/orders?payment_ref=%%ff");
-    EXPECT(reply, 400, "bad_request");
-}
-
-/* The list has more rows than the service reads at once. The client uses HTTP/1.0, so the answer
-   has no chunks. */
-SERVICE_CASE(test_csv__has_all_rows)
-{
-    char voucher[ID_SIZE], text[2000], first[ID_SIZE];
-    struct client *conn = client_open(&one->address);
-    const struct client_reply *reply;
-    size_t rows = 0;
-
-    make_voucher(one, &(struct sale){.stock = 1200}, voucher);
-    sql_do(*state,
-           "select from place_orders(%s, array(select generate_series(50001, "
-           "51200)::bigint),"
-           " array_fill(0::bigint, '{1200}'), null, null)",
-           voucher);
-    snprintf(first, sizeof(first), "%" PRId64,
-             sql_number(*state, "select min(id) from voucher_order where voucher_id = %s",
-                        voucher));
-    assert_true(client_write(
-        conn, text,
-        (size_t)snprintf(
-            text, sizeof(text),
-            "GET /v1/orders?voucher_id=%s HTTP/1.0\r\nAuthorization: Bearer %s"
-            "\r\nAccept: text/csv\r\n\r\n",
-            voucher, admin())));
-    reply = client_read(conn, &(struct client_wait){.timeout_ms = CLIENT_TIMEOUT_MS});
-    ASSERT_NUMBER(reply->status, ==, 200);
-    for (size_t i = 0; i < reply->body_len; i++)
-        rows += reply->body[i] == '\n';
-    ASSERT_NUMBER(rows, ==, 1201);
-    /* The first order is the last row. */
-    snprintf(text, sizeof(text), "\r\n%s,%s,", first, voucher);
-    assert_non_null(strstr(reply->body, text));
-    client_close(conn);
-}
-
-/* -- keys of all calls that change something -- */
-
-static const struct client_reply *with_key(const char *token, const char *key,
-                                           const char *body, const char *target)
-{
-    char header[100];
-
-    snprintf(header, sizeof(header), "Idempotency-Key: %s\r\n", key);
-    return request_with(two, token, header, body, "POST %s", target);
-}
-
-SERVICE_CASE(test_key__makes_a_voucher_and_a_restock_once)
-{
-    static const char new[] =
-        "{\"title\":\"Once\",\"price_cents\":1,\"face_value_cents\":1,\"stock\":5,"
-        "\"begin_at\":\"2020-01-01T00:00:00Z\",\"end_at\":\"2099-01-01T00:00:00Z\"%s}";
-    char body[300], id[ID_SIZE], target[80];
-
-    snprintf(body, sizeof(body), new, "");
-    snprintf(id, sizeof(id), "%s",
-             reply_text(EXPECT(with_key(admin(), "k", body, "/v1/vouchers"), 201, NULL),
-                        "id"));
-    /* A body with the default value and a body without it are the same request. */
-    snprintf(body, sizeof(body), new, ",\"per_user_limit\":1");
-    assert_text(EXPECT(with_key(admin(), "k", body, "/v1/vouchers"), 201, NULL), "id",
-                id);
-    snprintf(body, sizeof(body), new, ",\"per_user_limit\":2");
-    assert_true(
-        reply_blames(EXPECT(with_key(admin(), "k", body, "/v1/vouchers"), 422, "invalid"),
-                     "Idempotency-Key"));
-    assert_string_not_equal(
-        reply_text(EXPECT(with_key(admin(), "other", body, "/v1/vouchers"), 201, NULL),
-                   "id"),
-        id);
-
-    snprintf(target, sizeof(target), "/v1/vouchers/%s/restock", id);
-    EXPECT(with_key(admin(), "k", "{\"add\":7}", target), 200, NULL);
-    EXPECT(with_key(admin(), "k", "{\"add\": 7}", target), 200, NULL);
-    assert_int_equal(stock_left(id), 12);
-    EXPECT(with_key(admin(), "k", "{\"add\":8}", target), 422, "invalid");
-    EXPECT(with_key(admin(), "refused", "{\"add\":-13}", target), 409,
-           "insufficient_stock");
-    EXPECT(with_key(admin(), "refused", "{\"add\":-12}", target), 200, NULL);
-    assert_int_equal(stock_left(id), 0);
-}
-
-SERVICE_CASE(test_key__makes_a_change_of_an_order_once)
-{
-    char voucher[ID_SIZE], id[ID_SIZE], other[ID_SIZE], cancel[80], refund[80], pays[80];
-
-    make_voucher(one, &(struct sale){.stock = 5}, voucher);
-    order(31, voucher, id);
-    order(32, voucher, other);
-    snprintf(pays, sizeof(pays), "/v1/orders/%s/pay", id);
-    snprintf(refund, sizeof(refund), "/v1/orders/%s/refund", id);
-    snprintf(cancel, sizeof(cancel), "/v1/orders/%s/cancel", other);
-
-    EXPECT(with_key(admin(), "k", NULL, refund), 409, "wrong_state");
-    EXPECT(with_key(payment(), "k",
-                    "{\"payment_ref\":\"once\",\"amount_cents\":" PRICE "}", pays),
-           200, NULL);
-    assert_text(EXPECT(with_key(admin(), "k", NULL, refund), 200, NULL), "status",
-                "refunded");
-    assert_text(EXPECT(with_key(admin(), "k", NULL, refund), 200, NULL), "status",
-                "refunded");
-    /* The payment has key "k" and was done before the refund. So its repetition gets the order,
-       although the order is refunded now. */
-    assert_text(
-        EXPECT(with_key(payment(), "k",
-                        "{\"payment_ref\":\"once\",\"amount_cents\":" PRICE "}", pays),
-               200, NULL),
-        "status", "refunded");
-    EXPECT(with_key(admin(), "k", NULL, cancel), 422, "invalid");
-    EXPECT(with_key(shopper(32), "k", NULL, cancel), 200, NULL);
-    EXPECT(with_key(shopper(32), "k", NULL, cancel), 200, NULL);
-    EXPECT(with_key(shopper(32), "l", NULL, cancel), 409, "wrong_state");
-    assert_int_equal(stock_left(voucher), 5);
-}
-
-/* -- what is not supported is refused -- */
-
-SERVICE_CASE(test_refused__bodies_and_parameters_change_nothing)
-{
-    char voucher[ID_SIZE], id[ID_SIZE];
-
-    make_voucher(one, &(struct sale){.stock = 5}, voucher);
-    EXPECT(request(one, shopper(21), "{\"quantity\":3}", "POST /v1/vouchers/%s/orders",
-                   voucher),
-           422, "invalid");
-    order(21, voucher, id);
-    EXPECT(pay(id, "for 21", PRICE), 200, NULL);
-    EXPECT(
-        request(one, admin(), "{\"amount_cents\":100}", "POST /v1/orders/%s/refund", id),
-        422, "invalid");
-    EXPECT(request(one, admin(), NULL, "POST /v1/orders/%s/refund?amount_cents=100", id),
-           400, "bad_request");
-    EXPECT(request(one, admin(), NULL, "GET /v1/orders?status=paid"), 400, "bad_request");
-    EXPECT(request(one, admin(), NULL, "GET /v1/orders?user_id=21&q=tea"), 400,
-           "bad_request");
-    assert_text(EXPECT(request(one, admin(), NULL, "GET /v1/orders/%s", id), 200, NULL),
-                "status", "paid");
-    assert_int_equal(stock_left(voucher), 4);
-}
-
 /* -- what one instance learns of the other -- */
 
 /* The answer that a service is expected to give to orders of new shoppers. */
@@ -567,46 +340,7 @@ SERVICE_CASE(test_expiry__returns_the_stock_everywhere)
                      1);
 }
 
-/* -- spans -- */
-
-#define TRACE "00-4bf92f3577b34da6a3ce929d0e0e473%d-00f067aa0ba902b7-0%d"
-
-struct search {
-    struct fixture *fixture;
-    char pattern[120];
-};
-
-static bool is_logged(void *arg)
-{
-    const struct search *search = arg;
-    const char *const argv[] = {"grep", "-q", search->pattern, one->log_path, NULL};
-
-    return fixture_run(search->fixture, NULL, argv)->code == 0;
-}
-
-/* In the first round the traceparent is not sampled, and in the second it is. */
-SERVICE_CASE(test_spans__of_a_sampled_trace_are_logged)
-{
-    static const char *const parts[] = {"lock", "queue", "commit", "unlock", "order"};
-    struct search search = {.fixture = *state};
-    char id[ID_SIZE], header[120];
-
-    make_voucher(one, &(struct sale){.stock = 5}, id);
-    for (int trace = 0; trace <= 1; trace++) {
-        snprintf(header, sizeof(header), "traceparent: " TRACE "\r\n", trace, trace);
-        EXPECT(request_with(one, shopper(next_user++), header, NULL,
-                            "POST /v1/vouchers/%s/orders", id),
-               201, NULL);
-    }
-    for (size_t i = 0; i < COUNT_OF(parts); i++) {
-        snprintf(search.pattern, sizeof(search.pattern),
-                 "event=span trace_id=[0-9a-f]*1 .* name=%s ", parts[i]);
-        AWAIT(is_logged, &search);
-    }
-    assert_false(is_logged(&(struct search){*state, "event=span trace_id=[0-9a-f]*0 "}));
-}
-
 int main(void)
 {
-    return cases_run(setup, teardown);
+    return cases_run(setup, fixture_end_group);
 }
