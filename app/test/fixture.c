@@ -555,6 +555,12 @@ struct fixture *fixture_open(void)
     return fixture;
 }
 
+int fixture_setup(void **state)
+{
+    *state = fixture_open();
+    return 0;
+}
+
 void fixture_share_services(struct fixture *fixture)
 {
     while (fixture->services[fixture->shared_services].pid != 0)

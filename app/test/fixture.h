@@ -56,6 +56,9 @@ struct fixture {
  *  as SERVICE_ROLE unless their environment says otherwise. */
 struct fixture *fixture_open(void);
 
+/** The setup of a group that calls only fixture_open(). */
+int fixture_setup(void **state);
+
 /** Stop everything. Returns 0 if all shared services end with 0 and the audit of the data
  *  passes. */
 int fixture_close(struct fixture *fixture);
@@ -65,6 +68,7 @@ int fixture_end_test(void **state);
 /** Open a fixture with a service that all tests of the group share. */
 struct service *fixture_begin_group(void **state, const char *const *env);
 
+/** The teardown of a group. */
 int fixture_end_group(void **state);
 
 void fixture_share_services(struct fixture *fixture);

@@ -17,11 +17,6 @@ static int setup(void **state)
     return 0;
 }
 
-static int teardown(void **state)
-{
-    return fixture_close(*state);
-}
-
 /* Creates a voucher at one instance, and waits until the other knows it. */
 static void make_everywhere(const struct sale *sale, char *ret_id)
 {
@@ -124,5 +119,5 @@ SERVICE_CASE(test_race__fifty_requests_of_one_shopper_place_one_order)
 
 int main(void)
 {
-    return cases_run(setup, teardown);
+    return cases_run(setup, fixture_end_group);
 }

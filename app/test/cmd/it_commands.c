@@ -10,17 +10,6 @@
 #define EXIT_FAILED 2
 #define EXIT_USAGE  64
 
-static int setup(void **state)
-{
-    *state = fixture_open();
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    return fixture_close(*state);
-}
-
 #define RUN(env, ...)                                                                    \
     fixture_run(*state, env, (const char *const[]){"seckill", __VA_ARGS__, NULL})
 
@@ -313,5 +302,5 @@ SERVICE_CASE(test_erase__replaces_one_shopper_or_all_of_ended_sales)
 
 int main(void)
 {
-    return cases_run(setup, teardown);
+    return cases_run(fixture_setup, fixture_end_group);
 }

@@ -16,17 +16,6 @@ static const char *const patient[] = {"SECKILL_ORDER_TIMEOUT_MS=60000",
                                       "SECKILL_IDLE_TIMEOUT_S=3600",
                                       "SECKILL_REQUEST_TIMEOUT_S=600", NULL};
 
-static int setup(void **state)
-{
-    *state = fixture_open();
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    return fixture_close(*state);
-}
-
 static int mend(void **state)
 {
     fixture_mend(*state, "redis");
@@ -233,5 +222,5 @@ MEND_CASE(test_drain__ends_while_postgres_hangs)
 
 int main(void)
 {
-    return cases_run(setup, teardown);
+    return cases_run(fixture_setup, fixture_end_group);
 }

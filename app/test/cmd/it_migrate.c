@@ -30,17 +30,6 @@
 static struct sandbox *sandbox;
 static char schema[20];
 
-static int setup(void **state)
-{
-    *state = fixture_open();
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    return fixture_close(*state);
-}
-
 static const char *next_schema(void)
 {
     static int number;
@@ -691,5 +680,5 @@ MIGRATED_CASE(test_db_migrate__replaces_a_function_in_use)
 
 int main(void)
 {
-    return cases_run(setup, teardown);
+    return cases_run(fixture_setup, fixture_end_group);
 }

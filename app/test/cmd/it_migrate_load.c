@@ -19,17 +19,6 @@
 #define MIGRATION    "sql/migrations/"
 #define VERSIONS_MAX 64
 
-static int setup(void **state)
-{
-    *state = fixture_open();
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    return fixture_close(*state);
-}
-
 static void read_migrations(size_t version, struct embedded *ret_files)
 {
     size_t count = 0;
@@ -201,5 +190,6 @@ int main(void)
         cmocka_unit_test(test_db_migrate__from_each_version_while_the_sale_goes_on),
     };
 
-    return cases_run_all(tests, sizeof(tests) / sizeof(tests[0]), setup, teardown);
+    return cases_run_all(tests, sizeof(tests) / sizeof(tests[0]), fixture_setup,
+                         fixture_end_group);
 }

@@ -10,17 +10,6 @@
 #define OLD "the old secret, for tokens issued before"
 #define NEW "the new secret, for tokens issued later"
 
-static int setup(void **state)
-{
-    *state = fixture_open();
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    return fixture_close(*state);
-}
-
 /* -- keys -- */
 
 static void write_file(const char *path, const char *text)
@@ -179,5 +168,6 @@ int main(void)
         CASE(test_certificate__is_reloaded_on_sighup),
     };
 
-    return cases_run_all(tests, sizeof(tests) / sizeof(tests[0]), setup, teardown);
+    return cases_run_all(tests, sizeof(tests) / sizeof(tests[0]), fixture_setup,
+                         fixture_end_group);
 }
