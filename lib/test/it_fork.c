@@ -28,61 +28,7 @@ struct shared {
     struct fixture *fixture;
     struct rlock_client *client;
     struct call held;
-    bool is_closed;
 };
-
-static void on_forced(enum rlock_status status, void *arg)
-{
-    *(enum rlock_status *)arg = status;
-}
-
-static void on_closed(void *arg)
-{
-    ((struct shared *)arg)->is_closed = true;
-}
-
-static bool is_refused(const struct call *call)
-{
-    return call->answers == 1 && call->status == RLOCK_INVALID;
-}
-
-static bool has_no_effect(void *arg)
-{
-    struct shared *shared = arg;
-    struct rlock_client *client = shared->client;
-    struct rlock *lock = &shared->held.lock;
-    struct call acquired = {0}, released = shared->held, extended = shared->held;
-    enum rlock_status forced = RLOCK_OK;
-
-    released.answers = extended.answers = 0;
-    call_acquire(client, &acquired, "item:8", LEASE_MS);
-    call_release(client, &released);
-    call_extend(client, &extended, LEASE_MS);
-    rlock_release(client, lock, NULL, NULL);
-    rlock_cancel(client, lock);
-    rlock_force_release(client, NAME, NAME_LEN, on_forced, &forced);
-    rlock_flush(client);
-    rlock_client_close(client, on_closed, shared);
-    return is_refused(&acquired) && is_refused(&released) && is_refused(&extended) &&
-           strstr(rlock_client_why(client)->text, "fork") != NULL &&
-           forced == RLOCK_INVALID && shared->is_closed && !rlock_client_is_up(client) &&
-           !rlock_is_held(lock) && rlock_safe_for_us(lock, 0) == 0;
-}
-
-FIXTURE_CASE(test_calls__in_a_child_leave_the_parent_alone)
-{
-    struct fixture *fixture = *state;
-    struct shared shared = {.fixture = fixture, .client = fixture_client(fixture)};
-    struct rlock_stats stats;
-
-    ASSERT_STATUS(acquire(fixture, shared.client, &shared.held, NAME, LEASE_MS),
-                  RLOCK_OK);
-    in_child(has_no_effect, &shared);
-    assert_true(server_has(fixture->server, NAME));
-    ASSERT_STATUS(release(fixture, shared.client, &shared.held), RLOCK_OK);
-    rlock_client_stats(shared.client, &stats);
-    assert_int_equal(stats.reconnects, 0);
-}
 
 static void on_time(uv_timer_t *timer)
 {

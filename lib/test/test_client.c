@@ -254,6 +254,12 @@ CLIENT_CASE(test_flush__stops_the_turn_when_nothing_is_left)
     EXPECT("event failed a 0\n0 down\nstats: failed+1\n");
 }
 
+static void on_forced(enum rlock_status status, void *arg)
+{
+    assert_ptr_equal(arg, self);
+    note("forced %s\n", rlock_status_name(status));
+}
+
 CLIENT_CASE(test_client__in_a_child_does_nothing)
 {
     acquire(0, "a", plain);
@@ -271,10 +277,12 @@ CLIENT_CASE(test_client__in_a_child_does_nothing)
     rlock_release(self->client, &self->locks[0], NULL, NULL);
     rlock_cancel(self->client, &self->locks[1]);
     rlock_raise_fences(self->client, 7);
+    rlock_force_release(self->client, "a", 1, on_forced, self);
     flush();
     EXPECT("2 invalid: inherited by fork(); open a client here\n"
            "0 invalid: inherited by fork(); open a client here\n"
-           "0 invalid: inherited by fork(); open a client here\n");
+           "0 invalid: inherited by fork(); open a client here\n"
+           "forced invalid\n");
     rlock_client_close(self->client, client_test_on_closed, self);
     EXPECT("closed\n");
     rlock_client_close(self->client, NULL, NULL);
