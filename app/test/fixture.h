@@ -193,6 +193,9 @@ bool reply_is(const struct client_reply *reply, int status, const char *code);
 const char *reply_text(const struct client_reply *reply, const char *name);
 int64_t reply_number(const struct client_reply *reply, const char *name);
 
+/** The value of a metric, of which `name` has the labels, too. */
+double service_metric(struct service *service, const char *name);
+
 void print_last_request(void);
 
 const char *reply_header(const struct client_reply *reply, const char *name);

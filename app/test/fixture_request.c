@@ -198,6 +198,17 @@ int64_t reply_retry_after(const struct client_reply *reply)
     return number_of(reply_header(reply, "Retry-After"));
 }
 
+double service_metric(struct service *service, const char *name)
+{
+    const struct client_reply *reply =
+        EXPECT(request(service, NULL, NULL, "GET /metrics"), 200, NULL);
+    char start[100];
+
+    snprintf(start, sizeof(start), "\n%s ", name);
+    ASSERT_CONTAINS(reply->body, start);
+    return strtod(strstr(reply->body, start) + strlen(start), NULL);
+}
+
 /* Returns what violates RFC 9457 or the contract, or NULL if nothing does. */
 static const char *problem_fault(const struct client_reply *reply, const char *code)
 {

@@ -78,11 +78,7 @@ static void request_and_leave(struct order_burst *burst, size_t k, bool is_reset
 
 static bool nothing_in_flight(void *arg UNUSED)
 {
-    const struct client_reply *reply = request(service, NULL, NULL, "GET /metrics");
-    const char *at = strstr(reply->body, "\nseckill_in_flight ");
-
-    assert_non_null(at);
-    return strtod(at + strlen("\nseckill_in_flight "), NULL) <= 1;
+    return service_metric(service, "seckill_in_flight") <= 1;
 }
 
 #define ROUND_CLIENTS 2000

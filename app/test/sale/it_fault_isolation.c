@@ -87,22 +87,10 @@ static void assert_held_wait(void)
         assert_null(client_poll(held.clients[i], false));
 }
 
-static int64_t metric(const char *name)
-{
-    const struct client_reply *reply =
-        EXPECT(request(service, NULL, NULL, "GET /metrics"), 200, NULL);
-    char start[80];
-    const char *line;
-
-    snprintf(start, sizeof(start), "\n%s ", name);
-    line = strstr(reply->body, start);
-    assert_non_null(line);
-    return strtoll(line + strlen(start), NULL, 10);
-}
-
 static void assert_no_reconnects(void)
 {
-    assert_int_equal(metric("seckill_reconnects_total{dependency=\"postgres\"}"), 0);
+    assert_true(service_metric(service,
+                               "seckill_reconnects_total{dependency=\"postgres\"}") == 0);
 }
 
 /* -- held vouchers -- */
@@ -208,7 +196,7 @@ static void assert_expiry_works(int64_t user_id)
 static bool is_leader(void *arg)
 {
     service = arg;
-    return metric("seckill_expiry_leader") == 1;
+    return service_metric(service, "seckill_expiry_leader") == 1;
 }
 
 static bool one_leads(void *arg)

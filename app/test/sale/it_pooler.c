@@ -132,10 +132,8 @@ static bool is_refused(void *service)
 
 static bool has_metric(void *service)
 {
-    const struct client_reply *reply = request(service, NULL, NULL, "GET /metrics");
-
-    return strstr(reply->body, "seckill_postgres_refused{reason=\"pooler_transaction_mode"
-                               "\"} 1\n") != NULL;
+    return service_metric(service, "seckill_postgres_refused{reason="
+                                   "\"pooler_transaction_mode\"}") == 1;
 }
 
 static void check_refusal(const char *settings)
