@@ -108,17 +108,6 @@ REDIS_CASE(test_hung__is_noticed_by_the_probe)
     assert_hang_is_noticed(service, "redis", "why=\"no reply within 750 ms\"");
 }
 
-REDIS_CASE(test_reject__refusing_writes)
-{
-    char voucher_id[ID_SIZE];
-
-    make_known(patient, impatient, 100, voucher_id);
-    redis_do(fixture, "CONFIG SET maxmemory 1");
-    assert_rejected(voucher_id);
-    redis_do(fixture, "CONFIG SET maxmemory 0");
-    assert_sells_again(voucher_id);
-}
-
 /* Another program has stored a value of the type hash under the key of the fence counter. The
    service must not overwrite the value. */
 REDIS_CASE(test_reject__a_fence_of_another_type)
@@ -230,18 +219,6 @@ REDIS_CASE(test_bypass__sells_without_redis)
     EXPECT(place_order(at, 3, foreign, NULL), 409, "order_in_progress");
     redis_do(fixture, "DEL lock:order:3");
     assert_int_equal(sql_broken_guarantees(fixture), 0);
-}
-
-REDIS_CASE(test_bypass__hung)
-{
-    struct service *at = fixture_serve(fixture, bypassing);
-    char voucher_id[ID_SIZE];
-
-    make_voucher(at, &(struct sale){.stock = 100}, voucher_id);
-    fixture_servers(fixture, "pause", "redis");
-    for (int64_t user = 1; user <= 6; user++)
-        EXPECT(place_order(at, user, voucher_id, NULL), 201, NULL);
-    assert_bypassed(at);
 }
 
 REDIS_CASE(test_bypass__killed_in_a_burst)
