@@ -1,13 +1,6 @@
-/* it_feed.c - the feed of all vouchers over HTTP, with real servers: waits, open transactions,
-   crashes. */
+/* it_feed.c - the feed of all vouchers over HTTP, with real servers: waits and open transactions. */
 #include "app/test/fixture.h"
 #include "base/clock.h"
-#include "test/asserts.h"
-#include "test/case_list.h"
-
-#include <signal.h>
-#include <stdlib.h>
-#include <string.h>
 
 static struct service *service;
 
@@ -15,11 +8,6 @@ static int setup(void **state)
 {
     service = fixture_begin_group(state, NULL);
     return 0;
-}
-
-static int teardown(void **state)
-{
-    return fixture_end_group(state);
 }
 
 /* -- reading -- */
@@ -48,10 +36,10 @@ static void take_page(const struct client_reply *reply, struct page *page)
 }
 
 /* Reads the page that comes after page->cursor. */
-static void read_page(struct service *from, struct page *page, int limit, int wait_s)
+static void read_page(struct page *page)
 {
-    take_page(request(from, auditor(), NULL, "GET /v1/events?after=%s&limit=%d&wait_s=%d",
-                      page->cursor, limit, wait_s),
+    take_page(request(service, auditor(), NULL, "GET /v1/events?after=%s&limit=100",
+                      page->cursor),
               page);
 }
 
@@ -60,15 +48,15 @@ static struct page end_of_feed(void)
     struct page page = {.cursor = "0_0"};
 
     do
-        read_page(service, &page, 100, 0);
+        read_page(&page);
     while (page.count > 0);
     return page;
 }
 
 /* Sends a request that waits for changes after the page. */
-static struct client *wait_behind(struct service *at, const struct page *page)
+static struct client *wait_behind(const struct page *page)
 {
-    struct client *client = client_open(&at->address);
+    struct client *client = client_open(&service->address);
     char target[128], text[1024];
     const struct client_request wait = {
         .method = "GET", .target = target, .token = admin()};
@@ -79,31 +67,19 @@ static struct client *wait_behind(struct service *at, const struct page *page)
     return client;
 }
 
-static int64_t metric(struct service *of, const char *name)
-{
-    const struct client_reply *reply = request(of, NULL, NULL, "GET /metrics");
-    char line[100];
-    const char *found;
-
-    snprintf(line, sizeof(line), "\n%s ", name);
-    found = strstr(EXPECT(reply, 200, NULL)->body, line);
-    assert_non_null(found);
-    return (int64_t)(strtod(found + strlen(line), NULL) * 1000);
-}
-
 static bool has_reader(void *of)
 {
-    return metric(of, "seckill_feed_readers") == 1000;
+    return service_metric(of, "seckill_feed_readers") == 1;
 }
 
 static bool has_no_reader(void *of)
 {
-    return metric(of, "seckill_feed_readers") == 0;
+    return service_metric(of, "seckill_feed_readers") == 0;
 }
 
 static bool is_held(void *of)
 {
-    return metric(of, "seckill_feed_held_seconds") > 0;
+    return service_metric(of, "seckill_feed_held_seconds") > 0;
 }
 
 static void order(const char *voucher_id, int64_t user_id, char *ret_id)
@@ -125,7 +101,7 @@ SERVICE_CASE(test_feed__wakes_a_reader)
 
     make_voucher(service, &(struct sale){.stock = 10}, voucher_id);
     page = end_of_feed();
-    reader = wait_behind(service, &page);
+    reader = wait_behind(&page);
     AWAIT(has_reader, service);
     order(voucher_id, 1, order_id);
     take_page(client_read(reader, &patience), &page);
@@ -150,10 +126,10 @@ SERVICE_CASE(test_feed__waits_for_a_transaction_that_is_open)
     snprintf(text, sizeof(text), "select place_orders(%s, '{1}', '{0}', null)", held_id);
     sql_session(*state, text);
     order(voucher_id, 2, order_id);
-    read_page(service, &behind, 100, 0);
+    read_page(&behind);
     assert_int_equal(behind.count, 0);
     assert_string_equal(behind.cursor, page.cursor);
-    reader = wait_behind(service, &page);
+    reader = wait_behind(&page);
     AWAIT(is_held, service);
     sql_session(*state, NULL);
     take_page(client_read(reader, &patience), &page);
@@ -162,58 +138,16 @@ SERVICE_CASE(test_feed__waits_for_a_transaction_that_is_open)
     client_close(reader);
 }
 
-/* A reader that stores its cursor can read on at any instance, even after a crash of the
-   service. */
-SERVICE_CASE(test_feed__continues_after_kill_9)
-{
-    struct service *other = fixture_serve(*state, NULL);
-    char voucher_id[ID_SIZE], order_ids[6][ID_SIZE];
-    struct page page;
-    size_t seen = 0;
-
-    make_voucher(service, &(struct sale){.stock = 10}, voucher_id);
-    page = end_of_feed();
-    for (int i = 0; i < 6; i++)
-        order(voucher_id, i + 1, order_ids[i]);
-    while (seen < 6) {
-        read_page(other, &page, 2, 30);
-        for (size_t i = 0; i < page.count; i++)
-            assert_string_equal(page.ids[i], order_ids[seen++]);
-        service_kill(other);
-        service_respawn(*state, other, NULL);
-        service_await(other, "/readyz", 200);
-    }
-    read_page(other, &page, 2, 0);
-    assert_int_equal(page.count, 0);
-}
-
-SERVICE_CASE(test_feed__readers_end_with_the_service)
-{
-    static const struct client_wait patience = {.timeout_ms = CLIENT_TIMEOUT_MS};
-    struct service *other = fixture_serve(*state, NULL);
-    struct page page = end_of_feed();
-    struct client *reader = wait_behind(other, &page);
-    int64_t began_us = clock_mono_us();
-
-    AWAIT(has_reader, other);
-    service_signal(other, SIGTERM);
-    take_page(client_read(reader, &patience), &page);
-    assert_int_equal(page.count, 0);
-    client_close(reader);
-    assert_int_equal(service_wait(other), 0);
-    ASSERT_NUMBER(clock_mono_us() - began_us, <, 30 * INT64_C(1000000));
-}
-
 SERVICE_CASE(test_feed__a_client_that_leaves_frees_its_place)
 {
     struct page page = end_of_feed();
-    struct client *readers[2] = {wait_behind(service, &page), NULL};
+    struct client *readers[2] = {wait_behind(&page), NULL};
     int64_t began_us = clock_mono_us();
 
     AWAIT(has_reader, service);
     client_close(readers[0]);
     AWAIT(has_no_reader, service);
-    readers[1] = wait_behind(service, &page);
+    readers[1] = wait_behind(&page);
     AWAIT(has_reader, service);
     client_abort(readers[1]);
     AWAIT(has_no_reader, service);
@@ -222,5 +156,5 @@ SERVICE_CASE(test_feed__a_client_that_leaves_frees_its_place)
 
 int main(void)
 {
-    return cases_run(setup, teardown);
+    return cases_run(setup, fixture_end_group);
 }
