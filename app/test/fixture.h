@@ -223,6 +223,11 @@ char *fill(const char *pattern, const char *value, char *ret_text, size_t size);
 /** Create a voucher, and wait until `service` knows it. */
 void make_voucher(struct service *service, const struct sale *sale, char *ret_id);
 
+/** Create a voucher, and wait until `other` knows it, too. The timeout of `other` may be too short
+ *  to create a voucher. */
+void make_known(struct service *service, struct service *other, int64_t stock,
+                char *ret_id);
+
 const struct client_reply *place_order(struct service *service, int64_t user_id,
                                        const char *voucher_id, const char *key);
 

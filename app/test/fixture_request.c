@@ -292,6 +292,16 @@ void make_voucher(struct service *service, const struct sale *sale, char *ret_id
     service_await(service, target, 200);
 }
 
+void make_known(struct service *service, struct service *other, int64_t stock,
+                char *ret_id)
+{
+    char target[64];
+
+    make_voucher(service, &(struct sale){.stock = stock}, ret_id);
+    snprintf(target, sizeof(target), "/v1/vouchers/%s", ret_id);
+    service_await(other, target, 200);
+}
+
 const struct client_reply *place_order(struct service *service, int64_t user_id,
                                        const char *voucher_id, const char *key)
 {

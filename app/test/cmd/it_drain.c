@@ -53,17 +53,6 @@ static void read_answers(struct service *service, struct client **clients, size_
     assert_int_equal(service_wait(service), 0);
 }
 
-/* Creates a voucher at another service, and waits until `hasty` knows the voucher. The timeout of
-   `hasty` may be too short to create a voucher. */
-static void make_known(struct fixture *fixture, struct service *hasty, char *ret_id)
-{
-    char target[64];
-
-    make_voucher(fixture_serve(fixture, NULL), &(struct sale){.stock = 1000}, ret_id);
-    snprintf(target, sizeof(target), "/v1/vouchers/%s", ret_id);
-    service_await(hasty, target, 200);
-}
-
 static bool all_hold_locks(void *arg)
 {
     return redis_order_locks(arg) == CLIENTS;
@@ -197,7 +186,7 @@ static void drain_without(struct fixture *fixture, const char *which, const char
     struct order_burst burst = {.first_user = 1};
     struct client *clients[CLIENTS] = {NULL};
 
-    make_known(fixture, service, burst.voucher_id);
+    make_known(fixture_serve(fixture, NULL), service, 1000, burst.voucher_id);
     fixture_servers(fixture, "pause", which);
     request_all(service, &burst, clients, CLIENTS);
     EXPECT(request(service, NULL, NULL, "GET /healthz"), 200, NULL);

@@ -28,16 +28,6 @@ static inline int close_fixture(void **state UNUSED)
     return fixture_close(fixture);
 }
 
-static inline void make_known(struct service *service, struct service *other,
-                              int64_t stock, char *ret_id)
-{
-    char target[64];
-
-    make_voucher(service, &(struct sale){.stock = stock}, ret_id);
-    snprintf(target, sizeof(target), "/v1/vouchers/%s", ret_id);
-    service_await(other, target, 200);
-}
-
 struct attempt {
     struct service *service;
     char voucher_id[ID_SIZE];
