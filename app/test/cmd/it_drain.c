@@ -132,53 +132,6 @@ SERVICE_CASE(test_drain__under_load_loses_nothing)
                      burst.tally[TALLY_PLACED]);
 }
 
-static bool refuses_connections(void *arg)
-{
-    struct service *service = arg;
-    struct client *client = client_open(&service->address);
-
-    if (client != NULL)
-        client_close(client);
-    return client == NULL;
-}
-
-SERVICE_CASE(test_drain__answers_one_request_on_an_idle_connection)
-{
-    const char *const env[] = {"SECKILL_DRAIN_S=30", NULL};
-    static const char hello[] = "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n";
-    struct service *service = fixture_serve(*state, env);
-    struct client *client = client_open(&service->address);
-
-    assert_true(client_write(client, hello, sizeof(hello) - 1));
-    EXPECT(client_read(client, &patience), 200, NULL);
-    service_signal(service, SIGTERM);
-    assert_true(becomes_true(refuses_connections, service));
-    assert_true(client_write(client, hello, sizeof(hello) - 1));
-    EXPECT(client_read(client, &patience), 200, NULL);
-    assert_true(client_ends(client, CLIENT_TIMEOUT_MS));
-    client_close(client);
-    assert_int_equal(service_wait(service), 0);
-}
-
-SERVICE_CASE(test_drain__does_not_wait_for_idle_or_slow_clients)
-{
-    static const char posting[] = "POST /v1/vouchers HTTP/1.1\r\nHost: x\r\n"
-                                  "Content-Length: 10\r\n\r\n{";
-    static const char *const beginnings[] = {"", "GET /heal", posting};
-    struct service *service = fixture_serve(*state, patient);
-    struct client *clients[30];
-
-    for (size_t i = 0; i < COUNT_OF(clients); i++) {
-        clients[i] = client_open(&service->address);
-        assert_true(
-            client_write(clients[i], beginnings[i % 3], strlen(beginnings[i % 3])));
-    }
-    EXPECT(request(service, NULL, NULL, "GET /healthz"), 200, NULL);
-    assert_int_equal(service_stop(service), 0);
-    for (size_t i = 0; i < COUNT_OF(clients); i++)
-        client_close(clients[i]);
-}
-
 static void drain_without(struct fixture *fixture, const char *which, const char *may_be)
 {
     const char *const env[] = {"SECKILL_ORDER_TIMEOUT_MS=3000", NULL};

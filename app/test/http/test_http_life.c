@@ -666,7 +666,9 @@ UNIT_CASE(test_stream__ends_when_the_server_quiesces)
     ASSERT_NUMBER(ask(other, "GET /", "")->status, ==, 200);
     http_quiesce(site.http);
     assert_true(client_ends(heard.conn, CLIENT_TIMEOUT_MS));
+    assert_null(client_open(&site.address));
     assert_string_equal(ask(other, "GET /stream", "")->body, "/stream");
+    assert_true(runs_until(has_ended, other));
     client_close(heard.conn);
     client_close(other);
     assert_true(runs_until(is_alone, NULL));
