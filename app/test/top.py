@@ -20,6 +20,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, f"{HERE}/../../load")
 
 import harness # noqa: E402
+import shopping # noqa: E402
 
 PLACE = "var/it/top"
 COLUMNS, LINES = 60, 12
@@ -31,17 +32,11 @@ class World:
     def __init__(self, program, stack):
         self.program = program
         shutil.rmtree(PLACE, ignore_errors=True)
-        self.servers = harness.Servers(f"{PLACE}/servers")
-        stack.callback(self.servers.down)
-        self.servers.up()
-        self.service = harness.Service(program, harness.free_port(), {
-            "SECKILL_DATABASE_URL": self.servers.env["SECKILL_DATABASE_URL"],
-            "SECKILL_REDIS_URL": self.servers.env["SECKILL_REDIS_URL"], "SECKILL_WORKERS": "1",
-            "SECKILL_JWT_SECRET": harness.new_secret(), "SECKILL_RATE_PER_USER": "0", "SECKILL_BATCH_MAX": "1",
-            "SECKILL_ORDER_TIMEOUT_MS": "60000"}, f"{PLACE}/seckill.log")
-        self.service.migrate(self.servers.env["PG_OWNER_URL"])
-        stack.callback(self.service.stop)
-        self.service.start()
+        self.servers = harness.Servers.start(f"{PLACE}/servers", stack)
+        self.service = shopping.start_service(
+            program, PLACE, stack, self.servers.url("service"), self.servers.url("owner"),
+            self.servers.env["SECKILL_REDIS_URL"], SECKILL_WORKERS="1", SECKILL_BATCH_MAX="1",
+            SECKILL_ORDER_TIMEOUT_MS="60000")
 
     def top(self, *arguments, env=None, program=None):
         """Run `seckill top` to its end. Returns the exit code, standard output and standard error."""

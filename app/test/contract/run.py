@@ -26,6 +26,7 @@ ROOT = os.path.abspath(f"{HERE}/../../..")
 sys.path.insert(0, f"{ROOT}/load")
 
 import harness # noqa: E402
+import shopping # noqa: E402
 
 NOT_RUN = 77
 TOOLS = f"{ROOT}/var/contract"
@@ -108,19 +109,11 @@ class World:
     def __init__(self, program, what, stack):
         self.place = f"{ROOT}/var/it/contract-{what}"
         shutil.rmtree(self.place, ignore_errors=True)
-        self.servers = harness.Servers(f"{self.place}/servers")
-        stack.callback(self.servers.down)
-        self.servers.up()
-        self.service = harness.Service(program, harness.free_port(), {
-            "SECKILL_DATABASE_URL": self.servers.env["SECKILL_DATABASE_URL"],
-            "SECKILL_REDIS_URL": self.servers.env["SECKILL_REDIS_URL"], "SECKILL_WORKERS": "2",
-            "SECKILL_JWT_SECRET": harness.new_secret(), "SECKILL_TICKET_SECRET": harness.new_secret(),
-            "SECKILL_RATE_PER_USER": "0", "SECKILL_ORDER_TIMEOUT_MS": "60000",
-            "SECKILL_LISTENERS_MAX": "0"}, # a stream ends after one event
-            f"{self.place}/seckill.log")
-        self.service.migrate(self.servers.env["PG_OWNER_URL"])
-        stack.callback(self.service.stop)
-        self.service.start()
+        self.servers = harness.Servers.start(f"{self.place}/servers", stack)
+        self.service = shopping.start_service(
+            program, self.place, stack, self.servers.url("service"), self.servers.url("owner"),
+            self.servers.env["SECKILL_REDIS_URL"], SECKILL_TICKET_SECRET=harness.new_secret(),
+            SECKILL_ORDER_TIMEOUT_MS="60000", SECKILL_LISTENERS_MAX="0") # a stream ends after one event
         self.url = f"http://127.0.0.1:{self.service.port}"
         self.admin, self.payment = self.service.token(1, "admin"), self.service.token(3, "payment")
 

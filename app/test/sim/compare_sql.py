@@ -4,6 +4,7 @@
 The simulator prints random statements with the results of its model. The statements run in a
 Postgres of this test, whose results must be the same."""
 
+import contextlib
 import os
 import subprocess
 import sys
@@ -29,17 +30,12 @@ def results(url, statements):
 
 def main(program, simulate):
     seed = int(time.time())
-    servers = harness.Servers(PLACE)
-    servers.up()
-    try:
-        service = harness.Service(program, harness.free_port(), {
-            "SECKILL_JWT_SECRET": harness.new_secret()}, "/dev/null")
-        service.migrate(servers.env["PG_OWNER_URL"])
+    with contextlib.ExitStack() as stack:
+        servers = harness.Servers.start(PLACE, stack)
+        harness.Service(program, 0, {}, None).migrate(servers.env["PG_OWNER_URL"])
         lines = harness.run(simulate, "sql", str(seed), str(SCRIPTS)).splitlines()
         expected = [line.split("\t") for line in lines]
         found = results(servers.env["PG_OWNER_URL"], [statement for statement, _ in expected])
-    finally:
-        servers.down()
     for at, ((statement, result), came) in enumerate(zip(expected, found, strict=True)):
         if came != result:
             before = "".join(f"{earlier}\n" for earlier, _ in expected[max(0, at - 5):at])
