@@ -78,15 +78,10 @@ class Nginx(harness.Nginx):
 class World:
     def __init__(self, program, stack):
         shutil.rmtree(PLACE, ignore_errors=True)
-        servers = harness.Servers(f"{PLACE}/servers")
-        stack.callback(servers.down)
-        servers.up()
-        secret = harness.new_secret()
-        self.services = [harness.Service(program, harness.free_port(), {
-            "SECKILL_DATABASE_URL": servers.env["SECKILL_DATABASE_URL"], "SECKILL_REDIS_URL": servers.env["SECKILL_REDIS_URL"],
-            "SECKILL_WORKERS": "2", "SECKILL_JWT_SECRET": secret, "SECKILL_TRUSTED_PROXIES": "127.0.0.1",
-            "SECKILL_ORDER_TIMEOUT_MS": "60000"},
-            f"{PLACE}/seckill{number}.log") for number in range(2)]
+        servers = harness.Servers.start(f"{PLACE}/servers", stack)
+        self.services = [harness.instance(
+            program, f"{PLACE}/seckill{number}.log", servers.url("service"), servers.env["SECKILL_REDIS_URL"],
+            SECKILL_WORKERS="2", SECKILL_TRUSTED_PROXIES="127.0.0.1", SECKILL_ORDER_TIMEOUT_MS="60000") for number in range(2)]
         self.services[0].migrate(servers.env["PG_OWNER_URL"])
         for service in self.services:
             stack.callback(service.stop)
