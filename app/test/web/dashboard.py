@@ -547,17 +547,3 @@ def test_expiry__that_nobody_does_is_told(world):
             thief.kill()
             harness.sql(url, "select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'thief'")
     browser.wait("no trouble", lambda: "expired" not in browser.text("#problems"))
-
-
-def test_stats__are_for_admins_and_check_what_is_asked(world):
-    ask = world.service.call
-    assert ask("GET", "/v1/stats")[0] == 401
-    assert ask("GET", "/v1/stats", world.service.token(7))[0] == 403
-    admin = world.service.token(1, "admin")
-    for wrong in ("1", "-", "1-", "-1", "1-1-1", "a-1", "%2B-1", "9" * 60 + "-1"):
-        status, told = ask("GET", f"/v1/stats?after={wrong}", admin)
-        assert (status, told["code"]) == (400, "bad_request"), wrong
-    status, told = ask("GET", "/v1/stats", admin)
-    last = told["items"][-1][0]
-    status, later = ask("GET", f"/v1/stats?after={last}", admin)
-    assert status == 200 and all(each[0] > last for each in later["items"])

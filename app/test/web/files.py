@@ -24,21 +24,6 @@ def test_files__come_packed_and_plain_with_a_tag_each(world):
         assert headers["X-Content-Type-Options"] == "nosniff"
 
 
-def test_files__that_are_known_are_not_sent_again(world):
-    for path in FILES:
-        tag = world.raw("GET", path)[1]["ETag"]
-        status, headers, body = world.raw("GET", path, {"If-None-Match": f'"other", {tag}'})
-        assert (status, headers["ETag"], body) == (304, tag, b""), path
-        assert world.raw("GET", path, {"If-None-Match": '"other"'})[0] == 200
-        assert world.raw("GET", path, {"If-None-Match": tag, "Accept-Encoding": "gzip"})[0] == 200
-
-
-def test_gzip__is_not_sent_to_those_who_refuse_it(world):
-    for refusal in ("gzip;q=0", "br", "identity", "gzip;q=0, br"):
-        assert "Content-Encoding" not in world.raw("GET", "/", {"Accept-Encoding": refusal})[1], refusal
-    assert "Content-Encoding" in world.raw("GET", "/", {"Accept-Encoding": "gzip;q=0.5"})[1]
-
-
 def test_other_names__are_not_found(world):
     for path in ("/web/", "/web", "/web/shop", "/web/../openapi.yaml", "/web/%2e%2e/openapi.yaml",
                  "/web/shop.js.gz.gz", "/web/" + "x" * 300, "/admin/"):

@@ -46,15 +46,14 @@ class World:
         self.admin = self.service.token(1, "admin")
         self.browser = self.axe = self._chinese = None
 
-    def start(self, env, listen="127.0.0.1", is_first=False):
+    def start(self, env, is_first=False):
         """Start another instance. All instances but the first end with the test."""
         service = harness.Service(self.program, harness.free_port(), {
             "SECKILL_DATABASE_URL": self.private.env["SECKILL_DATABASE_URL"],
             "SECKILL_REDIS_URL": self.private.env["SECKILL_REDIS_URL"],
             "SECKILL_JWT_SECRET": self.secret, "SECKILL_TICKET_SECRET": self.secret,
             "SECKILL_ORDER_TIMEOUT_MS": "60000", "SECKILL_WORKERS": "2", "SECKILL_RATE_PER_USER": "0",
-            "SECKILL_DEV_LOGIN": "1", **env}, "", host=listen.replace("0.0.0.0", "127.0.0.1"))
-        service.env["SECKILL_LISTEN"] = f"{listen}:{service.port}"
+            "SECKILL_DEV_LOGIN": "1", **env}, "")
         service.log_path = f"{self.directory}/service-{service.port}.log"
         if is_first:
             service.migrate(self.private.env["PG_OWNER_URL"])
@@ -95,13 +94,13 @@ class World:
         assert status in (200, 201), (status, told)
         return told
 
-    def raw(self, method, path, headers=None, body=None):
+    def raw(self, method, path, headers=None):
         client = http.client.HTTPConnection("127.0.0.1", self.service.port, timeout=DEADLINE_S)
         try:
-            client.putrequest(method, path, skip_host="Host" in (headers or {}), skip_accept_encoding=True)
-            for name, value in {**(headers or {}), "Content-Length": len(body or "")}.items():
+            client.putrequest(method, path, skip_accept_encoding=True)
+            for name, value in {**(headers or {}), "Content-Length": "0"}.items():
                 client.putheader(name, value)
-            client.endheaders((body or "").encode())
+            client.endheaders()
             reply = client.getresponse()
             return reply.status, dict(reply.getheaders()), reply.read()
         finally:
