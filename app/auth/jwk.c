@@ -55,14 +55,12 @@ static bool read_number(const json_t *jwk, const char *name, char *bytes,
                         struct text *ret_number)
 {
     const json_t *text = json_object_get(jwk, name);
-    size_t len;
 
-    if (!json_is_string(text) ||
-        !base64_decode(json_string_value(text), json_string_length(text), bytes,
-                       NUMBER_BYTES_MAX, &len))
-        return false;
-    *ret_number = (struct text){bytes, len};
-    return len > 0;
+    *ret_number = (struct text){bytes, 0};
+    return json_is_string(text) &&
+           base64_decode(json_string_value(text), json_string_length(text), bytes,
+                         NUMBER_BYTES_MAX, &ret_number->len) &&
+           ret_number->len > 0;
 }
 
 struct jws_key *jwk_create_key(const json_t *jwk, enum config_alg alg)
