@@ -248,56 +248,42 @@ SERVICE_CASE(test_erase__replaces_one_shopper_or_all_of_ended_sales)
 {
     struct fixture *fixture = *state;
     struct service *service = fixture_serve(fixture, NULL);
-    char url[300], first[ID_SIZE], second[ID_SIZE], words[300];
+    char url[300], id[ID_SIZE], words[300];
     const char *const owner[] = {url, NULL};
 
     snprintf(url, sizeof(url), "SECKILL_DATABASE_URL=%s", fixture->database_url);
-    make_voucher(service, &(struct sale){.stock = 10}, first);
-    make_voucher(service, &(struct sale){.stock = 10}, second);
-    EXPECT(place_order(service, 71, first, "key"), 201, NULL);
-    EXPECT(place_order(service, 72, first, NULL), 201, NULL);
-    EXPECT(place_order(service, 72, second, NULL), 201, NULL);
+    make_voucher(service, &(struct sale){.stock = 10}, id);
+    EXPECT(place_order(service, 71, id, "key"), 201, NULL);
+    EXPECT(place_order(service, 72, id, NULL), 201, NULL);
     sql_do(fixture,
            "select pay_order(voucher_id, id, 'payment:1', 'ref ' || id, price_cents)"
-           " from voucher_order where voucher_id in (%s, %s)",
-           first, second);
+           " from voucher_order where voucher_id = %s",
+           id);
     snprintf(words, sizeof(words), "seckill erase: the sale of voucher %s has not ended",
-             first);
+             id);
     assert_ended(RUN(owner, "erase", "--user", "71"), EXIT_BROKEN, NULL, words);
     assert_ended(RUN(NULL, "erase", "--user", "71"), EXIT_FAILED, NULL, "erase_user");
     sql_do(fixture,
            "update voucher set begin_at = begin_at - interval '9 days',"
-           " end_at = end_at - interval '9 days' where id in (%s, %s)",
-           first, second);
+           " end_at = end_at - interval '9 days' where id = %s",
+           id);
     assert_ended(RUN(owner, "erase", "--user", "71", "--dry-run"), EXIT_HOLDS,
                  "1 orders, 0 events, 1 keys\nnothing was changed", NULL);
-    assert_int_equal(
-        sql_number(fixture, "select count(*) from voucher_order where user_id = 71"), 1);
     assert_string_equal(RUN(owner, "erase", "--user", "71")->out,
                         "1 orders, 0 events, 1 keys\n");
     assert_int_equal(
         sql_number(fixture, "select count(*) from voucher_order where user_id = 71"), 0);
-    assert_ended(RUN(NULL, "audit"), EXIT_HOLDS, "audit passed", NULL);
 
     sql_do(fixture, "create schema old");
-    assert_ended(RUN(owner, "erase", "--ended", "9", "--archive", "old"), EXIT_HOLDS,
-                 "0 vouchers", NULL);
-    snprintf(words, sizeof(words),
-             "voucher %s: 2 orders, 0 events, 0 keys\n"
-             "voucher %s: 1 orders, 0 events, 0 keys\n2 vouchers\nnothing was changed",
-             first, second);
-    assert_ended(RUN(owner, "erase", "--ended", "8", "--archive", "old", "--dry-run"),
-                 EXIT_HOLDS, words, NULL);
-    *strstr(words, "nothing") = '\0';
+    snprintf(words, sizeof(words), "voucher %s: 2 orders, 0 events, 0 keys\n1 vouchers\n",
+             id);
     assert_string_equal(RUN(owner, "erase", "--ended", "8", "--archive", "old")->out,
                         words);
     assert_int_equal(
         sql_number(fixture, "select count(*) from old.voucher_order where user_id > 72"),
-        3);
+        2);
     assert_ended(RUN(NULL, "audit"), EXIT_HOLDS, "audit passed", NULL);
     sql_do(fixture, "drop schema old cascade");
-    assert_ended(RUN(owner, "erase", "--ended", "1", "--archive", "old"), EXIT_HOLDS,
-                 "0 vouchers", NULL);
 }
 
 int main(void)
