@@ -111,41 +111,6 @@ SENTINEL_CASE(test_redis_conn__gives_the_sentinel_its_password)
     server_stop(&guarded);
 }
 
-SENTINEL_CASE(test_redis_conn__tells_why_it_finds_no_primary)
-{
-    struct fixture *fixture = *state;
-    struct {
-        unsigned port;
-        const char *master, *why;
-    } cases[] = {
-        {topology.sentinels[0].port, "other", "the sentinel knows no primary other"},
-        {port_free(), TOPOLOGY_MASTER, "sentinel: connect: connection refused"},
-        {topology.servers[0].port, TOPOLOGY_MASTER,
-         "sentinel: the server is no sentinel"},
-    };
-    char url[128];
-
-    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
-        struct probe probe;
-
-        snprintf(url, sizeof(url), "redis-sentinel://127.0.0.1:%u?master=%s",
-                 cases[i].port, cases[i].master);
-        probe_open(&probe, fixture, url, TIMEOUT_MS);
-        probe_wait(&probe, &probe.downs, 1);
-        probe_assert_why(&probe, cases[i].why);
-        assert_int_equal(probe.ups, 0);
-        probe_close(&probe);
-    }
-    {
-        struct probe probe;
-
-        probe_open(&probe, fixture, topology.sentinels[0].tcp_url, TIMEOUT_MS);
-        probe_wait(&probe, &probe.downs, 1);
-        probe_assert_why(&probe, "the server is a sentinel");
-        probe_close(&probe);
-    }
-}
-
 SENTINEL_CASE(test_redis_conn__goes_on_without_its_sentinel)
 {
     struct fixture *fixture = *state;
