@@ -69,9 +69,9 @@ def measure(cases):
     return found
 
 
-def summarise(found, first=None):
+def summarise(found):
     """The medians of each case, and the medians of the ratios to the first case within a round."""
-    base = found[first or next(iter(found))]
+    base = found[next(iter(found))]
     return {name: {"median": {what: round(statistics.median(each[what] for each in rounds), 2) for what in rounds[0]},
                    "ratio": {what: round(statistics.median(each[what] / of[what] if of[what] else 0
                                                            for each, of in zip(rounds, base)), 3) for what in rounds[0]}}

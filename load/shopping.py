@@ -34,9 +34,9 @@ def await_durability(service, level):
 
 
 @contextlib.contextmanager
-def selling(service, tokens, orders, pause_s=0, address=None):
+def selling(service, tokens, orders, pause_s=0):
     """Shoppers who order a new voucher. `orders` orders are acknowledged before the block, and again after it."""
-    shoppers = Shoppers(address or service, service.create_voucher("sale", 1_000_000), tokens, pause_s)
+    shoppers = Shoppers(service, service.create_voucher("sale", 1_000_000), tokens, pause_s)
     try:
         shoppers.await_more(orders)
         yield shoppers

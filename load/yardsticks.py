@@ -107,9 +107,9 @@ class Redis:
         self.set_all(are_locked=False)
         return found
 
-    def pairs_per_s(self, locks, pipeline=2, calls=None):
+    def pairs_per_s(self, locks, pipeline=2):
         """Pairs of acquire and release per second with `locks` per call, on two connections as the service has."""
-        acquires, releases = self.measure(locks, 2, pipeline, calls or LOCKS // locks)
+        acquires, releases = self.measure(locks, 2, pipeline, LOCKS // locks)
         return composite(acquires[0], releases[0])
 
     def single_pairs_per_s(self):

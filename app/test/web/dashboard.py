@@ -46,12 +46,11 @@ Promise.all([import('/web/stats.js'), import('/web/problems.js')]).then(([{Stats
 """
 
 
-def open_dashboard(world, afresh=True, url=None, ready="instance"):
+def open_dashboard(world, url=None, ready="instance"):
     browser = world.browser
-    browser.open(f"{url or world.url}/admin", afresh)
-    if afresh:
-        browser.wait("the way in", lambda: browser.one("#demo").is_displayed())
-        browser.one("#demo").click()
+    browser.open(f"{url or world.url}/admin")
+    browser.wait("the way in", lambda: browser.one("#demo").is_displayed())
+    browser.one("#demo").click()
     browser.wait_text("#health", ready)
     return browser
 
