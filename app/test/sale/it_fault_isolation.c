@@ -1,8 +1,8 @@
 /*
  * it_fault_isolation.c - slow work does not delay other work.
  *
- * The slow work is: orders of vouchers whose rows are locked, the expiry of these orders, and heavy
- * reads. Each service has one event loop.
+ * The slow work is: orders of vouchers whose rows are locked, the expiry of these orders, and reads
+ * of a locked table. Each service has one event loop.
  */
 #include "app/test/sale/fault_fixture.h"
 
@@ -16,7 +16,6 @@
 
 static const char *const env_6_s[] = {"SECKILL_WORKERS=1", TIMEOUT("6"), NULL};
 static const char *const env_20_s[] = {"SECKILL_WORKERS=1", TIMEOUT("20"), NULL};
-static const char *const env_60_s[] = {"SECKILL_WORKERS=1", TIMEOUT("60"), NULL};
 
 static struct service *service;
 
@@ -233,64 +232,6 @@ ISOLATION_CASE(test_expiry__one_instance_does_it_another_takes_over)
 }
 
 /* -- reads -- */
-
-#define READS 450
-
-struct mix {
-    struct order_burst orders;
-    size_t listed, refused;
-};
-
-static bool is_order(size_t k)
-{
-    return k % 10 == 0;
-}
-
-static size_t mix_write(size_t k, char *buf, size_t size, void *arg)
-{
-    char target[64];
-    const struct client_request get = {.method = "GET", .target = target};
-
-    if (is_order(k))
-        return burst_write(k, buf, size, arg);
-    snprintf(target, sizeof(target), "/v1/vouchers?limit=100&cursor=0_%zu", 1000000 + k);
-    return client_format(&get, buf, size);
-}
-
-static void mix_answer(size_t k, const struct client_reply *reply, void *arg)
-{
-    struct mix *mix = arg;
-
-    if (is_order(k))
-        burst_answer(k, reply, arg);
-    else if (reply->status == 503)
-        mix->refused++;
-    else if (reply->status == 200)
-        mix->listed++;
-}
-
-ISOLATION_CASE(test_reads__more_than_can_be_served_delay_no_order)
-{
-    struct mix mix = {.orders = {.first_user = 1}};
-    struct load_plan plan = {.connections = 300,
-                             .requests = READS,
-                             .write = mix_write,
-                             .answer = mix_answer,
-                             .arg = &mix};
-
-    service = fixture_serve(fixture, env_60_s);
-    plan.services[0] = service;
-    sql_do(fixture,
-           "select count(*) from generate_series(1, 100) n, lateral"
-           " create_voucher(nextval('voucher_id_seq'), 'long', repeat('x', 4000), 1, 1,"
-           "  1, 1, now() - interval '1 h', now() + interval '1 h', 3600 + n)");
-    make_voucher(service, &(struct sale){.stock = READS}, mix.orders.voucher_id);
-    assert_int_equal(load_run(&plan), READS);
-    assert_int_equal(mix.orders.tally[TALLY_PLACED], READS / 10);
-    assert_int_equal(mix.listed + mix.refused, READS - READS / 10);
-    ASSERT_NUMBER(mix.listed, >, 0);
-    assert_no_reconnects();
-}
 
 ISOLATION_CASE(test_reads__slow_ones_fail_alone)
 {
