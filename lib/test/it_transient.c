@@ -154,31 +154,6 @@ FIXTURE_CASE(test_rlock_refusal__names_the_reason)
     rmdir(dump);
 }
 
-static bool is_login_refused(void *arg)
-{
-    return rlock_refusal(rlock_client_why(arg)) == RLOCK_REFUSED_LOGIN;
-}
-
-FIXTURE_CASE(test_rlock_refusal__of_a_login)
-{
-    struct fixture *fixture = *state;
-    struct rlock_client *clients[2];
-    char url[128];
-
-    server_do(fixture->server, "CONFIG SET requirepass secret");
-    snprintf(url, sizeof(url), "redis://:wrong@127.0.0.1:%u", fixture->server->port);
-    for (int i = 0; i < 2; i++) {
-        clients[i] = fixture_open(
-            fixture, (struct rlock_client_options){
-                         .redis_url = i == 0 ? url : fixture->server->tcp_url,
-                         .timeout_ms = TIMEOUT_MS});
-        FIXTURE_AWAIT(fixture, is_login_refused, clients[i]);
-        expect_refusal(fixture, clients[i], RLOCK_REFUSED_LOGIN);
-    }
-    server_do(fixture->server, "CONFIG SET requirepass %s", "");
-    fixture_wait_up(fixture, clients[1]);
-}
-
 /** A lock can be extended and released although memory is full, because a release frees memory. */
 FIXTURE_CASE(test_release__of_a_server_without_memory_is_done)
 {
