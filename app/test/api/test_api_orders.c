@@ -187,6 +187,7 @@ API_CASE(test_tickets__are_issued_and_required)
     snprintf(twice, sizeof(twice), "%s%s", header, header);
     ASSERT_TEXT(ask(PLACE, SHOPPER, twice, NULL), "403 ticket_required");
     ASSERT_TEXT(ask("POST /v1/vouchers/7/ticket", NULL, NULL, NULL), UNAUTHENTICATED);
+    ASSERT_CONTAINS(ask("POST /v1/vouchers/7/ticket", SHOPPER, NULL, "1"), "400 ");
     fake.entry.stock_left = 0;
     ASSERT_TEXT(ask("POST /v1/vouchers/7/ticket", SHOPPER, NULL, NULL), "409 sold_out");
     fake.entry.stock_left = 1;

@@ -331,6 +331,18 @@ STORE_CASE(test_reads__are_answered_at_their_deadline)
     assert_false(uv_is_active((uv_handle_t *)&shop->deadline_timer));
 }
 
+STORE_CASE(test_reads__of_events_have_the_deadline_of_their_request)
+{
+    const struct event_filter filter = {
+        .voucher_id = 7, .limit = 21, .deadline_us = simulated_us + 100000};
+
+    store_list_events(shop, &filter, on_events, shop);
+    pass_ms(99);
+    ASSERT_SAID("");
+    pass_ms(21);
+    ASSERT_SAID("timeout;");
+}
+
 STORE_CASE(test_reads__wait_for_a_table_lock_behind_the_others)
 {
     call_read_order();
