@@ -438,6 +438,55 @@ static void on_reply(struct redis_command *command UNUSED, enum rlock_status sta
     assert_true(status == RLOCK_OK || status == RLOCK_REFUSED);
 }
 
+static unsigned messages, replies;
+
+static void count_message(const struct redis_reply *message UNUSED, void *arg UNUSED)
+{
+    messages++;
+}
+
+static void count_reply(struct redis_command *command UNUSED,
+                        enum rlock_status status UNUSED,
+                        const struct redis_reply *reply UNUSED)
+{
+    replies++;
+}
+
+CONN_CASE(test_redis_conn_take_reply__tells_messages_from_replies)
+{
+    static const struct redis_url url = {.host_count = 1, .hosts = {{1, "127.0.0.1"}}};
+    static const struct {
+        const char *text;
+        bool subscribes, is_message;
+    } cases[] = {
+        {"*3\r\n+message\r\n+c\r\n+x\r\n", true, true},
+        {"*3\r\n+smessage\r\n+c\r\n+x\r\n", true, true}, /* of a shard */
+        {"*3\r\n+subscribe\r\n+c\r\n:1\r\n", true, false},
+        {"+message\r\n", true, false},
+        {"*3\r\n+message\r\n+c\r\n+x\r\n", false, false}, /* of a script */
+    };
+    struct conn_test *test = *state;
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        struct redis_command command = {.done = count_reply};
+        redisReply *reply = parse(cases[i].text);
+        struct redis_conn *conn;
+
+        open_conn(test, 0, &url);
+        conn = test->conns[0];
+        conn->on_message = cases[i].subscribes ? count_message : NULL;
+        conn->state = CONN_UP;
+        list_append(&conn->pending, &command.link);
+        messages = replies = 0;
+        redis_conn_take_reply(conn, (const void *)reply, false);
+        freeReplyObject(reply);
+        if (messages != cases[i].is_message || replies != !cases[i].is_message)
+            fail_msg("case %zu: %u messages, %u replies", i, messages, replies);
+        list_remove(&command.link);
+        close_conns(test);
+    }
+}
+
 /** While another command is pending, the connection stays. */
 CONN_CASE(test_redis_conn_take_reply__follows_an_error_of_a_cluster)
 {
