@@ -588,6 +588,7 @@ CONN_CASE(test_redis_guide_ask__wakes_the_connection_at_its_deadline)
     conn->on_timer(&conn->timer);
     assert_int_equal(conn->state, CONN_ASKING);
     ASSERT_NUMBER(conn->timer_at_us, ==, NOW_US + TIMEOUT_MS * 1000);
+    ASSERT_NUMBER(uv_timer_get_repeat(&conn->timer), ==, 0); /* once */
 }
 
 static struct redis_conn *open_guided(struct conn_test *test)
