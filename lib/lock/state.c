@@ -183,7 +183,6 @@ static void call_back(struct rlock_client *client, struct rlock *lock)
     } else if (subject == NULL) {
         finish(lock, RLOCK_STATE_IDLE, status);
     } else {
-        lock->subject = NULL;
         rlock_orphan_recycle(client, lock);
         callback(subject, status, arg);
     }

@@ -465,6 +465,28 @@ UNIT_CASE(test_auth_make__fails_without_the_header_of_its_key)
     ASSERT_NUMBER(headless, >, 0);
 }
 
+UNIT_CASE(test_auth_make__fails_without_memory)
+{
+    const struct identity made = {.user_id = 7};
+    struct config config = jwt_config(SECRET, "");
+    struct auth *auth;
+    bool has_failed = true;
+
+    ASSERT_STATUS(auth_create(&config, &auth, NULL), RLOCK_OK);
+    for (unsigned number = 1; has_failed; number++) {
+        enum rlock_status status;
+        char *token = NULL;
+
+        torture_fail(number, 0);
+        status = auth_make(auth, &made, NOW_S, 10, &token, NULL);
+        has_failed = torture_stop();
+        if (has_failed != (status == RLOCK_NO_MEMORY))
+            fail_msg("allocation %u: %s", number, rlock_status_name(status));
+        free(token);
+    }
+    auth_free(auth);
+}
+
 UNIT_CASE(test_auth_create__limits_the_number_of_keys)
 {
     char keys[(AUTH_KEYS_MAX + 1) * 120];

@@ -553,8 +553,7 @@ MIGRATED_CASE(test_db_migrate__functions_use_their_own_schema_only)
         sandbox_number(sandbox,
                        "select count(*) from pg_proc p"
                        " where pronamespace = current_schema::regnamespace and prosecdef"
-                       " and (not array_to_string(proconfig, ' ') like '%%search_path=%%'"
-                       "  or has_function_privilege('public', p.oid, 'execute'))"),
+                       " and not array_to_string(proconfig, ' ') like '%%search_path=%%'"),
         0);
 }
 

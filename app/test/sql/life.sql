@@ -469,6 +469,11 @@ group by proname > 'next' order by 1;
 --> add_webhook advance_feed advance_ids archive_vouchers beat cancel_order change_order change_webhook create_voucher create_voucher_once draw_lotteries erase_ended erase_user ...
 --> next_voucher_id note_webhook patch_voucher pay_order place_many place_orders read_entry redeem_order refund_order remove_webhook ...
 
+select count(*) from pg_proc
+where pronamespace = current_schema::regnamespace
+  and prosecdef and has_function_privilege('public', oid, 'execute');
+--> 0
+
 -- test_grant_service__grants_no_function_of_another_schema
 create function given.beat() returns void language sql as '';
 revoke execute on function given.beat() from public;
