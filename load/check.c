@@ -127,32 +127,47 @@ static int compare_rows(const void *a, const void *b)
     return compare(left->id, right->id);
 }
 
+static int compare_entries(const void *a, const void *b)
+{
+    const struct entry *left = a, *right = b;
+    int by_shopper = compare(left->shopper, right->shopper);
+
+    return by_shopper != 0 ? by_shopper : compare(left->voucher, right->voucher);
+}
+
 /* -- main -- */
 
-/* Checks each shopper that has a request or a row. The admin has the number 0, and so comes
-   first. */
+/* Checks each shopper that has a request, a row or an entry. The admin has the number 0, and so
+   comes first. */
 static void check_all(void)
 {
     struct op *op = input.ops, *ops_end = input.ops + input.op_count;
     struct row *row = input.rows, *rows_end = input.rows + input.row_count;
+    struct entry *entry = input.entries, *entries_end = entry + input.entry_count;
 
-    while (op < ops_end || row < rows_end) {
-        struct shopper shopper = {.ops = op, .rows = row};
+    while (op < ops_end || row < rows_end || entry < entries_end) {
+        struct shopper shopper = {.ops = op, .rows = row, .entries = entry};
         int64_t id = op < ops_end ? op->shopper : NEVER;
 
         if (row < rows_end && row->shopper < id)
             id = row->shopper;
+        if (entry < entries_end && entry->shopper < id)
+            id = entry->shopper;
         while (op < ops_end && op->shopper == id)
             op++;
         while (row < rows_end && row->shopper == id)
             row++;
+        while (entry < entries_end && entry->shopper == id)
+            entry++;
         shopper.ops_end = op;
         shopper.rows_end = row;
+        shopper.entries_end = entry;
         check_shopper(&shopper);
     }
     for (op = input.ops; op < ops_end && op->shopper == 0; op++)
         ;
     check_restocks(&(struct shopper){.ops = input.ops, .ops_end = op});
+    check_draws();
 }
 
 void sort(void *array, size_t count, size_t size, int (*by)(const void *, const void *))
@@ -167,6 +182,7 @@ static void sort_input(void)
 
     sort(input.rows, input.row_count, sizeof(*input.rows), compare_rows);
     sort(input.ops, input.op_count, sizeof(*input.ops), compare_ops);
+    sort(input.entries, input.entry_count, sizeof(*input.entries), compare_entries);
     start_us = NEVER;
     for (size_t i = 0; i < input.op_count; i++) {
         const struct op *op = &input.ops[i];

@@ -18,6 +18,7 @@ enum kind { ORDER, CANCEL, RESTOCK };
     X(UNKNOWN)                                                                           \
     X(PLACED)                                                                            \
     X(REPEATED)                                                                          \
+    X(ENTERED)                                                                           \
     X(DONE)                                                                              \
     X(SOLD_OUT)                                                                          \
     X(ALREADY_ORDERED)                                                                   \
@@ -61,6 +62,13 @@ struct row {
     bool is_end_acknowledged;
 };
 
+/** A shopper's entry in a lottery. */
+struct entry {
+    int64_t voucher, shopper;
+    bool has_won, has_order;
+    bool is_acknowledged; /* by a 202 */
+};
+
 enum event_kind { PLACEMENT, END, STOCK };
 
 /** A change of a voucher's stock. Ids increase in commit order. */
@@ -81,7 +89,8 @@ struct input {
     struct row *rows;
     struct event *events;
     struct voucher *vouchers;
-    size_t op_count, row_count, event_count, voucher_count;
+    struct entry *entries;
+    size_t op_count, row_count, event_count, voucher_count, entry_count;
     /* number of answers to no request, or to an answered request */
     size_t unmatched_count;
 };
@@ -97,6 +106,8 @@ struct input {
     X(TRUE_ALREADY, "already_ordered")                                                   \
     X(TRUE_IN_PROGRESS, "in_progress")                                                   \
     X(TRUE_CLOCK, "clock")                                                               \
+    X(ENTRIES, "entries")                                                                \
+    X(DRAW, "draw")                                                                      \
     X(CHANGES, "changes")                                                                \
     X(REQUESTED, "requested")
 
@@ -110,6 +121,7 @@ enum rule {
 struct shopper {
     struct op *ops, *ops_end;
     struct row *rows, *rows_end;
+    struct entry *entries, *entries_end;
 };
 
 extern struct input input;
@@ -151,6 +163,21 @@ const struct voucher *find_voucher(int64_t id);
 bool was_sold_out(const struct voucher *voucher, const struct op *op);
 
 void check_shopper(const struct shopper *shopper);
+
+/** Return the entry of the shopper, or NULL. */
+struct entry *find_entry(const struct shopper *shopper, int64_t voucher);
+
+/** Check a request that was answered by 202. */
+void check_entered(const struct shopper *shopper, const struct op *op);
+
+/** Check the order of a shopper who has an entry. */
+void check_drawn(struct entry *entry, const struct row *row);
+
+/** Check an entry whose shopper's requests and orders were checked. */
+void check_entry(const struct shopper *shopper, const struct entry *entry);
+
+/** Check how many entries of each lottery have won. */
+void check_draws(void);
 
 /** @admin  the shopper with number 0, who sent all restock requests */
 void check_restocks(const struct shopper *admin);

@@ -135,6 +135,18 @@ static void read_event(const struct reader *reader, enum event_kind kind)
                               .change = kind == END ? 1 : number(reader, 4)});
 }
 
+static void read_entry(const struct reader *reader)
+{
+    struct entry *entry;
+
+    expect_words(reader, 4);
+    input.entries = grow(input.entries, input.entry_count, sizeof(*input.entries));
+    entry = &input.entries[input.entry_count++];
+    *entry = (struct entry){.voucher = number(reader, 1),
+                            .shopper = number(reader, 2),
+                            .has_won = number(reader, 3) != 0};
+}
+
 void read_table(const char *path)
 {
     struct reader reader = open_file(path);
@@ -148,6 +160,8 @@ void read_table(const char *path)
             read_event(&reader, END);
         else if (is_word(&reader, 0, "stock"))
             read_event(&reader, STOCK);
+        else if (is_word(&reader, 0, "entry"))
+            read_entry(&reader);
         else
             fail(&reader, "unknown kind of line");
     }
@@ -170,6 +184,8 @@ static enum answer classify(enum kind kind, int64_t status, const char *code)
 
     if (kind == ORDER && (status == 200 || status == 201))
         return status == 201 ? PLACED : REPEATED;
+    if (status == 202)
+        return ENTERED;
     if (status == 200)
         return DONE;
     for (size_t i = 0; i < sizeof(codes) / sizeof(codes[0]); i++) {

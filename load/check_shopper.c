@@ -201,6 +201,9 @@ static void check_answer(const struct shopper *shopper, const struct op *op)
     case REPEATED:
         check_repeated(shopper, op);
         break;
+    case ENTERED:
+        check_entered(shopper, op);
+        break;
     case DONE:
     case WRONG_STATE:
         if (op->kind == CANCEL)
@@ -249,10 +252,13 @@ static bool claim_unknown(const struct shopper *shopper, const struct row *row,
 static void check_row(const struct shopper *shopper, const struct row *row)
 {
     const struct voucher *voucher = find_voucher(row->voucher);
+    struct entry *entry = find_entry(shopper, row->voucher);
     int64_t live = 1;
 
     checked[REQUESTED]++;
-    if (!row->is_acknowledged && !claim_unknown(shopper, row, false))
+    if (entry != NULL)
+        check_drawn(entry, row);
+    else if (!row->is_acknowledged && !claim_unknown(shopper, row, false))
         add_violation(REQUESTED, NULL, row, "no request explains this row");
     if (row->end_id != NEVER && !row->is_end_acknowledged &&
         !claim_unknown(shopper, row, true))
@@ -262,7 +268,8 @@ static void check_row(const struct shopper *shopper, const struct row *row)
         return;
     }
     checked[WINDOW]++;
-    if (row->created_us < voucher->begin_us || row->created_us >= voucher->end_us)
+    if ((row->created_us >= voucher->end_us) != (entry != NULL) ||
+        row->created_us < voucher->begin_us)
         add_violation(WINDOW, NULL, row, "created outside the sale window");
     checked[LIMIT]++;
     for (const struct row *older = row - 1;
@@ -283,6 +290,8 @@ void check_shopper(const struct shopper *shopper)
         check_answer(shopper, op);
     for (struct row *row = shopper->rows; row < shopper->rows_end; row++)
         check_row(shopper, row);
+    for (struct entry *entry = shopper->entries; entry < shopper->entries_end; entry++)
+        check_entry(shopper, entry);
 }
 
 /* -- restocks -- */

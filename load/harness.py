@@ -352,13 +352,13 @@ class Service:
             subprocess.run([self.program, "token", "--user", "1", "--count", str(count)],
                            env=self.env, stdout=out, check=True)
 
-    def create_voucher(self, title, stock, begin_in_s=-60, end_in_s=86400, limit=1):
+    def create_voucher(self, title, stock, begin_in_s=-60, end_in_s=86400, limit=1, admission="first_come"):
         self.admin = self.admin or self.token(1, "admin")
         status, voucher = self.call(
             "POST", "/v1/vouchers", self.admin,
             {"title": title, "price_cents": 900, "face_value_cents": 10000, "stock": stock,
              "per_user_limit": limit, "begin_at": moment(begin_in_s), "end_at": moment(end_in_s),
-             "pay_within_s": 86400}) # no order expires during a benchmark
+             "admission": admission, "pay_within_s": 86400}) # no order expires during a benchmark
         if status != 201:
             raise Failed(f"cannot create a voucher: {status} {voucher}")
         wait_for("the voucher is known", lambda: self.is_known(voucher["id"]))

@@ -47,11 +47,14 @@ RULES = {
     "same_key": "every 200 is the order of its key; later answers for the key name the same order",
     "stock": "never more live orders than stock; stock_left is correct",
     "limit": "no shopper ever has more live orders than the limit",
-    "window": "no row was created outside the sale window",
+    "window": "no row was created outside the sale window, or for a lottery before its end",
     "sold_out": "sold_out only while no stock was left",
     "already_ordered": "already_ordered only while that order is live and the limit is reached",
     "in_progress": "order_in_progress only during another request of the shopper",
-    "clock": "not_started only before the sale, sale_ended only after it",
+    "clock": "not_started only before the sale, sale_ended only after it, no new entry after it",
+    "entries": "every 202 has one entry; every entry is explained by a request that was not refused",
+    "draw": "as many entries win as there is stock; each of them, and no other, gets one order",
+    "verified": "`seckill-verify-draw` passed with the commitment from before the draw, and names the same winners",
     "changes": "every acknowledged cancel and restock is recorded; wrong_state only for such a state",
     "requested": "every row and change is explained by a request that was not refused",
     "audit": "`seckill audit` passed",
@@ -83,6 +86,7 @@ class Sale(deploy.Deployment):
         """load/lab/DEFECT.sql is installed before an instance connects."""
         self.defect = defect
         self.standby = None # its servers
+        self.commitments = {} # of the lotteries, by voucher
         super().__init__(program, servers, place, stack, SECKILL_LOCK_LEASE_MS=str(LEASE_MS), **options)
         upstream = "".join(f"server 127.0.0.1:{service.port} max_fails=0; " for service in self.services)
         self.nginx = harness.Nginx(place, 1, LOCATION, UPSTREAM.format(instances=upstream))
@@ -93,12 +97,21 @@ class Sale(deploy.Deployment):
         if self.defect:
             harness.run("psql", "-XAtq", "-v", "ON_ERROR_STOP=1", "-f", f"{harness.LOAD}/lab/{self.defect}.sql", self.superuser_url)
 
+    def empty(self):
+        super().empty()
+        self.commitments = {}
+
+    def lottery(self, stock):
+        voucher = self.voucher(stock, admission="lottery")
+        self.commitments[voucher] = self.service.call("GET", f"/v1/vouchers/{voucher}")[1]["commitment"]
+        return voucher
+
     def answered_by_first(self):
         """The number of requests that the first instance has answered since its start."""
         return sum(value for _, value in self.service.metrics("seckill_http_requests_total"))
 
     def rows(self):
-        return int(self.sql("select count(*) from voucher_order")[0])
+        return int(self.sql("select (select count(*) from voucher_order) + (select count(*) from lottery_entry)")[0])
 
     def wait_until_idle(self):
         """A Postgres process may still run a transaction of a killed instance."""
@@ -119,7 +132,9 @@ class Sale(deploy.Deployment):
                     "coalesce(request_key, '-') from voucher_order",
                     "'end', voucher_id, id, unix_us(at), order_id from order_event "
                     "where to_status >= 'cancelled'",
-                    "'stock', voucher_id, id, unix_us(at), stock_change from stock_event"):
+                    "'stock', voucher_id, id, unix_us(at), stock_change from stock_event where detail is null",
+                    "'entry', e.voucher_id, e.user_id, (e.rank <= l.last_rank)::integer "
+                    "from lottery_entry e join lottery l on l.voucher_id = e.voucher_id"):
                 subprocess.run(
                     ["psql", "-XAtq", "-v", "ON_ERROR_STOP=1", "-c",
                      f"copy (select {what}) to stdout (delimiter ' ')", self.owner_url],
@@ -133,6 +148,15 @@ class Sale(deploy.Deployment):
         self.service.process.kill()
         self.service.process.wait()
         self.service.start()
+
+    def kill_and_draw(self):
+        """Kill an instance, then end the sale of the lotteries. Shoppers still enter during the draw."""
+        self.kill_instance()
+        for voucher in self.commitments:
+            harness.expect("the end of the lottery", self.service.call(
+                "PATCH", f"/v1/vouchers/{voucher}", self.service.admin, {"end_at": harness.moment(2)})[0], 200)
+        harness.wait_for("the lotteries are drawn", lambda: self.sql(
+            "select count(*) from lottery where draw_at is not null") == ["0"])
 
     def restart_instances(self):
         """Restart the instances one after the other, as an upgrade does."""
@@ -244,6 +268,13 @@ def busy_crash(deployment, size):
     return ROUNDS * crash(deployment, size)
 
 
+def lottery(deployment, size):
+    """All shoppers enter a lottery, and repeat this until it is drawn, some of them on two connections at once."""
+    voucher = deployment.lottery(size // 4)
+    return ROUNDS * [order(each, voucher, every_other_key(each), "twice" if each % 5 == 0 else "-")
+                     for each in range(1, size)]
+
+
 class Scenario:
     """`make_requests` returns the requests. `expected`: answers that must occur, because otherwise the scenario
     has tested nothing. The requests are sent at full speed, or evenly over `seconds`. With `is_clear` no
@@ -256,6 +287,7 @@ class Scenario:
 
 
 REPEATS = Scenario("repeats", repeats, "PLACED REPEATED ALREADY_ORDERED IN_PROGRESS SOLD_OUT")
+LOTTERY = Scenario("lottery", lottery, "ENTERED UNCLEAR", fault=Sale.kill_and_draw, ends_after_fault=True)
 KILL_POSTGRES = Scenario("kill postgres", crash, "PLACED", fault=Sale.kill_postgres, seconds=2)
 SCENARIOS = [
     Scenario("opening", opening, "NOT_STARTED PLACED SOLD_OUT"),
@@ -268,6 +300,7 @@ SCENARIOS = [
     Scenario("kill instance", busy_crash, "PLACED UNCLEAR", fault=Sale.kill_instance, ends_after_fault=True),
     Scenario("kill redis", crash, "PLACED UNCLEAR", fault=Sale.kill_redis, seconds=5),
     KILL_POSTGRES,
+    LOTTERY,
 ]
 RESTART = Scenario("restart", crash, "PLACED", fault=Sale.restart_instances, seconds=8, is_clear=True)
 # The last of these faults leaves the primary without a standby.
@@ -359,6 +392,8 @@ def check(checker, deployment, has_faults, place):
         else:
             findings.checked[name], findings.violated[name] = map(int, counts)
     audit(deployment, findings)
+    for voucher, commitment in deployment.commitments.items():
+        verify_draw(deployment, voucher, commitment, findings)
     return findings
 
 
@@ -370,6 +405,24 @@ def audit(deployment, findings):
         findings.violated["audit"] = 1
         lines = deployment.services[0].command("audit", check=False).splitlines()
         findings.violations += "".join(f"  audit: {line}\n" for line in lines[:4])
+
+
+def verify_draw(deployment, voucher, commitment, findings):
+    """Verify a draw as any shopper can. Of every 40th shopper, compare the result with the orders."""
+    service = deployment.services[0]
+    results = dict(harness.rows(deployment.owner_url, f"""
+        select e.user_id, case when count(o) = 1 then 'won' else 'lost' end
+        from lottery_entry e left join voucher_order o on o.voucher_id = e.voucher_id and o.user_id = e.user_id
+        where e.voucher_id = {voucher} and e.user_id % 40 = 0 group by 1"""))
+    findings.checked["verified"] += 1 + len(results)
+    try:
+        said = harness.run(f"{service.program}-verify-draw", f"http://127.0.0.1:{service.port}", voucher, commitment, *results)
+    except harness.Failed as failure:
+        said = str(failure)
+    wrong = {f"shopper {shopper}: {result}" for shopper, result in results.items()} - set(said.splitlines())
+    if wrong or not said.startswith("entries: "):
+        findings.violated["verified"] += max(len(wrong), 1)
+        findings.violations += "".join(f"  verified: {line}\n" for line in said.splitlines()[:4])
 
 
 def run_scenario(checker, deployment, scenario, size, place):
@@ -403,7 +456,7 @@ LINE = "{:<10} {:<15} {:>8} {:>7} {:>8} {:>8} {:>7} {:>6}  {}"
 def scenario_line(instances, scenario, findings, missing, seconds):
     answers = findings.answers
     requests, unclear = sum(answers.values()), count_unclear(findings)
-    refused = requests - unclear - answers["PLACED"] - answers["REPEATED"] - answers["DONE"]
+    refused = requests - unclear - sum(answers[name] for name in ("PLACED", "REPEATED", "ENTERED", "DONE"))
     state = "VIOLATIONS" if +findings.violated else "ok"
     if missing:
         state += f", but no answer was {' or '.join(sorted(missing))}"
@@ -473,6 +526,8 @@ LAB = [
     Defect("early_answer", "acknowledged", KILL_POSTGRES),
     Defect("false_refusal", "sold_out", OVERSUBSCRIBED),
     Defect("unreported_order", "requested", OVERSUBSCRIBED),
+    Defect("lost_entry", "entries", LOTTERY),
+    Defect("unfair_draw", "verified", LOTTERY),
 ]
 
 

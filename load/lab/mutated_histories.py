@@ -9,6 +9,11 @@ import tempfile
 
 # Times are written as "@" and seconds.
 TABLE = """\
+voucher 9 @10 @50 1 0
+stock 9 200 @0 1
+order 9 201 6 @51 -
+entry 9 6 1
+entry 9 7 0
 voucher 7 @10 @90 1 2
 stock 7 99 @0 2
 order 7 100 1 @11.1 a
@@ -44,6 +49,11 @@ HISTORY = """\
 < 12 @95.1 409 sale_ended -
 > 13 @96 restock 0 7 1
 < 13 @96.2 503 outcome_unknown -
+> 14 @20 order 6 9 e
+< 14 @20.1 202 - -
+> 15 @52 order 6 9 e
+< 15 @52.1 202 - -
+> 16 @22 order 7 9 -
 """
 CORRECT = TABLE + "--\n" + HISTORY
 
@@ -89,6 +99,16 @@ MUTATIONS = [
      "< 11 @40.2 503 unavailable -\n> 12 @95"),
     ("a cancellation that was not requested", "requested", "order 7 104",
      "end 7 105 @50 104\norder 7 104"),
+    ("an acknowledged entry that is missing", "entries", "entry 9 6 1\n", ""),
+    ("two entries of a shopper", "entries", "entry 9 7 0\n", "entry 9 7 0\nentry 9 7 0\n"),
+    ("an entry that was not requested", "entries", "> 16 @22 order 7", "> 16 @22 order 6"),
+    ("an entry after the end of the sale", "clock", "> 14 @20 order 6 9 e\n< 14 @20.1",
+     "> 14 @53 order 6 9 e\n< 14 @53.1"),
+    ("a winner without an order", "draw", "order 9 201 6 @51 -\n", ""),
+    ("an order of an entry that has not won", "draw", "order 9 201 6", "order 9 201 7"),
+    ("two orders of a winner", "draw", "order 9 201 6 @51 -\n", "order 9 201 6 @51 -\norder 9 202 6 @51 -\n"),
+    ("fewer winners than stock and entries", "draw", "stock 9 200 @0 1", "stock 9 200 @0 2"),
+    ("a draw before the end of the sale", "window", "order 9 201 6 @51", "order 9 201 6 @49"),
     ("a restock that was not requested", "requested", "> 10 @30 restock 0 7 1", "> 10 @30 restock 0 7 5"),
 ]
 
