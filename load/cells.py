@@ -7,8 +7,8 @@ in both cells, while Postgres and Redis of the first cell are killed. Then no ac
 the other cell must have gone on, the aggregate must have all orders, and `seckill audit` must pass
 everywhere. Before this, each balancer whose rules app/docs/scaling.md shows must find the cells: nginx,
 HAProxy, and Envoy if it is in var/envoy. At the end both cells are split while they sell. During the first
-split the command, both Postgres servers and the instance are killed. Exit code 0: all of this holds. The logs
-stay in var/cells."""
+split the command, both Postgres servers and the instance are killed. A lottery in the half that moves must
+lose no entry, and only the new cell must draw it. Exit code 0: all of this holds. The logs stay in var/cells."""
 
 import contextlib
 import http.client
@@ -29,6 +29,7 @@ ORDERS = 300 # acknowledged in each cell before, during and after the failure
 PAUSE_S = 0.05 # pause of a shopper between two orders
 OLD_S = 7 # a copy that looks older is not up to date
 TOLERANCE = 10 # the rate may fall by this factor, because the machine may be busy; the goal is 0.95
+STOCK = 100 # of a lottery
 MOVE_S = 2 * TOLERANCE # a split may stop the orders of the half that moves for this time; the goal is 2 s
 
 FOR_ANY = 100 # requests that any cell can answer; each cell must get some
@@ -187,6 +188,20 @@ class Patient(shopping.Shoppers):
         return max(b - a for a, b in zip(times, times[1:]))
 
 
+class Entrants(Patient):
+    """Shoppers who enter a lottery."""
+
+    def ask(self, client, headers):
+        status, body = super().ask(client, headers)
+        return (201, {"id": body["user_id"]}) if status == 202 else (status, body)
+
+    def lost(self, owner_url):
+        """The shoppers whose acknowledged entry has no row."""
+        stored = {int(shopper) for shopper, in harness.rows(
+            owner_url, f"select user_id from lottery_entry where voucher_id = {self.voucher}")}
+        return sorted(set(self.acknowledged) - stored)
+
+
 def command(program, *arguments):
     return [program, "cells", arguments[0], f"{PLACE}/cells", *arguments[1:]]
 
@@ -237,28 +252,35 @@ def place_vouchers(service, cells):
     return sorted(vouchers, key=lambda voucher: int(voucher) % (2 * cells) >= cells)
 
 
+def place_lottery(service, cells):
+    """A lottery of the half that moves."""
+    lotteries = [service.create_voucher("lottery", STOCK, admission="lottery") for _ in range(2)]
+    return max(lotteries, key=lambda voucher: int(voucher) % (2 * cells))
+
+
 def check_split(program, aggregate, services, cells, number, tokens, has_kills):
     """Split cell `number` of the first two while both of its halves sell."""
     old, new = f"cell{number}", f"cell{number + 2}"
     servers, both_services = (cells[number], cells[number + 2]), (services[number], services[number + 2])
-    vouchers = place_vouchers(both_services[0], CELLS)
+    vouchers, lottery = place_vouchers(both_services[0], CELLS), place_lottery(both_services[0], CELLS)
     if not split_until(program, old, new, lambda: f"{new}: receives" in harness.run(*command(program, "status"), check=False)):
         raise harness.Failed(f"the split of {old} ended early, see {PLACE}/split.log")
     nginx = nginx_of(harness.run(*command(program, "balancer", "nginx")), new)
     nginx.start()
     shoppers = [Patient(nginx, voucher, tokens, PAUSE_S) for voucher in vouchers]
+    entrants = Entrants(nginx, lottery, tokens, PAUSE_S)
     try:
-        for each in shoppers:
+        for each in (*shoppers, entrants):
             each.await_more(ORDERS)
         began = time.monotonic()
         if has_kills:
             split_with_kills(program, old, new, servers, both_services[0])
         else:
             print(harness.run(*command(program, "split", old, new)).strip())
-        for each in shoppers:
+        for each in (*shoppers, entrants):
             each.await_more(ORDERS)
     finally:
-        for each in shoppers:
+        for each in (*shoppers, entrants):
             each.stop()
         nginx.stop()
     gaps = [each.longest_gap(began) for each in shoppers]
@@ -273,7 +295,25 @@ def check_split(program, aggregate, services, cells, number, tokens, has_kills):
         each.lost(aggregate.url("superuser")) for each in shoppers))
     harness.expect("vouchers in the aggregate", harness.sql(
         aggregate.url("superuser"), f"select count(*) from voucher where id in ({', '.join(vouchers)})"), ["2"])
+    check_draw(servers, both_services[1], entrants)
     check_moved(program, old, servers, both_services, vouchers[1])
+
+
+def check_draw(servers, service, entrants):
+    """The new cell has all entries, and draws the lottery. The old cell does not draw it, although it still has rows of
+    the lottery, and these are due."""
+    old_url, new_url = (each.url("owner") for each in servers)
+    voucher = entrants.voucher
+    harness.expect(f"lost entries of voucher {voucher}", entrants.lost(new_url), [])
+    harness.sql(old_url, f"update lottery set draw_at = now() where voucher_id = {voucher}")
+    harness.expect("the lottery that the old cell draws", harness.sql(old_url, "select voucher from draw_lotteries(1)"), [""])
+    harness.expect("the end of the lottery", service.call(
+        "PATCH", f"/v1/vouchers/{voucher}", service.token(1, "admin"), {"end_at": harness.moment(1)})[0], 200)
+    harness.wait_for("the lottery is drawn", lambda: "drawn_at" in service.call("GET", f"/v1/vouchers/{voucher}")[1])
+    orders = f"select count(*), count(distinct user_id) from voucher_order where voucher_id = {voucher}"
+    harness.expect("orders and winners in the old cell", harness.sql(old_url, orders), ["0", "0"])
+    harness.expect("orders and winners in the new cell", harness.sql(new_url, orders), [str(STOCK)] * 2)
+    print(f"0 of {entrants.count()} acknowledged entries in the lottery lost; the new cell has drawn {STOCK} winners")
 
 
 def check_moved(program, old, servers, services, voucher):
