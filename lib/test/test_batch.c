@@ -653,6 +653,21 @@ CLIENT_CASE(test_confirm__asks_once_for_all_batches_of_the_same_need)
     EXPECT("event failed e 0\n4 timeout\nstats: failed+1\ntimeout: 'timeout'\n");
 }
 
+CLIENT_CASE(test_confirm__by_too_few_replicas_refuses_a_full_batch)
+{
+    char results[200] = "*4 +# :6000000 :100 +";
+
+    for (unsigned i = 0; i < 128; i++)
+        acquire(i, "a", confirmed_by(2, 50));
+    flush();
+    memset(results + strlen(results), '1', 128);
+    reply(0, results);
+    ASSERT_NUMBER(self->client->stats.failed, ==, 0);
+    reply(0, ":1");
+    ASSERT_NUMBER(self->client->stats.failed, ==, 128);
+    forget_all();
+}
+
 CLIENT_CASE(test_confirm__of_no_grant_is_not_asked)
 {
     acquire(0, "a", confirmed_by(1, 50));
