@@ -656,15 +656,22 @@ UNIT_CASE(test_stream__buffers_little_of_a_client)
     client_close(heard.conn);
 }
 
-/* This test must be the last one, because the server accepts no connections afterwards. */
-UNIT_CASE(test_stream__ends_when_the_server_quiesces)
+/* This test must be the last one, because the server accepts no connections afterwards.
+   libmicrohttpd accepts only about ten of the queued connections at once. */
+UNIT_CASE(test_quiesce__ends_streams_and_accepts_queued_connections)
 {
-    struct client *other = client_open(&site.address);
+    struct client *other = client_open(&site.address), *queued[40];
     struct heard heard;
 
     listen_to(&heard, 1);
     ASSERT_NUMBER(ask(other, "GET /", "")->status, ==, 200);
+    for (size_t i = 0; i < COUNT_OF(queued); i++)
+        queued[i] = client_open(&site.address);
     http_quiesce(site.http);
+    for (size_t i = 0; i < COUNT_OF(queued); i++) {
+        ASSERT_NUMBER(ask(queued[i], "GET /", "")->status, ==, 200);
+        client_close(queued[i]);
+    }
     assert_true(client_ends(heard.conn, CLIENT_TIMEOUT_MS));
     assert_null(client_open(&site.address));
     assert_string_equal(ask(other, "GET /stream", "")->body, "/stream");
