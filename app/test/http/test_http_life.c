@@ -31,6 +31,7 @@ static struct {
     int events_left;
     int visited;
     int trims;
+    int runs; /* of libmicrohttpd */
     bool no_polls;
     char *big;
 } shop;
@@ -47,6 +48,15 @@ int uv_poll_init(uv_loop_t *loop, uv_poll_t *poll, int fd)
 
     *(void **)&real = dlsym(RTLD_NEXT, "uv_poll_init");
     return shop.no_polls ? UV_ENOSPC : real(loop, poll, fd);
+}
+
+enum MHD_Result MHD_run(struct MHD_Daemon *daemon)
+{
+    enum MHD_Result (*real)(struct MHD_Daemon *);
+
+    *(void **)&real = dlsym(RTLD_NEXT, "MHD_run");
+    shop.runs++;
+    return real(daemon);
 }
 
 static void handle(struct http_request *request, void *arg UNUSED)
@@ -654,6 +664,14 @@ UNIT_CASE(test_stream__buffers_little_of_a_client)
     ASSERT_BETWEEN(sent - (size_t)unsent, 1, 65536);
     assert_true(runs_until(is_alone, NULL));
     client_close(heard.conn);
+}
+
+UNIT_CASE(test_turn__without_work_does_not_run_libmicrohttpd)
+{
+    assert_true(runs_until(is_alone, NULL));
+    shop.runs = 0;
+    http_turn(site.http);
+    assert_int_equal(shop.runs, 0);
 }
 
 /* This test must be the last one, because the server accepts no connections afterwards.
