@@ -550,10 +550,10 @@ MIGRATED_CASE(test_db_migrate__functions_use_their_own_schema_only)
             " and c like 'search_path=%%'"),
         path);
     assert_int_equal(
-        sandbox_number(sandbox,
-                       "select count(*) from pg_proc p"
-                       " where pronamespace = current_schema::regnamespace and prosecdef"
-                       " and not array_to_string(proconfig, ' ') like '%%search_path=%%'"),
+        sandbox_number(
+            sandbox, "select count(*) from pg_proc p"
+                     " where pronamespace = current_schema::regnamespace and prosecdef"
+                     " and not array_to_string(proconfig, ' ') like '%%search_path=%%'"),
         0);
 }
 
