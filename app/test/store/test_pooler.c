@@ -49,6 +49,8 @@ void PQfinish(PGconn *pg)
     if (pg == NULL)
         return;
     SAY("finish;");
+    while (pg->taken < pg->count)
+        PQclear(pg->results[pg->taken++]);
     free(pg);
 }
 
