@@ -467,7 +467,7 @@ TEST(test_deliverer__gets_a_fence_above_those_of_the_endpoints)
     ASSERT_DID("");
     pass_ms(1000);
     ASSERT_DID("read 32 behind 5_5\nlist\n");
-    ANSWER_LIST(FENCED_ROW(1, 1, 7), FENCED_ROW(2, 1, 120), FENCED_ROW(3, 1, 91));
+    ANSWER_LIST(FENCED_ROW(1, 1, 120), FENCED_ROW(2, 1, 7), FENCED_ROW(3, 1, 91));
     ASSERT_DID("0: cancel\nraise fences above 120\nrelease\n");
     assert_true(fake.polls[0]->is_gone(fake.polls[0]));
     pass_ms(TICK_MS);
