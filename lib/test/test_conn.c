@@ -616,6 +616,17 @@ CONN_CASE(test_redis_guide_ask__after_an_answer_tries_the_next_sentinel_at_once)
     ASSERT_NUMBER(conn->guide->timer_at_us, ==, 0);
 }
 
+CONN_CASE(test_redis_guide__that_is_lost_is_the_reason)
+{
+    struct conn_test *test = *state;
+    struct redis_conn *conn = open_guided(test);
+    const struct rlock_err lost = {.status = RLOCK_TIMEOUT, .text = "no reply"};
+
+    conn->guide->on_state(false, &lost, conn);
+    assert_string_equal(test->why.text, "sentinel: no reply");
+    ASSERT_STATUS(test->why.status, RLOCK_IO);
+}
+
 /** Each row is a reply to a command of the guide. */
 CONN_CASE(test_redis_guide__goes_where_a_sentinel_says)
 {

@@ -585,6 +585,25 @@ CLIENT_CASE(test_acquire__does_not_wait_beside_another_kind)
     }
 }
 
+/** A call that tries again and again needs no message. */
+CLIENT_CASE(test_acquire__that_spins_waits_beside_another_kind)
+{
+    struct rlock_acquire_options options = waiting;
+
+    options.kind = &rlock_fair;
+    acquire(0, "a", options);
+    flush();
+    reply(0, "*5 +# :6000000 :100 +0 *1 :60000");
+    options.kind = &rlock_plain;
+    options.spin_min_ms = options.spin_max_ms = 5;
+    acquire(1, "a", options);
+    flush();
+    forget_all();
+    reply(0, "*5 +# :6000000 :200 +0 *1 :60000");
+    turn();
+    EXPECT("stats: waiters+1\n");
+}
+
 CLIENT_CASE(test_acquire__of_a_queue_without_memory_leaves_it)
 {
     for (int i = 0; i < 2; i++) {
