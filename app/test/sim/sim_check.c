@@ -130,17 +130,43 @@ static void check_fence(struct sim_order *order, unsigned service)
     }
 }
 
+static void check_winner(struct sim_order *order)
+{
+    if (!(sim_tables.vouchers[order->voucher].entered >> order->user_id & 1))
+        sim_fail("shopper %" PRId64 " has won, and has no entry", order->user_id);
+    order->is_claimed = true; /* by no request */
+}
+
 void sim_check_inserted(struct sim_order *order, unsigned service)
 {
     SIM_TRACE("postgres: order %" PRId64 " of shopper %" PRId64 ", voucher %" PRId64
               ", fence %" PRId64 ", key %.*s",
               order->id, order->user_id, sim_tables.vouchers[order->voucher].id,
               order->fence, (int)order->key_len, order->key);
-    check_fence(order, service);
+    if (sim_tables.vouchers[order->voucher].is_lottery)
+        check_winner(order);
+    else
+        check_fence(order, service);
+}
+
+/* If a shopper has entered since the last state of the voucher, the sale must have been open. */
+static void check_entries(size_t at)
+{
+    const struct sim_voucher *row = &sim_tables.vouchers[at], *before = NULL;
+
+    for (size_t i = check.state_count; before == NULL && i-- > 0;) {
+        if (check.states[i].voucher == at)
+            before = &check.states[i].row;
+    }
+    if (before == NULL || before->entered == row->entered)
+        return;
+    if (sim_sql_has_draw_begun(before) || row->entered_us >= row->end_us)
+        sim_fail("a shopper has entered lottery %" PRId64 " after its end", row->id);
 }
 
 void sim_check_voucher(size_t at)
 {
+    check_entries(at);
     if (check.state_count == STATES_MAX)
         sim_fail("too many changes of vouchers in one schedule");
     check.states[check.state_count++] =
@@ -191,7 +217,7 @@ static bool explains(const struct sim_voucher *row, const struct sim_attempt *at
     case OUTCOME_NOT_STARTED:
         return database_us(attempt->arrived_us) < row->begin_us;
     case OUTCOME_SALE_ENDED:
-        return database_us(sim_now_us()) >= row->end_us;
+        return sim_sql_has_draw_begun(row) || database_us(sim_now_us()) >= row->end_us;
     default:
         return !row->exists;
     }

@@ -295,15 +295,6 @@ static PGresult *probe(void)
     return sim_result_end();
 }
 
-/* No lottery is due. */
-static PGresult *draw_lotteries(void)
-{
-    sim_result_begin(5);
-    for (int i = 0; i < 5; i++)
-        sim_result_null();
-    return sim_result_end();
-}
-
 static PGresult *read_statement(struct sim_backend *backend,
                                 const struct sim_statement *statement)
 {
@@ -331,8 +322,6 @@ static PGresult *read_statement(struct sim_backend *backend,
         return proof(backend);
     case SQL_PROBE:
         return probe();
-    case SQL_DRAW_LOTTERIES:
-        return draw_lotteries();
     default:
         return sim_sql_read(statement);
     }
@@ -358,7 +347,9 @@ static void begin_running(struct sim_backend *backend)
 
     if (is_place(statement))
         count_tries(statement);
-    if (statement->kind == SQL_EXPIRE_BATCHES && backend != sim_postgres.expiry_leader)
+    if ((statement->kind == SQL_EXPIRE_BATCHES ||
+         statement->kind == SQL_DRAW_LOTTERIES) &&
+        backend != sim_postgres.expiry_leader)
         sim_fail("service %u expires orders without the lock", backend->service);
     if (is_write(statement)) {
         backend->txn = sim_calloc(sizeof(*backend->txn));

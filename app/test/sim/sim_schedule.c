@@ -160,6 +160,8 @@ static void plan_vouchers(void)
         if (sim_chance(10))
             voucher->end_us = now_us + sim_between(20 * MS, 200 * MS);
         voucher->is_lottery = !plan.is_duel && sim_chance(10);
+        if (voucher->is_lottery && sim_chance(50))
+            voucher->end_us = now_us + sim_between(20 * MS, 200 * MS);
         if (plan.service.expires_orders)
             voucher->pay_within_us = sim_between(10 * MS, 600 * MS);
         voucher->stock_total = voucher->stock_left;
@@ -493,6 +495,10 @@ static bool is_overdue(const struct sim_order *order)
 
 static bool is_expiry_done(void)
 {
+    for (size_t i = 0; i < sim_tables.voucher_count; i++) {
+        if (sim_sql_is_draw_due(&sim_tables.vouchers[i]))
+            return false;
+    }
     for (size_t i = 0; i < sim_tables.order_count; i++) {
         if (sim_tables.orders[i].status == ORDER_UNPAID &&
             sim_tables.orders[i].expires_us < sim_sql_now_us() + 10 * S)
@@ -591,7 +597,7 @@ static void drain(void)
     if (sim_chance(30) || !is_calm)
         probe();
     if (plan.service.expires_orders)
-        run_until(is_expiry_done, EXPIRY_US + RECOVERY_US, "expired");
+        run_until(is_expiry_done, EXPIRY_US + RECOVERY_US, "expired and drawn");
     check_expired();
     sim_shoppers_check();
 }

@@ -11,6 +11,8 @@
 
 #define EPOCH_US    (INT64_C(1700000000) * S)
 #define VOUCHER_MOD INT64_C(1048576)
+#define DRAWN_MAX   2 /* winners of a call */
+#define ENTRANT_MAX 63
 /* largest difference between the clock of the database and ours */
 #define CLOCK_ERROR (2 * S)
 
@@ -251,6 +253,69 @@ static PGresult *expire_batches(const struct sim_params *params, struct sim_txn 
     return sim_result_end();
 }
 
+bool sim_sql_is_draw_due(const struct sim_voucher *voucher)
+{
+    return voucher->exists && voucher->is_lottery && !voucher->is_drawn &&
+           (sim_sql_has_draw_begun(voucher) || voucher->end_us <= sim_sql_now_us());
+}
+
+static void insert_winner(struct sim_txn *txn, int64_t user_id)
+{
+    struct sim_voucher *voucher = &txn->voucher;
+    int64_t id = sim_sql_next_id(voucher->id), now_us = sim_sql_now_us();
+
+    txn->inserts[txn->insert_count++] =
+        (struct sim_order){.id = id,
+                           .user_id = user_id,
+                           .voucher = txn->at,
+                           .created_us = now_us,
+                           .expires_us = now_us + voucher->pay_within_us,
+                           .status = ORDER_UNPAID,
+                           .slot = 1,
+                           .due_to_id = id};
+    voucher->winners++;
+    voucher->stock_left--;
+}
+
+/* draw_lottery(). In this model the shoppers win in the order of their ids. */
+static void draw_lottery(struct sim_txn *txn, size_t at)
+{
+    struct sim_voucher *voucher = &txn->voucher;
+
+    txn->at = at;
+    *voucher = sim_tables.vouchers[at];
+    while (txn->insert_count < DRAWN_MAX && voucher->winners < voucher->stock_total &&
+           voucher->drawn < ENTRANT_MAX) {
+        if (voucher->entered >> ++voucher->drawn & 1)
+            insert_winner(txn, voucher->drawn);
+    }
+    voucher->is_drawn =
+        voucher->winners >= voucher->stock_total || voucher->drawn == ENTRANT_MAX;
+    voucher->version++;
+    txn->notifies = voucher->is_drawn;
+}
+
+static PGresult *draw_lotteries(struct sim_txn *txn)
+{
+    size_t at = 0;
+    int column = 0;
+
+    while (at < sim_tables.voucher_count &&
+           !((txn->rows >> at & 1) && sim_sql_is_draw_due(&sim_tables.vouchers[at])))
+        at++;
+    sim_result_begin(5);
+    if (at < sim_tables.voucher_count) {
+        draw_lottery(txn, at);
+        sim_result_int(txn->voucher.id, 8);
+        sim_result_int(txn->voucher.winners, 8);
+        sim_result_int(txn->voucher.is_drawn, 4);
+        column = 3;
+    }
+    for (; column < 5; column++)
+        sim_result_null();
+    return sim_result_end();
+}
+
 static enum change_verdict change(struct sim_txn *txn, enum sim_statement_kind kind,
                                   size_t order)
 {
@@ -342,9 +407,18 @@ int sim_sql_row(const struct sim_statement *statement)
     }
 }
 
-unsigned sim_sql_rows_if_free(const struct sim_statement *statement)
+static unsigned rows_to_draw(void)
 {
     unsigned rows = 0;
+
+    for (size_t i = 0; i < sim_tables.voucher_count; i++)
+        rows |= (unsigned)sim_sql_is_draw_due(&sim_tables.vouchers[i]) << i;
+    return rows;
+}
+
+unsigned sim_sql_rows_if_free(const struct sim_statement *statement)
+{
+    unsigned rows = statement->kind == SQL_DRAW_LOTTERIES ? rows_to_draw() : 0;
 
     for (size_t i = 0;
          statement->kind == SQL_PLACE_MANY && i < sim_param_count(&statement->params, 0);
@@ -371,6 +445,8 @@ PGresult *sim_sql_write(const struct sim_statement *statement, struct sim_txn *t
         return sim_sql_place_many(&statement->params, txn);
     case SQL_EXPIRE_BATCHES:
         return expire_batches(&statement->params, txn);
+    case SQL_DRAW_LOTTERIES:
+        return draw_lotteries(txn);
     case SQL_PAY_ORDER:
     case SQL_CANCEL_ORDER:
         return change_orders(statement, txn);

@@ -36,9 +36,9 @@ enum sim_statement_kind {
     SQL_PROBE,
     SQL_READ_VOUCHERS,
     SQL_LEAD_EXPIRY,
-    SQL_DRAW_LOTTERIES,
     SQL_DUE_BATCHES,
     SQL_EXPIRE_BATCHES,
+    SQL_DRAW_LOTTERIES,
     SQL_PAY_ORDER,
     SQL_CANCEL_ORDER,
     /* of the simulator's own sessions: */
@@ -62,8 +62,17 @@ struct sim_voucher {
     int64_t version, price_cents, stock_total, stock_left, per_user_limit;
     int64_t begin_us, end_us, pay_within_us;
     bool is_lottery;
-    uint64_t entered; /* bit i: shopper i has entered the lottery */
+    uint64_t entered;   /* bit i: shopper i has entered the lottery */
+    int64_t entered_us; /* when the last shopper has entered */
+    int64_t winners;
+    int64_t drawn; /* the last shopper that the draw has considered */
+    bool is_drawn;
 };
+
+static inline bool sim_sql_has_draw_begun(const struct sim_voucher *voucher)
+{
+    return voucher->drawn > 0 || voucher->is_drawn;
+}
 
 struct sim_order {
     int64_t id, user_id;
@@ -122,6 +131,8 @@ int sim_sql_row(const struct sim_statement *statement);
 
 /** The vouchers whose rows the statement locks if the rows are free. Bit i stands for voucher i. */
 unsigned sim_sql_rows_if_free(const struct sim_statement *statement);
+
+bool sim_sql_is_draw_due(const struct sim_voucher *voucher);
 
 PGresult *sim_sql_read(const struct sim_statement *statement);
 

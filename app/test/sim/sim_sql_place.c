@@ -167,8 +167,12 @@ static struct found enter(const struct place *place, size_t at)
     uint64_t shopper = UINT64_C(1) << user_at(place, at);
     int closed = closed_verdict(place);
 
-    if (closed == VERDICT_NONE)
+    if (closed == VERDICT_NONE && sim_sql_has_draw_begun(voucher))
+        closed = VERDICT_SALE_ENDED;
+    if (closed == VERDICT_NONE && !(voucher->entered & shopper)) {
         voucher->entered |= shopper;
+        voucher->entered_us = place->now_us;
+    }
     return (struct found){voucher->entered & shopper ? VERDICT_ENTERED : closed, NULL};
 }
 
