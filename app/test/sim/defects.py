@@ -138,8 +138,6 @@ DEFECTS = [
     ("message-not-read", "lib/lock/wait.c",
      "turns->ahead * YIELD_MIN_US;\n    wake(first);",
      "turns->ahead * YIELD_MIN_US;"),
-    ("waiting-key-not-set", "lib/lock/wait.c",
-     "lock->in_doubt || !waiter->is_announced ||", "lock->in_doubt ||"),
     ("orphan-left", "lib/lock/orphan.c",
      "    struct rlock *copy = copy_of(client, lock);\n\n"
      "    if (copy == NULL)\n        return;\n",
